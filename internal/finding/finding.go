@@ -1,0 +1,96 @@
+// Package finding holds the leaf types that every room shares: a Finding is
+// one verdict, Seen is the one type of evidence. It knows no device, no
+// protocol and no output format.
+package finding
+
+import "fmt"
+
+// Status is the outcome of one check. "Could not tell" is Skip, never Pass.
+type Status string
+
+const (
+	Pass Status = "ok"   // looked and found right
+	Warn Status = "warn" // works, or may work, but costs something
+	Fail Status = "fail" // the job would hang or die of it
+	Skip Status = "skip" // not looked at; What says why
+)
+
+// Seen is one piece of evidence: where it was read and what stood there.
+type Seen struct {
+	Where string `json:"where"` // a path, a call, a variable, a peer
+	What  string `json:"what"`
+}
+
+// Finding is the verdict of one check on one node.
+type Finding struct {
+	ID     string `json:"id"` // stable, dotted: "limits.memlock"; never reused
+	Status Status `json:"status"`
+	What   string `json:"what"`             // one line: what was seen; for Skip: why not
+	Breaks string `json:"breaks,omitempty"` // what the job would lose
+	Fix    string `json:"fix,omitempty"`    // one thing to do, ready to paste
+	Seen   []Seen `json:"seen,omitempty"`
+}
+
+// Passf, Warnf, Failf and Skipf make a Finding without an ID: the table of
+// checks adds it.
+func Passf(format string, a ...any) Finding { return newf(Pass, format, a) }
+
+// Warnf makes a warning; see Passf.
+func Warnf(format string, a ...any) Finding { return newf(Warn, format, a) }
+
+// Failf makes a failure; see Passf.
+func Failf(format string, a ...any) Finding { return newf(Fail, format, a) }
+
+// Skipf makes a skip whose text is the reason; see Passf.
+func Skipf(format string, a ...any) Finding { return newf(Skip, format, a) }
+
+func newf(s Status, format string, a []any) Finding {
+	return Finding{Status: s, What: fmt.Sprintf(format, a...)}
+}
+
+// Named sets the ID.
+func (f Finding) Named(id string) Finding { f.ID = id; return f }
+
+// See adds a piece of evidence.
+func (f Finding) See(where, format string, a ...any) Finding {
+	f.Seen = append(f.Seen[:len(f.Seen):len(f.Seen)], Seen{where, fmt.Sprintf(format, a...)})
+	return f
+}
+
+// Breaking says what the job would lose.
+func (f Finding) Breaking(format string, a ...any) Finding {
+	f.Breaks = fmt.Sprintf(format, a...)
+	return f
+}
+
+// Do says the one thing to do.
+func (f Finding) Do(format string, a ...any) Finding {
+	f.Fix = fmt.Sprintf(format, a...)
+	return f
+}
+
+// Report is the findings of one node, in the order of the table of checks.
+type Report []Finding
+
+// Worst is the gravest status in the report: Fail, Warn, Pass, else Skip.
+func (r Report) Worst() Status {
+	worst := Skip
+	rank := map[Status]int{Skip: 0, Pass: 1, Warn: 2, Fail: 3}
+	for _, f := range r {
+		if rank[f.Status] > rank[worst] {
+			worst = f.Status
+		}
+	}
+	return worst
+}
+
+// Failed are the failures of the report.
+func (r Report) Failed() []Finding {
+	var out []Finding
+	for _, f := range r {
+		if f.Status == Fail {
+			out = append(out, f)
+		}
+	}
+	return out
+}
