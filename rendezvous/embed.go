@@ -1,0 +1,182 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// Server is an embedded store: a single-member etcd that lives as long as the
+// job's start and presence need it, its data thrown away at the end.
+type Server struct {
+	etcd *embed.Etcd
+	dir  string
+	lock *os.File
+	once sync.Once
+}
+
+// ErrPortTaken: something listens where the embedded store should.
+var ErrPortTaken = errors.New("port is taken")
+
+// walSegment replaces etcd's 64 MB preallocated segments: an idle store then
+// has 8 MiB on disk instead of 123 MB.
+const walSegment = 4 << 20
+
+var shrinkWAL = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
+
+// Serve starts an embedded store for job on the given addresses. The error
+// wraps ErrPortTaken where another process listens there.
+func Serve(ctx context.Context, job string, listen []netip.AddrPort) (*Server, error) {
+	shrinkWAL()
+	dir, lock, err := storeDir()
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the store: %w", err)
+	}
+	s := &Server{dir: dir, lock: lock}
+	cfg := embed.NewConfig()
+	cfg.Name, cfg.Dir = "launch", filepath.Join(dir, "d")
+	cfg.ListenClientUrls = nil
+	for _, a := range listen {
+		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: "http", Host: a.String()})
+	}
+	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	peer := url.URL{Scheme: "unix", Host: "launch" + newID()[:6] + ":0"}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	// One member elects itself: short timing makes it ready in about 0.1 s.
+	cfg.TickMs, cfg.ElectionMs = 50, 250
+	cfg.UnsafeNoFsync = true // thrown away with the process: nothing to survive a power cut for
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	wd, _ := os.Getwd()
+	defer func() { _ = os.Chdir(wd) }()
+	if err := os.Chdir(dir); err != nil { // etcd makes the peer socket in the working directory
+		s.Close()
+		return nil, err
+	}
+	s.etcd, err = embed.StartEtcd(cfg)
+	if err != nil {
+		s.Close()
+		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use") {
+			return nil, fmt.Errorf("serve the store on %v: %w", listen, ErrPortTaken)
+		}
+		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case err := <-s.etcd.Err():
+		s.Close()
+		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
+	case <-ctx.Done():
+		s.Close()
+		return nil, ctx.Err()
+	}
+	if err := s.sign(ctx, job); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("sign the store: %w", err)
+	}
+	return s, nil
+}
+
+// Endpoints are the host:port that the store listens on.
+func (s *Server) Endpoints() []string {
+	var out []string
+	for _, l := range s.etcd.Clients {
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+// sign writes whose store this is.
+func (s *Server) sign(ctx context.Context, job string) error {
+	host, _ := os.Hostname()
+	v, err := json.Marshal(identity{Job: job, Host: host, PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	c := v3client.New(s.etcd.Server)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	_, err = c.Put(ctx, storeKey, string(v))
+	return err
+}
+
+// Drop removes the store's data. The store is then good for nothing: the
+// process is about to end, and with it the store. (Close waits up to 7 s for
+// the other nodes' watches to end.)
+func (s *Server) Drop() { _ = os.RemoveAll(s.dir) }
+
+// Close stops the store and removes its data.
+func (s *Server) Close() {
+	s.once.Do(func() {
+		if s.etcd != nil {
+			s.etcd.Close()
+		}
+		_ = os.RemoveAll(s.dir)
+		_ = s.lock.Close()
+	})
+}
+
+// storeDir makes a folder for the store's data below TMPDIR, else /tmp,
+// /var/tmp, /dev/shm: the first that can be written. It also removes those
+// that a killed process left behind (their lock is free).
+func storeDir() (string, *os.File, error) {
+	var errs []error
+	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"} {
+		if base == "" {
+			continue
+		}
+		sweep(base)
+		dir, err := os.MkdirTemp(base, "launch-store-")
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+		if err == nil {
+			err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+		if err != nil {
+			_ = os.RemoveAll(dir)
+			errs = append(errs, err)
+			continue
+		}
+		return dir, lock, nil
+	}
+	return "", nil, errors.Join(errs...)
+}
+
+// sweep removes the store folders below base whose owner is dead. One without
+// a lock is younger than its owner's next instruction, or not ours: it stays
+// for an hour.
+func sweep(base string) {
+	dirs, _ := filepath.Glob(filepath.Join(base, "launch-store-*"))
+	for _, d := range dirs {
+		f, err := os.OpenFile(filepath.Join(d, "lock"), os.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			if st, e := os.Stat(d); e == nil && errors.Is(err, os.ErrNotExist) && time.Since(st.ModTime()) > time.Hour {
+				_ = os.RemoveAll(d)
+			}
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.RemoveAll(d)
+		}
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,257 @@
+// Package rendezvous is the agreement over etcd v3: Join and Round, nothing
+// else. Join makes N nodes one world, with ranks, sealed in one transaction;
+// Round lets every node of that world post a value, the leader reduce them,
+// and everybody read the one result. What a payload says is none of this
+// package's business.
+//
+// Keys, all below /launch/JOB/ (docs/rendezvous.md has the argument why this
+// cannot race):
+//
+//	m/SLOT          one per node, bound to its lease: who it is (Member)
+//	c/leader        who leads, bound to its lease
+//	c/epoch         the epoch: open, sealed or started, with the world (Epoch)
+//	c/notice        who left last, and why (for people)
+//	c/r/N/NAME      the result of a round of epoch N
+//	p/N/NAME/RANK   what a node posted for a round of epoch N, bound to its lease
+//
+// Every node watches c/ and its own key; only the leader watches m/ and p/.
+package rendezvous
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Budgets of this package, each with its reason.
+const (
+	// LeaseTTL is how long a silent node keeps its place. It must outlast an
+	// etcd leader election (1 s by default, several in a row) and a garbage
+	// pause, and is what the others wait for a node that died without a word.
+	LeaseTTL = 10 * time.Second
+	// opTimeout bounds one request; etcd itself gives up after 7 s
+	// (server/v3 etcdserver: 5 s + 2 elections).
+	opTimeout = 4 * time.Second
+	// retryMax bounds the pause between two tries at a store that does not
+	// answer: the late store is noticed within a second.
+	retryMax = time.Second
+	// typedGrace is how long a typed index waits, beyond the lease, for the
+	// holder to vanish before both are named.
+	typedGrace = 2 * time.Second
+	// ackBudget bounds how long the store's host waits, before it becomes its
+	// command, for the others to have read that they may start.
+	ackBudget = 5 * time.Second
+)
+
+// Vouch says who stands for a node's index.
+type Vouch string
+
+const (
+	ByArrival Vouch = ""          // no index: ranks by arrival; random identity, supersedes nobody
+	Typed     Vouch = "typed"     // a person typed it: only a dead process of the same host is replaced
+	Scheduled Vouch = "scheduled" // a scheduler gave it: the newest incarnation wins
+)
+
+// Member is one node, as the others see it.
+type Member struct {
+	ID    string `json:"id"`    // random for each start of launch: the incarnation
+	Index int    `json:"index"` // -1: none
+	Vouch Vouch  `json:"vouch,omitempty"`
+	Size  int    `json:"size"` // the number of nodes that it expects
+
+	Host  string     `json:"host"`            // kernel host name, for people
+	Addr  netip.Addr `json:"addr"`            // its address for its peers
+	Port  int        `json:"port"`            // the candidate for the job's own store, held there
+	Peer  int        `json:"peer,omitempty"`  // port of its side channel
+	First bool       `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
+
+	Machine string    `json:"machine,omitempty"` // boot id and PID namespace: in which PIDs can be compared
+	PID     int       `json:"pid"`
+	Started string    `json:"started,omitempty"` // start time of PID, clock ticks after boot
+	Since   time.Time `json:"since"`             // its own clock, for people only
+
+	Epoch int    `json:"epoch,omitempty"` // the highest epoch that it has seen, for a store that came back empty
+	Phase string `json:"phase"`           // arrived, ready, started
+	Left  string `json:"left,omitempty"`  // why it is about to leave
+}
+
+// Name is how people are told of the node: its index, host and address.
+func (m Member) Name() string {
+	var b strings.Builder
+	if m.Index >= 0 {
+		fmt.Fprintf(&b, "node %d ", m.Index)
+	}
+	b.WriteString(m.Host)
+	if m.Addr.IsValid() {
+		fmt.Fprintf(&b, " (%s)", m.Addr)
+	}
+	return b.String()
+}
+
+// Epoch is the one small key that everybody waits for.
+type Epoch struct {
+	N     int    `json:"n"`
+	Nonce string `json:"nonce"`
+	State State  `json:"state"`
+	Size  int    `json:"size"`
+	First string `json:"first,omitempty"` // who said the size first
+	// Roster is the world in rank order; empty while open.
+	Roster []Member `json:"roster,omitempty"`
+	// Why says why an epoch was opened again.
+	Why string `json:"why,omitempty"`
+}
+
+// State of an epoch.
+type State string
+
+const (
+	Open    State = "open"    // nodes are joining
+	Sealed  State = "sealed"  // the world is complete; a loss opens the next epoch
+	Started State = "started" // go: a loss is no longer this room's business
+)
+
+// World is the sealed epoch from the view of one node.
+type World struct {
+	Job    string   `json:"job"`
+	Epoch  int      `json:"epoch"`
+	RunID  string   `json:"run_id"` // new and unguessable for each epoch
+	Rank   int      `json:"rank"`   // this node's
+	Roster []Member `json:"roster"` // all nodes, in rank order
+}
+
+// Master is node rank 0.
+func (w World) Master() Member { return w.Roster[0] }
+
+// Event is something that people want to read while they wait.
+type Event struct {
+	Kind    EventKind `json:"kind"`
+	Member  *Member   `json:"member,omitempty"`
+	Have    []Member  `json:"have,omitempty"`
+	Want    int       `json:"want,omitempty"`
+	Missing []int     `json:"missing,omitempty"` // indexes that have not come, where indexes are used
+	Text    string    `json:"text,omitempty"`
+	Leader  bool      `json:"leader,omitempty"` // this node leads: it prints what all would print
+}
+
+// EventKind names an Event.
+type EventKind string
+
+const (
+	Progress   EventKind = "progress"   // the leader's: who is here, who is not
+	Left       EventKind = "left"       // Member left before the start; Text says why
+	Conflict   EventKind = "conflict"   // Member holds the index that this node wants
+	Lost       EventKind = "store-lost" // the store does not answer; Text says why
+	Back       EventKind = "store-back" // it answers again
+	Waiting    EventKind = "waiting"    // for the members of the last run to end
+	Superseded EventKind = "superseded" // a newer process took this node's index; Member is the newer
+)
+
+// ErrUnreachable: the store never answered, or was lost and did not return.
+var ErrUnreachable = errors.New("store unreachable")
+
+// DuplicateError: another node holds the index that a person typed here.
+type DuplicateError struct{ Self, Holder Member }
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("node rank %d is taken: %s holds it, and %s wants it too", e.Self.Index, e.Holder.Name(), e.Self.Name())
+}
+
+// SupersededError: a newer process with the same scheduler's index took over.
+type SupersededError struct{ Self, Newer Member }
+
+func (e *SupersededError) Error() string {
+	return fmt.Sprintf("%s was replaced by a newer process: %s pid %d", e.Self.Name(), e.Newer.Name(), e.Newer.PID)
+}
+
+// SizeError: two nodes disagree about how many there are.
+type SizeError struct {
+	Self, Want int
+	First      string // who said so first
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("this node expects %d nodes, the job expects %d (%s said so first)", e.Self, e.Want, e.First)
+}
+
+// MissingError: the time ran out before all nodes were here.
+type MissingError struct {
+	Have    []Member
+	Want    int
+	Missing []int  // indexes, where indexes are used
+	Running string // the last run of this job still holds these nodes
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%d of %d nodes came", len(e.Have), e.Want)
+}
+
+// BrokenError: a node of the sealed world was lost before the start. Join
+// again: its replacement makes the next epoch.
+type BrokenError struct{ Why string }
+
+func (e *BrokenError) Error() string { return "the world broke before the start: " + e.Why }
+
+// missing are the indexes 0..want-1 that nobody in have holds; nil where
+// ranks go by arrival.
+func missing(have []Member, want int) []int {
+	seen := map[int]bool{}
+	for _, m := range have {
+		if m.Index < 0 {
+			return nil
+		}
+		seen[m.Index] = true
+	}
+	var out []int
+	for i := range want {
+		if !seen[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// ranked puts size members into rank order: who has an index holds that rank;
+// the other ranks go to the store's host first, because its address is the one
+// that people named as the meeting point, then by arrival (create revision).
+// It is false where the indexes leave no such order.
+func ranked(ms []registered, size int) ([]Member, bool) {
+	out := make([]Member, size)
+	taken := make([]bool, size)
+	var rest []registered
+	for _, m := range ms {
+		switch {
+		case m.Index >= size:
+			return nil, false
+		case m.Index >= 0:
+			out[m.Index], taken[m.Index] = m.Member, true
+		default:
+			rest = append(rest, m)
+		}
+	}
+	sort.SliceStable(rest, func(i, j int) bool {
+		a, b := rest[i], rest[j]
+		if a.First != b.First {
+			return a.First
+		}
+		return a.create < b.create
+	})
+	for i := range out {
+		if taken[i] {
+			continue
+		}
+		if len(rest) == 0 {
+			return nil, false
+		}
+		out[i], rest = rest[0].Member, rest[1:]
+	}
+	return out, true
+}
+
+// registered is a member with the revision at which its key was created.
+type registered struct {
+	Member
+	create, mod int64
+}

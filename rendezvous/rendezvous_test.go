@@ -1,0 +1,401 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// testTTL is the shortest lease that etcd grants with the store's timing.
+const testTTL = 2 * time.Second
+
+// bench is one embedded store and the nodes that a test starts against it.
+type bench struct {
+	t   *testing.T
+	srv *Server
+	job string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	srv, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, srv: srv, job: "j"}
+	t.Cleanup(func() { b.srv.Close() })
+	return b
+}
+
+// node is one member of a test: its session, and what it was told.
+type node struct {
+	*Session
+	cli    *clientv3.Client
+	mu     sync.Mutex
+	events []Event
+}
+
+func (b *bench) client() *clientv3.Client {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Second)
+	defer cancel()
+	c, err := Connect(ctx, Store{Endpoints: b.srv.Endpoints(), Job: b.job}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) enter(self Member) *node {
+	b.t.Helper()
+	n := &node{cli: b.client()}
+	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Events: func(e Event) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.events = append(n.events, e)
+		b.t.Logf("%s %s: %s %s", time.Now().Format("05.000"), self.Host, e.Kind, e.Text)
+	}})
+	b.t.Cleanup(func() { n.Leave(""); n.cli.Close() })
+	return n
+}
+
+// told waits until the node was told an event of the kind.
+func (n *node) told(t *testing.T, kind EventKind) Event {
+	t.Helper()
+	deadline := time.Now().Add(8 * time.Second)
+	for time.Now().Before(deadline) {
+		n.mu.Lock()
+		i := slices.IndexFunc(n.events, func(e Event) bool { return e.Kind == kind })
+		var e Event
+		if i >= 0 {
+			e = n.events[i]
+		}
+		n.mu.Unlock()
+		if i >= 0 {
+			return e
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("never told %q; was told %+v", kind, n.events)
+	return Event{}
+}
+
+type joined struct {
+	w   World
+	err error
+}
+
+func (n *node) join(ctx context.Context) <-chan joined {
+	out := make(chan joined, 1)
+	go func() {
+		w, err := n.Join(ctx)
+		out <- joined{w, err}
+	}()
+	return out
+}
+
+func short(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// worlds collects the worlds of all nodes and checks that they are one world
+// with each rank once.
+func worlds(t *testing.T, chs ...<-chan joined) []World {
+	t.Helper()
+	var out []World
+	ranks := map[int]bool{}
+	for i, ch := range chs {
+		j := <-ch
+		if j.err != nil {
+			t.Fatalf("node %d: %v", i, j.err)
+		}
+		if ranks[j.w.Rank] {
+			t.Fatalf("rank %d twice", j.w.Rank)
+		}
+		ranks[j.w.Rank] = true
+		if len(out) > 0 && j.w.RunID != out[0].RunID {
+			t.Fatalf("two worlds: %s and %s", j.w.RunID, out[0].RunID)
+		}
+		out = append(out, j.w)
+	}
+	return out
+}
+
+func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
+	b := newBench(t)
+	const n = 24
+	var chs []<-chan joined
+	for i := range n {
+		chs = append(chs, b.enter(Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}).join(short(t, 20*time.Second)))
+	}
+	ws := worlds(t, chs...)
+	if got := ws[0].Master().Host; got != "h17" {
+		t.Errorf("rank 0 is %s, want the store's host h17", got)
+	}
+}
+
+func TestIndexesBecomeRanks(t *testing.T) {
+	b := newBench(t)
+	var chs []<-chan joined
+	for i := range 5 {
+		chs = append(chs, b.enter(Member{Index: 4 - i, Vouch: Typed, Size: 5}).join(short(t, 10*time.Second)))
+	}
+	for i, w := range worlds(t, chs...) {
+		if w.Rank != 4-i {
+			t.Errorf("index %d got rank %d", 4-i, w.Rank)
+		}
+	}
+}
+
+func TestMissingNodesAreNamed(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Host: "a"})
+	c := b.enter(Member{Index: 2, Vouch: Typed, Size: 4, Host: "c"})
+	ctx := short(t, 1500*time.Millisecond)
+	for _, ch := range []<-chan joined{a.join(ctx), c.join(ctx)} {
+		var miss *MissingError
+		if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || len(miss.Have) != 2 {
+			t.Fatalf("got %v (%+v), want indexes 1 and 3 missing", j.err, miss)
+		}
+	}
+}
+
+func TestInterruptedNodeIsToldToAllAndItsReplacementCompletes(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 15*time.Second)
+	a, c := b.enter(Member{Index: -1, Size: 4, Host: "a"}), b.enter(Member{Index: -1, Size: 4, Host: "c"})
+	ja, jc := a.join(ctx), c.join(ctx)
+	d := b.enter(Member{Index: -1, Size: 4, Host: "d"})
+	d.join(ctx)
+	waitMembers(t, a, 3)
+	d.Leave("interrupted")
+	for _, n := range []*node{a, c} {
+		if e := n.told(t, Left); e.Member.Host != "d" || e.Text != "interrupted" {
+			t.Errorf("told %+v, want that d was interrupted", e)
+		}
+	}
+	d2, e2 := b.enter(Member{Index: -1, Size: 4, Host: "d"}), b.enter(Member{Index: -1, Size: 4, Host: "e"})
+	worlds(t, ja, jc, d2.join(ctx), e2.join(ctx))
+}
+
+func waitMembers(t *testing.T, n *node, want int) {
+	t.Helper()
+	for range 1000 {
+		if ms, err := Members(t.Context(), n.cli, "j"); err == nil && len(ms) == want {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("never %d members", want)
+}
+
+func TestLeaderThatLeavesIsReplaced(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 15*time.Second)
+	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+	a.join(ctx)
+	a.told(t, Progress) // it leads
+	c := b.enter(Member{Index: -1, Size: 3, Host: "c"})
+	jc := c.join(ctx)
+	waitMembers(t, c, 2)
+	a.Leave("interrupted")
+	if e := c.told(t, Left); e.Member.Host != "a" {
+		t.Errorf("told that %s left, want a", e.Member.Host)
+	}
+	worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx), b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
+}
+
+func TestTypedIndexTwiceNamesBoth(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})
+	ja := a.join(short(t, 15*time.Second))
+	waitMembers(t, a, 1)
+	c := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"})
+	j := <-c.join(short(t, 15*time.Second))
+	var dup *DuplicateError
+	if !errors.As(j.err, &dup) || dup.Holder.Host != "a" || dup.Self.Host != "c" {
+		t.Fatalf("got %v, want a and c named", j.err)
+	}
+	if e := a.told(t, Conflict); e.Member.Host != "c" {
+		t.Errorf("the holder was told of %s, want c", e.Member.Host)
+	}
+	worlds(t, ja, b.enter(Member{Index: 1, Vouch: Typed, Size: 2}).join(short(t, 5*time.Second)))
+}
+
+func TestDeadProcessOfThisMachineIsReplacedAtOnce(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "a", Machine: "m", Started: "another time"})
+	<-a.join(short(t, 5*time.Second))
+	began := time.Now()
+	worlds(t, b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "b", Machine: "m"}).join(short(t, 10*time.Second)))
+	if d := time.Since(began); d >= testTTL {
+		t.Errorf("took %s: it waited for the lease", d)
+	}
+}
+
+func TestNewestScheduledIncarnationWins(t *testing.T) {
+	b := newBench(t)
+	old := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "old"})
+	jo := old.join(short(t, 10*time.Second))
+	waitMembers(t, old, 1)
+	young := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "young"})
+	jy := young.join(short(t, 10*time.Second))
+	var sup *SupersededError
+	if j := <-jo; !errors.As(j.err, &sup) || sup.Newer.Host != "young" {
+		t.Fatalf("the older got %v, want superseded by young", j.err)
+	}
+	ws := worlds(t, jy, b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2}).join(short(t, 10*time.Second)))
+	if ws[0].Master().Host != "young" {
+		t.Errorf("rank 0 is %s", ws[0].Master().Host)
+	}
+}
+
+func TestDifferentSizesAreNamed(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+	a.join(short(t, 10*time.Second))
+	a.told(t, Progress)
+	c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
+	var size *SizeError
+	if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != 3 || !strings.Contains(size.First, "a") {
+		t.Fatalf("got %v", j.err)
+	}
+}
+
+func concat(posts [][]byte) ([]byte, bool) { return slices.Concat(posts...), true }
+
+func TestRoundIsReadByAll(t *testing.T) {
+	b := newBench(t)
+	const n = 8
+	ctx := short(t, 20*time.Second)
+	nodes := make([]*node, n)
+	var chs []<-chan joined
+	for i := range nodes {
+		nodes[i] = b.enter(Member{Index: i, Vouch: Typed, Size: n, First: i == 3})
+		chs = append(chs, nodes[i].join(ctx))
+	}
+	worlds(t, chs...)
+	var wg sync.WaitGroup
+	for i, nd := range nodes {
+		wg.Go(func() {
+			got, err := nd.Round(ctx, "go", []byte(fmt.Sprint(i)), concat)
+			if err != nil || string(got) != "01234567" {
+				t.Errorf("node %d: %q, %v", i, got, err)
+			}
+			nd.Start(ctx)
+		})
+	}
+	wg.Wait()
+	if ep, ok, err := Current(ctx, nodes[0].cli, "j"); err != nil || !ok || ep.State != Started {
+		t.Errorf("epoch %+v %v %v, want started", ep, ok, err)
+	}
+}
+
+func TestNodeLostInARoundBreaksTheWorldAndItsReplacementMakesTheNext(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 20*time.Second)
+	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+	first := worlds(t, a.join(ctx), c.join(ctx))
+	c.Leave("interrupted")
+	var broken *BrokenError
+	if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) || !strings.Contains(broken.Why, "c") {
+		t.Fatalf("got %v, want a broken world that names c", err)
+	}
+	d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
+	next := worlds(t, a.join(ctx), d.join(ctx))
+	if next[0].Epoch <= first[0].Epoch {
+		t.Errorf("epoch %d after %d", next[0].Epoch, first[0].Epoch)
+	}
+}
+
+func TestNextRunBeginsAfterTheLastHasEnded(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 20*time.Second)
+	run := func(hold *node) (*node, string) {
+		n := b.enter(Member{Index: -1, Size: 1, Host: "a"})
+		ch := n.join(ctx)
+		if hold != nil {
+			n.told(t, Waiting)
+			hold.Leave("")
+		}
+		w := worlds(t, ch)
+		if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+			t.Fatal(err)
+		}
+		n.Start(ctx)
+		return n, w[0].RunID
+	}
+	one, id1 := run(nil)
+	_, id2 := run(one)
+	if id1 == id2 {
+		t.Errorf("both runs are %s", id1)
+	}
+}
+
+func TestStoreThatCameBackEmptyIsJoinedAgain(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 25*time.Second)
+	a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
+	ja := a.join(ctx)
+	waitMembers(t, a, 1)
+	addr := netip.MustParseAddrPort(b.srv.Endpoints()[0])
+	b.srv.Close()
+	a.told(t, Lost)
+	srv, err := Serve(ctx, "j", []netip.AddrPort{addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.srv = srv
+	worlds(t, ja, b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
+	a.told(t, Back)
+}
+
+func TestConnectRefusesAnotherJobsStore(t *testing.T) {
+	b := newBench(t)
+	_, err := Connect(short(t, 5*time.Second), Store{Endpoints: b.srv.Endpoints(), Job: "other"}, nil)
+	var other *OtherStoreError
+	if !errors.As(err, &other) || other.Job != "j" {
+		t.Fatalf("got %v, want the store of job j", err)
+	}
+}
+
+func TestConnectSaysWhyNothingAnswers(t *testing.T) {
+	var told []string
+	_, err := Connect(short(t, time.Second), Store{Endpoints: []string{"127.0.0.1:1"}}, func(err error) { told = append(told, err.Error()) })
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v", err)
+	}
+	if len(told) != 1 {
+		t.Errorf("told %q, want the one reason once", told)
+	}
+}
+
+func TestServeSaysThatThePortIsTaken(t *testing.T) {
+	b := newBench(t)
+	_, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort(b.srv.Endpoints()[0])})
+	if !errors.Is(err, ErrPortTaken) {
+		t.Errorf("got %v", err)
+	}
+	left, _ := os.ReadDir(os.Getenv("TMPDIR"))
+	if len(left) != 1 {
+		t.Errorf("%d store folders, want the one of the running store", len(left))
+	}
+}

@@ -1,0 +1,490 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Config is what a node brings to the rendezvous.
+type Config struct {
+	Job    string
+	Self   Member        // ID may be empty: a random one is made
+	TTL    time.Duration // of the lease; 0: LeaseTTL
+	Events func(Event)   // may be nil; called from one goroutine at a time
+}
+
+// Session is one node's membership: a lease and a key, kept up until Leave,
+// through lost connections and a store that came back empty.
+type Session struct {
+	cfg  Config
+	cli  *clientv3.Client
+	k    keys
+	stop context.CancelFunc
+	done chan struct{}
+	kick chan struct{} // Round has something to post, or a reducer
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed at each change of what follows
+	self      Member
+	ep        Epoch
+	epMod     int64 // mod revision of the epoch key; 0: absent
+	leader    registered
+	results   map[string][]byte // by result key
+	posts     map[string]*post  // by round, of the joined epoch
+	joined    Epoch             // the epoch that Join returned last
+	fatal     error
+	up        bool  // registered, as far as is known
+	wasUp     bool  // ever
+	trouble   error // why not up
+	lease     clientv3.LeaseID
+	leadLease clientv3.LeaseID // the lease that this node leads with
+}
+
+type post struct {
+	value  []byte
+	reduce Reduce
+	sent   bool
+}
+
+// Enter registers this node with the store behind cli and keeps it registered
+// until Leave or Abandon. It returns at once; Join waits.
+func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
+	if cfg.TTL == 0 {
+		cfg.TTL = LeaseTTL
+	}
+	if cfg.Self.ID == "" {
+		cfg.Self.ID = newID()
+	}
+	if cfg.Self.Phase == "" {
+		cfg.Self.Phase = "arrived"
+	}
+	s := &Session{
+		cfg: cfg, cli: cli, k: keysOf(cfg.Job), self: cfg.Self,
+		done: make(chan struct{}), kick: make(chan struct{}, 1),
+		changed: make(chan struct{}), results: map[string][]byte{}, posts: map[string]*post{},
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	go s.run(ctx)
+	return s
+}
+
+// run lives one life after the other; every doubt (an unknown outcome, a lost
+// lease, a closed watch) ends a life, and the next one begins by reading back.
+func (s *Session) run(ctx context.Context) {
+	defer close(s.done)
+	pause := retries(retryMax)
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.life(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var dup *DuplicateError
+		var sup *SupersededError
+		if errors.As(err, &dup) || errors.As(err, &sup) {
+			s.mu.Lock()
+			lease := s.lease
+			s.mu.Unlock()
+			_, _ = s.cli.Revoke(timeout(ctx), lease) // lead no longer; the key is another's already
+			s.update(func() { s.fatal, s.up = err, false })
+			return
+		}
+		s.update(func() { s.up, s.trouble = false, err })
+		if !s.started() && s.wasUp {
+			s.emit(Event{Kind: Lost, Text: err.Error()})
+		}
+		if time.Since(began) > 2*retryMax {
+			pause.Reset()
+		}
+		d := pause.NextBackOff()
+		if s.started() {
+			d *= 20 // nobody waits for this node any more
+		}
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// life is one lease: register, look, watch, lead where it falls to this node.
+func (s *Session) life(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, err := s.cli.Grant(timeout(ctx), int64(s.cfg.TTL/time.Second))
+	if err != nil {
+		return fmt.Errorf("get a lease: %w", reason(ctx, err))
+	}
+	alive, err := s.cli.KeepAlive(ctx, g.ID)
+	if err != nil {
+		return fmt.Errorf("keep the lease: %w", reason(ctx, err))
+	}
+	regRev, err := s.register(ctx, g.ID)
+	if err != nil {
+		return err
+	}
+	rev, err := s.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	back := false
+	s.update(func() {
+		back = s.wasUp && !s.up
+		s.lease, s.up, s.wasUp, s.trouble = g.ID, true, true, nil
+		for _, p := range s.posts {
+			p.sent = false
+		}
+	})
+	if back && !s.started() {
+		s.emit(Event{Kind: Back})
+	}
+	watch := func(key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
+		return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
+	}
+	control := watch(s.k.control(), rev, clientv3.WithPrefix())
+	own := watch(s.k.member(s.me()), regRev)
+	var l *lead // nil: this node does not lead
+	for {
+		if err := s.campaign(ctx); err != nil {
+			return err
+		}
+		if !s.leads() {
+			l = nil
+		} else if l == nil {
+			if l, err = s.takeOver(ctx, watch); err != nil {
+				return err
+			}
+		}
+		if l != nil {
+			if err := l.step(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, ok := <-alive:
+			if !ok {
+				return errors.New("the lease was lost")
+			}
+		case r, ok := <-control:
+			if err := watched(r, ok); err != nil {
+				return err
+			}
+			s.observe(r.Events)
+		case r, ok := <-own:
+			if err := watched(r, ok); err != nil {
+				return err
+			}
+			if err := s.ownKey(r.Events); err != nil {
+				return err
+			}
+		case r, ok := <-l.watch():
+			if err := watched(r, ok); err != nil {
+				return err
+			}
+			l.observe(ctx, r.Events)
+		case <-s.kick:
+		}
+	}
+}
+
+func watched(r clientv3.WatchResponse, ok bool) error {
+	if !ok {
+		return errors.New("the watch was closed")
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("watch the job: %w", err)
+	}
+	return nil
+}
+
+// register creates this node's key, or settles with who holds it. It returns
+// the revision after which the key is watched.
+func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, error) {
+	key := s.k.member(s.me())
+	var since time.Time // first sight of a live holder of a typed index
+	for {
+		s.mu.Lock()
+		s.self.Epoch = max(s.self.Epoch, s.ep.N)
+		self := s.self
+		s.mu.Unlock()
+		v := encode(self)
+		put := clientv3.OpPut(key, v, clientv3.WithLease(lease))
+		r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(put).Else(clientv3.OpGet(key)).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("register: %w", reason(ctx, err))
+		}
+		if r.Succeeded {
+			return r.Header.Revision, nil
+		}
+		held := r.Responses[0].GetResponseRange().Kvs[0]
+		var holder Member
+		_ = json.Unmarshal(held.Value, &holder)
+		replace := false
+		switch {
+		case holder.ID == self.ID: // an outcome that was unknown, or an earlier life's lease
+			replace = true
+		case s.wasRegistered():
+			return 0, &SupersededError{Self: self, Newer: holder}
+		case self.Vouch == Scheduled, deadHere(self, holder), holder.Left != "":
+			replace = true
+		}
+		if replace {
+			r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision)).Then(put).Commit()
+			if err != nil {
+				return 0, fmt.Errorf("register: %w", reason(ctx, err))
+			}
+			if r.Succeeded {
+				return r.Header.Revision, s.depose(ctx, holder.ID)
+			}
+			continue
+		}
+		if since.IsZero() {
+			since = time.Now()
+			s.emit(Event{Kind: Conflict, Member: &holder, Text: fmt.Sprintf("waiting up to %s for it to vanish", s.cfg.TTL+typedGrace)})
+			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "wants the same node rank"}))
+		}
+		left := s.cfg.TTL + typedGrace - time.Since(since)
+		if left <= 0 {
+			return 0, &DuplicateError{Self: self, Holder: holder}
+		}
+		if err := s.awaitChange(ctx, key, r.Header.Revision, left); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// depose ends the leadership of an incarnation that was just replaced, instead
+// of waiting for its lease.
+func (s *Session) depose(ctx context.Context, id string) error {
+	key := s.k.leader()
+	r, err := s.cli.Get(timeout(ctx), key)
+	if err != nil {
+		return fmt.Errorf("read the leader: %w", reason(ctx, err))
+	}
+	var m Member
+	if len(r.Kvs) == 0 || json.Unmarshal(r.Kvs[0].Value, &m) != nil || m.ID != id || id == s.me().ID {
+		return nil
+	}
+	_, err = s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", r.Kvs[0].ModRevision)).
+		Then(clientv3.OpDelete(key)).Commit()
+	return err
+}
+
+// awaitChange returns when key was deleted or replaced after rev, or after d.
+func (s *Session) awaitChange(ctx context.Context, key string, rev int64, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	select {
+	case r, ok := <-s.cli.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithRev(rev+1)):
+		if ctx.Err() != nil {
+			return nil
+		}
+		return watched(r, ok)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// deadHere tells whether holder is a process of this machine (and of this PID
+// namespace) that no longer runs.
+func deadHere(self, holder Member) bool {
+	if holder.Machine == "" || holder.Machine != self.Machine {
+		return false
+	}
+	if err := syscall.Kill(holder.PID, 0); errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	now, err := StartTime(holder.PID)
+	return err == nil && now != holder.Started
+}
+
+// StartTime is when a process began, in clock ticks after boot (field 22 of
+// /proc/PID/stat, proc(5)); with it a PID is not taken for its successor.
+func StartTime(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	i := strings.LastIndexByte(string(b), ')') // the name may hold anything
+	f := strings.Fields(string(b[i+1:]))
+	if len(f) < 20 {
+		return "", fmt.Errorf("parse /proc/%d/stat: %d fields", pid, len(f))
+	}
+	return f[19], nil
+}
+
+// ownKey looks at what became of this node's own key.
+func (s *Session) ownKey(evs []*clientv3.Event) error {
+	for _, e := range evs {
+		if e.Type == clientv3.EventTypeDelete {
+			return errors.New("this node's key is gone")
+		}
+		var m Member
+		if json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != s.me().ID {
+			return &SupersededError{Self: s.me(), Newer: m}
+		}
+	}
+	return nil
+}
+
+// snapshot reads the control keys and returns the revision that they are of.
+func (s *Session) snapshot(ctx context.Context) (int64, error) {
+	r, err := s.cli.Get(timeout(ctx), s.k.control(), clientv3.WithPrefix())
+	if err != nil {
+		return 0, fmt.Errorf("read the job: %w", reason(ctx, err))
+	}
+	s.update(func() {
+		s.ep, s.epMod, s.leader = Epoch{}, 0, registered{}
+		clear(s.results)
+	})
+	for _, kv := range r.Kvs {
+		if string(kv.Key) != s.k.notice() { // an old one is no news
+			s.observe([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: kv}})
+		}
+	}
+	return r.Header.Revision, nil
+}
+
+// observe takes in changes of the control keys.
+func (s *Session) observe(evs []*clientv3.Event) {
+	for _, e := range evs {
+		key, put := string(e.Kv.Key), e.Type == clientv3.EventTypePut
+		switch {
+		case key == s.k.epoch():
+			s.observeEpoch(e, put)
+		case key == s.k.leader():
+			s.observeLeader(e, put)
+		case key == s.k.notice() && put:
+			var ev Event
+			err := json.Unmarshal(e.Kv.Value, &ev)
+			told := ev.Kind == Left && s.leads() // the leader wrote it
+			if err == nil && !told && ev.Member != nil && ev.Member.ID != s.me().ID {
+				s.emit(ev)
+			}
+		case put && strings.HasPrefix(key, s.k.control()+"r/"):
+			s.update(func() { s.results[key] = e.Kv.Value })
+		}
+	}
+}
+
+// observeEpoch takes in a change of the epoch. A leader knows what it wrote
+// before the watch repeats it: what is older than known is no news.
+func (s *Session) observeEpoch(e *clientv3.Event, put bool) {
+	var ep Epoch
+	if put && json.Unmarshal(e.Kv.Value, &ep) != nil {
+		return
+	}
+	s.update(func() {
+		switch {
+		case e.Kv.ModRevision <= s.epMod:
+		case put:
+			s.ep, s.epMod = ep, e.Kv.ModRevision
+		default:
+			s.ep, s.epMod = Epoch{}, 0
+		}
+	})
+}
+
+// observeLeader takes in a change of the leader. Its departure is told by
+// everybody, since nobody else can.
+func (s *Session) observeLeader(e *clientv3.Event, put bool) {
+	s.mu.Lock()
+	old := e.Kv.ModRevision <= s.leader.mod
+	s.mu.Unlock()
+	if old {
+		return
+	}
+	if put {
+		var m Member
+		_ = json.Unmarshal(e.Kv.Value, &m)
+		s.update(func() { s.leader = registered{m, e.Kv.CreateRevision, e.Kv.ModRevision} })
+		return
+	}
+	s.mu.Lock()
+	gone, told := s.leader.Member, s.leader.ID != "" && s.leader.ID != s.self.ID && s.ep.State != Started
+	s.mu.Unlock()
+	s.update(func() { s.leader = registered{} })
+	if told {
+		s.emit(departure(gone))
+	}
+}
+
+// departure is the news that a member left.
+func departure(m Member) Event {
+	why := m.Left
+	if why == "" {
+		why = "lost: nothing was heard of it for as long as its lease"
+	}
+	return Event{Kind: Left, Member: &m, Text: why}
+}
+
+func (s *Session) update(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Session) emit(e Event) {
+	if s.cfg.Events != nil {
+		e.Leader = s.leads()
+		s.cfg.Events(e)
+	}
+}
+
+func (s *Session) leads() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader.ID == s.self.ID
+}
+
+func (s *Session) started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == "started"
+}
+
+// me is this node as it last described itself.
+func (s *Session) me() Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.self
+}
+
+func (s *Session) wasRegistered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wasUp
+}
+
+func encode(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("rendezvous: " + err.Error()) // own types: cannot fail
+	}
+	return string(b)
+}
+
+// timeout bounds one request; what it holds is freed when ctx or the budget
+// ends, so that a call stays one line.
+func timeout(ctx context.Context) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
