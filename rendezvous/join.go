@@ -279,3 +279,32 @@ func (s *Session) reducers(ep Epoch) map[string]Reduce {
 	}
 	return out
 }
+
+// AwaitGone returns nil when m's key is gone or the store is: for a node that
+// waits for what m is about to start.
+func (s *Session) AwaitGone(ctx context.Context, m Member) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, err := s.cli.Get(timeout(ctx), s.k.member(m))
+	if err != nil || len(r.Kvs) == 0 {
+		return ctx.Err()
+	}
+	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.k.member(m), clientv3.WithRev(r.Header.Revision+1))
+	for {
+		s.mu.Lock()
+		up, changed := s.up, s.changed
+		s.mu.Unlock()
+		if !up {
+			return nil
+		}
+		select {
+		case r, ok := <-w:
+			if watched(r, ok) != nil || slices.ContainsFunc(r.Events, func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypeDelete }) {
+				return ctx.Err()
+			}
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
