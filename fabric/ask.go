@@ -1,0 +1,72 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"launch/fabric/gpu"
+	"launch/fabric/verbs"
+	"launch/internal/child"
+)
+
+// What the children may take before they are reported as not answering. The
+// user waits for them, so it is seconds.
+const (
+	gpuBudget   = 3 * time.Second
+	verbsBudget = 3 * time.Second
+)
+
+// The names of this package's children.
+const (
+	gpuChild   = "gpu"
+	verbsChild = "verbs"
+)
+
+// Children are the functions that AskGPU and AskVerbs run in children; main
+// hands them to child.Dispatch.
+func Children() child.Table {
+	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child}
+}
+
+// AskGPU asks NVML in a child, if there is a driver at all. It takes 3 s at
+// most.
+func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
+	roots = roots.filled()
+	seen, ask := gpu.Look(roots.Proc, roots.Dev)
+	if !ask {
+		return seen
+	}
+	var answer gpu.Facts
+	if err := child.Ask(ctx, gpuChild, nil, &answer, gpuBudget); err != nil {
+		answer = gpu.Facts{Err: unanswered("NVML", err)}
+	}
+	return gpu.Settle(seen, answer, roots.Dev)
+}
+
+// AskVerbs asks libibverbs in a child, if sysfs shows an RDMA device at all.
+// It takes 3 s at most.
+func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
+	class := dir{fsys: roots.filled().Sys, name: "class/infiniband"}
+	if len(class.names("")) == 0 {
+		return verbs.Facts{Absent: "no device in /sys/class/infiniband"}
+	}
+	var answer verbs.Facts
+	if err := child.Ask(ctx, verbsChild, nil, &answer, verbsBudget); err != nil {
+		answer = verbs.Facts{Err: unanswered("libibverbs", err)}
+	}
+	return answer
+}
+
+// unanswered says in one line why a library did not answer.
+func unanswered(library string, err error) string {
+	if t, ok := errors.AsType[*child.TimeoutError](err); ok {
+		s := fmt.Sprintf("%s did not answer within %v", library, t.Limit)
+		if t.Abandoned {
+			s += fmt.Sprintf("; its process %d hangs in the kernel and cannot be killed", t.PID)
+		}
+		return s
+	}
+	return fmt.Sprintf("%s: %v", library, err)
+}

@@ -1,0 +1,131 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"launch/fabric/gpu"
+	"launch/fabric/verbs"
+)
+
+// resolveBudget is for this node's own host name, which a healthy machine
+// resolves from a file; glibc gives each server that does not answer 5 s.
+const resolveBudget = 2 * time.Second
+
+// Options are what Detect is told, and what it asks beyond files. The zero
+// value asks nothing that can take time.
+type Options struct {
+	Resolve bool                                  // resolve this node's own host name (2 s at most)
+	GPU     func(ctx context.Context) gpu.Facts   // AskGPU on a live machine; nil: not asked
+	Verbs   func(ctx context.Context) verbs.Facts // AskVerbs on a live machine; nil: not asked
+
+	// The soft limit of open files as it was inherited: the Go runtime has
+	// raised its own by now, so somebody must have looked before it started.
+	Nofile      uint64
+	NofileKnown bool
+}
+
+// Live is this machine.
+func Live() Roots {
+	return Roots{
+		// DirFS and not os.Root: /sys is a forest of links that the kernel
+		// resolves in one call and os.Root in one call for each component.
+		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
+		Links: links,
+		Shm:   shm,
+	}
+}
+
+// Detect reads the facts of one node. It never fails as a whole: what could
+// not be read is an Unknown, one for each device or file.
+func Detect(ctx context.Context, roots Roots, opt Options) Node {
+	roots = roots.filled()
+	var n Node
+	proc := func(file string) string {
+		d := dir{fsys: roots.Proc}
+		s := d.line(file)
+		if s == "" && d.bad == nil {
+			d.blame(file, errMissing)
+		}
+		n.note(d.bad)
+		return s
+	}
+	n.Hostname = proc("sys/kernel/hostname")
+	n.BootID = proc("sys/kernel/random/boot_id")
+	if s := proc("sys/net/ipv4/ip_local_port_range"); s != "" {
+		n.Ephemeral = parsed(&n, "sys/net/ipv4/ip_local_port_range", s, parsePortRange, [2]int{})
+	}
+	n.Limits = Limits{Memlock: math.MaxUint64, Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
+	if s := proc("self/limits"); s != "" {
+		n.Limits.Memlock = parsed(&n, "self/limits", s, parseMemlock, math.MaxUint64)
+	}
+	if roots.Shm != nil {
+		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
+	}
+
+	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
+	n.Product = strings.TrimSpace(dmi.line("sys_vendor") + " " + dmi.line("product_name"))
+	n.note(dmi.bad)
+
+	var unknown []Unknown
+	n.Interfaces, unknown = interfaces(roots)
+	n.Unknown = append(n.Unknown, unknown...)
+	n.HCAs, unknown = hcas(roots.Sys, n.Interfaces)
+	n.Unknown = append(n.Unknown, unknown...)
+
+	if opt.Resolve {
+		n.HostAddrs, n.HostErr = resolve(ctx, n.Hostname)
+	}
+	if opt.GPU != nil {
+		n.GPUs = opt.GPU(ctx)
+	}
+	if opt.Verbs != nil {
+		n.Verbs = opt.Verbs(ctx)
+	}
+	return n
+}
+
+// errMissing is said of a file that every Linux has.
+var errMissing = errors.New("not there, or empty")
+
+func (n *Node) note(u *Unknown) {
+	if u != nil {
+		n.Unknown = append(n.Unknown, *u)
+	}
+}
+
+// parsed is the value of a file, or missing and an Unknown.
+func parsed[T any](n *Node, what, text string, parse func(string) (T, error), missing T) T {
+	v, err := parse(text)
+	if err != nil {
+		n.note(&Unknown{What: what, Why: err.Error()})
+		return missing
+	}
+	return v
+}
+
+// resolve asks the system's resolver (with cgo: getaddrinfo) for the
+// addresses of a host name, in its order: Gloo takes the first.
+func resolve(ctx context.Context, host string) ([]string, string) {
+	if host == "" {
+		return nil, "this node has no host name"
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveBudget)
+	defer cancel()
+	addrs, err := (&net.Resolver{PreferGo: false}).LookupHost(ctx, host)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, "no answer within " + resolveBudget.String()
+		}
+		if e, ok := errors.AsType[*net.DNSError](err); ok {
+			return nil, e.Err
+		}
+		return nil, err.Error()
+	}
+	return addrs, ""
+}

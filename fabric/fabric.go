@@ -1,0 +1,106 @@
+// Package fabric holds facts about this node: interfaces and routes, HCAs and
+// their ports, GPUs, limits, the cloud. It reads through fs.FS roots, so that
+// a recorded machine replays, and never judges what it finds: that is
+// preflight's room.
+package fabric
+
+import (
+	"io/fs"
+	"net/netip"
+
+	"launch/fabric/gpu"
+	"launch/fabric/verbs"
+)
+
+// Roots are the places that facts are read from. On a live machine they are
+// those of Live; in a test they are a recorded machine. A nil root is one that
+// was not recorded: what stands there is absent.
+type Roots struct {
+	Sys, Proc, Etc, Dev fs.FS
+
+	// Links is the kernel's own list of the interfaces of this network
+	// namespace, with their addresses. sysfs adds to it what only sysfs has.
+	// nil: sysfs alone, which knows no addresses.
+	Links func() ([]Interface, error)
+	// Shm tells the bytes free in /dev/shm and the bytes in all; -1 and 0
+	// where nothing is mounted there. nil: not recorded.
+	Shm func() (free, size int64)
+}
+
+// Node is the facts of one node. Absence of a device is an empty slice;
+// absence of permission is an Unknown entry, and they never look alike.
+type Node struct {
+	Hostname   string      `json:"hostname"`             // kernel host name
+	HostAddrs  []string    `json:"host_addrs,omitempty"` // what the host name resolves to on this node (gethostname + getaddrinfo: what Gloo does)
+	HostErr    string      `json:"host_err,omitempty"`   // why it does not resolve
+	BootID     string      `json:"boot_id,omitempty"`    // /proc/sys/kernel/random/boot_id: tells two machines of one host name apart
+	Interfaces []Interface `json:"interfaces"`           // in kernel order (ifindex)
+	HCAs       []HCA       `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
+	GPUs       gpu.Facts   `json:"gpus"`                 // NVML, asked in a child process
+	Verbs      verbs.Facts `json:"verbs,omitzero"`       // libibverbs, asked in a child process
+	Limits     Limits      `json:"limits"`
+	Product    string      `json:"product,omitempty"` // DMI sys_vendor and product_name
+	Ephemeral  [2]int      `json:"ephemeral"`         // net.ipv4.ip_local_port_range, both ends inclusive
+	Unknown    []Unknown   `json:"unknown,omitempty"` // what could not be read, and why
+}
+
+// Unknown is a fact that could not be read.
+type Unknown struct {
+	What string `json:"what"` // the path or call
+	Why  string `json:"why"`
+}
+
+// Interface is one network interface.
+type Interface struct {
+	Index   int            `json:"index"` // ifindex: NCCL's order of preference
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`            // loopback, physical, bond, bridge, vlan, veth, tun, ipoib, macvlan, ipvlan, vxlan, virtual
+	Up      bool           `json:"up"`              // IFF_UP
+	Running bool           `json:"running"`         // IFF_RUNNING: carrier
+	MTU     int            `json:"mtu"`             // bytes
+	Speed   int            `json:"speed,omitempty"` // Mb/s; 0 unknown
+	Driver  string         `json:"driver,omitempty"`
+	Master  string         `json:"master,omitempty"` // bond or bridge that it belongs to
+	NUMA    int            `json:"numa"`             // -1 unknown
+	Addrs   []netip.Prefix `json:"addrs,omitempty"`
+}
+
+// HCA is one RDMA device.
+type HCA struct {
+	Name     string `json:"name"`
+	Driver   string `json:"driver,omitempty"` // mlx5_core, bnxt_en, efa, rdma_rxe, …
+	NodeType int    `json:"node_type"`        // number before the colon in node_type: 1 CA, 4 RNIC (iWARP), 5 and 6 usNIC, 7 unspecified (EFA)
+	Firmware string `json:"firmware,omitempty"`
+	NUMA     int    `json:"numa"`             // -1 unknown
+	Uverbs   string `json:"uverbs,omitempty"` // device node, "/dev/infiniband/uverbs0"
+	Ports    []Port `json:"ports"`
+}
+
+// Port is one port of an HCA.
+type Port struct {
+	Num       int     `json:"num"`              // 1-based
+	State     int     `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
+	PhysState int     `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
+	LinkLayer string  `json:"link_layer"`       // InfiniBand, Ethernet
+	Rate      float64 `json:"rate"`             // Gb/s; of a port that is not ACTIVE it means nothing
+	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
+
+	// Elsewhere is the netdev that the GID table names where Netdev is "": it
+	// is in another network namespace, as in a container that sees every HCA
+	// of its host.
+	Elsewhere string `json:"elsewhere,omitempty"`
+}
+
+// Active tells whether the port can carry traffic (IBTA state 4).
+func (p Port) Active() bool { return p.State == 4 }
+
+// Limits are what the kernel and the container grant to this process. The
+// numbers are the user's own: NOFILE is what was inherited, before the Go
+// runtime raised it.
+type Limits struct {
+	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited (also where /proc/self/limits could not be read: see Unknown)
+	Nofile      uint64 `json:"nofile"`       // soft
+	NofileKnown bool   `json:"nofile_known"` // false in a build without cgo
+	Shm         int64  `json:"shm"`          // bytes free in /dev/shm; -1 where it is not mounted
+	ShmSize     int64  `json:"shm_size"`     // bytes in all
+}

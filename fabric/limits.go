@@ -1,0 +1,63 @@
+package fabric
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// parseMemlock reads the soft limit of locked memory, in bytes, from the text
+// of /proc/self/limits: a row of name, soft limit, hard limit and unit.
+func parseMemlock(limits string) (uint64, error) {
+	for line := range strings.Lines(limits) {
+		rest, ok := strings.CutPrefix(line, "Max locked memory")
+		if !ok {
+			continue
+		}
+		f := strings.Fields(rest)
+		if len(f) == 0 {
+			break
+		}
+		if f[0] == "unlimited" {
+			return math.MaxUint64, nil
+		}
+		n, err := strconv.ParseUint(f[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("soft limit %q is not a number", f[0])
+		}
+		return n, nil
+	}
+	return 0, fmt.Errorf("no row %q", "Max locked memory")
+}
+
+// parsePortRange reads net.ipv4.ip_local_port_range: two numbers.
+func parsePortRange(s string) ([2]int, error) {
+	f := strings.Fields(s)
+	if len(f) != 2 {
+		return [2]int{}, fmt.Errorf("%q is not two ports", s)
+	}
+	var r [2]int
+	for i := range f {
+		n, err := strconv.ParseUint(f[i], 10, 16)
+		if err != nil {
+			return [2]int{}, fmt.Errorf("%q is not a port", f[i])
+		}
+		r[i] = int(n)
+	}
+	if r[0] > r[1] {
+		return [2]int{}, fmt.Errorf("%q is an empty range", s)
+	}
+	return r, nil
+}
+
+// shm asks how much of /dev/shm this process may use.
+func shm() (free, size int64) {
+	var st unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &st); err != nil {
+		return -1, 0
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize
+}

@@ -1,0 +1,203 @@
+package fabric
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Flags of /sys/class/net/*/flags (linux/if.h) and types of /sys/class/net/*/type
+// (linux/if_arp.h).
+const (
+	flagUp       = 0x1
+	flagLoopback = 0x8
+
+	typeInfiniBand = 32
+	typeLoopback   = 772
+)
+
+// interfaces lists the interfaces of this network namespace. Where the kernel
+// was asked (links), its list is the truth: a /sys that was mounted in another
+// namespace shows that one's interfaces. sysfs adds kind, speed, driver and
+// NUMA node.
+func interfaces(r Roots) ([]Interface, []Unknown) {
+	fromSys, unknown := sysInterfaces(r.Sys)
+	if r.Links == nil {
+		return fromSys, unknown
+	}
+	links, err := r.Links()
+	if err != nil {
+		return fromSys, append(unknown, Unknown{What: "rtnetlink", Why: err.Error()})
+	}
+	var strangers []string
+	for i := range links {
+		l := &links[i]
+		j := slices.IndexFunc(fromSys, func(s Interface) bool { return s.Name == l.Name && s.Index == l.Index })
+		if j < 0 {
+			l.NUMA = -1
+			if l.Kind == "" {
+				l.Kind = "physical" // whatever is not hardware has a kind of its own in rtnetlink
+			}
+			strangers = append(strangers, l.Name)
+			continue
+		}
+		s := fromSys[j]
+		l.Speed, l.Driver, l.NUMA = s.Speed, s.Driver, s.NUMA
+		if l.Kind == "" || s.Kind == "ipoib" { // IPoIB children are VLAN-like links to the kernel
+			l.Kind = s.Kind
+		}
+	}
+	if len(strangers) > 0 {
+		unknown = append(unknown, Unknown{
+			What: "class/net",
+			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay unknown",
+				strings.Join(strangers, ", ")),
+		})
+	}
+	sortByIndex(links)
+	return links, unknown
+}
+
+// sysInterfaces reads class/net.
+func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
+	class := dir{fsys: sys, name: "class/net"}
+	var out []Interface
+	var unknown []Unknown
+	for _, name := range class.names("") {
+		d := dir{fsys: sys, name: path.Join("class/net", name)}
+		if info, err := fs.Stat(sys, d.name); err != nil || !info.IsDir() { // bonding_masters is a file
+			continue
+		}
+		out = append(out, sysInterface(&d, name))
+		if d.bad != nil {
+			unknown = append(unknown, *d.bad)
+		}
+	}
+	if class.bad != nil {
+		unknown = append(unknown, *class.bad)
+	}
+	sortByIndex(out)
+	return out, unknown
+}
+
+func sysInterface(d *dir, name string) Interface {
+	oper := d.line("operstate")
+	flags := d.number("flags", 0)
+	up := flags&flagUp != 0
+	return Interface{
+		Index: d.number("ifindex", 0),
+		Name:  name,
+		Kind:  sysKind(d, flags),
+		Up:    up,
+		// sysfs omits IFF_RUNNING from flags; the kernel computes it so
+		// (dev_get_flags, netif_oper_up).
+		Running: up && (oper == "up" || oper == "unknown" || oper == ""),
+		MTU:     d.number("mtu", 0),
+		Speed:   speed(d),
+		Driver:  driver(d),
+		Master:  d.link("master"),
+		NUMA:    d.number("device/numa_node", -1),
+	}
+}
+
+// sysKind is the kind of an interface as far as sysfs tells. A veth has no
+// mark of its own: it is a virtual interface whose other end is not here.
+func sysKind(d *dir, flags int) string {
+	uevent := d.line("uevent")
+	typ := d.number("type", 0)
+	if flags&flagLoopback != 0 || typ == typeLoopback {
+		return "loopback"
+	}
+	switch devtype := ueventValue(uevent, "DEVTYPE"); devtype {
+	case "vlan", "vxlan", "bridge", "bond", "macvlan":
+		return devtype
+	case "macvtap":
+		return "macvlan"
+	case "ipvtap":
+		return "ipvlan"
+	case "wireguard":
+		return "tun"
+	}
+	switch {
+	case d.has("bonding"):
+		return "bond"
+	case d.has("bridge"):
+		return "bridge"
+	case d.has("tun_flags"):
+		return "tun"
+	case typ == typeInfiniBand:
+		return "ipoib"
+	case d.has("device"):
+		return "physical"
+	}
+	index := d.number("ifindex", 0)
+	if d.number("iflink", index) != index && !hasLower(d) {
+		return "veth"
+	}
+	return "virtual"
+}
+
+func hasLower(d *dir) bool {
+	return slices.ContainsFunc(d.names(""), func(n string) bool { return strings.HasPrefix(n, "lower_") })
+}
+
+// speed is in Mb/s; the kernel writes -1, or 2^32-1 of old, for "unknown".
+func speed(d *dir) int {
+	if s := d.number("speed", 0); s > 0 && s < 1<<32-1 {
+		return s
+	}
+	return 0
+}
+
+// driver is the driver of the device behind d: the target of the link, which
+// dangles in a recorded machine, or the line in its uevent.
+func driver(d *dir) string {
+	if name := d.link("device/driver"); name != "" {
+		return name
+	}
+	return ueventValue(d.line("device/uevent"), "DRIVER")
+}
+
+func sortByIndex(list []Interface) {
+	slices.SortFunc(list, func(a, b Interface) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// Interface finds an interface by its name.
+func (n Node) Interface(name string) (Interface, bool) {
+	i := slices.IndexFunc(n.Interfaces, func(f Interface) bool { return f.Name == name })
+	if i < 0 {
+		return Interface{}, false
+	}
+	return n.Interfaces[i], true
+}
+
+// InterfaceOf finds the interface that carries an address and is up.
+// Addresses of an interface that is down do not count: kube-proxy keeps every
+// service's address on one (kube-ipvs0), on every node alike.
+func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
+	addr = addr.Unmap().WithZone("")
+	for _, f := range n.Interfaces {
+		for _, p := range f.Addrs {
+			if f.Up && p.Addr() == addr {
+				return f, true
+			}
+		}
+	}
+	return Interface{}, false
+}
+
+// IsLocal tells whether an address belongs to this machine: one of an
+// interface that is up, or loopback.
+func (n Node) IsLocal(addr netip.Addr) bool {
+	if addr.Unmap().IsLoopback() {
+		return true
+	}
+	_, ok := n.InterfaceOf(addr)
+	return ok
+}

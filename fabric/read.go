@@ -1,0 +1,181 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// maxFile bounds what is read of one file: a sysfs attribute is one page, and
+// the longest other is /proc/self/limits.
+const maxFile = 8 << 10
+
+// readFile reads a small file. A file of the kernel is read with one read(2):
+// some drivers answer EAGAIN, and Go's poller would then wait for ever for
+// them to become readable.
+func readFile(fsys fs.FS, name string) (string, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	buf := make([]byte, maxFile)
+	n := 0
+	if c, ok := f.(syscall.Conn); ok {
+		raw, err := c.SyscallConn()
+		if err != nil {
+			return "", err
+		}
+		var readErr error
+		err = raw.Read(func(fd uintptr) bool {
+			for {
+				n, readErr = syscall.Read(int(fd), buf)
+				if readErr != syscall.EINTR {
+					return true
+				}
+			}
+		})
+		if err := errors.Join(err, readErr); err != nil {
+			return "", &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+	} else if n, err = io.ReadFull(f, buf); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return "", &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+// dir reads one directory of facts and keeps the first thing in it that could
+// not be read: one bad device is one Unknown.
+type dir struct {
+	fsys fs.FS
+	name string
+	bad  *Unknown
+}
+
+// blame records why a file could not be read or understood.
+func (d *dir) blame(file string, err error) {
+	if d.bad == nil {
+		why := err
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			why = p.Err // the path stands in What
+		}
+		d.bad = &Unknown{What: path.Join(d.name, file), Why: why.Error()}
+	}
+}
+
+// line reads a file of one line. A file that is missing, or that the driver
+// refuses with EINVAL (speed of an interface that is down, an empty slot of a
+// table) or ENODEV or EOPNOTSUPP, is "" and nothing to report.
+func (d *dir) line(file string) string {
+	s, err := readFile(d.fsys, path.Join(d.name, file))
+	if err != nil {
+		if !absent(err) {
+			d.blame(file, err)
+		}
+		return ""
+	}
+	return strings.TrimSpace(s)
+}
+
+// number reads a number at the start of a line: "4: ACTIVE", "0x1003", "-1".
+func (d *dir) number(file string, missing int) int {
+	s := d.line(file)
+	if s == "" {
+		return missing
+	}
+	n, err := leadingInt(s)
+	if err != nil {
+		d.blame(file, err)
+		return missing
+	}
+	return n
+}
+
+// link is the base name of the target of a symbolic link, "" where there is
+// none. The target need not exist.
+func (d *dir) link(file string) string {
+	target, err := fs.ReadLink(d.fsys, path.Join(d.name, file))
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
+}
+
+// has tells whether an entry exists.
+func (d *dir) has(file string) bool {
+	_, err := fs.Stat(d.fsys, path.Join(d.name, file))
+	return err == nil
+}
+
+// names lists a directory, in its own order; a missing one is empty.
+func (d *dir) names(sub string) []string {
+	entries, err := fs.ReadDir(d.fsys, path.Join(d.name, sub))
+	if err != nil && !absent(err) {
+		d.blame(sub, err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) ||
+		errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EOPNOTSUPP)
+}
+
+// leadingInt reads the number at the start of a string, decimal or 0x…, up to
+// a colon or blank: the kernel writes "4: ACTIVE" and the text varies.
+func leadingInt(s string) (int, error) {
+	word := s
+	if i := strings.IndexAny(s, ": \t\n"); i >= 0 {
+		word = s[:i]
+	}
+	n, err := strconv.ParseInt(word, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q does not start with a number", s)
+	}
+	return int(n), nil
+}
+
+// leadingRate reads Gb/s from "400 Gb/sec (4X NDR)" or "2.5 Gb/sec (1X SDR)".
+func leadingRate(s string) (float64, error) {
+	word, _, _ := strings.Cut(s, " ")
+	rate, err := strconv.ParseFloat(word, 64)
+	if err != nil || !(rate >= 0 && rate < 1e6) {
+		return 0, fmt.Errorf("%q does not start with a rate", s)
+	}
+	return rate, nil
+}
+
+// ueventValue is the value of a key in a uevent file.
+func ueventValue(uevent, key string) string {
+	for line := range strings.Lines(uevent) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && k == key {
+			return v
+		}
+	}
+	return ""
+}
+
+// filled is r with an empty file system for each root that was not recorded.
+func (r Roots) filled() Roots {
+	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev} {
+		if *root == nil {
+			*root = empty{}
+		}
+	}
+	return r
+}
+
+type empty struct{}
+
+func (empty) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}

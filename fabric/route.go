@@ -1,0 +1,120 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Route is how this node reaches an address.
+type Route struct {
+	Src       netip.Addr `json:"src"`       // the address that a connection would come from
+	Interface string     `json:"interface"` // the interface that it would leave by
+}
+
+// RouteTo asks the kernel how it would reach dst now; nothing is sent. For an
+// address of this machine, Src is that address itself and Interface the one
+// that carries it, not lo. The error is the kernel's ("network is
+// unreachable").
+func RouteTo(dst netip.Addr) (Route, error) {
+	dst = dst.Unmap()
+	r, err := routeByNetlink(dst)
+	if err != nil && !refused(err) {
+		return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
+	}
+	if err != nil {
+		if r, err = routeByConnect(dst); err != nil {
+			return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
+		}
+	}
+	if r.Interface == "" || r.Src == dst {
+		if name := carrier(r.Src); name != "" {
+			r.Interface = name
+		}
+	}
+	return r, nil
+}
+
+func routeByNetlink(dst netip.Addr) (Route, error) {
+	var opt *netlink.RouteGetOptions
+	if dst.Zone() != "" {
+		opt = &netlink.RouteGetOptions{Oif: zoneName(dst.Zone())}
+	}
+	routes, err := netlink.RouteGetWithOptions(dst.AsSlice(), opt)
+	if err != nil {
+		return Route{}, err
+	}
+	if len(routes) == 0 {
+		return Route{}, syscall.ENETUNREACH
+	}
+	src, ok := netip.AddrFromSlice(routes[0].Src)
+	if !ok {
+		return Route{}, syscall.EADDRNOTAVAIL
+	}
+	r := Route{Src: src.Unmap()}
+	if f, err := net.InterfaceByIndex(routes[0].LinkIndex); err == nil {
+		r.Interface = f.Name
+	}
+	return r, nil
+}
+
+// routeByConnect lets a UDP socket choose: connect sends nothing. For where
+// netlink is forbidden.
+func routeByConnect(dst netip.Addr) (Route, error) {
+	const discard = 9 // any port does
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
+	if err != nil {
+		return Route{}, err
+	}
+	defer c.Close()
+	return Route{Src: c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")}, nil
+}
+
+// refused tells a netlink that may not be used (a sandbox) from a route that
+// does not exist.
+func refused(err error) bool {
+	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT, syscall.EOPNOTSUPP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// carrier is the name of the interface that is up and has the address; "" if
+// none has it literally (127.0.0.2, say).
+func carrier(addr netip.Addr) string {
+	list, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, f := range list {
+		addrs, err := f.Addrs()
+		if err != nil || f.Flags&net.FlagUp == 0 {
+			continue
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok {
+				if p, ok := prefix(n); ok && p.Addr() == addr.WithZone("") {
+					return f.Name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// zoneName is the interface of an IPv6 zone, which may be its number.
+func zoneName(zone string) string {
+	if i, err := strconv.Atoi(zone); err == nil {
+		if f, err := net.InterfaceByIndex(i); err == nil {
+			return f.Name
+		}
+	}
+	return zone
+}

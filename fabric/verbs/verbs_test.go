@@ -1,0 +1,58 @@
+package verbs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+)
+
+// Without RDMA devices this still loads the library (where it is installed)
+// and calls into it: a wrong prototype or a truncated pointer crashes here.
+func TestDevicesAgreesWithSysfs(t *testing.T) {
+	devices, err := Devices()
+	switch {
+	case errors.Is(err, ErrNoCgo), errors.Is(err, ErrNoLibrary):
+		t.Skip(err)
+	case errors.Is(err, ErrNoStack):
+		if _, err := os.Stat("/sys/class/infiniband_verbs"); err == nil {
+			t.Errorf("Devices: %v, but /sys/class/infiniband_verbs is there", ErrNoStack)
+		}
+		return
+	case err != nil:
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		if _, err := os.Stat("/sys/class/infiniband/" + d.Name); err != nil {
+			t.Errorf("device %q is not in sysfs: %v", d.Name, err)
+		}
+		if d.Opens != (d.Err == "") {
+			t.Errorf("device %+v neither opens nor says why", d)
+		}
+	}
+}
+
+func TestDevicesCanBeAskedTwice(t *testing.T) {
+	first, err1 := Devices()
+	second, err2 := Devices()
+	if !slices.Equal(first, second) || (err1 == nil) != (err2 == nil) {
+		t.Errorf("first %v, %v; second %v, %v", first, err1, second, err2)
+	}
+}
+
+func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
+	var out bytes.Buffer
+	if err := Child(t.Context(), nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	var got Facts
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Present == (got.Err != "") || got.Absent != "" {
+		t.Errorf("answer = %+v, want either Present or Err", got)
+	}
+	t.Logf("libibverbs: %+v", got)
+}

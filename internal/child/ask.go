@@ -1,0 +1,202 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// killDelay is how long a child may take to die of SIGKILL. A healthy
+	// kernel needs a millisecond; one in uninterruptible sleep needs for ever.
+	killDelay = 200 * time.Millisecond
+	// maxAnswer is far above the facts of the largest node (kilobytes); more
+	// is a child that runs wild.
+	maxAnswer = 4 << 20
+	// maxStderr keeps the whole trace of one goroutine.
+	maxStderr = 16 << 10
+)
+
+// TimeoutError is a child that did not answer in time.
+type TimeoutError struct {
+	Name      string
+	Limit     time.Duration
+	PID       int
+	Abandoned bool // SIGKILL did not end it: it sleeps in the kernel and is left there
+}
+
+func (e *TimeoutError) Error() string {
+	s := fmt.Sprintf("child %q did not answer within %v", e.Name, e.Limit)
+	if e.Abandoned {
+		s += fmt.Sprintf(", and SIGKILL does not end it (pid %d is stuck in the kernel)", e.PID)
+	}
+	return s
+}
+
+// CrashError is a child that ended without an answer.
+type CrashError struct {
+	Name   string
+	Signal syscall.Signal // what killed it; 0 when it exited
+	Code   int            // its exit status; -1 when a signal killed it
+	Stderr string         // the end of what it said
+}
+
+func (e *CrashError) Error() string {
+	how := fmt.Sprintf("exited with status %d", e.Code)
+	if e.Signal != 0 {
+		how = "died of " + unix.SignalName(e.Signal)
+	}
+	s := fmt.Sprintf("child %q %s", e.Name, how)
+	line := strings.TrimPrefix(telling(e.Stderr), fmt.Sprintf(errorPrefix, e.Name))
+	if line != "" {
+		s += ": " + line
+	}
+	return s
+}
+
+// telling is the one line of a stderr worth showing: the head of a Go trace
+// where there is one (the runtime catches SIGSEGV of C code and exits with
+// status 2), else the last line.
+func telling(stderr string) string {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	for _, l := range lines {
+		for _, head := range []string{"panic: ", "fatal error: ", "SIG"} {
+			if strings.HasPrefix(l, head) {
+				return l
+			}
+		}
+	}
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// Ask starts the named child, hands it in as JSON and reads its answer into
+// out. A child that has not ended when limit has passed, or when ctx is done,
+// is killed with its whole group; one that SIGKILL does not end is abandoned
+// and reported, never waited for.
+//
+// Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is
+// not JSON or is too long.
+func Ask(ctx context.Context, name string, in, out any, limit time.Duration) error {
+	return ask(ctx, name, in, out, limit, func(pid int) { unix.Kill(-pid, unix.SIGKILL) })
+}
+
+// ask is Ask with the kill as a parameter: no test can make a process that
+// survives a real one.
+func ask(ctx context.Context, name string, in, out any, limit time.Duration, kill func(pid int)) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
+	}
+	question, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode question to child %q: %w", name, err)
+	}
+	answer, stderr := &head{max: maxAnswer}, &tail{max: maxStderr}
+	cmd := Command(name)
+	cmd.Env = append(cmd.Env, varLimit+"="+limit.String())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), answer, stderr
+	cmd.WaitDelay = killDelay // a grandchild that holds stdout open
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start child %q: %w", name, err)
+	}
+	pid := cmd.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // outlives ask only when the child is abandoned
+
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err = <-ended:
+	case <-timer.C:
+		return &TimeoutError{Name: name, Limit: limit, PID: pid, Abandoned: !endNow(pid, ended, kill)}
+	case <-ctx.Done():
+		endNow(pid, ended, kill)
+		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		kill(pid) // the child is gone, the group is not: its number is still ours
+	}
+	return judge(name, cmd, err, answer, stderr, out)
+}
+
+// endNow kills the child's group and tells whether the child was seen to end.
+func endNow(pid int, ended <-chan error, kill func(int)) bool {
+	kill(pid)
+	t := time.NewTimer(2 * killDelay) // its death, then WaitDelay for its pipes
+	defer t.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// judge turns the end of a child into its answer or an error.
+func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, out any) error {
+	if answer.over {
+		return fmt.Errorf("child %q answered with more than %d MiB", name, maxAnswer>>20)
+	}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (ws.Signaled() || ws.ExitStatus() != 0) {
+		crash := &CrashError{Name: name, Code: ws.ExitStatus(), Stderr: stderr.String()}
+		if ws.Signaled() {
+			crash.Signal = ws.Signal()
+		}
+		return crash
+	}
+	if err != nil {
+		return fmt.Errorf("read answer of child %q: %w", name, err)
+	}
+	if err := json.Unmarshal(answer.b, out); err != nil {
+		return fmt.Errorf("understand answer of child %q: %w", name, err)
+	}
+	return nil
+}
+
+// head keeps the first max bytes and refuses the rest.
+type head struct {
+	b    []byte
+	max  int
+	over bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	if len(h.b)+len(p) > h.max {
+		h.over = true
+		return 0, errors.New("answer too long")
+	}
+	h.b = append(h.b, p...)
+	return len(p), nil
+}
+
+// tail keeps the last max bytes. It is locked: an abandoned child may still
+// write.
+type tail struct {
+	mu  sync.Mutex
+	b   []byte
+	max int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - t.max; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}

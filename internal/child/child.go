@@ -1,0 +1,158 @@
+// Package child runs probes in children of the same binary that can be killed:
+// a device driver that wedges then costs a time limit, not a hang. A child is
+// this executable again, told by its environment which function to run.
+package child
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Func is what a child does: it reads its question from in and writes its
+// answer to out. Its error ends the child with status 1.
+type Func func(ctx context.Context, in io.Reader, out io.Writer) error
+
+// Table names the functions that a binary can run as a child. The same table
+// is handed to Dispatch by main and by the TestMain of a package that asks.
+type Table map[string]Func
+
+// The variables by which a child knows what it is.
+const (
+	varName  = "LAUNCH_CHILD"       // which function to run
+	varDepth = "LAUNCH_CHILD_DEPTH" // 1 for a child of launch, 2 for a child of a child
+	varLimit = "LAUNCH_CHILD_LIMIT" // set by Ask: end by yourself when this has passed
+)
+
+// maxDepth allows the double spawn of a detached process and nothing more: a
+// mistake in a table must not become a fork bomb.
+const maxDepth = 2
+
+// Exit statuses of a child.
+const (
+	exitError   = 1  // the function returned an error
+	exitRefused = 70 // a name that is not in the table, or too deep: a bug in launch
+)
+
+// orphanDelay is how long after its limit a child of Ask ends itself. Its
+// parent kills it at the limit, unless the parent was killed first.
+const orphanDelay = time.Second
+
+// errorPrefix goes before the error of a child on its stderr.
+const errorPrefix = "launch: child %q: "
+
+// passed are the variables of the parent that a child sees. Nothing of a rank
+// (RANK, MASTER_ADDR, NCCL_*) is among them: who looks for the processes of a
+// job must never take a child for one.
+var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG"}
+
+// Dispatch is the first statement of main and of each TestMain. In a process
+// that is not a child it returns false at once. In a child it runs the named
+// function over stdin and stdout, prints its error on stderr, and returns the
+// status to exit with.
+func Dispatch(t Table) (code int, isChild bool) {
+	name, ok := os.LookupEnv(varName)
+	if !ok || name == "" {
+		return 0, false
+	}
+	if d, err := depth(); err != nil || d > maxDepth {
+		fmt.Fprintf(os.Stderr, "launch: child %q refused: %s=%q, at most %d\n", name, varDepth, os.Getenv(varDepth), maxDepth)
+		return exitRefused, true
+	}
+	f, ok := t[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "launch: child %q refused: this binary has no such function\n", name)
+		return exitRefused, true
+	}
+	if limit, asked := os.LookupEnv(varLimit); asked {
+		if err := confine(limit); err != nil {
+			fmt.Fprintf(os.Stderr, "launch: child %q refused: %v\n", name, err)
+			return exitRefused, true
+		}
+	}
+	if err := f(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, errorPrefix+"%v\n", name, err)
+		return exitError, true
+	}
+	return 0, true
+}
+
+// Command is this executable again, to be started as the named child: in its
+// own process group, so that Ctrl-C does not reach it and a kill of the group
+// reaches all it started, with an environment of five variables and its own.
+//
+// ExtraFiles of the caller arrive as 3, 4, …; what launch itself inherited
+// without close-on-exec arrives too, at its old number, until the child calls
+// CloseInherited. (Children of Ask do not need to.)
+func Command(name string) *exec.Cmd {
+	d, err := depth()
+	if err != nil {
+		d = maxDepth // the child will be refused and say why
+	}
+	env := []string{varName + "=" + name, varDepth + "=" + strconv.Itoa(d+1)}
+	for _, k := range passed {
+		if v, ok := os.LookupEnv(k); ok {
+			env = append(env, k+"="+v)
+		}
+	}
+	return &exec.Cmd{
+		Path:        "/proc/self/exe",
+		Args:        []string{"launch"},
+		Env:         env,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+}
+
+// CloseInherited closes every descriptor from 3+keep on that came through
+// exec; the first keep after stderr are ExtraFiles of Command. What Go itself
+// has opened since is close-on-exec and stays: that is how the two are told
+// apart.
+func CloseInherited(keep int) error {
+	dir, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list own descriptors: %w", err)
+	}
+	for _, e := range dir {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < 3+keep {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+	return nil
+}
+
+// confine makes a child of Ask independent of its parent's life: it holds
+// nothing that the parent inherited, and when the parent was killed before it
+// could kill, the child ends itself soon after its limit.
+func confine(limit string) error {
+	d, err := time.ParseDuration(limit)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", varLimit, err)
+	}
+	time.AfterFunc(d+orphanDelay, func() { unix.Kill(-unix.Getpgrp(), unix.SIGKILL) })
+	return CloseInherited(0)
+}
+
+// depth is how deep this process is: 0 in launch itself.
+func depth() (int, error) {
+	s, ok := os.LookupEnv(varDepth)
+	if !ok {
+		return 0, nil
+	}
+	d, err := strconv.Atoi(s)
+	if err != nil || d < 1 {
+		return 0, fmt.Errorf("%s=%q is not a depth", varDepth, s)
+	}
+	return d, nil
+}

@@ -1,0 +1,130 @@
+package meeting
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
+	"launch/internal/job"
+)
+
+func prefixes(ss ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range ss {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// host0 is a machine with one fabric interface, a bridge and Debian's line for
+// its own name.
+var host0 = fabric.Node{Hostname: "host0", Interfaces: []fabric.Interface{
+	{Index: 1, Name: "lo", Kind: "loopback", Up: true, Addrs: prefixes("127.0.0.1/8")},
+	{Index: 2, Name: "docker0", Kind: "bridge", Up: true, Addrs: prefixes("172.17.0.1/16")},
+	{Index: 3, Name: "eth0", Kind: "physical", Up: true, Addrs: prefixes("10.77.0.1/24", "fd00::1/64")},
+}}
+
+// route answers as the kernel of host0 would.
+func route(dst netip.Addr) (fabric.Route, error) {
+	switch {
+	case dst.IsLoopback():
+		return fabric.Route{Src: dst, Interface: "lo"}, nil
+	case dst.Is6():
+		return fabric.Route{}, errors.New("network is unreachable")
+	}
+	return fabric.Route{Src: netip.MustParseAddr("10.77.0.1"), Interface: "eth0"}, nil
+}
+
+func embedded(host string) job.Job {
+	return job.Job{Store: job.Value[job.Store]{Set: true, V: job.Store{Embedded: true, Host: host, Port: 29377}}}
+}
+
+func names(m map[string]string) func(context.Context, string) ([]netip.Addr, error) {
+	return func(_ context.Context, host string) ([]netip.Addr, error) {
+		a, ok := m[host]
+		if !ok {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		return []netip.Addr{netip.MustParseAddr(a)}, nil
+	}
+}
+
+func TestFind(t *testing.T) {
+	yes, no := true, false
+	resolve := names(map[string]string{"host0": "10.77.0.1", "self": "127.0.1.1", "host1": "10.77.0.2", "vip": "10.99.0.1", "localhost": "127.0.0.1"})
+	for _, tc := range []struct {
+		name, store, addr string
+		hosts             *bool
+		serve, own, ifc   string
+	}{
+		{name: "the host of the store is known by its address", store: "host0", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
+		{name: "a name that is loopback here is not what the others see", store: "self", serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
+		{name: "behind a virtual address", store: "vip", hosts: &yes, serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "told not to host", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
+		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
+		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
+		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1", ifc: "eth0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			j := embedded(tc.store)
+			if tc.addr != "" {
+				j.Addr = job.Value[string]{V: tc.addr, Set: true}
+			}
+			p, err := Finder{Resolve: resolve, Route: route, Hosts: tc.hosts}.Find(t.Context(), j, host0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			serve := ""
+			if len(p.Serve) == 1 {
+				serve = p.Serve[0].String()
+			}
+			if diff := cmp.Diff([]string{tc.serve, tc.own, tc.ifc}, []string{serve, p.Addr.String(), p.Interface}); diff != "" {
+				t.Errorf("serve, address, interface (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
+	appears := time.Now().Add(300 * time.Millisecond)
+	told := 0
+	f := Finder{Route: route, Tell: func(string, error) { told++ }, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
+		if time.Now().Before(appears) {
+			return names(nil)(ctx, host)
+		}
+		return names(map[string]string{host: "10.77.0.2"})(ctx, host)
+	}}
+	if _, err := f.Find(t.Context(), embedded("late"), host0); err != nil {
+		t.Fatal(err)
+	}
+	if told != 1 {
+		t.Errorf("told %d times that the name does not resolve, want once", told)
+	}
+}
+
+func TestFindNamesWhatDoesNotResolve(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Finder{Route: route, Resolve: names(nil)}.Find(ctx, embedded("hsot0"), host0)
+	if e, ok := errors.AsType[*NameError](err); !ok || e.Host != "hsot0" || e.Err.Error() != "no such host" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
+	j := embedded("10.77.0.2")
+	j.Addr = job.Value[string]{V: "ib0", Set: true}
+	_, err := Finder{Route: route}.Find(t.Context(), j, host0)
+	if e, ok := errors.AsType[*AddrError](err); !ok || len(e.Have) != 4 {
+		t.Errorf("got %v", err)
+	}
+}
