@@ -1,0 +1,154 @@
+package envgen
+
+import (
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+)
+
+// How many names NCCL keeps of a list: MAX_IFS (src/include/socket.h) and
+// MAX_IB_DEVS (src/transport/net_ib).
+const (
+	maxIfs = 16
+	maxIBs = 32
+)
+
+// filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and
+// NCCL_IB_HCA: at most one ^ (all but these), then at most one = (whole names
+// instead of prefixes), then names with commas between, each with an optional
+// port (src/misc/utils.cc parseStringList, src/os/linux.cc ncclOsFindInterfaces).
+type filter struct {
+	not, exact bool
+	items      []filterItem
+}
+
+type filterItem struct {
+	name string
+	port int // -1: any
+}
+
+// parseFilter never fails, because NCCL never does: whatever is written there
+// becomes a list of names, if need be one that nothing matches.
+func parseFilter(s string, limit int) filter {
+	var f filter
+	s, f.not = strings.CutPrefix(s, "^")
+	s, f.exact = strings.CutPrefix(s, "=")
+	// The list parser drops one more mark, so "==eth0" still means eth0.
+	if s != "" && (s[0] == '^' || s[0] == '=') {
+		s = s[1:]
+	}
+	for word := range strings.SplitSeq(s, ",") {
+		name, port, hasPort := strings.Cut(word, ":")
+		if name == "" || len(f.items) == limit {
+			continue
+		}
+		item := filterItem{name, -1}
+		if hasPort {
+			item.port = leadingInt(port, 10)
+		}
+		f.items = append(f.items, item)
+	}
+	return f
+}
+
+// match tells whether the filter takes a device; port is -1 for an interface.
+func (f filter) match(name string, port int) bool {
+	return f.listed(name, port) != f.not
+}
+
+func (f filter) listed(name string, port int) bool {
+	if len(f.items) == 0 { // NCCL: no list, no restriction
+		return true
+	}
+	for _, it := range f.items {
+		named := strings.HasPrefix(name, it.name)
+		if f.exact {
+			named = name == it.name
+		}
+		if named && (port == -1 || it.port == -1 || port == it.port) {
+			return true
+		}
+	}
+	return false
+}
+
+// family is NCCL_SOCKET_FAMILY: 4, 6, or 0 for either.
+type family int
+
+func (f family) takes(i fabric.Interface, v4 bool) bool {
+	if f == 4 && !v4 || f == 6 && v4 {
+		return false
+	}
+	for _, p := range i.Addrs {
+		a := p.Addr()
+		if a.Is4() == v4 && !(a.Is6() && a.IsLoopback()) {
+			return true
+		}
+	}
+	return false
+}
+
+// interfaces are those that the filter takes, in the order in which NCCL sees
+// them: getifaddrs lists the IPv4 addresses of all interfaces by index, then
+// the IPv6 addresses. Only RUNNING interfaces with an address count.
+func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interface {
+	var out []fabric.Interface
+	seen := map[string]bool{}
+	for _, v4 := range []bool{true, false} {
+		for _, i := range all {
+			if seen[i.Name] || !i.Running || !fam.takes(i, v4) || !f.match(i.Name, -1) {
+				continue
+			}
+			seen[i.Name] = true
+			out = append(out, i)
+		}
+	}
+	return out[:min(len(out), maxIfs)]
+}
+
+// leadingInt reads a number as C does (strtoll, atoi): blanks, a sign, then as
+// many digits as there are; 0 where there are none. Base 0 takes the base from
+// a leading 0x or 0. So "true" is 0, and "1,2" is 1.
+func leadingInt(s string, base int) int {
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
+	sign := 1
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		if s[0] == '-' {
+			sign = -1
+		}
+		s = s[1:]
+	}
+	if base == 0 {
+		s, base = cBase(s)
+	}
+	end := 0
+	for end < len(s) && digit(s[end]) < base {
+		end++
+	}
+	n, _ := strconv.ParseInt(s[:end], base, 64) // no digits: 0; out of range: the nearest, as strtoll
+	return sign * int(n)
+}
+
+func cBase(s string) (string, int) {
+	switch {
+	case len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && digit(s[2]) < 16:
+		return s[2:], 16
+	case strings.HasPrefix(s, "0"):
+		return s, 8
+	}
+	return s, 10
+}
+
+// digit is the value of a digit, or 99.
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return 99
+}

@@ -1,0 +1,90 @@
+package envgen
+
+import (
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"launch/internal/finding"
+)
+
+// lintRule is one way in which an inherited setting is harmful or useless.
+type lintRule struct {
+	id    string   // "env.…"; those about interfaces begin with "env.ifname."
+	names []string // the variables that it looks at
+	look  func(Input, Decided) (finding.Finding, bool)
+}
+
+// Lint looks at what is already decided (in.Decided) and reports what is
+// harmful, obsolete or without effect on this machine, in the order of the
+// table. Nothing found is an empty list. A Fail means that the job dies or
+// hangs of it here; it is given only for several nodes and for the library
+// that this node will use (NCCL with GPUs, Gloo without), so that a stale
+// variable never stops a job that does not read it.
+func Lint(in Input) []finding.Finding {
+	var out []finding.Finding
+	for _, r := range lintRules() {
+		seen := map[string]bool{}
+		for _, d := range in.Decided {
+			if seen[d.Name] || !slices.Contains(r.names, d.Name) {
+				continue
+			}
+			seen[d.Name] = true // the first of a name is in force
+			if f, bad := r.look(in, d); bad {
+				out = append(out, f.Named(r.id).See(d.From, "%s=%s", d.Name, d.Value))
+			}
+		}
+	}
+	return out
+}
+
+func lintRules() []lintRule {
+	return []lintRule{
+		{"env.ifname.nccl", []string{"NCCL_SOCKET_IFNAME"}, lintNCCLIfname},
+		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, lintGlooIfname},
+		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, lintTPIfname},
+		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, lintLoopback},
+		{"env.ib-disable", []string{"NCCL_IB_DISABLE"}, lintIBDisable},
+		{"env.number", integers(), lintNumber},
+		{"env.p2p-disable", []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, lintP2P},
+		{"env.algo", []string{"NCCL_ALGO", "NCCL_PROTO"}, lintAlgo},
+		{"env.nsocks", []string{"NCCL_NSOCKS_PERTHREAD"}, lintNsocks},
+		{"env.ib-retry", []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, lintIBRetry},
+		{"env.obsolete", obsoleteNames(), lintObsolete},
+		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, lintLevel},
+		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, lintHCAPrefix},
+		{"env.ib-hca", []string{"NCCL_IB_HCA"}, lintHCA},
+		{"env.comm-id", []string{"NCCL_COMM_ID"}, lintCommID},
+		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, lintDebugFile},
+	}
+}
+
+// none is the answer of a rule that has nothing to say.
+func none() (finding.Finding, bool) { return finding.Finding{}, false }
+
+// worst is Fail where the job is certain to die, else Warn.
+func worst(certain bool, format string, a ...any) finding.Finding {
+	if certain {
+		return finding.Failf(format, a...)
+	}
+	return finding.Warnf(format, a...)
+}
+
+// drop says how the setting is taken away, where it stands.
+func drop(d Decided) string {
+	if d.From == "environment" {
+		return "unset " + d.Name
+	}
+	return "remove " + d.Name + " from " + d.From
+}
+
+// put says how the setting is replaced, where it stands.
+func put(d Decided, value string) string {
+	if d.From != "environment" {
+		return "write " + d.Name + "=" + value + " in " + d.From
+	}
+	if quoted, err := syntax.Quote(value, syntax.LangPOSIX); err == nil {
+		value = quoted
+	}
+	return "export " + d.Name + "=" + value
+}

@@ -1,0 +1,162 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+)
+
+func addrChecks() []Check {
+	return []Check{{
+		ID: "host.resolves", Limit: computed,
+		Title: "this node's own host name resolves",
+		Doc:   "Gloo and c10d look their own host name up; where it has no address, Gloo listens on loopback and every lookup may cost seconds.",
+		Run:   one(hostResolves),
+	}, {
+		ID: "addr.usable", Limit: computed,
+		Title: "the address that this node gives to its peers can be reached by them",
+		Doc:   "An address that only this machine knows is agreed on without complaint, and then the others connect to themselves or to nothing.",
+		Run:   one(addrUsable),
+	}, {
+		ID: "port.master", Limit: computed,
+		Title: "the port for torch's own store is free",
+		Doc:   "Two jobs on one node want the same default port; the second one dies, or worse, meets the first one's store.",
+		Run:   one(portMaster),
+	}}
+}
+
+func hostResolves(_ context.Context, in Input) finding.Finding {
+	n := in.Node
+	switch {
+	case n.HostErr != "":
+		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
+			See("getaddrinfo "+n.Hostname, "%s", n.HostErr).
+			Breaking("programs that look it up get loopback, or wait for a name server").
+			Do("echo \"%s %s\" >> /etc/hosts", hostsAddr(in), n.Hostname)
+	case len(n.HostAddrs) == 0:
+		return finding.Skipf("no name server is asked now")
+	}
+	return finding.Passf("%s is %s", n.Hostname, strings.Join(n.HostAddrs, ", "))
+}
+
+func hostsAddr(in Input) string {
+	if in.Addr.IsValid() && !in.Addr.IsLoopback() {
+		return in.Addr.String()
+	}
+	return "127.0.1.1"
+}
+
+// addrUsable fails only for an address that no other machine can reach by
+// definition. A link-local IPv4 address works between two machines on one
+// cable, and a container bridge works for its containers.
+func addrUsable(_ context.Context, in Input) finding.Finding {
+	a := in.Addr.Unmap()
+	switch {
+	case !in.Job.Several():
+		return finding.Skipf("one node has no peers")
+	case !a.IsValid():
+		return finding.Skipf("not known yet")
+	case a.IsUnspecified() || a.IsMulticast():
+		return finding.Failf("%s is no address of a node", a).Breaking("no peer can connect to it").Do("launch --addr ADDRESS …")
+	case a.IsLoopback():
+		return loopback(in, a)
+	case a.Is6() && a.IsLinkLocalUnicast():
+		return finding.Failf("%s is a link-local IPv6 address, it means nothing on another machine", a).
+			Breaking("no peer can connect to it").Do("launch --addr ADDRESS …, with one that is routed")
+	case a.IsLinkLocalUnicast():
+		return finding.Warnf("%s is a link-local address", a).
+			Breaking("only machines on the same cable or switch reach it").Do("launch --addr ADDRESS …, if the peers are farther away")
+	}
+	i, ok := in.Node.InterfaceOf(a)
+	if !ok {
+		return finding.Warnf("%s is no address of this node", a).
+			Breaking("peers reach it only if something forwards it here (NAT, a virtual address)").
+			Do("launch --addr with one of this node's own addresses, if nothing does")
+	}
+	if runtimeBridge(i.Name) {
+		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
+			Breaking("peers on other machines do not reach it").Do("launch --addr with an address of the network between the nodes")
+	}
+	return finding.Passf("%s on %s", a, i.Name)
+}
+
+// loopback is right where the nodes share this machine. That is certain to be
+// wrong only where the store is at an address of another machine.
+func loopback(in Input, a netip.Addr) finding.Finding {
+	hosts := endpoints(in.Job.Store.V)
+	elsewhere := slices.ContainsFunc(hosts, func(e endpoint) bool {
+		s, err := netip.ParseAddr(e.host)
+		return err == nil && !in.Node.IsLocal(s)
+	})
+	here := len(hosts) > 0 && !slices.ContainsFunc(hosts, func(e endpoint) bool {
+		s, err := netip.ParseAddr(e.host)
+		return e.host != "localhost" && (err != nil || !s.Unmap().IsLoopback())
+	})
+	const fix = "launch --addr with an address of the network between the nodes"
+	switch {
+	case elsewhere:
+		return finding.Failf("%s is loopback, and the meeting point is on another machine", a).
+			Breaking("the other nodes would connect to themselves").Do(fix)
+	case here:
+		return finding.Passf("%s, as is the meeting point: all nodes are on this machine", a)
+	}
+	return finding.Warnf("%s is loopback, which is right only if all %d nodes are on this machine", a, in.Job.Nodes.V).
+		Breaking("nodes on other machines would connect to themselves").Do(fix)
+}
+
+// runtimeBridge knows the bridges of container runtimes and hypervisors by the
+// names that these give them.
+func runtimeBridge(name string) bool {
+	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// portMaster fails only where the port is explicitly asked for and this node
+// is the one that will need it. A default that is taken is replaced by another
+// port, and the sealed world carries the number to all.
+func portMaster(ctx context.Context, in Input) finding.Finding {
+	port, asked := in.Job.MasterPort.V, in.Job.MasterPort.Set
+	if !asked {
+		port = job.DefaultMasterPort
+	}
+	line := in.Job.Line
+	switch {
+	case line.Kind == launcher.Mpirun:
+		return finding.Skipf("mpirun needs no such port")
+	case !in.Job.Several() && (line.Kind != launcher.Torchrun || line.Standalone.Set || line.Backend.Set || line.Endpoint.Set):
+		return finding.Skipf("one node, and the command finds its own port")
+	case in.Job.Several() && in.Job.Index.Set && in.Job.Index.V > 0:
+		return finding.Skipf("it is needed on node 0 only")
+	case in.PortFree == nil:
+		return finding.Skipf("no port is opened now")
+	}
+	err := in.PortFree(ctx, port)
+	if err == nil {
+		return finding.Passf("port %d is free", port)
+	}
+	where, taken := "bind port "+strconv.Itoa(port), "is taken"
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		taken = "cannot be used"
+	}
+	if !in.Job.Several() {
+		return finding.Warnf("port %d %s, and torchrun will want it", port, taken).See(where, "%v", err).
+			Breaking("torchrun cannot open its store and stops").Do("torchrun --standalone …, or --master-port with a free port")
+	}
+	if !asked {
+		return finding.Passf("port %d %s, another one will be agreed on", port, taken).See(where, "%v", err)
+	}
+	f := finding.Warnf("port %d %s on this node", port, taken)
+	if in.Job.Index.Set {
+		f = finding.Failf("port %d %s on this node, which is node 0", port, taken)
+	}
+	return f.See(where, "%v", err).Breaking("torch's own store cannot listen where %s wants it", in.Job.MasterPort.From.Name).
+		Do("drop %s, then a free port is found and agreed on", in.Job.MasterPort.From.Name)
+}

@@ -1,0 +1,308 @@
+package preflight
+
+import (
+	"context"
+	"io/fs"
+	"math"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+)
+
+// verdict runs one check of the table by itself.
+func verdict(t *testing.T, id string, in Input) finding.Finding {
+	t.Helper()
+	got, err := Local(t.Context(), in, Options{Only: []string{id}})
+	if err != nil || len(got) == 0 {
+		t.Fatalf("%s: %v, %v", id, got, err)
+	}
+	if f := got[0]; f.Status == finding.Fail || f.Status == finding.Warn {
+		if f.What == "" || f.Breaks == "" || f.Fix == "" {
+			t.Errorf("%s does not say what, so what and what to do: %+v", id, f)
+		}
+	}
+	return got[0]
+}
+
+// wants is a part of what the finding must say, behind its status.
+func wants(t *testing.T, got finding.Finding, want string) {
+	t.Helper()
+	status, part, _ := strings.Cut(want, " ")
+	if string(got.Status) != status || !strings.Contains(got.What, part) {
+		t.Errorf("%s: %s %q, want %s with %q", got.ID, got.Status, got.What, status, part)
+	}
+}
+
+// four is a job of four nodes by torchrun, its store at host0 and this node
+// at 10.0.0.5.
+func four() Input {
+	return Input{
+		Addr: netip.MustParseAddr("10.0.0.5"),
+		Job: job.Job{
+			Nodes: job.Value[int]{V: 4, Set: true},
+			Store: job.Value[job.Store]{V: job.Store{Embedded: true, Host: "host0", Port: 29377}, Set: true, From: job.Source{Name: "--store"}},
+			Line:  launcher.Line{Kind: launcher.Torchrun, Argv: []string{"torchrun", "t.py"}},
+		},
+		Node: fabric.Node{
+			Hostname: "node5",
+			Interfaces: []fabric.Interface{
+				{Index: 1, Name: "lo", Kind: "loopback", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
+				{Index: 2, Name: "eth0", Kind: "physical", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")}},
+				{Index: 3, Name: "docker0", Kind: "bridge", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16")}},
+			},
+			GPUs: gpu.Facts{Absent: "no driver"},
+		},
+	}
+}
+
+func (in Input) nodes(n int) Input { in.Job.Nodes.V = n; return in }
+
+func (in Input) external(urls ...string) Input {
+	in.Job.Store.V = job.Store{Endpoints: urls}
+	return in
+}
+
+func (in Input) nproc(s string) Input {
+	in.Job.NProc = job.Value[string]{V: s, Set: true, From: job.Source{Name: "torchrun --nproc-per-node"}}
+	return in
+}
+
+func (in Input) gpus(n int) Input {
+	in.Node.GPUs = gpu.Facts{Present: n > 0, Devices: make([]gpu.GPU, n)}
+	return in
+}
+
+func (in Input) envs(pairs ...string) Input {
+	in.Env = func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+	return in
+}
+
+func TestCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		path              string
+		err               error
+		found, executable string
+	}{
+		{"here", "/usr/bin/torchrun", nil, "ok torchrun is /usr/bin/torchrun", "ok may be executed"},
+		{"nowhere", "", &exec.Error{Name: "torchrun", Err: exec.ErrNotFound}, "fail torchrun is not found", "skip could not tell"},
+		{"not executable", "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}, "ok torchrun is here", "fail may not execute it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := four()
+			in.LookPath = func(string) (string, error) { return tt.path, tt.err }
+			wants(t, verdict(t, "command.found", in), tt.found)
+			wants(t, verdict(t, "command.executable", in), tt.executable)
+		})
+	}
+	in := four()
+	in.LookPath = func(string) (string, error) {
+		return "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}
+	}
+	if got := verdict(t, "command.executable", in).Fix; !strings.Contains(got, "/opt/torchrun") {
+		t.Errorf("the fix %q does not name the file", got)
+	}
+	in.Job.Line.Argv = nil
+	wants(t, verdict(t, "command.found", in), "skip no command")
+}
+
+func TestAddrUsable(t *testing.T) {
+	at := func(addr, store string) Input {
+		in := four()
+		in.Addr = netip.MustParseAddr(addr)
+		in.Job.Store.V.Host = store
+		return in
+	}
+	for _, tt := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"on the network", at("10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
+		{"IPv4-mapped", at("::ffff:10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
+		{"loopback, store too", at("127.0.0.1", "127.0.0.1"), "ok all nodes are on this machine"},
+		{"loopback, store on localhost", at("127.0.0.1", "localhost"), "ok all nodes are on this machine"},
+		{"loopback, store elsewhere", at("127.0.0.1", "10.0.0.1"), "fail the meeting point is on another machine"},
+		{"loopback by the host name, as Debian's 127.0.1.1", at("127.0.1.1", "node5"), "warn only if all 4 nodes"},
+		{"loopback, store on this machine's address", at("127.0.0.1", "10.0.0.5"), "warn only if all 4 nodes"},
+		{"link-local IPv6", at("fe80::5", "host0"), "fail link-local IPv6"},
+		{"link-local IPv4, two machines on a cable", at("169.254.1.5", "host0"), "warn link-local"},
+		{"docker0", at("172.17.0.1", "host0"), "warn docker0"},
+		{"behind NAT", at("203.0.113.9", "host0"), "warn no address of this node"},
+		{"any", at("0.0.0.0", "host0"), "fail no address of a node"},
+		{"one node", at("127.0.0.1", "host0").nodes(1), "skip one node"},
+		{"unknown", func() Input { in := four(); in.Addr = netip.Addr{}; return in }(), "skip not known yet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { wants(t, verdict(t, "addr.usable", tt.in), tt.want) })
+	}
+}
+
+func TestHostResolves(t *testing.T) {
+	named, unknown := four(), four()
+	named.Node.HostAddrs = []string{"127.0.1.1"}
+	unknown.Node.HostErr = "no such host"
+	wants(t, verdict(t, "host.resolves", named), "ok node5 is 127.0.1.1")
+	wants(t, verdict(t, "host.resolves", four()), "skip ")
+	f := verdict(t, "host.resolves", unknown)
+	wants(t, f, "warn node5 does not resolve")
+	if want := `echo "10.0.0.5 node5" >> /etc/hosts`; f.Fix != want {
+		t.Errorf("fix %q, want %q", f.Fix, want)
+	}
+}
+
+func TestPortMaster(t *testing.T) {
+	explicit := func(in Input, port int) Input {
+		in.Job.MasterPort = job.Value[int]{V: port, Set: true, From: job.Source{Name: "--master-port"}}
+		return in
+	}
+	index := func(in Input, i int) Input { in.Job.Index = job.Value[int]{V: i, Set: true}; return in }
+	single := four().nodes(1)
+	standalone := four().nodes(1)
+	standalone.Job.Line.Standalone.Set = true
+	program := four().nodes(1)
+	program.Job.Line.Kind = launcher.Program
+	mpirun := four()
+	mpirun.Job.Line.Kind = launcher.Mpirun
+	for _, tt := range []struct {
+		name string
+		in   Input
+		err  error
+		want string
+	}{
+		{"free", four(), nil, "ok port 29500 is free"},
+		{"taken, nobody insists", four(), syscall.EADDRINUSE, "ok another one will be agreed on"},
+		{"taken, asked for, may be node 0", explicit(four(), 4000), syscall.EADDRINUSE, "warn port 4000 is taken"},
+		{"taken, asked for, is node 0", index(explicit(four(), 4000), 0), syscall.EADDRINUSE, "fail port 4000 is taken on this node, which is node 0"},
+		{"privileged", index(explicit(four(), 80), 0), syscall.EACCES, "fail port 80 cannot be used"},
+		{"taken, not node 0", index(explicit(four(), 4000), 3), syscall.EADDRINUSE, "skip node 0 only"},
+		{"one node, torchrun's default", single, syscall.EADDRINUSE, "warn torchrun will want it"},
+		{"one node, standalone", standalone, syscall.EADDRINUSE, "skip "},
+		{"one node, a program", program, syscall.EADDRINUSE, "skip "},
+		{"mpirun", mpirun, syscall.EADDRINUSE, "skip mpirun"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.PortFree = func(context.Context, int) error { return tt.err }
+			wants(t, verdict(t, "port.master", tt.in), tt.want)
+		})
+	}
+	wants(t, verdict(t, "port.master", four()), "skip no port is opened")
+}
+
+func TestGPUCount(t *testing.T) {
+	program := four().gpus(2).nproc("8")
+	program.Job.Line.Kind = launcher.Program
+	wedged := four().nproc("8")
+	wedged.Node.GPUs = gpu.Facts{Err: "NVML did not answer within 5s"}
+	amd := four().nproc("gpu")
+	amd.Exists = func(path string) bool { return path == "/dev/kfd" }
+	unasked := four().nproc("gpu")
+	unasked.Node.GPUs = gpu.Facts{}
+	empty := four().nproc("8")
+	empty.Node.GPUs = gpu.Facts{Present: true}
+	none := four().nproc("gpu")
+	none.Exists = func(string) bool { return false }
+	for _, tt := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"as many", four().gpus(8).nproc("8"), "ok 8 processes, 8 GPUs"},
+		{"one fell off the bus", four().gpus(7).nproc("8"), "fail 8 processes are asked for, and 7 GPUs"},
+		{"a trial on a workstation", four().gpus(1).nproc("2"), "warn this node has one GPU"},
+		{"one process", four().gpus(1), "ok 1 processes"},
+		{"hidden, a CPU job", four().gpus(2).nproc("8").envs("CUDA_VISIBLE_DEVICES", ""), "skip hides the 2 GPUs"},
+		{"hidden, as Slurm does", four().gpus(2).nproc("8").envs("CUDA_VISIBLE_DEVICES", "NoDevFiles"), "skip hides the 2 GPUs"},
+		{"half are visible", four().gpus(8).nproc("8").envs("CUDA_VISIBLE_DEVICES", "0,1,2,3"), "fail 4 GPUs are visible"},
+		{"those behind a wrong one are not", four().gpus(4).nproc("2").envs("CUDA_VISIBLE_DEVICES", "0,9,1"), "fail 1 GPUs are visible"},
+		{"by UUID", four().gpus(4).nproc("2").envs("CUDA_VISIBLE_DEVICES", "GPU-aa, MIG-bb"), "ok 2 processes"},
+		{"one per GPU", four().gpus(4).nproc("gpu"), "ok 4 processes, 4 GPUs"},
+		{"no driver, a CPU job", four().nproc("8"), "skip no NVIDIA GPU here: no driver"},
+		{"no driver, one per GPU", none, "fail this node has none"},
+		{"no driver, one per GPU, AMD's", amd, "skip no NVIDIA GPU"},
+		{"no driver, one per GPU, AMD not looked for", four().nproc("gpu"), "warn no NVIDIA GPU"},
+		{"driver without a GPU", empty, "skip the driver lists none"},
+		{"not asked", unasked, "skip were not asked"},
+		{"driver does not answer", wedged, "warn could not be asked"},
+		{"by number of CPUs", four().gpus(2).nproc("cpu"), "ok 2 GPUs visible"},
+		{"a program", program, "skip does not say"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { wants(t, verdict(t, "gpu.count", tt.in), tt.want) })
+	}
+}
+
+func TestLimits(t *testing.T) {
+	with := func(in Input, l fabric.Limits, hcaState int) Input {
+		in.Node.Limits = l
+		if hcaState > 0 {
+			in.Node.HCAs = []fabric.HCA{{Name: "mlx5_0", Ports: []fabric.Port{{Num: 1, State: hcaState}}}}
+		}
+		return in
+	}
+	many := four().nodes(256).nproc("8")
+	for _, tt := range []struct {
+		name, id string
+		in       Input
+		want     string
+	}{
+		{"unlimited", "limits.memlock", with(four(), fabric.Limits{Memlock: math.MaxUint64}, 4), "ok unlimited"},
+		{"enough", "limits.memlock", with(four(), fabric.Limits{Memlock: 64 << 30}, 4), "ok 64 GiB"},
+		{"the kernel's default", "limits.memlock", with(four(), fabric.Limits{Memlock: 8 << 20}, 4), "warn memlock is 8 MiB"},
+		{"port down", "limits.memlock", with(four(), fabric.Limits{Memlock: 8 << 20}, 1), "skip no active RDMA"},
+		{"no RDMA", "limits.memlock", with(four(), fabric.Limits{Memlock: 8 << 20}, 0), "skip no active RDMA"},
+
+		{"small job", "limits.nofile", with(four(), fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "ok 1024 files"},
+		{"large job", "limits.nofile", with(many, fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "warn 2048 ranks need about 8448"},
+		{"unknown", "limits.nofile", with(many, fabric.Limits{Nofile: 1024}, 0), "skip cannot tell"},
+
+		{"room", "shm.size", with(four().gpus(8).nproc("8"), fabric.Limits{Shm: 1 << 30, ShmSize: 1 << 30}, 0), "ok 1 GiB free"},
+		{"docker's default", "shm.size", with(four().gpus(8).nproc("8"), fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 processes want about 512 MiB"},
+		{"full of other jobs", "shm.size", with(four().gpus(8).nproc("gpu"), fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
+		{"not mounted", "shm.size", with(four().gpus(8).nproc("8"), fabric.Limits{Shm: -1}, 0), "warn not mounted"},
+		{"one process", "shm.size", with(four().gpus(8), fabric.Limits{Shm: 64 << 20}, 0), "skip one process"},
+		{"no GPUs", "shm.size", with(four().nproc("8"), fabric.Limits{Shm: 64 << 20}, 0), "skip no GPUs"},
+	} {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) { wants(t, verdict(t, tt.id, tt.in), tt.want) })
+	}
+}
+
+func TestInheritedSettingsKeepTheirOwnIDs(t *testing.T) {
+	in := four()
+	in.Lint = []finding.Finding{
+		finding.Warnf("algo").Named("env.algo"),
+		finding.Failf("no eth0").Named("env.ifname.nccl"),
+		finding.Warnf("obsolete").Named("env.obsolete"),
+	}
+	got, err := Local(t.Context(), in, Options{Only: []string{"env.interfaces", "env.harmful"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"fail env.ifname.nccl: no eth0", "warn env.algo: algo", "warn env.obsolete: obsolete"}
+	if diff := cmp.Diff(want, lines(got)); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestSizesAreShort(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 64 << 10: "64 KiB", 1536 << 20: "1.5 GiB", 8 << 50: "8192 TiB"} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

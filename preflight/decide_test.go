@@ -1,0 +1,74 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+)
+
+func posts(n int, edit func(rank int, p *Post)) []Post {
+	out := make([]Post, n)
+	for i := range out {
+		out[i] = Post{Rank: i, Name: fmt.Sprintf("host%d", i), NProc: "2", Version: "1", Command: "torchrun t.py", Reach: finding.Passf("fine")}
+		if edit != nil {
+			edit(i, &out[i])
+		}
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	deaf := func(ranks ...int) func(int, *Post) {
+		return func(i int, p *Post) {
+			for _, r := range ranks {
+				if r == i {
+					p.Reach = finding.Failf("host0 does not answer at 10.77.0.1:4000: connection refused").Named("peer.rank0")
+				}
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		posts []Post
+		want  Decision
+	}{
+		{"all alike", posts(4, nil), Decision{Go: true}},
+		{"one does not reach rank 0", posts(4, deaf(2)), Decision{Unfit: []int{2}, Findings: finding.Report{
+			{ID: "peer.rank0", Status: finding.Fail, What: "host2: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
+		{"nobody reaches rank 0", posts(4, deaf(1, 2, 3)), Decision{Unfit: []int{0}, Findings: finding.Report{
+			{ID: "peer.rank0", Status: finding.Fail, What: "3 of 3 nodes do not reach host0: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
+		{"one has another number of processes", posts(4, func(i int, p *Post) {
+			if i == 3 {
+				p.NProc = "4"
+			}
+		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Status: finding.Warn,
+			What:   `processes per node differs: 3 of 4 nodes have "2", host3 has "4"`,
+			Breaks: "the ranks are unevenly spread; what splits work by node goes wrong", Fix: "type the same line on every node"}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Decide(tc.posts)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReachSaysWhatHappened(t *testing.T) {
+	f := Reach(t.Context(), "host0", "10.77.0.1:4000", func(context.Context) (time.Duration, error) {
+		return 0, errors.New("dial tcp 10.77.0.1:4000: connect: no route to host")
+	})
+	if f.Status != finding.Fail || !strings.HasSuffix(f.What, "no route to host") || f.Fix == "" {
+		t.Errorf("got %+v", f)
+	}
+	f = Reach(t.Context(), "host0", "10.77.0.1:4000", func(context.Context) (time.Duration, error) { return time.Millisecond, nil })
+	if f.Status != finding.Pass {
+		t.Errorf("got %+v", f)
+	}
+}

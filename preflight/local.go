@@ -1,0 +1,166 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/internal/finding"
+)
+
+// Options choose among the checks. The zero value runs them all.
+type Options struct {
+	Skip     []string // IDs that are reported as skipped
+	Only     []string // IDs; the others are left out of the report
+	WarnOnly bool     // a Fail is reported as a Warn
+}
+
+// grace is how long a check whose time is up may take to say what it knows by
+// then, before it is given up.
+const grace = 250 * time.Millisecond
+
+// Local runs the checks of this node in parallel, each within its own limit,
+// and reports in the order of the table. A check whose Needs failed is a skip,
+// so that one cause is reported once. The error is an ID that no check has,
+// or the cause of ctx's end; a failed check is no error.
+func Local(ctx context.Context, in Input, opt Options) (finding.Report, error) {
+	return local(ctx, Checks(), in, opt)
+}
+
+// result is what a check found, once done is closed.
+type result struct {
+	done     chan struct{}
+	findings []finding.Finding
+	failed   string // the check at the root: its own ID if it failed, or that of the one it waited for in vain
+}
+
+func local(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
+	if err := known(table, slices.Concat(opt.Skip, opt.Only)); err != nil {
+		return nil, err
+	}
+	if len(opt.Only) > 0 {
+		table = slices.DeleteFunc(slices.Clone(table), func(c Check) bool { return !slices.Contains(opt.Only, c.ID) })
+	}
+	results := map[string]*result{}
+	for _, c := range table {
+		results[c.ID] = &result{done: make(chan struct{})}
+	}
+	for _, c := range table {
+		r := results[c.ID]
+		go func() {
+			defer close(r.done)
+			if slices.Contains(opt.Skip, c.ID) {
+				r.findings = []finding.Finding{finding.Skipf("switched off by the user").Named(c.ID)}
+				return
+			}
+			r.findings, r.failed = after(ctx, c, in, results)
+		}()
+	}
+	var report finding.Report
+	for _, c := range table {
+		<-results[c.ID].done
+		report = append(report, results[c.ID].findings...)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("check this node: %w", context.Cause(ctx))
+	}
+	for i := range report {
+		if opt.WarnOnly && report[i].Status == finding.Fail {
+			report[i].Status = finding.Warn
+		}
+	}
+	return report, nil
+}
+
+// after runs a check when those that it needs are through. One that was left
+// out or switched off stands in nobody's way.
+func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding, failed string) {
+	for _, id := range c.Needs {
+		r, ok := results[id]
+		if !ok {
+			continue
+		}
+		<-r.done
+		if r.failed != "" {
+			return []finding.Finding{finding.Skipf("needs %s", r.failed).Named(c.ID)}, r.failed
+		}
+	}
+	found = bounded(ctx, c, in)
+	if finding.Report(found).Worst() == finding.Fail {
+		failed = c.ID
+	}
+	return found, failed
+}
+
+// bounded runs a check within its limit. A check that overruns or panics could
+// not tell anything about the node, so it is a skip. One that ignores the end
+// of its context is abandoned: it must not hold up the job.
+func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
+	ctx, cancel := context.WithTimeout(ctx, c.Limit)
+	defer cancel()
+	found := make(chan []finding.Finding, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				found <- []finding.Finding{finding.Skipf("could not tell: the check itself is broken (%v)", p)}
+			}
+		}()
+		found <- c.Run(ctx, in)
+	}()
+	late := time.NewTimer(c.Limit + grace)
+	defer late.Stop()
+	select {
+	case fs := <-found:
+		for i := range fs {
+			fs[i].ID = cmp.Or(fs[i].ID, c.ID)
+		}
+		return fs
+	case <-late.C:
+		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", c.Limit).Named(c.ID)}
+	}
+}
+
+// known refuses an ID that is in no line of the table.
+func known(table []Check, ids []string) error {
+	for _, id := range ids {
+		if !slices.ContainsFunc(table, func(c Check) bool { return c.ID == id }) {
+			return fmt.Errorf("no check %q, did you mean %q?", id, nearest(table, id))
+		}
+	}
+	return nil
+}
+
+// nearest is the ID that is most likely meant: one that contains the word,
+// else the one with the smallest edit distance.
+func nearest(table []Check, id string) string {
+	best := slices.MinFunc(table, func(a, b Check) int { return cmp.Compare(distance(a.ID, id), distance(b.ID, id)) }).ID
+	if i := slices.IndexFunc(table, func(c Check) bool { return id != "" && strings.Contains(c.ID, id) }); i >= 0 {
+		best = table[i].ID
+	}
+	return best
+}
+
+// distance is Levenshtein's: how many letters differ, are missing or are too
+// many.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0]++
+		for j := range len(b) {
+			change := corner
+			if a[i] != b[j] {
+				change++
+			}
+			corner = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

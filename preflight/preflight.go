@@ -1,0 +1,76 @@
+// Package preflight judges, before anything starts, whether this node can run
+// its part of the job: each check is one value of a table, fed with facts that
+// others gathered. A Fail stops the job, so it is only given where the job is
+// certain to hang or die; what may still work is a warning, and "could not
+// tell" is a skip.
+package preflight
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"launch/fabric"
+	"launch/internal/finding"
+	"launch/internal/job"
+)
+
+// Check is one line of the table.
+type Check struct {
+	ID    string        // stable, dotted; never reused
+	Needs []string      // IDs, earlier in the table, without which the answer means nothing
+	Title string        // what is asked, as a statement that holds on a healthy node
+	Doc   string        // what goes wrong where it does not hold
+	Limit time.Duration // the longest that it may take; over it, it is a skip
+
+	// Run answers with one finding, or with several where the check covers
+	// several things. A finding without an ID gets the check's own. It returns
+	// when ctx ends.
+	Run func(ctx context.Context, in Input) []finding.Finding
+}
+
+// Input is all that the checks look at. A func field that is nil makes the
+// checks that need it skips: so a dry run opens no socket.
+type Input struct {
+	Job  job.Job
+	Node fabric.Node
+	Addr netip.Addr // this node's address for its peers; the zero Addr: not known yet
+
+	IsStoreHost bool              // the embedded store runs on this node
+	Lint        []finding.Finding // what envgen.Lint found in the inherited settings
+
+	Env      func(name string) (string, bool)                                  // os.LookupEnv
+	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
+	Exists   func(path string) bool                                            // whether a device node is there
+	Resolve  func(ctx context.Context, host string) ([]netip.Addr, error)      // a *net.DNSError with IsNotFound: the name does not exist
+	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // to the store's endpoints only
+	PortFree func(ctx context.Context, port int) error                         // nil error: the port can be bound here, or is held for this job
+}
+
+// The longest a check may take. What is only computed has a second, against a
+// bug; a name server that is healthy answers within milliseconds, and resolv.conf
+// waits 5 s for each that is not, so 2 s tells the two apart without making
+// every start slow.
+const (
+	computed = time.Second
+	network  = 2 * time.Second
+)
+
+// Checks is the table, in the order of a report.
+func Checks() []Check {
+	return slices.Concat(commandChecks(), envChecks(), storeChecks(), addrChecks(), gpuChecks(), limitChecks())
+}
+
+// one makes a Run of a func with a single finding.
+func one(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
+	return func(ctx context.Context, in Input) []finding.Finding { return []finding.Finding{f(ctx, in)} }
+}
+
+func (in Input) env(name string) (string, bool) {
+	if in.Env == nil {
+		return "", false
+	}
+	return in.Env(name)
+}
