@@ -1,0 +1,141 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// StageName is the name under which main and each TestMain register Stage in
+// the table of children. Only a build without cgo runs it.
+const StageName = "detach"
+
+const (
+	varDetach = "LAUNCH_DETACH" // "PPID FD", see inherit.c; in a build without cgo "PPID FD NAME"
+	varChild  = "LAUNCH_CHILD"  // the name of the child that internal/child runs
+)
+
+// Detach starts cmd, which is this executable again (child.Command), in a
+// session of its own, and not as a child of this process: it becomes one of
+// pid 1 (or of a subreaper), so that the command that this process turns into
+// has no child it does not know. Where this process is pid 1 itself the kernel
+// leaves no choice: it stays its child, and is killed with it.
+//
+// Of cmd count Path, Args, Env (all of it: nil is empty), Dir, ExtraFiles and
+// Stderr, which is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3, 4, …, and no
+// other descriptor is passed on, also none that launch inherited.
+//
+// It costs one fork more than a plain start: the process in between forks in
+// the ELF constructor, before Go starts. Without cgo it runs Stage, a second
+// start of the executable.
+func Detach(cmd *exec.Cmd) (pid int, err error) {
+	if _, ok := cmd.Stderr.(*os.File); !ok && cmd.Stderr != nil {
+		return 0, errors.New("detach: stderr must be a file, nobody would be left to copy it")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, fmt.Errorf("detach: %w", err)
+	}
+	defer r.Close()
+	defer w.Close()
+
+	c := exec.Cmd{
+		Path:        cmd.Path,
+		Args:        cmd.Args,
+		Dir:         cmd.Dir,
+		Stderr:      cmd.Stderr,
+		ExtraFiles:  append(slices.Clip(cmd.ExtraFiles), w),
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	order := fmt.Sprintf("%d %d", os.Getpid(), 3+len(cmd.ExtraFiles))
+	c.Env = Merge(cmd.Env, []string{varDetach + "=" + order}, nil)
+	if !hasConstructor {
+		c.Env = stageEnv(c.Env, order)
+	}
+	if err := c.Start(); err != nil {
+		return 0, fmt.Errorf("detach: %w", err)
+	}
+	w.Close()
+	answer, readErr := io.ReadAll(r)
+	if err := c.Wait(); err != nil {
+		return 0, fmt.Errorf("detach: %w", err)
+	}
+	if readErr != nil {
+		return 0, fmt.Errorf("detach: %w", readErr)
+	}
+	pid, err = strconv.Atoi(strings.TrimSpace(string(answer)))
+	if err != nil {
+		return 0, fmt.Errorf("detach: read pid of started process: %w", err)
+	}
+	if pid < 0 {
+		return 0, fmt.Errorf("detach: fork: %w", syscall.Errno(-pid))
+	}
+	return pid, nil
+}
+
+// stageEnv turns the environment of a child into that of its stage: the order
+// carries the child's name, and the child is Stage.
+func stageEnv(env []string, order string) []string {
+	name := ""
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, varChild+"="); ok {
+			name = v
+		}
+	}
+	return Merge(env, []string{varDetach + "=" + order + " " + name, varChild + "=" + StageName}, nil)
+}
+
+// Stage is the process in between of Detach in a build without cgo: it starts
+// the executable once more, tells its pid and ends.
+func Stage(context.Context, io.Reader, io.Writer) error {
+	var parent, last int
+	var name string
+	if _, err := fmt.Sscanf(os.Getenv(varDetach), "%d %d %s", &parent, &last, &name); err != nil {
+		return fmt.Errorf("read %s: %w", varDetach, err)
+	}
+	if parent != os.Getppid() || last < 3 {
+		return fmt.Errorf("%s=%q is not for this process", varDetach, os.Getenv(varDetach))
+	}
+	answer := os.NewFile(uintptr(last), "answer")
+	fds := []uintptr{0, 1, 2}
+	for fd := 3; fd < last; fd++ {
+		fds = append(fds, uintptr(fd))
+	}
+	if err := closeOnExecFrom(last); err != nil {
+		return err
+	}
+	env := Merge(Environ(), []string{varChild + "=" + name}, []string{varDetach})
+	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: env, Files: fds})
+	if err != nil {
+		return fmt.Errorf("start detached process: %w", err)
+	}
+	_, err = fmt.Fprintln(answer, pid)
+	return err
+}
+
+// closeOnExecFrom keeps every descriptor from first on for this process alone.
+func closeOnExecFrom(first int) error {
+	err := unix.CloseRange(uint(first), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	dir, err := os.ReadDir("/proc/self/fd") // Linux before 5.11
+	if err != nil {
+		return fmt.Errorf("list own descriptors: %w", err)
+	}
+	for _, e := range dir {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}

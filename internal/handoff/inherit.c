@@ -1,0 +1,96 @@
+//go:build linux && cgo
+
+/* Runs before Go starts, in the only thread there is. It uses raw system calls
+ * for signals because the C libraries hide the real-time signals 32 to 34. */
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inherit.h"
+
+static struct launch_inherited inherited;
+
+struct launch_inherited launch_inherited(void) { return inherited; }
+
+static void record(void)
+{
+	struct launch_inherited in = {0};
+	if (syscall(SYS_rt_sigprocmask, 0, NULL, &in.blocked, sizeof in.blocked) != 0)
+		return;
+	for (int n = 1; n <= 64; n++) {
+		/* The kernel's struct sigaction: the handler comes first, and 8
+		 * words are more than any architecture needs. */
+		unsigned long act[8] = {0};
+		if (syscall(SYS_rt_sigaction, n, NULL, act, sizeof in.ignored) != 0)
+			return;
+		if (act[0] == 1) /* SIG_IGN */
+			in.ignored |= UINT64_C(1) << (n - 1);
+	}
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	in.nofile_soft = r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
+	in.nofile_hard = r.rlim_max == RLIM_INFINITY ? UINT64_MAX : r.rlim_max;
+	if (prctl(PR_GET_PDEATHSIG, &in.death_signal) != 0)
+		return;
+	in.known = 1;
+	inherited = in;
+}
+
+/* Closes every descriptor above last. */
+static void close_above(int last)
+{
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
+		return;
+#endif
+	DIR *dir = opendir("/proc/self/fd"); /* Linux before 5.9 */
+	if (!dir)
+		return;
+	for (struct dirent *e; (e = readdir(dir));) {
+		int fd = atoi(e->d_name);
+		if (fd > last && fd != dirfd(dir))
+			close(fd);
+	}
+	closedir(dir);
+}
+
+/* The second half of Detach (detach.go): when the environment asks for it,
+ * this process tells the pid of its child (or -errno) and ends, and the child goes on as
+ * the detached process. LAUNCH_DETACH is "PPID FD": who asks, and where the
+ * answer goes, which is also the last descriptor to keep. Whoever inherits the
+ * variable from elsewhere has another parent and is left alone. */
+static void detach(void)
+{
+	char *value = getenv("LAUNCH_DETACH");
+	int parent, fd, end = 0;
+	if (!value || sscanf(value, "%d %d%n", &parent, &fd, &end) != 2 || value[end] != '\0')
+		return;
+	if (parent != (int)getppid() || fd < 3)
+		return;
+	memset(value, 0, strlen(value)); /* also in /proc/self/environ */
+	unsetenv("LAUNCH_DETACH");
+	close_above(fd);
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(fd);
+		return;
+	}
+	dprintf(fd, "%d\n", pid > 0 ? (int)pid : -errno);
+	_exit(0);
+}
+
+__attribute__((constructor)) static void before_go(void)
+{
+	detach();
+	record();
+}

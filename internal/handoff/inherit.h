@@ -1,0 +1,18 @@
+#ifndef LAUNCH_INHERIT_H
+#define LAUNCH_INHERIT_H
+
+#include <stdint.h>
+
+/* What the process was started with. Signal sets: bit n-1 is signal n. */
+struct launch_inherited {
+	uint64_t blocked;
+	uint64_t ignored;
+	uint64_t nofile_soft;
+	uint64_t nofile_hard;
+	int death_signal;
+	int known; /* 1 when every field could be read */
+};
+
+struct launch_inherited launch_inherited(void);
+
+#endif

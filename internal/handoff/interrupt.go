@@ -1,0 +1,88 @@
+package handoff
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// NotifyContext is done at the first INT, TERM or HUP, its cause naming the
+// signal; a second one has its usual effect and ends the process. A signal
+// that was ignored when launch started (nohup, a script's "&") is ignored from
+// now on, whichever it is, where otherwise Go would die of it.
+//
+// caught is the signal that came, or nil. stop ends the listening and must be
+// called before Exec, and caught once more between the two: no signal is lost.
+func NotifyContext(parent context.Context) (ctx context.Context, stop func(), caught func() os.Signal) {
+	ctx, cancel := context.WithCancelCause(parent)
+	c := make(chan os.Signal, 1)
+	if ignore := Inherited().ignorable(); len(ignore) > 0 { // Ignore without a list means all
+		signal.Ignore(ignore...)
+	}
+	listen := heard()
+	if len(listen) > 0 { // Notify without a list means all
+		signal.Notify(c, listen...)
+	}
+	var got atomic.Pointer[os.Signal]
+	quit, done := make(chan struct{}), make(chan struct{})
+	take := func(s os.Signal) {
+		got.Store(&s)
+		cancel(fmt.Errorf("interrupted by %s", unix.SignalName(s.(syscall.Signal))))
+	}
+	go func() {
+		defer close(done)
+		select {
+		case s := <-c:
+			signal.Stop(c)
+			take(s)
+		case <-quit:
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		signal.Stop(c)
+		close(quit)
+		<-done
+		select {
+		case s := <-c: // it came while the listening ended
+			take(s)
+		default:
+		}
+		cancel(context.Canceled)
+	})
+	caught = func() os.Signal {
+		if s := got.Load(); s != nil {
+			return *s
+		}
+		return nil
+	}
+	return ctx, stop, caught
+}
+
+// ignorable are the recorded ignored signals that Go can do without: it needs
+// CHLD to wait for its own children, and URG to stop a goroutine.
+func (s State) ignorable() []os.Signal {
+	var out []os.Signal
+	for n := syscall.Signal(1); n <= lastSignal; n++ {
+		if s.ignored.has(n) && n != unix.SIGCHLD && n != unix.SIGURG {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// heard are the signals to listen to.
+func heard() []os.Signal {
+	var out []os.Signal
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		if !signal.Ignored(sig) { // INT and HUP it knows without the record
+			out = append(out, sig)
+		}
+	}
+	return out
+}

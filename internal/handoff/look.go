@@ -1,0 +1,225 @@
+package handoff
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The two ways in which a command cannot be run, told apart as a shell does.
+var (
+	ErrNotFound      = errors.New("command not found")      // exit status 127
+	ErrNotExecutable = errors.New("command not executable") // exit status 126
+)
+
+// defaultPath is where execvp(3) looks when there is no PATH at all.
+const defaultPath = "/bin:/usr/bin"
+
+// LookPath finds the file that a shell would run for name: name itself where
+// it has a slash, else the first executable of that name in the PATH of env.
+// dir is the directory that relative paths start from, "" being the working
+// directory; the path returned is relative to it where PATH is.
+//
+// The file is also looked into, so that a node whose command cannot start says
+// so before the others wait for it. Errors wrap ErrNotFound or
+// ErrNotExecutable and say what was looked at.
+func LookPath(name string, env []string, dir string) (string, error) {
+	if name == "" {
+		return "", fmt.Errorf("empty command name: %w", ErrNotFound)
+	}
+	if strings.Contains(name, "/") {
+		if err := runnable(name, dir); err != nil {
+			return "", err
+		}
+		return name, nil
+	}
+	path, set := defaultPath, false
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok && !set {
+			path, set = v, true
+		}
+	}
+	var denied error
+	for _, d := range filepath.SplitList(path) {
+		if d == "" {
+			d = "." // POSIX: an empty element is the working directory
+		}
+		file := d + "/" + name
+		if _, err := os.Stat(under(dir, file)); err != nil {
+			continue // not there, or in a directory that is closed to us
+		}
+		err := runnable(file, dir)
+		if err == nil {
+			return file, nil
+		}
+		if _, chosen := errors.AsType[*contentError](err); chosen {
+			return "", err // a shell would run this one and no other
+		}
+		denied = cmp.Or(denied, err)
+	}
+	if denied != nil {
+		return "", denied
+	}
+	from := "PATH"
+	if !set {
+		from = "default path, PATH is not set"
+	}
+	return "", fmt.Errorf("%q is in no directory of %s (looked in %s): %w", name, from, strings.ReplaceAll(path, ":", ", "), ErrNotFound)
+}
+
+// contentError is a file that may be executed but cannot be.
+type contentError struct{ path, why string }
+
+func (e *contentError) Error() string {
+	return fmt.Sprintf("%q %s: %v", e.path, e.why, ErrNotExecutable)
+}
+func (e *contentError) Unwrap() error { return ErrNotExecutable }
+
+// runnable tells whether the kernel would run the file path.
+func runnable(path, dir string) error {
+	at := under(dir, path)
+	info, err := os.Stat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%q does not exist: %w", path, ErrNotFound)
+	case err != nil:
+		return fmt.Errorf("%q cannot be looked at (%v): %w", path, err, ErrNotExecutable)
+	case info.IsDir():
+		return fmt.Errorf("%q is a directory: %w", path, ErrNotExecutable)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%q is no regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, at, unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w", path, info.Mode(), err, ErrNotExecutable)
+	}
+	if why := unfit(at, dir); why != "" {
+		return &contentError{path, why}
+	}
+	return nil
+}
+
+// unfit says why the kernel, and a shell after it, would refuse the content of
+// an executable file; "" where it would not, or where the file cannot be read
+// (execute permission is enough to run a program).
+func unfit(file, dir string) string {
+	head := readHead(file)
+	switch {
+	case bytes.HasPrefix(head, []byte("#!")):
+		return badInterpreter(head, dir)
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+		return badELF(file, dir)
+	case !isText(head):
+		return "is neither a program nor a script (exec format error)"
+	}
+	return ""
+}
+
+// readHead is as much of a file as the kernel looks at (BINPRM_BUF_SIZE).
+func readHead(file string) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	return head[:n]
+}
+
+// isText is the rule of shells for a file without "#!": no zero byte in its
+// first line.
+func isText(head []byte) bool {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.IndexByte(line, 0) < 0
+}
+
+// isScript tells whether a file that the kernel does not know is for a shell.
+func isScript(file string) bool {
+	head := readHead(file)
+	return !bytes.HasPrefix(head, []byte(elf.ELFMAG)) && isText(head)
+}
+
+func badInterpreter(head []byte, dir string) string {
+	line, _, _ := strings.Cut(string(head[2:]), "\n")
+	interp, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
+	interp, _, _ = strings.Cut(interp, "\t")
+	if interp == "" {
+		return "" // the kernel refuses it, a shell then runs it
+	}
+	_, err := os.Stat(under(dir, interp))
+	switch {
+	case err == nil:
+		return ""
+	case strings.HasSuffix(interp, "\r"):
+		return fmt.Sprintf("wants the interpreter %q, a name that ends in a carriage return: the file has Windows line ends", interp)
+	}
+	return fmt.Sprintf("wants the interpreter %q: %v", interp, errors.Unwrap(err))
+}
+
+// badELF names a program for another machine, or one whose dynamic loader is
+// not here (built for another C library).
+func badELF(file, dir string) string {
+	f, err := elf.Open(file)
+	if err != nil {
+		return "" // could not tell: packed programs run with headers that are no good
+	}
+	defer f.Close()
+	fits := map[string][]elf.Machine{ // 32-bit programs run where the kernel allows
+		"amd64": {elf.EM_X86_64, elf.EM_386},
+		"arm64": {elf.EM_AARCH64, elf.EM_ARM},
+	}[runtime.GOARCH]
+	if fits != nil && f.Machine != fits[0] && f.Machine != fits[1] && !emulates() {
+		return fmt.Sprintf("is for %s, this machine is %s (exec format error)", f.Machine, fits[0])
+	}
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP || p.Filesz > unix.PathMax {
+			continue
+		}
+		b, err := io.ReadAll(p.Open())
+		loader := strings.TrimRight(string(b), "\x00")
+		if _, statErr := os.Stat(under(dir, loader)); err == nil && errors.Is(statErr, fs.ErrNotExist) {
+			return fmt.Sprintf("wants the loader %q, which does not exist", loader)
+		}
+	}
+	return ""
+}
+
+// emulates tells whether the kernel is set up to run foreign programs.
+func emulates() bool {
+	entries, _ := os.ReadDir("/proc/sys/fs/binfmt_misc")
+	return len(entries) > 2 // register and status are always there
+}
+
+func under(dir, path string) string {
+	if dir == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return dir + "/" + path
+}
+
+// explain is the error of an exec of path in the terms of LookPath.
+func explain(path string, err error) error {
+	if lookErr := runnable(path, ""); lookErr != nil {
+		return lookErr
+	}
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%q: %w", path, ErrNotFound)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ETXTBSY):
+		return fmt.Errorf("%q cannot be executed (%v): %w", path, err, ErrNotExecutable)
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Errorf("execute %q: the arguments and the environment are too long: %w", path, err)
+	}
+	return fmt.Errorf("execute %q: %w", path, err)
+}

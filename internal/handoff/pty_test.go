@@ -1,0 +1,113 @@
+package handoff
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal opens a pseudo terminal: the side of the person and that of the
+// programs.
+func terminal(t *testing.T) (person, programs *os.File) {
+	t.Helper()
+	// Not blocking, so that reads have deadlines.
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	person = os.NewFile(uintptr(fd), "ptmx")
+	t.Cleanup(func() { person.Close() })
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { programs.Close() })
+	return person, programs
+}
+
+// inTerminal is a command that tells whether it is in the foreground and which
+// signal it got.
+const inTerminal = `
+trap 'echo got INT; exit 7' INT
+set -- $(cut -d" " -f5,8 /proc/$$/stat)
+test "$1" = "$2" && echo foreground
+echo ready
+while :; do sleep 0.02; done`
+
+// onTerminal starts a command as a login shell would be: leader of a session
+// on a new terminal.
+func onTerminal(t *testing.T, role string, args ...string) (person *os.File, screen *lines, log *lines, wait func() *os.ProcessState) {
+	t.Helper()
+	person, programs := terminal(t)
+	cmd := as(t, role, append(args, "sh", "-c", inTerminal)...)
+	if role == "" {
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", inTerminal}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = programs, programs, programs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	log = start(t, cmd)
+	programs.Close()
+	screen = &lines{t: t, file: person, buf: bufio.NewReader(person)}
+	return person, screen, log, func() *os.ProcessState { cmd.Wait(); return cmd.ProcessState }
+}
+
+func TestCtrlCReachesTheCommandAsWithoutLaunchAndNotTheCompanion(t *testing.T) {
+	for _, run := range []struct {
+		role string
+		args []string
+	}{{"", nil}, {"launch", []string{"-log=3", "-stderr", "--"}}} {
+		person, screen, log, wait := onTerminal(t, run.role, run.args...)
+		if run.role != "" {
+			whoIs(t, log)
+		}
+		screen.until("ready")
+		person.WriteString("\x03")
+		screen.until("got INT")
+		if code := wait().ExitCode(); code != 7 {
+			t.Errorf("%q: exit status %d, want the command's 7", run.role, code)
+		}
+		if got := strings.Join(screen.all, " "); !strings.HasPrefix(got, "foreground ready ") {
+			t.Errorf("%q: the screen shows %q", run.role, got)
+		}
+		if run.role != "" {
+			log.until("gone ")
+			checkNoSignal(t, log)
+		}
+	}
+}
+
+func TestClosingTheTerminalEndsTheCommandAndNotTheCompanion(t *testing.T) {
+	person, screen, log, wait := onTerminal(t, "launch", "-log=3", "--")
+	pid, _, _, _ := whoIs(t, log)
+	screen.until("ready")
+	person.Close()
+	if got := wait().String(); got != "signal: hangup" {
+		t.Errorf("the command ended with %q", got)
+	}
+	log.until("gone ")
+	checkNoSignal(t, log)
+	if err := unix.Kill(pid, 0); err != nil {
+		t.Errorf("the companion is gone: %v", err)
+	}
+}
+
+func checkNoSignal(t *testing.T, log *lines) {
+	t.Helper()
+	for _, l := range log.all {
+		if strings.HasPrefix(l, "signal ") {
+			t.Errorf("the companion got %q", l)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package port
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const (
+	head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	tcp4 = head +
+		"   0: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0000000000000000 100 0 0 10 0\n" +
+		"   1: 0100007F:C350 0100007F:733D 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0000000000000000 20 4 30 10 -1\n" +
+		"   2: 0100007F:733D 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4244 1 0000000000000000 20 4 30 10 -1\n"
+	tcp6 = head +
+		"   0: 00000000000000000000000000000000:733E 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4245 1 0000000000000000 100 0 0 10 0\n"
+)
+
+func TestListeningReadsBothFamilies(t *testing.T) {
+	both := fstest.MapFS{"net/tcp": {Data: []byte(tcp4)}, "net/tcp6": {Data: []byte(tcp6)}}
+	only4 := fstest.MapFS{"net/tcp": {Data: []byte(tcp4)}}
+	for _, tc := range []struct {
+		name string
+		proc fs.FS
+		port int
+		want bool
+	}{
+		{"IPv4", both, 0x733c, true},
+		{"IPv6", both, 0x733e, true},
+		{"connected, not listening", both, 0x733d, false},
+		{"nobody", both, 1, false},
+		{"no IPv6, listening", only4, 0x733c, true},
+		{"no IPv6, nobody", only4, 0x733e, false},
+	} {
+		got, err := Listening(tc.proc, tc.port)
+		if err != nil || got != tc.want {
+			t.Errorf("%s: got %v, %v, want %v", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+func TestListeningSaysThatItCannotTell(t *testing.T) {
+	if on, err := Listening(fstest.MapFS{}, 29500); on || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, %v, want an error", on, err)
+	}
+}
+
+func FuzzFindListener(f *testing.F) {
+	f.Add(tcp4, 0x733c)
+	f.Add(tcp6, 0x733e)
+	f.Add(head+"0: :733C x 0A\n", 0x733c)
+	if b, err := os.ReadFile("/proc/net/tcp"); err == nil {
+		f.Add(string(b), 22)
+	}
+	f.Fuzz(func(t *testing.T, table string, port int) {
+		inode, err := findListener(strings.NewReader(table), port)
+		if err == nil && inode != "" && !strings.Contains(table, inode) {
+			t.Errorf("inode %q is not in the table", inode)
+		}
+	})
+}
