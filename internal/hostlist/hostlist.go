@@ -1,0 +1,180 @@
+// Package hostlist reads and writes Slurm's hostlist notation, as it stands
+// in SLURM_JOB_NODELIST and SLURM_STEP_NODELIST: node[01-03,12],login1.
+package hostlist
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// MaxNames bounds what one expression may expand to: a typing error such as
+// n[1-99999999] must not eat the memory of a login node.
+const MaxNames = 100_000
+
+// maxDigits keeps every number inside an int64.
+const maxDigits = 18
+
+// SyntaxError says what is malformed, and at which column (1-based) of the text.
+type SyntaxError struct {
+	Text   string
+	Column int
+	What   string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("host list %q, column %d: %s", e.Text, e.Column, e.What)
+}
+
+// parser walks over text; pos is a byte offset.
+type parser struct {
+	text string
+	pos  int
+}
+
+func (p *parser) errorf(at int, format string, a ...any) error {
+	return &SyntaxError{Text: p.text, Column: at + 1, What: fmt.Sprintf(format, a...)}
+}
+
+// Expand lists the names of a host list in its own order, duplicates
+// included. Several brackets in one name multiply, the last one fastest, and
+// a range keeps the width of its lower bound: a[08-10] is a08, a09, a10.
+func Expand(s string) ([]string, error) {
+	p := &parser{text: s}
+	var all []string
+	for {
+		names, err := p.item(MaxNames - len(all))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, names...)
+		if p.pos == len(s) {
+			return all, nil
+		}
+		p.pos++ // the comma
+	}
+}
+
+// item parses one name with its brackets, up to a comma or the end.
+func (p *parser) item(room int) ([]string, error) {
+	start := p.pos
+	names := []string{""}
+	for p.pos < len(p.text) && p.text[p.pos] != ',' {
+		parts := []string{}
+		if p.text[p.pos] == '[' {
+			var err error
+			if parts, err = p.bracket(room); err != nil {
+				return nil, err
+			}
+		} else {
+			lit, err := p.literal()
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, lit)
+		}
+		if len(names)*len(parts) > room {
+			return nil, p.errorf(start, "more than %d names", MaxNames)
+		}
+		names = product(names, parts)
+	}
+	if p.pos == start {
+		return nil, p.errorf(start, "a name is missing")
+	}
+	if len(names) > room {
+		return nil, p.errorf(start, "more than %d names", MaxNames)
+	}
+	return names, nil
+}
+
+func product(heads, tails []string) []string {
+	out := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			out = append(out, h+t)
+		}
+	}
+	return out
+}
+
+func (p *parser) literal() (string, error) {
+	start := p.pos
+	for ; p.pos < len(p.text); p.pos++ {
+		switch c := p.text[p.pos]; {
+		case c == '[' || c == ',':
+			return p.text[start:p.pos], nil
+		case c == ']':
+			return "", p.errorf(p.pos, "']' without '['")
+		case c <= ' ' || c == 0x7f:
+			return "", p.errorf(p.pos, "%q cannot stand in a host name", c)
+		}
+	}
+	return p.text[start:], nil
+}
+
+// bracket parses [N,N-M,…]; p.pos is at '['.
+func (p *parser) bracket(room int) ([]string, error) {
+	open := p.pos
+	var out []string
+	for {
+		p.pos++ // '[' or ','
+		at := p.pos
+		low, err := p.number(open)
+		if err != nil {
+			return nil, err
+		}
+		high := low
+		if p.pos < len(p.text) && p.text[p.pos] == '-' {
+			p.pos++
+			if high, err = p.number(open); err != nil {
+				return nil, err
+			}
+		}
+		if p.pos == len(p.text) {
+			return nil, p.errorf(open, "'[' is never closed")
+		}
+		if out, err = p.appendRange(out, at, low, high, room); err != nil {
+			return nil, err
+		}
+		switch c := p.text[p.pos]; c {
+		case ',':
+		case ']':
+			p.pos++
+			return out, nil
+		default:
+			return nil, p.errorf(p.pos, "%q where ',', '-' or ']' was expected", c)
+		}
+	}
+}
+
+func (p *parser) appendRange(out []string, at int, low, high string, room int) ([]string, error) {
+	from, _ := strconv.ParseInt(low, 10, 64) // at most maxDigits digits
+	to, _ := strconv.ParseInt(high, 10, 64)
+	if to < from {
+		return nil, p.errorf(at, "range %s-%s runs backwards", low, high)
+	}
+	if to-from >= int64(room-len(out)) {
+		return nil, p.errorf(at, "more than %d names", MaxNames)
+	}
+	for n := from; n <= to; n++ {
+		out = append(out, fmt.Sprintf("%0*d", len(low), n))
+	}
+	return out, nil
+}
+
+// number reads digits; open is where the bracket began.
+func (p *parser) number(open int) (string, error) {
+	start := p.pos
+	for p.pos < len(p.text) && p.text[p.pos] >= '0' && p.text[p.pos] <= '9' {
+		p.pos++
+	}
+	switch digits := p.text[start:p.pos]; {
+	case digits == "" && p.pos == len(p.text):
+		return "", p.errorf(open, "'[' is never closed")
+	case digits == "":
+		return "", p.errorf(start, "%q where a number was expected", p.text[start])
+	case len(digits) > maxDigits:
+		return "", p.errorf(start, "number of more than %d digits", maxDigits)
+	default:
+		return digits, nil
+	}
+}

@@ -1,0 +1,137 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// defaultEtcdPort is the client port registered for etcd.
+const defaultEtcdPort = "2379"
+
+var (
+	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*)$`)
+	digits   = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// splitHostPort cuts host[:port], [v6][:port] or a bare IPv6 address; port is
+// "" where there is none.
+func splitHostPort(s string) (host, port string, err error) {
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		host, rest, ok = strings.Cut(rest, "]")
+		port, colon := strings.CutPrefix(rest, ":")
+		if !ok || rest != "" && (!colon || port == "") {
+			return "", "", errors.New("an IPv6 address with a port is written [ADDRESS]:PORT")
+		}
+		return host, port, nil
+	}
+	switch strings.Count(s, ":") {
+	case 0:
+		return s, "", nil
+	case 1:
+		host, port, _ = strings.Cut(s, ":")
+		if port == "" {
+			return "", "", errors.New("the port behind ':' is missing")
+		}
+		return host, port, nil
+	}
+	if _, err := netip.ParseAddr(s); err != nil {
+		return "", "", errors.New("an IPv6 address with a port is written [ADDRESS]:PORT")
+	}
+	return s, "", nil
+}
+
+// hostPort reads a claim as host[:port] and checks both; port is 0 where
+// there is none.
+func (c claim) hostPort() (string, int, error) {
+	const fix = "write it as HOST or HOST:PORT"
+	host, text, err := splitHostPort(c.raw)
+	if err != nil {
+		return "", 0, c.refuse(fix, "%v", err)
+	}
+	if err := c.checkHost(host); err != nil {
+		return "", 0, err
+	}
+	if text == "" {
+		return host, 0, nil
+	}
+	port, err := parsePort(claim{text, c.from, true})
+	if err != nil && text == "0" && c.from.Tier != Explicit {
+		return host, 0, nil // torchrun's "any port"
+	}
+	return host, port, err
+}
+
+func (c claim) checkHost(host string) error {
+	if digits.MatchString(host) {
+		return &Error{
+			Code: config,
+			What: fmt.Sprintf("%s: %q is a number, not a host; is a port or a count in the wrong place?", c, host),
+			Fix:  "write it as HOST or HOST:PORT, HOST being one of the nodes",
+		}
+	}
+	if _, err := netip.ParseAddr(host); err == nil || hostName.MatchString(host) {
+		return nil
+	}
+	return c.refuse("write it as HOST or HOST:PORT", "%q is not a host name or address (a variable that was not expanded?)", host)
+}
+
+func parsePort(c claim) (int, error) {
+	n, err := strconv.Atoi(c.raw)
+	if err != nil || n < 1 || n > 65535 {
+		return 0, c.refuse("a port is a number from 1 to 65535", "%q is not a port", c.raw)
+	}
+	return n, nil
+}
+
+func embedded(host string, port int) Store {
+	return Store{Embedded: true, Host: host, Port: port, Endpoints: []string{net.JoinHostPort(host, strconv.Itoa(port))}}
+}
+
+// parseStore reads --store: HOST, HOST:PORT and [v6]:PORT are a node that
+// hosts launch's own store, http(s)://HOST:PORT[,HOST:PORT] is an etcd that
+// runs already.
+func parseStore(c claim) (Store, error) {
+	scheme, rest, external := strings.Cut(c.raw, "://")
+	if !external {
+		if strings.Contains(c.raw, ",") {
+			return Store{}, c.refuse("--store http://"+c.raw, "several endpoints are those of an etcd that runs already, written http://A:2379,B:2379")
+		}
+		host, port, err := c.hostPort()
+		if err != nil {
+			return Store{}, err
+		}
+		if port == 0 {
+			port = DefaultStorePort
+		}
+		return embedded(host, port), nil
+	}
+	if scheme != "http" && scheme != "https" {
+		return Store{}, c.refuse("--store http://HOST:2379", "%q is not http or https", scheme)
+	}
+	var s Store
+	for part := range strings.SplitSeq(rest, ",") {
+		part = strings.TrimPrefix(part, scheme+"://")
+		u, err := url.Parse(scheme + "://" + part)
+		if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			return Store{}, c.refuse("--store "+scheme+"://HOST:2379", "an endpoint is HOST:PORT and nothing else")
+		}
+		if err := c.checkHost(u.Hostname()); err != nil {
+			return Store{}, err
+		}
+		port := u.Port()
+		if port == "" {
+			port = defaultEtcdPort
+		}
+		if _, err := parsePort(claim{port, c.from, true}); err != nil {
+			return Store{}, err
+		}
+		s.Endpoints = append(s.Endpoints, scheme+"://"+net.JoinHostPort(u.Hostname(), port))
+	}
+	return s, nil
+}

@@ -1,0 +1,105 @@
+// Package job finds out who this node is, how many nodes there are, what is
+// being launched and which settings are already decided. Every value knows
+// where it came from; nothing is guessed silently. Explicit beats ambient: a
+// flag or LAUNCH_* beats the wrapped command line, which beats the scheduler,
+// which beats what merely stands in the environment.
+package job
+
+import (
+	"launch/envgen"
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// Tier orders the sources; a lower tier wins.
+type Tier int
+
+const (
+	Explicit  Tier = iota // a flag or LAUNCH_*
+	Line                  // the wrapped command line
+	Scheduler             // Indexed Job, Slurm
+	Ambient               // PET_*, MASTER_ADDR, WORLD_SIZE, … in the environment
+	Derived               // computed from the others
+)
+
+// Source says where a value came from.
+type Source struct {
+	Tier Tier   `json:"tier"`
+	Name string `json:"name"` // "--nnodes", "LAUNCH_NNODES", "torchrun --nnodes", "SLURM_NNODES", "MASTER_ADDR"
+}
+
+// Value is a value and its source. The zero Value is "nobody said".
+type Value[T any] struct {
+	V    T      `json:"value"`
+	From Source `json:"from"`
+	Set  bool   `json:"set"`
+}
+
+// Vouch says who stands for this node's index.
+type Vouch string
+
+const (
+	NoIndex   Vouch = ""          // ranks by arrival
+	Typed     Vouch = "typed"     // a person typed it: two of the same are a mistake
+	Scheduled Vouch = "scheduled" // a scheduler gave it: the newest incarnation wins
+)
+
+// Store is the meeting point.
+type Store struct {
+	Endpoints []string `json:"endpoints"` // external: URLs; embedded: one host:port
+	Embedded  bool     `json:"embedded"`
+	Host      string   `json:"host,omitempty"` // embedded: the name or address as given
+	Port      int      `json:"port,omitempty"` // embedded: launch's own, never torch's
+}
+
+// DefaultStorePort is where an embedded store listens unless --store names a
+// port. It is outside Linux's default ephemeral range (32768-60999) and not
+// one of torch's (29400, 29500).
+const DefaultStorePort = 29377
+
+// DefaultMasterPort is torch's own default master port
+// (torch/distributed/run.py).
+const DefaultMasterPort = 29500
+
+// Job is who this node is and what the job is, resolved.
+type Job struct {
+	ID         Value[string]     `json:"id"`
+	Nodes      Value[int]        `json:"nodes"` // number of nodes; 1 (Derived) only where no source spoke of several
+	Index      Value[int]        `json:"index"`
+	Vouch      Vouch             `json:"vouch,omitempty"`
+	Store      Value[Store]      `json:"store"`
+	Addr       Value[string]     `json:"addr"`            // this node's address for its peers: IP, CIDR or interface name; unset: by the route to the store
+	Hosts      []string          `json:"hosts,omitempty"` // the scheduler's node list, in index order
+	MasterPort Value[int]        `json:"master_port"`     // the port that the user wants for the job's own store; unset: DefaultMasterPort
+	NProc      Value[string]     `json:"nproc"`           // processes per node as asked: "8", "auto", "gpu"
+	Line       launcher.Line     `json:"line"`
+	Single     bool              `json:"single,omitempty"`  // one node, and the line asks for no other number: leave line and environment alone
+	Decided    []envgen.Decided  `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
+	Notes      []finding.Finding `json:"notes,omitempty"`   // losers of a precedence, and warnings
+}
+
+// Several tells whether this is a job of more than one node.
+func (j Job) Several() bool { return j.Nodes.V > 1 }
+
+// Flags are the explicit settings: flags and LAUNCH_*, each with its source.
+// An unset field was not given.
+type Flags struct {
+	NNodes     Value[string] // "4"
+	NodeRank   Value[string]
+	Store      Value[string] // host, host:port, http(s)://a:2379[,b:2379]
+	Job        Value[string]
+	Addr       Value[string]
+	MasterPort Value[string]
+	As         Value[string] // "torchrun": the command is a script that calls it inside
+	KeepRdzv   bool
+}
+
+// Error is a configuration that cannot be: Code is the exit status (64 usage,
+// 78 contradictory or impossible), Fix the line to paste. A line that its
+// launcher would refuse is the same kind of error, hence one type.
+type Error = launcher.Error
+
+const (
+	usage  = 64
+	config = 78
+)

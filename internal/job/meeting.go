@@ -1,0 +1,141 @@
+package job
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// ports resolves the port for the job's own store. Where the line or PET_*
+// has an endpoint, torchrun takes the port from there and ignores
+// --master-port.
+func (r *resolver) ports() error {
+	claims := []claim{explicit(r.in.Flags.MasterPort)}
+	if r.job.Several() && !strings.HasPrefix(r.backend(), "etcd") {
+		claims = append(claims,
+			endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
+			endpointPort(r.ambient("PET_RDZV_ENDPOINT")), r.ambient("PET_MASTER_PORT"), r.masterPort())
+	}
+	v, notes, err := choose("master-port", equal[int], parsePort, claims...)
+	r.job.MasterPort = v
+	r.note(notes...)
+	return err
+}
+
+func endpointPort(c claim) claim {
+	_, port, err := splitHostPort(c.raw)
+	return claim{port, c.from, c.set && err == nil && port != "" && port != "0"} // 0: any
+}
+
+// masterPort is MASTER_PORT, unless it is the URL that Kubernetes puts there
+// for a Service named "master".
+func (r *resolver) masterPort() claim {
+	c := r.ambient("MASTER_PORT")
+	if _, err := parsePort(c); c.set && err != nil {
+		r.note(finding.Warnf("%s is not used: it is not a port", c).Named("job.master-port"))
+		return claim{}
+	}
+	return c
+}
+
+// meeting resolves the meeting point of several nodes.
+func (r *resolver) meeting() error {
+	given := explicit(r.in.Flags.Store)
+	if !r.job.Several() {
+		if given.set {
+			_, err := parseStore(given)
+			return err
+		}
+		return nil
+	}
+	v, notes, err := choose("store", sameStore, r.parseMeeting, given,
+		said(r.line.Endpoint), said(r.line.MasterAddr), r.sched.host,
+		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))
+	if err != nil {
+		return err
+	}
+	if !v.Set {
+		return r.nowhere()
+	}
+	r.note(notes...)
+	r.job.Store = v
+	if r.job.Nodes.V == len(r.sched.hosts) {
+		r.job.Hosts = r.sched.hosts
+	}
+	return r.loopback(v)
+}
+
+// parseMeeting reads --store, or the endpoint or master address that the line
+// or the environment names: launch's own store then runs on that host, at a
+// port of its own. Only torchrun's etcd backends name an etcd that is there.
+func (r *resolver) parseMeeting(c claim) (Store, error) {
+	if c.from.Tier == Explicit {
+		return parseStore(c)
+	}
+	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-"), "rdzv-endpoint") {
+		scheme := "http://"
+		if strings.Contains(r.line.RdzvConf.Value, "protocol=https") {
+			scheme = "https://"
+		}
+		c.raw = scheme + c.raw
+		return parseStore(c)
+	}
+	host, _, err := c.hostPort()
+	if err != nil {
+		return Store{}, err
+	}
+	return embedded(host, DefaultStorePort), nil
+}
+
+// sameStore ignores the port where both stores are launch's own: the others
+// only named a host.
+func sameStore(a, b Store) bool {
+	return a.Embedded == b.Embedded && a.Host == b.Host && (a.Embedded || strings.Join(a.Endpoints, ",") == strings.Join(b.Endpoints, ","))
+}
+
+func (r *resolver) nowhere() error {
+	nodes := r.job.Nodes
+	e := &Error{
+		Code: config,
+		What: fmt.Sprintf("this job has %d nodes (%s), but nobody says where they meet", nodes.V, nodes.From.Name),
+		Fix:  r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
+	}
+	if r.sched.nowhere != "" {
+		e.What += "; " + r.sched.nowhere
+	}
+	if r.sched.fix != "" {
+		e.Fix = r.sched.fix
+	}
+	return e
+}
+
+// loopback refuses a meeting point that every node would find on itself.
+func (r *resolver) loopback(v Value[Store]) error {
+	if !isLoopback(v.V) {
+		return nil
+	}
+	what := fmt.Sprintf("%s names %s, every machine's own loopback address, but the job has %d nodes (%s)",
+		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
+	if v.From.Tier == Explicit {
+		r.note(finding.Warnf("%s: this is right only when all of them are on this machine", what).Named("job.store"))
+		return nil
+	}
+	return &Error{
+		Code: config,
+		What: what + ": each would wait for the others on itself",
+		Fix:  r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
+	}
+}
+
+func isLoopback(s Store) bool {
+	if !s.Embedded {
+		return false // an external etcd may well be behind a local proxy
+	}
+	host := strings.ToLower(strings.TrimSuffix(s.Host, "."))
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback() || a.IsUnspecified()
+	}
+	return host == "localhost" || strings.HasPrefix(host, "localhost.") || host == "ip6-localhost" || host == "ip6-loopback"
+}

@@ -1,0 +1,191 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// parseNodes reads a number of nodes. A range is torchrun's elastic form,
+// which launch cannot agree on yet.
+func parseNodes(c claim) (int, error) {
+	low, high, err := launcher.ParseNNodes(c.raw)
+	switch {
+	case err != nil:
+		return 0, c.refuse("--nnodes 4", "the number of nodes is a whole number from 1 on")
+	case low != high:
+		return 0, &Error{
+			Code: config,
+			What: fmt.Sprintf("%s: elastic ranges are not supported yet, launch needs one number of nodes", c),
+			Fix:  fmt.Sprintf("--nnodes %d", high),
+		}
+	}
+	return low, nil
+}
+
+func (r *resolver) nodes() error {
+	line := said(r.line.NNodes)
+	if !line.set && r.line.Standalone.Set {
+		line = claim{"1", Source{Line, r.line.Standalone.From}, true}
+	}
+	claims := []claim{explicit(r.in.Flags.NNodes), line, r.sched.nodes, r.ambient("PET_NNODES")}
+	if r.line.Kind == launcher.Program {
+		claims = append(claims, r.ambient("WORLD_SIZE"))
+	}
+	v, notes, err := choose("nodes", equal[int], parseNodes, claims...)
+	if err != nil {
+		return err
+	}
+	r.note(notes...)
+	r.job.Nodes = v
+	if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && err == nil && n < v.V {
+		// The job reaches beyond this step: rank, host and id of the step
+		// are not those of the job.
+		r.sched = scheduler{}
+	}
+	return r.line.CheckNodes(v.V)
+}
+
+func parseIndex(c claim) (int, error) {
+	n, err := strconv.Atoi(c.raw)
+	if err != nil || n < 0 {
+		return 0, c.refuse("--node-rank 0", "a node's rank is a whole number from 0 on")
+	}
+	return n, nil
+}
+
+func (r *resolver) index() error {
+	f := r.in.Flags
+	line, pet := said(r.line.NodeRank), r.ambient("PET_NODE_RANK")
+	if b := r.backend(); r.line.Kind == launcher.Torchrun && b != "" && b != "static" {
+		// torchrun itself ignores it there, so the same line, the same 0, may
+		// well stand on every node.
+		for _, c := range []claim{line, pet} {
+			if c.set {
+				r.note(finding.Skipf("%s is not used: torchrun ignores it with --rdzv-backend %s", c, b).Named("job.index").
+					Do("--node-rank of launch, before torchrun, is used with every backend"))
+			}
+		}
+		line, pet = claim{}, claim{}
+	}
+	claims := []claim{explicit(f.NodeRank), line, r.sched.index, pet, r.ambient("NODE_RANK")}
+	if r.line.Kind == launcher.Program {
+		claims = append(claims, r.ambient("RANK"))
+	}
+	v, notes, err := choose("index", equal[int], parseIndex, claims...)
+	if err != nil {
+		return err
+	}
+	r.note(notes...)
+	r.job.Index = v
+	if err := r.fit(); err != nil {
+		return err
+	}
+	switch {
+	case !r.job.Several():
+		r.job.Index = Value[int]{From: Source{Derived, "one node"}, Set: true}
+	case v.Set && v.From.Tier == Scheduler:
+		r.job.Vouch = Scheduled
+	case v.Set:
+		r.job.Vouch = Typed
+	}
+	return nil
+}
+
+// backend is torchrun's rendezvous backend as the line or PET_* names it.
+func (r *resolver) backend() string {
+	if r.line.Backend.Set {
+		return r.line.Backend.Value
+	}
+	return r.env["PET_RDZV_BACKEND"]
+}
+
+// fit brings count and index together: nobody said how many, or the index is
+// not among them.
+func (r *resolver) fit() error {
+	nodes, index := r.job.Nodes, r.job.Index
+	if !nodes.Set {
+		if index.Set && (index.From.Tier == Explicit || index.From.Tier == Scheduler || index.V > 0) {
+			return r.noCount()
+		}
+		r.job.Nodes = Value[int]{V: 1, From: Source{Derived, "no source speaks of several nodes"}, Set: true}
+		r.job.Single = true
+		if s := r.in.Flags.Store; s.Set {
+			r.note(finding.Warnf("%s=%s is not used: nobody says that there are several nodes", s.From.Name, s.V).
+				Named("job.store").Do("%s", r.paste("--nnodes", "4")))
+		}
+		return nil
+	}
+	r.job.Single = nodes.V == 1 && r.lineAgrees()
+	if !index.Set || index.V < nodes.V {
+		return nil
+	}
+	if nodes.V == 1 && index.From.Tier > nodes.From.Tier {
+		r.note(finding.Skipf("%s=%d is not used: %s makes each node a world of its own", index.From.Name, index.V, nodes.From.Name).Named("job.index"))
+		return nil
+	}
+	return &Error{
+		Code: config,
+		What: fmt.Sprintf("node rank %d (%s) does not exist among %d nodes (%s): ranks run from 0 to %d", index.V, index.From.Name, nodes.V, nodes.From.Name, nodes.V-1),
+		Fix:  fmt.Sprintf("correct %s, or say --nnodes %d", index.From.Name, index.V+1),
+	}
+}
+
+func (r *resolver) noCount() error {
+	index := r.job.Index
+	e := &Error{
+		Code: config,
+		What: fmt.Sprintf("this is node %d (%s), but nobody says how many nodes there are", index.V, index.From.Name),
+		Fix:  r.paste("--nnodes", "4"),
+	}
+	if index.From.Name == completionIndex {
+		e.What += "; an Indexed Job does not tell its completions to its pods"
+		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`
+	}
+	return e
+}
+
+// lineAgrees tells whether torchrun by itself would start one node too.
+func (r *resolver) lineAgrees() bool {
+	asked := said(r.line.NNodes)
+	if !asked.set {
+		asked = r.petFor("PET_NNODES")
+	}
+	if !asked.set {
+		return true
+	}
+	_, high, err := launcher.ParseNNodes(asked.raw)
+	return err == nil && high == 1
+}
+
+// program checks RANK and WORLD_SIZE around a plain program: they are its
+// identity, and launch is about to set them to something else.
+func (r *resolver) program() error {
+	if r.line.Kind != launcher.Program {
+		return nil
+	}
+	check := func(name string, ours Value[int]) error {
+		c := r.ambient(name)
+		if !c.set || !ours.Set || ours.From.Name == name {
+			return nil
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(c.raw)); err == nil && n == ours.V {
+			return nil
+		}
+		return &Error{
+			Code: config,
+			What: fmt.Sprintf("%s contradicts %s=%d: launch starts one process per node and sets RANK and WORLD_SIZE itself", c, ours.From.Name, ours.V),
+			Fix:  "unset RANK WORLD_SIZE; " + r.paste(),
+		}
+	}
+	if err := check("WORLD_SIZE", r.job.Nodes); err != nil {
+		return err
+	}
+	if !r.job.Several() {
+		return nil
+	}
+	return check("RANK", r.job.Index)
+}

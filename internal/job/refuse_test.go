@@ -1,0 +1,146 @@
+package job
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+)
+
+func TestSeveralNodesWithoutAMeetingPointAreRefused(t *testing.T) {
+	bad := refused(t, input("torchrun --nnodes 4 --nproc-per-node 8 train.py --name 'x y'"), 78, "4 nodes (torchrun --nnodes)", "where they meet")
+	if want := `launch --store HOST torchrun --nnodes 4 --nproc-per-node 8 train.py`; !strings.HasPrefix(bad.Fix, want) {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	bad = refused(t, input("python t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "3") }), 78, "3 nodes (--nnodes)")
+	if want := `launch --store HOST --nnodes 3 python t.py`; !strings.HasPrefix(bad.Fix, want) {
+		t.Errorf("fix %q", bad.Fix)
+	}
+}
+
+func TestIndexOutOfRangeIsRefused(t *testing.T) {
+	refused(t, input("torchrun --nnodes 4 --node-rank 5 --master-addr h t.py"), 78, "node rank 5 (torchrun --node-rank)", "4 nodes (torchrun --nnodes)", "from 0 to 3")
+	refused(t, input("torchrun --nnodes 4 --master-addr h t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "4") }), 78, "node rank 4 (--node-rank)")
+}
+
+func TestLoopbackMeetingPointOfSeveralNodesIsRefused(t *testing.T) {
+	for _, env := range []string{"MASTER_ADDR=127.0.0.1", "MASTER_ADDR=localhost", "PET_MASTER_ADDR=127.0.1.1", "MASTER_ADDR=::1", "MASTER_ADDR=0.0.0.0"} {
+		name, host, _ := strings.Cut(env, "=")
+		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "loopback", "2 nodes (torchrun --nnodes)")
+	}
+	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint localhost:29400 t.py"), 78, "torchrun --rdzv-endpoint names localhost")
+	refused(t, input("torchrun --nnodes 2 --master-addr 127.0.0.1 t.py"), 78, "torchrun --master-addr names 127.0.0.1")
+
+	j := resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=localhost").with(func(f *Flags) { f.Store = flagged("--store", "127.0.0.1") }))
+	if noted(j, "job.store", "only when all of them are on this machine") != finding.Warn {
+		t.Errorf("%v", j.Notes)
+	}
+	if j = resolve(t, input("torchrun t.py", "MASTER_ADDR=localhost")); !j.Single {
+		t.Errorf("one node with MASTER_ADDR=localhost: %+v", j)
+	}
+}
+
+func TestNumericHostNameIsRefused(t *testing.T) {
+	for _, s := range []string{"3", "29500", "3:29500", "http://3:2379"} {
+		refused(t, input("torchrun --nnodes 2 t.py").with(func(f *Flags) { f.Store = flagged("--store", s) }), 78, "--store="+s, "is a number, not a host")
+	}
+	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint 12345 t.py"), 78, "torchrun --rdzv-endpoint=12345", "is a number")
+	refused(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=2"), 78, "MASTER_ADDR=2", "is a number")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "3") }), 78, "is a number")
+}
+
+func TestRankAndWorldSizeAroundTorchrunAreAWarning(t *testing.T) {
+	j := resolve(t, input("torchrun --nnodes 2 --master-addr h t.py", "RANK=1", "WORLD_SIZE=16"))
+	if j.Nodes.V != 2 || j.Index.Set || noted(j, "job.rank", "RANK=1 WORLD_SIZE=16 in the environment: torchrun ignores this") != finding.Warn {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestRankAndWorldSizeAroundAProgramAreItsIdentity(t *testing.T) {
+	j := resolve(t, input("python t.py", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=h", "MASTER_PORT=1234"))
+	if j.Nodes.V != 3 || j.Nodes.From != (Source{Ambient, "WORLD_SIZE"}) || j.Index.V != 1 || j.MasterPort.V != 1234 {
+		t.Errorf("%+v", j)
+	}
+	three := func(f *Flags) { f.NNodes, f.Store = flagged("--nnodes", "3"), flagged("--store", "h") }
+	refused(t, input("python t.py", "WORLD_SIZE=8").with(three), 78, "WORLD_SIZE=8 contradicts --nnodes=3")
+	refused(t, input("python t.py", "WORLD_SIZE=all").with(three), 78, "WORLD_SIZE=all")
+	refused(t, input("python t.py", "RANK=2").with(three).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), 78, "RANK=2 contradicts --node-rank=1")
+	refused(t, input("python t.py", "RANK=3", "WORLD_SIZE=3", "MASTER_ADDR=h"), 78, "node rank 3 (RANK)", "3 nodes (WORLD_SIZE)")
+	if j := resolve(t, input("python t.py", "WORLD_SIZE=3", "RANK=1").with(three)); j.Index.V != 1 {
+		t.Errorf("agreeing: %+v", j)
+	}
+}
+
+func TestUnreadableNumbersAreUsageErrors(t *testing.T) {
+	for _, n := range []string{"0", "x", "-1", "2.5", ""} {
+		refused(t, input("torchrun t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", n) }), 64, "--nnodes="+n)
+	}
+	refused(t, input("torchrun --nnodes 0 t.py"), 64, "torchrun --nnodes=0")
+	refused(t, input("torchrun --nnodes 2 --master-addr h --node-rank x t.py"), 64, "--node-rank=x")
+	refused(t, input("torchrun --nnodes 2 --master-addr h --master-port 70000 t.py"), 64, "70000")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "-1") }), 64, "--node-rank=-1")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.MasterPort = flagged("--master-port", "0") }), 64, "--master-port=0")
+	refused(t, input("torchrun t.py", "PET_NNODES=x"), 78, "PET_NNODES=x")
+}
+
+func TestElasticRangesAreRefused(t *testing.T) {
+	bad := refused(t, input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py"), 78, "torchrun --nnodes=1:4", "not supported yet")
+	if bad.Fix != "--nnodes 4" {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	j := resolve(t, input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") }))
+	if j.Nodes.V != 4 {
+		t.Errorf("%+v", j.Nodes)
+	}
+}
+
+func TestStandaloneOfSeveralNodesIsRefused(t *testing.T) {
+	refused(t, input("torchrun --standalone --nnodes 2 t.py"), 78, "--standalone", "2 nodes")
+}
+
+func TestErrorsOfTheLineArrive(t *testing.T) {
+	refused(t, input("torchrun --n 2 t.py"), 64, "ambiguous")
+	refused(t, Input{}, 64, "no command")
+}
+
+func TestStoreForms(t *testing.T) {
+	for in, want := range map[string]Store{
+		"h":                           embedded("h", DefaultStorePort),
+		"h:2379":                      embedded("h", 2379),
+		"10.0.0.1":                    embedded("10.0.0.1", DefaultStorePort),
+		"fd00::1":                     embedded("fd00::1", DefaultStorePort),
+		"[fd00::1]":                   embedded("fd00::1", DefaultStorePort),
+		"[fd00::1]:2379":              embedded("fd00::1", 2379),
+		"http://a:2379,b:2380":        {Endpoints: []string{"http://a:2379", "http://b:2380"}},
+		"https://a,https://[fd00::1]": {Endpoints: []string{"https://a:2379", "https://[fd00::1]:2379"}},
+	} {
+		got, err := parseStore(explicit(flagged("--store", in)))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", in, err, diff)
+		}
+	}
+	if got := embedded("fd00::1", 1).Endpoints[0]; got != "[fd00::1]:1" {
+		t.Errorf("IPv6 endpoint %q", got)
+	}
+	for _, in := range []string{"", "h:", "h:0", "h:x", "h:65536", "a,b", "a b", "$(HOST)", "[fd00::1", "fd00::1::2", "[::1]x", "ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/x", "http://a:1,", "http://a:1,https://b:1", "http://a:0", ":2379", "<host>"} {
+		if got, err := parseStore(explicit(flagged("--store", in))); err == nil {
+			t.Errorf("%q is %+v, want an error", in, got)
+		} else if bad := err.(*Error); bad.Code != 64 || bad.Fix == "" {
+			t.Errorf("%q: code %d, fix %q", in, bad.Code, bad.Fix)
+		}
+	}
+}
+
+func FuzzParseStore(f *testing.F) {
+	for _, s := range []string{"h:1", "[::1]:2", "http://a:1,b:2", "3", "fd00::1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseStore(explicit(flagged("--store", s)))
+		if err == nil && (len(got.Endpoints) == 0 || got.Embedded && (got.Host == "" || got.Port < 1 || got.Port > 65535)) {
+			t.Fatalf("%q is %+v", s, got)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package job
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// Input is everything that Resolve looks at.
+type Input struct {
+	Argv     []string // the command behind launch's own flags
+	Flags    Flags
+	Env      []string // as os.Environ gives it
+	Root     fs.FS    // "/": etc/hosts and NCCL's files are read from it; nil reads none
+	Home     string   // the user's home directory by the password database, as NCCL takes it
+	Dir      string   // the working directory, for a relative NCCL_CONF_FILE
+	Hostname string   // the kernel's host name
+}
+
+// resolver gathers the job.
+type resolver struct {
+	in    Input
+	line  launcher.Line
+	own   map[string]string // launch's own environment, where the scheduler speaks
+	env   map[string]string // the command's, behind the env prefixes of its line
+	sched scheduler
+	job   Job
+}
+
+// Resolve finds out who this node is and what the job is. It is pure but for
+// the files of in.Root. The error is an *Error.
+func Resolve(in Input) (Job, error) {
+	line, err := launcher.Parse(in.Argv, in.Flags.As.V)
+	if err != nil {
+		return Job{}, err
+	}
+	r := &resolver{in: in, line: line, own: toMap(in.Env), env: toMap(line.Environ(in.Env)), job: Job{Line: line}}
+	for _, n := range line.Notes {
+		r.note(finding.Warnf("%s", n).Named("job.command"))
+	}
+	if err := r.identity(); err != nil {
+		return Job{}, err
+	}
+	r.decided()
+	return r.job, nil
+}
+
+func (r *resolver) identity() error {
+	if r.line.Kind == launcher.Mpirun {
+		return r.mpirun()
+	}
+	if err := r.scheduler(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{r.nodes, r.index, r.program, r.ports, r.meeting, r.id, r.rest} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mpirun is started once, on the head: it starts the processes on the other
+// nodes by itself, so that there is nobody to meet.
+func (r *resolver) mpirun() error {
+	const why = "mpirun starts the processes on the other nodes"
+	for _, v := range []Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
+		if v.Set {
+			r.note(finding.Skipf("%s=%s is not used: %s", v.From.Name, v.V, why).Named("job.nodes"))
+		}
+	}
+	r.job.Nodes = Value[int]{V: 1, From: Source{Derived, why}, Set: true}
+	r.job.Index = Value[int]{From: Source{Derived, why}, Set: true}
+	r.job.Single = true
+	r.job.Hosts = r.line.Hosts
+	return r.id()
+}
+
+// rest are the values that nothing else depends on.
+func (r *resolver) rest() error {
+	f, l := r.in.Flags, r.line
+	if err := choosing(r, &r.job.Addr, "addr", explicit(f.Addr), said(l.LocalAddr), r.ambient("PET_LOCAL_ADDR")); err != nil {
+		return err
+	}
+	if err := choosing(r, &r.job.NProc, "nproc", said(l.NProc), r.petFor("PET_NPROC_PER_NODE")); err != nil {
+		return err
+	}
+	if l.Kind == launcher.Torchrun {
+		r.ignoredByTorchrun()
+	}
+	return nil
+}
+
+// choosing is choose for text.
+func choosing(r *resolver, to *Value[string], what string, claims ...claim) error {
+	v, notes, err := choose(what, equal[string], text, claims...)
+	*to = v
+	r.note(notes...)
+	return err
+}
+
+// ignoredByTorchrun warns of RANK and WORLD_SIZE: people set them expecting
+// torchrun to follow, but it computes its own and overrides them for the
+// workers.
+func (r *resolver) ignoredByTorchrun() {
+	var names []string
+	for _, name := range []string{"RANK", "WORLD_SIZE"} {
+		if c := r.ambient(name); c.set {
+			names = append(names, c.String())
+		}
+	}
+	if names != nil {
+		r.note(finding.Warnf("%s in the environment: torchrun ignores this and gives its workers their own", strings.Join(names, " ")).
+			Named("job.rank").
+			Do("say it with --nnodes and --node-rank, or unset RANK WORLD_SIZE"))
+	}
+}
+
+func (r *resolver) note(notes ...finding.Finding) { r.job.Notes = append(r.job.Notes, notes...) }
+
+// ambient is what merely stands in the environment; empty is "not set", as a
+// template leaves it.
+func (r *resolver) ambient(name string) claim {
+	return claim{r.env[name], Source{Ambient, name}, r.env[name] != ""}
+}
+
+// variable is what the scheduler says.
+func (r *resolver) variable(name string) claim {
+	return claim{r.own[name], Source{Scheduler, name}, r.own[name] != ""}
+}
+
+func toMap(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, kv := range env {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+// petFor is a PET_ variable, where the command is torchrun's.
+func (r *resolver) petFor(name string) claim {
+	if r.line.Kind != launcher.Torchrun {
+		return claim{}
+	}
+	return r.ambient(name)
+}
+
+// said is the claim of the wrapped line.
+func said(a launcher.Ask) claim {
+	return claim{a.Value, Source{Line, a.From}, a.Set && a.Value != ""}
+}
+
+// paste is this command with more flags, to paste. Flags that were typed are
+// kept; LAUNCH_* variables are there anyway.
+func (r *resolver) paste(flags ...string) string {
+	words := append([]string{"launch"}, flags...)
+	for _, v := range []Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store, r.in.Flags.As} {
+		if v.Set && strings.HasPrefix(v.From.Name, "--") && !slices.Contains(flags, v.From.Name) {
+			words = append(words, v.From.Name, v.V)
+		}
+	}
+	return launcher.Quote(append(words, r.in.Argv...))
+}

@@ -1,0 +1,186 @@
+package job
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/hostlist"
+)
+
+// scheduler is what Kubernetes or Slurm says about this node.
+type scheduler struct {
+	nodes, index, host, id claim
+	hosts                  []string // the node list, in index order
+
+	nowhere, fix string // why it names no meeting point, and what to do
+}
+
+func (r *resolver) scheduler() error {
+	if r.own[completionIndex] != "" {
+		r.indexedJob()
+		return nil
+	}
+	if r.own["SLURM_JOB_ID"] != "" {
+		return r.slurm()
+	}
+	return nil
+}
+
+// completionIndex is set by Kubernetes in every pod of an Indexed Job.
+const completionIndex = "JOB_COMPLETION_INDEX"
+
+// indexedJob reads an Indexed Job's pod: its host name is JOB-INDEX, and with
+// a headless Service (spec.subdomain) the kubelet writes its full name into
+// /etc/hosts. Pod 0 of the same Job then is the meeting point.
+func (r *resolver) indexedJob() {
+	r.sched.index = r.variable(completionIndex)
+	if uid := r.variable("JOB_UID"); uid.set { // by the downward API, see k8s/
+		r.sched.id = uid
+	}
+	full := r.podName()
+	short, domain, _ := strings.Cut(full, ".")
+	name, ok := strings.CutSuffix(short, "-"+r.own[completionIndex])
+	if !ok || name == "" {
+		r.sched.nowhere = fmt.Sprintf("the host name %q is not that of an Indexed Job's pod (JOB-INDEX)", full)
+		return
+	}
+	if !r.sched.id.set {
+		id, _ := strings.CutSuffix(name+"."+domain, ".")
+		r.sched.id = claim{id, Source{Scheduler, "pod's host name"}, true}
+	}
+	if domain == "" {
+		r.sched.nowhere = fmt.Sprintf("pod %s has no name that other pods can resolve", short)
+		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and publishNotReadyAddresses: true"
+		return
+	}
+	r.sched.host = claim{name + "-0." + domain, Source{Scheduler, "pod's host name"}, true}
+}
+
+// podName is the pod's full name where one is known, else its host name.
+func (r *resolver) podName() string {
+	host := r.in.Hostname
+	if host == "" {
+		host = r.own["HOSTNAME"]
+	}
+	if strings.Contains(host, ".") || r.in.Root == nil || host == "" { // setHostnameAsFQDN
+		return host
+	}
+	hosts, err := fs.ReadFile(r.in.Root, "etc/hosts")
+	if err != nil {
+		return host
+	}
+	for line := range strings.Lines(string(hosts)) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, name := range strings.Fields(line) {
+			if strings.HasPrefix(name, host+".") {
+				return name
+			}
+		}
+	}
+	return host
+}
+
+// slurm reads a job step. Only a step's tasks know who they are: the batch
+// script, salloc's shell and whatever inherited SLURM_* from them run on one
+// node, however many the job has.
+func (r *resolver) slurm() error {
+	job := r.own["SLURM_JOB_ID"]
+	if why := r.noStep(); why != "" {
+		total := r.firstOf("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+		if total.raw != "" && total.raw != "1" {
+			r.sched.fix = "srun --ntasks-per-node=1 " + r.paste()
+			r.note(finding.Warnf("Slurm job %s has %s nodes, but %s: Slurm's node count is not used", job, total.raw, why).
+				Named("job.slurm").See(total.from.Name, "%s", total.raw).Do("%s", r.sched.fix))
+		}
+		return nil
+	}
+	r.sched.nodes = r.firstOf("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+	r.sched.index = r.variable("SLURM_NODEID")
+	r.sched.id = claim{"slurm-" + job + "." + r.own["SLURM_STEP_ID"], Source{Scheduler, "SLURM_JOB_ID"}, true}
+	list := r.stepList()
+	if list.set {
+		hosts, err := hostlist.Expand(list.raw)
+		if err != nil {
+			return &Error{Code: config, What: fmt.Sprintf("%s: %v", list.from.Name, err), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+		}
+		if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && (err != nil || n != len(hosts)) {
+			return &Error{Code: config, What: fmt.Sprintf("%s contradicts %s, which are %d nodes", r.sched.nodes, list, len(hosts)), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+		}
+		r.sched.nodes.raw, r.sched.nodes.set = strconv.Itoa(len(hosts)), true
+		if r.sched.nodes.from.Name == "" {
+			r.sched.nodes.from = list.from
+		}
+		r.sched.hosts = hosts
+		r.sched.host = claim{hosts[0], list.from, true}
+	}
+	return r.slurmTasks()
+}
+
+func (r *resolver) stepList() claim {
+	return r.firstOf("SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST")
+}
+
+func (r *resolver) firstOf(names ...string) claim {
+	for _, name := range names {
+		if c := r.variable(name); c.set {
+			return c
+		}
+	}
+	return claim{}
+}
+
+// lastOrdinaryStep bounds the numbers of steps that srun made: the batch
+// script, the interactive shell and their kin are 0xfffffff0 and above
+// (slurm.h).
+const lastOrdinaryStep = 0xfffffff0
+
+// noStep says why this process is no task of a step that spans its nodes.
+func (r *resolver) noStep() string {
+	step, err := strconv.ParseUint(r.own["SLURM_STEP_ID"], 10, 64)
+	switch {
+	case r.own["SLURM_STEP_ID"] == "" || r.own["SLURM_NODEID"] == "" || r.own["SLURM_PROCID"] == "":
+		return "this process is not started by srun"
+	case err != nil || step >= lastOrdinaryStep:
+		return "this is its interactive shell"
+	case r.own["SLURM_PTY_PORT"] != "":
+		return "this is a terminal of srun --pty, which runs on one node"
+	}
+	hosts, err := hostlist.Expand(r.stepList().raw)
+	if err != nil {
+		return "" // slurm reports it
+	}
+	short, _, _ := strings.Cut(r.in.Hostname, ".")
+	for _, h := range hosts {
+		name, _, _ := strings.Cut(h, ".")
+		if name == short || h == r.own["SLURMD_NODENAME"] {
+			return ""
+		}
+	}
+	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().from.Name)
+}
+
+// slurmTasks refuses several tasks per node, each of which would claim the
+// node's rank.
+func (r *resolver) slurmTasks() error {
+	tasks := r.firstOf("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+	if !tasks.set || len(r.sched.hosts) < 2 {
+		return nil
+	}
+	counts, err := hostlist.Counts(tasks.raw)
+	if err != nil {
+		return &Error{Code: config, What: fmt.Sprintf("%s: %v", tasks.from.Name, err), Fix: "srun --ntasks-per-node=1 " + r.paste()}
+	}
+	for _, n := range counts {
+		if n > 1 {
+			return &Error{
+				Code: config,
+				What: fmt.Sprintf("%s: Slurm starts several tasks on a node, but launch is started once per node in this version", tasks),
+				Fix:  "srun --ntasks-per-node=1 " + r.paste(),
+			}
+		}
+	}
+	return nil
+}

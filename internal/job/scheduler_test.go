@@ -1,0 +1,160 @@
+package job
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+)
+
+// step is the environment of a task of an srun step over hosts.
+func step(hosts string, node int) []string {
+	return []string{
+		"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=9", "SLURM_JOB_NODELIST=n[1-9]", "SLURM_STEP_ID=0",
+		"SLURM_STEP_NODELIST=" + hosts, "SLURM_STEP_NUM_NODES=4", "SLURM_STEP_TASKS_PER_NODE=1(x4)",
+		fmt.Sprintf("SLURM_NODEID=%d", node), fmt.Sprintf("SLURM_PROCID=%d", node),
+	}
+}
+
+func on(host string, in Input) Input { in.Hostname = host; return in }
+
+func TestSlurmStepIsAJob(t *testing.T) {
+	j := resolve(t, on("n7.cluster", input("torchrun t.py", step("n[3,5,7,9]", 2)...)))
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.ID.V != "slurm-7.0" || j.Store.V.Endpoints[0] != "n3:29377" {
+		t.Errorf("%+v", j)
+	}
+	if diff := cmp.Diff([]string{"n3", "n5", "n7", "n9"}, j.Hosts); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+}
+
+func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
+	without := func(name string) []string {
+		var env []string
+		for _, kv := range step("n[1-4]", 0) {
+			if !strings.HasPrefix(kv, name+"=") {
+				env = append(env, kv)
+			}
+		}
+		return env
+	}
+	for what, env := range map[string][]string{
+		"salloc's shell":         {"SLURM_JOB_ID=7", "SLURM_NNODES=4", "SLURM_JOB_NODELIST=n[1-4]"},
+		"batch script":           {"SLURM_JOB_ID=7", "SLURM_NNODES=4", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+		"no task":                without("SLURM_PROCID"),
+		"interactive step":       append(without("SLURM_STEP_ID"), "SLURM_STEP_ID=4294967290"),
+		"terminal of srun --pty": append(step("n[1-4]", 0), "SLURM_PTY_PORT=4711"),
+		"another host":           step("m[1-4]", 0),
+	} {
+		j := resolve(t, on("n1", input("torchrun t.py", env...)))
+		if j.Nodes.V != 1 || !j.Single || noted(j, "job.slurm", "not used") != finding.Warn {
+			t.Errorf("%s: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
+		}
+		bad := refused(t, on("n1", input("torchrun --nnodes 4 t.py", env...)), 78, "4 nodes", "where they meet")
+		if !strings.HasPrefix(bad.Fix, "srun --ntasks-per-node=1 launch torchrun") {
+			t.Errorf("%s: fix %q", what, bad.Fix)
+		}
+	}
+}
+
+func TestSlurmNodeNameMayDifferFromTheHostName(t *testing.T) {
+	env := append(step("n[1-4]", 1), "SLURMD_NODENAME=n2")
+	if j := resolve(t, on("container-17", input("torchrun t.py", env...))); j.Nodes.V != 4 || j.Index.V != 1 {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestJobBeyondTheStepIsNotTheStepsJob(t *testing.T) {
+	env := append(step("n1", 0), "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1")
+	j := resolve(t, on("n1", input("torchrun --nnodes 2 --rdzv-endpoint h:1 t.py", env...)))
+	if j.Index.Set || j.ID.From.Tier == Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes", "SLURM_STEP_NUM_NODES=1") != finding.Warn {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestSlurmContradictionsAreRefused(t *testing.T) {
+	const list = "SLURM_STEP_NODELIST="
+	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-")...)), 78, "SLURM_STEP_NODELIST", "column 2")
+	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-3]")...)), 78, "SLURM_STEP_NUM_NODES=4", "3 nodes")
+	refused(t, on("n1", input("torchrun t.py", append(step("n[1-4]", 0), "SLURM_STEP_TASKS_PER_NODE=2(x3),1")...)), 78, "SLURM_STEP_TASKS_PER_NODE=2(x3),1", "once per node")
+	refused(t, on("n1", input("torchrun --nnodes 2 t.py", step("n[1-4]", 3)...)), 78, "node rank 3 (SLURM_NODEID)", "2 nodes (torchrun --nnodes)")
+}
+
+func pod(index int, hosts string, env ...string) Input {
+	in := input("torchrun t.py", append(env, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))...)
+	in.Hostname = fmt.Sprintf("train-%d", index)
+	in.Root = fstest.MapFS{"etc/hosts": {Data: []byte(hosts)}}
+	return in
+}
+
+const podHosts = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.244.0.7\ttrain-2.svc.ns.svc.cluster.local\ttrain-2\n"
+
+func nnodes(n string) func(*Flags) { return func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", n) } }
+
+func TestIndexedJobMeetsAtPodZero(t *testing.T) {
+	j := resolve(t, pod(2, podHosts).with(nnodes("4")))
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != Scheduler {
+		t.Errorf("%+v", j)
+	}
+	if j.ID.V != "train.svc.ns.svc.cluster.local" || j.ID.From.Tier != Scheduler {
+		t.Errorf("id %+v", j.ID)
+	}
+	if j = resolve(t, pod(2, podHosts, "JOB_UID=0a1b").with(nnodes("4"))); j.ID.V != "0a1b" || j.ID.From.Name != "JOB_UID" {
+		t.Errorf("id %+v", j.ID)
+	}
+}
+
+func TestIndexedJobTakesTheCountOfTheLine(t *testing.T) {
+	in := pod(2, podHosts)
+	in.Argv = strings.Fields("torchrun --nnodes 3 t.py")
+	if j := resolve(t, in); j.Nodes.V != 3 || j.Nodes.From.Tier != Line {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestIndexedJobWithAFullHostName(t *testing.T) {
+	in := pod(2, "").with(nnodes("4"))
+	in.Hostname = "train-2.svc.ns.svc.cluster.local"
+	if j := resolve(t, in); j.Store.V.Host != "train-0.svc.ns.svc.cluster.local" {
+		t.Errorf("%+v", j.Store)
+	}
+	in.Hostname, in.Env = "", append(in.Env, "HOSTNAME=train-2.svc")
+	if j := resolve(t, in); j.Store.V.Host != "train-0.svc" {
+		t.Errorf("from HOSTNAME: %+v", j.Store)
+	}
+}
+
+func TestIndexWithoutACountIsRefused(t *testing.T) {
+	bad := refused(t, pod(0, podHosts), 78, "node 0 (JOB_COMPLETION_INDEX)", "does not tell its completions")
+	if !strings.Contains(bad.Fix, "LAUNCH_NNODES") {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "0") }), 78, "node 0 (--node-rank)", "how many")
+	refused(t, input("torchrun --node-rank 1 t.py"), 78, "node 1 (torchrun --node-rank)")
+	refused(t, input("torchrun t.py", "NODE_RANK=3"), 78, "node 3 (NODE_RANK)")
+}
+
+func TestIndexedJobWithoutAHeadlessServiceIsRefused(t *testing.T) {
+	bad := refused(t, pod(2, "127.0.0.1 localhost\n10.1.1.1 train-2\n").with(nnodes("4")), 78, "4 nodes (LAUNCH_NNODES)", "train-2")
+	if !strings.Contains(bad.Fix, "subdomain:") {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	in := pod(2, "").with(nnodes("4"))
+	in.Hostname = "node-a"
+	refused(t, in, 78, `"node-a" is not that of an Indexed Job's pod`)
+	in.Root = fs.FS(nil)
+	refused(t, in, 78, "node-a")
+}
+
+func TestIndexedJobOfSingleNodeWorldsIsLeftAlone(t *testing.T) {
+	in := pod(5, podHosts)
+	in.Argv = strings.Fields("torchrun --standalone t.py")
+	if j := resolve(t, in); !j.Single || j.Index.V != 0 || noted(j, "job.index", "JOB_COMPLETION_INDEX=5") == "" {
+		t.Errorf("%+v", j)
+	}
+}

@@ -1,0 +1,189 @@
+package launcher
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// argparser reads a line as Python's argparse reads it for torchrun, as far
+// as the first positional, the script. Differences are on purpose: two
+// spellings of one option are not ambiguous (they are not in 1.13, which has
+// one of them, nor from Python 3.12.8 on), and an option it does not know is
+// taken as a flag, with a note, since a newer torch may know it.
+type argparser struct {
+	words []string
+	base  int // index in Argv of words[0]
+	table []torchOption
+
+	out   []Option
+	notes []string
+}
+
+// match is one reading of a word as an option.
+type match struct {
+	option   torchOption
+	spelling string
+	explicit string // behind '=' or attached to a short option
+	attached bool
+}
+
+var negative = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
+
+// parse reads options up to the script and gives the index of the script in
+// Argv, or that of the end.
+func (p *argparser) parse() (rest int, err error) {
+	for i := 0; i < len(p.words); {
+		w := p.words[i]
+		if w == "--" {
+			return p.base + i + 1, nil
+		}
+		m, kind, err := p.classify(w)
+		switch {
+		case err != nil:
+			return 0, err
+		case kind == positional:
+			return p.base + i, nil
+		case kind == unknown:
+			p.notes = append(p.notes, fmt.Sprintf("launch does not know torchrun's option %s: written as %s=VALUE it is passed on safely, otherwise launch may mistake its value for the script", w, strings.TrimRight(w, "=")))
+			i++
+		default:
+			used, err := p.take(m, i)
+			if err != nil {
+				return 0, err
+			}
+			i += used
+		}
+	}
+	return p.base + len(p.words), nil
+}
+
+type wordKind int
+
+const (
+	positional wordKind = iota
+	known
+	unknown
+)
+
+// classify follows ArgumentParser._parse_optional.
+func (p *argparser) classify(w string) (match, wordKind, error) {
+	if len(w) < 2 || w[0] != '-' {
+		return match{}, positional, nil
+	}
+	if m, ok := p.exact(w); ok {
+		return m, known, nil
+	}
+	if name, value, attached := strings.Cut(w, "="); attached {
+		if m, ok := p.exact(name); ok {
+			m.explicit, m.attached = value, true
+			return m, known, nil
+		}
+	}
+	matches := p.prefixed(w)
+	switch {
+	case len(matches) > 1:
+		return p.ambiguous(w, matches)
+	case len(matches) == 1:
+		return matches[0], known, nil
+	case negative.MatchString(w), strings.Contains(w, " "):
+		return match{}, positional, nil
+	}
+	return match{}, unknown, nil
+}
+
+func (p *argparser) exact(w string) (match, bool) {
+	for _, o := range p.table {
+		if slices.Contains(o.spellings(), w) || o.short != 0 && w == "-"+string(o.short) {
+			return match{option: o, spelling: w}, true
+		}
+	}
+	return match{}, false
+}
+
+// prefixed follows _get_option_tuples: abbreviations of long options, and
+// short options with what is attached to them.
+func (p *argparser) prefixed(w string) []match {
+	var out []match
+	if !strings.HasPrefix(w, "--") {
+		for _, o := range p.table {
+			if o.short != 0 && w[1] == o.short {
+				out = append(out, match{option: o, spelling: w[:2], explicit: w[2:], attached: true})
+			}
+		}
+		return out
+	}
+	name, value, attached := strings.Cut(w, "=")
+	for _, o := range p.table {
+		for _, s := range o.spellings() {
+			if strings.HasPrefix(s, name) {
+				out = append(out, match{option: o, spelling: s, explicit: value, attached: attached})
+				break // the other spelling is the same option
+			}
+		}
+	}
+	return out
+}
+
+// ambiguous refuses an abbreviation, except where every reading takes the
+// same words and is nothing to launch: which one it is, the installed
+// torchrun knows better (1.13 has fewer options than 2.x).
+func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error) {
+	var names []string
+	same := true
+	for _, m := range matches {
+		o := m.option
+		names = append(names, o.flag())
+		same = same && o.static == left && o.keep == left && o.value == matches[0].option.value
+	}
+	if same {
+		return matches[0], known, nil
+	}
+	return match{}, unknown, &Error{
+		Code: usage,
+		What: fmt.Sprintf("torchrun option %s is ambiguous: it could be %s", w, strings.Join(names, ", ")),
+		Fix:  "write the option out",
+	}
+}
+
+// take records the options of words[i] and tells how many words they used:
+// one word may hold several short ones, as -mr3 does.
+func (p *argparser) take(m match, i int) (int, error) {
+	for m.attached && !m.option.value {
+		if strings.HasPrefix(m.spelling, "--") || m.explicit == "" {
+			return 0, p.noValue(m)
+		}
+		p.out = append(p.out, Option{Name: m.option.dest, At: p.base + i, Words: 1})
+		next, ok := p.exact("-" + m.explicit[:1])
+		if !ok {
+			return 0, p.noValue(m)
+		}
+		next.explicit, next.attached = m.explicit[1:], len(m.explicit) > 1
+		m = next
+	}
+	o := Option{Name: m.option.dest, At: p.base + i, Words: 1, Value: m.explicit}
+	if m.option.value && !m.attached {
+		value, err := p.nextValue(m, i+1)
+		if err != nil {
+			return 0, err
+		}
+		o.Value, o.Words = value, 2
+	}
+	p.out = append(p.out, o)
+	return o.Words, nil
+}
+
+func (p *argparser) nextValue(m match, i int) (string, error) {
+	if i < len(p.words) && p.words[i] != "--" {
+		_, kind, err := p.classify(p.words[i])
+		if err == nil && kind == positional {
+			return p.words[i], nil
+		}
+	}
+	return "", &Error{Code: usage, What: fmt.Sprintf("torchrun option %s needs a value", m.spelling), Fix: m.spelling + "=VALUE"}
+}
+
+func (p *argparser) noValue(m match) error {
+	return &Error{Code: usage, What: fmt.Sprintf("torchrun option %s takes no value, got %q", m.spelling, m.explicit), Fix: m.spelling}
+}

@@ -1,0 +1,206 @@
+package launcher
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/envgen"
+)
+
+// parseMpirun reads the options of Open MPI's mpirun, section by section: a
+// lone ":" begins the next program of an MPMD line (mpirun(1)). Hydra's
+// mpiexec and others carry the same names and cannot be told by the line; they
+// spell these options differently (-genv for -x) and are not served yet.
+func (l *Line) parseMpirun() {
+	l.Rest = len(l.Argv)
+	total, counted := 0, 0
+	for start := l.At + 1; start <= len(l.Argv); {
+		end := start
+		for end < len(l.Argv) && l.Argv[end] != ":" {
+			end++
+		}
+		l.Starts = append(l.Starts, start)
+		if program := l.mpirunSection(start, end); program < l.Rest && len(l.Starts) == 1 {
+			l.Rest = program
+		}
+		if n, err := strconv.Atoi(l.sectionValue("np", start, end)); err == nil {
+			total += n
+			counted++
+		}
+		start = end + 1
+	}
+	if counted > 0 && counted == len(l.Starts) {
+		l.NP = said("mpirun -np", strconv.Itoa(total))
+	}
+	for _, o := range l.Options {
+		switch o.Name {
+		case "hostfile":
+			l.Hostfile = said("mpirun --hostfile", o.Value)
+		case "host":
+			l.Hosts = appendHosts(l.Hosts, o.Value)
+		}
+	}
+}
+
+// mpirunSection records the options in Argv[start:end] and gives the index of
+// the program behind them.
+func (l *Line) mpirunSection(start, end int) int {
+	arity := mpirunArity()
+	for i := start; i < end; {
+		w := l.Argv[i]
+		if w == "--" {
+			return i + 1
+		}
+		if len(w) < 2 || w[0] != '-' {
+			return i
+		}
+		name, value, attached := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		words := 1 + arity[name]
+		if attached { // PRRTE (Open MPI 5) takes --np=4
+			words = 1
+		} else if words > 1 {
+			value = strings.Join(l.Argv[min(i+1, end):min(i+words, end)], " ")
+		}
+		l.Options = append(l.Options, Option{Name: canonical(name), Value: value, At: i, Words: min(words, end-i)})
+		i += words
+	}
+	return end
+}
+
+func (l Line) sectionValue(name string, start, end int) string {
+	for _, o := range l.Options {
+		if o.Name == name && o.At >= start && o.At < end {
+			return o.Value
+		}
+	}
+	return ""
+}
+
+// canonical folds the synonyms of mpirun(1).
+func canonical(name string) string {
+	switch name {
+	case "c", "n", "np":
+		return "np"
+	case "machinefile", "hostfile":
+		return "hostfile"
+	case "H", "host":
+		return "host"
+	}
+	return name
+}
+
+// mpirunArity is the number of words behind each option that takes any, over
+// mpirun --help of Open MPI 4.1 and prterun --help of PRRTE 3.
+func mpirunArity() map[string]int {
+	arity := map[string]int{"mca": 2, "gmca": 2, "omca": 2, "gomca": 2, "prtemca": 2, "gprtemca": 2, "pmixmca": 2, "gpmixmca": 2}
+	for name := range strings.FieldsSeq(`am app bind-to c cf cartofile cpu-list cpu-set cpus-per-proc cpus-per-rank
+		debugger default-hostfile H host hnp hostfile launch-agent machinefile map-by max-restarts max-vm-size N n np
+		npernode npersocket ompi-server output-filename path personality ppr prefix preload-files rank-by report-events
+		report-pid report-uri rf rankfile stdin timeout tune wd wdir x xml-file xterm
+		add-host add-hostfile app-prefix display dvm dvm-uri exec-agent initial-errhandler memory-alloc-kind output
+		pidfile pset runtime-options stream-buffering system-server-first wait-to-connect num-connect-retries with-ft`) {
+		arity[name] = 1
+	}
+	for _, flag := range []string{"dvm", "system-server-first"} {
+		delete(arity, flag)
+	}
+	return arity
+}
+
+// appendHosts adds the hosts of a --host list, without :slots. Open MPI's
+// relative syntax (+n1, +e) names no host.
+func appendHosts(hosts []string, list string) []string {
+	for h := range strings.SplitSeq(list, ",") {
+		name, _, _ := strings.Cut(h, ":")
+		if name != "" && name[0] != '+' && !slices.Contains(hosts, name) {
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
+}
+
+// mpirun forwards the job's constants with -x, in every section: an -x counts
+// for its own program only (Open MPI 4.1). Facts of one node are never
+// forwarded.
+func (l Line) mpirun(w World, plan []envgen.Var, env []string) Exec {
+	e := Exec{Argv: slices.Clone(l.Argv)}
+	vars := forwardable(w, plan, env)
+	if why := l.noForward(env); why != "" && len(vars) > 0 {
+		var names []string
+		for _, v := range vars {
+			names = append(names, v.Name)
+		}
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: launch forwards nothing by -x (it would set %s)", why, strings.Join(names, " ")))
+		return e
+	}
+	for i, start := range slices.Backward(l.Starts) {
+		end := len(l.Argv)
+		if i+1 < len(l.Starts) {
+			end = l.Starts[i+1] - 1
+		}
+		var words []string
+		var changes []Change
+		for _, v := range vars {
+			if !l.forwards(v.Name, start, end) {
+				words = append(words, "-x", v.Name+"="+v.Value)
+				changes = append(changes, Change{New: "-x " + v.Name + "=" + v.Value, Reason: v.Reason})
+			}
+		}
+		e.Argv = slices.Insert(e.Argv, start, words...)
+		e.Changes = append(changes, e.Changes...)
+	}
+	return e
+}
+
+func forwardable(w World, plan []envgen.Var, env []string) []envgen.Var {
+	var out []envgen.Var
+	for _, v := range plan {
+		if v.Scope == envgen.Job && !v.Kept {
+			out = append(out, v)
+		}
+	}
+	// The world of one node that stands for an mpirun line may name the
+	// loopback address, which would be another machine on every node.
+	addr, err := netip.ParseAddr(w.MasterAddr)
+	if _, set := lookup(env, "MASTER_ADDR"); err == nil && !addr.IsLoopback() && !set {
+		const why = "where torch's env:// initialization meets"
+		out = append(out,
+			identity("MASTER_ADDR", w.MasterAddr, envgen.Job, why),
+			identity("MASTER_PORT", strconv.Itoa(w.MasterPort), envgen.Job, why))
+	}
+	return out
+}
+
+// forwards tells whether a section already has -x for the variable; PRRTE
+// also takes a trailing '*'.
+func (l Line) forwards(name string, start, end int) bool {
+	return slices.ContainsFunc(l.Options, func(o Option) bool {
+		if o.Name != "x" || o.At < start || o.At >= end {
+			return false
+		}
+		pattern, _, _ := strings.Cut(o.Value, "=")
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	})
+}
+
+// noForward says why -x cannot be used: Open MPI ends a job that mixes it
+// with mca_base_env_list, and --app overrides the rest of the line.
+func (l Line) noForward(env []string) string {
+	for _, o := range l.Options {
+		if o.Name == "app" {
+			return "mpirun --app ignores the options of the line"
+		}
+		if strings.HasPrefix(o.Value, "mca_base_env_list ") {
+			return "mca_base_env_list is set, which Open MPI does not mix with -x"
+		}
+	}
+	if _, set := lookup(l.Environ(env), "OMPI_MCA_mca_base_env_list"); set {
+		return "OMPI_MCA_mca_base_env_list is set, which Open MPI does not mix with -x"
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/envgen"
+)
+
+// Parse understands a command line: the prefixes, the launcher behind them,
+// and what its options say about the job. as is the value of --as: "" to look
+// for the launcher, "torchrun" for a script that calls torchrun inside,
+// "program" to take the line as a plain program whatever it looks like. The
+// environment (PET_*) is not consulted. The error is an *Error.
+func Parse(argv []string, as string) (Line, error) {
+	l := Line{Argv: argv, Kind: Program}
+	if len(argv) == 0 {
+		return l, &Error{Code: usage, What: "no command to run", Fix: "launch [flags] torchrun … train.py"}
+	}
+	if as != "" && as != string(Torchrun) && as != string(Program) {
+		return l, &Error{Code: usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
+	}
+	f := locate(argv)
+	l.At, l.Rest, l.Prefix, l.Env = f.at, f.at, f.prefix, f.env
+	if f.env.Clear {
+		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: the variables that launch sets do not get through")
+	}
+	switch {
+	case as == string(Program):
+	case f.kind == Torchrun:
+		l.Kind = Torchrun
+		return l, l.parseTorchrun(f.module)
+	case as == string(Torchrun):
+		l.Kind, l.Inside = Torchrun, true
+	case f.kind == Mpirun:
+		l.Kind = Mpirun
+		l.parseMpirun()
+	default:
+		l.Notes = append(l.Notes, f.notes...)
+	}
+	return l, nil
+}
+
+// Environ is env as the launcher itself will see it, behind the line's env(1)
+// prefixes: "NAME=VALUE" words, the last of a name counting.
+func (l Line) Environ(env []string) []string {
+	var out []string
+	if !l.Env.Clear {
+		out = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return slices.Contains(l.Env.Unset, name)
+		})
+	}
+	for _, o := range l.Env.Set {
+		out = append(out, o.Name+"="+o.Value)
+	}
+	return out
+}
+
+// Command is what the line becomes once the world is known. plan is the
+// computed environment, of which mpirun forwards the job's constants; env is
+// what launch inherited, as os.Environ gives it. The error is an *Error.
+func (l Line) Command(w World, plan []envgen.Var, env []string) (Exec, error) {
+	switch l.Kind {
+	case Torchrun:
+		return l.torchrun(w, env)
+	case Mpirun:
+		return l.mpirun(w, plan, env), nil
+	default:
+		return l.program(w), nil
+	}
+}
+
+// lookup is the value of name in a list of NAME=VALUE words; the last counts,
+// as it does for the shells and for execve's readers that build a map.
+func lookup(env []string, name string) (string, bool) {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// said makes the Ask of an option of the line.
+func said(from, value string) Ask { return Ask{Value: value, From: from, Set: true} }

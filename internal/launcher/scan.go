@@ -1,0 +1,212 @@
+package launcher
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// scan walks over the words of one prefix.
+type scan struct {
+	argv   []string
+	at     int
+	env    PrefixEnv
+	module bool // a -m was met: at is its module
+}
+
+var (
+	dashNumber = regexp.MustCompile(`^-[0-9]+$`)
+	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+)
+
+// prefix moves behind the words of p, or tells that it cannot.
+func (s *scan) prefix(p prefix) bool {
+	if p.until != "" {
+		i := slices.Index(s.argv[s.at:], p.until)
+		s.at += i + 1
+		return i >= 0
+	}
+	if p.sub != "" { // options may stand on both sides of the subcommand
+		if !s.options(p) || s.at >= len(s.argv) || s.argv[s.at] != p.sub {
+			return false
+		}
+		s.at++
+	}
+	if !s.options(p) {
+		return false
+	}
+	if p.assigns {
+		s.assignments()
+	}
+	if !s.module {
+		s.at += p.words
+	}
+	return s.at <= len(s.argv)
+}
+
+func (s *scan) options(p prefix) bool {
+	for s.at < len(s.argv) && !s.module {
+		w := s.argv[s.at]
+		switch {
+		case w == "--":
+			s.at++
+			return true
+		case w == "-" && p.assigns: // env -: the same as -i
+			s.env.Clear = true
+			s.at++
+		case len(w) < 2 || w[0] != '-':
+			return true
+		case p.numbers && dashNumber.MatchString(w):
+			s.at++
+		case strings.HasPrefix(w, "--"):
+			if !s.long(p, w) {
+				return false
+			}
+		default:
+			if !s.short(p, w) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *scan) long(p prefix, w string) bool {
+	name, value, attached := strings.Cut(w[2:], "=")
+	known := strings.Fields(p.long)
+	switch {
+	case p.module && name == "module" && !attached:
+		s.at++
+		s.module = true
+	case slices.Contains(known, name) || slices.Contains(known, name+"["):
+		s.at++
+	case (p.values || slices.Contains(known, name+"=")) && attached:
+		s.at++
+	case p.values || slices.Contains(known, name+"="):
+		value = s.next()
+		s.at += 2
+	default:
+		return false
+	}
+	if p.assigns {
+		s.clears(name, value)
+	}
+	return true
+}
+
+// short reads a cluster of one-letter options such as -fo file.
+func (s *scan) short(p prefix, w string) bool {
+	for i := 1; i < len(w); i++ {
+		if p.module && w[i] == 'm' {
+			s.at++
+			s.module = true
+			return i == len(w)-1
+		}
+		at := strings.IndexByte(p.short, w[i])
+		if w[i] == ':' || at < 0 && !p.values {
+			return false
+		}
+		takes := at < 0 || at+1 < len(p.short) && p.short[at+1] == ':'
+		if !takes {
+			if p.assigns {
+				s.clears(w[i:i+1], "")
+			}
+			continue
+		}
+		value := w[i+1:]
+		if value == "" {
+			value = s.next()
+			s.at++
+		}
+		if p.assigns {
+			s.clears(w[i:i+1], value)
+		}
+		break
+	}
+	s.at++
+	return true
+}
+
+// clears notes what env -i and env -u do.
+func (s *scan) clears(name, value string) {
+	switch name {
+	case "i", "ignore-environment":
+		s.env.Clear = true
+	case "u", "unset":
+		s.env.Unset = append(s.env.Unset, value)
+	}
+}
+
+func (s *scan) next() string {
+	if s.at+1 < len(s.argv) {
+		return s.argv[s.at+1]
+	}
+	return ""
+}
+
+func (s *scan) assignments() {
+	for ; s.at < len(s.argv) && assignment.MatchString(s.argv[s.at]); s.at++ {
+		name, value, _ := strings.Cut(s.argv[s.at], "=")
+		s.env.Set = append(s.env.Set, Option{Name: name, Value: value, At: s.at, Words: 1})
+	}
+}
+
+// pythonOptions are CPython's own (Python/getopt.c); c and m end them.
+const pythonOptions = "+bBdEhiIJOPqRsStuvVxW:X:c:m:"
+
+// python looks for a launcher behind an interpreter; f.at is its word.
+func (f *found) python(argv []string) {
+	name := path.Base(argv[f.at])
+	for i := f.at + 1; i < len(argv); i++ {
+		w := argv[i]
+		switch {
+		case w == "--check-hash-based-pycs":
+			i++
+			continue
+		case w == "-" || strings.HasPrefix(w, "--"):
+			return
+		case !strings.HasPrefix(w, "-"):
+			f.pythonScript(w, i, name)
+			return
+		}
+		for j := 1; j < len(w); j++ {
+			switch at := strings.IndexByte(pythonOptions, w[j]); {
+			case at < 0 || w[j] == 'c' || w[j] == ':':
+				return
+			case w[j] == 'm':
+				module, at := w[j+1:], i
+				if module == "" && i+1 < len(argv) {
+					module, at = argv[i+1], i+1
+				}
+				f.pythonModule(module, at, name+" -m")
+				return
+			case at+1 < len(pythonOptions) && pythonOptions[at+1] == ':':
+				if j == len(w)-1 {
+					i++ // the value is the next word
+				}
+				j = len(w)
+			}
+		}
+	}
+}
+
+func (f *found) pythonModule(module string, at int, title string) {
+	switch module {
+	case "torch.distributed.run", "torch.distributed.launch", "torchrun":
+		f.kind, f.at, f.module = Torchrun, at, module
+		f.prefix = append(f.prefix, title)
+	}
+}
+
+func (f *found) pythonScript(script string, at int, title string) {
+	switch base := path.Base(script); {
+	case torchrunName.MatchString(base), strings.HasSuffix(script, "torch/distributed/run.py"):
+		f.kind, f.at = Torchrun, at
+	case strings.HasSuffix(script, "torch/distributed/launch.py"):
+		f.kind, f.at, f.module = Torchrun, at, "torch.distributed.launch"
+	default:
+		return
+	}
+	f.prefix = append(f.prefix, title)
+}

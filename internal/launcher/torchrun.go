@@ -1,0 +1,263 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/envgen"
+)
+
+// rdzvTimeout is the seconds that torchrun's store waits, where the user's
+// rdzv_conf names none. All nodes have been checked when it begins, so what it
+// has to cover is the slowest import of torch from a cold shared file system.
+const rdzvTimeout = "600"
+
+func (l *Line) parseTorchrun(module string) error {
+	p := argparser{words: l.Argv[l.At+1:], base: l.At + 1, table: torchOptionsOf(module)}
+	rest, err := p.parse()
+	if err != nil {
+		return err
+	}
+	l.Options, l.Rest = p.out, rest
+	l.Notes = append(l.Notes, p.notes...)
+	asks := map[string]*Ask{
+		"nnodes": &l.NNodes, "nproc_per_node": &l.NProc, "node_rank": &l.NodeRank,
+		"rdzv_backend": &l.Backend, "rdzv_endpoint": &l.Endpoint, "rdzv_id": &l.RdzvID, "rdzv_conf": &l.RdzvConf,
+		"master_addr": &l.MasterAddr, "master_port": &l.MasterPort, "local_addr": &l.LocalAddr,
+		"max_restarts": &l.MaxRestarts, "standalone": &l.Standalone,
+	}
+	for _, o := range l.Options { // the last one counts
+		if ask := asks[o.Name]; ask != nil {
+			*ask = said("torchrun "+torchOption{dest: o.Name}.flag(), o.Value)
+		}
+	}
+	if l.Standalone.Set {
+		l.Standalone.Value = "1"
+	}
+	if _, err := mergeConf(l.RdzvConf.Value, nil); err != nil {
+		return err
+	}
+	ends := slices.ContainsFunc(l.Options, func(o Option) bool { return o.Name == "help" || o.Name == "print_completion" })
+	if l.Rest == len(l.Argv) && !ends {
+		return &Error{Code: usage, What: "torchrun is given no script to run", Fix: Quote(l.Argv) + " train.py"}
+	}
+	return nil
+}
+
+// ParseNNodes reads torchrun's --nnodes: "4", or a range "1:4".
+func ParseNNodes(s string) (low, high int, err error) {
+	from, to, isRange := strings.Cut(s, ":")
+	if !isRange {
+		to = from
+	}
+	low, err = strconv.Atoi(strings.TrimSpace(from))
+	if err == nil {
+		high, err = strconv.Atoi(strings.TrimSpace(to))
+	}
+	if err != nil || low < 1 || high < low {
+		return 0, 0, fmt.Errorf("%q is not a number of nodes", s)
+	}
+	return low, high, nil
+}
+
+// CheckNodes tells early, before anybody waits, what Command would refuse in a
+// world of so many nodes. The error is an *Error.
+func (l Line) CheckNodes(nodes int) error {
+	if l.Standalone.Set && nodes > 1 {
+		return &Error{
+			Code: config,
+			What: fmt.Sprintf("--standalone makes every node a world of its own, but this job has %d nodes", nodes),
+			Fix:  "drop --standalone",
+		}
+	}
+	return nil
+}
+
+// Everywhere is the line without what may differ between the nodes of one job
+// (node_rank, local_addr, rdzv_conf): the same words on each of them.
+func (l Line) Everywhere() []string {
+	if l.Kind != Torchrun || l.Inside {
+		return slices.Clone(l.Argv)
+	}
+	drop := map[int]bool{}
+	for _, o := range torchOptions() {
+		if o.perNode {
+			l.mark(o.dest, drop)
+		}
+	}
+	return l.without(drop)
+}
+
+// mark puts the words of an option into drop and gives them as typed.
+func (l Line) mark(dest string, drop map[int]bool) []string {
+	var typed []string
+	for _, o := range l.Options {
+		if o.Name == dest {
+			for i := o.At; i < o.At+o.Words; i++ {
+				drop[i] = true
+				typed = append(typed, l.Argv[i])
+			}
+		}
+	}
+	return typed
+}
+
+func (l Line) without(drop map[int]bool) []string {
+	var out []string
+	for i, w := range l.Argv {
+		if !drop[i] {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// setting is one value that launch gives torchrun.
+type setting struct {
+	dest, value, reason string
+}
+
+// rewrite is the line's options and variables on their way to the settings.
+type rewrite struct {
+	line     Line
+	env      []string // as launch inherited it
+	settings []setting
+	act      func(torchOption) action
+	notes    []string
+}
+
+func (l Line) torchrun(w World, env []string) (Exec, error) {
+	if w.Single {
+		return Exec{Argv: slices.Clone(l.Argv)}, nil
+	}
+	if err := l.CheckNodes(w.Nodes); err != nil {
+		return Exec{}, err
+	}
+	asked := func(dest string) string { return l.asked(dest, env) }
+	r := rewrite{line: l, env: env, act: func(o torchOption) action { return o.static }}
+	conf := map[string]string{"timeout": rdzvTimeout}
+	backend := asked("rdzv_backend")
+	switch {
+	case w.KeepRdzv && strings.HasPrefix(backend, "etcd"):
+		return Exec{Argv: slices.Clone(l.Argv), Notes: []string{"--keep-rdzv: the " + backend + " rendezvous is torchrun's own business, nothing was changed"}}, nil
+	case w.KeepRdzv && backend == "c10d":
+		r.act = func(o torchOption) action { return o.keep }
+		conf = map[string]string{"read_timeout": rdzvTimeout, "is_host=": isHost(w)}
+	default:
+		r.notes = staticNotes(backend, asked("max_restarts"))
+	}
+	merged, err := mergeConf(asked("rdzv_conf"), conf)
+	if err != nil {
+		return Exec{}, err
+	}
+	if w.KeepRdzv && backend == "c10d" {
+		r.settings = keepSettings(w, asked("rdzv_id"), merged)
+	} else {
+		r.settings = staticSettings(w, merged)
+	}
+	if l.Inside || w.ViaEnv {
+		return r.viaEnv(), nil
+	}
+	return r.onLine(), nil
+}
+
+// asked is the value that torchrun itself would use: the line's, else that of
+// the PET_ variable it sees, else "".
+func (l Line) asked(dest string, env []string) string {
+	for _, o := range slices.Backward(l.Options) {
+		if o.Name == dest {
+			return o.Value
+		}
+	}
+	v, _ := lookup(l.Environ(env), torchOption{dest: dest}.pet())
+	return v
+}
+
+func isHost(w World) string {
+	if w.NodeRank == 0 {
+		return "1"
+	}
+	return "0"
+}
+
+func staticNotes(backend, restarts string) []string {
+	var notes []string
+	if backend != "" && backend != "static" {
+		notes = append(notes, "--rdzv-backend "+backend+" became static: launch has agreed on the nodes already (--keep-rdzv keeps c10d)")
+	}
+	if n, err := strconv.Atoi(restarts); err == nil && n > 0 {
+		notes = append(notes, "--max-restarts "+restarts+" became 0: torchrun's own restart meets the stale keys of the attempt before in the same store (pytorch#135712); launch --restarts is not there yet in this version, so start the job again when it fails")
+	}
+	return notes
+}
+
+func staticSettings(w World, conf string) []setting {
+	agreed := "agreed on by all nodes"
+	return []setting{
+		{"nnodes", strconv.Itoa(w.Nodes), agreed},
+		{"node_rank", strconv.Itoa(w.NodeRank), agreed},
+		{"master_addr", bracketed(w.MasterAddr), "the address of node rank 0, so that no name has to resolve"},
+		{"master_port", strconv.Itoa(w.MasterPort), "held for this job on node rank 0"},
+		{"rdzv_backend", "static", "the ranks are known: no lookup of host names, no clocks, no last call"},
+		{"rdzv_id", w.RunID, "new for every start, so that no key of an earlier one is met"},
+		{"rdzv_conf", conf, "how long torchrun's store waits; your own keys are kept"},
+		{"max_restarts", "0", "torchrun's own restarts reuse a store with stale keys"},
+	}
+}
+
+func keepSettings(w World, id, conf string) []setting {
+	if id == "" || id == "none" {
+		id = w.RunID
+	}
+	return []setting{
+		{"nnodes", strconv.Itoa(w.Nodes), "agreed on by all nodes"},
+		{"rdzv_backend", "c10d", "--keep-rdzv"},
+		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + strconv.Itoa(w.MasterPort), "the address of node rank 0 and the port held there"},
+		{"rdzv_id", id, "--keep-rdzv"},
+		{"rdzv_conf", conf, "is_host, since torchrun compares host names only; read_timeout, since a first node that is 60 s late ends the job"},
+		{"local_addr", w.Addr, "what the other nodes reach this one by, instead of its host name (torch 2.0 and later)"},
+	}
+}
+
+// bracketed writes an IPv6 address as torchrun's endpoint parser wants it.
+func bracketed(addr string) string {
+	if strings.Contains(addr, ":") {
+		return "[" + addr + "]"
+	}
+	return addr
+}
+
+// mergeConf adds keys to a rdzv_conf text where the user has not set them; a
+// key that ends in '=' is set in any case. The user's keys keep their order.
+func mergeConf(text string, add map[string]string) (string, error) {
+	var out []string
+	seen := map[string]bool{}
+	if text = strings.TrimSpace(text); text != "" {
+		for kv := range strings.SplitSeq(text, ",") {
+			key, value, _ := strings.Cut(kv, "=")
+			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+			if key == "" || value == "" {
+				return "", &Error{Code: usage, What: fmt.Sprintf("rdzv_conf %q: %q is not KEY=VALUE", text, kv), Fix: "--rdzv-conf timeout=900,read_timeout=900"}
+			}
+			seen[key] = true
+			if _, forced := add[key+"="]; !forced {
+				out = append(out, key+"="+value)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(add)) {
+		name, forced := strings.CutSuffix(key, "=")
+		if forced || !seen[name] {
+			out = append(out, name+"="+add[key])
+		}
+	}
+	return strings.Join(out, ","), nil
+}
+
+// identity is a variable that carries the agreed world.
+func identity(name, value string, scope envgen.Scope, reason string) envgen.Var {
+	return envgen.Var{Name: name, Value: value, Scope: scope, Reason: reason, Source: "rendezvous"}
+}
