@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/ui"
+)
+
+// app is one run of launch.
+type app struct {
+	out, err io.Writer
+	o        options
+	ui       *ui.UI
+	code     int
+
+	stop   func()           // stop listening to signals
+	caught func() os.Signal // the one that ended the wait; nil: none
+}
+
+// subcommands are launch's own words; any other first word is the command to
+// run, and behind -- so are these.
+func (a *app) subcommands() []*cli.Command {
+	sub := func(name, usage, args string, f func(*cli.Context) error) *cli.Command {
+		return &cli.Command{Name: name, Usage: usage, ArgsUsage: args, Action: f, HideHelp: true, HideHelpCommand: true,
+			Flags: flagTable(&a.o), OnUsageError: a.usageError}
+	}
+	return []*cli.Command{
+		sub("check", "run this node's checks and print them all", "[-- COMMAND…]", a.check),
+		sub("fabric", "print what this node has: interfaces, HCAs, GPUs, limits", "", a.fabric),
+		sub("env", "print the variables that a start would set, for eval", "[-- COMMAND…]", a.env),
+		sub("status", "print who is where in a job", "[JOB]", a.status),
+		sub("store", "host a store in the foreground, for jobs that meet here", "", a.serve),
+		sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", a.completion),
+		sub("version", "print version, commit, and what this build can do", "", a.version),
+	}
+}
+
+// run parses args and does what they ask. The command's own flags are never
+// looked at: everything from the first word that is no flag belongs to it.
+func (a *app) run(args []string) int {
+	a.o.given = map[string]bool{}
+	own, rest, dashed := a.split(args[1:])
+	c := &cli.App{
+		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
+		Flags: flagTable(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
+		OnUsageError:   a.usageError,
+		ExitErrHandler: func(*cli.Context, error) {}, // codes are ours: failure()
+		Action:         a.start,
+	}
+	a.ui = a.newUI(slices.Contains(own, "--json"))
+	if slices.ContainsFunc(own, wantsHelp) || len(rest) == 1 && rest[0] == "help" && !dashed {
+		a.ui.Print(help(flagTable(&options{}), a.subcommands()))
+		return 0
+	}
+	sub := len(rest) > 0 && !dashed && slices.ContainsFunc(a.subcommands(), func(s *cli.Command) bool { return s.HasName(rest[0]) })
+	if sub {
+		c.Commands = a.subcommands()
+		if flags := rest[1:]; len(flags) > 0 && wantsHelp(flags[0]) {
+			a.ui.Print(subHelp(c.Command(rest[0])))
+			return 0
+		}
+		for _, w := range rest[1:] {
+			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+			a.o.given[name] = a.o.given[name] || strings.HasPrefix(w, "--")
+		}
+	}
+	line := append([]string{"launch"}, own...)
+	if sub {
+		line = append(line, rest...)
+	} else {
+		line = append(append(line, "--"), rest...)
+	}
+	if err := c.Run(line); err != nil {
+		return a.fail(err, nil)
+	}
+	return a.code
+}
+
+// split parts launch's own flags from what follows. dashed tells that a --
+// stood between them.
+func (a *app) split(args []string) (own, rest []string, dashed bool) {
+	takes := map[string]bool{}
+	for _, f := range flagTable(&options{}) {
+		_, isBool := f.(*cli.BoolFlag)
+		takes[f.Names()[0]] = !isBool
+	}
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		if w == "--" {
+			return own, args[i+1:], true
+		}
+		if len(w) < 2 || w[0] != '-' {
+			return own, args[i:], false
+		}
+		own = append(own, w)
+		name, _, joined := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		a.o.given[name] = true
+		if takes[name] && !joined && i+1 < len(args) {
+			i++
+			own = append(own, args[i])
+		}
+	}
+	return own, nil, false
+}
+
+func (a *app) newUI(json bool) *ui.UI {
+	if v := os.Getenv("LAUNCH_JSON"); v != "" && v != "0" && v != "false" {
+		json = true
+	}
+	return ui.New(a.out, a.err, ui.Options{JSON: json, Env: os.Getenv})
+}
+
+// prepare takes over what the parsed context holds; called first by every
+// action.
+func (a *app) prepare(c *cli.Context) {
+	a.o.skip, a.o.only = c.StringSlice("skip"), c.StringSlice("only")
+	a.o.token = os.Getenv("LAUNCH_TOKEN")
+	a.ui = a.newUI(a.o.json)
+}
+
+// usageError turns what the flag package says into words and a suggestion.
+func (a *app) usageError(c *cli.Context, err error, _ bool) error {
+	e := &job.Error{Code: exitUsage, What: err.Error(), Fix: "launch --help lists the flags"}
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		name = strings.TrimLeft(name, "-")
+		e.What = fmt.Sprintf("unknown flag --%s", name)
+		if s := strings.TrimLeft(cli.SuggestFlag(flagTable(&options{}), name, true), "-"); s != "" {
+			e.Fix = fmt.Sprintf("did you mean --%s? (the command's own flags go behind the command)", s)
+		}
+	} else if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
+		e.What = fmt.Sprintf("--%s needs a value", strings.TrimLeft(name, "-"))
+	}
+	return e
+}
+
+// fail prints why launch ends and returns the exit status.
+func (a *app) fail(err error, caught os.Signal) int {
+	f := failure(err, caught)
+	a.ui.Fail(f)
+	return f.Code
+}
+
+// job resolves who this node is. argv may be empty for a subcommand that
+// works without a command.
+func (a *app) job(argv []string) (job.Job, error) {
+	host, _ := os.Hostname()
+	home := ""
+	if u, err := user.Current(); err == nil { // as NCCL finds it: not by HOME
+		home = u.HomeDir
+	}
+	dir, _ := os.Getwd()
+	if len(argv) == 0 {
+		argv = []string{"true"}
+	}
+	return job.Resolve(job.Input{
+		Argv: argv, Flags: a.o.Flags, Env: handoff.Environ(),
+		Root: os.DirFS("/"), Home: home, Dir: dir, Hostname: host,
+	})
+}
+
+// start is the main job.
+func (a *app) start(c *cli.Context) error {
+	a.prepare(c)
+	argv := c.Args().Slice()
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return &job.Error{Code: exitUsage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
+	}
+	var ctx context.Context
+	ctx, a.stop, a.caught = handoff.NotifyContext(context.Background())
+	defer a.stop()
+	err := a.launch(ctx, argv)
+	if err == nil {
+		return nil
+	}
+	a.stop()
+	var sig os.Signal
+	if ctx.Err() != nil {
+		sig = a.caught()
+	}
+	a.code = a.fail(err, sig)
+	return nil
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"launch/internal/companion"
+	"launch/internal/job"
+	"launch/internal/meeting"
+	"launch/internal/port"
+	"launch/internal/ui"
+	"launch/rendezvous"
+)
+
+// Exit statuses of launch itself; after the handoff the status is the
+// command's own. docs/exit-codes.md is generated from exitCodes.
+const (
+	exitUsage       = 64
+	exitUnfit       = 65
+	exitPeerUnfit   = 66
+	exitUnreachable = 69
+	exitBug         = 70
+	exitDuplicate   = 73
+	exitMissing     = 75
+	exitConfig      = 78
+	exitNotExec     = 126
+	exitNotFound    = 127
+	exitSignal      = 128
+)
+
+// exitCode is one row of the table.
+type exitCode struct {
+	code          int
+	meaning, todo string
+}
+
+// exitCodes is the table. Codes are never reused for another meaning; new ones
+// may be added, and one that is not known is a failure.
+func exitCodes() []exitCode {
+	return []exitCode{
+		{0, "the command's own status, as are all others below 64 once it runs", ""},
+		{exitUsage, "the command line of launch is wrong: an unknown flag, a value that is none, no command", "read the hint; nothing was started anywhere"},
+		{exitUnfit, "this node is unfit: one of its checks failed", "mend what the finding names, or leave the check out with --skip ID; the other nodes wait for this node or another in its place"},
+		{exitPeerUnfit, "another node is unfit and --fail-fast was given", "look at the node that the message names"},
+		{exitUnreachable, "the store could not be reached, or its port is taken by something else", "check that the node that hosts it runs launch, and that its port is open"},
+		{exitBug, "a bug in launch, or its companion process was killed", "report it with the output of the same line and --dry-run --json"},
+		{exitDuplicate, "two processes claim the same node rank, or a newer one replaced this one", "give each node its own --node-rank, or none"},
+		{exitMissing, "the time ran out before all nodes were here", "start launch on the nodes that the message names, or raise --join-timeout"},
+		{exitConfig, "the settings contradict each other or cannot be", "drop or change what the message names; trying again does not help"},
+		{exitNotExec, "the command was found but cannot be executed", "check its permissions and its first line"},
+		{exitNotFound, "the command was not found", "check the spelling and PATH on this node"},
+		{129, "hung up (SIGHUP) before the command ran", ""},
+		{130, "interrupted (SIGINT, Ctrl-C) before the command ran; the other nodes are told", ""},
+		{143, "terminated (SIGTERM) before the command ran; the other nodes are told", ""},
+	}
+}
+
+// failure says why launch ends: the one place that maps errors to exit
+// statuses and gives advice.
+func failure(err error, caught os.Signal) ui.Failure {
+	if s, ok := caught.(syscall.Signal); ok {
+		return ui.Failure{Code: exitSignal + int(s), What: fmt.Sprintf("%s before the command ran; the other nodes are told", signalWord(s))}
+	}
+	if f, ok := errors.AsType[*ended](err); ok {
+		return f.Failure
+	}
+	if e, ok := errors.AsType[*job.Error](err); ok {
+		return ui.Failure{Code: e.Code, What: e.What, Fix: e.Fix}
+	}
+	if f, ok := rendezvousFailure(err); ok {
+		return f
+	}
+	if e, ok := errors.AsType[*meeting.NameError](err); ok {
+		return ui.Failure{Code: exitUnreachable, What: "the store's host " + e.Error(), Fix: "check the spelling; getent hosts " + e.Host + " asks this node's resolver"}
+	}
+	if e, ok := errors.AsType[*meeting.AddrError](err); ok {
+		return ui.Failure{Code: exitConfig, What: e.Error(), Fix: "--addr takes an address, a network (10.0.0.0/16) or an interface of this node"}
+	}
+	switch {
+	case errors.Is(err, port.ErrTaken):
+		return ui.Failure{Code: exitUnfit, What: err.Error(), Fix: "end what holds it (ss -ltnp shows it), or give another: --master-port or --port-range"}
+	case errors.Is(err, companion.ErrDied):
+		return ui.Failure{Code: exitBug, What: "the companion process of this node died before the start", Fix: "was it killed, or out of memory? dmesg | tail; else report it with the output of --dry-run --json"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return ui.Failure{Code: exitUnreachable, What: "no answer in time: " + err.Error()}
+	}
+	return ui.Failure{Code: exitBug, What: err.Error(), Fix: "report it with the output of the same line and --dry-run --json"}
+}
+
+func rendezvousFailure(err error) (ui.Failure, bool) {
+	if e, ok := errors.AsType[*rendezvous.DuplicateError](err); ok {
+		return ui.Failure{Code: exitDuplicate, What: e.Error(), Fix: "give each node its own --node-rank, or none: ranks then go by arrival"}, true
+	}
+	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
+		return ui.Failure{Code: exitDuplicate, What: e.Error()}, true
+	}
+	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
+		return ui.Failure{Code: exitConfig, What: e.Error(), Fix: fmt.Sprintf("type the same number on every node: --nnodes %d", e.Want)}, true
+	}
+	if e, ok := errors.AsType[*rendezvous.OtherStoreError](err); ok {
+		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: fmt.Sprintf("give this job its own port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
+	}
+	switch {
+	case errors.Is(err, rendezvous.ErrPortTaken):
+		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
+			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
+	case errors.Is(err, rendezvous.ErrUnreachable):
+		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "does launch run on the node that hosts the store, and is its port open there? (ss -ltn)"}, true
+	}
+	return ui.Failure{}, false
+}
+
+// ended is an error that says itself how launch ends.
+type ended struct{ ui.Failure }
+
+func (e *ended) Error() string { return e.What }
+
+func signalWord(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGINT:
+		return "interrupted"
+	case syscall.SIGTERM:
+		return "terminated"
+	case syscall.SIGHUP:
+		return "hung up"
+	}
+	return strings.ToLower(s.String())
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+const helpHead = `launch: one word before torchrun, mpirun or any program that several nodes run
+
+usage
+  launch [flags] [--] COMMAND [ARGS...]     start a job; the same line on every node
+  launch SUBCOMMAND [flags]
+
+examples
+  launch --store host0 torchrun --nnodes 3 --nproc-per-node 8 train.py
+  launch torchrun --nnodes 3 --rdzv-endpoint host0:29400 --rdzv-id j train.py
+  launch --nnodes 3 --store host0 python train.py
+  launch --dry-run torchrun --nnodes 3 --rdzv-endpoint host0:29400 train.py
+
+It checks this node, waits for all nodes, agrees on ranks, sets what the
+libraries would get wrong, and becomes COMMAND: same process, same exit status.
+Flags of launch stand before COMMAND; all that follows is COMMAND's. Every flag
+has a variable: --join-timeout is LAUNCH_JOIN_TIMEOUT.
+`
+
+const helpTail = `
+LAUNCH_TOKEN, where set, must be the same on all nodes: they prove it to each
+other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
+73 duplicate, 75 nodes missing, 78 contradiction, 126/127 as in a shell
+(docs/exit-codes.md).
+`
+
+// wantsHelp tells whether a word asks for help.
+func wantsHelp(w string) bool { return w == "--help" || w == "-h" || w == "-help" }
+
+// help is what launch --help prints, in 80 columns.
+func help(flags []cli.Flag, subs []*cli.Command) string {
+	var b strings.Builder
+	b.WriteString(helpHead)
+	for _, g := range []group{grpJob, grpCheck, grpStart, grpOutput} {
+		writeGroup(&b, g, flags)
+	}
+	b.WriteString("\nsubcommands\n")
+	for _, c := range subs {
+		b.WriteString(row(strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Usage))
+	}
+	b.WriteString(helpTail)
+	return b.String()
+}
+
+// subHelp is what launch SUBCOMMAND --help prints.
+func subHelp(c *cli.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "launch %s\n\n%s\n", strings.TrimSpace(c.Name+" [flags] "+c.ArgsUsage), c.Usage)
+	for _, g := range []group{grpJob, grpCheck, grpOutput} {
+		writeGroup(&b, g, c.Flags)
+	}
+	return b.String()
+}
+
+func writeGroup(b *strings.Builder, g group, flags []cli.Flag) {
+	fmt.Fprintf(b, "\n%s\n", g)
+	for _, f := range flags {
+		d := f.(cli.DocGenerationFlag)
+		if c, ok := f.(cli.CategorizableFlag); !ok || c.GetCategory() != string(g) {
+			continue
+		}
+		name, usage := "--"+f.Names()[0], d.GetUsage()
+		if parts := strings.SplitN(usage, "`", 3); len(parts) == 3 {
+			name, usage = name+" "+parts[1], strings.TrimSpace(parts[2])
+		}
+		if v := strings.Trim(d.GetDefaultText(), `"`); v != "" && v != "false" {
+			usage += " (default " + v + ")"
+		}
+		b.WriteString(row(name, usage))
+	}
+}
+
+// helpWidth is the terminal that everybody has.
+const helpWidth = 80
+
+// row is a name and its meaning in two columns.
+func row(name, text string) string {
+	const column = 24
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %-*s", column-2, name)
+	if len(name) > column-4 {
+		fmt.Fprintf(&b, "\n%-*s", column, "")
+	}
+	used := column
+	for i, w := range strings.Fields(text) {
+		if i > 0 && used+1+len(w) > helpWidth {
+			fmt.Fprintf(&b, "\n%-*s", column, "")
+			used = column
+		} else if i > 0 {
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(w)
+		used += len(w)
+	}
+	return b.String() + "\n"
+}

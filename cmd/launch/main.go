@@ -1,0 +1,32 @@
+// Command launch is one word before torchrun or mpirun: it checks what would
+// make the job hang, agrees on ranks, sets what the libraries would get wrong,
+// and becomes the command.
+package main
+
+import (
+	"io"
+	"maps"
+	"os"
+
+	"launch/fabric"
+	"launch/internal/child"
+	"launch/internal/companion"
+	"launch/internal/handoff"
+)
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// run is launch, or one of the children that it starts of itself.
+func run(args []string, stdout, stderr io.Writer) int {
+	if code, ok := child.Dispatch(children()); ok {
+		return code
+	}
+	return (&app{out: stdout, err: stderr}).run(args)
+}
+
+// children are the functions that launch runs in processes of their own.
+func children() child.Table {
+	t := child.Table{companion.Name: companion.Main, handoff.StageName: handoff.Stage}
+	maps.Copy(t, fabric.Children())
+	return t
+}

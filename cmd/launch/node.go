@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"launch/envgen"
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/verbs"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/internal/meeting"
+	"launch/internal/port"
+	"launch/internal/record"
+	"launch/internal/ui"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+// firstLook bounds the wait for the store's name before the checks of this
+// node run: what is wrong here is said before a long wait for others.
+const firstLook = time.Second
+
+// local fills in this node's facts and verdicts. A failed check is an error.
+func (a *app) local(ctx context.Context, s *record.Start) error {
+	began := time.Now()
+	s.Node = a.detect(ctx, s.Job)
+	in := a.checkInput(s)
+	if s.Job.Several() && !a.o.dryRun {
+		if p, err := a.place(ctx, s, firstLook); err == nil {
+			in.Addr, in.IsStoreHost = p.Addr, len(p.Serve) > 0
+		} else if _, late := errors.AsType[*meeting.NameError](err); !late {
+			return err
+		}
+	}
+	var err error
+	s.Local, err = preflight.Local(ctx, in, preflight.Options{Skip: a.o.skip, Only: a.o.only, WarnOnly: a.o.warnOnly})
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &job.Error{Code: exitUsage, What: err.Error()}
+	}
+	if a.o.dryRun {
+		return nil
+	}
+	a.ui.Findings(s.Job.Notes, false)
+	a.ui.Findings(s.Local, false)
+	for _, f := range s.Local.Failed() {
+		switch f.ID {
+		case "command.found", "command.executable":
+			_, err := lookPath(s.Job.Line.Argv[0])
+			return notExecutable(s.Job.Line.Argv[0], err)
+		case "store.resolves":
+			return &ended{ui.Failure{Code: exitUnreachable, What: f.What, Fix: f.Fix}}
+		}
+	}
+	if n := len(s.Local.Failed()); n > 0 {
+		return &ended{ui.Failure{Code: exitUnfit, What: fmt.Sprintf("this node is unfit: %s", ui.Summary(s.Local, time.Since(began))),
+			Fix: "mend what is named above; --skip ID leaves a check out, --warn-only starts all the same"}}
+	}
+	return nil
+}
+
+// detect asks for what the job needs to know: a lone CPU program starts at
+// once.
+func (a *app) detect(ctx context.Context, j job.Job) fabric.Node {
+	roots := fabric.Live()
+	in := handoff.Inherited()
+	return fabric.Detect(ctx, roots, fabric.Options{
+		Resolve: j.Several() && !a.o.dryRun,
+		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
+		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
+		Nofile:  in.Nofile, NofileKnown: in.Known,
+	})
+}
+
+func (a *app) checkInput(s *record.Start) preflight.Input {
+	in := preflight.Input{
+		Job: s.Job, Node: s.Node, Lint: envgen.Lint(a.planInput(s.Job, s.Node)),
+		Env: os.LookupEnv,
+		LookPath: func(name string) (string, error) {
+			path, err := lookPath(name)
+			if errors.Is(err, handoff.ErrNotExecutable) {
+				err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
+			}
+			return path, err
+		},
+		Exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
+	}
+	if a.o.dryRun {
+		return in
+	}
+	in.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	}
+	in.Dial = (&net.Dialer{}).DialContext
+	in.PortFree = func(_ context.Context, p int) error {
+		h, err := port.Hold(p)
+		if err != nil {
+			return err
+		}
+		return h.Close()
+	}
+	return in
+}
+
+func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
+	in := envgen.Input{Node: n, Decided: j.Decided, World: envgen.World{Nodes: j.Nodes.V}, Mpirun: j.Line.Kind == launcher.Mpirun}
+	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
+	if in.Mpirun {
+		in.World = mpirunWorld(j)
+	}
+	return in
+}
+
+// python tells whether a plain program is a Python one: then it may use Gloo.
+func python(l launcher.Line) bool {
+	for _, w := range l.Argv[:min(len(l.Argv), l.Rest+1)] {
+		base := w[strings.LastIndexByte(w, '/')+1:]
+		if strings.HasPrefix(base, "python") || strings.HasSuffix(base, ".py") {
+			return true
+		}
+	}
+	return false
+}
+
+// mpirunWorld is the hosts of mpirun's own list, as this head sees them.
+func mpirunWorld(j job.Job) envgen.World {
+	w := envgen.World{Nodes: max(len(j.Line.Hosts), 1)}
+	for _, h := range j.Line.Hosts {
+		ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
+		cancel()
+		if err != nil || len(addrs) == 0 {
+			continue
+		}
+		w.Peers = append(w.Peers, addrs[0].Unmap())
+	}
+	if len(w.Peers) > 0 {
+		if r, err := fabric.RouteTo(w.Peers[len(w.Peers)-1]); err == nil {
+			w.Addr = r.Src
+		}
+	}
+	return w
+}
+
+// place finds the meeting point, waiting for its name for as long as budget.
+func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) (meeting.Place, error) {
+	hosts, err := a.o.hosts()
+	if err != nil {
+		return meeting.Place{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(budget, a.o.joinTimeout))
+	defer cancel()
+	f := meeting.Finder{Hosts: hosts}
+	if budget > firstLook {
+		f.Tell = func(host string, err error) {
+			a.ui.Note("the store's host %q does not resolve yet: %v; trying on", host, err)
+		}
+	}
+	return f.Find(ctx, s.Job, s.Node)
+}
+
+// self is this node as the others will see it.
+func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) {
+	start, err := rendezvous.StartTime(os.Getpid())
+	if err != nil {
+		return rendezvous.Member{}, err
+	}
+	pidns, _ := os.Readlink("/proc/self/ns/pid")
+	m := rendezvous.Member{
+		Index: -1, Size: s.Job.Nodes.V, Host: s.Node.Hostname, Addr: p.Addr,
+		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: start, Since: time.Now(),
+	}
+	if s.Job.Index.Set {
+		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
+	}
+	return m, nil
+}
+
+// wanted is the port that the job's own store should have.
+func wanted(j job.Job) int {
+	if j.MasterPort.Set {
+		return j.MasterPort.V
+	}
+	return job.DefaultMasterPort
+}
+
+func lookPath(name string) (string, error) { return handoff.LookPath(name, handoff.Environ(), "") }
+
+// notExecutable is 127 or 126, as a shell has it.
+func notExecutable(name string, err error) error {
+	code := exitNotExec
+	if errors.Is(err, handoff.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = exitNotFound
+	}
+	fix := "check its permissions and its first line: ls -l " + strconv.Quote(name)
+	if code == exitNotFound {
+		fix = "is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)"
+	}
+	return &ended{ui.Failure{Code: code, What: err.Error(), Fix: fix}}
+}
+
+// dry prints the record of a start that does not happen.
+func (a *app) dry(s *record.Start) error {
+	w := single(s.Job)
+	if s.Job.Several() {
+		w = launcher.World{Job: s.Job.ID.V, RunID: ui.Unknown, Nodes: s.Job.Nodes.V, NodeRank: dryInt,
+			MasterAddr: ui.Unknown, MasterPort: dryInt, Addr: ui.Unknown, KeepRdzv: a.o.KeepRdzv}
+		if s.Job.Index.Set {
+			w.NodeRank = s.Job.Index.V
+		}
+	}
+	if err := a.plan(s, w, netip.Addr{}); err != nil {
+		return err
+	}
+	ui.Blank(&s.Command, strconv.Itoa(dryInt))
+	a.ui.Dry(*s)
+	return nil
+}
+
+// dryInt stands for a number that only the rendezvous knows, until ui.Blank
+// replaces it.
+const dryInt = -7300001

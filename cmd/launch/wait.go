@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"launch/internal/job"
+	"launch/internal/ui"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+const (
+	// storeWait bounds how long the other nodes of a torchrun job wait for
+	// rank 0's store before they start all the same: torchrun then waits by
+	// itself, for 15 minutes.
+	storeWait = 60 * time.Second
+	// reminder is how often a log is told that a wait goes on.
+	reminder = time.Minute
+)
+
+// waiting says that the wait began, keeps saying so, and returns what ends it.
+func (a *app) waiting(j job.Job, began, deadline time.Time) (stop func()) {
+	a.ui.Note("waiting for %d nodes, until %s (--join-timeout %s)", j.Nodes.V, deadline.Format("15:04:05"), a.o.joinTimeout)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer a.ui.Status("")
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		next := time.Now().Add(reminder)
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				a.ui.Status(fmt.Sprintf("waiting %s of %s", now.Sub(began).Round(time.Second), a.o.joinTimeout))
+				if now.After(next) {
+					next = now.Add(reminder)
+					a.ui.Note("still waiting after %s", now.Sub(began).Round(time.Second))
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// tell says what the companion saw during a wait.
+func (a *app) tell(e rendezvous.Event) {
+	if a.ui.JSON() {
+		a.ui.Emit(false, "wait", e)
+		return
+	}
+	if text := ui.Event(e); text != "" {
+		a.ui.Note("%s", text)
+	}
+}
+
+// missing puts names to what did not come, and turns it into an exit.
+func (a *app) missing(err error, j job.Job) error {
+	m, ok := errors.AsType[*rendezvous.MissingError](err)
+	if !ok {
+		return err
+	}
+	f := ui.Failure{Code: exitMissing, Fix: "start launch on them with the same line, or raise --join-timeout"}
+	switch {
+	case m.Running != "":
+		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)
+		f.Fix = "wait for its end, or give the new one another name: --job"
+	case len(m.Have) >= m.Want:
+		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s (here: %s)", m.Want, a.o.joinTimeout, ui.Names(m.Have))
+		f.Fix = "look at the findings above, or raise --join-timeout"
+	default:
+		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s", len(m.Have), m.Want, a.o.joinTimeout, ui.Missing(m.Have, m.Want, m.Missing, j.Hosts))
+	}
+	return &ended{f}
+}
+
+// unfit ends this node where the decision says so; nil: wait for another in
+// the place of the unfit.
+func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
+	var who []rendezvous.Member
+	for _, r := range d.Unfit {
+		if r == w.Rank {
+			return &ended{ui.Failure{Code: exitUnfit, What: "this node is unfit: see the finding above"}}
+		}
+		who = append(who, w.Roster[r])
+	}
+	if a.o.failFast {
+		return &ended{ui.Failure{Code: exitPeerUnfit, What: "unfit: " + ui.Names(who), Fix: "see the finding above; without --fail-fast the rest would wait for another node"}}
+	}
+	a.ui.Note("unfit: %s; waiting for another in its place", ui.Names(who))
+	return nil
+}
+
+// farewell is what the others are told of why this node leaves.
+func (a *app) farewell(ctx context.Context, err error) string {
+	if ctx.Err() != nil {
+		return "interrupted"
+	}
+	if e, ok := errors.AsType[*ended](err); ok && e.Code == exitMissing {
+		return "it waited for as long as its --join-timeout"
+	}
+	return err.Error()
+}
+
+// awaitStore waits until the job's own store on rank 0 answers, rank 0 is
+// gone, or the time is up.
+func (a *app) awaitStore(ctx context.Context, ready <-chan struct{}) {
+	select {
+	case <-time.After(storeWait):
+	case <-ready:
+	case <-ctx.Done():
+	}
+}

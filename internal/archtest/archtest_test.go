@@ -1,0 +1,307 @@
+// Package archtest holds the rules of the house that a compiler does not: who
+// may import whom, one comment for each package, one place that ends the
+// process, no state made at start, no device path outside the facts. It reads
+// the sources of all build tags and runs nothing.
+package archtest
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "launch"
+
+// source is one Go file of the module.
+type source struct {
+	path string // below the root, with slashes: "internal/job/job.go"
+	pkg  string // its directory: "internal/job"; "." is the root
+	test bool
+	ast  *ast.File
+	fset *token.FileSet
+}
+
+func (s source) at(n ast.Node) string {
+	return s.path + ":" + strconv.Itoa(s.fset.Position(n.Pos()).Line)
+}
+
+// sources parses every Go file of the module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := os.DirFS(filepath.Join("..", ".."))
+	var out []source
+	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipDir(root, p)
+		}
+		if path.Ext(p) != ".go" {
+			return nil
+		}
+		text, err := fs.ReadFile(root, p)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, p, text, parser.ParseComments|parser.SkipObjectResolution)
+		out = append(out, source{p, path.Dir(p), strings.HasSuffix(p, "_test.go"), file, fset})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 10 {
+		t.Fatalf("only %d Go files found: the test does not see the module", len(out))
+	}
+	return out
+}
+
+// skipDir leaves out what the go tool leaves out: hidden folders, testdata,
+// and other modules.
+func skipDir(root fs.FS, p string) error {
+	name := path.Base(p)
+	if p == "." {
+		return nil
+	}
+	if name[0] == '.' || name[0] == '_' || name == "testdata" {
+		return fs.SkipDir
+	}
+	if _, err := fs.Stat(root, path.Join(p, "go.mod")); err == nil {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// imports are the paths that a file imports, less the standard library's.
+func (s source) imports() []string {
+	var out []string
+	for _, i := range s.ast.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		first, _, _ := strings.Cut(p, "/")
+		if first == module || strings.Contains(first, ".") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func TestImportsAreInTheTable(t *testing.T) {
+	used := map[string]map[string]bool{} // package, entry of the table
+	told := map[string]bool{}
+	for _, s := range sources(t) {
+		if used[s.pkg] == nil {
+			used[s.pkg] = map[string]bool{}
+		}
+		allowed := doors[s.pkg]
+		if s.test {
+			allowed = slices.Concat(allowed, testDoors[s.pkg], testDoors["*"])
+		}
+		for _, imp := range s.imports() {
+			door := find(allowed, imp)
+			used[s.pkg][door] = true
+			own := s.test && imp == module+"/"+s.pkg
+			if edge := s.pkg + imp; door == "" && !own && !told[edge] {
+				told[edge] = true
+				t.Errorf("%s imports %s, which is not in the table: add a line and a sentence why, or do without", s.path, imp)
+			}
+		}
+	}
+	for _, table := range []map[string][]string{doors, testDoors} {
+		for pkg, allowed := range table {
+			if pkg != "*" && used[pkg] == nil {
+				t.Errorf("the table names package %q, which does not exist", pkg)
+			}
+			for _, door := range allowed {
+				if pkg != "*" && used[pkg] != nil && !used[pkg][door] {
+					t.Errorf("the table lets %s import %s, which it does not: take the line out", pkg, door)
+				}
+			}
+		}
+	}
+}
+
+// find is the entry of the table that lets a path in: one of our packages by
+// its own name, any other by the beginning of its path.
+func find(allowed []string, imp string) string {
+	ours, isOurs := strings.CutPrefix(imp, module+"/")
+	for _, door := range allowed {
+		if isOurs && door == ours || !isOurs && (imp == door || strings.HasPrefix(imp, door+"/")) {
+			return door
+		}
+	}
+	return ""
+}
+
+func TestOneCommentForEachPackage(t *testing.T) {
+	comments := map[string][]string{} // package: files with a comment
+	for _, s := range sources(t) {
+		if strings.HasSuffix(s.ast.Name.Name, "_test") || s.pkg == "." {
+			continue
+		}
+		files := comments[s.pkg]
+		if s.ast.Doc != nil {
+			files = append(files, s.path)
+			want := "Package " + s.ast.Name.Name + " "
+			if s.ast.Name.Name == "main" {
+				want = "Command " + path.Base(s.pkg) + " "
+			}
+			if got := strings.Join(strings.Fields(s.ast.Doc.Text()), " "); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: the package comment does not begin with %q", s.path, want)
+			}
+		}
+		comments[s.pkg] = files
+	}
+	for pkg, files := range comments {
+		if len(files) != 1 {
+			t.Errorf("package %s has %d package comments, want one: %q", pkg, len(files), files)
+		}
+	}
+}
+
+func TestOneExit(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.ast.Decls {
+			f, isFunc := d.(*ast.FuncDecl)
+			if isFunc && s.test && f.Name.Name == "TestMain" {
+				continue
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok || !isIdent(sel.X, "os") || sel.Sel.Name != "Exit" {
+					return true
+				}
+				if !isFunc || f.Name.Name != "main" || s.ast.Name.Name != "main" {
+					t.Errorf("%s: os.Exit outside main: return an error or a code", s.at(n))
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestNothingHappensAtStart(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.ast.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s: func init: let whoever needs it call it", s.at(f))
+			}
+		}
+	}
+}
+
+// Facts come through the roots of fabric.Live, so that a recorded machine
+// replays. A path may be shown to people: the evidence of a finding is one.
+func TestDevicePathsAreFabricsAlone(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.pkg, "cmd/") || strings.HasPrefix(s.pkg, "lab/") {
+			continue
+		}
+		shown := map[ast.Expr]bool{} // first arguments of Finding.See
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return s.pkg != "fabric" || n.Name.Name != "Live"
+			case *ast.CallExpr:
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if ok && sel.Sel.Name == "See" && len(n.Args) > 0 {
+					shown[n.Args[0]] = true
+				}
+			case *ast.CompositeLit:
+				if sel, ok := n.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Seen" {
+					return false
+				}
+			case ast.Expr:
+				if shown[n] {
+					return false
+				}
+			}
+			checkSys(t, s, n)
+			return true
+		})
+	}
+}
+
+func checkSys(t *testing.T, s source, n ast.Node) {
+	lit, ok := n.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return
+	}
+	if v, err := strconv.Unquote(lit.Value); err == nil && (v == "/sys" || strings.HasPrefix(v, "/sys/")) {
+		t.Errorf("%s: %s outside fabric.Live: take an fs.FS", s.at(lit), lit.Value)
+	}
+}
+
+func isIdent(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+// A file is one topic, and a function fits on a screen.
+func TestFilesAndFunctionsAreShort(t *testing.T) {
+	const maxFile, maxFunc = 400, 60
+	for _, s := range sources(t) {
+		if n := s.fset.Position(s.ast.FileEnd - 1).Line; n > maxFile {
+			t.Errorf("%s has %d lines, more than %d: it is two topics", s.path, n, maxFile)
+		}
+		for _, d := range s.ast.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.test {
+				continue
+			}
+			if n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1; n > maxFunc {
+				t.Errorf("%s: func %s has %d lines, more than %d", s.at(f), f.Name.Name, n, maxFunc)
+			}
+		}
+	}
+}
+
+// What the documents tell people to type must exist.
+func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Log(err)
+		}
+		return string(text)
+	}
+	targets := map[string]bool{}
+	for line := range strings.Lines(read("Makefile")) {
+		if name, _, ok := strings.Cut(line, ":"); ok && strings.Contains(line, "## ") && !strings.Contains(name, " ") {
+			targets[name] = true
+		}
+	}
+	if len(targets) < 10 {
+		t.Fatalf("the Makefile has %d targets with a help text", len(targets))
+	}
+	for _, doc := range []string{"README.md", "examples/README.md", "lab/netns/README.md", ".ci/run"} {
+		for word := range mentioned(read(doc)) {
+			if !targets[word] {
+				t.Errorf("%s says \"make %s\", which is no target", doc, word)
+			}
+		}
+	}
+}
+
+// mentioned are the words after "make" in `code`, in indented lines and at
+// "step make".
+func mentioned(doc string) map[string]bool {
+	out := map[string]bool{}
+	for _, before := range []string{"`make ", "\n    make ", "\nmake ", "step make "} {
+		for _, rest := range strings.Split(doc, before)[1:] {
+			word := rest[:cmp.Or(max(strings.IndexAny(rest, " `\n\t"), 0), len(rest))]
+			out[word] = true
+		}
+	}
+	return out
+}

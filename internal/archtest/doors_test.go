@@ -1,0 +1,62 @@
+package archtest
+
+// Directories and modules that several rows name.
+const (
+	unixPkg = "golang.org/x/sys/unix"
+	shell   = "mvdan.cc/sh/v3/syntax"
+	etcd    = "go.etcd.io/etcd/client/v3"
+	embed   = "go.etcd.io/etcd/server/v3"
+)
+
+// doors is who may import whom: ours by their directory, others by the
+// beginning of their path. The standard library is free. A new line needs a
+// sentence why; a line that nothing uses must go.
+var doors = map[string][]string{
+	// Facts. child, because a driver that can wedge is asked in a process
+	// that can be killed.
+	"fabric":     {"fabric/gpu", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
+	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
+	// Interpretation of facts.
+	"fabric/rail": {"fabric"},
+
+	// Verdicts. launcher, because the checks read the wrapped line: which
+	// word is the command, how many processes a node has.
+	"preflight": {"fabric", "internal/finding", "internal/job", "internal/launcher"},
+
+	// Agreement. zap and grpc only to hand etcd a silent logger and the pause
+	// between two tries; unix for the owner of a process id.
+	"rendezvous": {etcd, embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+
+	// Plan. The shell's quoting is the parser's business.
+	"envgen": {"fabric", "internal/finding", shell},
+
+	"internal/launcher": {"envgen", shell},
+	"internal/job":      {"envgen", "internal/finding", "internal/launcher"},
+	"internal/child":    {unixPkg},
+	"internal/handoff":  {unixPkg},
+	// port holds the master port without listening, by socket options.
+	"internal/port": {unixPkg},
+	// The companion keeps what outlives execve: the lease and the store
+	// (rendezvous, the etcd client for its errors), the held port, the side
+	// channel, and the pidfd of the command (handoff).
+	"internal/companion": {"internal/child", "internal/handoff", "internal/peer", "internal/port", "rendezvous", etcd, unixPkg},
+	// meeting finds out on which node the store is: the endpoint's addresses
+	// against this machine's own.
+	"internal/meeting": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
+	// record is the one value that walks through the rooms: it names the type
+	// of each and calls none.
+	"internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
+}
+
+// testDoors is what tests may import besides; "*" is for all of them.
+var testDoors = map[string][]string{
+	"*": {
+		"github.com/google/go-cmp",
+		"github.com/rogpeppe/go-internal/testscript",
+		"go.uber.org/goleak",
+		"pgregory.net/rapid",
+		"sigs.k8s.io/yaml",
+	},
+	"envgen":  {"fabric/gpu"},
+	"lab/e2e": {"lab/netns"},
+}

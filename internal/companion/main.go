@@ -1,0 +1,302 @@
+package companion
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
+
+	"launch/internal/child"
+	"launch/internal/handoff"
+	"launch/internal/peer"
+	"launch/internal/port"
+	"launch/internal/tcpstore"
+	"launch/rendezvous"
+)
+
+// Descriptors that Client passes.
+const (
+	fdLaunch = 3 // pidfd of the process that becomes the command
+	fdSocket = 4
+)
+
+const (
+	// sameJobBudget is how long a second node on one machine waits for the
+	// first one's store to say whose it is.
+	sameJobBudget = 5 * time.Second
+	// listenPoll is the pause between two looks whether the job's own store
+	// listens; it grows to listenPollMax.
+	listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
+)
+
+// process is the companion.
+type process struct {
+	ctx    context.Context
+	enc    *json.Encoder
+	mu     sync.Mutex
+	reply  chan order // "reduced", for the reducer that waits
+	held   *port.Held
+	peer   *peer.Listener
+	server *rendezvous.Server
+	client *clientv3.Client
+	member *rendezvous.Session
+	epoch  *rendezvous.World
+	wg     sync.WaitGroup
+}
+
+// Main is the companion process; it is run from the table of children.
+func Main(ctx context.Context, _ io.Reader, _ io.Writer) error {
+	if err := child.CloseInherited(2); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_ = unix.SetNonblock(fdSocket, true)
+	sock := os.NewFile(fdSocket, "launch")
+	p := &process{ctx: ctx, enc: json.NewEncoder(sock), reply: make(chan order)}
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, unix.SIGTERM)
+	ended := make(chan error, 1)
+	go func() { ended <- handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd")) }()
+	orders := make(chan order)
+	go read(sock, orders)
+
+	why, done := p.serve(orders, ended, term)
+	if !done { // the command runs: from here only its end counts
+		sock.Close()
+		select {
+		case <-ended:
+		case <-term:
+		}
+	}
+	// First let go of stderr: whoever reads the command's output through a
+	// pipe waits until the last writer is gone.
+	quiet()
+	cancel()
+	p.end(why)
+	return nil
+}
+
+// read hands on the orders until launch closes its side.
+func read(sock io.Reader, orders chan<- order) {
+	defer close(orders)
+	dec := json.NewDecoder(sock)
+	for {
+		var o order
+		if dec.Decode(&o) != nil {
+			return
+		}
+		orders <- o
+	}
+}
+
+// serve carries out orders until the handoff (done is false) or the end.
+func (p *process) serve(orders <-chan order, ended <-chan error, term <-chan os.Signal) (why string, done bool) {
+	for {
+		select {
+		case <-ended:
+			return "its launch ended", true
+		case <-term:
+			return "its companion was ended", true
+		case o, ok := <-orders:
+			switch {
+			case !ok:
+				return "its launch ended", true
+			case o.Op == "leave":
+				return o.Why, true
+			case o.Op == "handoff":
+				if !o.Start {
+					quiet()
+				}
+				p.say(report{Op: o.Op})
+				return "", false
+			case o.Op == "reduced":
+				p.reply <- o
+			default:
+				p.wg.Go(func() { p.do(o) })
+			}
+		}
+	}
+}
+
+// do carries out one order and answers it.
+func (p *process) do(o order) {
+	r := report{Op: o.Op}
+	ctx, cancel := context.WithTimeout(p.ctx, max(o.Budget, time.Second))
+	defer cancel()
+	var err error
+	switch o.Op {
+	case "start":
+		r.Self, err = p.start(o.Spec)
+	case "join":
+		var w rendezvous.World
+		if w, err = p.member.Join(ctx); err == nil {
+			r.World, p.epoch = &w, &w
+		}
+	case "round":
+		r.Result, err = p.member.Round(ctx, o.Name, o.Value, p.reducer(ctx))
+	case "go":
+		p.member.Start(p.ctx)
+		p.afterStart(*o.Master)
+	default:
+		err = fmt.Errorf("companion: unknown order %q", o.Op)
+	}
+	r.Fault = faultOf(err)
+	p.say(r)
+}
+
+// reducer lets launch reduce: the posts are its business.
+func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
+	return func(posts [][]byte) ([]byte, bool) {
+		p.say(report{Op: "reduce", Posts: posts})
+		select {
+		case o := <-p.reply:
+			return o.Value, o.Start
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// start gets the port, the side channel, the store and the membership.
+func (p *process) start(s *Spec) (*rendezvous.Member, error) {
+	var err error
+	low, high := s.Low, s.High
+	if s.Fixed {
+		low, high = s.Port, s.Port
+	}
+	if p.held, err = port.Pick(s.Port, low, high); err != nil {
+		return nil, err
+	}
+	if p.peer, err = peer.Listen(s.Listen, s.Secret); err != nil {
+		return nil, err
+	}
+	self := s.Self
+	self.Port, self.Peer = p.held.Port, p.peer.Port()
+	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
+	defer cancel()
+	if p.client, err = p.store(ctx, s); err != nil {
+		return nil, err
+	}
+	self.First = p.server != nil
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Events: p.tell})
+	return &self, nil
+}
+
+// store hosts the store where it falls to this node, and connects to it.
+func (p *process) store(ctx context.Context, s *Spec) (*clientv3.Client, error) {
+	where := rendezvous.Store{Endpoints: s.Endpoints}
+	if s.Embedded {
+		where.Job = s.Job
+	}
+	if len(s.Serve) == 0 {
+		return rendezvous.Connect(ctx, where, p.waiting)
+	}
+	server, err := rendezvous.Serve(ctx, s.Job, s.Serve)
+	if err == nil {
+		p.server = server
+		return rendezvous.Connect(ctx, where, nil)
+	}
+	if !errors.Is(err, rendezvous.ErrPortTaken) {
+		return nil, err
+	}
+	short, cancel := context.WithTimeout(ctx, sameJobBudget)
+	defer cancel()
+	c, cerr := rendezvous.Connect(short, where, nil)
+	if errors.Is(cerr, rendezvous.ErrUnreachable) && ctx.Err() == nil {
+		return nil, err // something else has the port
+	}
+	return c, cerr
+}
+
+func (p *process) waiting(err error) {
+	p.tell(rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()})
+}
+
+func (p *process) tell(e rendezvous.Event) { p.say(report{Op: "event", Event: &e}) }
+
+func (p *process) say(r report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.enc.Encode(r) // launch is gone: its pidfd says so
+}
+
+// listening is the name under which rank 0 publishes that the job's own store
+// answers.
+const listening = "listening"
+
+// afterStart keeps what the start still needs: on rank 0 the held port until
+// the job's own store listens on it, elsewhere the wait for that.
+func (p *process) afterStart(master rendezvous.Member) {
+	p.peer.Close()
+	if p.epoch.Rank == 0 {
+		p.wg.Go(func() { p.awaitStore(master) })
+		return
+	}
+	p.held.Close()
+	p.wg.Go(func() {
+		if _, err := p.member.Published(p.ctx, listening, master); err == nil {
+			p.say(report{Op: listening})
+		}
+	})
+}
+
+// awaitStore lets go of the port once the job's own store has it, asks that
+// store once whether it answers, and tells the others. They do not ask by
+// themselves: torch's store looks up the name of everyone who connects, in the
+// one thread that serves all ranks.
+func (p *process) awaitStore(self rendezvous.Member) {
+	defer p.held.Close()
+	proc := os.DirFS("/proc")
+	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
+		select {
+		case <-time.After(pause):
+		case <-p.ctx.Done():
+			return
+		}
+		on, err := port.Listening(proc, p.held.Port)
+		if err != nil {
+			return
+		}
+		if !on {
+			continue
+		}
+		if _, err := tcpstore.Probe(p.ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
+			_ = p.member.Publish(p.ctx, listening, []byte("{}"))
+		}
+		return
+	}
+}
+
+// quiet replaces stderr by nothing.
+func quiet() {
+	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(2)
+		return
+	}
+	_ = unix.Dup2(null, 2)
+	unix.Close(null)
+}
+
+// end says goodbye and clears up; the process ends right after it.
+func (p *process) end(why string) {
+	if p.member != nil {
+		p.member.Leave(why)
+	}
+	if p.client != nil {
+		p.client.Close()
+	}
+	if p.server != nil {
+		p.server.Drop()
+	}
+}

@@ -1,0 +1,173 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/rendezvous"
+)
+
+// Fabric writes what a node has, as data.
+func (u *UI) Fabric(n fabric.Node, roles []rail.NIC) {
+	if u.json {
+		u.Emit(true, "fabric", struct {
+			fabric.Node
+			Roles []rail.NIC `json:"roles"`
+		}{n, roles})
+		return
+	}
+	role := map[string]rail.NIC{}
+	for _, r := range roles {
+		role[r.Name] = r
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "host %s%s\n", n.Hostname, prefixed("  ", n.Product))
+	if n.HostErr != "" {
+		fmt.Fprintf(&b, "its name does not resolve here: %s\n", n.HostErr)
+	} else if len(n.HostAddrs) > 0 {
+		fmt.Fprintf(&b, "its name is %s\n", strings.Join(n.HostAddrs, ", "))
+	}
+	t := plainTable("INTERFACE", "KIND", "STATE", "MTU", "ROLE", "ADDRESS")
+	for _, i := range n.Interfaces {
+		var addrs []string
+		for _, a := range i.Addrs {
+			addrs = append(addrs, a.String())
+		}
+		state := "down"
+		if i.Up && i.Running {
+			state = "up"
+		} else if i.Up {
+			state = "no carrier"
+		}
+		t.AppendRow(table.Row{i.Name, i.Kind, state, i.MTU, role[i.Name].Role, strings.Join(addrs, " ")})
+	}
+	b.WriteString("\n" + t.Render() + "\n")
+	if len(n.HCAs) > 0 {
+		t = plainTable("HCA", "PORT", "STATE", "LINK", "GB/S", "NETDEV", "ROLE", "DRIVER")
+		for _, h := range n.HCAs {
+			for _, p := range h.Ports {
+				state := "not active"
+				if p.Active() {
+					state = "active"
+				}
+				t.AppendRow(table.Row{h.Name, p.Num, state, p.LinkLayer, strconv.FormatFloat(p.Rate, 'f', -1, 64), p.Netdev, role[h.Name].Role, h.Driver})
+			}
+		}
+		b.WriteString("\n" + t.Render() + "\n")
+	}
+	b.WriteString("\n" + gpus(n) + limits(n.Limits))
+	for _, x := range n.Unknown {
+		fmt.Fprintf(&b, "unknown: %s: %s\n", x.What, x.Why)
+	}
+	u.Print(b.String())
+}
+
+func gpus(n fabric.Node) string {
+	g := n.GPUs
+	switch {
+	case g.Err != "":
+		return "GPUs: could not be asked: " + g.Err + "\n"
+	case !g.Present:
+		return "GPUs: none: " + g.Absent + "\n"
+	}
+	t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
+	for _, d := range g.Devices {
+		t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
+	}
+	return fmt.Sprintf("%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
+}
+
+func limits(l fabric.Limits) string {
+	mem := "unlimited"
+	if l.Memlock < 1<<60 {
+		mem = size(int64(l.Memlock))
+	}
+	files := "unknown (this build does not see what it inherited)"
+	if l.NofileKnown {
+		files = strconv.FormatUint(l.Nofile, 10)
+	}
+	shm := "not mounted"
+	if l.Shm >= 0 {
+		shm = size(l.Shm) + " free of " + size(l.ShmSize)
+	}
+	return fmt.Sprintf("limits: memlock %s, open files %s, /dev/shm %s\n", mem, files, shm)
+}
+
+// Job is one job of a store, for launch status.
+type Job struct {
+	ID      string              `json:"id"`
+	Epoch   rendezvous.Epoch    `json:"epoch"`
+	Members []rendezvous.Member `json:"members"`
+}
+
+// Job writes one job's state, as data.
+func (u *UI) Job(j Job) {
+	if u.json {
+		u.Emit(true, "job", j)
+		return
+	}
+	here := map[string]rendezvous.Member{}
+	for _, m := range j.Members {
+		here[m.ID] = m
+	}
+	t := plainTable("RANK", "NODE", "ADDRESS", "PHASE", "SINCE", "PID")
+	since := func(m rendezvous.Member) string { return m.Since.Local().Format("15:04:05") }
+	for rank, m := range j.Epoch.Roster {
+		phase := "gone"
+		if now, ok := here[m.ID]; ok {
+			phase = now.Phase
+			delete(here, m.ID)
+		}
+		t.AppendRow(table.Row{rank, m.Host, m.Addr, phase, since(m), m.PID})
+	}
+	for _, m := range j.Members {
+		if _, waits := here[m.ID]; waits {
+			rank := "-"
+			if m.Index >= 0 {
+				rank = strconv.Itoa(m.Index)
+			}
+			t.AppendRow(table.Row{rank, m.Host, m.Addr, m.Phase, since(m), m.PID})
+		}
+	}
+	state := string(j.Epoch.State)
+	if state == "" {
+		state = "no epoch yet"
+	}
+	u.Print(fmt.Sprintf("job %s  epoch %d %s, %d nodes expected, %d here\n%s\n", j.ID, j.Epoch.N, state, j.Epoch.Size, len(j.Members), t.Render()))
+}
+
+// plainTable is columns and nothing else.
+func plainTable(head ...any) table.Writer {
+	t := table.NewWriter()
+	s := table.StyleDefault
+	s.Options = table.OptionsNoBordersAndSeparators
+	s.Box.PaddingLeft, s.Box.PaddingRight = "", "  "
+	t.SetStyle(s)
+	t.AppendHeader(table.Row(head))
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+func prefixed(by, s string) string {
+	if s == "" {
+		return ""
+	}
+	return by + s
+}
+
+// size is bytes for people, in powers of 1024.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f := float64(n)
+	i := 0
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)[:min(len(strconv.FormatFloat(f, 'f', -1, 64)), 4)] + " " + units[i]
+}

@@ -1,0 +1,215 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"launch/envgen"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/internal/record"
+	"launch/rendezvous"
+)
+
+// Unknown is what a dry run prints for what only the other nodes can tell.
+const Unknown = "<from rendezvous>"
+
+// Identity says in one line who this node is.
+func Identity(j job.Job) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s: %d nodes", j.ID.V, j.Nodes.V)
+	if j.Index.Set {
+		fmt.Fprintf(&b, ", this is node %d", j.Index.V)
+	}
+	fmt.Fprintf(&b, ", meeting at %s", strings.Join(j.Store.V.Endpoints, ","))
+	return b.String()
+}
+
+// Event says what happened during a wait, or "" where it is only worth a
+// status line.
+func Event(e rendezvous.Event) string {
+	switch e.Kind {
+	case rendezvous.Left:
+		return fmt.Sprintf("%s left: %s; waiting for it or another in its place", e.Member.Name(), e.Text)
+	case rendezvous.Conflict:
+		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
+	case rendezvous.Lost:
+		return "the store does not answer: " + e.Text + "; trying on"
+	case rendezvous.Back:
+		return "the store answers again"
+	case rendezvous.Waiting:
+		return fmt.Sprintf("the last run of this job still runs on %s; waiting for its end", Names(e.Have))
+	case rendezvous.Progress:
+		return fmt.Sprintf("%d of %d nodes are here, %s", len(e.Have), e.Want, Missing(e.Have, e.Want, e.Missing, nil))
+	}
+	return ""
+}
+
+// Missing names who has not come: by index where indexes are used, with the
+// scheduler's host name where one is known, else by number and who is here.
+func Missing(have []rendezvous.Member, want int, indexes []int, hosts []string) string {
+	if len(indexes) == 0 {
+		n := max(want-len(have), 0)
+		return fmt.Sprintf("%d missing (here: %s)", n, Names(have))
+	}
+	const few = 16
+	var out []string
+	for _, i := range indexes {
+		if len(out) == few {
+			out = append(out, fmt.Sprintf("%d more", len(indexes)-few))
+			break
+		}
+		s := strconv.Itoa(i)
+		if i < len(hosts) {
+			s += " (" + hosts[i] + ")"
+		}
+		out = append(out, s)
+	}
+	return "missing: node " + strings.Join(out, ", ")
+}
+
+// Names lists nodes for people.
+func Names(ms []rendezvous.Member) string {
+	const few = 8
+	var out []string
+	for i, m := range ms {
+		if i == few {
+			out = append(out, fmt.Sprintf("%d more", len(ms)-few))
+			break
+		}
+		out = append(out, m.Name())
+	}
+	if len(out) == 0 {
+		return "nobody"
+	}
+	return strings.Join(out, ", ")
+}
+
+// World says in one line what was agreed.
+func World(w rendezvous.World, took time.Duration) string {
+	m := w.Master()
+	return fmt.Sprintf("all %d nodes are here after %s; this is node rank %d, rank 0 is %s port %d",
+		len(w.Roster), round(took), w.Rank, m.Name(), m.Port)
+}
+
+// Dry prints what a start would be: identity with sources, plan with reasons,
+// argv before and after.
+func (u *UI) Dry(s record.Start) {
+	if u.json {
+		u.Emit(true, "start", s)
+		return
+	}
+	var b strings.Builder
+	row := func(name, value, from string) { fmt.Fprintf(&b, "  %-12s %-28s %s\n", name, value, from) }
+	b.WriteString("identity\n")
+	rows(s.Job, row)
+	if len(s.Job.Notes) > 0 {
+		b.WriteString("notes\n")
+		for _, f := range s.Job.Notes {
+			fmt.Fprintf(&b, "  %-4s %s\n", f.Status, f.What)
+			if f.Fix != "" {
+				fmt.Fprintf(&b, "       fix  %s\n", f.Fix)
+			}
+		}
+	}
+	b.WriteString("checks\n")
+	for _, f := range s.Local {
+		fmt.Fprintf(&b, "  %-4s %-16s %s\n", f.Status, f.ID, f.What)
+	}
+	b.WriteString("plan\n")
+	vars := append(append(envgen.Plan{}, s.Command.Set...), s.Plan...)
+	for _, v := range vars {
+		b.WriteString("  " + Var(v) + "\n")
+	}
+	for _, v := range s.Command.Unset {
+		fmt.Fprintf(&b, "  unset %s   # %s\n", v.Name, v.Reason)
+	}
+	if len(vars)+len(s.Command.Unset) == 0 {
+		b.WriteString("  nothing: the libraries do the right thing by themselves\n")
+	}
+	b.WriteString("command\n")
+	fmt.Fprintf(&b, "  before  %s\n", launcher.Quote(s.Job.Line.Argv))
+	fmt.Fprintf(&b, "  after   %s\n", launcher.Quote(s.Command.Argv))
+	for _, c := range s.Command.Changes {
+		fmt.Fprintf(&b, "  %s\n", change(c))
+	}
+	u.Print(b.String())
+}
+
+func rows(j job.Job, row func(name, value, from string)) {
+	from := func(s job.Source) string {
+		if s.Name == "" {
+			return ""
+		}
+		return "from " + s.Name
+	}
+	row("job", j.ID.V, from(j.ID.From))
+	row("nodes", strconv.Itoa(j.Nodes.V), from(j.Nodes.From))
+	switch {
+	case j.Index.Set:
+		row("node rank", strconv.Itoa(j.Index.V), from(j.Index.From))
+	case j.Several():
+		row("node rank", Unknown, "by arrival")
+	}
+	if j.Several() {
+		kind := "external etcd"
+		if j.Store.V.Embedded {
+			kind = "embedded"
+		}
+		row("store", strings.Join(j.Store.V.Endpoints, ","), strings.TrimSpace(kind+" "+from(j.Store.From)))
+	}
+	if j.NProc.Set {
+		row("processes", j.NProc.V, "per node, "+from(j.NProc.From))
+	}
+	if j.Addr.Set {
+		row("address", j.Addr.V, from(j.Addr.From))
+	}
+}
+
+// Var is one variable of the plan with its reason.
+func Var(v envgen.Var) string {
+	if v.Kept {
+		return fmt.Sprintf("%s=%s   # yours, from %s; launch would set %s: %s", v.Name, v.User, v.From, v.Value, v.Reason)
+	}
+	return fmt.Sprintf("%s=%s   # %s", v.Name, v.Value, v.Reason)
+}
+
+func change(c launcher.Change) string {
+	switch {
+	case c.Old == "":
+		return fmt.Sprintf("  + %-34s %s", c.New, c.Reason)
+	case c.New == "":
+		return fmt.Sprintf("  - %-34s %s", c.Old, c.Reason)
+	}
+	return fmt.Sprintf("  ~ %s -> %s  %s", c.Old, c.New, c.Reason)
+}
+
+// Blank replaces a stand-in number in what launch itself adds to a command by
+// the word for "not known yet".
+func Blank(e *launcher.Exec, number string) {
+	ours := map[string]string{}
+	for i, c := range e.Changes {
+		e.Changes[i].New = strings.ReplaceAll(c.New, number, Unknown)
+		ours[c.New] = e.Changes[i].New
+	}
+	for i, w := range e.Argv {
+		if to, ok := ours[w]; ok {
+			e.Argv[i] = to
+		}
+	}
+	for i := range e.Set {
+		e.Set[i].Value = strings.ReplaceAll(e.Set[i].Value, number, Unknown)
+	}
+}
+
+// Plan tells, once a job, what is set and what was changed.
+func (u *UI) Plan(p envgen.Plan, notes []string) {
+	for _, v := range p {
+		u.Note("%s", Var(v))
+	}
+	for _, n := range notes {
+		u.Note("%s", n)
+	}
+}

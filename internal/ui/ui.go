@@ -1,0 +1,162 @@
+// Package ui renders values from the other rooms: plain lines for people and
+// logs, a live line on a terminal, JSON lines for machines. It decides
+// nothing.
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"launch/internal/record"
+)
+
+// UI writes what launch has to say. Data goes to Out, everything else to Err.
+// Its methods may be called from several goroutines.
+type UI struct {
+	out, err io.Writer
+	json     bool
+	colour   bool
+	width    int // columns of Err; 0: a log, lines are not wrapped
+	live     bool
+
+	mu     sync.Mutex
+	status string // the live line that is on the screen
+}
+
+// Options say how to render.
+type Options struct {
+	JSON bool
+	Env  func(string) string // NO_COLOR, TERM, COLUMNS
+}
+
+// New makes a UI for two writers; a terminal on errw gets colour (unless
+// NO_COLOR or TERM=dumb) and a live line for long waits.
+func New(out, errw io.Writer, o Options) *UI {
+	u := &UI{out: out, err: errw, json: o.JSON}
+	f, ok := errw.(*os.File)
+	if ok && term.IsTerminal(int(f.Fd())) {
+		u.live = o.Env("TERM") != "dumb"
+		u.colour = u.live && o.Env("NO_COLOR") == ""
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			u.width = w
+		}
+	}
+	return u
+}
+
+// JSON tells whether machines read along.
+func (u *UI) JSON() bool { return u.json }
+
+// Line is a JSON line: its type, the schema's version, and the value's fields.
+func (u *UI) line(w io.Writer, kind string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("ui: " + err.Error()) // own types: cannot fail
+	}
+	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, record.Schema)
+	if s := string(b); len(s) > 2 && s[0] == '{' {
+		fmt.Fprintf(w, "%s,%s\n", head, s[1:])
+	} else {
+		fmt.Fprintf(w, "%s,\"value\":%s}\n", head, s)
+	}
+}
+
+// Emit writes v as a JSON line of a type: to stdout where it is what was asked
+// for (data), else to stderr. It does nothing in text mode.
+func (u *UI) Emit(data bool, kind string, v any) {
+	if !u.json {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	w := u.err
+	if data {
+		w = u.out
+	}
+	u.line(w, kind, v)
+}
+
+// Note says one line to people.
+func (u *UI) Note(format string, a ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	text := fmt.Sprintf(format, a...)
+	if u.json {
+		u.line(u.err, "note", map[string]string{"text": text})
+		return
+	}
+	u.clear()
+	u.print(u.err, "launch: ", "        ", text)
+	u.redraw()
+}
+
+// Status shows a line that the next one replaces; on anything but a terminal
+// it shows nothing. An empty one removes it.
+func (u *UI) Status(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.live || u.json {
+		return
+	}
+	u.clear()
+	if u.width > 0 && len(text) >= u.width-9 {
+		text = text[:max(0, u.width-10)]
+	}
+	u.status = text
+	u.redraw()
+}
+
+func (u *UI) clear() {
+	if u.status != "" {
+		fmt.Fprint(u.err, "\r\x1b[K")
+	}
+}
+
+func (u *UI) redraw() {
+	if u.status != "" {
+		fmt.Fprint(u.err, "launch: "+u.status)
+	}
+}
+
+// print writes text behind a prefix, wrapped to the terminal with the
+// following lines indented. A log gets one line: it wraps by itself, and grep
+// finds it whole.
+func (u *UI) print(w io.Writer, prefix, indent, text string) {
+	fmt.Fprintln(w, prefix+strings.Join(wrap(text, u.width-len(indent)), "\n"+indent))
+}
+
+// wrap breaks text at spaces into lines of at most width columns; a width
+// under 20 means no limit.
+func wrap(text string, width int) []string {
+	if width < 20 || len(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, w := range strings.Split(text, " ") {
+		switch {
+		case line == "":
+			line = w
+		case len(line)+1+len(w) > width:
+			lines = append(lines, line)
+			line = w
+		default:
+			line += " " + w
+		}
+	}
+	return append(lines, line)
+}
+
+// paint colours a word; the word itself carries the meaning.
+func (u *UI) paint(code, s string) string {
+	if !u.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
