@@ -45,9 +45,8 @@ func commandFound(_ context.Context, in Input) finding.Finding {
 	case errors.Is(err, fs.ErrPermission):
 		return finding.Passf("%s is here", name)
 	case err != nil:
-		where, _ := in.env("PATH")
 		return finding.Failf("%s is not found on this node", name).
-			See("PATH", "%s", where).See("look up "+name, "%v", err).
+			See("look up "+name, "%v", err).
 			Breaking("this node cannot start the job, and the others would wait for it").
 			Do("activate the environment that has %s, or give its full path", name)
 	case path == name:

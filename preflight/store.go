@@ -185,8 +185,9 @@ func answered(in Input, all []endpoint, open, silent int) finding.Finding {
 		return finding.Warnf("%s does not answer within %v", names, network).
 			Breaking("where a firewall drops the packets this node never joins").Do("open the port between this node and the store")
 	}
-	return finding.Failf("nothing takes connections at %s", names).
-		Breaking("this node cannot join").Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
+	return finding.Warnf("nothing takes connections at %s yet", names).
+		Breaking("this node cannot join until something does; launch tries on for --join-timeout").
+		Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
 }
 
 func timedOut(err error) bool {

@@ -235,10 +235,10 @@ func (s *Session) Leave(why string) {
 	s.stop()
 	<-s.done
 	s.mu.Lock()
-	lease, up, self := s.lease, s.up, s.self
+	lease, self := s.lease, s.self
 	leads := s.leader.ID == self.ID
 	s.mu.Unlock()
-	if !up {
+	if lease == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -280,31 +280,42 @@ func (s *Session) reducers(ep Epoch) map[string]Reduce {
 	return out
 }
 
-// AwaitGone returns nil when m's key is gone or the store is: for a node that
-// waits for what m is about to start.
-func (s *Session) AwaitGone(ctx context.Context, m Member) error {
+// Publish makes a value known to all nodes of the joined world, under a name
+// that no round uses; it is gone with this node.
+func (s *Session) Publish(ctx context.Context, name string, value []byte) error {
+	s.mu.Lock()
+	key, lease := s.k.result(s.joined.N, name), s.lease
+	s.mu.Unlock()
+	_, err := s.cli.Put(timeout(ctx), key, string(value), clientv3.WithLease(lease))
+	return err
+}
+
+// Published waits until a value of the name is known, m's key is gone
+// (false), or the store is (false): for a node that waits for what m starts.
+func (s *Session) Published(ctx context.Context, name string, m Member) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, err := s.cli.Get(timeout(ctx), s.k.member(m))
 	if err != nil || len(r.Kvs) == 0 {
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.k.member(m), clientv3.WithRev(r.Header.Revision+1))
 	for {
 		s.mu.Lock()
+		_, known := s.results[s.k.result(s.joined.N, name)]
 		up, changed := s.up, s.changed
 		s.mu.Unlock()
-		if !up {
-			return nil
+		if known || !up {
+			return known, nil
 		}
 		select {
 		case r, ok := <-w:
 			if watched(r, ok) != nil || slices.ContainsFunc(r.Events, func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypeDelete }) {
-				return ctx.Err()
+				return false, ctx.Err()
 			}
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

@@ -124,6 +124,7 @@ func (s *Session) life(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get a lease: %w", reason(ctx, err))
 	}
+	s.update(func() { s.lease = g.ID }) // Leave gives it back, however far this life comes
 	alive, err := s.cli.KeepAlive(ctx, g.ID)
 	if err != nil {
 		return fmt.Errorf("keep the lease: %w", reason(ctx, err))
@@ -139,7 +140,7 @@ func (s *Session) life(ctx context.Context) error {
 	back := false
 	s.update(func() {
 		back = s.wasUp && !s.up
-		s.lease, s.up, s.wasUp, s.trouble = g.ID, true, true, nil
+		s.up, s.wasUp, s.trouble = true, true, nil
 		for _, p := range s.posts {
 			p.sent = false
 		}

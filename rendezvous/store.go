@@ -79,9 +79,11 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		if errors.As(err, &other) {
 			return backoff.Permanent(err)
 		}
-		if err != nil && tell != nil && ctx.Err() == nil && err.Error() != told {
+		if err != nil && ctx.Err() == nil && err.Error() != told {
 			told = err.Error()
-			tell(err)
+			if tell != nil {
+				tell(err)
+			}
 		}
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func (a *app) subcommands() []*cli.Command {
 // looked at: everything from the first word that is no flag belongs to it.
 func (a *app) run(args []string) int {
 	a.o.given = map[string]bool{}
-	own, rest, dashed := a.split(args[1:])
+	own, rest, dashed, err := a.split(args[1:])
 	c := &cli.App{
 		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
 		Flags: flagTable(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
@@ -58,6 +59,9 @@ func (a *app) run(args []string) int {
 		Action:         a.start,
 	}
 	a.ui = a.newUI(slices.Contains(own, "--json"))
+	if err != nil {
+		return a.fail(err, nil)
+	}
 	if slices.ContainsFunc(own, wantsHelp) || len(rest) == 1 && rest[0] == "help" && !dashed {
 		a.ui.Print(help(flagTable(&options{}), a.subcommands()))
 		return 0
@@ -75,8 +79,8 @@ func (a *app) run(args []string) int {
 		}
 	}
 	line := append([]string{"launch"}, own...)
-	if sub {
-		line = append(line, rest...)
+	if sub { // its flags may stand on either side of its name
+		line = slices.Concat(line[:1], rest[:1], own, rest[1:])
 	} else {
 		line = append(append(line, "--"), rest...)
 	}
@@ -88,7 +92,7 @@ func (a *app) run(args []string) int {
 
 // split parts launch's own flags from what follows. dashed tells that a --
 // stood between them.
-func (a *app) split(args []string) (own, rest []string, dashed bool) {
+func (a *app) split(args []string) (own, rest []string, dashed bool, err error) {
 	takes := map[string]bool{}
 	for _, f := range flagTable(&options{}) {
 		_, isBool := f.(*cli.BoolFlag)
@@ -97,20 +101,22 @@ func (a *app) split(args []string) (own, rest []string, dashed bool) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		if w == "--" {
-			return own, args[i+1:], true
+			return own, args[i+1:], true, nil
 		}
 		if len(w) < 2 || w[0] != '-' {
-			return own, args[i:], false
+			return own, args[i:], false, nil
 		}
 		own = append(own, w)
 		name, _, joined := strings.Cut(strings.TrimLeft(w, "-"), "=")
 		a.o.given[name] = true
-		if takes[name] && !joined && i+1 < len(args) {
-			i++
+		if takes[name] && !joined {
+			if i++; i == len(args) {
+				return own, nil, false, &job.Error{Code: exitUsage, What: w + " needs a value", Fix: "launch --help says which"}
+			}
 			own = append(own, args[i])
 		}
 	}
-	return own, nil, false
+	return own, nil, false, nil
 }
 
 func (a *app) newUI(json bool) *ui.UI {
@@ -128,9 +134,19 @@ func (a *app) prepare(c *cli.Context) {
 	a.ui = a.newUI(a.o.json)
 }
 
+// badValue is how the flag package, and the cli package for variables, say that
+// a value is none.
+var badValue = regexp.MustCompile(`^(?:invalid value|could not parse) ("[^"]*") (?:for|as .* for) flag -?([a-z-]+):`) //
+
 // usageError turns what the flag package says into words and a suggestion.
 func (a *app) usageError(c *cli.Context, err error, _ bool) error {
 	e := &job.Error{Code: exitUsage, What: err.Error(), Fix: "launch --help lists the flags"}
+	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
+		e.What = fmt.Sprintf("--%s: %s is not a value for it", m[2], m[1])
+		if m[2] == "join-timeout" {
+			e.Fix = "--join-timeout 90s, 10m or 1h30m"
+		}
+	}
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimLeft(name, "-")
 		e.What = fmt.Sprintf("unknown flag --%s", name)

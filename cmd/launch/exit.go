@@ -109,7 +109,7 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
 			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
 	case errors.Is(err, rendezvous.ErrUnreachable):
-		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "does launch run on the node that hosts the store, and is its port open there? (ss -ltn)"}, true
+		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "is --store right, does something serve there, and is its port open? on that host: ss -ltnp"}, true
 	}
 	return ui.Failure{}, false
 }

@@ -10,7 +10,7 @@ import (
 const helpHead = `launch: one word before torchrun, mpirun or any program that several nodes run
 
 usage
-  launch [flags] [--] COMMAND [ARGS...]     start a job; the same line on every node
+  launch [flags] [--] COMMAND [ARGS...]   the same line on every node
   launch SUBCOMMAND [flags]
 
 examples
@@ -85,9 +85,10 @@ const helpWidth = 80
 func row(name, text string) string {
 	const column = 24
 	var b strings.Builder
-	fmt.Fprintf(&b, "  %-*s", column-2, name)
-	if len(name) > column-4 {
-		fmt.Fprintf(&b, "\n%-*s", column, "")
+	if n := len([]rune(name)); n > column-3 {
+		fmt.Fprintf(&b, "  %s\n%-*s", name, column, "")
+	} else {
+		fmt.Fprintf(&b, "  %s%*s", name, column-2-n, "")
 	}
 	used := column
 	for i, w := range strings.Fields(text) {

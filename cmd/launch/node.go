@@ -56,13 +56,14 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 	}
 	a.ui.Findings(s.Job.Notes, false)
 	a.ui.Findings(s.Local, false)
-	for _, f := range s.Local.Failed() {
+	for _, f := range s.Local.Failed() { // the finding has the advice
 		switch f.ID {
-		case "command.found", "command.executable":
-			_, err := lookPath(s.Job.Line.Argv[0])
-			return notExecutable(s.Job.Line.Argv[0], err)
+		case "command.found":
+			return &ended{ui.Failure{Code: exitNotFound, What: "command not found: " + s.Job.Line.Argv[0]}}
+		case "command.executable":
+			return &ended{ui.Failure{Code: exitNotExec, What: "command cannot be executed: " + s.Job.Line.Argv[0]}}
 		case "store.resolves":
-			return &ended{ui.Failure{Code: exitUnreachable, What: f.What, Fix: f.Fix}}
+			return &ended{ui.Failure{Code: exitUnreachable, What: "store unreachable: " + f.What}}
 		}
 	}
 	if n := len(s.Local.Failed()); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"launch/internal/job"
@@ -77,6 +78,9 @@ func (a *app) missing(err error, j job.Job) error {
 		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s (here: %s)", m.Want, a.o.joinTimeout, ui.Names(m.Have))
 		f.Fix = "look at the findings above, or raise --join-timeout"
 	default:
+		if h := j.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
+			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
+		}
 		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s", len(m.Have), m.Want, a.o.joinTimeout, ui.Missing(m.Have, m.Want, m.Missing, j.Hosts))
 	}
 	return &ended{f}

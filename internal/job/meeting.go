@@ -119,7 +119,7 @@ func (r *resolver) loopback(v Value[Store]) error {
 	what := fmt.Sprintf("%s names %s, every machine's own loopback address, but the job has %d nodes (%s)",
 		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
 	if v.From.Tier == Explicit {
-		r.note(finding.Warnf("%s: this is right only when all of them are on this machine", what).Named("job.store"))
+		r.note(finding.Skipf("%s: this is right only when all of them are on this machine", what).Named("job.store"))
 		return nil
 	}
 	return &Error{

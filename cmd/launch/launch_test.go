@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"launch/internal/child"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := child.Dispatch(children()); ok {
+		os.Exit(code)
+	}
+	testscript.Main(m, map[string]func(){
+		"launch": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScript runs launch as a user does: every command, every exit status.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			// Nothing of the machine's own scheduler or job reaches a script.
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("TMPDIR", "/tmp") // a socket's path is short
+			e.Setenv("PORT", freePort(e.T().(testing.TB)))
+			e.Setenv("PATH", os.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code},
+	})
+}
+
+// code runs a command and checks its exit status: code 64 launch --bad.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("code: %v", err)
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("code: %v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// freePort is a port that nothing listens on, for a store.
+func freePort(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestExitCodesPage holds docs/exit-codes.md to the table (UPDATE=1 writes it).
+func TestExitCodesPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("<!-- Generated from cmd/launch/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
+		"# Exit codes\n\nOnce the command runs, `launch` is gone and the status is the command's own.\n" +
+		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | meaning | what to do |\n|---|---|---|\n")
+	for _, c := range exitCodes() {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.meaning, c.todo)
+	}
+	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest counts.\n")
+	path := filepath.Join("..", "..", "docs", "exit-codes.md")
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != b.String() {
+		t.Errorf("docs/exit-codes.md is not what the table says (%v): UPDATE=1 go test ./cmd/launch -run ExitCodes", err)
+	}
+}
+
+// TestHelpFits80Columns: a newcomer's terminal.
+func TestHelpFits80Columns(t *testing.T) {
+	a := &app{}
+	texts := map[string]string{"launch": help(flagTable(&options{}), a.subcommands())}
+	for _, c := range a.subcommands() {
+		texts[c.Name] = subHelp(c)
+	}
+	for name, text := range texts {
+		for _, l := range strings.Split(text, "\n") {
+			if n := len([]rune(l)); n > 80 {
+				t.Errorf("%s --help: %d columns: %s", name, n, l)
+			}
+			if strings.TrimRight(l, " ") != l {
+				t.Errorf("%s --help: space at the end of %q", name, l)
+			}
+		}
+	}
+	for _, f := range flagTable(&options{}) {
+		if !strings.Contains(texts["launch"], "--"+f.Names()[0]) {
+			t.Errorf("--%s is not in the help", f.Names()[0])
+		}
+	}
+}
