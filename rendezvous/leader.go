@@ -100,21 +100,30 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 func (l *lead) observe(ctx context.Context, evs []*clientv3.Event) {
 	for _, e := range evs {
 		key := string(e.Kv.Key)
+		before, known := l.members[key]
 		if e.Type == clientv3.EventTypePut {
 			l.put(key, e.Kv.Value, e.Kv.CreateRevision, e.Kv.ModRevision)
-			continue
-		}
-		if m, ok := l.members[key]; ok {
+		} else {
 			delete(l.members, key)
-			if !l.s.started() && m.ID != l.s.me().ID {
-				news := departure(m.Member)
-				l.s.emit(news)
-				// For people on the other nodes; losing it loses a line.
-				_, _ = l.s.cli.Put(timeout(ctx), l.s.k.notice(), encode(news))
-			}
+			delete(l.posts, key)
 		}
-		delete(l.posts, key)
+		now, stays := l.members[key]
+		if known && before.Left == "" && (!stays || now.Left != "") {
+			before.Left = now.Left
+			l.departed(ctx, before.Member)
+		}
 	}
+}
+
+// departed tells that a member left before the start: the people here, and by
+// the notice those on the other nodes. Losing it loses a line.
+func (l *lead) departed(ctx context.Context, m Member) {
+	if l.s.started() || m.ID == l.s.me().ID {
+		return
+	}
+	news := departure(m)
+	l.s.emit(news)
+	_, _ = l.s.cli.Put(timeout(ctx), l.s.k.notice(), encode(news))
 }
 
 // here are the members that have come and mean to stay, by arrival.

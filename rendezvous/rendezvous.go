@@ -44,6 +44,9 @@ const (
 	// ackBudget bounds how long the store's host waits, before it becomes its
 	// command, for the others to have read that they may start.
 	ackBudget = 5 * time.Second
+	// leaveBudget bounds the goodbye of a node that the others wait for;
+	// endBudget that of one whose command has ended, perhaps after the store.
+	leaveBudget, endBudget = time.Second, 400 * time.Millisecond
 )
 
 // Vouch says who stands for a node's index.

@@ -2,40 +2,15 @@ package handoff
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// terminal opens a pseudo terminal: the side of the person and that of the
-// programs.
-func terminal(t *testing.T) (person, programs *os.File) {
-	t.Helper()
-	// Not blocking, so that reads have deadlines.
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
-	}
-	person = os.NewFile(uintptr(fd), "ptmx")
-	t.Cleanup(func() { person.Close() })
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { programs.Close() })
-	return person, programs
-}
+	"launch/internal/pty"
+)
 
 // inTerminal is a command that tells whether it is in the foreground and which
 // signal it got.
@@ -50,7 +25,7 @@ while :; do sleep 0.02; done`
 // on a new terminal.
 func onTerminal(t *testing.T, role string, args ...string) (person *os.File, screen *lines, log *lines, wait func() *os.ProcessState) {
 	t.Helper()
-	person, programs := terminal(t)
+	person, programs := pty.Open(t)
 	cmd := as(t, role, append(args, "sh", "-c", inTerminal)...)
 	if role == "" {
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", inTerminal}

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/pty"
+)
+
+// limit ends a test that hangs; nothing here is judged by how long it takes.
+const limit = 30 * time.Second
+
+// launched is launch as a process of its own: this test binary under its name.
+func launched(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	c := exec.CommandContext(ctx, exe)
+	c.Args = append([]string{"launch"}, args...)
+	c.Env = clean(os.Environ())
+	return c
+}
+
+// clean drops what would tell launch of another job.
+func clean(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		for _, p := range []string{"LAUNCH_", "SLURM_", "PET_", "JOB_", "RANK=", "WORLD_SIZE=", "MASTER_", "NODE_RANK="} {
+			if strings.HasPrefix(kv, p) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// pair is the flags of a job of two nodes on this machine.
+func pair(t *testing.T, command ...string) []string {
+	return append([]string{"--store", "127.0.0.1:" + freePort(t), "--nnodes", "2", "--join-timeout", "20s"}, command...)
+}
+
+// inheritance prints what a process inherits: signals, limits, descriptors,
+// umask, directory, niceness, session, environment.
+const inheritance = `
+grep -E '^(Sig(Blk|Ign)|ShdPnd|Umask|Seccomp|NoNewPrivs|Uid|Gid|Groups|Cap)' /proc/self/status
+cat /proc/self/limits /proc/self/oom_score_adj
+for f in /proc/$$/fd/*; do printf '%s ' "${f##*/}"; readlink "$f"; done
+pwd; nice; umask
+tr '\0' '\n' </proc/$$/environ`
+
+// around starts a script in surroundings that Go would change: ignored and
+// blocked signals, a low limit of files, an open descriptor, a duplicate and an
+// odd entry in the environment.
+const around = `
+import os, resource, signal, sys
+for s in (signal.SIGPIPE, signal.SIGUSR1, signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(s, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGWINCH])
+resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 4096))
+os.dup2(os.open("/dev/zero", os.O_RDONLY), 7, inheritable=True)
+os.umask(0o027); os.nice(3); os.chdir("/usr")
+os.execve(sys.argv[1], sys.argv[2:], dict(os.environ, ODD="a\tb\\ 'c'", EMPTY=""))`
+
+func TestTheCommandInheritsWhatLaunchInherited(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 to set up signals and limits")
+	}
+	surrounded := func(c *exec.Cmd) string {
+		t.Helper()
+		c.Args = append([]string{"python3", "-c", around, c.Path}, c.Args...)
+		c.Path = python
+		c.Stdin = nil
+		var out, errs bytes.Buffer
+		c.Stdout, c.Stderr = &out, &errs
+		if err := c.Run(); err != nil {
+			t.Errorf("%v: %s", err, errs.String())
+		}
+		return out.String()
+	}
+	plain := exec.Command("/bin/sh", "-c", inheritance)
+	plain.Args[0] = "sh"
+	plain.Env = clean(os.Environ())
+	want := surrounded(plain)
+	command := []string{"sh", "-c", inheritance}
+
+	got := surrounded(launched(t, command...))
+	if diff := cmp.Diff(fds(want), fds(got)); diff != "" {
+		t.Errorf("one node (-without +with launch):\n%s", diff)
+	}
+
+	args := pair(t, command...)
+	other := launched(t, args...)
+	var out bytes.Buffer
+	other.Stdout = &out
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got = surrounded(launched(t, args...))
+	if err := other.Wait(); err != nil {
+		t.Error(err)
+	}
+	plan := []string{"MASTER_ADDR=", "MASTER_PORT=", "WORLD_SIZE=", "RANK=", "LOCAL_WORLD_SIZE=", "LOCAL_RANK=", "NODE_RANK="}
+	var rest []string
+	for _, l := range strings.Split(got, "\n") {
+		if i := slices.IndexFunc(plan, func(p string) bool { return strings.HasPrefix(l, p) }); i >= 0 {
+			plan = slices.Delete(plan, i, i+1)
+			continue
+		}
+		rest = append(rest, l)
+	}
+	if len(plan) > 0 {
+		t.Errorf("the plan lacks %v", plan)
+	}
+	if diff := cmp.Diff(fds(want), fds(strings.Join(rest, "\n"))); diff != "" {
+		t.Errorf("two nodes, less the plan (-without +with launch):\n%s", diff)
+	}
+}
+
+// fds replaces what differs from run to run: the numbers of pipes.
+func fds(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if n, target, ok := strings.Cut(l, " "); ok && strings.HasPrefix(target, "pipe:[") {
+			lines[i] = n + " pipe"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// node is one launch of a pair, its output read as it comes.
+type node struct {
+	*exec.Cmd
+	out   *bufio.Scanner
+	seen  []string
+	ended chan error
+}
+
+func start(t *testing.T, args ...string) *node {
+	t.Helper()
+	c := launched(t, args...)
+	r, w := io.Pipe()
+	c.Stdout, c.Stderr = w, w
+	n := &node{Cmd: c, out: bufio.NewScanner(r), ended: make(chan error, 1)}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { n.ended <- c.Wait(); w.Close() }()
+	t.Cleanup(func() { _ = c.Process.Kill(); r.Close() })
+	return n
+}
+
+// line reads until a line that contains text.
+func (n *node) line(t *testing.T, text string) {
+	t.Helper()
+	for n.out.Scan() {
+		n.seen = append(n.seen, n.out.Text())
+		if strings.Contains(n.out.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("never printed %q; printed:\n%s", text, strings.Join(n.seen, "\n"))
+}
+
+// end waits for the end and returns the status as a shell has it.
+func (n *node) end(t *testing.T) int {
+	t.Helper()
+	go func() { // keep reading, so that nobody blocks
+		for n.out.Scan() {
+		}
+	}()
+	<-n.ended
+	ws := n.ProcessState.Sys().(syscall.WaitStatus)
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// companionOf finds the companion by the pidfd that it holds.
+func companionOf(pid int) int {
+	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/3")
+	for _, f := range infos {
+		b, _ := os.ReadFile(f)
+		var at int
+		fmt.Sscanf(f, "/proc/%d/", &at)
+		if strings.Contains(string(b), fmt.Sprintf("\nPid:\t%d\n", pid)) && at != pid {
+			return at
+		}
+	}
+	return 0
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int, budget time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(budget); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if err != nil || strings.HasPrefix(state, "Z") { // a zombie waits for pid 1, not for us
+			return
+		}
+	}
+	t.Errorf("process %d is still there after %s", pid, budget)
+}
+
+// running starts a pair whose commands say that they run, then sleep.
+func running(t *testing.T) (a, b *node) {
+	t.Helper()
+	args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
+	a, b = start(t, args...), start(t, args...)
+	a.line(t, "runs")
+	b.line(t, "runs")
+	return a, b
+}
+
+func TestTheCompanionEndsWithTheCommand(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		a, b := running(t)
+		ca, cb := companionOf(a.Process.Pid), companionOf(b.Process.Pid)
+		if ca == 0 || cb == 0 {
+			t.Fatalf("no companion beside %d and %d: %d, %d", a.Process.Pid, b.Process.Pid, ca, cb)
+		}
+		if p := ppid(ca); p == a.Process.Pid {
+			t.Errorf("the companion is a child of the command")
+		}
+		_ = a.Process.Signal(sig)
+		if got := a.end(t); got != 128+int(sig) {
+			t.Errorf("%v: the status is %d", sig, got)
+		}
+		gone(t, ca, time.Second)
+		_ = b.Process.Signal(sig)
+		b.end(t)
+		gone(t, cb, time.Second) // also where the store was the other's
+	}
+}
+
+func ppid(pid int) (p int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for _, l := range strings.Split(string(b), "\n") {
+		fmt.Sscanf(l, "PPid:\t%d", &p)
+	}
+	return p
+}
+
+func TestTheCommandOutlivesAKilledCompanion(t *testing.T) {
+	a, b := running(t)
+	for _, n := range []*node{a, b} {
+		c := companionOf(n.Process.Pid)
+		_ = syscall.Kill(c, syscall.SIGKILL)
+		gone(t, c, time.Second)
+	}
+	time.Sleep(200 * time.Millisecond) // long enough for a command that would die of it
+	for _, n := range []*node{a, b} {
+		if err := n.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("the command died with its companion: %v", err)
+		}
+	}
+}
+
+func TestAKilledCompanionEndsTheWait(t *testing.T) {
+	a := start(t, pair(t, "true")...)
+	a.line(t, "1 of 2 nodes are here")
+	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
+	if got := a.end(t); got != exitBug {
+		t.Errorf("ended with %d, want %d", got, exitBug)
+	}
+}
+
+func TestAKilledLaunchTakesItsCompanionAlong(t *testing.T) {
+	a := start(t, pair(t, "true")...)
+	a.line(t, "1 of 2 nodes are here")
+	c := companionOf(a.Process.Pid)
+	_ = a.Process.Kill()
+	a.end(t)
+	gone(t, c, 2*time.Second) // it says goodbye to the store that it hosts
+}
+
+func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
+	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		args := append([]string{"--nnodes", "3"}, pair(t, "true")[:2]...)
+		args = append(args, "true")
+		a := start(t, args...)
+		a.line(t, "1 of 3 nodes are here")
+		b := start(t, args...)
+		a.line(t, "2 of 3 nodes are here")
+		c := companionOf(b.Process.Pid)
+		_ = b.Process.Signal(sig)
+		if got := b.end(t); got != want {
+			t.Errorf("%v: ended with %d, want %d", sig, got, want)
+		}
+		gone(t, c, time.Second)
+		a.line(t, "left: interrupted")
+		a.line(t, "1 of 3 nodes are here")
+		_ = a.Process.Signal(sig)
+		a.end(t)
+	}
+}
+
+func TestCtrlC(t *testing.T) {
+	onTerminal := func(args ...string) (*os.File, *bufio.Scanner, *exec.Cmd) {
+		person, programs := pty.Open(t)
+		c := launched(t, args...)
+		c.Stdin, c.Stdout, c.Stderr = programs, programs, programs
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		programs.Close()
+		return person, bufio.NewScanner(person), c
+	}
+	until := func(s *bufio.Scanner, text string) {
+		t.Helper()
+		var seen []string
+		for s.Scan() {
+			seen = append(seen, s.Text())
+			if strings.Contains(s.Text(), text) {
+				return
+			}
+		}
+		t.Fatalf("never showed %q, but:\n%s", text, strings.Join(seen, "\n"))
+	}
+	t.Run("while it waits", func(t *testing.T) {
+		person, screen, c := onTerminal(pair(t, "true")...)
+		until(screen, "1 of 2 nodes are here")
+		_, _ = person.Write([]byte{3})
+		until(screen, "interrupted before the command ran")
+		_ = c.Wait()
+		if got := c.ProcessState.ExitCode(); got != 130 {
+			t.Errorf("ended with %d", got)
+		}
+	})
+	t.Run("once the command runs it is the command's", func(t *testing.T) {
+		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo runs; while :; do sleep 0.05; done")
+		other := start(t, args...)
+		person, screen, c := onTerminal(args...)
+		until(screen, "runs")
+		other.line(t, "runs")
+		companion := companionOf(c.Process.Pid)
+		_, _ = person.Write([]byte{3})
+		until(screen, "caught it")
+		_ = c.Wait()
+		if got := c.ProcessState.ExitCode(); got != 9 {
+			t.Errorf("ended with %d, want the command's 9", got)
+		}
+		gone(t, companion, time.Second)
+		if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("the other node died of it: %v", err)
+		}
+	})
+}
+
+func TestAPipeEndsWithTheCommand(t *testing.T) {
+	args := pair(t, "true")
+	other := start(t, args...)
+	began := launched(t, args...)
+	out, err := began.CombinedOutput() // returns when the last writer is gone
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if c := companionOf(began.Process.Pid); c != 0 {
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", c)); err == nil {
+			t.Logf("the companion %d still says goodbye, without the pipe", c)
+		}
+	}
+	other.end(t)
+}
