@@ -119,7 +119,7 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
 	in := envgen.Input{Node: n, Decided: j.Decided, World: envgen.World{Nodes: j.Nodes.V}, Mpirun: j.Line.Kind == launcher.Mpirun}
 	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
-	if in.Mpirun {
+	if in.Mpirun && !a.o.dryRun {
 		in.World = mpirunWorld(j)
 	}
 	return in
@@ -138,18 +138,18 @@ func python(l launcher.Line) bool {
 
 // mpirunWorld is the hosts of mpirun's own list, as this head sees them.
 func mpirunWorld(j job.Job) envgen.World {
-	w := envgen.World{Nodes: max(len(j.Line.Hosts), 1)}
-	for _, h := range j.Line.Hosts {
-		ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	w := envgen.World{Nodes: max(len(j.Hosts), 1)}
+	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	defer cancel()
+	for _, h := range j.Hosts {
 		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
-		cancel()
 		if err != nil || len(addrs) == 0 {
 			continue
 		}
 		w.Peers = append(w.Peers, addrs[0].Unmap())
 	}
-	if len(w.Peers) > 0 {
-		if r, err := fabric.RouteTo(w.Peers[len(w.Peers)-1]); err == nil {
+	if n := len(w.Peers); n > 0 {
+		if r, err := fabric.RouteTo(w.Peers[n-1]); err == nil {
 			w.Addr = r.Src
 		}
 	}

@@ -184,7 +184,13 @@ func single(j job.Job) launcher.World {
 // plan computes the variables and the command of this node.
 func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err error) {
 	in := a.planInput(s.Job, s.Node)
-	in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
+	if in.Mpirun { // rank 0 runs on the first host of its list
+		if len(in.World.Peers) > 0 {
+			w.MasterAddr = in.World.Peers[0].String()
+		}
+	} else {
+		in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
+	}
 	if s.World != nil {
 		for i, m := range s.World.Roster {
 			if i != s.World.Rank {

@@ -2,10 +2,12 @@ package job
 
 import (
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	"launch/internal/finding"
+	"launch/internal/hostlist"
 	"launch/internal/launcher"
 )
 
@@ -76,7 +78,32 @@ func (r *resolver) mpirun() error {
 	r.job.Index = Value[int]{From: Source{Derived, why}, Set: true}
 	r.job.Single = true
 	r.job.Hosts = r.line.Hosts
+	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
+		r.job.Hosts = r.hostfile(r.line.Hostfile.Value)
+	}
 	return r.id()
+}
+
+// hostfile reads the hosts of mpirun's list. One that cannot be read is
+// mpirun's to refuse.
+func (r *resolver) hostfile(name string) []string {
+	if r.in.Root == nil {
+		return nil
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(r.in.Dir, name)
+	}
+	f, err := r.in.Root.Open(strings.TrimPrefix(path.Clean(name), "/"))
+	if err == nil {
+		defer f.Close()
+		var hosts []string
+		if hosts, err = hostlist.Hostfile(f); err == nil {
+			return hosts
+		}
+	}
+	r.note(finding.Warnf("the hostfile %s cannot be read: %v", name, err).Named("job.hostfile").
+		Do("correct the path behind %s", r.line.Hostfile.From))
+	return nil
 }
 
 // rest are the values that nothing else depends on.

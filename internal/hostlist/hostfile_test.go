@@ -1,0 +1,34 @@
+package hostlist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHostfile(t *testing.T) {
+	text := "# head\nnode1 slots=8\n\nroot@node2:4 # two\nnode1\n  fd00::1 slots=2 max-slots=4\n"
+	got, err := Hostfile(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"node1", "node2", "fd00::1"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func FuzzHostfile(f *testing.F) {
+	f.Add("a slots=1\nb:2\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		hosts, err := Hostfile(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, h := range hosts {
+			if h == "" || strings.ContainsAny(h, " \t\n#@") {
+				t.Errorf("host %q", h)
+			}
+		}
+	})
+}
