@@ -381,3 +381,18 @@ func TestAPipeEndsWithTheCommand(t *testing.T) {
 	}
 	other.end(t)
 }
+
+func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
+	dir := t.TempDir()
+	torchrun := filepath.Join(dir, "torchrun") // one whose store never listens
+	if err := os.WriteFile(torchrun, []byte("#!/bin/sh\necho runs\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	store := pair(t)[:4]
+	a := start(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "t.py"})...)
+	b := start(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "t.py"})...)
+	a.line(t, "runs")
+	b.line(t, "this is node rank 1") // and waits for the store of rank 0
+	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
+	b.line(t, "runs")
+}

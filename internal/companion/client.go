@@ -71,9 +71,11 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 
 // read sorts what the companion says: events to tell, answers to whoever asked.
 func (c *Client) read(tell func(rendezvous.Event)) {
-	defer close(c.done)
-	dec := json.NewDecoder(c.sock)
 	var once sync.Once
+	ready := func() { once.Do(func() { close(c.ready) }) }
+	defer close(c.done)
+	defer ready()
+	dec := json.NewDecoder(c.sock)
 	for {
 		var r report
 		if dec.Decode(&r) != nil {
@@ -83,7 +85,7 @@ func (c *Client) read(tell func(rendezvous.Event)) {
 		case "event":
 			tell(*r.Event)
 		case listening:
-			once.Do(func() { close(c.ready) })
+			ready()
 		default:
 			c.answers <- r
 		}

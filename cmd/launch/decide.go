@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"launch/envgen"
+	"launch/internal/companion"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/internal/peer"
+	"launch/internal/record"
+	"launch/preflight"
+)
+
+// decide posts what this node has to say and returns the one decision. The
+// plan is made before it, so that a line that cannot be run ends nobody else.
+func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (preflight.Decision, error) {
+	w := s.World
+	m := w.Master()
+	if err := a.plan(s, a.world(s), w.Roster[w.Rank].Addr); err != nil {
+		return preflight.Decision{}, err
+	}
+	post := preflight.Post{Rank: w.Rank, Name: w.Roster[w.Rank].Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line)}
+	if w.Rank != 0 {
+		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
+		post.Reach = preflight.Reach(ctx, m.Name(), to.String(), func(ctx context.Context) (time.Duration, error) {
+			return peer.Call(ctx, to, a.o.token)
+		})
+	}
+	mine, err := json.Marshal(post)
+	if err != nil {
+		return preflight.Decision{}, err
+	}
+	out, err := comp.Round(ctx, "go", mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
+		posts := make([]preflight.Post, len(raw))
+		for i, b := range raw {
+			if err := json.Unmarshal(b, &posts[i]); err != nil {
+				posts[i] = preflight.Post{Rank: i, Name: w.Roster[i].Name(), Version: "unreadable"}
+			}
+		}
+		d := preflight.Decide(posts)
+		if a.o.warnOnly {
+			d.Go, d.Unfit = true, nil
+		}
+		b, _ := json.Marshal(d)
+		return b, d.Go
+	})
+	var d preflight.Decision
+	if err == nil {
+		err = json.Unmarshal(out, &d)
+	}
+	return d, err
+}
+
+// world is what the wrapped command needs of the agreed one.
+func (a *app) world(s *record.Start) launcher.World {
+	w, m := s.World, s.World.Master()
+	return launcher.World{
+		Job: w.Job, RunID: w.RunID, Nodes: len(w.Roster), NodeRank: w.Rank,
+		MasterAddr: m.Addr.String(), MasterPort: m.Port, Addr: w.Roster[w.Rank].Addr.String(), KeepRdzv: a.o.KeepRdzv,
+	}
+}
+
+// single is the world of one node, which is computed.
+func single(j job.Job) launcher.World {
+	return launcher.World{Job: j.ID.V, RunID: j.ID.V, Nodes: 1, MasterAddr: "127.0.0.1", MasterPort: wanted(j), Addr: "127.0.0.1", Single: j.Single}
+}
+
+// plan computes the variables and the command of this node.
+func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err error) {
+	in := a.planInput(s.Job, s.Node)
+	if in.Mpirun { // rank 0 runs on the first host of its list
+		if len(in.World.Peers) > 0 {
+			w.MasterAddr = in.World.Peers[0].String()
+		}
+	} else {
+		in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
+	}
+	if s.World != nil {
+		for i, m := range s.World.Roster {
+			if i != s.World.Rank {
+				in.World.Peers = append(in.World.Peers, m.Addr)
+			}
+		}
+	}
+	s.Plan = envgen.Make(in)
+	s.Command, err = s.Job.Line.Command(w, s.Plan, handoff.Environ())
+	return err
+}
+
+// commandOf is the part of the line that should be alike on all nodes: the
+// script and its arguments, with the program by its last name.
+func commandOf(l launcher.Line) string {
+	rest := l.Argv[l.Rest:]
+	if len(rest) == 0 {
+		return string(l.Kind)
+	}
+	text := strings.Join(append([]string{filepath.Base(rest[0])}, rest[1:]...), " ")
+	if len(text) > 120 { // enough to see, and a sum to compare
+		text = fmt.Sprintf("%s… (%x)", text[:100], sha256.Sum256([]byte(text)))[:130]
+	}
+	return text
+}
