@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,6 +24,8 @@ type app struct {
 	o        options
 	ui       *ui.UI
 	code     int
+
+	latest atomic.Pointer[string] // what the wait is about, by the last event
 
 	stop   func()           // stop listening to signals
 	caught func() os.Signal // the one that ended the wait; nil: none

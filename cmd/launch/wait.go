@@ -38,10 +38,14 @@ func (a *app) waiting(j job.Job, began, deadline time.Time) (stop func()) {
 			case <-done:
 				return
 			case now := <-tick.C:
-				a.ui.Status(fmt.Sprintf("waiting %s of %s", now.Sub(began).Round(time.Second), a.o.joinTimeout))
+				text := fmt.Sprintf("waiting %s of %s", now.Sub(began).Round(time.Second), a.o.joinTimeout)
+				if who := a.latest.Load(); who != nil {
+					text += ": " + *who
+				}
+				a.ui.Status(text)
 				if now.After(next) {
 					next = now.Add(reminder)
-					a.ui.Note("still waiting after %s", now.Sub(began).Round(time.Second))
+					a.ui.Note("%s", text)
 				}
 			}
 		}
@@ -54,11 +58,16 @@ func (a *app) waiting(j job.Job, began, deadline time.Time) (stop func()) {
 
 // tell says what the companion saw during a wait.
 func (a *app) tell(e rendezvous.Event) {
+	text := ui.Event(e)
+	switch e.Kind {
+	case rendezvous.Back:
+		a.latest.Store(nil)
+	default:
+		a.latest.Store(&text)
+	}
 	if a.ui.JSON() {
 		a.ui.Emit(false, "wait", e)
-		return
-	}
-	if text := ui.Event(e); text != "" {
+	} else if text != "" {
 		a.ui.Note("%s", text)
 	}
 }

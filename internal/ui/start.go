@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,41 +102,42 @@ func (u *UI) Dry(s record.Start) {
 		u.Emit(true, "start", s)
 		return
 	}
-	var b strings.Builder
-	row := func(name, value, from string) { fmt.Fprintf(&b, "  %-12s %-28s %s\n", name, value, from) }
-	b.WriteString("identity\n")
+	const wide = "                   "
+	row := func(name, value, from string) {
+		u.print(u.out, fmt.Sprintf("  %-16s ", name), wide, strings.TrimSpace(fmt.Sprintf("%-28s %s", value, from)))
+	}
+	list := func(prefix, text string) { u.print(u.out, prefix, "      ", text) }
+	u.Print("identity\n")
 	rows(s.Job, row)
 	if len(s.Job.Notes) > 0 {
-		b.WriteString("notes\n")
+		u.Print("notes\n")
 		for _, f := range s.Job.Notes {
-			fmt.Fprintf(&b, "  %-4s %s\n", f.Status, f.What)
+			u.print(u.out, fmt.Sprintf("  %-4s ", f.Status), "       ", f.What)
 			if f.Fix != "" {
-				fmt.Fprintf(&b, "       fix  %s\n", f.Fix)
+				u.print(u.out, "       fix  ", "            ", f.Fix)
 			}
 		}
 	}
-	b.WriteString("checks\n")
+	u.Print("checks\n")
 	for _, f := range s.Local {
-		fmt.Fprintf(&b, "  %-4s %-16s %s\n", f.Status, f.ID, f.What)
+		u.print(u.out, fmt.Sprintf("  %-4s %-18s ", f.Status, f.ID), "                          ", f.What)
 	}
-	b.WriteString("plan\n")
-	vars := append(append(envgen.Plan{}, s.Command.Set...), s.Plan...)
+	u.Print("plan\n")
+	vars := slices.Concat(s.Command.Set, s.Plan)
 	for _, v := range vars {
-		b.WriteString("  " + Var(v) + "\n")
+		list("  ", Var(v))
 	}
 	for _, v := range s.Command.Unset {
-		fmt.Fprintf(&b, "  unset %s   # %s\n", v.Name, v.Reason)
+		list("  ", fmt.Sprintf("unset %s   # %s", v.Name, v.Reason))
 	}
 	if len(vars)+len(s.Command.Unset) == 0 {
-		b.WriteString("  nothing: the libraries do the right thing by themselves\n")
+		list("  ", "nothing: the libraries do the right thing by themselves")
 	}
-	b.WriteString("command\n")
-	fmt.Fprintf(&b, "  before  %s\n", launcher.Quote(s.Job.Line.Argv))
-	fmt.Fprintf(&b, "  after   %s\n", launcher.Quote(s.Command.Argv))
+	u.Print("command\n")
+	u.Print("  before  " + launcher.Quote(s.Job.Line.Argv) + "\n  after   " + launcher.Quote(s.Command.Argv) + "\n") // one line each, to paste
 	for _, c := range s.Command.Changes {
-		fmt.Fprintf(&b, "  %s\n", change(c))
+		list("  ", change(c))
 	}
-	u.Print(b.String())
 }
 
 func rows(j job.Job, row func(name, value, from string)) {
@@ -179,11 +181,11 @@ func Var(v envgen.Var) string {
 func change(c launcher.Change) string {
 	switch {
 	case c.Old == "":
-		return fmt.Sprintf("  + %-34s %s", c.New, c.Reason)
+		return fmt.Sprintf("+ %-30s %s", c.New, c.Reason)
 	case c.New == "":
-		return fmt.Sprintf("  - %-34s %s", c.Old, c.Reason)
+		return fmt.Sprintf("- %-30s %s", c.Old, c.Reason)
 	}
-	return fmt.Sprintf("  ~ %s -> %s  %s", c.Old, c.New, c.Reason)
+	return fmt.Sprintf("~ %s -> %s  %s", c.Old, c.New, c.Reason)
 }
 
 // Blank replaces a stand-in number in what launch itself adds to a command by

@@ -23,6 +23,7 @@ type UI struct {
 	json     bool
 	colour   bool
 	width    int // columns of Err; 0: a log, lines are not wrapped
+	outWidth int // columns of Out; the same
 	live     bool
 
 	mu     sync.Mutex
@@ -39,15 +40,23 @@ type Options struct {
 // NO_COLOR or TERM=dumb) and a live line for long waits.
 func New(out, errw io.Writer, o Options) *UI {
 	u := &UI{out: out, err: errw, json: o.JSON}
-	f, ok := errw.(*os.File)
-	if ok && term.IsTerminal(int(f.Fd())) {
-		u.live = o.Env("TERM") != "dumb"
-		u.colour = u.live && o.Env("NO_COLOR") == ""
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-			u.width = w
-		}
-	}
+	u.width, u.outWidth = columns(errw), columns(out)
+	u.live = u.width > 0 && o.Env("TERM") != "dumb"
+	u.colour = u.live && o.Env("NO_COLOR") == ""
 	return u
+}
+
+// columns is the width of a terminal, 0 for anything else.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || n == 0 {
+		return 80
+	}
+	return n
 }
 
 // JSON tells whether machines read along.
@@ -128,7 +137,11 @@ func (u *UI) redraw() {
 // following lines indented. A log gets one line: it wraps by itself, and grep
 // finds it whole.
 func (u *UI) print(w io.Writer, prefix, indent, text string) {
-	fmt.Fprintln(w, prefix+strings.Join(wrap(text, u.width-len(indent)), "\n"+indent))
+	width := u.width
+	if w == u.out {
+		width = u.outWidth
+	}
+	fmt.Fprintln(w, prefix+strings.Join(wrap(text, width-len(indent)), "\n"+indent))
 }
 
 // wrap breaks text at spaces into lines of at most width columns; a width
