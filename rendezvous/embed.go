@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -39,9 +40,10 @@ const walSegment = 4 << 20
 
 var shrinkWAL = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
 
-// Serve starts an embedded store for job on the given addresses. The error
-// wraps ErrPortTaken where another process listens there.
-func Serve(ctx context.Context, job string, listen []netip.AddrPort) (*Server, error) {
+// Serve starts an embedded store for job on the given addresses, with mutual
+// TLS where keys is not nil. The error wraps ErrPortTaken where another process
+// listens there.
+func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (*Server, error) {
 	shrinkWAL()
 	dir, lock, err := storeDir()
 	if err != nil {
@@ -50,9 +52,18 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort) (*Server, e
 	s := &Server{dir: dir, lock: lock}
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "launch", filepath.Join(dir, "d")
+	cfg.EnableGRPCGateway = false // nothing speaks etcd's JSON here
+	scheme := "http"
+	if keys != nil {
+		scheme = "https"
+		if cfg.ClientTLSInfo, err = keys.files(dir); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("write the store's keys: %w", err)
+		}
+	}
 	cfg.ListenClientUrls = nil
 	for _, a := range listen {
-		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: "http", Host: a.String()})
+		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: scheme, Host: a.String()})
 	}
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
 	peer := url.URL{Scheme: "unix", Host: "launch" + newID()[:6] + ":0"}
@@ -90,6 +101,15 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort) (*Server, e
 		return nil, fmt.Errorf("sign the store: %w", err)
 	}
 	return s, nil
+}
+
+// files writes the keys where etcd wants them, below a folder that only this
+// user can enter and that goes with the store.
+func (k *TLS) files(dir string) (transport.TLSInfo, error) {
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	err := errors.Join(os.WriteFile(cert, k.CertPEM, 0o600), os.WriteFile(key, k.KeyPEM, 0o600))
+	// The certificate names no address: the key alone says who belongs.
+	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true, SkipClientSANVerify: true, Logger: zap.NewNop()}, err
 }
 
 // Endpoints are the host:port that the store listens on.

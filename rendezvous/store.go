@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -26,7 +27,19 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
+	// TLS, where set, is spoken with an embedded store.
+	TLS *TLS `json:"-"`
 }
+
+// TLS is the mutual TLS of an embedded store: who connects and who listens
+// present the same certificate.
+type TLS struct {
+	Client          *tls.Config
+	CertPEM, KeyPEM []byte
+}
+
+// ErrToken: this node and the store do not have the same secret.
+var ErrToken = errors.New("this node and the store do not share a secret")
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
 
@@ -68,6 +81,9 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 			cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 	}
+	if s.TLS != nil {
+		cfg.TLS = s.TLS.Client
+	}
 	c, err := clientv3.New(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open store %q: %w", s, err)
@@ -76,7 +92,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	op := func() error {
 		err := s.answers(ctx, c)
 		var other *OtherStoreError
-		if errors.As(err, &other) {
+		if errors.As(err, &other) || errors.Is(err, ErrToken) {
 			return backoff.Permanent(err)
 		}
 		if err != nil && ctx.Err() == nil && err.Error() != told {
@@ -90,7 +106,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	if err := backoff.Retry(op, backoff.WithContext(retries(retryMax), ctx)); err != nil {
 		c.Close()
 		var other *OtherStoreError
-		if errors.As(err, &other) {
+		if errors.As(err, &other) || errors.Is(err, ErrToken) {
 			return nil, err
 		}
 		if told == "" {
@@ -151,11 +167,66 @@ func (s Store) dial(ctx context.Context) error {
 		}
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 		if err == nil {
-			return c.Close()
+			defer c.Close()
+			return s.greet(ctx, c)
 		}
 		errs = append(errs, reason(ctx, err))
 	}
 	return errors.Join(errs...)
+}
+
+// greet says the first words to an embedded store: gRPC would retry what is
+// refused there without saying why.
+func (s Store) greet(ctx context.Context, c net.Conn) error {
+	switch {
+	case s.TLS != nil:
+		return s.shakeHands(ctx, c)
+	case s.Job != "" && !plain(c) && s.speaksTLS():
+		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	}
+	return nil
+}
+
+func (s Store) shakeHands(ctx context.Context, c net.Conn) error {
+	err := tls.Client(c, s.TLS.Client).HandshakeContext(ctx)
+	_, other := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case err == nil:
+		return nil
+	case other:
+		return fmt.Errorf("%w: it has another one", ErrToken)
+	}
+	again, dialErr := (&net.Dialer{}).DialContext(ctx, "tcp", c.RemoteAddr().String())
+	if dialErr != nil {
+		return err
+	}
+	defer again.Close()
+	if plain(again) {
+		return fmt.Errorf("%w: it has none", ErrToken)
+	}
+	return err
+}
+
+// plain tells whether HTTP/2 without TLS is spoken: its preface and an empty
+// SETTINGS frame are answered by a SETTINGS frame (RFC 9113, 3.4).
+func plain(c net.Conn) bool {
+	const settings = 4
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	frame := make([]byte, 9)
+	_, werr := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+	_, rerr := io.ReadFull(c, frame)
+	return werr == nil && rerr == nil && frame[3] == settings
+}
+
+// speaksTLS tells whether what listens there speaks TLS.
+func (s Store) speaksTLS() bool {
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
+	c, err := d.Dial("tcp", s.Endpoints[0])
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // reason says in a few words why a request failed: gRPC wraps the one useful

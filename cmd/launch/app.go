@@ -15,6 +15,7 @@ import (
 
 	"launch/internal/handoff"
 	"launch/internal/job"
+	"launch/internal/secret"
 	"launch/internal/ui"
 )
 
@@ -25,6 +26,7 @@ type app struct {
 	ui       *ui.UI
 	code     int
 
+	keys   *secret.Keys           // of LAUNCH_TOKEN; nil: none is set
 	latest atomic.Pointer[string] // what the wait is about, by the last event
 
 	stop   func()           // stop listening to signals
@@ -131,10 +133,17 @@ func (a *app) newUI(json bool) *ui.UI {
 
 // prepare takes over what the parsed context holds; called first by every
 // action.
-func (a *app) prepare(c *cli.Context) {
+func (a *app) prepare(c *cli.Context) error {
 	a.o.skip, a.o.only = c.StringSlice("skip"), c.StringSlice("only")
-	a.o.token = os.Getenv("LAUNCH_TOKEN")
 	a.ui = a.newUI(a.o.json)
+	if a.o.token = os.Getenv("LAUNCH_TOKEN"); a.o.token == "" {
+		return nil
+	}
+	var err error
+	if a.keys, err = secret.New(a.o.token); err != nil {
+		return &job.Error{Code: exitConfig, What: "LAUNCH_TOKEN: " + err.Error(), Fix: "export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes"}
+	}
+	return nil
 }
 
 // badValue is how the flag package, and the cli package for variables, say that
@@ -189,7 +198,9 @@ func (a *app) job(argv []string) (job.Job, error) {
 
 // start is the main job.
 func (a *app) start(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	argv := c.Args().Slice()
 	if len(argv) > 0 && argv[0] == "--" {
 		argv = argv[1:]

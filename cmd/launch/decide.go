@@ -32,7 +32,10 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
 		post.Reach = preflight.Reach(ctx, m.Name(), to.String(), func(ctx context.Context) (time.Duration, error) {
-			return peer.Call(ctx, to, a.o.token)
+			if a.keys == nil {
+				return peer.Call(ctx, to, nil)
+			}
+			return peer.Call(ctx, to, a.keys.Client())
 		})
 	}
 	mine, err := json.Marshal(post)

@@ -105,6 +105,8 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: fmt.Sprintf("give this job its own port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
 	}
 	switch {
+	case errors.Is(err, rendezvous.ErrToken):
+		return ui.Failure{Code: exitConfig, What: strings.ReplaceAll(err.Error(), "a secret", "a LAUNCH_TOKEN"), Fix: "set the same LAUNCH_TOKEN on every node, or on none"}, true
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
 			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true

@@ -35,7 +35,9 @@ func versionText() string { return version + " " + commit }
 
 // version prints what this build is and what it can do.
 func (a *app) version(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	flags := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -69,7 +71,9 @@ func (a *app) version(c *cli.Context) error {
 
 // check runs this node's checks alone.
 func (a *app) check(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	began := time.Now()
 	s, err := a.look(c)
 	if err != nil {
@@ -107,7 +111,9 @@ func (a *app) look(c *cli.Context) (s record.Start, err error) {
 
 // fabric prints what this node has.
 func (a *app) fabric(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	if c.NArg() > 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch fabric takes no argument, got %q", c.Args().First())}
 	}
@@ -122,7 +128,9 @@ func (a *app) fabric(c *cli.Context) error {
 
 // env prints the plan for a shell.
 func (a *app) env(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	s, err := a.look(c)
 	if err != nil {
 		return err
@@ -171,12 +179,18 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	}
 	a.o.NodeRank = job.Value[string]{}
 	j, err := a.job(nil)
-	return j, rendezvous.Store{Endpoints: j.Store.V.Endpoints}, err
+	where := rendezvous.Store{Endpoints: j.Store.V.Endpoints}
+	if err == nil && a.keys != nil && j.Store.V.Embedded {
+		where.TLS = &rendezvous.TLS{Client: a.keys.Client()}
+	}
+	return j, where, err
 }
 
 // status prints who is where in the jobs of a store.
 func (a *app) status(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	_, store, err := a.connect(c)
 	if err != nil {
 		return err
@@ -222,7 +236,9 @@ const statusBudget = 5 * time.Second
 
 // serve hosts a store until it is interrupted.
 func (a *app) serve(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	if c.NArg() > 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch store takes no argument, got %q", c.Args().First()), Fix: "launch store --store 0.0.0.0:2379"}
 	}
@@ -240,7 +256,7 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen})
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, nil)
 	if err != nil {
 		return err
 	}
@@ -255,7 +271,9 @@ func (a *app) serve(c *cli.Context) error {
 // completion prints a script for a shell: flags and subcommands up to the
 // command's first word, from there on what the command itself completes.
 func (a *app) completion(c *cli.Context) error {
-	a.prepare(c)
+	if err := a.prepare(c); err != nil {
+		return err
+	}
 	var words, takes []string
 	for _, f := range flagTable(&options{}) {
 		words = append(words, "--"+f.Names()[0])

@@ -25,6 +25,7 @@ var sentinels = map[string]error{
 	"unreachable": rendezvous.ErrUnreachable,
 	"store-port":  rendezvous.ErrPortTaken,
 	"port":        port.ErrTaken,
+	"token":       rendezvous.ErrToken,
 	"timeout":     context.DeadlineExceeded,
 }
 

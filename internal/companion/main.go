@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/peer"
 	"launch/internal/port"
+	"launch/internal/secret"
 	"launch/internal/tcpstore"
 	"launch/rendezvous"
 )
@@ -178,14 +180,22 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	if p.held, err = port.Pick(s.Port, low, high); err != nil {
 		return nil, err
 	}
-	if p.peer, err = peer.Listen(s.Listen, s.Secret); err != nil {
+	var keys *secret.Keys
+	var listen *tls.Config
+	if s.Secret != "" {
+		if keys, err = secret.New(s.Secret); err != nil {
+			return nil, err
+		}
+		listen = keys.Server()
+	}
+	if p.peer, err = peer.Listen(s.Listen, listen); err != nil {
 		return nil, err
 	}
 	self := s.Self
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
 	defer cancel()
-	if p.client, err = p.store(ctx, s); err != nil {
+	if p.client, err = p.store(ctx, s, keys); err != nil {
 		return nil, err
 	}
 	self.First = p.server != nil
@@ -194,15 +204,18 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 }
 
 // store hosts the store where it falls to this node, and connects to it.
-func (p *process) store(ctx context.Context, s *Spec) (*clientv3.Client, error) {
+func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clientv3.Client, error) {
 	where := rendezvous.Store{Endpoints: s.Endpoints}
 	if s.Embedded {
 		where.Job = s.Job
+		if keys != nil {
+			where.TLS = &rendezvous.TLS{Client: keys.Client(), CertPEM: keys.CertPEM, KeyPEM: keys.KeyPEM}
+		}
 	}
 	if len(s.Serve) == 0 {
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
-	server, err := rendezvous.Serve(ctx, s.Job, s.Serve)
+	server, err := rendezvous.Serve(ctx, s.Job, s.Serve, where.TLS)
 	if err == nil {
 		p.server = server
 		return rendezvous.Connect(ctx, where, nil)

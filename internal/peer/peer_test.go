@@ -2,22 +2,25 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"launch/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func listen(t *testing.T, secret string) (*Listener, netip.AddrPort) {
+var lo = netip.MustParseAddr("127.0.0.1")
+
+func listen(t *testing.T, keys *tls.Config) (*Listener, netip.AddrPort) {
 	t.Helper()
-	lo := netip.MustParseAddr("127.0.0.1")
-	l, err := Listen(lo, secret)
+	l, err := Listen(lo, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,53 +28,47 @@ func listen(t *testing.T, secret string) (*Listener, netip.AddrPort) {
 	return l, netip.AddrPortFrom(lo, uint16(l.Port()))
 }
 
+func keys(t *testing.T, token string) *secret.Keys {
+	t.Helper()
+	k, err := secret.New(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 func TestCallProvesTheSecretBothWays(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
+	ours, other := keys(t, "0123456789abcdef"), keys(t, "fedcba9876543210")
 	for _, tc := range []struct {
-		name, here, there string
-		want              error
+		name        string
+		here, there *tls.Config
+		ok          bool
 	}{
-		{"the same secret", "s", "s", nil},
-		{"none on both sides", "", "", nil},
-		{"another secret", "s", "x", ErrSecret},
-		{"none here", "", "x", ErrSecret},
+		{"the same secret", ours.Client(), ours.Server(), true},
+		{"none on both sides", nil, nil, true},
+		{"another secret", other.Client(), ours.Server(), false},
+		{"none here", nil, ours.Server(), false},
+		{"none there", ours.Client(), nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, to := listen(t, tc.there)
-			if _, err := Call(ctx, to, tc.here); !errors.Is(err, tc.want) {
-				t.Errorf("got %v, want %v", err, tc.want)
+			_, err := Call(ctx, to, tc.here)
+			if (err == nil) != tc.ok {
+				t.Errorf("got %v", err)
+			}
+			if tc.here == other.Client() && !errors.Is(err, ErrSecret) {
+				t.Errorf("got %v, want %v", err, ErrSecret)
 			}
 		})
 	}
 }
 
-func TestACallerWithoutTheSecretGetsNoEnd(t *testing.T) {
-	_, to := listen(t, "s")
-	c, err := net.Dial("tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, _ = c.Write(make([]byte, nonceLen+macLen)) // a nonce, and a proof that is none
-	buf := make([]byte, 256)
-	n := 0
-	for {
-		k, err := c.Read(buf[n:])
-		n += k
-		if err != nil {
-			break
-		}
-	}
-	if n != nonceLen+macLen {
-		t.Errorf("got %d bytes, want the listener's nonce and proof and no more", n)
-	}
-}
-
 func TestACallToNothingSaysRefused(t *testing.T) {
-	l, to := listen(t, "")
+	l, to := listen(t, nil)
 	l.Close()
-	if _, err := Call(t.Context(), to, ""); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := Call(t.Context(), to, nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,105 @@
+// Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN)
+// into mutual TLS: no file to hand out, no clock to agree on. Whoever knows the
+// token has the key of the one certificate that both sides of a connection
+// present and trust.
+package secret
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// MinLength is the shortest token that is taken, in bytes: the certificate is
+// seen by anybody who connects, so a short token could be guessed from it
+// offline.
+const MinLength = 16
+
+// ErrShort: the token could be guessed.
+var ErrShort = errors.New("the token is too short")
+
+// name is the one name in the certificate. Addresses are not in it: the token
+// says who belongs to the job, and nodes do not know their addresses beforehand.
+const name = "launch"
+
+// Keys are what a token means.
+type Keys struct {
+	CertPEM, KeyPEM []byte // for a server that wants files; never outside a folder of mode 0700
+
+	pair tls.Certificate
+	pool *x509.CertPool
+}
+
+// New derives the keys of a token.
+func New(token string) (*Keys, error) {
+	if len(token) < MinLength {
+		return nil, fmt.Errorf("%w: %d bytes, at least %d are needed", ErrShort, len(token), MinLength)
+	}
+	seed, err := hkdf.Key(sha256.New, []byte(token), nil, "launch/tls/1", ed25519.SeedSize)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	key := ed25519.NewKeyFromSeed(seed)
+	// Everything in it is fixed, and so is an Ed25519 signature: all nodes make
+	// the same certificate. Its time is no protection and no trap: clocks of
+	// nodes are off.
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA:        true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(nil, tmpl, tmpl, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode a key: %w", err)
+	}
+	k := &Keys{
+		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
+		pool:    x509.NewCertPool(),
+	}
+	if k.pair, err = tls.X509KeyPair(k.CertPEM, k.KeyPEM); err != nil {
+		return nil, fmt.Errorf("read the certificate back: %w", err)
+	}
+	k.pool.AppendCertsFromPEM(k.CertPEM)
+	return k, nil
+}
+
+// Client is for who connects. It takes the one certificate and no other,
+// whatever name or address it connected to: TLS 1.3 proves that the other side
+// has its key. (gRPC would verify against the address, and nodes do not know
+// theirs beforehand.)
+func (k *Keys) Client() *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{k.pair}, ServerName: name, MinVersion: tls.VersionTLS13,
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) > 0 && bytes.Equal(s.PeerCertificates[0].Raw, k.pair.Certificate[0]) {
+				return nil
+			}
+			return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: errStranger}
+		},
+	}
+}
+
+// errStranger: the other side has another certificate.
+var errStranger = errors.New("it has another token")
+
+// Server is for who listens: it wants the same certificate of who connects.
+func (k *Keys) Server() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{k.pair}, ClientCAs: k.pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13}
+}
