@@ -68,7 +68,7 @@ func (s *Session) expired(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	e := &MissingError{Have: have, Want: size, Missing: missing(have, size)}
+	e := &MissingError{Have: have, Want: size, Missing: Missing(have, size)}
 	if ep.State == Started {
 		e.Have = ep.Roster
 		e.Running = names(ep.Roster)

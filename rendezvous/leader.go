@@ -193,7 +193,7 @@ func (l *lead) progress(here []registered, want int) {
 	for i, m := range here {
 		have[i] = m.Member
 	}
-	l.tell(Event{Kind: Progress, Have: have, Want: want, Missing: missing(have, want)})
+	l.tell(Event{Kind: Progress, Have: have, Want: want, Missing: Missing(have, want)})
 }
 
 func (l *lead) tell(e Event) {

@@ -197,9 +197,9 @@ type BrokenError struct{ Why string }
 
 func (e *BrokenError) Error() string { return "the world broke before the start: " + e.Why }
 
-// missing are the indexes 0..want-1 that nobody in have holds; nil where
+// Missing are the indexes 0..want-1 that nobody in have holds; nil where
 // ranks go by arrival.
-func missing(have []Member, want int) []int {
+func Missing(have []Member, want int) []int {
 	seen := map[int]bool{}
 	for _, m := range have {
 		if m.Index < 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"launch/diagnose"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -226,9 +227,29 @@ func (a *app) status(c *cli.Context) error {
 		if !known && len(ms) == 0 {
 			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", store, id), Fix: "launch status without a job lists all"}
 		}
-		a.ui.Job(ui.Job{ID: id, Epoch: ep, Members: ms})
+		a.ui.Job(ui.Job{ID: id, Epoch: ep, Members: ms, Verdict: diagnose.Start(evidence(id, ep, ms))})
 	}
 	return nil
+}
+
+// evidence is a job's state in the words of diagnose.
+func evidence(id string, ep rendezvous.Epoch, ms []rendezvous.Member) diagnose.Evidence {
+	e := diagnose.Evidence{Job: id, State: string(ep.State), Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
+	here := map[string]rendezvous.Member{}
+	for _, m := range ms {
+		here[m.ID] = m
+	}
+	for rank, m := range ep.Roster {
+		now, ok := here[m.ID]
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: rank, Name: m.Name(), Here: ok, Phase: now.Phase})
+		delete(here, m.ID)
+	}
+	for _, m := range ms {
+		if _, waits := here[m.ID]; waits {
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Phase: m.Phase})
+		}
+	}
+	return e
 }
 
 // statusBudget bounds the wait of launch status for a store: it only looks.

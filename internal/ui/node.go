@@ -9,6 +9,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -103,6 +104,7 @@ type Job struct {
 	ID      string              `json:"id"`
 	Epoch   rendezvous.Epoch    `json:"epoch"`
 	Members []rendezvous.Member `json:"members"`
+	Verdict finding.Report      `json:"verdict"`
 }
 
 // Job writes one job's state, as data.
@@ -139,6 +141,9 @@ func (u *UI) Job(j Job) {
 		state = "no epoch yet"
 	}
 	u.Print(fmt.Sprintf("job %s  epoch %d %s, %d nodes expected, %d here\n%s\n", j.ID, j.Epoch.N, state, j.Epoch.Size, len(j.Members), t.Render()))
+	for _, f := range j.Verdict {
+		u.finding(u.out, f)
+	}
 }
 
 // plainTable is columns and nothing else.

@@ -1,0 +1,100 @@
+// Package diagnose says why a job does not run: evidence in, verdict out. So
+// far the evidence is what the store knows of a start; nothing in it needs the
+// job to have been started from here.
+package diagnose
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// Node is one node as the store knows it.
+type Node struct {
+	Rank  int    // in the sealed world, or the wanted one; -1: none yet
+	Name  string // for people
+	Here  bool   // its lease is alive
+	Phase string // arrived, started
+}
+
+// Evidence is what the store knows of one job.
+type Evidence struct {
+	Job     string
+	State   string // of the epoch: "", open, sealed, started
+	Want    int    // nodes expected; 0: nobody said yet
+	Nodes   []Node // of the sealed world, and who waits beside it
+	Missing []int  // indexes that have not come, where indexes are used
+}
+
+// Start judges a job's start by what the store knows.
+func Start(e Evidence) finding.Report {
+	var gone, waiting, silent []string
+	for _, n := range e.Nodes {
+		switch {
+		case !n.Here:
+			gone = append(gone, label(n))
+		case e.State == "started" && n.Phase != "started" && n.Rank >= 0:
+			silent = append(silent, label(n))
+		case e.State == "started" && n.Rank < 0:
+			waiting = append(waiting, n.Name)
+		}
+	}
+	switch e.State {
+	case "", "open":
+		return finding.Report{open(e)}
+	case "sealed":
+		return finding.Report{finding.Warnf("the ranks are agreed on, the start is being decided").Named("start.decide").
+			Do("look again: this takes seconds; a node that does not reach rank 0 says so in its own output")}
+	}
+	var r finding.Report
+	if len(silent) > 0 {
+		r = append(r, finding.Warnf("may start, but has not said so: %s", strings.Join(silent, ", ")).Named("start.silent").
+			Breaking("the others wait for it in their first collective").Do("look at the output of launch there"))
+	}
+	switch {
+	case len(gone) == e.Want:
+		r = append(r, finding.Passf("all %d nodes have ended", e.Want).Named("start.ended"))
+	case len(gone) > 0:
+		r = append(r, finding.Warnf("ended, or lost: %s", strings.Join(gone, ", ")).Named("start.gone").
+			Breaking("where it was not the job's own end, the nodes that are left wait for it").
+			Do("look at the end of the command's output there; if it failed, end the rest and start again"))
+	case len(silent) == 0:
+		r = append(r, finding.Passf("all %d nodes have started", e.Want).Named("start.running"))
+	}
+	if len(waiting) > 0 {
+		r = append(r, finding.Warnf("no place in this run, waiting for its end: %s", strings.Join(waiting, ", ")).Named("start.surplus").
+			Do("end it there, or give that job another name: --job"))
+	}
+	return r
+}
+
+func open(e Evidence) finding.Finding {
+	have := 0
+	for _, n := range e.Nodes {
+		if n.Here {
+			have++
+		}
+	}
+	if e.Want == 0 {
+		return finding.Warnf("nobody has come yet").Named("start.missing").Do("start launch on the nodes")
+	}
+	who := ""
+	if len(e.Missing) > 0 {
+		var out []string
+		for _, i := range e.Missing {
+			out = append(out, strconv.Itoa(i))
+		}
+		who = ": node " + strings.Join(out, ", ")
+	}
+	return finding.Warnf("%d of %d nodes are here, %d missing%s", have, e.Want, max(e.Want-have, 0), who).Named("start.missing").
+		Breaking("the others wait until their --join-timeout").Do("start launch there with the same line; does it reach the store?")
+}
+
+func label(n Node) string {
+	if n.Rank < 0 {
+		return n.Name
+	}
+	return fmt.Sprintf("rank %d %s", n.Rank, n.Name)
+}

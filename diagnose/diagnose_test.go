@@ -1,0 +1,50 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+)
+
+func TestStart(t *testing.T) {
+	here := func(rank int, name, phase string) Node { return Node{Rank: rank, Name: name, Here: true, Phase: phase} }
+	for _, tc := range []struct {
+		name string
+		e    Evidence
+		want map[string]finding.Status
+		says string
+	}{
+		{"an index has not come", Evidence{State: "open", Want: 3, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}, Missing: []int{2}},
+			map[string]finding.Status{"start.missing": finding.Warn}, "2 of 3 nodes are here, 1 missing: node 2"},
+		{"nobody", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "nobody has come yet"},
+		{"all run", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "started")}},
+			map[string]finding.Status{"start.running": finding.Pass}, "all 2 nodes have started"},
+		{"one is gone", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), {Rank: 1, Name: "b"}}},
+			map[string]finding.Status{"start.gone": finding.Warn}, "ended, or lost: rank 1 b"},
+		{"one is silent", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "arrived")}},
+			map[string]finding.Status{"start.silent": finding.Warn}, "may start, but has not said so: rank 1 b"},
+		{"all ended", Evidence{State: "started", Want: 1, Nodes: []Node{{Rank: 0, Name: "a"}}},
+			map[string]finding.Status{"start.ended": finding.Pass}, "all 1 nodes have ended"},
+		{"one too many", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), here(-1, "c", "arrived")}},
+			map[string]finding.Status{"start.running": finding.Pass, "start.surplus": finding.Warn}, "all 1 nodes have started"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := Start(tc.e)
+			got := map[string]finding.Status{}
+			for _, f := range r {
+				got[f.ID] = f.Status
+				if f.Status == finding.Warn && f.Fix == "" {
+					t.Errorf("%s says nothing to do", f.ID)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if r[0].What != tc.says {
+				t.Errorf("says %q, want %q", r[0].What, tc.says)
+			}
+		})
+	}
+}
