@@ -14,8 +14,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
-
-	"launch/internal/secret"
 )
 
 func TestMain(m *testing.M) {
@@ -368,86 +366,4 @@ func TestStoreThatCameBackEmptyIsJoinedAgain(t *testing.T) {
 	b.srv = srv
 	worlds(t, ja, b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
 	a.told(t, Back)
-}
-
-func TestConnectRefusesAnotherJobsStore(t *testing.T) {
-	b := newBench(t)
-	_, err := Connect(short(t, 5*time.Second), Store{Endpoints: b.srv.Endpoints(), Job: "other"}, nil)
-	var other *OtherStoreError
-	if !errors.As(err, &other) || other.Job != "j" {
-		t.Fatalf("got %v, want the store of job j", err)
-	}
-}
-
-func TestConnectSaysWhyNothingAnswers(t *testing.T) {
-	var told []string
-	_, err := Connect(short(t, time.Second), Store{Endpoints: []string{"127.0.0.1:1"}}, func(err error) { told = append(told, err.Error()) })
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("got %v", err)
-	}
-	if len(told) != 1 {
-		t.Errorf("told %q, want the one reason once", told)
-	}
-}
-
-func TestServeSaysThatThePortIsTaken(t *testing.T) {
-	b := newBench(t)
-	_, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort(b.srv.Endpoints()[0])}, nil)
-	if !errors.Is(err, ErrPortTaken) {
-		t.Errorf("got %v", err)
-	}
-	left, _ := os.ReadDir(os.Getenv("TMPDIR"))
-	if len(left) != 1 {
-		t.Errorf("%d store folders, want the one of the running store", len(left))
-	}
-}
-
-// keysOfToken are two different secrets, by internal/secret's rules; here any
-// certificate would do.
-func keysOfToken(t *testing.T, token string) *TLS {
-	t.Helper()
-	k, err := secret.New(token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &TLS{Client: k.Client(), CertPEM: k.CertPEM, KeyPEM: k.KeyPEM}
-}
-
-func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	ours, other := keysOfToken(t, "0123456789abcdef"), keysOfToken(t, "fedcba9876543210")
-	serve := func(k *TLS) *Server {
-		s, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
-	}
-	locked, open := serve(ours), serve(nil)
-	for _, tc := range []struct {
-		name string
-		srv  *Server
-		keys *TLS
-		want string
-	}{
-		{"the same", locked, ours, ""},
-		{"another", locked, other, "another one"},
-		{"none here", locked, nil, "this node has none"},
-		{"none there", open, ours, "it has none"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c, err := Connect(short(t, 15*time.Second), Store{Endpoints: tc.srv.Endpoints(), Job: "j", TLS: tc.keys}, nil)
-			if tc.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.Close()
-				return
-			}
-			if !errors.Is(err, ErrToken) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-		})
-	}
 }

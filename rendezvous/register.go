@@ -1,0 +1,145 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// register creates this node's key, or settles with who holds it. It returns
+// the revision after which the key is watched.
+func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, error) {
+	key := s.k.member(s.me())
+	var since time.Time // first sight of a live holder of a typed index
+	for {
+		s.mu.Lock()
+		s.self.Epoch = max(s.self.Epoch, s.ep.N)
+		self := s.self
+		s.mu.Unlock()
+		v := encode(self)
+		put := clientv3.OpPut(key, v, clientv3.WithLease(lease))
+		r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(put).Else(clientv3.OpGet(key)).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("register: %w", reason(ctx, err))
+		}
+		if r.Succeeded {
+			return r.Header.Revision, nil
+		}
+		held := r.Responses[0].GetResponseRange().Kvs[0]
+		var holder Member
+		_ = json.Unmarshal(held.Value, &holder)
+		replace := false
+		switch {
+		case holder.ID == self.ID: // an outcome that was unknown, or an earlier life's lease
+			replace = true
+		case s.wasRegistered():
+			return 0, &SupersededError{Self: self, Newer: holder}
+		case self.Vouch == Scheduled, deadHere(self, holder), holder.Left != "":
+			replace = true
+		}
+		if replace {
+			r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision)).Then(put).Commit()
+			if err != nil {
+				return 0, fmt.Errorf("register: %w", reason(ctx, err))
+			}
+			if r.Succeeded {
+				return r.Header.Revision, s.depose(ctx, holder.ID)
+			}
+			continue
+		}
+		if since.IsZero() {
+			since = time.Now()
+			s.emit(Event{Kind: Conflict, Member: &holder, Text: fmt.Sprintf("waiting up to %s for it to vanish", s.cfg.TTL+typedGrace)})
+			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "wants the same node rank"}))
+		}
+		left := s.cfg.TTL + typedGrace - time.Since(since)
+		if left <= 0 {
+			return 0, &DuplicateError{Self: self, Holder: holder}
+		}
+		if err := s.awaitChange(ctx, key, r.Header.Revision, left); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// depose ends the leadership of an incarnation that was just replaced, instead
+// of waiting for its lease.
+func (s *Session) depose(ctx context.Context, id string) error {
+	key := s.k.leader()
+	r, err := s.cli.Get(timeout(ctx), key)
+	if err != nil {
+		return fmt.Errorf("read the leader: %w", reason(ctx, err))
+	}
+	var m Member
+	if len(r.Kvs) == 0 || json.Unmarshal(r.Kvs[0].Value, &m) != nil || m.ID != id || id == s.me().ID {
+		return nil
+	}
+	_, err = s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", r.Kvs[0].ModRevision)).
+		Then(clientv3.OpDelete(key)).Commit()
+	return err
+}
+
+// awaitChange returns when key was deleted or replaced after rev, or after d.
+func (s *Session) awaitChange(ctx context.Context, key string, rev int64, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	select {
+	case r, ok := <-s.cli.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithRev(rev+1)):
+		if ctx.Err() != nil {
+			return nil
+		}
+		return watched(r, ok)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// deadHere tells whether holder is a process of this machine (and of this PID
+// namespace) that no longer runs.
+func deadHere(self, holder Member) bool {
+	if holder.Machine == "" || holder.Machine != self.Machine {
+		return false
+	}
+	if err := syscall.Kill(holder.PID, 0); errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	now, err := StartTime(holder.PID)
+	return err == nil && now != holder.Started
+}
+
+// StartTime is when a process began, in clock ticks after boot (field 22 of
+// /proc/PID/stat, proc(5)); with it a PID is not taken for its successor.
+func StartTime(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	i := strings.LastIndexByte(string(b), ')') // the name may hold anything
+	f := strings.Fields(string(b[i+1:]))
+	if len(f) < 20 {
+		return "", fmt.Errorf("parse /proc/%d/stat: %d fields", pid, len(f))
+	}
+	return f[19], nil
+}
+
+// ownKey looks at what became of this node's own key.
+func (s *Session) ownKey(evs []*clientv3.Event) error {
+	for _, e := range evs {
+		if e.Type == clientv3.EventTypeDelete {
+			return errors.New("this node's key is gone")
+		}
+		var m Member
+		if json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != s.me().ID {
+			return &SupersededError{Self: s.me(), Newer: m}
+		}
+	}
+	return nil
+}
