@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -182,18 +182,28 @@ func (a *app) fail(err error, caught os.Signal) int {
 // works without a command.
 func (a *app) job(argv []string) (job.Job, error) {
 	host, _ := os.Hostname()
-	home := ""
-	if u, err := user.Current(); err == nil { // as NCCL finds it: not by HOME
-		home = u.HomeDir
-	}
 	dir, _ := os.Getwd()
 	if len(argv) == 0 {
 		argv = []string{"true"}
 	}
 	return job.Resolve(job.Input{
 		Argv: argv, Flags: a.o.Flags, Env: handoff.Environ(),
-		Root: os.DirFS("/"), Home: home, Dir: dir, Hostname: host,
+		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+}
+
+// homeDir is this user's home directory as NCCL finds it, by the password
+// database and not by HOME. Of that only the file is read: a directory service
+// can hang, and a dry run opens no socket.
+func homeDir() string {
+	b, _ := os.ReadFile("/etc/passwd")
+	uid := strconv.Itoa(os.Getuid())
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) >= 6 && f[2] == uid {
+			return f[5]
+		}
+	}
+	return os.Getenv("HOME")
 }
 
 // start is the main job.
