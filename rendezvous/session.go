@@ -43,6 +43,7 @@ type Session struct {
 	up        bool  // registered, as far as is known
 	wasUp     bool  // ever
 	trouble   error // why not up
+	lost      bool  // and people were told
 	lease     clientv3.LeaseID
 	leadLease clientv3.LeaseID // the lease that this node leads with
 }
@@ -96,8 +97,9 @@ func (s *Session) run(ctx context.Context) {
 			s.update(func() { s.fatal, s.up = err, false })
 			return
 		}
-		s.update(func() { s.up, s.trouble = false, err })
-		if !s.started() && s.wasUp {
+		told := s.lost
+		s.update(func() { s.up, s.trouble, s.lost = false, err, true })
+		if !s.started() && !told { // once, until it is back
 			s.emit(Event{Kind: Lost, Text: err.Error()})
 		}
 		if time.Since(began) > 2*retryMax {
@@ -137,7 +139,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	back := false
 	s.update(func() {
-		back = s.wasUp && !s.up
+		back, s.lost = s.lost, false
 		s.up, s.wasUp, s.trouble = true, true, nil
 		for _, p := range s.posts {
 			p.sent = false

@@ -45,6 +45,7 @@ func (r *resolver) indexedJob() {
 	name, ok := strings.CutSuffix(short, "-"+r.own[completionIndex])
 	if !ok || name == "" {
 		r.sched.nowhere = fmt.Sprintf("the host name %q is not that of an Indexed Job's pod (JOB-INDEX)", full)
+		r.sched.fix = "in the container's env: {name: LAUNCH_STORE, value: JOB-0.SERVICE}   # with hostNetwork: true, where also dnsPolicy: ClusterFirstWithHostNet"
 		return
 	}
 	if !r.sched.id.set {

@@ -146,7 +146,10 @@ func TestIndexedJobWithoutAHeadlessServiceIsRefused(t *testing.T) {
 	}
 	in := pod(2, "").with(nnodes("4"))
 	in.Hostname = "node-a"
-	refused(t, in, 78, `"node-a" is not that of an Indexed Job's pod`)
+	bad = refused(t, in, 78, `"node-a" is not that of an Indexed Job's pod`)
+	if !strings.Contains(bad.Fix, "LAUNCH_STORE") || !strings.Contains(bad.Fix, "hostNetwork") {
+		t.Errorf("fix %q", bad.Fix)
+	}
 	in.Root = fs.FS(nil)
 	refused(t, in, 78, "node-a")
 }
