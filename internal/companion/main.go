@@ -65,7 +65,7 @@ func Main(ctx context.Context, _ io.Reader, _ io.Writer) error {
 	defer cancel()
 	_ = unix.SetNonblock(fdSocket, true)
 	sock := os.NewFile(fdSocket, "launch")
-	p := &process{ctx: ctx, enc: json.NewEncoder(sock), reply: make(chan order)}
+	p := &process{ctx: ctx, enc: json.NewEncoder(sock), reply: make(chan order, 1)}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	ended := make(chan error, 1)
@@ -123,7 +123,10 @@ func (p *process) serve(orders <-chan order, ended <-chan error, term <-chan os.
 				p.say(report{Op: o.Op})
 				return "", false
 			case o.Op == "reduced":
-				p.reply <- o
+				select {
+				case p.reply <- o:
+				default: // nobody waits for it any more
+				}
 			default:
 				p.wg.Go(func() { p.do(o) })
 			}
@@ -160,6 +163,10 @@ func (p *process) do(o order) {
 // reducer lets launch reduce: the posts are its business.
 func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 	return func(posts [][]byte) ([]byte, bool) {
+		select {
+		case <-p.reply: // of a round that broke
+		default:
+		}
 		p.say(report{Op: "reduce", Posts: posts})
 		select {
 		case o := <-p.reply:
