@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,9 @@ func (s *Session) expired(ctx context.Context) error {
 			err = trouble
 		}
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if ep.State != Started { // who still runs in an earlier epoch has not come for this one
+		have = slices.DeleteFunc(have, func(m Member) bool { return m.Phase == phaseStarted })
 	}
 	e := &MissingError{Have: have, Want: size, Missing: Missing(have, size)}
 	if ep.State == Started {
@@ -141,7 +145,7 @@ func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Re
 		case fatal != nil:
 			return nil, fatal
 		case now.Nonce != ep.Nonce && (now.N != 0 || s.isUp()):
-			return nil, &BrokenError{Why: now.Why}
+			return nil, &BrokenError{Why: cmp.Or(now.Why, "the store came back empty before the start")}
 		case ok:
 			return result, nil
 		}
@@ -161,7 +165,7 @@ func (s *Session) Start(ctx context.Context) {
 	defer cancel()
 	s.mu.Lock()
 	ep := s.joined
-	s.self.Phase = "started"
+	s.self.Phase = phaseStarted
 	mine := &post{value: []byte("{}")}
 	s.posts["started"] = mine
 	s.mu.Unlock()
@@ -241,7 +245,7 @@ func (s *Session) Leave(why string) {
 		return
 	}
 	budget := leaveBudget
-	if self.Phase == "started" {
+	if self.Phase == phaseStarted {
 		budget = endBudget
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)

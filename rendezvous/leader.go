@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -17,7 +18,11 @@ func (s *Session) campaign(ctx context.Context) error {
 	s.mu.Lock()
 	free, mine, stale := s.leader.ID == "", s.leader.ID == s.self.ID, s.leader.mod
 	lease, self := s.lease, s.self
+	yields := time.Since(s.resigned) < resignPause
 	s.mu.Unlock()
+	if free && yields {
+		return nil
+	}
 	key := s.k.leader()
 	put := clientv3.OpPut(key, encode(self), clientv3.WithLease(lease))
 	var guard clientv3.Cmp
@@ -118,7 +123,10 @@ func (l *lead) observe(ctx context.Context, evs []*clientv3.Event) {
 // departed tells that a member left before the start: the people here, and by
 // the notice those on the other nodes. Losing it loses a line.
 func (l *lead) departed(ctx context.Context, m Member) {
-	if l.s.started() || m.ID == l.s.me().ID {
+	l.s.mu.Lock()
+	ordinary := l.s.ep.State == Started // the end of a run
+	l.s.mu.Unlock()
+	if ordinary || m.ID == l.s.me().ID || m.Phase == phaseStarted {
 		return
 	}
 	news := departure(m)
@@ -126,11 +134,12 @@ func (l *lead) departed(ctx context.Context, m Member) {
 	_, _ = l.s.cli.Put(timeout(ctx), l.s.k.notice(), encode(news))
 }
 
-// here are the members that have come and mean to stay, by arrival.
+// here are the members that have come and mean to stay, by arrival; who runs in
+// an earlier epoch does not wait for this one.
 func (l *lead) here() []registered {
 	var out []registered
 	for _, m := range l.members {
-		if m.Left == "" {
+		if m.Left == "" && m.Phase != phaseStarted {
 			out = append(out, m)
 		}
 	}
@@ -145,6 +154,9 @@ func (l *lead) step(ctx context.Context) error {
 	l.s.mu.Unlock()
 	switch ep.State {
 	case Sealed:
+		if !l.inside(ep) && len(l.gone(ep)) < len(ep.Roster) {
+			return l.resign(ctx)
+		}
 		if gone := l.gone(ep); len(gone) > 0 {
 			return l.open(ctx, ep, names(gone)+" left after the ranks were agreed")
 		}
@@ -169,6 +181,23 @@ func (l *lead) step(ctx context.Context) error {
 		return nil
 	}
 	return l.seal(ctx, ep, here)
+}
+
+// resign leaves the lead to a node of the sealed world: only they can reduce.
+func (l *lead) resign(ctx context.Context) error {
+	s := l.s
+	s.mu.Lock()
+	s.resigned = time.Now()
+	create := s.leader.create
+	s.mu.Unlock()
+	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).
+		Then(clientv3.OpDelete(s.k.leader())).Commit()
+	if err != nil {
+		return fmt.Errorf("resign: %w", reason(ctx, err))
+	}
+	s.update(func() { s.leader = registered{mod: s.leader.mod} })
+	time.AfterFunc(resignPause, s.nudge) // if nobody took it
+	return nil
 }
 
 // gone are the members of the sealed world that are no longer what was sealed.
@@ -283,6 +312,7 @@ func (l *lead) commitAll(ctx context.Context, ops []clientv3.Op, extra ...client
 	s.mu.Lock()
 	guards := append(extra,
 		clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", s.leader.create),
+		clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", s.leadLease), // revisions repeat in a store that came back empty
 		clientv3.Compare(clientv3.ModRevision(s.k.epoch()), "=", s.epMod))
 	s.mu.Unlock()
 	r, err := s.cli.Txn(timeout(ctx)).If(guards...).Then(ops...).Commit()

@@ -58,7 +58,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		if since.IsZero() {
 			since = time.Now()
 			s.emit(Event{Kind: Conflict, Member: &holder, Text: fmt.Sprintf("waiting up to %s for it to vanish", s.cfg.TTL+typedGrace)})
-			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "wants the same node rank"}))
+			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "it is refused while this node is here"}))
 		}
 		left := s.cfg.TTL + typedGrace - time.Since(since)
 		if left <= 0 {

@@ -44,6 +44,9 @@ const (
 	// ackBudget bounds how long the store's host waits, before it becomes its
 	// command, for the others to have read that they may start.
 	ackBudget = 5 * time.Second
+	// resignPause is how long a leader that is not part of the sealed world
+	// leaves the lead to those who are.
+	resignPause = time.Second
 	// leaveBudget bounds the goodbye of a node that the others wait for;
 	// endBudget that of one whose command has ended, perhaps after the store.
 	leaveBudget, endBudget = time.Second, 400 * time.Millisecond
@@ -77,9 +80,15 @@ type Member struct {
 	Since   time.Time `json:"since"`             // its own clock, for people only
 
 	Epoch int    `json:"epoch,omitempty"` // the highest epoch that it has seen, for a store that came back empty
-	Phase string `json:"phase"`           // arrived, ready, started
+	Phase string `json:"phase"`           // phaseArrived, phaseStarted
 	Left  string `json:"left,omitempty"`  // why it is about to leave
 }
+
+// Phases of a member.
+const (
+	phaseArrived = "arrived" // it waits for a world
+	phaseStarted = "started" // it has read that it may start
+)
 
 // Name is how people are told of the node: its index, host and address.
 func (m Member) Name() string {
@@ -143,13 +152,12 @@ type Event struct {
 type EventKind string
 
 const (
-	Progress   EventKind = "progress"   // the leader's: who is here, who is not
-	Left       EventKind = "left"       // Member left before the start; Text says why
-	Conflict   EventKind = "conflict"   // Member holds the index that this node wants
-	Lost       EventKind = "store-lost" // the store does not answer; Text says why
-	Back       EventKind = "store-back" // it answers again
-	Waiting    EventKind = "waiting"    // for the members of the last run to end
-	Superseded EventKind = "superseded" // a newer process took this node's index; Member is the newer
+	Progress EventKind = "progress"   // the leader's: who is here, who is not
+	Left     EventKind = "left"       // Member left before the start; Text says why
+	Conflict EventKind = "conflict"   // Member holds the index that this node wants
+	Lost     EventKind = "store-lost" // the store does not answer; Text says why
+	Back     EventKind = "store-back" // it answers again
+	Waiting  EventKind = "waiting"    // for the members of the last run to end
 )
 
 // ErrUnreachable: the store never answered, or was lost and did not return.
@@ -159,7 +167,8 @@ var ErrUnreachable = errors.New("store unreachable")
 type DuplicateError struct{ Self, Holder Member }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("node rank %d is taken: %s holds it, and %s wants it too", e.Self.Index, e.Holder.Name(), e.Self.Name())
+	return fmt.Sprintf("node rank %d is taken: %s pid %d holds it, and %s pid %d wants it too",
+		e.Self.Index, e.Holder.Name(), e.Holder.PID, e.Self.Name(), e.Self.PID)
 }
 
 // SupersededError: a newer process with the same scheduler's index took over.

@@ -326,6 +326,58 @@ func TestNodeLostInARoundBreaksTheWorldAndItsReplacementMakesTheNext(t *testing.
 	}
 }
 
+func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 15*time.Second)
+	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+	a.told(t, Progress) // it leads
+	c, d := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
+	waitMembers(t, a, 3)
+	// As if it had sealed these two while it was one too many.
+	sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Roster: []Member{c.me(), d.me()}}
+	if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
+		t.Fatal(err)
+	}
+	worlds(t, c.join(ctx), d.join(ctx))
+	var wg sync.WaitGroup
+	for _, n := range []*node{c, d} {
+		wg.Go(func() {
+			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+				t.Errorf("%s: %v", n.me().Host, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 15*time.Second)
+	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+	worlds(t, a.join(ctx), c.join(ctx))
+	var wg sync.WaitGroup
+	for _, n := range []*node{a, c} {
+		wg.Go(func() {
+			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+				t.Error(err)
+			}
+			n.Start(ctx)
+		})
+	}
+	wg.Wait()
+	// The store comes back empty, as when its host starts the line again; c
+	// still runs and registers there.
+	if _, err := a.cli.Delete(ctx, a.k.epoch()); err != nil {
+		t.Fatal(err)
+	}
+	a.Leave("")
+	d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
+	var miss *MissingError
+	if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || len(miss.Have) != 1 {
+		t.Errorf("got %+v, %v; want d alone", j.w, j.err)
+	}
+}
+
 func TestNextRunBeginsAfterTheLastHasEnded(t *testing.T) {
 	b := newBench(t)
 	ctx := short(t, 20*time.Second)

@@ -40,10 +40,11 @@ type Session struct {
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
 	fatal     error
-	up        bool  // registered, as far as is known
-	wasUp     bool  // ever
-	trouble   error // why not up
-	lost      bool  // and people were told
+	up        bool      // registered, as far as is known
+	wasUp     bool      // ever
+	trouble   error     // why not up
+	resigned  time.Time // when this node last left the lead to others
+	lost      bool      // and people were told
 	lease     clientv3.LeaseID
 	leadLease clientv3.LeaseID // the lease that this node leads with
 }
@@ -64,7 +65,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 		cfg.Self.ID = newID()
 	}
 	if cfg.Self.Phase == "" {
-		cfg.Self.Phase = "arrived"
+		cfg.Self.Phase = phaseArrived
 	}
 	s := &Session{
 		cfg: cfg, cli: cli, k: keysOf(cfg.Job), self: cfg.Self,
@@ -243,6 +244,9 @@ func (s *Session) observe(evs []*clientv3.Event) {
 			var ev Event
 			err := json.Unmarshal(e.Kv.Value, &ev)
 			told := ev.Kind == Left && s.leads() // the leader wrote it
+			if ev.Kind == Conflict && ev.Member != nil && ev.Member.Index != s.me().Index {
+				continue // another node's
+			}
 			if err == nil && !told && ev.Member != nil && ev.Member.ID != s.me().ID {
 				s.emit(ev)
 			}
@@ -327,7 +331,7 @@ func (s *Session) leads() bool {
 func (s *Session) started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == "started"
+	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == phaseStarted
 }
 
 // me is this node as it last described itself.

@@ -170,7 +170,11 @@ func (s Store) dial(ctx context.Context) error {
 			defer c.Close()
 			return s.greet(ctx, c)
 		}
-		errs = append(errs, reason(ctx, err))
+		err = reason(ctx, err)
+		if len(s.Endpoints) > 1 {
+			err = fmt.Errorf("%s: %w", host, err)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -181,7 +185,7 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	switch {
 	case s.TLS != nil:
 		return s.shakeHands(ctx, c)
-	case s.Job != "" && !plain(c) && s.speaksTLS():
+	case !strings.Contains(s.Endpoints[0], "://") && !plain(c) && s.speaksTLS():
 		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 	}
 	return nil
@@ -240,6 +244,9 @@ func reason(ctx context.Context, err error) error {
 	}
 	if i := strings.LastIndex(msg, "dial tcp "); i >= 0 {
 		msg = strings.Trim(msg[i+len("dial tcp "):], `"`)
+		if _, why, ok := strings.Cut(msg, ": "); ok {
+			msg = why // the address is said already
+		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
 		msg = "no answer within " + opTimeout.String()

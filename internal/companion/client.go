@@ -44,17 +44,19 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 	}
 	_ = unix.SetNonblock(fds[0], true)
 	mine, theirs := os.NewFile(uintptr(fds[0]), "companion"), os.NewFile(uintptr(fds[1]), "launch")
-	defer theirs.Close()
 	self, err := handoff.SelfPidfd()
 	if err != nil {
 		mine.Close()
+		theirs.Close()
 		return nil, err
 	}
 	defer self.Close()
 	cmd := child.Command(Name)
 	cmd.ExtraFiles = []*os.File{self, theirs}
 	cmd.Stderr = os.Stderr
-	if _, err := handoff.Detach(cmd); err != nil {
+	_, err = handoff.Detach(cmd)
+	theirs.Close() // or its end would never be seen here
+	if err != nil {
 		mine.Close()
 		return nil, fmt.Errorf("start the companion: %w", err)
 	}
