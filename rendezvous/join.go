@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -60,9 +61,12 @@ func (s *Session) expired(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	s.mu.Lock()
-	up, trouble, ep, size := s.up, s.trouble, s.ep, s.self.Size
+	up, trouble, ep, size, last := s.up, s.trouble, s.ep, s.self.Size, s.missing
 	s.mu.Unlock()
 	have, err := Members(context.WithoutCancel(ctx), s.cli, s.cfg.Job)
+	if err != nil && last != nil {
+		return last
+	}
 	if err != nil {
 		if !up && trouble != nil {
 			err = trouble
@@ -76,6 +80,10 @@ func (s *Session) expired(ctx context.Context) error {
 	if ep.State == Started {
 		e.Have = ep.Roster
 		e.Running = names(ep.Roster)
+	}
+	if s.me().First { // the store goes with this node; the others are to end with names too
+		_, _ = s.cli.Put(timeout(context.WithoutCancel(ctx)), s.k.missing(), encode(e))
+		<-time.After(lastWords)
 	}
 	return e
 }

@@ -19,6 +19,7 @@ func (k keys) control() string { return k.root + "c/" }
 func (k keys) leader() string  { return k.root + "c/leader" }
 func (k keys) epoch() string   { return k.root + "c/epoch" }
 func (k keys) notice() string  { return k.root + "c/notice" }
+func (k keys) missing() string { return k.root + "c/missing" }
 func (k keys) posts() string   { return k.root + "p/" }
 
 // member is the node's own key: its index where it has one, so that two nodes
@@ -40,15 +41,4 @@ func (k keys) round(epoch int, round string) string {
 
 func (k keys) post(epoch int, round string, rank int) string {
 	return k.round(epoch, round) + strconv.Itoa(rank)
-}
-
-// parsePost is the inverse of post below posts().
-func (k keys) parsePost(key string) (epoch int, round string, rank int, ok bool) {
-	parts := strings.Split(strings.TrimPrefix(key, k.posts()), "/")
-	if len(parts) != 3 {
-		return 0, "", 0, false
-	}
-	epoch, e1 := strconv.Atoi(parts[0])
-	rank, e2 := strconv.Atoi(parts[2])
-	return epoch, parts[1], rank, e1 == nil && e2 == nil
 }

@@ -11,6 +11,7 @@
 //	c/leader        who leads, bound to its lease
 //	c/epoch         the epoch: open, sealed or started, with the world (Epoch)
 //	c/notice        who left last, and why (for people)
+//	c/missing	who had not come when the store's host gave up
 //	c/r/N/NAME      the result of a round of epoch N
 //	p/N/NAME/RANK   what a node posted for a round of epoch N, bound to its lease
 //
@@ -47,6 +48,9 @@ const (
 	// resignPause is how long a leader that is not part of the sealed world
 	// leaves the lead to those who are.
 	resignPause = time.Second
+	// lastWords is how long the store's host lets its news reach the others
+	// before the store ends with it.
+	lastWords = 100 * time.Millisecond
 	// leaveBudget bounds the goodbye of a node that the others wait for;
 	// endBudget that of one whose command has ended, perhaps after the store.
 	leaveBudget, endBudget = time.Second, 400 * time.Millisecond

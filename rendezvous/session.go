@@ -40,11 +40,12 @@ type Session struct {
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
 	fatal     error
-	up        bool      // registered, as far as is known
-	wasUp     bool      // ever
-	trouble   error     // why not up
-	resigned  time.Time // when this node last left the lead to others
-	lost      bool      // and people were told
+	up        bool          // registered, as far as is known
+	wasUp     bool          // ever
+	trouble   error         // why not up
+	missing   *MissingError // what the store's host said when it gave up
+	resigned  time.Time     // when this node last left the lead to others
+	lost      bool          // and people were told
 	lease     clientv3.LeaseID
 	leadLease clientv3.LeaseID // the lease that this node leads with
 }
@@ -249,6 +250,11 @@ func (s *Session) observe(evs []*clientv3.Event) {
 			}
 			if err == nil && !told && ev.Member != nil && ev.Member.ID != s.me().ID {
 				s.emit(ev)
+			}
+		case key == s.k.missing() && put:
+			var last MissingError
+			if json.Unmarshal(e.Kv.Value, &last) == nil {
+				s.update(func() { s.missing = &last })
 			}
 		case put && strings.HasPrefix(key, s.k.control()+"r/"):
 			s.update(func() { s.results[key] = e.Kv.Value })

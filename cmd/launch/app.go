@@ -71,6 +71,12 @@ func (a *app) run(args []string) int {
 		a.ui.Print(help(flagTable(&options{}), a.subcommands()))
 		return 0
 	}
+	if slices.Contains(own, "--version") {
+		own, rest, dashed = slices.DeleteFunc(own, func(w string) bool { return w == "--version" }), []string{"version"}, false
+	}
+	if len(rest) > 1 && rest[0] == "env" && !strings.HasPrefix(rest[1], "--") {
+		dashed = true // env(1) before the command, not launch's own word
+	}
 	sub := len(rest) > 0 && !dashed && slices.ContainsFunc(a.subcommands(), func(s *cli.Command) bool { return s.HasName(rest[0]) })
 	if sub {
 		c.Commands = a.subcommands()
@@ -162,7 +168,7 @@ func (a *app) usageError(c *cli.Context, err error, _ bool) error {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimLeft(name, "-")
 		e.What = fmt.Sprintf("unknown flag --%s", name)
-		if s := strings.TrimLeft(cli.SuggestFlag(flagTable(&options{}), name, true), "-"); s != "" {
+		if s := nearest(name); s != "" {
 			e.Fix = fmt.Sprintf("did you mean --%s? (the command's own flags go behind the command)", s)
 		}
 	} else if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
@@ -190,6 +196,43 @@ func (a *app) job(argv []string) (job.Job, error) {
 		Argv: argv, Flags: a.o.Flags, Env: handoff.Environ(),
 		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+}
+
+// nearest is the flag that name may have been meant to be, or "".
+func nearest(name string) string {
+	best, least := "", 1+len(name)/4 // a slip or two, not another word
+	for _, f := range flagTable(&options{}) {
+		if d := distance(name, f.Names()[0]); d <= least {
+			best, least = f.Names()[0], d
+		}
+	}
+	return best
+}
+
+// distance is how many letters were added, left out, changed or swapped with
+// their neighbour (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }
 
 // homeDir is this user's home directory as NCCL finds it, by the password

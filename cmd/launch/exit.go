@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -102,7 +104,7 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitConfig, What: e.Error(), Fix: fmt.Sprintf("type the same number on every node: --nnodes %d", e.Want)}, true
 	}
 	if e, ok := errors.AsType[*rendezvous.OtherStoreError](err); ok {
-		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: fmt.Sprintf("give this job its own port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
+		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
 	}
 	switch {
 	case errors.Is(err, rendezvous.ErrToken):
@@ -114,6 +116,16 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "is --store right, does something serve there, and is its port open? on that host: ss -ltnp"}, true
 	}
 	return ui.Failure{}, false
+}
+
+// nextPort is an endpoint with the next higher port.
+func nextPort(endpoint string) string {
+	host, p, err := net.SplitHostPort(endpoint)
+	n, perr := strconv.Atoi(p)
+	if err != nil || perr != nil {
+		return fmt.Sprintf("HOST:%d", job.DefaultStorePort+1)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+1))
 }
 
 // ended is an error that says itself how launch ends.

@@ -19,9 +19,9 @@ type options struct {
 	joinTimeout time.Duration
 	token       string
 
-	skip, only           []string
-	warnOnly, failFast   bool
-	dryRun, json, errout bool
+	skip, only         []string
+	warnOnly, failFast bool
+	dryRun, json       bool
 
 	given map[string]bool // flags that stand on the line, against those from LAUNCH_*
 }

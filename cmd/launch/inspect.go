@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -282,8 +284,12 @@ func (a *app) serve(c *cli.Context) error {
 		return err
 	}
 	defer s.Drop()
-	host, _ := os.Hostname()
-	a.ui.Note("the store is up on %s; on the nodes: launch --store http://%s:%d …", listen, host, listen.Port())
+	where := listen.String()
+	if listen.Addr().IsUnspecified() {
+		host, _ := os.Hostname()
+		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
+	}
+	a.ui.Note("the store is up on %s; on the nodes: launch --store http://%s …", listen, where)
 	<-ctx.Done()
 	a.ui.Note("ended; its data is gone")
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"launch/envgen"
@@ -108,6 +110,9 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	in.Dial = (&net.Dialer{}).DialContext
 	in.PortFree = func(_ context.Context, p int) error {
 		h, err := port.Hold(p)
+		if errors.Is(err, port.ErrTaken) {
+			return fmt.Errorf("%w by %s", syscall.EADDRINUSE, cmp.Or(port.Holder(os.DirFS("/proc"), p), "a process that this user cannot see"))
+		}
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,41 +17,6 @@ import (
 
 	"launch/internal/pty"
 )
-
-// limit ends a test that hangs; nothing here is judged by how long it takes.
-const limit = 30 * time.Second
-
-// launched is launch as a process of its own: this test binary under its name.
-func launched(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	c := exec.CommandContext(ctx, exe)
-	c.Args = append([]string{"launch"}, args...)
-	c.Env = clean(os.Environ())
-	return c
-}
-
-// clean drops what would tell launch of another job.
-func clean(env []string) []string {
-	return slices.DeleteFunc(env, func(kv string) bool {
-		for _, p := range []string{"LAUNCH_", "SLURM_", "PET_", "JOB_", "RANK=", "WORLD_SIZE=", "MASTER_", "NODE_RANK="} {
-			if strings.HasPrefix(kv, p) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// pair is the flags of a job of two nodes on this machine.
-func pair(t *testing.T, command ...string) []string {
-	return append([]string{"--store", "127.0.0.1:" + freePort(t), "--nnodes", "2", "--join-timeout", "20s"}, command...)
-}
 
 // inheritance prints what a process inherits: signals, limits, descriptors,
 // umask, directory, niceness, session, environment.
@@ -142,92 +105,6 @@ func fds(s string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// node is one launch of a pair, its output read as it comes.
-type node struct {
-	*exec.Cmd
-	out   *bufio.Scanner
-	seen  []string
-	ended chan error
-}
-
-func start(t *testing.T, args ...string) *node {
-	t.Helper()
-	c := launched(t, args...)
-	r, w := io.Pipe()
-	c.Stdout, c.Stderr = w, w
-	n := &node{Cmd: c, out: bufio.NewScanner(r), ended: make(chan error, 1)}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { n.ended <- c.Wait(); w.Close() }()
-	t.Cleanup(func() { _ = c.Process.Kill(); r.Close() })
-	return n
-}
-
-// line reads until a line that contains text.
-func (n *node) line(t *testing.T, text string) {
-	t.Helper()
-	for n.out.Scan() {
-		n.seen = append(n.seen, n.out.Text())
-		if strings.Contains(n.out.Text(), text) {
-			return
-		}
-	}
-	t.Fatalf("never printed %q; printed:\n%s", text, strings.Join(n.seen, "\n"))
-}
-
-// end waits for the end and returns the status as a shell has it.
-func (n *node) end(t *testing.T) int {
-	t.Helper()
-	go func() { // keep reading, so that nobody blocks
-		for n.out.Scan() {
-		}
-	}()
-	<-n.ended
-	ws := n.ProcessState.Sys().(syscall.WaitStatus)
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return ws.ExitStatus()
-}
-
-// companionOf finds the companion by the pidfd that it holds.
-func companionOf(pid int) int {
-	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/3")
-	for _, f := range infos {
-		b, _ := os.ReadFile(f)
-		var at int
-		fmt.Sscanf(f, "/proc/%d/", &at)
-		if strings.Contains(string(b), fmt.Sprintf("\nPid:\t%d\n", pid)) && at != pid {
-			return at
-		}
-	}
-	return 0
-}
-
-// gone waits until a process has ended.
-func gone(t *testing.T, pid int, budget time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(budget); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, state, _ := strings.Cut(string(stat), ") ")
-		if err != nil || strings.HasPrefix(state, "Z") { // a zombie waits for pid 1, not for us
-			return
-		}
-	}
-	t.Errorf("process %d is still there after %s", pid, budget)
-}
-
-// running starts a pair whose commands say that they run, then sleep.
-func running(t *testing.T) (a, b *node) {
-	t.Helper()
-	args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
-	a, b = start(t, args...), start(t, args...)
-	a.line(t, "runs")
-	b.line(t, "runs")
-	return a, b
 }
 
 func TestTheCompanionEndsWithTheCommand(t *testing.T) {
@@ -395,4 +272,14 @@ func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
 	b.line(t, "this is node rank 1") // and waits for the store of rank 0
 	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
 	b.line(t, "runs")
+}
+
+func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
+	args := append([]string{"--store-host", "no"}, pair(t, "true")...)
+	a := start(t, args...)
+	a.line(t, "the store does not answer")
+	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
+	if got := a.end(t); got != exitBug {
+		t.Errorf("ended with %d, want %d", got, exitBug)
+	}
 }

@@ -37,7 +37,7 @@ func (a *app) launch(ctx context.Context, argv []string) error {
 		}
 		return a.become(&s)
 	}
-	comp, err := a.meet(ctx, &s)
+	comp, err := a.meet(ctx, &s, began)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (a *app) launch(ctx context.Context, argv []string) error {
 }
 
 // meet finds the store, hosts it where that falls to this node, and registers.
-func (a *app) meet(ctx context.Context, s *record.Start) (*companion.Client, error) {
+func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*companion.Client, error) {
 	j := s.Job
 	place, err := a.place(ctx, s, a.o.joinTimeout)
 	if err != nil {
@@ -68,6 +68,7 @@ func (a *app) meet(ctx context.Context, s *record.Start) (*companion.Client, err
 	} else {
 		a.ui.Note("%s", ui.Identity(j))
 	}
+	a.ui.Note("waiting for %d nodes, until %s (--join-timeout %s)", j.Nodes.V, began.Add(a.o.joinTimeout).Format("15:04:05"), a.o.joinTimeout)
 	return companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Serve: place.Serve,
 		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == job.Explicit && j.MasterPort.Set,
@@ -80,7 +81,7 @@ func (a *app) meet(ctx context.Context, s *record.Start) (*companion.Client, err
 func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client, began time.Time) error {
 	deadline := began.Add(a.o.joinTimeout)
 	for {
-		stop := a.waiting(s.Job, began, deadline)
+		stop := a.waiting(began)
 		w, err := comp.Join(ctx, time.Until(deadline))
 		stop()
 		if err != nil {

@@ -22,9 +22,9 @@ const (
 	reminder = time.Minute
 )
 
-// waiting says that the wait began, keeps saying so, and returns what ends it.
-func (a *app) waiting(j job.Job, began, deadline time.Time) (stop func()) {
-	a.ui.Note("waiting for %d nodes, until %s (--join-timeout %s)", j.Nodes.V, deadline.Format("15:04:05"), a.o.joinTimeout)
+// waiting keeps saying that the wait goes on, and for whom, and returns what
+// ends it.
+func (a *app) waiting(began time.Time) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -78,7 +78,7 @@ func (a *app) missing(err error, j job.Job) error {
 	if !ok {
 		return err
 	}
-	f := ui.Failure{Code: exitMissing, Fix: "start launch on them with the same line, or raise --join-timeout"}
+	f := ui.Failure{Code: exitMissing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
 	switch {
 	case m.Running != "":
 		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)

@@ -116,7 +116,12 @@ func (c *Client) await(ctx context.Context) (report, error) {
 	case r := <-c.answers:
 		return r, r.Fault.err()
 	case <-c.done:
-		return report{}, ErrDied
+		select { // what it said before its end counts
+		case r := <-c.answers:
+			return r, r.Fault.err()
+		default:
+			return report{}, ErrDied
+		}
 	case <-ctx.Done():
 		return report{}, context.Cause(ctx)
 	}

@@ -32,12 +32,12 @@ func (u *UI) Findings(r finding.Report, all bool) {
 // finding is one row in fixed columns, with what it breaks and what to do
 // below it.
 func (u *UI) finding(w io.Writer, f finding.Finding) {
-	const indent = "                         "
+	const indent = "             " // below the ID
 	head := fmt.Sprintf("launch: %s %-16s", u.paint(colours[f.Status], fmt.Sprintf("%-4s", f.Status)), f.ID)
 	if len(f.ID) > 15 {
 		head += " "
 	}
-	u.print(w, head, indent+"     ", f.What)
+	u.print(w, head, strings.Repeat(" ", 30), f.What)
 	if f.Status == finding.Pass || f.Status == finding.Skip {
 		return
 	}

@@ -31,7 +31,7 @@ func (u *UI) Fabric(n fabric.Node, roles []rail.NIC) {
 	if n.HostErr != "" {
 		fmt.Fprintf(&b, "its name does not resolve here: %s\n", n.HostErr)
 	} else if len(n.HostAddrs) > 0 {
-		fmt.Fprintf(&b, "its name is %s\n", strings.Join(n.HostAddrs, ", "))
+		fmt.Fprintf(&b, "its name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
 	}
 	t := plainTable("INTERFACE", "KIND", "STATE", "MTU", "ROLE", "ADDRESS")
 	for _, i := range n.Interfaces {

@@ -138,6 +138,9 @@ func (u *UI) Dry(s record.Start) {
 	for _, c := range s.Command.Changes {
 		list("  ", change(c))
 	}
+	for _, n := range s.Command.Notes {
+		list("  ", "note: "+n)
+	}
 }
 
 func rows(j job.Job, row func(name, value, from string)) {
