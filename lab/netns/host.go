@@ -1,0 +1,174 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// poll is how often the process list is looked at while waiting for it to
+// become empty.
+const poll = 50 * time.Millisecond
+
+// Host is one host of a lab.
+type Host struct {
+	Name string // host0; every host's /etc/hosts knows it
+	Addr string // 10.77.0.1
+
+	lab  *Lab
+	ns   string // the namespace
+	port string // its interface on the switch
+	dir  string // its files: shm, tmp, home, boot_id
+}
+
+func (h *Host) setUp(hosts string) {
+	l := h.lab
+	l.t.Helper()
+	l.must("netns", "add", h.ns)
+	l.must("-n", h.ns, "link", "set", "lo", "up")
+	l.must("-n", h.ns, "link", "add", "eth0", "type", "veth", "peer", "name", h.port, "netns", l.sw)
+	l.must("-n", l.sw, "link", "set", h.port, "master", "br0", "up")
+	l.must("-n", h.ns, "addr", "add", h.Addr+"/24", "dev", "eth0")
+	l.must("-n", h.ns, "link", "set", "eth0", "up")
+
+	// ip netns exec mounts these over /etc.
+	etc := filepath.Join("/etc/netns", h.ns)
+	// No name server: the resolver then asks this host's port 53, which
+	// refuses at once.
+	for name, text := range map[string]string{"hosts": hosts, "resolv.conf": "# no name server\n"} {
+		h.write(filepath.Join(etc, name), text)
+	}
+	h.write(filepath.Join(h.dir, "boot_id"), fmt.Sprintf("%s-%s\n", l.name, h.Name))
+	for _, d := range []string{"shm", "tmp", "home"} {
+		if err := os.MkdirAll(filepath.Join(h.dir, d), 0o777); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+func (h *Host) write(path, text string) {
+	h.lab.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.lab.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		h.lab.t.Fatal(err)
+	}
+}
+
+// Command is a command on this host. Its process id is the command's own, so
+// that cmd.Process.Signal reaches it. The environment is a plain login's:
+// PATH, HOME and TMPDIR, the last two private to the host; append to cmd.Env.
+// /sys shows this host's interfaces, which hides /sys/fs/cgroup.
+func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
+	const inside = `mount --bind "$0/shm" /dev/shm && mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id && exec "$@"`
+	args := append([]string{"netns", "exec", h.ns, "/bin/sh", "-c", inside, h.dir}, argv...)
+	cmd := exec.CommandContext(ctx, "ip", args...)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + filepath.Join(h.dir, "home"),
+		"TMPDIR=" + filepath.Join(h.dir, "tmp"),
+		"LANG=C.UTF-8",
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	return cmd
+}
+
+// Signal sends a signal to every process of the host. SIGKILL is the host's
+// sudden end; new programs can be started afterwards, as after a reboot.
+func (h *Host) Signal(sig syscall.Signal) error {
+	for _, p := range pids(h.ns) {
+		if err := syscall.Kill(p, sig); err != nil && err != syscall.ESRCH {
+			return fmt.Errorf("signal process %d of %s: %w", p, h.Name, err)
+		}
+	}
+	return nil
+}
+
+// Cut pulls the host's cable: it keeps its address and its programs, and
+// nothing arrives.
+func (h *Host) Cut() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set", h.port, "down") }
+
+// Heal plugs the cable in again.
+func (h *Host) Heal() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set", h.port, "up") }
+
+// Decoy adds a bridge that leads nowhere, as container engines do:
+// Decoy("docker0", "172.17.0.1/16").
+func (h *Host) Decoy(name, cidr string) {
+	h.lab.t.Helper()
+	h.lab.must("-n", h.ns, "link", "add", name, "type", "bridge")
+	h.lab.must("-n", h.ns, "addr", "add", cidr, "dev", name)
+	h.lab.must("-n", h.ns, "link", "set", name, "up")
+}
+
+// Processes are the processes of the host, each as "PID command line".
+func (h *Host) Processes() []string {
+	var out []string
+	for _, p := range pids(h.ns) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p))
+		if err != nil || len(line) == 0 {
+			continue // gone since, or a zombie that somebody else must reap
+		}
+		out = append(out, fmt.Sprintf("%d %s", p, strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")))
+	}
+	return out
+}
+
+// waitGone waits until the host has no process, and returns those left.
+func (h *Host) waitGone(limit time.Duration) []string {
+	deadline := time.After(limit)
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		left := h.Processes()
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-deadline:
+			return left
+		case <-tick.C:
+		}
+	}
+}
+
+// files are what stands in the host's /dev/shm and temporary directory.
+func (h *Host) files() []string {
+	var out []string
+	for _, d := range []string{"shm", "tmp"} {
+		inside, _ := os.ReadDir(filepath.Join(h.dir, d))
+		for _, f := range inside {
+			excused := slices.ContainsFunc(h.lab.left, func(pattern string) bool {
+				ok, _ := filepath.Match(pattern, f.Name())
+				return ok
+			})
+			if !excused {
+				out = append(out, filepath.Join(d, f.Name()))
+			}
+		}
+	}
+	return out
+}
+
+// pids are the processes in a namespace.
+func pids(ns string) []int {
+	out, _ := exec.Command("ip", "netns", "pids", ns).Output()
+	var list []int
+	for _, f := range strings.Fields(string(out)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// TempDir is the host's TMPDIR.
+func (h *Host) TempDir() string { return filepath.Join(h.dir, "tmp") }
