@@ -22,7 +22,7 @@ if [[ -n ${LAUNCH_TORCH_INDEX-} ]] && answers --index-url "$LAUNCH_TORCH_INDEX";
 elif answers; then
 	# Measured with torch 2.15 in November 2026, 76 s on a fast line.
 	echo "torch: into .venv with pip: downloads about 2.7 GB, 5.4 GB on disk, mostly CUDA"
-	echo "torch: less where LAUNCH_TORCH_INDEX names an index of CPU-only wheels (0.3 GB)"
+	echo "torch: less where LAUNCH_TORCH_INDEX names an index of CPU-only wheels"
 	"${pip[@]}" install torch numpy
 else
 	rm -rf .venv
