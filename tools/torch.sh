@@ -17,7 +17,7 @@ pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
 answers() { timeout 60 "${pip[@]}" install --dry-run --no-deps --timeout 15 --retries 1 "$@" torch >/dev/null 2>&1; }
 
 if [[ -n ${LAUNCH_TORCH_INDEX-} ]] && answers --index-url "$LAUNCH_TORCH_INDEX"; then
-	echo "torch: into .venv from your CPU wheel index: downloads about 0.3 GB"
+	echo "torch: into .venv from your CPU wheel index: a few hundred MB"
 	"${pip[@]}" install --index-url "$LAUNCH_TORCH_INDEX" torch numpy
 elif answers; then
 	# Measured with torch 2.15 in November 2026, 76 s on a fast line.
