@@ -141,3 +141,10 @@ func waitMembers(t *testing.T, n *node, want int) {
 	}
 	t.Fatalf("never %d members", want)
 }
+
+// known is the epoch as this node last saw it.
+func (n *node) known() Epoch {
+	n.Session.mu.Lock()
+	defer n.Session.mu.Unlock()
+	return n.ep
+}

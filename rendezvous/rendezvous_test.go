@@ -205,6 +205,11 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 	if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
 		t.Fatal(err)
 	}
+	for _, n := range []*node{c, d} { // until then they see an open epoch of three
+		for n.known().Nonce != sealed.Nonce && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 	worlds(t, c.join(ctx), d.join(ctx))
 	var wg sync.WaitGroup
 	for _, n := range []*node{c, d} {
