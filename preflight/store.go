@@ -125,9 +125,7 @@ func unresolved(in Input, all []endpoint, errs []error, bad int) finding.Finding
 		return finding.Warnf("%s does not resolve, the other endpoints do", host).See("look up "+host, "%v", err).
 			Breaking("one endpoint less when another one fails").Do("correct %s in --store", host)
 	case in.Job.Vouch == job.Scheduled:
-		return finding.Warnf("%s does not resolve yet", host).See("look up "+host, "%v", err).
-			Breaking("this node waits until the name appears; in Kubernetes that is when the pod starts").
-			Do("if it never appears: compare it with the headless Service and the pod's subdomain")
+		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod", host)
 	}
 	return finding.Failf("%s does not resolve on this node", host).See("look up "+host, "%v", err).
 		Breaking("this node never finds the others").

@@ -42,7 +42,7 @@ func TestStoreResolves(t *testing.T) {
 		{"an address", four().external("http://10.0.0.1:2379"), nil, "ok needs no name server"},
 		{"an IPv6 address", four().external("https://[fd00::1]:2379"), nil, "ok fd00::1 needs no name server"},
 		{"unknown", four(), resolver(nil), "fail host0 does not resolve"},
-		{"unknown yet, in Kubernetes", scheduled, resolver(nil), "warn does not resolve yet"},
+		{"unknown yet, in Kubernetes", scheduled, resolver(nil), "skip does not resolve yet"},
 		{"name server in trouble", four(), busy, "skip could not tell"},
 		{"one of two unknown", four().external("http://host0:2379", "http://host1:2379"), here, "warn host1 does not resolve"},
 		{"both unknown", four().external("http://host1:2379", "http://host2:2379"), here, "fail host1 does not resolve"},

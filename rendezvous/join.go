@@ -43,7 +43,7 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 			}, nil
 		case ep.State == Started && rank < 0 && ep.Nonce != told:
 			told = ep.Nonce
-			s.emit(Event{Kind: Waiting, Have: ep.Roster, Want: ep.Size})
+			s.emit(Event{Kind: Waiting, Have: s.still(ctx, ep), Want: ep.Size})
 		case ep.Size > 0 && ep.State != Started && ep.Size != self.Size:
 			return World{}, &SizeError{Self: self.Size, Want: ep.Size, First: ep.First}
 		}
@@ -79,13 +79,24 @@ func (s *Session) expired(ctx context.Context) error {
 	e := &MissingError{Have: have, Want: size, Missing: Missing(have, size)}
 	if ep.State == Started {
 		e.Have = ep.Roster
-		e.Running = names(ep.Roster)
+		e.Running = names(s.still(context.WithoutCancel(ctx), ep))
 	}
 	if s.me().First { // the store goes with this node; the others are to end with names too
 		_, _ = s.cli.Put(timeout(context.WithoutCancel(ctx)), s.k.missing(), encode(e))
 		<-time.After(lastWords)
 	}
 	return e
+}
+
+// still are the nodes of a started epoch that are registered yet.
+func (s *Session) still(ctx context.Context, ep Epoch) []Member {
+	have, err := Members(ctx, s.cli, s.cfg.Job)
+	if err != nil {
+		return ep.Roster
+	}
+	return slices.DeleteFunc(have, func(m Member) bool {
+		return !slices.ContainsFunc(ep.Roster, func(r Member) bool { return r.ID == m.ID })
+	})
 }
 
 // Members are the nodes that are registered now, by index and arrival.
@@ -195,14 +206,22 @@ func (s *Session) Start(ctx context.Context) {
 		return
 	}
 	prefix := s.k.round(ep.N, "started")
-	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix())
-	for {
-		r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		if err != nil || r.Count >= int64(ep.Size) {
+	r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return
+	}
+	acked := map[string]bool{} // not a count of keys: those of a command that has ended are gone
+	for _, kv := range r.Kvs {
+		acked[string(kv.Key)] = true
+	}
+	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
+	for len(acked) < ep.Size {
+		r, ok := <-w
+		if !ok {
 			return
 		}
-		if _, ok := <-w; !ok {
-			return
+		for _, e := range r.Events {
+			acked[string(e.Kv.Key)] = true
 		}
 	}
 }

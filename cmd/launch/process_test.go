@@ -183,7 +183,7 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
 			t.Errorf("%v: ended with %d, want %d", sig, got, want)
 		}
 		gone(t, c, time.Second)
-		a.line(t, "left: interrupted")
+		a.line(t, "left: "+signalWord(sig))
 		a.line(t, "1 of 3 nodes are here")
 		_ = a.Process.Signal(sig)
 		a.end(t)

@@ -51,6 +51,13 @@ func (a *app) launch(ctx context.Context, argv []string) error {
 // meet finds the store, hosts it where that falls to this node, and registers.
 func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*companion.Client, error) {
 	j := s.Job
+	if ofAPod(j) {
+		select {
+		case <-time.After(podNameDelay):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	place, err := a.place(ctx, s, a.o.joinTimeout)
 	if err != nil {
 		return nil, err

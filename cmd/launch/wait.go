@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"launch/internal/job"
@@ -114,8 +115,8 @@ func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
 
 // farewell is what the others are told of why this node leaves.
 func (a *app) farewell(ctx context.Context, err error) string {
-	if ctx.Err() != nil {
-		return "interrupted"
+	if s, ok := a.caught().(syscall.Signal); ok && ctx.Err() != nil {
+		return signalWord(s)
 	}
 	if e, ok := errors.AsType[*ended](err); ok && e.Code == exitMissing {
 		return "it waited for as long as its --join-timeout"

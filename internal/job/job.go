@@ -52,6 +52,9 @@ type Store struct {
 	Port      int      `json:"port,omitempty"` // embedded: launch's own, never torch's
 }
 
+// PodHostName is the Source of what the host name of an Indexed Job's pod tells.
+const PodHostName = "pod's host name"
+
 // DefaultStorePort is where an embedded store listens unless --store names a
 // port. It is outside Linux's default ephemeral range (32768-60999) and not
 // one of torch's (29400, 29500).

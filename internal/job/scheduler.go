@@ -50,14 +50,14 @@ func (r *resolver) indexedJob() {
 	}
 	if !r.sched.id.set {
 		id, _ := strings.CutSuffix(name+"."+domain, ".")
-		r.sched.id = claim{id, Source{Scheduler, "pod's host name"}, true}
+		r.sched.id = claim{id, Source{Scheduler, PodHostName}, true}
 	}
 	if domain == "" {
 		r.sched.nowhere = fmt.Sprintf("pod %s has no name that other pods can resolve", short)
 		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and publishNotReadyAddresses: true"
 		return
 	}
-	r.sched.host = claim{name + "-0." + domain, Source{Scheduler, "pod's host name"}, true}
+	r.sched.host = claim{name + "-0." + domain, Source{Scheduler, PodHostName}, true}
 }
 
 // podName is the pod's full name where one is known, else its host name.
