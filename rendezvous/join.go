@@ -76,7 +76,8 @@ func (s *Session) expired(ctx context.Context) error {
 	if ep.State != Started { // who still runs in an earlier epoch has not come for this one
 		have = slices.DeleteFunc(have, func(m Member) bool { return m.Phase == phaseStarted })
 	}
-	e := &MissingError{Have: have, Want: size, Missing: Missing(have, size)}
+	e := &MissingError{Have: have, Want: size, Left: s.leavers(have)}
+	e.Missing = Missing(slices.Concat(have, e.Left), size)
 	if ep.State == Started {
 		e.Have = ep.Roster
 		e.Running = names(s.still(context.WithoutCancel(ctx), ep))
@@ -86,6 +87,18 @@ func (s *Session) expired(ctx context.Context) error {
 		<-time.After(lastWords)
 	}
 	return e
+}
+
+// leavers are the nodes that left while this one waited, and are not back.
+func (s *Session) leavers(have []Member) []Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range have {
+		delete(s.left, s.k.member(m))
+	}
+	return slices.SortedFunc(maps.Values(s.left), func(a, b Member) int {
+		return cmp.Or(a.Index-b.Index, cmp.Compare(a.Host, b.Host))
+	})
 }
 
 // still are the nodes of a started epoch that are registered yet.

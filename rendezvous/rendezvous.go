@@ -195,8 +195,9 @@ func (e *SizeError) Error() string {
 // MissingError: the time ran out before all nodes were here.
 type MissingError struct {
 	Have    []Member
+	Left    []Member // came, and left before this node's time ran out; Left of each says why
 	Want    int
-	Missing []int  // indexes, where indexes are used
+	Missing []int  // indexes of who never came, where indexes are used
 	Running string // the last run of this job still holds these nodes
 }
 

@@ -308,3 +308,17 @@ func TestWhoIsMissingIsKnownAlthoughTheStoresHostGaveUpFirst(t *testing.T) {
 		t.Errorf("got %v, want node 2 missing", j.err)
 	}
 }
+
+func TestWhoCameAndLeftIsNotCalledMissing(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a"})
+	ja := a.join(short(t, 2*time.Second))
+	c := b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "c"})
+	waitMembers(t, a, 2)
+	c.Leave("it gave up")
+	a.told(t, Left)
+	var miss *MissingError
+	if j := <-ja; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) || len(miss.Left) != 1 || miss.Left[0].Left != "it gave up" {
+		t.Errorf("got %+v; want node 2 missing, and that c gave up", miss)
+	}
+}

@@ -40,12 +40,13 @@ type Session struct {
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
 	fatal     error
-	up        bool          // registered, as far as is known
-	wasUp     bool          // ever
-	trouble   error         // why not up
-	missing   *MissingError // what the store's host said when it gave up
-	resigned  time.Time     // when this node last left the lead to others
-	lost      bool          // and people were told
+	up        bool              // registered, as far as is known
+	wasUp     bool              // ever
+	trouble   error             // why not up
+	missing   *MissingError     // what the store's host said when it gave up
+	left      map[string]Member // by key: who left while this node waits
+	resigned  time.Time         // when this node last left the lead to others
+	lost      bool              // and people were told
 	lease     clientv3.LeaseID
 	leadLease clientv3.LeaseID // the lease that this node leads with
 }
@@ -71,7 +72,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	s := &Session{
 		cfg: cfg, cli: cli, k: keysOf(cfg.Job), self: cfg.Self,
 		done: make(chan struct{}), kick: make(chan struct{}, 1),
-		changed: make(chan struct{}), results: map[string][]byte{}, posts: map[string]*post{},
+		changed: make(chan struct{}), results: map[string][]byte{}, left: map[string]Member{}, posts: map[string]*post{},
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	go s.run(ctx)
@@ -322,6 +323,11 @@ func (s *Session) update(f func()) {
 }
 
 func (s *Session) emit(e Event) {
+	if e.Kind == Left {
+		m := *e.Member
+		m.Left = e.Text
+		s.update(func() { s.left[s.k.member(m)] = m })
+	}
 	if s.cfg.Events != nil {
 		e.Leader = s.leads()
 		s.cfg.Events(e)

@@ -80,18 +80,26 @@ func (a *app) missing(err error, j job.Job) error {
 		return err
 	}
 	f := ui.Failure{Code: exitMissing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
+	came := len(m.Have)
+	left := ""
+	for _, l := range m.Left {
+		left += fmt.Sprintf("; %s came and left: %s", l.Name(), l.Left)
+		if l.Index >= 0 { // without one it may have come back as another
+			came++
+		}
+	}
 	switch {
 	case m.Running != "":
 		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)
 		f.Fix = "wait for its end, or give the new one another name: --job"
-	case len(m.Have) >= m.Want:
-		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s (here: %s)", m.Want, a.o.joinTimeout, ui.Names(m.Have))
+	case came >= m.Want:
+		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s (here: %s)%s", m.Want, a.o.joinTimeout, ui.Names(m.Have), left)
 		f.Fix = "look at the findings above, or raise --join-timeout"
 	default:
 		if h := j.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
 		}
-		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s", len(m.Have), m.Want, a.o.joinTimeout, ui.Missing(m.Have, m.Want, m.Missing, j.Hosts))
+		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s%s", came, m.Want, a.o.joinTimeout, ui.Missing(m.Have, m.Want, m.Missing, j.Hosts), left)
 	}
 	return &ended{f}
 }
