@@ -34,6 +34,13 @@ type Server struct {
 // ErrPortTaken: something listens where the embedded store should.
 var ErrPortTaken = errors.New("port is taken")
 
+// ErrNoRoom: no folder can hold the store.
+var ErrNoRoom = errors.New("no folder has room for the store")
+
+// storeRoom is what the store's files may grow to in a folder: two WAL segments,
+// one being made, the database, with as much to spare.
+const storeRoom = 12 << 20
+
 // walSegment replaces etcd's 64 MB preallocated segments: an idle store then
 // has 8 MiB on disk instead of 123 MB.
 const walSegment = 4 << 20
@@ -162,6 +169,11 @@ func storeDir() (string, *os.File, error) {
 			continue
 		}
 		sweep(base)
+		var fs unix.Statfs_t
+		if err := unix.Statfs(base, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) < storeRoom {
+			errs = append(errs, fmt.Errorf("%s has %d MB left", base, fs.Bavail*uint64(fs.Bsize)>>20))
+			continue
+		}
 		dir, err := os.MkdirTemp(base, "launch-store-")
 		if err != nil {
 			errs = append(errs, err)
@@ -178,7 +190,7 @@ func storeDir() (string, *os.File, error) {
 		}
 		return dir, lock, nil
 	}
-	return "", nil, errors.Join(errs...)
+	return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, errors.Join(errs...))
 }
 
 // sweep removes the store folders below base whose owner is dead. One without

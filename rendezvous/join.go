@@ -14,11 +14,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Reduce turns the posts of all nodes, in rank order, into the one result.
-// start says that with it the world is started: from then on a lost node no
-// longer breaks it. It runs on the leader only.
-type Reduce func(posts [][]byte) (result []byte, start bool)
-
 // Join waits until this node is part of a sealed world that it has not been
 // returned before, or ctx ends (*MissingError, or ErrUnreachable).
 func (s *Session) Join(ctx context.Context) (World, error) {
@@ -43,8 +38,10 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 			}, nil
 		case ep.State == Started && rank < 0 && ep.Nonce != told:
 			told = ep.Nonce
-			s.emit(Event{Kind: Waiting, Have: s.still(ctx, ep), Want: ep.Size})
-		case ep.Size > 0 && ep.State != Started && ep.Size != self.Size:
+			if still := s.still(ctx, ep); len(still) > 0 {
+				s.emit(Event{Kind: Waiting, Have: still, Want: ep.Size})
+			}
+		case ep.Size > 0 && ep.State != Started && ep.Size != self.Size && s.outsized(ctx):
 			return World{}, &SizeError{Self: self.Size, Want: ep.Size, First: ep.First}
 		}
 		select {
@@ -53,6 +50,22 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 			return World{}, s.expired(ctx)
 		}
 	}
+}
+
+// outsized tells whether the node that came first expects another size; an
+// epoch of an earlier run may still say one that its leader is about to replace.
+func (s *Session) outsized(ctx context.Context) bool {
+	r, err := s.cli.Get(timeout(ctx), s.k.members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return false // the next change asks again
+	}
+	for _, kv := range r.Kvs {
+		var m Member
+		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" && m.Phase != phaseStarted {
+			return m.Size != s.me().Size
+		}
+	}
+	return false
 }
 
 // expired says what was missing when the time ran out.
@@ -158,121 +171,6 @@ func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
 	return slices.Sorted(maps.Keys(ids)), nil
 }
 
-// Round posts mine under a name that is used once in an epoch, and returns
-// the result of all nodes' posts. A node lost on the way, or a ctx that ends,
-// ends it: *BrokenError, then Join again.
-func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Reduce) ([]byte, error) {
-	s.mu.Lock()
-	ep := s.joined
-	s.posts[name] = &post{value: mine, reduce: reduce}
-	s.mu.Unlock()
-	s.nudge()
-	key := s.k.result(ep.N, name)
-	for {
-		s.mu.Lock()
-		result, ok := s.results[key]
-		now, fatal, changed := s.ep, s.fatal, s.changed
-		s.mu.Unlock()
-		switch {
-		case fatal != nil:
-			return nil, fatal
-		case now.Nonce != ep.Nonce && (now.N != 0 || s.isUp()):
-			return nil, &BrokenError{Why: cmp.Or(now.Why, "the store came back empty before the start")}
-		case ok:
-			return result, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, s.expired(ctx)
-		}
-	}
-}
-
-// Start tells the others that this node has read that it may start, and, on
-// the store's host, waits until all have: its command may end at once, and the
-// store with it.
-func (s *Session) Start(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, ackBudget)
-	defer cancel()
-	s.mu.Lock()
-	ep := s.joined
-	s.self.Phase = phaseStarted
-	mine := &post{value: []byte("{}")}
-	s.posts["started"] = mine
-	s.mu.Unlock()
-	s.nudge()
-	for {
-		s.mu.Lock()
-		sent, changed := mine.sent, s.changed
-		s.mu.Unlock()
-		if sent {
-			break
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-	if !s.me().First {
-		return
-	}
-	prefix := s.k.round(ep.N, "started")
-	r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		return
-	}
-	acked := map[string]bool{} // not a count of keys: those of a command that has ended are gone
-	for _, kv := range r.Kvs {
-		acked[string(kv.Key)] = true
-	}
-	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
-	for len(acked) < ep.Size {
-		r, ok := <-w
-		if !ok {
-			return
-		}
-		for _, e := range r.Events {
-			acked[string(e.Kv.Key)] = true
-		}
-	}
-}
-
-// send posts what Round has asked for in this life.
-func (s *Session) send(ctx context.Context) error {
-	s.mu.Lock()
-	ep, mod, lease, self := s.joined, s.epMod, s.lease, s.self
-	current := s.ep.Nonce == ep.Nonce && ep.Nonce != ""
-	rank := slices.IndexFunc(ep.Roster, func(m Member) bool { return m.ID == self.ID })
-	todo := map[string]*post{}
-	for name, p := range s.posts {
-		if current && !p.sent {
-			todo[name] = p
-		}
-	}
-	s.mu.Unlock()
-	for name, p := range todo {
-		ops := []clientv3.Op{clientv3.OpPut(s.k.post(ep.N, name, rank), string(p.value), clientv3.WithLease(lease))}
-		if name == "started" {
-			ops = append(ops, clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)))
-		}
-		// The fence: this node's key is still the one that it wrote, so that
-		// nothing is posted for a world that another incarnation has joined.
-		r, err := s.cli.Txn(timeout(ctx)).If(
-			clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease),
-			clientv3.Compare(clientv3.ModRevision(s.k.epoch()), "=", mod),
-		).Then(ops...).Commit()
-		if err != nil {
-			return fmt.Errorf("post to round %q: %w", name, reason(ctx, err))
-		}
-		if r.Succeeded {
-			s.update(func() { p.sent = true })
-		}
-	}
-	return nil
-}
-
 // Leave takes this node out at once and says why, then ends the session.
 func (s *Session) Leave(why string) {
 	s.stop()
@@ -312,57 +210,4 @@ func (s *Session) isUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.up
-}
-
-// reducers are those of the rounds of ep that have no result yet.
-func (s *Session) reducers(ep Epoch) map[string]Reduce {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]Reduce{}
-	for name, p := range s.posts {
-		if _, done := s.results[s.k.result(ep.N, name)]; !done && p.reduce != nil && s.joined.Nonce == ep.Nonce {
-			out[name] = p.reduce
-		}
-	}
-	return out
-}
-
-// Publish makes a value known to all nodes of the joined world, under a name
-// that no round uses; it is gone with this node.
-func (s *Session) Publish(ctx context.Context, name string, value []byte) error {
-	s.mu.Lock()
-	key, lease := s.k.result(s.joined.N, name), s.lease
-	s.mu.Unlock()
-	_, err := s.cli.Put(timeout(ctx), key, string(value), clientv3.WithLease(lease))
-	return err
-}
-
-// Published waits until a value of the name is known, m's key is gone
-// (false), or the store is (false): for a node that waits for what m starts.
-func (s *Session) Published(ctx context.Context, name string, m Member) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, err := s.cli.Get(timeout(ctx), s.k.member(m))
-	if err != nil || len(r.Kvs) == 0 {
-		return false, ctx.Err()
-	}
-	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.k.member(m), clientv3.WithRev(r.Header.Revision+1))
-	for {
-		s.mu.Lock()
-		_, known := s.results[s.k.result(s.joined.N, name)]
-		up, changed := s.up, s.changed
-		s.mu.Unlock()
-		if known || !up {
-			return known, nil
-		}
-		select {
-		case r, ok := <-w:
-			if watched(r, ok) != nil || slices.ContainsFunc(r.Events, func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypeDelete }) {
-				return false, ctx.Err()
-			}
-		case <-changed:
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
 }

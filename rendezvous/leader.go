@@ -250,6 +250,9 @@ func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
 	for _, m := range l.members {
 		n = max(n, m.Epoch+1)
 	}
+	if here := l.here(); len(here) > 0 {
+		ep.Size, ep.First = here[0].Size, here[0].Name()
+	}
 	next := Epoch{N: n, State: Open, Size: ep.Size, First: ep.First, Why: why}
 	return l.commit(ctx, clientv3.OpPut(l.s.k.epoch(), encode(next)))
 }
@@ -259,10 +262,6 @@ func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
 // keys to the newest revision that this leader has seen. A key that vanishes
 // is a node lost just after the seal, which the next step finds.
 func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
-	newest := int64(0)
-	for _, m := range l.members {
-		newest = max(newest, m.mod)
-	}
 	list, ok := ranked(here, ep.Size)
 	if !ok {
 		return nil
@@ -271,8 +270,16 @@ func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
 	for _, m := range list {
 		next.N = max(next.N, m.Epoch+1)
 	}
-	still := clientv3.Compare(clientv3.ModRevision(l.s.k.members()).WithPrefix(), "<", newest+1)
-	return l.commit(ctx, clientv3.OpPut(l.s.k.epoch(), encode(next)), still)
+	return l.commit(ctx, clientv3.OpPut(l.s.k.epoch(), encode(next)), l.unchanged())
+}
+
+// unchanged holds all member keys to the newest revision that this leader saw.
+func (l *lead) unchanged() clientv3.Cmp {
+	newest := int64(0)
+	for _, m := range l.members {
+		newest = max(newest, m.mod)
+	}
+	return clientv3.Compare(clientv3.ModRevision(l.s.k.members()).WithPrefix(), "<", newest+1)
 }
 
 // reduce publishes the result of each round that is complete and that this
@@ -290,12 +297,15 @@ func (l *lead) reduce(ctx context.Context, ep Epoch) error {
 			continue
 		}
 		result, start := fn(posts)
+		if result == nil { // its time ran out: no decision
+			continue
+		}
 		ops := []clientv3.Op{clientv3.OpPut(l.s.k.result(ep.N, name), string(result))}
 		if start {
 			ep.State = Started
 			ops = append(ops, clientv3.OpPut(l.s.k.epoch(), encode(ep)))
 		}
-		return l.commitAll(ctx, ops)
+		return l.commitAll(ctx, ops, l.unchanged())
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func TestDifferentSizesAreNamed(t *testing.T) {
 	}
 }
 
-func concat(posts [][]byte) ([]byte, bool) { return slices.Concat(posts...), true }
+func concat(posts [][]byte) ([]byte, bool) { return append([]byte{}, slices.Concat(posts...)...), true }
 
 func TestRoundIsReadByAll(t *testing.T) {
 	b := newBench(t)

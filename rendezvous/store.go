@@ -73,7 +73,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
-			MinConnectTimeout: 2 * time.Second,
+			MinConnectTimeout: 6 * time.Second,
 		})},
 	}
 	for _, e := range s.Endpoints {

@@ -85,6 +85,12 @@ func failure(err error, caught os.Signal) ui.Failure {
 	switch {
 	case errors.Is(err, port.ErrTaken):
 		return ui.Failure{Code: exitUnfit, What: err.Error(), Fix: "end what holds it (ss -ltnp shows it), or give another: --master-port or --port-range"}
+	case errors.Is(err, rendezvous.ErrNoRoom):
+		return ui.Failure{Code: exitUnfit, What: err.Error(), Fix: "give the store a folder with 12 MB: TMPDIR=/path, or host it elsewhere: --store"}
+	case errors.Is(err, errors.ErrUnsupported):
+		return ui.Failure{Code: exitUnfit, What: "this kernel, or the container's seccomp profile, has no pidfd_open: " + err.Error(), Fix: "a job of several nodes needs Linux 5.3 or newer, or a profile that allows pidfd_open"}
+	case errors.Is(err, companion.ErrSilent):
+		return ui.Failure{Code: exitBug, What: err.Error(), Fix: "ps -eo pid,stat,args | grep launch shows it; kill -CONT wakes a stopped one"}
 	case errors.Is(err, companion.ErrDied):
 		return ui.Failure{Code: exitBug, What: "the companion process of this node died before the start", Fix: "was it killed, or out of memory? dmesg | tail; else report it with the output of --dry-run --json"}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -283,3 +283,12 @@ func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
 		t.Errorf("ended with %d, want %d", got, exitBug)
 	}
 }
+
+func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
+	c := launched(t, "sh", "-c", "exit 5")
+	c.Env = append(c.Env, "LAUNCH_CHILD=companion")
+	_ = c.Run()
+	if got := c.ProcessState.ExitCode(); got != 5 {
+		t.Errorf("ended with %d, want the command's 5", got)
+	}
+}

@@ -59,7 +59,7 @@ var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG"}
 // status to exit with.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
-	if !ok || name == "" {
+	if !ok || name == "" || len(os.Args) != 1 {
 		return 0, false
 	}
 	if d, err := depth(); err != nil || d > maxDepth {

@@ -19,6 +19,17 @@ import (
 // ErrDied: the companion is gone, so this node's place is too.
 var ErrDied = errors.New("the companion process died")
 
+// ErrSilent: the companion is there, but does not answer.
+var ErrSilent = errors.New("the companion process does not answer: is it stopped?")
+
+// What the companion may take beyond the time that it was given (it asks a
+// store that is gone who is missing), and for what needs no one else.
+const (
+	slack        = 10 * time.Second
+	goLimit      = 15 * time.Second // rendezvous waits 5 s for the others
+	handoffLimit = 2 * time.Second
+)
+
 // leaveBudget bounds the goodbye of an interrupted node: the others are told
 // within it, or learn it from the lease.
 const leaveBudget = 2 * time.Second
@@ -62,6 +73,8 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 	}
 	c := &Client{sock: mine, enc: json.NewEncoder(mine), answers: make(chan report, 1), ready: make(chan struct{}), done: make(chan struct{})}
 	go c.read(tell)
+	ctx, cancel := context.WithTimeoutCause(ctx, max(spec.Budget, time.Second)+slack, ErrSilent)
+	defer cancel()
 	r, err := c.ask(ctx, order{Op: "start", Spec: &spec})
 	if err != nil {
 		c.Leave("")
@@ -129,6 +142,8 @@ func (c *Client) await(ctx context.Context) (report, error) {
 
 // Join waits for a world; see rendezvous.Session.Join.
 func (c *Client) Join(ctx context.Context, budget time.Duration) (rendezvous.World, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
+	defer cancel()
 	r, err := c.ask(ctx, order{Op: "join", Budget: budget})
 	if err != nil {
 		return rendezvous.World{}, err
@@ -138,6 +153,8 @@ func (c *Client) Join(ctx context.Context, budget time.Duration) (rendezvous.Wor
 
 // Round posts mine and returns the result; see rendezvous.Session.Round.
 func (c *Client) Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
+	defer cancel()
 	r, err := c.ask(ctx, order{Op: "round", Name: name, Value: mine, Budget: budget})
 	for err == nil && r.Op == "reduce" {
 		o := order{Op: "reduced"}
@@ -150,6 +167,8 @@ func (c *Client) Round(ctx context.Context, name string, mine []byte, budget tim
 // Go tells the others that this node may start; on the store's host it waits
 // for them.
 func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, goLimit, ErrSilent)
+	defer cancel()
 	_, err := c.ask(ctx, order{Op: "go", Master: &master})
 	return err
 }
@@ -162,6 +181,8 @@ func (c *Client) StoreReady() <-chan struct{} { return c.ready }
 // Handoff lets the companion alone with the command that this process is about
 // to become.
 func (c *Client) Handoff(ctx context.Context, keepStderr bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, handoffLimit, ErrSilent)
+	defer cancel()
 	_, err := c.ask(ctx, order{Op: "handoff", Start: keepStderr})
 	return err
 }

@@ -26,6 +26,7 @@ var sentinels = map[string]error{
 	"store-port":  rendezvous.ErrPortTaken,
 	"port":        port.ErrTaken,
 	"token":       rendezvous.ErrToken,
+	"no-room":     rendezvous.ErrNoRoom,
 	"timeout":     context.DeadlineExceeded,
 }
 

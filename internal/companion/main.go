@@ -85,6 +85,12 @@ func Main(ctx context.Context, _ io.Reader, _ io.Writer) error {
 	// pipe waits until the last writer is gone.
 	quiet()
 	cancel()
+	over := make(chan struct{})
+	go func() { p.wg.Wait(); close(over) }()
+	select { // a store that is just starting, and its folder
+	case <-over:
+	case <-time.After(time.Second):
+	}
 	p.end(why)
 	return nil
 }
