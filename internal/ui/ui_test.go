@@ -1,0 +1,117 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+	"launch/rendezvous"
+)
+
+func log(o Options) (*UI, *bytes.Buffer, *bytes.Buffer) {
+	var out, errs bytes.Buffer
+	o.Env = func(string) string { return "" }
+	return New(&out, &errs, o), &out, &errs
+}
+
+var report = finding.Report{
+	finding.Passf("8 x H100").Named("gpu.count"),
+	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").Breaking("this node never finds the others").Do("correct it\nor use an address"),
+	finding.Skipf("needs store.resolves").Named("store.answers"),
+}
+
+func TestALogGetsPlainLines(t *testing.T) {
+	u, out, errs := log(Options{})
+	u.Status("waiting") // a line that is redrawn has no place in a log
+	u.Findings(report, false)
+	u.Note("%d of %d", 1, 2)
+	u.Fail(Failure{Code: 69, What: "store unreachable", Fix: "look\nagain"})
+	want := `launch: fail store.resolves  host0 does not resolve
+             seen    look up host0: no such host
+             breaks  this node never finds the others
+             fix     correct it
+                     or use an address
+launch: 1 of 2
+launch: error: store unreachable
+launch: hint:  look
+launch: hint:  again
+`
+	if diff := cmp.Diff(want, errs.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if out.Len() > 0 {
+		t.Errorf("stdout is data, and there is none: %q", out)
+	}
+}
+
+func TestEveryJSONLineHasATypeAndASchema(t *testing.T) {
+	u, out, errs := log(Options{JSON: true})
+	u.Findings(report, true)
+	u.Note("text")
+	u.Fail(Failure{Code: 69, What: "w"})
+	u.Report(report, 0)
+	u.Emit(true, "job", Job{ID: "j"})
+	for _, l := range strings.Split(strings.TrimSpace(errs.String()+out.String()), "\n") {
+		var v struct {
+			Type   string
+			Schema int
+		}
+		if err := json.Unmarshal([]byte(l), &v); err != nil || v.Type == "" || v.Schema != 1 {
+			t.Errorf("%s: %v", l, err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 5 {
+		t.Errorf("%d lines of data, want 3 findings, a summary and a job:\n%s", n, out)
+	}
+}
+
+func TestWrapKeepsWordsAndWidth(t *testing.T) {
+	text := "the store's host does not resolve yet and-a-word-longer-than-the-width trying on"
+	lines := wrap(text, 24)
+	if got := strings.Join(lines, " "); got != text {
+		t.Errorf("words were lost: %q", got)
+	}
+	for _, l := range lines {
+		if len(l) > 24 && strings.Contains(l, " ") {
+			t.Errorf("%q is wider than 24", l)
+		}
+	}
+	if got := wrap(text, 0); len(got) != 1 {
+		t.Errorf("a log was wrapped: %q", got)
+	}
+}
+
+func TestMissingNamesWhoHasNotCome(t *testing.T) {
+	a := rendezvous.Member{Index: 0, Host: "a"}
+	for _, tc := range []struct {
+		have    []rendezvous.Member
+		indexes []int
+		hosts   []string
+		want    string
+	}{
+		{[]rendezvous.Member{a}, []int{1, 2}, nil, "missing: node 1, 2"},
+		{[]rendezvous.Member{a}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
+		{[]rendezvous.Member{{Index: -1, Host: "a"}}, nil, nil, "2 missing (here: a)"},
+		{nil, nil, nil, "3 missing (here: nobody)"},
+	} {
+		if got := Missing(tc.have, 3, tc.indexes, tc.hosts); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
+	e := launcher.Exec{
+		Argv:    []string{"torchrun", "--node_rank=-73", "t.py", "--seed=-73"},
+		Changes: []launcher.Change{{New: "--node_rank=-73"}},
+	}
+	Blank(&e, "-73")
+	if diff := cmp.Diff([]string{"torchrun", "--node_rank=" + Unknown, "t.py", "--seed=-73"}, e.Argv); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
