@@ -110,7 +110,7 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitConfig, What: e.Error(), Fix: fmt.Sprintf("type the same number on every node: --nnodes %d", e.Want)}, true
 	}
 	if e, ok := errors.AsType[*rendezvous.OtherStoreError](err); ok {
-		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
+		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "is it meant to be this job? a name that is derived is made of the line: type the same one on every node, or give all --job NAME\nelse give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
 	}
 	switch {
 	case errors.Is(err, rendezvous.ErrToken):
