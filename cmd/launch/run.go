@@ -128,7 +128,7 @@ func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Clie
 		return context.Cause(ctx)
 	}
 	if err == nil {
-		err = comp.Handoff(ctx, false)
+		err = comp.Handoff(ctx)
 	}
 	if err != nil {
 		a.ui.Note("%v; starting all the same, but launch status will not show this node", err)

@@ -180,10 +180,10 @@ func (c *Client) StoreReady() <-chan struct{} { return c.ready }
 
 // Handoff lets the companion alone with the command that this process is about
 // to become.
-func (c *Client) Handoff(ctx context.Context, keepStderr bool) error {
+func (c *Client) Handoff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, handoffLimit, ErrSilent)
 	defer cancel()
-	_, err := c.ask(ctx, order{Op: "handoff", Start: keepStderr})
+	_, err := c.ask(ctx, order{Op: "handoff"})
 	return err
 }
 

@@ -123,9 +123,7 @@ func (p *process) serve(orders <-chan order, ended <-chan error, term <-chan os.
 			case o.Op == "leave":
 				return o.Why, true
 			case o.Op == "handoff":
-				if !o.Start {
-					quiet()
-				}
+				quiet()
 				p.say(report{Op: o.Op})
 				return "", false
 			case o.Op == "reduced":
