@@ -39,6 +39,7 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 		case ep.State == Started && rank < 0 && ep.Nonce != told:
 			told = ep.Nonce
 			if still := s.still(ctx, ep); len(still) > 0 {
+				s.update(func() { s.running = still })
 				s.emit(Event{Kind: Waiting, Have: still, Want: ep.Size})
 			}
 		case ep.Size > 0 && ep.State != Started && ep.Size != self.Size && s.outsized(ctx):
@@ -74,17 +75,13 @@ func (s *Session) expired(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	s.mu.Lock()
-	up, trouble, ep, size, last := s.up, s.trouble, s.ep, s.self.Size, s.missing
+	ep, size := s.ep, s.self.Size
 	s.mu.Unlock()
-	have, err := Members(context.WithoutCancel(ctx), s.cli, s.cfg.Job)
-	if err != nil && last != nil {
-		return last
-	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	have, err := Members(look, s.cli, s.cfg.Job)
 	if err != nil {
-		if !up && trouble != nil {
-			err = trouble
-		}
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return s.lastKnown(err)
 	}
 	if ep.State != Started { // who still runs in an earlier epoch has not come for this one
 		have = slices.DeleteFunc(have, func(m Member) bool { return m.Phase == phaseStarted })
@@ -100,6 +97,24 @@ func (s *Session) expired(ctx context.Context) error {
 		<-time.After(lastWords)
 	}
 	return e
+}
+
+// lastKnown is what this node waited for when the store was lost, which says
+// more than that it was.
+func (s *Session) lastKnown(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.missing != nil:
+		return s.missing
+	case s.rival != nil:
+		return &DuplicateError{Self: s.self, Holder: *s.rival}
+	case s.ep.State == Started && len(s.running) > 0:
+		return &MissingError{Have: s.ep.Roster, Want: s.self.Size, Running: names(s.running)}
+	case !s.up && s.trouble != nil:
+		err = s.trouble
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
 // leavers are the nodes that left while this one waited, and are not back.

@@ -31,6 +31,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))
 		}
 		if r.Succeeded {
+			s.update(func() { s.rival = nil })
 			return r.Header.Revision, nil
 		}
 		held := r.Responses[0].GetResponseRange().Kvs[0]
@@ -51,12 +52,14 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 				return 0, fmt.Errorf("register: %w", reason(ctx, err))
 			}
 			if r.Succeeded {
+				s.update(func() { s.rival = nil })
 				return r.Header.Revision, s.depose(ctx, holder.ID)
 			}
 			continue
 		}
 		if since.IsZero() {
 			since = time.Now()
+			s.update(func() { s.rival = &holder })
 			s.emit(Event{Kind: Conflict, Member: &holder, Text: fmt.Sprintf("waiting up to %s for it to vanish", s.cfg.TTL+typedGrace)})
 			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "it is refused while this node is here"}))
 		}

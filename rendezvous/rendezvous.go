@@ -36,6 +36,9 @@ const (
 	// opTimeout bounds one request; etcd itself gives up after 7 s
 	// (server/v3 etcdserver: 5 s + 2 elections).
 	opTimeout = 4 * time.Second
+	// lastLook bounds the question who is here, after the time is up: the store
+	// may be lost, and the answer only adds names.
+	lastLook = time.Second
 	// retryMax bounds the pause between two tries at a store that does not
 	// answer: the late store is noticed within a second.
 	retryMax = time.Second

@@ -322,3 +322,31 @@ func TestWhoCameAndLeftIsNotCalledMissing(t *testing.T) {
 		t.Errorf("got %+v; want node 2 missing, and that c gave up", miss)
 	}
 }
+
+func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
+	b := newBench(t)
+	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "a"})
+	worlds(t, a.join(short(t, 5*time.Second)))
+	if _, err := a.Round(short(t, 5*time.Second), "go", nil, concat); err != nil {
+		t.Fatal(err)
+	}
+	a.Start(t.Context())
+	deadline := short(t, 3*time.Second)
+	twin, next := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "twin"}), b.enter(Member{Index: -1, Size: 1, Host: "next"})
+	jt, jn := twin.join(deadline), next.join(deadline)
+	twin.told(t, Conflict)
+	next.told(t, Waiting)
+	b.srv.Close()
+	var dup *DuplicateError
+	if j := <-jt; !errors.As(j.err, &dup) || dup.Holder.Host != "a" {
+		t.Errorf("the twin got %v, want that a holds its index", j.err)
+	}
+	var miss *MissingError
+	if j := <-jn; !errors.As(j.err, &miss) || !strings.Contains(miss.Running, "a") {
+		t.Errorf("the next run got %v, want that a still ran", j.err)
+	}
+	end, _ := deadline.Deadline()
+	if late := time.Since(end); late > 2*time.Second {
+		t.Errorf("ended %s after the time was up", late)
+	}
+}

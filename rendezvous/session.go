@@ -45,6 +45,8 @@ type Session struct {
 	trouble   error             // why not up
 	missing   *MissingError     // what the store's host said when it gave up
 	left      map[string]Member // by key: who left while this node waits
+	rival     *Member           // who held this node's typed index when it was last seen
+	running   []Member          // who of the last run was last seen to go on
 	resigned  time.Time         // when this node last left the lead to others
 	lost      bool              // and people were told
 	lease     clientv3.LeaseID

@@ -249,7 +249,7 @@ func reason(ctx context.Context, err error) error {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
-		msg = "no answer within " + opTimeout.String()
+		msg = "no answer"
 	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
 }

@@ -237,7 +237,7 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	short, cancel := context.WithTimeout(ctx, sameJobBudget)
 	defer cancel()
 	c, cerr := rendezvous.Connect(short, where, nil)
-	if errors.Is(cerr, rendezvous.ErrUnreachable) && ctx.Err() == nil {
+	if errors.Is(cerr, rendezvous.ErrUnreachable) {
 		return nil, err // something else has the port
 	}
 	return c, cerr
