@@ -45,12 +45,13 @@ func plainDial(err error) string {
 
 // Post is what one node says about itself before the start.
 type Post struct {
-	Rank    int             `json:"rank"`
-	Name    string          `json:"name"`
-	Reach   finding.Finding `json:"reach"`
-	NProc   string          `json:"nproc,omitempty"`
-	Version string          `json:"version"` // of launch
-	Command string          `json:"command"` // what all nodes should have typed alike
+	Rank     int             `json:"rank"`
+	Name     string          `json:"name"`
+	Reach    finding.Finding `json:"reach"`
+	NProc    string          `json:"nproc,omitempty"`
+	Version  string          `json:"version"`            // of launch
+	Command  string          `json:"command"`            // what all nodes should have typed alike
+	Nameless bool            `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
 }
 
 // Decision is what all nodes print and act on.
@@ -62,7 +63,9 @@ type Decision struct {
 
 // Decide compares the posts of all nodes, in rank order. A node that does not
 // reach rank 0 is unfit; where most do not, it is rank 0 itself. What differs
-// but may run is a warning that names the minority.
+// but may run is a warning that names the minority. Where nothing but the
+// meeting point says that this is one job, who brings another command than node
+// rank 0 is unfit: it may be another job's node.
 func Decide(posts []Post) Decision {
 	d := Decision{Go: true}
 	var deaf []Post
@@ -95,40 +98,58 @@ func Decide(posts []Post) Decision {
 		{"same.command", "command", "ranks that run different programs wait for each other's collectives", func(p Post) string { return p.Command }},
 		{"same.launch", "launch version", "untested together", func(p Post) string { return p.Version }},
 	} {
-		if what, ok := minority(posts, c.of); ok {
-			d.Findings = append(d.Findings, finding.Warnf("%s differs: %s", c.what, what).Named(c.id).
-				Breaking("%s", c.breaks).Do("type the same line on every node"))
+		gs := groups(posts, c.of)
+		if len(gs) < 2 {
+			continue
 		}
+		f := finding.Warnf("%s differs: %s", c.what, differs(gs, len(posts))).Named(c.id).
+			Breaking("%s", c.breaks).Do("type the same line on every node")
+		if c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless }) {
+			f.Status, d.Go = finding.Fail, false
+			f = f.Do("type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
+				"is it another job? give that one a port of its own: --store HOST:PORT")
+			for _, g := range gs {
+				if g.ranks[0] != 0 { // where people meet, and mostly the store
+					d.Unfit = append(d.Unfit, g.ranks...)
+				}
+			}
+			slices.Sort(d.Unfit)
+			d.Unfit = slices.Compact(d.Unfit)
+		}
+		d.Findings = append(d.Findings, f)
 	}
 	return d
 }
 
-// minority says who differs from what most nodes have; ok is false where all
-// agree.
-func minority(posts []Post, of func(Post) string) (string, bool) {
-	groups := map[string][]string{}
-	for _, p := range posts {
-		groups[of(p)] = append(groups[of(p)], p.Name)
-	}
-	if len(groups) < 2 {
-		return "", false
-	}
-	type group struct {
-		value string
-		names []string
-	}
+// group is the nodes that have one value.
+type group struct {
+	value string
+	ranks []int
+	names []string
+}
+
+// groups sorts the nodes by what they have: most nodes first, and the one of
+// the lowest rank where there are equally many.
+func groups(posts []Post, of func(Post) string) []group {
 	var gs []group
-	for v, n := range groups {
-		gs = append(gs, group{v, n})
+	for _, p := range posts {
+		i := slices.IndexFunc(gs, func(g group) bool { return g.value == of(p) })
+		if i < 0 {
+			i, gs = len(gs), append(gs, group{value: of(p)})
+		}
+		gs[i].ranks, gs[i].names = append(gs[i].ranks, p.Rank), append(gs[i].names, p.Name)
 	}
-	slices.SortFunc(gs, func(a, b group) int {
-		return cmp.Or(cmp.Compare(len(b.names), len(a.names)), cmp.Compare(a.value, b.value))
-	})
+	slices.SortStableFunc(gs, func(a, b group) int { return cmp.Compare(len(b.ranks), len(a.ranks)) })
+	return gs
+}
+
+// differs says who has something else than most of n nodes.
+func differs(gs []group, n int) string {
 	var out []string
 	for _, g := range gs[1:] {
 		out = append(out, fmt.Sprintf("%s has %q", some(g.names), g.value))
 	}
-	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(posts), gs[0].value, strings.Join(out, ", ")), true
+	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), n, gs[0].value, strings.Join(out, ", "))
 }
 
 // some names a few of many.

@@ -28,7 +28,8 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err := a.plan(s, a.world(s), w.Roster[w.Rank].Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Roster[w.Rank].Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line)}
+	post := preflight.Post{Rank: w.Rank, Name: w.Roster[w.Rank].Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line),
+		Nameless: s.Job.ID.From.Name == job.MeetingPoint}
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
 		post.Reach = preflight.Reach(ctx, m.Name(), to.String(), func(ctx context.Context) (time.Duration, error) {

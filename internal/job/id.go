@@ -3,12 +3,15 @@ package job
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
-// id names the job. Where nobody does, it is a hash of what all its nodes
-// have in common, the meeting point and the line: two jobs that differ in
-// either can share a store.
+// id names the job. A store that a node hosts is one job's: where nobody gives
+// that job a name it is called by the store's port, so that nodes which spell
+// the host differently, or type different lines, meet all the same and are
+// told. An etcd is shared by many jobs: there the name is a hash of what all
+// nodes of this one have in common, the endpoints and the line.
 func (r *resolver) id() error {
 	line := said(r.line.RdzvID)
 	if line.raw == "none" { // torchrun's own default
@@ -20,6 +23,10 @@ func (r *resolver) id() error {
 	}
 	if err := choosing(r, &r.job.ID, "id", explicit(r.in.Flags.Job), line, r.sched.id, pet); err != nil || r.job.ID.Set {
 		return err
+	}
+	if st := r.job.Store.V; st.Embedded {
+		r.job.ID = Value[string]{V: "store-" + strconv.Itoa(st.Port), From: Source{Derived, MeetingPoint}, Set: true}
+		return nil
 	}
 	words := append([]string{strings.Join(r.job.Store.V.Endpoints, ",")}, r.line.Everywhere()...)
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))

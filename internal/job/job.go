@@ -55,6 +55,10 @@ type Store struct {
 // PodHostName is the Source of what the host name of an Indexed Job's pod tells.
 const PodHostName = "pod's host name"
 
+// MeetingPoint is the Source of an id that is the store's port: who meets there
+// need not have typed the same line.
+const MeetingPoint = "meeting point"
+
 // DefaultStorePort is where an embedded store listens unless --store names a
 // port. It is outside Linux's default ephemeral range (32768-60999) and not
 // one of torch's (29400, 29500).

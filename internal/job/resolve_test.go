@@ -187,21 +187,36 @@ func TestMpirunIsStartedOnce(t *testing.T) {
 	}
 }
 
-func TestDerivedIDIsTheSameOnEveryNodeAndDiffersBetweenJobs(t *testing.T) {
-	id := func(line string) string {
-		j := resolve(t, input(line))
+func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
+	id := func(line, store string) string {
+		in := input(line)
+		if store != "" {
+			in.Flags.Store = Value[string]{V: store, From: Source{Explicit, "--store"}, Set: true}
+		}
+		j := resolve(t, in)
 		if j.ID.From.Tier != Derived || j.ID.V == "" {
 			t.Errorf("%s: %+v", line, j.ID)
 		}
 		return j.ID.V
 	}
-	a := id("torchrun --nnodes 2 --node-rank 0 --master-addr h --rdzv-id none t.py --lr 1")
-	if b := id("torchrun --nnodes 2 --node-rank 1 --master-addr h --rdzv-id none t.py --lr 1"); a != b {
-		t.Errorf("two nodes of one job: %s and %s", a, b)
-	}
-	for _, other := range []string{"torchrun --nnodes 2 --master-addr g --rdzv-id none t.py --lr 1", "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 2"} {
-		if id(other) == a {
-			t.Errorf("%s has the same id", other)
+	const line, args = "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 1", "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 2"
+	const second = "torchrun --nnodes 2 --node-rank 1 --master-addr h --rdzv-id none t.py --lr 1"
+	const etcd = "http://e:2379"
+	for _, tc := range []struct {
+		name           string
+		a, b           string
+		storeA, storeB string
+		same           bool
+	}{
+		{"two nodes of one job", line, second, "", "", true},
+		{"another argument at one meeting point: they meet and are told", line, args, "", "", true},
+		{"the host spelled in another way", line, line, "", "10.0.0.1", true},
+		{"another port", line, line, "", "h:29378", false},
+		{"two nodes of one job in an etcd", line, second, etcd, etcd, true},
+		{"another job in the same etcd", line, args, etcd, etcd, false},
+	} {
+		if a, b := id(tc.a, tc.storeA), id(tc.b, tc.storeB); (a == b) != tc.same {
+			t.Errorf("%s: %s and %s", tc.name, a, b)
 		}
 	}
 }
