@@ -58,6 +58,7 @@ type Post struct {
 type Decision struct {
 	Go       bool           `json:"go"`
 	Unfit    []int          `json:"unfit,omitempty"` // node ranks that must leave
+	Who      string         `json:"who,omitempty"`   // their names, for people
 	Findings finding.Report `json:"findings,omitempty"`
 }
 
@@ -81,12 +82,10 @@ func Decide(posts []Post) Decision {
 			d.Unfit = []int{0}
 			f.What = fmt.Sprintf("%d of %d nodes do not reach %s: %s", len(deaf), others, posts[0].Name, f.What)
 		} else {
-			var who []string
 			for _, p := range deaf {
 				d.Unfit = append(d.Unfit, p.Rank)
-				who = append(who, p.Name)
 			}
-			f.What = fmt.Sprintf("%s: %s", strings.Join(who, ", "), f.What)
+			f.What = fmt.Sprintf("%s: %s", some(namesOf(posts, d.Unfit)), f.What)
 		}
 		d.Findings = append(d.Findings, f)
 	}
@@ -118,7 +117,16 @@ func Decide(posts []Post) Decision {
 		}
 		d.Findings = append(d.Findings, f)
 	}
+	d.Who = some(namesOf(posts, d.Unfit))
 	return d
+}
+
+func namesOf(posts []Post, ranks []int) []string {
+	var out []string
+	for _, r := range ranks {
+		out = append(out, posts[r].Name)
+	}
+	return out
 }
 
 // group is the nodes that have one value.

@@ -48,9 +48,9 @@ func TestDecide(t *testing.T) {
 		want  Decision
 	}{
 		{"all alike", posts(4, nil), Decision{Go: true}},
-		{"one does not reach rank 0", posts(4, deaf(2)), Decision{Unfit: []int{2}, Findings: finding.Report{
+		{"one does not reach rank 0", posts(4, deaf(2)), Decision{Unfit: []int{2}, Who: "host2", Findings: finding.Report{
 			{ID: "peer.rank0", Status: finding.Fail, What: "host2: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
-		{"nobody reaches rank 0", posts(4, deaf(1, 2, 3)), Decision{Unfit: []int{0}, Findings: finding.Report{
+		{"nobody reaches rank 0", posts(4, deaf(1, 2, 3)), Decision{Unfit: []int{0}, Who: "host0", Findings: finding.Report{
 			{ID: "peer.rank0", Status: finding.Fail, What: "3 of 3 nodes do not reach host0: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
 		{"one has another number of processes", posts(4, func(i int, p *Post) {
 			if i == 3 {
@@ -62,12 +62,12 @@ func TestDecide(t *testing.T) {
 		{"one runs something else in a job that has a name", posts(3, other(2, false)), Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
 			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host2 has "torchrun u.py"`,
 			Breaks: "ranks that run different programs wait for each other's collectives", Fix: "type the same line on every node"}}}},
-		{"one runs something else where only the meeting point says that it is one job", posts(2, other(1, true)), Decision{Unfit: []int{1}, Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+		{"one runs something else where only the meeting point says that it is one job", posts(2, other(1, true)), Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
 			What:   `command differs: 1 of 2 nodes have "torchrun t.py", host1 has "torchrun u.py"`,
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
 				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
-		{"rank 0 is one against many", posts(3, other(0, true)), Decision{Unfit: []int{1, 2}, Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+		{"rank 0 is one against many", posts(3, other(0, true)), Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
 			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +

@@ -1,7 +1,6 @@
 package rendezvous
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,46 +16,70 @@ import (
 // Join waits until this node is part of a sealed world that it has not been
 // returned before, or ctx ends (*MissingError, or ErrUnreachable).
 func (s *Session) Join(ctx context.Context) (World, error) {
-	told := "" // the run that this node was told to wait for
+	outside := "" // a world that this node has no place in
 	for {
 		s.mu.Lock()
-		ep, fatal, changed, self := s.ep, s.fatal, s.changed, s.self
-		rank := slices.IndexFunc(ep.Roster, func(m Member) bool { return m.ID == s.self.ID })
-		fresh := ep.State == Sealed && ep.Nonce != s.joined.Nonce
-		if fatal == nil && fresh && rank >= 0 {
-			s.joined = ep
-			clear(s.posts)
-		}
+		ep, fatal, changed, self, joined := s.ep, s.fatal, s.changed, s.self, s.joined.Nonce
 		s.mu.Unlock()
+		var retry <-chan time.Time
 		switch {
 		case fatal != nil:
 			return World{}, fatal
-		case fresh && rank >= 0:
-			return World{
-				Job: s.cfg.Job, Epoch: ep.N, Rank: rank, Roster: ep.Roster,
-				RunID: fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(s.cfg.Job, "/", "-"), ep.N, ep.Nonce[:8]),
-			}, nil
-		case ep.State == Started && rank < 0 && ep.Nonce != told:
-			told = ep.Nonce
+		case ep.Nonce != "" && (ep.Nonce == joined || ep.Nonce == outside):
+		case ep.State == Sealed:
+			p, err := s.place(ctx, ep)
+			if err == nil && p.ID == self.ID {
+				return s.enterWorld(ep, p.Rank), nil
+			}
+			if err == nil {
+				outside = ep.Nonce
+				continue
+			}
+			retry = time.After(retryMax / 4)
+		case ep.State == Started:
+			outside = ep.Nonce
 			if still := s.still(ctx, ep); len(still) > 0 {
 				s.update(func() { s.running = still })
-				s.emit(Event{Kind: Waiting, Have: still, Want: ep.Size})
+				s.emit(Event{Kind: Waiting, Have: still})
 			}
-		case ep.Size > 0 && ep.State != Started && ep.Size != self.Size && s.outsized(ctx):
+			continue
+		case ep.Size > 0 && ep.Size != self.Size && s.outsized(ctx):
 			return World{}, &SizeError{Self: self.Size, Want: ep.Size, First: ep.First}
 		}
 		select {
 		case <-changed:
+		case <-retry:
 		case <-ctx.Done():
 			return World{}, s.expired(ctx)
 		}
 	}
 }
 
+// place is this node's place in a sealed world; the zero Place: none.
+func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
+	r, err := s.cli.Get(timeout(ctx), s.k.place(ep.Nonce, s.me()))
+	if err == nil && len(r.Kvs) > 0 {
+		err = json.Unmarshal(r.Kvs[0].Value, &p)
+	}
+	return p, err
+}
+
+func (s *Session) enterWorld(ep Epoch, rank int) World {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joined, s.rank = ep, rank
+	clear(s.posts)
+	return World{
+		Job: s.cfg.Job, Epoch: ep.N, Rank: rank, Size: ep.Size, Self: s.self, Master: *ep.Master,
+		RunID: fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(s.cfg.Job, "/", "-"), ep.N, ep.Nonce[:8]),
+	}
+}
+
 // outsized tells whether the node that came first expects another size; an
 // epoch of an earlier run may still say one that its leader is about to replace.
 func (s *Session) outsized(ctx context.Context) bool {
-	r, err := s.cli.Get(timeout(ctx), s.k.members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	r, err := s.cli.Get(timeout(ctx), s.k.members(), clientv3.WithPrefix(), clientv3.WithLimit(few),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return false // the next change asks again
 	}
@@ -74,26 +97,31 @@ func (s *Session) expired(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
-	s.mu.Lock()
-	ep, size := s.ep, s.self.Size
-	s.mu.Unlock()
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	have, err := Members(look, s.cli, s.cfg.Job)
+	r, err := s.cli.Get(look, s.k.progress())
 	if err != nil {
-		return s.lastKnown(err)
+		return s.lastKnown(reason(look, err))
 	}
-	if ep.State != Started { // who still runs in an earlier epoch has not come for this one
-		have = slices.DeleteFunc(have, func(m Member) bool { return m.Phase == phaseStarted })
+	var p progress
+	if len(r.Kvs) > 0 {
+		_ = json.Unmarshal(r.Kvs[0].Value, &p)
 	}
-	e := &MissingError{Have: have, Want: size, Left: s.leavers(have)}
-	e.Missing = Missing(slices.Concat(have, e.Left), size)
-	if ep.State == Started {
-		e.Have = ep.Roster
-		e.Running = names(s.still(context.WithoutCancel(ctx), ep))
+	s.mu.Lock()
+	ep, self := s.ep, s.self
+	s.mu.Unlock()
+	if p.Want != self.Size {
+		p.Attendance = Attendance{Come: 1, Want: self.Size, Here: []Member{self}, Missing: Missing([]Member{self}, self.Size)}
 	}
-	if s.me().First { // the store goes with this node; the others are to end with names too
-		_, _ = s.cli.Put(timeout(context.WithoutCancel(ctx)), s.k.missing(), encode(e))
+	e := &MissingError{Attendance: p.Attendance}
+	switch ep.State {
+	case Sealed:
+		e.Come, e.Here, e.Missing = ep.Size, nil, nil
+	case Started:
+		e.Running = some(names(s.still(look, ep)))
+	}
+	if self.First { // the store goes with this node; the others are to end with names too
+		_, _ = s.cli.Put(look, s.k.progress(), encode(progress{Attendance: e.Attendance, Final: true}))
 		<-time.After(lastWords)
 	}
 	return e
@@ -105,39 +133,32 @@ func (s *Session) lastKnown(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.missing != nil:
-		return s.missing
+	case s.final:
+		return &MissingError{Attendance: *s.seen}
 	case s.rival != nil:
 		return &DuplicateError{Self: s.self, Holder: *s.rival}
 	case s.ep.State == Started && len(s.running) > 0:
-		return &MissingError{Have: s.ep.Roster, Want: s.self.Size, Running: names(s.running)}
+		return &MissingError{Attendance: Attendance{Want: s.self.Size}, Running: some(names(s.running))}
 	case !s.up && s.trouble != nil:
 		err = s.trouble
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// leavers are the nodes that left while this one waited, and are not back.
-func (s *Session) leavers(have []Member) []Member {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range have {
-		delete(s.left, s.k.member(m))
-	}
-	return slices.SortedFunc(maps.Values(s.left), func(a, b Member) int {
-		return cmp.Or(a.Index-b.Index, cmp.Compare(a.Host, b.Host))
-	})
-}
-
-// still are the nodes of a started epoch that are registered yet.
+// still are the first few nodes of a started epoch that are registered yet.
 func (s *Session) still(ctx context.Context, ep Epoch) []Member {
-	have, err := Members(ctx, s.cli, s.cfg.Job)
+	r, err := s.cli.Get(timeout(ctx), s.k.members(), clientv3.WithPrefix(), clientv3.WithLimit(4*few))
 	if err != nil {
-		return ep.Roster
+		return []Member{*ep.Master}
 	}
-	return slices.DeleteFunc(have, func(m Member) bool {
-		return !slices.ContainsFunc(ep.Roster, func(r Member) bool { return r.ID == m.ID })
-	})
+	var out []Member
+	for _, kv := range r.Kvs {
+		var m Member
+		if json.Unmarshal(kv.Value, &m) == nil && m.Phase == phaseStarted && len(out) < few {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // Members are the nodes that are registered now, by index and arrival.
@@ -169,6 +190,23 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 	}
 	var ep Epoch
 	return ep, true, json.Unmarshal(r.Kvs[0].Value, &ep)
+}
+
+// Places are the places of a sealed world, in rank order.
+func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
+	r, err := cli.Get(timeout(ctx), keysOf(job).world(nonce), clientv3.WithPrefix())
+	if err != nil {
+		return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
+	}
+	var out []Place
+	for _, kv := range r.Kvs {
+		var p Place
+		if json.Unmarshal(kv.Value, &p) == nil {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Place) int { return a.Rank - b.Rank })
+	return out, nil
 }
 
 // Jobs are the ids of the jobs that have state in the store.

@@ -14,25 +14,33 @@ func keysOf(job string) keys {
 	return keys{"/launch/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(job) + "/"}
 }
 
-func (k keys) members() string { return k.root + "m/" }
-func (k keys) control() string { return k.root + "c/" }
-func (k keys) leader() string  { return k.root + "c/leader" }
-func (k keys) epoch() string   { return k.root + "c/epoch" }
-func (k keys) notice() string  { return k.root + "c/notice" }
-func (k keys) missing() string { return k.root + "c/missing" }
-func (k keys) posts() string   { return k.root + "p/" }
+func (k keys) members() string  { return k.root + "m/" }
+func (k keys) control() string  { return k.root + "c/" }
+func (k keys) leader() string   { return k.root + "c/leader" }
+func (k keys) epoch() string    { return k.root + "c/epoch" }
+func (k keys) progress() string { return k.root + "c/progress" }
+func (k keys) conflict() string { return k.root + "c/conflict" }
+func (k keys) results() string  { return k.root + "c/r/" }
+func (k keys) worlds() string   { return k.root + "w/" }
+func (k keys) posts() string    { return k.root + "p/" }
 
-// member is the node's own key: its index where it has one, so that two nodes
+// slot is where a node belongs: its index where it has one, so that two nodes
 // with one index meet at one key; else its random identity.
-func (k keys) member(m Member) string {
+func slot(m Member) string {
 	if m.Index >= 0 {
-		return fmt.Sprintf("%s%07d", k.members(), m.Index)
+		return fmt.Sprintf("%07d", m.Index)
 	}
-	return k.members() + "a-" + m.ID
+	return "a-" + m.ID
 }
 
+func (k keys) member(m Member) string { return k.members() + slot(m) }
+
+func (k keys) world(nonce string) string { return k.worlds() + nonce + "/" }
+
+func (k keys) place(nonce string, m Member) string { return k.world(nonce) + slot(m) }
+
 func (k keys) result(epoch int, round string) string {
-	return fmt.Sprintf("%sc/r/%d/%s", k.root, epoch, round)
+	return fmt.Sprintf("%s%d/%s", k.results(), epoch, round)
 }
 
 func (k keys) round(epoch int, round string) string {
@@ -41,4 +49,11 @@ func (k keys) round(epoch int, round string) string {
 
 func (k keys) post(epoch int, round string, rank int) string {
 	return k.round(epoch, round) + strconv.Itoa(rank)
+}
+
+// posted reads a post's key: the round's and the rank.
+func (k keys) posted(key string) (round string, rank int, ok bool) {
+	i := strings.LastIndexByte(key, '/') + 1
+	rank, err := strconv.Atoi(key[i:])
+	return key[:i], rank, err == nil
 }

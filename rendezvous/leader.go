@@ -18,18 +18,15 @@ func (s *Session) campaign(ctx context.Context) error {
 	s.mu.Lock()
 	free, mine, stale := s.leader.ID == "", s.leader.ID == s.self.ID, s.leader.mod
 	lease, self := s.lease, s.self
-	yields := time.Since(s.resigned) < resignPause
+	here := s.leadLease == lease
 	s.mu.Unlock()
-	if free && yields {
-		return nil
-	}
 	key := s.k.leader()
 	put := clientv3.OpPut(key, encode(self), clientv3.WithLease(lease))
 	var guard clientv3.Cmp
 	switch {
-	case free:
+	case free && !s.yields():
 		guard = clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-	case mine && !s.leasedHere(lease): // of an earlier life: bind it to this lease
+	case mine && !here: // of an earlier life: bind it to this lease
 		guard = clientv3.Compare(clientv3.ModRevision(key), "=", stale)
 	default:
 		return nil
@@ -54,28 +51,33 @@ func (s *Session) campaign(ctx context.Context) error {
 	return nil
 }
 
-func (s *Session) leasedHere(l clientv3.LeaseID) bool {
+// yields tells whether this node has just left the lead to others.
+func (s *Session) yields() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leadLease == l
+	return !s.resigned.IsZero() && time.Since(s.resigned) < resignPause
 }
 
-// lead is what only the leader holds: all members and all posts.
+// lead is what only the leader holds: all members, places and posts.
 type lead struct {
 	s       *Session
 	ch      clientv3.WatchChan
-	members map[string]registered // by key
-	posts   map[string][]byte     // by key
-	shown   string                // the progress that was last told
+	members map[string]registered     // by key
+	places  map[string]Place          // by key
+	posts   map[string]map[int][]byte // by the round's key and rank
+	newest  int64                     // the newest revision of a member's key
+	moved   bool                      // a member came, changed or went since the last look
+	looked  int64                     // the revision of the epoch at that look
+	telling telling
 }
 
-// takeOver reads all members and posts, and watches them from there.
+// takeOver reads the whole job, and watches it from there.
 func (s *Session) takeOver(ctx context.Context, watch func(string, int64, ...clientv3.OpOption) clientv3.WatchChan) (*lead, error) {
 	r, err := s.cli.Get(timeout(ctx), s.k.root, clientv3.WithPrefix())
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
-	l := &lead{s: s, members: map[string]registered{}, posts: map[string][]byte{}}
+	l := &lead{s: s, members: map[string]registered{}, places: map[string]Place{}, posts: map[string]map[int][]byte{}, moved: true}
 	for _, kv := range r.Kvs {
 		l.put(string(kv.Key), kv.Value, kv.CreateRevision, kv.ModRevision)
 	}
@@ -96,50 +98,86 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 		var m Member
 		if json.Unmarshal(v, &m) == nil {
 			l.members[key] = registered{m, create, mod}
+			l.newest = max(l.newest, mod)
+			l.moved = true
+		}
+	case strings.HasPrefix(key, l.s.k.worlds()):
+		var p Place
+		if json.Unmarshal(v, &p) == nil {
+			l.places[key] = p
 		}
 	case strings.HasPrefix(key, l.s.k.posts()):
-		l.posts[key] = v
+		if round, rank, ok := l.s.k.posted(key); ok {
+			if l.posts[round] == nil {
+				l.posts[round] = map[int][]byte{}
+			}
+			l.posts[round][rank] = v
+		}
 	}
 }
 
-func (l *lead) observe(ctx context.Context, evs []*clientv3.Event) {
+func (l *lead) drop(key string) {
+	switch {
+	case strings.HasPrefix(key, l.s.k.members()):
+		delete(l.members, key)
+		l.moved = true
+	case strings.HasPrefix(key, l.s.k.worlds()):
+		delete(l.places, key)
+	case strings.HasPrefix(key, l.s.k.posts()):
+		if round, rank, ok := l.s.k.posted(key); ok {
+			if delete(l.posts[round], rank); len(l.posts[round]) == 0 {
+				delete(l.posts, round)
+			}
+		}
+	}
+}
+
+func (l *lead) observe(evs []*clientv3.Event) {
 	for _, e := range evs {
 		key := string(e.Kv.Key)
 		before, known := l.members[key]
 		if e.Type == clientv3.EventTypePut {
 			l.put(key, e.Kv.Value, e.Kv.CreateRevision, e.Kv.ModRevision)
 		} else {
-			delete(l.members, key)
-			delete(l.posts, key)
+			l.drop(key)
 		}
 		now, stays := l.members[key]
 		if known && before.Left == "" && (!stays || now.Left != "") {
 			before.Left = now.Left
-			l.departed(ctx, before.Member)
+			l.missed(before.Member)
 		}
 	}
 }
 
-// departed tells that a member left before the start: the people here, and by
-// the notice those on the other nodes. Losing it loses a line.
-func (l *lead) departed(ctx context.Context, m Member) {
+// missed keeps that a member left before the start; the progress tells it.
+func (l *lead) missed(m Member) {
 	l.s.mu.Lock()
 	ordinary := l.s.ep.State == Started // the end of a run
 	l.s.mu.Unlock()
-	if ordinary || m.ID == l.s.me().ID || m.Phase == phaseStarted {
-		return
+	if !ordinary && m.ID != l.s.me().ID && m.Phase != phaseStarted {
+		l.s.departed(because(m))
 	}
-	news := departure(m)
-	l.s.emit(news)
-	_, _ = l.s.cli.Put(timeout(ctx), l.s.k.notice(), encode(news))
 }
 
-// here are the members that have come and mean to stay, by arrival; who runs in
-// an earlier epoch does not wait for this one.
-func (l *lead) here() []registered {
+// waits tells whether a member has come and means to stay; who runs in an
+// earlier epoch does not wait for this one.
+func waits(m registered) bool { return m.Left == "" && m.Phase != phaseStarted }
+
+// earliest is the member that waits for longest.
+func (l *lead) earliest() (out registered, ok bool) {
+	for _, m := range l.members {
+		if waits(m) && (!ok || m.create < out.create) {
+			out, ok = m, true
+		}
+	}
+	return out, ok
+}
+
+// here are the members of one size that wait, by arrival.
+func (l *lead) here(size int) []registered {
 	var out []registered
 	for _, m := range l.members {
-		if m.Left == "" && m.Phase != phaseStarted {
+		if waits(m) && m.Size == size {
 			out = append(out, m)
 		}
 	}
@@ -150,37 +188,57 @@ func (l *lead) here() []registered {
 // step does the one thing that the epoch's state asks of its leader.
 func (l *lead) step(ctx context.Context) error {
 	l.s.mu.Lock()
-	ep := l.s.ep
+	ep, mod := l.s.ep, l.s.epMod
 	l.s.mu.Unlock()
+	if mod != l.looked {
+		l.moved, l.looked = true, mod
+	}
 	switch ep.State {
 	case Sealed:
-		if !l.inside(ep) && len(l.gone(ep)) < len(ep.Roster) {
-			return l.resign(ctx)
-		}
-		if gone := l.gone(ep); len(gone) > 0 {
-			return l.open(ctx, ep, names(gone)+" left after the ranks were agreed")
+		if l.moved {
+			gone := l.gone(ep)
+			if !l.inside(ep) && len(gone) < ep.Size {
+				return l.resign(ctx)
+			}
+			if len(gone) > 0 {
+				return l.open(ctx, ep, some(gone)+" left after the ranks were agreed")
+			}
+			l.moved = false
 		}
 		return l.reduce(ctx, ep)
 	case Started:
-		if l.inside(ep) || len(l.gone(ep)) < len(ep.Roster) {
+		if !l.moved || l.inside(ep) {
 			return nil
 		}
+		if l.moved = false; len(l.gone(ep)) < ep.Size {
+			return nil
+		}
+		l.moved = true
 		return l.open(ctx, ep, "") // the last run of this job has ended everywhere
 	}
-	here := l.here()
-	if len(here) == 0 {
+	if !l.moved {
+		return l.tell(ctx, ep.Size)
+	}
+	first, ok := l.earliest()
+	if !ok {
 		return nil
 	}
-	if ep.State == "" || ep.Size != here[0].Size {
-		ep.Size, ep.First = here[0].Size, here[0].Name()
+	if ep.State == "" || ep.Size != first.Size {
 		return l.open(ctx, ep, ep.Why)
 	}
-	here = slices.DeleteFunc(here, func(m registered) bool { return m.Size != ep.Size })
-	if len(here) < ep.Size {
-		l.progress(here, ep.Size)
-		return nil
+	n := 0
+	for _, m := range l.members {
+		if waits(m) && m.Size == ep.Size {
+			n++
+		}
 	}
-	return l.seal(ctx, ep, here)
+	if n >= ep.Size {
+		if here := l.here(ep.Size); len(here) >= ep.Size {
+			return l.seal(ctx, ep, here)
+		}
+	}
+	l.moved, l.telling.due = false, true
+	return l.tell(ctx, ep.Size)
 }
 
 // resign leaves the lead to a node of the sealed world: only they can reduce.
@@ -200,146 +258,45 @@ func (l *lead) resign(ctx context.Context) error {
 	return nil
 }
 
-// gone are the members of the sealed world that are no longer what was sealed.
-func (l *lead) gone(ep Epoch) []Member {
-	var out []Member
-	for _, m := range ep.Roster {
-		if now, ok := l.members[l.s.k.member(m)]; !ok || now.ID != m.ID || now.Left != "" {
-			out = append(out, m)
+// gone are the names of the sealed world's members that are no longer what was
+// sealed, in rank order.
+func (l *lead) gone(ep Epoch) []string {
+	var out []Place
+	prefix := l.s.k.world(ep.Nonce)
+	for key, p := range l.places {
+		slot, ours := strings.CutPrefix(key, prefix)
+		if !ours {
+			continue
+		}
+		if now, ok := l.members[l.s.k.members()+slot]; !ok || now.ID != p.ID || now.Left != "" {
+			out = append(out, p)
 		}
 	}
-	return out
+	slices.SortFunc(out, func(a, b Place) int { return cmp.Compare(a.Rank, b.Rank) })
+	names := make([]string, len(out))
+	for i, p := range out {
+		names[i] = p.Name
+	}
+	return names
 }
 
 func (l *lead) inside(ep Epoch) bool {
-	me := l.s.me().ID
-	return slices.ContainsFunc(ep.Roster, func(m Member) bool { return m.ID == me })
+	me := l.s.me()
+	return l.places[l.s.k.place(ep.Nonce, me)].ID == me.ID
 }
 
-// progress tells who has come, whenever that changes.
-func (l *lead) progress(here []registered, want int) {
-	have := make([]Member, len(here))
-	for i, m := range here {
-		have[i] = m.Member
+// some names a few of many.
+func some(names []string) string {
+	if len(names) > few {
+		names = append(slices.Clone(names[:few]), fmt.Sprintf("%d more", len(names)-few))
 	}
-	l.tell(Event{Kind: Progress, Have: have, Want: want, Missing: Missing(have, want)})
+	return strings.Join(names, ", ")
 }
 
-func (l *lead) tell(e Event) {
-	if k := string(e.Kind) + names(e.Have); k != l.shown {
-		l.shown = k
-		l.s.emit(e)
-	}
-}
-
-func names(ms []Member) string {
+func names(ms []Member) []string {
 	out := make([]string, len(ms))
 	for i, m := range ms {
 		out[i] = m.Name()
 	}
-	return strings.Join(out, ", ")
-}
-
-// open writes an open epoch after ep. No transaction of this package moves the
-// epoch unless its writer still leads and the epoch is still the one it read.
-func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
-	n := ep.N
-	if ep.State != Open { // an open one that only learns its size stays the same
-		n++
-	}
-	for _, m := range l.members {
-		n = max(n, m.Epoch+1)
-	}
-	if here := l.here(); len(here) > 0 {
-		ep.Size, ep.First = here[0].Size, here[0].Name()
-	}
-	next := Epoch{N: n, State: Open, Size: ep.Size, First: ep.First, Why: why}
-	return l.commit(ctx, clientv3.OpPut(l.s.k.epoch(), encode(next)))
-}
-
-// seal makes the epoch true. Nobody may have come, gone up in incarnation or
-// changed since the members were read: the range compare holds all of their
-// keys to the newest revision that this leader has seen. A key that vanishes
-// is a node lost just after the seal, which the next step finds.
-func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
-	list, ok := ranked(here, ep.Size)
-	if !ok {
-		return nil
-	}
-	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: ep.Size, First: ep.First, Roster: list}
-	for _, m := range list {
-		next.N = max(next.N, m.Epoch+1)
-	}
-	return l.commit(ctx, clientv3.OpPut(l.s.k.epoch(), encode(next)), l.unchanged())
-}
-
-// unchanged holds all member keys to the newest revision that this leader saw.
-func (l *lead) unchanged() clientv3.Cmp {
-	newest := int64(0)
-	for _, m := range l.members {
-		newest = max(newest, m.mod)
-	}
-	return clientv3.Compare(clientv3.ModRevision(l.s.k.members()).WithPrefix(), "<", newest+1)
-}
-
-// reduce publishes the result of each round that is complete and that this
-// node takes part in.
-func (l *lead) reduce(ctx context.Context, ep Epoch) error {
-	for name, fn := range l.s.reducers(ep) {
-		posts := make([][]byte, ep.Size)
-		n := 0
-		for rank := range posts {
-			if v, ok := l.posts[l.s.k.post(ep.N, name, rank)]; ok {
-				posts[rank], n = v, n+1
-			}
-		}
-		if n < ep.Size {
-			continue
-		}
-		result, start := fn(posts)
-		if result == nil { // its time ran out: no decision
-			continue
-		}
-		ops := []clientv3.Op{clientv3.OpPut(l.s.k.result(ep.N, name), string(result))}
-		if start {
-			ep.State = Started
-			ops = append(ops, clientv3.OpPut(l.s.k.epoch(), encode(ep)))
-		}
-		return l.commitAll(ctx, ops, l.unchanged())
-	}
-	return nil
-}
-
-func (l *lead) commit(ctx context.Context, op clientv3.Op, extra ...clientv3.Cmp) error {
-	return l.commitAll(ctx, []clientv3.Op{op}, extra...)
-}
-
-// commitAll applies ops if this node still leads and the epoch is still the
-// one that it knows. A lost race is no error: the news is on its way. An
-// unknown outcome ends the life, and the next one reads back what became true.
-func (l *lead) commitAll(ctx context.Context, ops []clientv3.Op, extra ...clientv3.Cmp) error {
-	s := l.s
-	s.mu.Lock()
-	guards := append(extra,
-		clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", s.leader.create),
-		clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", s.leadLease), // revisions repeat in a store that came back empty
-		clientv3.Compare(clientv3.ModRevision(s.k.epoch()), "=", s.epMod))
-	s.mu.Unlock()
-	r, err := s.cli.Txn(timeout(ctx)).If(guards...).Then(ops...).Commit()
-	if err != nil {
-		return fmt.Errorf("write the epoch: %w", reason(ctx, err))
-	}
-	if !r.Succeeded {
-		return nil
-	}
-	for _, op := range ops { // act on it now; the watch repeats it
-		var ep Epoch
-		key := string(op.KeyBytes())
-		if key == s.k.epoch() && json.Unmarshal(op.ValueBytes(), &ep) == nil {
-			s.update(func() { s.ep, s.epMod = ep, r.Header.Revision })
-		} else {
-			s.update(func() { s.results[key] = op.ValueBytes() })
-		}
-	}
-	return nil
+	return out
 }

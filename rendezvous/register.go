@@ -13,8 +13,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// register creates this node's key, or settles with who holds it. It returns
-// the revision after which the key is watched.
+// register creates this node's key, or settles with who holds it. In the same
+// transaction it takes the lead where nobody has it, and reads the control
+// keys. It returns the revision of that.
 func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, error) {
 	key := s.k.member(s.me())
 	var since time.Time // first sight of a live holder of a typed index
@@ -23,37 +24,29 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		s.self.Epoch = max(s.self.Epoch, s.ep.N)
 		self := s.self
 		s.mu.Unlock()
-		v := encode(self)
-		put := clientv3.OpPut(key, v, clientv3.WithLease(lease))
+		enter := s.entering(self, lease)
 		r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-			Then(put).Else(clientv3.OpGet(key)).Commit()
+			Then(enter...).Else(clientv3.OpGet(key)).Commit()
 		if err != nil {
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))
 		}
 		if r.Succeeded {
-			s.update(func() { s.rival = nil })
-			return r.Header.Revision, nil
+			return s.entered(r, lease), nil
 		}
 		held := r.Responses[0].GetResponseRange().Kvs[0]
 		var holder Member
 		_ = json.Unmarshal(held.Value, &holder)
-		replace := false
-		switch {
-		case holder.ID == self.ID: // an outcome that was unknown, or an earlier life's lease
-			replace = true
-		case s.wasRegistered():
+		if holder.ID != self.ID && s.wasRegistered() {
 			return 0, &SupersededError{Self: self, Newer: holder}
-		case self.Vouch == Scheduled, deadHere(self, holder), holder.Left != "":
-			replace = true
 		}
-		if replace {
-			r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision)).Then(put).Commit()
+		// The same ID: an outcome that was unknown, or an earlier life's lease.
+		if holder.ID == self.ID || self.Vouch == Scheduled || holder.Left != "" || deadHere(self, holder) {
+			r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision)).Then(enter...).Commit()
 			if err != nil {
 				return 0, fmt.Errorf("register: %w", reason(ctx, err))
 			}
 			if r.Succeeded {
-				s.update(func() { s.rival = nil })
-				return r.Header.Revision, s.depose(ctx, holder.ID)
+				return s.entered(r, lease), s.depose(ctx, holder.ID)
 			}
 			continue
 		}
@@ -61,7 +54,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 			since = time.Now()
 			s.update(func() { s.rival = &holder })
 			s.emit(Event{Kind: Conflict, Member: &holder, Text: fmt.Sprintf("waiting up to %s for it to vanish", s.cfg.TTL+typedGrace)})
-			_, _ = s.cli.Put(timeout(ctx), s.k.notice(), encode(Event{Kind: Conflict, Member: &self, Text: "it is refused while this node is here"}))
+			_, _ = s.cli.Put(timeout(ctx), s.k.conflict(), encode(self))
 		}
 		left := s.cfg.TTL + typedGrace - time.Since(since)
 		if left <= 0 {
@@ -73,20 +66,49 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 	}
 }
 
+// entering is what a registration does. Of N nodes that start at once all but
+// the first so see a leader, and do not ask for the lead.
+func (s *Session) entering(self Member, lease clientv3.LeaseID) []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
+	if !s.yields() {
+		ops = append(ops, clientv3.OpTxn(
+			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", 0)},
+			[]clientv3.Op{clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease))}, nil))
+	}
+	return append(ops, clientv3.OpGet(s.k.control(), clientv3.WithPrefix()))
+}
+
+// entered takes in what a registration read.
+func (s *Session) entered(r *clientv3.TxnResponse, lease clientv3.LeaseID) int64 {
+	leads := false
+	for _, x := range r.Responses {
+		if t := x.GetResponseTxn(); t != nil {
+			leads = t.Succeeded
+		}
+		if control := x.GetResponseRange(); control != nil {
+			s.snapshot((*clientv3.GetResponse)(control))
+		}
+	}
+	s.update(func() {
+		s.rival = nil
+		if leads {
+			s.leadLease = lease
+		}
+	})
+	return r.Header.Revision
+}
+
 // depose ends the leadership of an incarnation that was just replaced, instead
 // of waiting for its lease.
 func (s *Session) depose(ctx context.Context, id string) error {
-	key := s.k.leader()
-	r, err := s.cli.Get(timeout(ctx), key)
-	if err != nil {
-		return fmt.Errorf("read the leader: %w", reason(ctx, err))
-	}
-	var m Member
-	if len(r.Kvs) == 0 || json.Unmarshal(r.Kvs[0].Value, &m) != nil || m.ID != id || id == s.me().ID {
+	s.mu.Lock()
+	leader, me := s.leader, s.self.ID
+	s.mu.Unlock()
+	if leader.ID != id || id == me {
 		return nil
 	}
-	_, err = s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", r.Kvs[0].ModRevision)).
-		Then(clientv3.OpDelete(key)).Commit()
+	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(s.k.leader()), "=", leader.mod)).
+		Then(clientv3.OpDelete(s.k.leader())).Commit()
 	return err
 }
 

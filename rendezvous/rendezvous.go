@@ -9,20 +9,23 @@
 //
 //	m/SLOT          one per node, bound to its lease: who it is (Member)
 //	c/leader        who leads, bound to its lease
-//	c/epoch         the epoch: open, sealed or started, with the world (Epoch)
-//	c/notice        who left last, and why (for people)
-//	c/missing	who had not come when the store's host gave up
+//	c/epoch         the epoch: open, sealed or started (Epoch)
+//	c/progress      who has come and who left (Attendance), for people
+//	c/conflict      who wants an index that somebody holds, for people
 //	c/r/N/NAME      the result of a round of epoch N
+//	w/NONCE/SLOT    the place of a node in a sealed world (Place)
 //	p/N/NAME/RANK   what a node posted for a round of epoch N, bound to its lease
 //
-// Every node watches c/ and its own key; only the leader watches m/ and p/.
+// Every node watches c/ and its own key, and reads its own place; only the
+// leader watches the rest.
 package rendezvous
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,6 +57,11 @@ const (
 	// lastWords is how long the store's host lets its news reach the others
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
+	// progressEvery bounds how often the leader tells who has come: what all
+	// nodes read costs N each time. It is 1 ms a node up to this.
+	progressEvery = time.Second
+	// few bounds the lists that all nodes read.
+	few = 16
 	// leaveBudget bounds the goodbye of a node that the others wait for;
 	// endBudget that of one whose command has ended, perhaps after the store.
 	leaveBudget, endBudget = time.Second, 400 * time.Millisecond
@@ -110,17 +118,35 @@ func (m Member) Name() string {
 	return b.String()
 }
 
-// Epoch is the one small key that everybody waits for.
+// Epoch is the one small key that everybody waits for. Its size does not grow
+// with the number of nodes.
 type Epoch struct {
 	N     int    `json:"n"`
 	Nonce string `json:"nonce"`
 	State State  `json:"state"`
 	Size  int    `json:"size"`
 	First string `json:"first,omitempty"` // who said the size first
-	// Roster is the world in rank order; empty while open.
-	Roster []Member `json:"roster,omitempty"`
+	// Master is node rank 0; nil while open.
+	Master *Member `json:"master,omitempty"`
 	// Why says why an epoch was opened again.
 	Why string `json:"why,omitempty"`
+}
+
+// Place is a node's place in a sealed world.
+type Place struct {
+	Rank int    `json:"rank"`
+	ID   string `json:"id"`   // of the incarnation that was sealed
+	Name string `json:"name"` // for people, once it is gone
+}
+
+// Attendance is who has come, as the leader tells it. Its lists are bounded, so
+// that it costs the same at any number of nodes.
+type Attendance struct {
+	Come    int      `json:"come"` // here and waiting
+	Want    int      `json:"want"`
+	Here    []Member `json:"here,omitempty"`    // the first few of them
+	Missing []int    `json:"missing,omitempty"` // the first few indexes that nobody holds, where indexes are used
+	Left    []Member `json:"left,omitempty"`    // the last few that came and left; Left of each says why
 }
 
 // State of an epoch.
@@ -134,32 +160,30 @@ const (
 
 // World is the sealed epoch from the view of one node.
 type World struct {
-	Job    string   `json:"job"`
-	Epoch  int      `json:"epoch"`
-	RunID  string   `json:"run_id"` // new and unguessable for each epoch
-	Rank   int      `json:"rank"`   // this node's
-	Roster []Member `json:"roster"` // all nodes, in rank order
+	Job    string `json:"job"`
+	Epoch  int    `json:"epoch"`
+	RunID  string `json:"run_id"` // new and unguessable for each epoch
+	Rank   int    `json:"rank"`   // this node's
+	Size   int    `json:"size"`   // number of nodes
+	Self   Member `json:"self"`
+	Master Member `json:"master"` // node rank 0
 }
-
-// Master is node rank 0.
-func (w World) Master() Member { return w.Roster[0] }
 
 // Event is something that people want to read while they wait.
 type Event struct {
-	Kind    EventKind `json:"kind"`
-	Member  *Member   `json:"member,omitempty"`
-	Have    []Member  `json:"have,omitempty"`
-	Want    int       `json:"want,omitempty"`
-	Missing []int     `json:"missing,omitempty"` // indexes that have not come, where indexes are used
-	Text    string    `json:"text,omitempty"`
-	Leader  bool      `json:"leader,omitempty"` // this node leads: it prints what all would print
+	Kind       EventKind   `json:"kind"`
+	Member     *Member     `json:"member,omitempty"`
+	Attendance *Attendance `json:"attendance,omitempty"`
+	Have       []Member    `json:"have,omitempty"` // Waiting: the first few that still run
+	Text       string      `json:"text,omitempty"`
+	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints what all would print
 }
 
 // EventKind names an Event.
 type EventKind string
 
 const (
-	Progress EventKind = "progress"   // the leader's: who is here, who is not
+	Progress EventKind = "progress"   // who is here, who is not
 	Left     EventKind = "left"       // Member left before the start; Text says why
 	Conflict EventKind = "conflict"   // Member holds the index that this node wants
 	Lost     EventKind = "store-lost" // the store does not answer; Text says why
@@ -197,15 +221,12 @@ func (e *SizeError) Error() string {
 
 // MissingError: the time ran out before all nodes were here.
 type MissingError struct {
-	Have    []Member
-	Left    []Member // came, and left before this node's time ran out; Left of each says why
-	Want    int
-	Missing []int  // indexes of who never came, where indexes are used
+	Attendance
 	Running string // the last run of this job still holds these nodes
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%d of %d nodes came", len(e.Have), e.Want)
+	return fmt.Sprintf("%d of %d nodes came", e.Come, e.Want)
 }
 
 // BrokenError: a node of the sealed world was lost before the start. Join
@@ -214,8 +235,8 @@ type BrokenError struct{ Why string }
 
 func (e *BrokenError) Error() string { return "the world broke before the start: " + e.Why }
 
-// Missing are the indexes 0..want-1 that nobody in have holds; nil where
-// ranks go by arrival.
+// Missing are the first few indexes 0..want-1 that nobody in have holds; nil
+// where ranks go by arrival.
 func Missing(have []Member, want int) []int {
 	seen := map[int]bool{}
 	for _, m := range have {
@@ -225,7 +246,7 @@ func Missing(have []Member, want int) []int {
 		seen[m.Index] = true
 	}
 	var out []int
-	for i := range want {
+	for i := 0; i < want && len(out) < few; i++ {
 		if !seen[i] {
 			out = append(out, i)
 		}
@@ -251,12 +272,11 @@ func ranked(ms []registered, size int) ([]Member, bool) {
 			rest = append(rest, m)
 		}
 	}
-	sort.SliceStable(rest, func(i, j int) bool {
-		a, b := rest[i], rest[j]
+	slices.SortStableFunc(rest, func(a, b registered) int {
 		if a.First != b.First {
-			return a.First
+			return map[bool]int{true: -1, false: 1}[a.First]
 		}
-		return a.create < b.create
+		return cmp.Compare(a.create, b.create)
 	})
 	for i := range out {
 		if taken[i] {

@@ -25,7 +25,7 @@ func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
 		chs = append(chs, b.enter(Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}).join(short(t, 20*time.Second)))
 	}
 	ws := worlds(t, chs...)
-	if got := ws[0].Master().Host; got != "h17" {
+	if got := ws[0].Master.Host; got != "h17" {
 		t.Errorf("rank 0 is %s, want the store's host h17", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 	ctx := short(t, 1500*time.Millisecond)
 	for _, ch := range []<-chan joined{a.join(ctx), c.join(ctx)} {
 		var miss *MissingError
-		if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || len(miss.Have) != 2 {
+		if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || miss.Come != 2 {
 			t.Fatalf("got %v (%+v), want indexes 1 and 3 missing", j.err, miss)
 		}
 	}
@@ -130,8 +130,8 @@ func TestNewestScheduledIncarnationWins(t *testing.T) {
 		t.Fatalf("the older got %v, want superseded by young", j.err)
 	}
 	ws := worlds(t, jy, b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2}).join(short(t, 10*time.Second)))
-	if ws[0].Master().Host != "young" {
-		t.Errorf("rank 0 is %s", ws[0].Master().Host)
+	if ws[0].Master.Host != "young" {
+		t.Errorf("rank 0 is %s", ws[0].Master.Host)
 	}
 }
 
@@ -201,7 +201,13 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 	c, d := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
 	waitMembers(t, a, 3)
 	// As if it had sealed these two while it was one too many.
-	sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Roster: []Member{c.me(), d.me()}}
+	rank0 := c.me()
+	sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
+	for rank, m := range []Member{c.me(), d.me()} {
+		if _, err := a.cli.Put(ctx, a.k.place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +251,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 	a.Leave("")
 	d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
 	var miss *MissingError
-	if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || len(miss.Have) != 1 {
+	if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || miss.Come != 1 {
 		t.Errorf("got %+v, %v; want d alone", j.w, j.err)
 	}
 }
@@ -336,7 +342,9 @@ func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
 	jt, jn := twin.join(deadline), next.join(deadline)
 	twin.told(t, Conflict)
 	next.told(t, Waiting)
-	b.srv.Close()
+	closed := make(chan struct{})
+	go func() { b.srv.Close(); close(closed) }() // it waits for its clients
+	defer func() { <-closed }()
 	var dup *DuplicateError
 	if j := <-jt; !errors.As(j.err, &dup) || dup.Holder.Host != "a" {
 		t.Errorf("the twin got %v, want that a holds its index", j.err)

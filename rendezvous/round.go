@@ -127,7 +127,7 @@ func (s *Session) send(ctx context.Context) error {
 	s.mu.Lock()
 	ep, mod, lease, self := s.joined, s.epMod, s.lease, s.self
 	current := s.ep.Nonce == ep.Nonce && ep.Nonce != ""
-	rank := slices.IndexFunc(ep.Roster, func(m Member) bool { return m.ID == self.ID })
+	rank := s.rank
 	todo := map[string]*post{}
 	for name, p := range s.posts {
 		if current && !p.sent {

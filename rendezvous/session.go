@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,12 +38,15 @@ type Session struct {
 	results   map[string][]byte // by result key
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
+	rank      int               // this node's in it
 	fatal     error
 	up        bool              // registered, as far as is known
 	wasUp     bool              // ever
 	trouble   error             // why not up
-	missing   *MissingError     // what the store's host said when it gave up
+	seen      *Attendance       // what the leader told last
+	final     bool              // it was the store's host, as it gave up
 	left      map[string]Member // by key: who left while this node waits
+	told      map[string]bool   // incarnations whose departure was told here
 	rival     *Member           // who held this node's typed index when it was last seen
 	running   []Member          // who of the last run was last seen to go on
 	resigned  time.Time         // when this node last left the lead to others
@@ -74,7 +76,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	s := &Session{
 		cfg: cfg, cli: cli, k: keysOf(cfg.Job), self: cfg.Self,
 		done: make(chan struct{}), kick: make(chan struct{}, 1),
-		changed: make(chan struct{}), results: map[string][]byte{}, left: map[string]Member{}, posts: map[string]*post{},
+		changed: make(chan struct{}), results: map[string][]byte{}, left: map[string]Member{}, told: map[string]bool{}, posts: map[string]*post{},
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	go s.run(ctx)
@@ -134,11 +136,7 @@ func (s *Session) life(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep the lease: %w", reason(ctx, err))
 	}
-	regRev, err := s.register(ctx, g.ID)
-	if err != nil {
-		return err
-	}
-	rev, err := s.snapshot(ctx)
+	rev, err := s.register(ctx, g.ID)
 	if err != nil {
 		return err
 	}
@@ -157,7 +155,7 @@ func (s *Session) life(ctx context.Context) error {
 		return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
 	}
 	control := watch(s.k.control(), rev, clientv3.WithPrefix())
-	own := watch(s.k.member(s.me()), regRev)
+	own := watch(s.k.member(s.me()), rev)
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
@@ -201,7 +199,7 @@ func (s *Session) life(ctx context.Context) error {
 			if err := watched(r, ok); err != nil {
 				return err
 			}
-			l.observe(ctx, r.Events)
+			l.observe(r.Events)
 		case <-s.kick:
 		}
 	}
@@ -217,105 +215,6 @@ func watched(r clientv3.WatchResponse, ok bool) error {
 	return nil
 }
 
-// snapshot reads the control keys and returns the revision that they are of.
-func (s *Session) snapshot(ctx context.Context) (int64, error) {
-	r, err := s.cli.Get(timeout(ctx), s.k.control(), clientv3.WithPrefix())
-	if err != nil {
-		return 0, fmt.Errorf("read the job: %w", reason(ctx, err))
-	}
-	s.update(func() {
-		s.ep, s.epMod, s.leader = Epoch{}, 0, registered{}
-		clear(s.results)
-	})
-	for _, kv := range r.Kvs {
-		if string(kv.Key) != s.k.notice() { // an old one is no news
-			s.observe([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: kv}})
-		}
-	}
-	return r.Header.Revision, nil
-}
-
-// observe takes in changes of the control keys.
-func (s *Session) observe(evs []*clientv3.Event) {
-	for _, e := range evs {
-		key, put := string(e.Kv.Key), e.Type == clientv3.EventTypePut
-		switch {
-		case key == s.k.epoch():
-			s.observeEpoch(e, put)
-		case key == s.k.leader():
-			s.observeLeader(e, put)
-		case key == s.k.notice() && put:
-			var ev Event
-			err := json.Unmarshal(e.Kv.Value, &ev)
-			told := ev.Kind == Left && s.leads() // the leader wrote it
-			if ev.Kind == Conflict && ev.Member != nil && ev.Member.Index != s.me().Index {
-				continue // another node's
-			}
-			if err == nil && !told && ev.Member != nil && ev.Member.ID != s.me().ID {
-				s.emit(ev)
-			}
-		case key == s.k.missing() && put:
-			var last MissingError
-			if json.Unmarshal(e.Kv.Value, &last) == nil {
-				s.update(func() { s.missing = &last })
-			}
-		case put && strings.HasPrefix(key, s.k.control()+"r/"):
-			s.update(func() { s.results[key] = e.Kv.Value })
-		}
-	}
-}
-
-// observeEpoch takes in a change of the epoch. A leader knows what it wrote
-// before the watch repeats it: what is older than known is no news.
-func (s *Session) observeEpoch(e *clientv3.Event, put bool) {
-	var ep Epoch
-	if put && json.Unmarshal(e.Kv.Value, &ep) != nil {
-		return
-	}
-	s.update(func() {
-		switch {
-		case e.Kv.ModRevision <= s.epMod:
-		case put:
-			s.ep, s.epMod = ep, e.Kv.ModRevision
-		default:
-			s.ep, s.epMod = Epoch{}, 0
-		}
-	})
-}
-
-// observeLeader takes in a change of the leader. Its departure is told by
-// everybody, since nobody else can.
-func (s *Session) observeLeader(e *clientv3.Event, put bool) {
-	s.mu.Lock()
-	old := e.Kv.ModRevision <= s.leader.mod
-	s.mu.Unlock()
-	if old {
-		return
-	}
-	if put {
-		var m Member
-		_ = json.Unmarshal(e.Kv.Value, &m)
-		s.update(func() { s.leader = registered{m, e.Kv.CreateRevision, e.Kv.ModRevision} })
-		return
-	}
-	s.mu.Lock()
-	gone, told := s.leader.Member, s.leader.ID != "" && s.leader.ID != s.self.ID && s.ep.State != Started
-	s.mu.Unlock()
-	s.update(func() { s.leader = registered{} })
-	if told {
-		s.emit(departure(gone))
-	}
-}
-
-// departure is the news that a member left.
-func departure(m Member) Event {
-	why := m.Left
-	if why == "" {
-		why = "lost: nothing was heard of it for as long as its lease"
-	}
-	return Event{Kind: Left, Member: &m, Text: why}
-}
-
 func (s *Session) update(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,11 +224,6 @@ func (s *Session) update(f func()) {
 }
 
 func (s *Session) emit(e Event) {
-	if e.Kind == Left {
-		m := *e.Member
-		m.Left = e.Text
-		s.update(func() { s.left[s.k.member(m)] = m })
-	}
 	if s.cfg.Events != nil {
 		e.Leader = s.leads()
 		s.cfg.Events(e)

@@ -24,11 +24,11 @@ import (
 // plan is made before it, so that a line that cannot be run ends nobody else.
 func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (preflight.Decision, error) {
 	w := s.World
-	m := w.Master()
-	if err := a.plan(s, a.world(s), w.Roster[w.Rank].Addr); err != nil {
+	m := w.Master
+	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Roster[w.Rank].Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line),
+	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line),
 		Nameless: s.Job.ID.From.Name == job.MeetingPoint}
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
@@ -47,7 +47,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		posts := make([]preflight.Post, len(raw))
 		for i, b := range raw {
 			if err := json.Unmarshal(b, &posts[i]); err != nil {
-				posts[i] = preflight.Post{Rank: i, Name: w.Roster[i].Name(), Version: "unreadable"}
+				posts[i] = preflight.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
 			}
 		}
 		d := preflight.Decide(posts)
@@ -66,10 +66,10 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 
 // world is what the wrapped command needs of the agreed one.
 func (a *app) world(s *record.Start) launcher.World {
-	w, m := s.World, s.World.Master()
+	w, m := s.World, s.World.Master
 	return launcher.World{
-		Job: w.Job, RunID: w.RunID, Nodes: len(w.Roster), NodeRank: w.Rank,
-		MasterAddr: m.Addr.String(), MasterPort: m.Port, Addr: w.Roster[w.Rank].Addr.String(), KeepRdzv: a.o.KeepRdzv,
+		Job: w.Job, RunID: w.RunID, Nodes: w.Size, NodeRank: w.Rank,
+		MasterAddr: m.Addr.String(), MasterPort: m.Port, Addr: w.Self.Addr.String(), KeepRdzv: a.o.KeepRdzv,
 	}
 }
 
@@ -87,13 +87,6 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 		}
 	} else {
 		in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
-	}
-	if s.World != nil {
-		for i, m := range s.World.Roster {
-			if i != s.World.Rank {
-				in.World.Peers = append(in.World.Peers, m.Addr)
-			}
-		}
 	}
 	s.Plan = envgen.Make(in)
 	s.Command, err = s.Job.Line.Command(w, s.Plan, handoff.Environ())

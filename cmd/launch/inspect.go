@@ -229,22 +229,26 @@ func (a *app) status(c *cli.Context) error {
 		if !known && len(ms) == 0 {
 			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", store, id), Fix: "launch status without a job lists all"}
 		}
-		a.ui.Job(ui.Job{ID: id, Epoch: ep, Members: ms, Verdict: diagnose.Start(evidence(id, ep, ms))})
+		places, err := rendezvous.Places(ctx, cli, id, ep.Nonce)
+		if err != nil {
+			return err
+		}
+		a.ui.Job(ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(id, ep, places, ms))})
 	}
 	return nil
 }
 
 // evidence is a job's state in the words of diagnose.
-func evidence(id string, ep rendezvous.Epoch, ms []rendezvous.Member) diagnose.Evidence {
+func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
 	e := diagnose.Evidence{Job: id, State: string(ep.State), Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
 	}
-	for rank, m := range ep.Roster {
-		now, ok := here[m.ID]
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: rank, Name: m.Name(), Here: ok, Phase: now.Phase})
-		delete(here, m.ID)
+	for _, p := range places {
+		now, ok := here[p.ID]
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: p.Name, Here: ok, Phase: now.Phase})
+		delete(here, p.ID)
 	}
 	for _, m := range ms {
 		if _, waits := here[m.ID]; waits {

@@ -120,7 +120,7 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 // nothing but a signal keeps this node from starting too: not even the death of
 // its companion.
 func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Client) error {
-	err := comp.Go(ctx, s.World.Master())
+	err := comp.Go(ctx, s.World.Master)
 	if err == nil && s.Job.Line.Kind == launcher.Torchrun && s.World.Rank != 0 && !a.o.KeepRdzv {
 		a.awaitStore(ctx, comp.StoreReady())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,6 +67,9 @@ func (a *app) tell(e rendezvous.Event) {
 	default:
 		a.latest.Store(&text)
 	}
+	if e.Kind == rendezvous.Progress && !e.Leader {
+		return // one of them tells it
+	}
 	if a.ui.JSON() {
 		a.ui.Emit(false, "wait", e)
 	} else if text != "" {
@@ -80,7 +84,7 @@ func (a *app) missing(err error, j job.Job) error {
 		return err
 	}
 	f := ui.Failure{Code: exitMissing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
-	came := len(m.Have)
+	came := m.Come
 	left := ""
 	for _, l := range m.Left {
 		left += fmt.Sprintf("; %s came and left: %s", l.Name(), l.Left)
@@ -93,13 +97,13 @@ func (a *app) missing(err error, j job.Job) error {
 		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)
 		f.Fix = "wait for its end, or give the new one another name: --job"
 	case came >= m.Want:
-		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s (here: %s)%s", m.Want, a.o.joinTimeout, ui.Names(m.Have), left)
+		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s%s", m.Want, a.o.joinTimeout, left)
 		f.Fix = "look at the findings above, or raise --join-timeout"
 	default:
 		if h := j.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
 		}
-		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s%s", came, m.Want, a.o.joinTimeout, ui.Missing(m.Have, m.Want, m.Missing, j.Hosts), left)
+		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s%s", came, m.Want, a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
 	}
 	return &ended{f}
 }
@@ -107,17 +111,13 @@ func (a *app) missing(err error, j job.Job) error {
 // unfit ends this node where the decision says so; nil: wait for another in
 // the place of the unfit.
 func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
-	var who []rendezvous.Member
-	for _, r := range d.Unfit {
-		if r == w.Rank {
-			return &ended{ui.Failure{Code: exitUnfit, What: "this node is unfit: see the finding above"}}
-		}
-		who = append(who, w.Roster[r])
+	if slices.Contains(d.Unfit, w.Rank) {
+		return &ended{ui.Failure{Code: exitUnfit, What: "this node is unfit: see the finding above"}}
 	}
 	if a.o.failFast {
-		return &ended{ui.Failure{Code: exitPeerUnfit, What: "unfit: " + ui.Names(who), Fix: "see the finding above; without --fail-fast the rest would wait for another node"}}
+		return &ended{ui.Failure{Code: exitPeerUnfit, What: "unfit: " + d.Who, Fix: "see the finding above; without --fail-fast the rest would wait for another node"}}
 	}
-	a.ui.Note("unfit: %s; waiting for another in its place", ui.Names(who))
+	a.ui.Note("unfit: %s; waiting for another in its place", d.Who)
 	return nil
 }
 

@@ -103,6 +103,7 @@ func limits(l fabric.Limits) string {
 type Job struct {
 	ID      string              `json:"id"`
 	Epoch   rendezvous.Epoch    `json:"epoch"`
+	Places  []rendezvous.Place  `json:"places,omitempty"`
 	Members []rendezvous.Member `json:"members"`
 	Verdict finding.Report      `json:"verdict"`
 }
@@ -119,13 +120,14 @@ func (u *UI) Job(j Job) {
 	}
 	t := plainTable("RANK", "NODE", "ADDRESS", "PHASE", "SINCE", "PID")
 	since := func(m rendezvous.Member) string { return m.Since.Local().Format("15:04:05") }
-	for rank, m := range j.Epoch.Roster {
-		phase := "gone"
-		if now, ok := here[m.ID]; ok {
-			phase = now.Phase
-			delete(here, m.ID)
+	for _, p := range j.Places {
+		m, ok := here[p.ID]
+		if !ok {
+			t.AppendRow(table.Row{p.Rank, p.Name, "", "gone"})
+			continue
 		}
-		t.AppendRow(table.Row{rank, m.Host, m.Addr, phase, since(m), m.PID})
+		delete(here, p.ID)
+		t.AppendRow(table.Row{p.Rank, m.Host, m.Addr, m.Phase, since(m), m.PID})
 	}
 	for _, m := range j.Members {
 		if _, waits := here[m.ID]; waits {

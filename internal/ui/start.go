@@ -41,46 +41,46 @@ func Event(e rendezvous.Event) string {
 	case rendezvous.Back:
 		return "the store answers again"
 	case rendezvous.Waiting:
-		return fmt.Sprintf("the last run of this job still runs on %s; waiting for its end", Names(e.Have))
+		return fmt.Sprintf("the last run of this job still runs on %s; waiting for its end", Names(e.Have, len(e.Have)))
 	case rendezvous.Progress:
-		return fmt.Sprintf("%d of %d nodes are here, %s", len(e.Have), e.Want, Missing(e.Have, e.Want, e.Missing, nil))
+		return fmt.Sprintf("%d of %d nodes are here, %s", e.Attendance.Come, e.Attendance.Want, Missing(*e.Attendance, nil))
 	}
 	return ""
 }
 
 // Missing names who has not come: by index where indexes are used, with the
 // scheduler's host name where one is known, else by number and who is here.
-func Missing(have []rendezvous.Member, want int, indexes []int, hosts []string) string {
-	if len(indexes) == 0 {
-		n := max(want-len(have), 0)
-		return fmt.Sprintf("%d missing (here: %s)", n, Names(have))
+func Missing(a rendezvous.Attendance, hosts []string) string {
+	n := max(a.Want-a.Come, 0)
+	if len(a.Missing) == 0 {
+		return fmt.Sprintf("%d missing (here: %s)", n, Names(a.Here, a.Come))
 	}
-	const few = 16
 	var out []string
-	for _, i := range indexes {
-		if len(out) == few {
-			out = append(out, fmt.Sprintf("%d more", len(indexes)-few))
-			break
-		}
+	for _, i := range a.Missing {
 		s := strconv.Itoa(i)
 		if i < len(hosts) {
 			s += " (" + hosts[i] + ")"
 		}
 		out = append(out, s)
 	}
+	if more := n - len(a.Left) - len(a.Missing); more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
+	}
 	return "missing: node " + strings.Join(out, ", ")
 }
 
-// Names lists nodes for people.
-func Names(ms []rendezvous.Member) string {
+// Names lists nodes for people, the first of n.
+func Names(ms []rendezvous.Member, n int) string {
 	const few = 8
 	var out []string
 	for i, m := range ms {
 		if i == few {
-			out = append(out, fmt.Sprintf("%d more", len(ms)-few))
 			break
 		}
 		out = append(out, m.Name())
+	}
+	if more := n - len(out); more > 0 && len(out) > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
 	}
 	if len(out) == 0 {
 		return "nobody"
@@ -90,9 +90,9 @@ func Names(ms []rendezvous.Member) string {
 
 // World says in one line what was agreed.
 func World(w rendezvous.World, took time.Duration) string {
-	m := w.Master()
+	m := w.Master
 	return fmt.Sprintf("all %d nodes are here after %s; this is node rank %d, rank 0 is %s port %d",
-		len(w.Roster), round(took), w.Rank, m.Name(), m.Port)
+		w.Size, round(took), w.Rank, m.Name(), m.Port)
 }
 
 // Dry prints what a start would be: identity with sources, plan with reasons,

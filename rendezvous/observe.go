@@ -1,0 +1,137 @@
+package rendezvous
+
+import (
+	"encoding/json"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// snapshot takes in the control keys as they are at the begin of a life. What
+// stands there for people is no news.
+func (s *Session) snapshot(r *clientv3.GetResponse) {
+	s.update(func() {
+		s.ep, s.epMod, s.leader, s.seen, s.final = Epoch{}, 0, registered{}, nil, false
+		clear(s.results)
+	})
+	for _, kv := range r.Kvs {
+		switch string(kv.Key) {
+		case s.k.conflict():
+		case s.k.progress():
+			var p progress
+			if json.Unmarshal(kv.Value, &p) == nil {
+				s.update(func() {
+					for _, m := range p.Left {
+						s.told[m.ID] = true
+					}
+				})
+			}
+		default:
+			s.observe([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: kv}})
+		}
+	}
+}
+
+// observe takes in changes of the control keys.
+func (s *Session) observe(evs []*clientv3.Event) {
+	for _, e := range evs {
+		key, put := string(e.Kv.Key), e.Type == clientv3.EventTypePut
+		switch {
+		case key == s.k.epoch():
+			s.observeEpoch(e, put)
+		case key == s.k.leader():
+			s.observeLeader(e, put)
+		case key == s.k.progress() && put:
+			s.observeProgress(e.Kv.Value)
+		case key == s.k.conflict() && put:
+			var m Member
+			if me := s.me(); json.Unmarshal(e.Kv.Value, &m) == nil && m.Index == me.Index && m.ID != me.ID {
+				s.emit(Event{Kind: Conflict, Member: &m, Text: "it is refused while this node is here"})
+			}
+		case put && strings.HasPrefix(key, s.k.results()):
+			s.update(func() { s.results[key] = e.Kv.Value })
+		}
+	}
+}
+
+// observeEpoch takes in a change of the epoch. A leader knows what it wrote
+// before the watch repeats it: what is older than known is no news.
+func (s *Session) observeEpoch(e *clientv3.Event, put bool) {
+	var ep Epoch
+	if put && json.Unmarshal(e.Kv.Value, &ep) != nil {
+		return
+	}
+	s.update(func() {
+		switch {
+		case e.Kv.ModRevision <= s.epMod:
+		case put:
+			s.ep, s.epMod = ep, e.Kv.ModRevision
+		default:
+			s.ep, s.epMod = Epoch{}, 0
+		}
+	})
+}
+
+// observeLeader takes in a change of the leader. Its departure is told by
+// everybody, since nobody else can.
+func (s *Session) observeLeader(e *clientv3.Event, put bool) {
+	s.mu.Lock()
+	old := e.Kv.ModRevision <= s.leader.mod
+	s.mu.Unlock()
+	if old {
+		return
+	}
+	if put {
+		var m Member
+		_ = json.Unmarshal(e.Kv.Value, &m)
+		s.update(func() { s.leader = registered{m, e.Kv.CreateRevision, e.Kv.ModRevision} })
+		return
+	}
+	s.mu.Lock()
+	gone, told := s.leader.Member, s.leader.ID != "" && s.leader.ID != s.self.ID && s.ep.State != Started
+	s.mu.Unlock()
+	s.update(func() { s.leader = registered{} })
+	if told {
+		s.departed(because(gone))
+	}
+}
+
+// observeProgress takes in who has come and who left.
+func (s *Session) observeProgress(v []byte) {
+	var p progress
+	if json.Unmarshal(v, &p) != nil {
+		return
+	}
+	s.update(func() {
+		if !s.final { // its words are the last
+			s.seen, s.final = &p.Attendance, p.Final
+		}
+	})
+	for _, m := range p.Left {
+		s.departed(m)
+	}
+	if !p.Final {
+		s.emit(Event{Kind: Progress, Attendance: &p.Attendance})
+	}
+}
+
+// departed tells once that a member left before the start; Left says why.
+func (s *Session) departed(m Member) {
+	told := true
+	s.update(func() {
+		told = s.told[m.ID] || m.ID == s.self.ID
+		s.told[m.ID] = true
+		s.left[s.k.member(m)] = m
+	})
+	if !told {
+		s.emit(Event{Kind: Left, Member: &m, Text: m.Left})
+	}
+}
+
+// because is a member that is gone, with the reason.
+func because(m Member) Member {
+	if m.Left == "" {
+		m.Left = "lost: nothing was heard of it for as long as its lease"
+	}
+	return m
+}

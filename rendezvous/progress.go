@@ -1,0 +1,88 @@
+package rendezvous
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// progress is what stands at c/progress.
+type progress struct {
+	Attendance
+	Final bool `json:"final,omitempty"` // the store's host gave up, and the store goes with it
+}
+
+// telling is when the leader last told who has come.
+type telling struct {
+	due  bool
+	last time.Time
+	text string
+	wake bool // a timer runs
+}
+
+// tell writes who has come where that has changed, and not more often than all
+// nodes can read it.
+func (l *lead) tell(ctx context.Context, size int) error {
+	t := &l.telling
+	if !t.due {
+		return nil
+	}
+	every := min(progressEvery, time.Duration(size)*time.Millisecond)
+	if wait := every - time.Since(t.last); wait > 0 {
+		if !t.wake {
+			t.wake = true
+			time.AfterFunc(wait+time.Millisecond, l.s.nudge)
+		}
+		return nil
+	}
+	t.due, t.wake = false, false
+	v := encode(progress{Attendance: l.attendance(size)})
+	if v == t.text {
+		return nil
+	}
+	t.last, t.text = time.Now(), v
+	s := l.s
+	s.mu.Lock()
+	create := s.leader.create
+	s.mu.Unlock()
+	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).
+		Then(clientv3.OpPut(s.k.progress(), v)).Commit()
+	if err != nil {
+		return fmt.Errorf("tell who has come: %w", reason(ctx, err))
+	}
+	return nil
+}
+
+// attendance is who has come and who left.
+func (l *lead) attendance(size int) Attendance {
+	here := l.here(size)
+	have := make([]Member, len(here))
+	for i, m := range here {
+		have[i] = m.Member
+	}
+	left := l.s.leavers(have)
+	return Attendance{
+		Come: len(have), Want: size,
+		Here: have[:min(few, len(have))], Missing: Missing(append(slices.Clone(have), left...), size),
+		Left: left[max(0, len(left)-few):],
+	}
+}
+
+// leavers are the nodes that left while this one waited, and are not back.
+func (s *Session) leavers(have []Member) []Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range have {
+		delete(s.left, s.k.member(m))
+	}
+	return slices.SortedFunc(maps.Values(s.left), func(a, b Member) int {
+		if a.Index != b.Index {
+			return a.Index - b.Index
+		}
+		return a.Since.Compare(b.Since)
+	})
+}

@@ -1,0 +1,137 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// batch is how many places one transaction writes: etcd allows 128 operations
+// (--max-txn-ops).
+const batch = 120
+
+// open writes an open epoch after ep. No transaction of this package moves the
+// epoch unless its writer still leads and the epoch is still the one it read.
+func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
+	next := Epoch{N: ep.N, State: Open, Size: ep.Size, First: ep.First, Why: why}
+	if ep.State != Open { // an open one that only learns its size stays the same
+		next.N++
+	}
+	for _, m := range l.members {
+		next.N = max(next.N, m.Epoch+1)
+	}
+	if first, ok := l.earliest(); ok {
+		next.Size, next.First = first.Size, first.Name()
+	}
+	_, err := l.commit(ctx, []clientv3.Op{
+		clientv3.OpPut(l.s.k.epoch(), encode(next)),
+		clientv3.OpDelete(l.s.k.results(), clientv3.WithPrefix()),
+		clientv3.OpDelete(l.s.k.progress()),
+	})
+	l.telling = telling{}
+	return err
+}
+
+// seal makes the epoch true: first the places, which mean nothing yet, below a
+// nonce that nobody knows; then the epoch that names the nonce. Nobody may have
+// come, gone up in incarnation or changed since the members were read: the
+// range compare holds all of their keys to the newest revision that this leader
+// has seen. A key that vanishes is a node lost just after the seal, which the
+// next step finds.
+func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
+	list, ok := ranked(here, ep.Size)
+	if !ok {
+		l.moved, l.telling.due = false, true
+		return l.tell(ctx, ep.Size)
+	}
+	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: ep.Size, First: ep.First, Master: &list[0]}
+	for _, m := range list {
+		next.N = max(next.N, m.Epoch+1)
+	}
+	if len(l.places) > 0 { // of a world that is over, or of a try that failed
+		if ok, err := l.commit(ctx, []clientv3.Op{clientv3.OpDelete(l.s.k.worlds(), clientv3.WithPrefix())}); !ok {
+			return err
+		}
+		clear(l.places)
+	}
+	var ops []clientv3.Op
+	for rank, m := range list {
+		p := Place{Rank: rank, ID: m.ID, Name: m.Name()}
+		l.places[l.s.k.place(next.Nonce, m)] = p
+		ops = append(ops, clientv3.OpPut(l.s.k.place(next.Nonce, m), encode(p)))
+	}
+	for part := range slices.Chunk(ops, batch) {
+		if ok, err := l.commit(ctx, part); !ok {
+			return err
+		}
+	}
+	_, err := l.commit(ctx, []clientv3.Op{clientv3.OpPut(l.s.k.epoch(), encode(next))}, l.unchanged())
+	return err
+}
+
+// unchanged holds all member keys to the newest revision that this leader saw.
+func (l *lead) unchanged() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(l.s.k.members()).WithPrefix(), "<", l.newest+1)
+}
+
+// reduce publishes the result of each round that is complete and that this
+// node takes part in.
+func (l *lead) reduce(ctx context.Context, ep Epoch) error {
+	for name, fn := range l.s.reducers(ep) {
+		got := l.posts[l.s.k.round(ep.N, name)]
+		if len(got) < ep.Size {
+			continue
+		}
+		posts := make([][]byte, ep.Size)
+		for rank := range posts {
+			posts[rank] = got[rank]
+		}
+		result, start := fn(posts)
+		if result == nil { // its time ran out: no decision
+			continue
+		}
+		ops := []clientv3.Op{clientv3.OpPut(l.s.k.result(ep.N, name), string(result))}
+		if start {
+			ep.State = Started
+			ops = append(ops, clientv3.OpPut(l.s.k.epoch(), encode(ep)))
+		}
+		_, err := l.commit(ctx, ops, l.unchanged())
+		return err
+	}
+	return nil
+}
+
+// commit applies ops if this node still leads and the epoch is still the one
+// that it knows. A lost race is no error: the news is on its way. An unknown
+// outcome ends the life, and the next one reads back what became true.
+func (l *lead) commit(ctx context.Context, ops []clientv3.Op, extra ...clientv3.Cmp) (bool, error) {
+	s := l.s
+	s.mu.Lock()
+	guards := append(extra,
+		clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", s.leader.create),
+		clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", s.leadLease), // revisions repeat in a store that came back empty
+		clientv3.Compare(clientv3.ModRevision(s.k.epoch()), "=", s.epMod))
+	s.mu.Unlock()
+	r, err := s.cli.Txn(timeout(ctx)).If(guards...).Then(ops...).Commit()
+	if err != nil {
+		return false, fmt.Errorf("write the epoch: %w", reason(ctx, err))
+	}
+	if !r.Succeeded {
+		return false, nil
+	}
+	for _, op := range ops { // act on it now; the watch repeats it
+		var ep Epoch
+		switch key := string(op.KeyBytes()); {
+		case !op.IsPut():
+		case key == s.k.epoch() && json.Unmarshal(op.ValueBytes(), &ep) == nil:
+			s.update(func() { s.ep, s.epMod = ep, r.Header.Revision })
+		case strings.HasPrefix(key, s.k.results()):
+			s.update(func() { s.results[key] = op.ValueBytes() })
+		}
+	}
+	return true, nil
+}
