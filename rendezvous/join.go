@@ -111,14 +111,14 @@ func (s *Session) expired(ctx context.Context) error {
 	ep, self := s.ep, s.self
 	s.mu.Unlock()
 	if p.Want != self.Size {
-		p.Attendance = Attendance{Come: 1, Want: self.Size, Here: []Member{self}, Missing: Missing([]Member{self}, self.Size)}
+		p.Attendance = Attendance{Come: 1, Want: self.Size, Here: names([]Member{self}), Missing: Missing([]Member{self}, self.Size)}
 	}
 	e := &MissingError{Attendance: p.Attendance}
 	switch ep.State {
 	case Sealed:
 		e.Come, e.Here, e.Missing = ep.Size, nil, nil
 	case Started:
-		e.Running = some(names(s.still(look, ep)))
+		e.Running = some(s.still(look, ep))
 	}
 	if self.First { // the store goes with this node; the others are to end with names too
 		_, _ = s.cli.Put(look, s.k.progress(), encode(progress{Attendance: e.Attendance, Final: true}))
@@ -138,7 +138,7 @@ func (s *Session) lastKnown(err error) error {
 	case s.rival != nil:
 		return &DuplicateError{Self: s.self, Holder: *s.rival}
 	case s.ep.State == Started && len(s.running) > 0:
-		return &MissingError{Attendance: Attendance{Want: s.self.Size}, Running: some(names(s.running))}
+		return &MissingError{Attendance: Attendance{Want: s.self.Size}, Running: some(s.running)}
 	case !s.up && s.trouble != nil:
 		err = s.trouble
 	}
@@ -146,16 +146,16 @@ func (s *Session) lastKnown(err error) error {
 }
 
 // still are the first few nodes of a started epoch that are registered yet.
-func (s *Session) still(ctx context.Context, ep Epoch) []Member {
+func (s *Session) still(ctx context.Context, ep Epoch) []string {
 	r, err := s.cli.Get(timeout(ctx), s.k.members(), clientv3.WithPrefix(), clientv3.WithLimit(4*few))
 	if err != nil {
-		return []Member{*ep.Master}
+		return []string{ep.Master.Name()}
 	}
-	var out []Member
+	var out []string
 	for _, kv := range r.Kvs {
 		var m Member
 		if json.Unmarshal(kv.Value, &m) == nil && m.Phase == phaseStarted && len(out) < few {
-			out = append(out, m)
+			out = append(out, m.Name())
 		}
 	}
 	return out

@@ -67,7 +67,7 @@ func (l *lead) attendance(size int) Attendance {
 	left := l.s.leavers(have)
 	return Attendance{
 		Come: len(have), Want: size,
-		Here: have[:min(few, len(have))], Missing: Missing(append(slices.Clone(have), left...), size),
+		Here: names(have[:min(few, len(have))]), Missing: Missing(append(slices.Clone(have), left...), size),
 		Left: left[max(0, len(left)-few):],
 	}
 }

@@ -144,7 +144,7 @@ type Place struct {
 type Attendance struct {
 	Come    int      `json:"come"` // here and waiting
 	Want    int      `json:"want"`
-	Here    []Member `json:"here,omitempty"`    // the first few of them
+	Here    []string `json:"here,omitempty"`    // the names of the first few of them
 	Missing []int    `json:"missing,omitempty"` // the first few indexes that nobody holds, where indexes are used
 	Left    []Member `json:"left,omitempty"`    // the last few that came and left; Left of each says why
 }
@@ -174,7 +174,7 @@ type Event struct {
 	Kind       EventKind   `json:"kind"`
 	Member     *Member     `json:"member,omitempty"`
 	Attendance *Attendance `json:"attendance,omitempty"`
-	Have       []Member    `json:"have,omitempty"` // Waiting: the first few that still run
+	Have       []string    `json:"have,omitempty"` // Waiting: the names of the first few that still run
 	Text       string      `json:"text,omitempty"`
 	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints what all would print
 }

@@ -48,7 +48,7 @@ type Session struct {
 	left      map[string]Member // by key: who left while this node waits
 	told      map[string]bool   // incarnations whose departure was told here
 	rival     *Member           // who held this node's typed index when it was last seen
-	running   []Member          // who of the last run was last seen to go on
+	running   []string          // who of the last run was last seen to go on
 	resigned  time.Time         // when this node last left the lead to others
 	lost      bool              // and people were told
 	lease     clientv3.LeaseID

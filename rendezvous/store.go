@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 )
 
 // Store is where the job meets.
@@ -133,8 +134,10 @@ func retries(max time.Duration) *backoff.ExponentialBackOff {
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	if err := s.dial(ctx); err != nil {
-		return err
+	if !connected(ctx, c.ActiveConnection()) {
+		if err := s.dial(ctx); err != nil {
+			return err
+		}
 	}
 	r, err := c.Get(ctx, storeKey)
 	if err != nil {
@@ -154,6 +157,19 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 		return &OtherStoreError{Endpoint: s.String(), Job: id.Job, Host: id.Host}
 	}
 	return nil
+}
+
+// connected waits until the client has a connection, or could not make one.
+func connected(ctx context.Context, c *grpc.ClientConn) bool {
+	c.Connect()
+	for {
+		switch state := c.GetState(); {
+		case state == connectivity.Ready:
+			return true
+		case state == connectivity.TransientFailure, !c.WaitForStateChange(ctx, state):
+			return false
+		}
+	}
 }
 
 // dial connects to one of the endpoints and hangs up: the etcd client would
@@ -256,3 +272,14 @@ func reason(ctx context.Context, err error) error {
 
 // newID is a random identity.
 func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+
+// Stagger is how long a node of n waits before it asks the store for the first
+// time, so that they do not all come at once: nothing for a few nodes, and at
+// random up to 0.2 s for 1,000.
+func Stagger(n int) time.Duration {
+	const few, each = 64, 200 * time.Microsecond
+	if n <= few {
+		return 0
+	}
+	return rand.N(time.Duration(n) * each)
+}

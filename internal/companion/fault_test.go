@@ -29,7 +29,7 @@ func cross(t *testing.T, err error) error {
 func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 	m := rendezvous.Member{ID: "1", Index: 2, Host: "h"}
 	for _, err := range []error{
-		&rendezvous.MissingError{Attendance: rendezvous.Attendance{Come: 1, Want: 3, Here: []rendezvous.Member{m}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}, Running: "h"},
+		&rendezvous.MissingError{Attendance: rendezvous.Attendance{Come: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}, Running: "h"},
 		&rendezvous.DuplicateError{Self: m, Holder: m},
 		&rendezvous.SupersededError{Self: m, Newer: m},
 		&rendezvous.SizeError{Self: 2, Want: 3, First: "h"},

@@ -70,15 +70,10 @@ func Missing(a rendezvous.Attendance, hosts []string) string {
 }
 
 // Names lists nodes for people, the first of n.
-func Names(ms []rendezvous.Member, n int) string {
+func Names(all []string, n int) string {
 	const few = 8
 	var out []string
-	for i, m := range ms {
-		if i == few {
-			break
-		}
-		out = append(out, m.Name())
-	}
+	out = append(out, all[:min(few, len(all))]...)
 	if more := n - len(out); more > 0 && len(out) > 0 {
 		out = append(out, fmt.Sprintf("%d more", more))
 	}

@@ -87,19 +87,18 @@ func TestWrapKeepsWordsAndWidth(t *testing.T) {
 }
 
 func TestMissingNamesWhoHasNotCome(t *testing.T) {
-	a := rendezvous.Member{Index: 0, Host: "a"}
 	for _, tc := range []struct {
 		come    int
-		here    []rendezvous.Member
+		here    []string
 		indexes []int
 		hosts   []string
 		want    string
 	}{
-		{1, []rendezvous.Member{a}, []int{1, 2}, nil, "missing: node 1, 2"},
-		{2, []rendezvous.Member{a}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
-		{1, []rendezvous.Member{a}, []int{1}, nil, "missing: node 1, 1 more"},
-		{1, []rendezvous.Member{{Index: -1, Host: "a"}}, nil, nil, "2 missing (here: a)"},
-		{2, []rendezvous.Member{{Index: -1, Host: "a"}}, nil, nil, "1 missing (here: a, 1 more)"},
+		{1, []string{"a"}, []int{1, 2}, nil, "missing: node 1, 2"},
+		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
+		{1, []string{"a"}, []int{1}, nil, "missing: node 1, 1 more"},
+		{1, []string{"a"}, nil, nil, "2 missing (here: a)"},
+		{2, []string{"a"}, nil, nil, "1 missing (here: a, 1 more)"},
 		{0, nil, nil, nil, "3 missing (here: nobody)"},
 	} {
 		if got := Missing(rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}, tc.hosts); got != tc.want {
