@@ -36,7 +36,7 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 				continue
 			}
 			retry = time.After(retryMax / 4)
-		case ep.State == Started:
+		case ep.State == Started || ep.State == Over:
 			outside = ep.Nonce
 			if still := s.still(ctx, ep); len(still) > 0 {
 				s.update(func() { s.running = still })
@@ -85,7 +85,7 @@ func (s *Session) outsized(ctx context.Context) bool {
 	}
 	for _, kv := range r.Kvs {
 		var m Member
-		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" && m.Phase != phaseStarted {
+		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" && m.Phase == PhaseArrived {
 			return m.Size != s.me().Size
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Session) expired(ctx context.Context) error {
 	switch ep.State {
 	case Sealed:
 		e.Come, e.Here, e.Missing = ep.Size, nil, nil
-	case Started:
+	case Started, Over:
 		e.Running = some(s.still(look, ep))
 	}
 	if self.First { // the store goes with this node; the others are to end with names too
@@ -137,7 +137,7 @@ func (s *Session) lastKnown(err error) error {
 		return &MissingError{Attendance: *s.seen}
 	case s.rival != nil:
 		return &DuplicateError{Self: s.self, Holder: *s.rival}
-	case s.ep.State == Started && len(s.running) > 0:
+	case len(s.running) > 0:
 		return &MissingError{Attendance: Attendance{Want: s.self.Size}, Running: some(s.running)}
 	case !s.up && s.trouble != nil:
 		err = s.trouble
@@ -154,7 +154,7 @@ func (s *Session) still(ctx context.Context, ep Epoch) []string {
 	var out []string
 	for _, kv := range r.Kvs {
 		var m Member
-		if json.Unmarshal(kv.Value, &m) == nil && m.Phase == phaseStarted && len(out) < few {
+		if json.Unmarshal(kv.Value, &m) == nil && m.Phase == PhaseStarted && len(out) < few {
 			out = append(out, m.Name())
 		}
 	}
@@ -236,7 +236,7 @@ func (s *Session) Leave(why string) {
 		return
 	}
 	budget := leaveBudget
-	if self.Phase == phaseStarted {
+	if self.Phase != PhaseArrived {
 		budget = endBudget
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)

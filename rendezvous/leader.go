@@ -154,14 +154,14 @@ func (l *lead) missed(m Member) {
 	l.s.mu.Lock()
 	ordinary := l.s.ep.State == Started // the end of a run
 	l.s.mu.Unlock()
-	if !ordinary && m.ID != l.s.me().ID && m.Phase != phaseStarted {
+	if !ordinary && m.ID != l.s.me().ID && m.Phase == PhaseArrived {
 		l.s.departed(because(m))
 	}
 }
 
 // waits tells whether a member has come and means to stay; who runs in an
 // earlier epoch does not wait for this one.
-func waits(m registered) bool { return m.Left == "" && m.Phase != phaseStarted }
+func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
 
 // earliest is the member that waits for longest.
 func (l *lead) earliest() (out registered, ok bool) {
@@ -206,14 +206,19 @@ func (l *lead) step(ctx context.Context) error {
 			l.moved = false
 		}
 		return l.reduce(ctx, ep)
-	case Started:
-		if !l.moved || l.inside(ep) {
+	case Started, Over:
+		if !l.moved {
 			return nil
 		}
-		if l.moved = false; len(l.gone(ep)) < ep.Size {
+		if ep.State == Started && ep.Restarts > 0 {
+			if over, why := l.verdict(ep); over {
+				return l.over(ctx, ep, why)
+			}
+		}
+		if l.inside(ep) || len(l.gone(ep)) < ep.Size {
+			l.moved = false
 			return nil
 		}
-		l.moved = true
 		return l.open(ctx, ep, "") // the last run of this job has ended everywhere
 	}
 	if !l.moved {

@@ -23,6 +23,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		s.mu.Lock()
 		s.self.Epoch = max(s.self.Epoch, s.ep.N)
 		self := s.self
+		s.dirty = false
 		s.mu.Unlock()
 		enter := s.entering(self, lease)
 		r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).

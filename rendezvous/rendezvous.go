@@ -95,14 +95,19 @@ type Member struct {
 	Since   time.Time `json:"since"`             // its own clock, for people only
 
 	Epoch int    `json:"epoch,omitempty"` // the highest epoch that it has seen, for a store that came back empty
-	Phase string `json:"phase"`           // phaseArrived, phaseStarted
-	Left  string `json:"left,omitempty"`  // why it is about to leave
+	Phase string `json:"phase"`           // PhaseArrived, …
+	// Restarts is how often the job may be started again, as this node was
+	// told; 0: launch has become the command and nobody watches its end.
+	Restarts int    `json:"restarts,omitempty"`
+	Status   int    `json:"status,omitempty"` // PhaseEnded: the command's exit status
+	Left     string `json:"left,omitempty"`   // why it is about to leave
 }
 
 // Phases of a member.
 const (
-	phaseArrived = "arrived" // it waits for a world
-	phaseStarted = "started" // it has read that it may start
+	PhaseArrived = "arrived" // it waits for a world
+	PhaseStarted = "started" // it has read that it may start
+	PhaseEnded   = "ended"   // its command ended; only where restarts were asked for
 )
 
 // Name is how people are told of the node: its index, host and address.
@@ -128,8 +133,12 @@ type Epoch struct {
 	First string `json:"first,omitempty"` // who said the size first
 	// Master is node rank 0; nil while open.
 	Master *Member `json:"master,omitempty"`
-	// Why says why an epoch was opened again.
+	// Why says why an epoch was opened again, or why it is over.
 	Why string `json:"why,omitempty"`
+	// Restarts is how often the job may be started again after a failure, and
+	// Restart how often it was.
+	Restarts int `json:"restarts,omitempty"`
+	Restart  int `json:"restart,omitempty"`
 }
 
 // Place is a node's place in a sealed world.
@@ -155,7 +164,8 @@ type State string
 const (
 	Open    State = "open"    // nodes are joining
 	Sealed  State = "sealed"  // the world is complete; a loss opens the next epoch
-	Started State = "started" // go: a loss is no longer this room's business
+	Started State = "started" // go: a loss is no longer this room's business, unless restarts were asked for
+	Over    State = "over"    // where restarts were asked for: the commands ended well, or there is no restart left
 )
 
 // World is the sealed epoch from the view of one node.

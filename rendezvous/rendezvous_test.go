@@ -362,3 +362,63 @@ func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
 		t.Errorf("ended %s after the time was up", late)
 	}
 }
+
+func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 30*time.Second)
+	a := b.enter(Member{Index: -1, Size: 2, Host: "a", Port: 1, Restarts: 1})
+	c := b.enter(Member{Index: -1, Size: 2, Host: "c", Port: 2, Restarts: 1})
+	run := func() string {
+		t.Helper()
+		ws := worlds(t, a.join(ctx), c.join(ctx))
+		var wg sync.WaitGroup
+		for _, n := range []*node{a, c} {
+			wg.Go(func() {
+				if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+					t.Error(err)
+				}
+				n.Start(ctx)
+			})
+		}
+		wg.Wait()
+		return ws[0].RunID
+	}
+	fates := func(want Fate) {
+		t.Helper()
+		for _, n := range []*node{a, c} {
+			got, err := n.Fate(ctx)
+			if err != nil || got.Again != want.Again || got.Restart != want.Restart || !strings.Contains(got.Why, want.Why) || (want.Why == "") != (got.Why == "") {
+				t.Fatalf("%s got %+v, %v; want %+v", n.me().Host, got, err, want)
+			}
+		}
+	}
+	first := run()
+	a.Ended(0)
+	c.Ended(3)
+	fates(Fate{Again: true, Why: "failed: its command ended with 3", Restart: 1})
+	for i, n := range []*node{a, c} {
+		n.Return(func(m *Member) { m.Port = 10 + i })
+	}
+	if second := run(); second == first {
+		t.Errorf("both runs are %s", first)
+	}
+	c.Leave("interrupted")
+	if got, err := a.Fate(ctx); err != nil || got.Again || !strings.Contains(got.Why, "left: interrupted") {
+		t.Errorf("got %+v, %v; want the end", got, err)
+	}
+}
+
+func TestARunWithRestartsIsOverWhenAllCommandsEndedWell(t *testing.T) {
+	b := newBench(t)
+	ctx := short(t, 20*time.Second)
+	a := b.enter(Member{Index: -1, Size: 1, Host: "a", Restarts: 3})
+	worlds(t, a.join(ctx))
+	if _, err := a.Round(ctx, "go", nil, concat); err != nil {
+		t.Fatal(err)
+	}
+	a.Start(ctx)
+	a.Ended(0)
+	if got, err := a.Fate(ctx); err != nil || got.Again || got.Why != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -80,7 +80,7 @@ func (s *Session) Start(ctx context.Context) {
 	defer cancel()
 	s.mu.Lock()
 	ep := s.joined
-	s.self.Phase = phaseStarted
+	s.self.Phase = PhaseStarted
 	mine := &post{value: []byte("{}")}
 	s.posts["started"] = mine
 	s.mu.Unlock()

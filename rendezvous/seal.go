@@ -14,10 +14,19 @@ import (
 // (--max-txn-ops).
 const batch = 120
 
-// open writes an open epoch after ep. No transaction of this package moves the
-// epoch unless its writer still leads and the epoch is still the one it read.
+// open writes an open epoch after ep, for the next run where ep's is over. No
+// transaction of this package moves the epoch unless its writer still leads and
+// the epoch is still the one it read.
 func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
-	next := Epoch{N: ep.N, State: Open, Size: ep.Size, First: ep.First, Why: why}
+	if ep.State == Started || ep.State == Over {
+		ep.Restart = 0
+	}
+	return l.reopen(ctx, ep, why)
+}
+
+// reopen is open within a run.
+func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
+	next := Epoch{N: ep.N, State: Open, Size: ep.Size, First: ep.First, Why: why, Restarts: ep.Restarts, Restart: ep.Restart}
 	if ep.State != Open { // an open one that only learns its size stays the same
 		next.N++
 	}
@@ -25,7 +34,7 @@ func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
 		next.N = max(next.N, m.Epoch+1)
 	}
 	if first, ok := l.earliest(); ok {
-		next.Size, next.First = first.Size, first.Name()
+		next.Size, next.First, next.Restarts = first.Size, first.Name(), first.Restarts
 	}
 	_, err := l.commit(ctx, []clientv3.Op{
 		clientv3.OpPut(l.s.k.epoch(), encode(next)),
@@ -48,7 +57,7 @@ func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
 		l.moved, l.telling.due = false, true
 		return l.tell(ctx, ep.Size)
 	}
-	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: ep.Size, First: ep.First, Master: &list[0]}
+	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: ep.Size, First: ep.First, Master: &list[0], Restarts: ep.Restarts, Restart: ep.Restart}
 	for _, m := range list {
 		next.N = max(next.N, m.Epoch+1)
 	}

@@ -41,6 +41,7 @@ type Session struct {
 	rank      int               // this node's in it
 	fatal     error
 	up        bool              // registered, as far as is known
+	dirty     bool              // the key of this node does not say yet what self says
 	wasUp     bool              // ever
 	trouble   error             // why not up
 	seen      *Attendance       // what the leader told last
@@ -71,7 +72,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 		cfg.Self.ID = newID()
 	}
 	if cfg.Self.Phase == "" {
-		cfg.Self.Phase = phaseArrived
+		cfg.Self.Phase = PhaseArrived
 	}
 	s := &Session{
 		cfg: cfg, cli: cli, k: keysOf(cfg.Job), self: cfg.Self,
@@ -113,7 +114,7 @@ func (s *Session) run(ctx context.Context) {
 			pause.Reset()
 		}
 		d := pause.NextBackOff()
-		if s.started() {
+		if s.started() && s.me().Restarts == 0 {
 			d *= 20 // nobody waits for this node any more
 		}
 		select {
@@ -172,6 +173,9 @@ func (s *Session) life(ctx context.Context) error {
 			if err := l.step(ctx); err != nil {
 				return err
 			}
+		}
+		if err := s.describe(ctx); err != nil {
+			return err
 		}
 		if err := s.send(ctx); err != nil {
 			return err
@@ -239,7 +243,7 @@ func (s *Session) leads() bool {
 func (s *Session) started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == phaseStarted
+	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == PhaseStarted
 }
 
 // me is this node as it last described itself.
