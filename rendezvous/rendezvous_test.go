@@ -403,7 +403,7 @@ func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
 		t.Errorf("both runs are %s", first)
 	}
 	c.Leave("interrupted")
-	if got, err := a.Fate(ctx); err != nil || got.Again || !strings.Contains(got.Why, "left: interrupted") {
+	if got, err := a.Fate(ctx); err != nil || got.Again || !strings.Contains(got.Why, "c (10.0.0.1)") {
 		t.Errorf("got %+v, %v; want the end", got, err)
 	}
 }

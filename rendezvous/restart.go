@@ -86,7 +86,7 @@ func (l *lead) verdict(ep Epoch) (over bool, why string) {
 		failed := ""
 		switch {
 		case !here || now.ID != p.ID:
-			failed = "was lost"
+			failed = "is gone"
 		case now.Left != "":
 			failed = "left: " + now.Left
 		case now.Phase == PhaseEnded && now.Status != 0:
