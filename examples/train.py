@@ -71,8 +71,9 @@ def main():
     dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(minutes=2))
 
     rank, world = dist.get_rank(), dist.get_world_size()
-    # torchrun calls the node's number GROUP_RANK; a plain program is one process a node.
-    say(f"rank {rank} of {world} on node {os.environ.get('GROUP_RANK', rank)}")
+    # torchrun calls the node's number GROUP_RANK, launch calls it NODE_RANK.
+    node = os.environ.get("GROUP_RANK", os.environ.get("NODE_RANK", rank))
+    say(f"rank {rank} of {world} on node {node}")
 
     first, last = train(args.steps, torch.device("cuda", local) if gpus else torch.device("cpu"))
     if rank == 0:

@@ -2,12 +2,10 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -119,12 +117,21 @@ func runtimeBridge(name string) bool {
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// portMaster fails only where the port is explicitly asked for and this node
-// is the one that will need it. A default that is taken is replaced by another
-// port, and the sealed world carries the number to all.
-func portMaster(ctx context.Context, in Input) finding.Finding {
-	port, asked := in.Job.MasterPort.V, in.Job.MasterPort.Set
-	if !asked {
+// portMaster says of the port what will come of it:
+//
+//	this node                  the port is from      held by    here  the start
+//	has an index above 0       anywhere              anyone     skip  never listens there
+//	is node 0 for certain      --master-port         a launch   skip  a node beside it gives way, else 65
+//	is node 0 for certain      --master-port         others     fail  65
+//	may become node 0          --master-port         anyone     warn  another is agreed on
+//	is or may become node 0    line, env., default   anyone     ok    another is agreed on
+//
+// Without indexes the store's host becomes node 0. The sealed world carries the
+// number to all nodes, so only what a person insisted on can be missed.
+func portMaster(_ context.Context, in Input) finding.Finding {
+	want := in.Job.MasterPort
+	port := want.V
+	if !want.Set {
 		port = job.DefaultMasterPort
 	}
 	line := in.Job.Line
@@ -135,28 +142,33 @@ func portMaster(ctx context.Context, in Input) finding.Finding {
 		return finding.Skipf("one node, and the command finds its own port")
 	case in.Job.Several() && in.Job.Index.Set && in.Job.Index.V > 0:
 		return finding.Skipf("it is needed on node 0 only")
-	case in.PortFree == nil:
+	case in.PortUse == nil:
 		return finding.Skipf("no port is opened now")
 	}
-	err := in.PortFree(ctx, port)
-	if err == nil {
+	u, err := in.PortUse(netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)))
+	if err == nil && !u.Taken {
 		return finding.Passf("port %d is free", port)
 	}
-	where, taken := "bind port "+strconv.Itoa(port), "is taken"
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		taken = "cannot be used"
+	taken, seen := "is taken by "+u.by(), "address already in use"
+	if err != nil {
+		taken, seen = "cannot be used", err.Error()
 	}
-	if !in.Job.Several() {
-		return finding.Warnf("port %d %s, and torchrun will want it", port, taken).See(where, "%v", err).
+	where := "bind port " + strconv.Itoa(port)
+	certain := in.Job.Index.Set || len(in.Serve) > 0
+	switch insists := want.Set && want.From.Tier == job.Explicit; {
+	case !in.Job.Several():
+		return finding.Warnf("port %d %s, and torchrun will want it", port, taken).See(where, "%s", seen).
 			Breaking("torchrun cannot open its store and stops").Do("torchrun --standalone …, or --master-port with a free port")
+	case !insists:
+		return finding.Passf("port %d %s, another one will be agreed on", port, taken).See(where, "%s", seen)
+	case certain && u.Launch:
+		return finding.Skipf("%s has port %d, for this job or another: the start will tell", u.by(), port)
+	case certain:
+		return finding.Failf("port %d %s, on this node, which is node 0", port, taken).See(where, "%s", seen).
+			Breaking("torch's own store cannot listen where %s wants it", want.From.Name).
+			Do("drop %s, then a free port is found and agreed on", want.From.Name)
 	}
-	if !asked {
-		return finding.Passf("port %d %s, another one will be agreed on", port, taken).See(where, "%v", err)
-	}
-	f := finding.Warnf("port %d %s on this node", port, taken)
-	if in.Job.Index.Set {
-		f = finding.Failf("port %d %s on this node, which is node 0", port, taken)
-	}
-	return f.See(where, "%v", err).Breaking("torch's own store cannot listen where %s wants it", in.Job.MasterPort.From.Name).
-		Do("drop %s, then a free port is found and agreed on", in.Job.MasterPort.From.Name)
+	return finding.Warnf("port %d %s, on this node", port, taken).See(where, "%s", seen).
+		Breaking("should this node become node 0, another port is agreed on than %s names", want.From.Name).
+		Do("drop %s if any port will do, or name one that is free on all nodes", want.From.Name)
 }

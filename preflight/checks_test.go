@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"io/fs"
 	"math"
 	"net/netip"
@@ -119,8 +118,65 @@ func TestCommand(t *testing.T) {
 	if got := verdict(t, "command.executable", in).Fix; !strings.Contains(got, "/opt/torchrun") {
 		t.Errorf("the fix %q does not name the file", got)
 	}
+	for mode, want := range map[fs.FileMode]string{fs.ModeDir | 0o755: "/opt/torchrun is a directory", 0o755: "cannot be executed", 0o644: "may not execute it"} {
+		in.Stat = func(string) (fs.FileMode, error) { return mode, nil }
+		got := verdict(t, "command.executable", in)
+		if wants(t, got, "fail "+want); strings.Contains(got.Fix, "chmod") != (mode == 0o644) {
+			t.Errorf("%s: fix %q", mode, got.Fix)
+		}
+	}
+	in.Job.Nodes.V = 1
+	if got := verdict(t, "command.executable", in); strings.Contains(got.Breaks, "others") {
+		t.Errorf("one node has no others: %q", got.Breaks)
+	}
 	in.Job.Line.Argv = nil
 	wants(t, verdict(t, "command.found", in), "skip no command")
+}
+
+func TestScript(t *testing.T) {
+	stat := func(mode fs.FileMode, err error) func(string) (fs.FileMode, error) {
+		return func(string) (fs.FileMode, error) { return mode, err }
+	}
+	gone := stat(0, &fs.PathError{Op: "stat", Path: "t.py", Err: syscall.ENOENT})
+	for _, tt := range []struct {
+		line string
+		stat func(string) (fs.FileMode, error)
+		want string
+	}{
+		{"torchrun t.py", stat(0o644, nil), "ok t.py is here"},
+		{"torchrun t.py", gone, "fail t.py does not exist on this node"},
+		{"numactl -C 0-7 python -u t.py", gone, "fail t.py does not exist"},
+		{"python t.py/x.py", stat(0, syscall.ENOTDIR), "fail t.py/x.py does not exist"},
+		{"python t.py", stat(0, syscall.EACCES), "fail t.py cannot be read"},
+		{"python t.py", stat(0, syscall.EIO), "skip could not tell"},
+		{"python app", stat(fs.ModeDir|0o755, nil), "skip app is a directory"},
+		{"env -C /srv python t.py", gone, "skip another directory"},
+		{"uv run --directory=/srv torchrun t.py", gone, "skip another directory"},
+		{"hatch run python t.py", gone, "skip another directory"},
+		{"uv run python t.py", gone, "fail t.py does not exist"},
+		{"env -C /srv python /srv/t.py", gone, "fail /srv/t.py does not exist"},
+		{"env PET_MODULE=1 torchrun t", gone, "skip no Python file"},
+		{"torchrun -m t", gone, "skip no Python file"},
+		{"python -", gone, "skip no Python file"},
+		{"python t.py", nil, "skip no file is looked at"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			in := four()
+			var err error
+			if in.Job.Line, err = launcher.Parse(strings.Fields(tt.line), ""); err != nil {
+				t.Fatal(err)
+			}
+			in.Stat, in.Dir = tt.stat, "/home/a"
+			f := verdict(t, "command.script", in)
+			wants(t, f, tt.want)
+			if strings.Contains(f.What, " t.py does not") && !strings.Contains(f.Fix, "the working directory is /home/a") {
+				t.Errorf("the fix %q does not name the working directory", f.Fix)
+			}
+		})
+	}
+	in := four().envs("PET_NO_PYTHON", "1")
+	in.Job.Line.Script, in.Stat = 1, gone
+	wants(t, verdict(t, "command.script", in), "skip no Python file")
 }
 
 func TestAddrUsable(t *testing.T) {
@@ -168,11 +224,15 @@ func TestHostResolves(t *testing.T) {
 }
 
 func TestPortMaster(t *testing.T) {
-	explicit := func(in Input, port int) Input {
-		in.Job.MasterPort = job.Value[int]{V: port, Set: true, From: job.Source{Name: "--master-port"}}
+	from := func(in Input, tier job.Tier) Input {
+		in.Job.MasterPort = job.Value[int]{V: 4000, Set: true, From: job.Source{Tier: tier, Name: "--master-port"}}
 		return in
 	}
 	index := func(in Input, i int) Input { in.Job.Index = job.Value[int]{V: i, Set: true}; return in }
+	host := func(in Input) Input {
+		in.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+		return in
+	}
 	single := four().nodes(1)
 	standalone := four().nodes(1)
 	standalone.Job.Line.Standalone.Set = true
@@ -180,25 +240,33 @@ func TestPortMaster(t *testing.T) {
 	program.Job.Line.Kind = launcher.Program
 	mpirun := four()
 	mpirun.Job.Line.Kind = launcher.Mpirun
+	torch, launch := PortUse{Taken: true, By: "python3 (pid 7)"}, PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}
 	for _, tt := range []struct {
 		name string
 		in   Input
+		use  PortUse
 		err  error
 		want string
 	}{
-		{"free", four(), nil, "ok port 29500 is free"},
-		{"taken, nobody insists", four(), syscall.EADDRINUSE, "ok another one will be agreed on"},
-		{"taken, asked for, may be node 0", explicit(four(), 4000), syscall.EADDRINUSE, "warn port 4000 is taken"},
-		{"taken, asked for, is node 0", index(explicit(four(), 4000), 0), syscall.EADDRINUSE, "fail port 4000 is taken on this node, which is node 0"},
-		{"privileged", index(explicit(four(), 80), 0), syscall.EACCES, "fail port 80 cannot be used"},
-		{"taken, not node 0", index(explicit(four(), 4000), 3), syscall.EADDRINUSE, "skip node 0 only"},
-		{"one node, torchrun's default", single, syscall.EADDRINUSE, "warn torchrun will want it"},
-		{"one node, standalone", standalone, syscall.EADDRINUSE, "skip "},
-		{"one node, a program", program, syscall.EADDRINUSE, "skip "},
-		{"mpirun", mpirun, syscall.EADDRINUSE, "skip mpirun"},
+		{"free", four(), PortUse{}, nil, "ok port 29500 is free"},
+		{"the default is taken", host(four()), torch, nil, "ok another one will be agreed on"},
+		{"the line's is taken", host(from(four(), job.Line)), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"MASTER_PORT is taken", index(from(four(), job.Ambient), 0), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"typed, may be node 0", from(four(), job.Explicit), torch, nil, "warn port 4000 is taken by python3 (pid 7), on this node"},
+		{"typed, may be node 0, held by a launch", from(four(), job.Explicit), launch, nil, "warn port 4000 is taken by launch (pid 7)"},
+		{"typed, is node 0", index(from(four(), job.Explicit), 0), torch, nil, "fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
+		{"typed, hosts the store", host(from(four(), job.Explicit)), torch, nil, "fail port 4000 is taken by python3 (pid 7)"},
+		{"typed, hosts the store, by whom is unknown", host(from(four(), job.Explicit)), PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
+		{"typed, hosts the store, has index 2", index(host(from(four(), job.Explicit)), 2), torch, nil, "skip node 0 only"},
+		{"typed, the other node on this machine holds it", host(from(four(), job.Explicit)), launch, nil, "skip launch (pid 7) has port 4000"},
+		{"typed, privileged", index(from(four(), job.Explicit), 0), PortUse{}, syscall.EACCES, "fail port 4000 cannot be used"},
+		{"one node, torchrun's default", single, torch, nil, "warn torchrun will want it"},
+		{"one node, standalone", standalone, torch, nil, "skip "},
+		{"one node, a program", program, torch, nil, "skip "},
+		{"mpirun", mpirun, torch, nil, "skip mpirun"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.in.PortFree = func(context.Context, int) error { return tt.err }
+			tt.in.PortUse = func(netip.AddrPort) (PortUse, error) { return tt.use, tt.err }
 			wants(t, verdict(t, "port.master", tt.in), tt.want)
 		})
 	}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"launch/internal/finding"
+	"launch/internal/near"
 )
 
 // Options choose among the checks. The zero value runs them all.
@@ -125,42 +125,18 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 
 // known refuses an ID that is in no line of the table.
 func known(table []Check, ids []string) error {
+	all := make([]string, len(table))
+	for i, c := range table {
+		all[i] = c.ID
+	}
 	for _, id := range ids {
-		if !slices.ContainsFunc(table, func(c Check) bool { return c.ID == id }) {
-			return fmt.Errorf("no check %q, did you mean %q?", id, nearest(table, id))
+		switch meant := near.Word(id, all); {
+		case slices.Contains(all, id):
+		case meant != "":
+			return fmt.Errorf("no check %q, did you mean %q?", id, meant)
+		default:
+			return fmt.Errorf("no check %q; launch check prints them with their IDs", id)
 		}
 	}
 	return nil
-}
-
-// nearest is the ID that is most likely meant: one that contains the word,
-// else the one with the smallest edit distance.
-func nearest(table []Check, id string) string {
-	best := slices.MinFunc(table, func(a, b Check) int { return cmp.Compare(distance(a.ID, id), distance(b.ID, id)) }).ID
-	if i := slices.IndexFunc(table, func(c Check) bool { return id != "" && strings.Contains(c.ID, id) }); i >= 0 {
-		best = table[i].ID
-	}
-	return best
-}
-
-// distance is Levenshtein's: how many letters differ, are missing or are too
-// many.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0]++
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -79,6 +79,7 @@ func TestLocalRefusesAnUnknownID(t *testing.T) {
 		"nofile":        `"limits.nofile"`,
 		"GPU.count":     `"gpu.count"`,
 		"":              `no check ""`,
+		"foo":           `no check "foo"; launch check prints them`,
 	} {
 		for _, opt := range []Options{{Skip: []string{id}}, {Only: []string{id}}} {
 			got, err := Local(t.Context(), Input{}, opt)

@@ -7,6 +7,7 @@ package preflight
 
 import (
 	"context"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -38,15 +39,31 @@ type Input struct {
 	Node fabric.Node
 	Addr netip.Addr // this node's address for its peers; the zero Addr: not known yet
 
-	IsStoreHost bool              // the embedded store runs on this node
-	Lint        []finding.Finding // what envgen.Lint found in the inherited settings
+	Serve []netip.AddrPort  // where this node is to host the embedded store; empty: another node does, or it is not known yet
+	Dir   string            // the working directory
+	Lint  []finding.Finding // what envgen.Lint found in the inherited settings
 
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
 	Exists   func(path string) bool                                            // whether a device node is there
 	Resolve  func(ctx context.Context, host string) ([]netip.Addr, error)      // a *net.DNSError with IsNotFound: the name does not exist
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // to the store's endpoints only
-	PortFree func(ctx context.Context, port int) error                         // nil error: the port can be bound here, or is held for this job
+	Stat     func(path string) (fs.FileMode, error)                            // an error that is fs.ErrPermission: it is there, and this user cannot read it
+	PortUse  func(at netip.AddrPort) (PortUse, error)                          // who has a port of this machine; error: it could not be used for another reason
+}
+
+// PortUse is who has a port of this machine.
+type PortUse struct {
+	Taken  bool
+	Launch bool   // by a launch: of this job's other node on this machine, or of another job
+	By     string // "python3 (pid 4711)"; "": a process that cannot be seen
+}
+
+func (u PortUse) by() string {
+	if u.By == "" {
+		return "a process that this user cannot see"
+	}
+	return u.By
 }
 
 // The longest a check may take. What is only computed has a second, against a

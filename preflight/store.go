@@ -22,6 +22,11 @@ func storeChecks() []Check {
 		Doc:   "A node that cannot find the meeting point never joins, and the others wait for it until their time is up.",
 		Run:   one(storeResolves),
 	}, {
+		ID: "store.port", Limit: network,
+		Title: "nothing else listens where this node is to host the meeting point",
+		Doc:   "The store cannot start where another program has its port, and the other nodes would ask that program to be their store.",
+		Run:   one(storePort),
+	}, {
 		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: network,
 		Title: "the meeting point takes connections from this node",
 		Doc:   "A firewall, a wrong port or a store that was never started looks the same to a job: it waits. An embedded store may still be about to start, so that is never a failure.",
@@ -132,11 +137,58 @@ func unresolved(in Input, all []endpoint, errs []error, bad int) finding.Finding
 		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
 }
 
+// storePort leaves it to the rendezvous to say whose launch has the port: it
+// may well be this job's, by another node on this machine.
+func storePort(_ context.Context, in Input) finding.Finding {
+	store := in.Job.Store.V
+	switch why := noStore(in); {
+	case why != "":
+		return finding.Skipf("%s", why)
+	case len(in.Serve) == 0:
+		return finding.Skipf("this node does not host the store, as far as is known now")
+	case in.PortUse == nil:
+		return finding.Skipf("no port is looked at now")
+	}
+	for _, at := range in.Serve {
+		u, err := in.PortUse(at)
+		switch {
+		case err != nil:
+			return finding.Skipf("could not tell: %v", err)
+		case u.Launch:
+			return finding.Skipf("%s has port %d: the store of this job or of another, which the start will tell", u.By, store.Port)
+		case u.Taken && (u.By == "" || forwards(u.By)):
+			return finding.Skipf("%s has port %d; the start will tell whether this job's store is behind it", u.by(), store.Port)
+		case u.Taken:
+			return finding.Failf("port %d, where this node is to host the store, is taken by %s", store.Port, u.By).
+				See("bind "+at.String(), "address already in use").
+				Breaking("the store cannot start, and the other nodes find that program in its place").
+				Do("on every node: --store %s; or end %s", nextDoor(store), u.By)
+		}
+	}
+	return finding.Passf("port %d is free", store.Port)
+}
+
+// nextDoor is the store's host with another port.
+func nextDoor(s job.Store) string {
+	port := s.Port + 1
+	if port > 65535 {
+		port = s.Port - 1
+	}
+	return endpoint{s.Host, strconv.Itoa(port)}.String()
+}
+
+// forwards knows programs that take connections here for a store that runs
+// somewhere else: a tunnel, a proxy, the published port of a container.
+func forwards(by string) bool {
+	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx", "kubectl", "slirp4netns", "pasta", "stunnel"},
+		func(prefix string) bool { return strings.HasPrefix(by, prefix) })
+}
+
 func storeAnswers(ctx context.Context, in Input) finding.Finding {
 	if why := noStore(in); why != "" {
 		return finding.Skipf("%s", why)
 	}
-	if in.IsStoreHost {
+	if len(in.Serve) > 0 {
 		return finding.Skipf("this node hosts the store and starts it when it joins")
 	}
 	if in.Dial == nil {

@@ -81,7 +81,7 @@ func dialer(t *testing.T, open, silent string) func(context.Context, string, str
 func TestStoreAnswers(t *testing.T) {
 	ext := four().external("http://a:2379", "http://b:2379")
 	own := four()
-	own.IsStoreHost = true
+	own.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
 	for _, tt := range []struct {
 		name         string
 		in           Input
@@ -105,6 +105,46 @@ func TestStoreAnswers(t *testing.T) {
 		})
 	}
 	wants(t, verdict(t, "store.answers", four()), "skip no connection is opened")
+}
+
+func TestStorePort(t *testing.T) {
+	own := four()
+	own.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+	for _, tt := range []struct {
+		name string
+		in   Input
+		use  PortUse
+		err  error
+		want string
+	}{
+		{"free", own, PortUse{}, nil, "ok port 29377 is free"},
+		{"taken", own, PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "fail port 29377, where this node is to host the store, is taken by python3 (pid 7)"},
+		{"by a launch", own, PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}, nil, "skip launch (pid 7) has port 29377"},
+		{"by somebody", own, PortUse{Taken: true}, nil, "skip a process that this user cannot see has port"},
+		{"by a tunnel to the store", own, PortUse{Taken: true, By: "ssh (pid 7)"}, nil, "skip ssh (pid 7) has port"},
+		{"no such address", own, PortUse{}, syscall.EADDRNOTAVAIL, "skip could not tell"},
+		{"another node's", four(), PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "skip this node does not host"},
+		{"one node", own.nodes(1), PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "skip one node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.PortUse = func(at netip.AddrPort) (PortUse, error) {
+				if at != own.Serve[0] {
+					t.Errorf("asked for %s", at)
+				}
+				return tt.use, tt.err
+			}
+			f := verdict(t, "store.port", tt.in)
+			wants(t, f, tt.want)
+			if want := "on every node: --store host0:29378; or end python3 (pid 7)"; tt.use.Taken && f.Fix != "" && f.Fix != want {
+				t.Errorf("fix %q, want %q", f.Fix, want)
+			}
+		})
+	}
+	wants(t, verdict(t, "store.port", own), "skip no port is looked at")
+	own.Job.Store.V.Port = 65535
+	if got := nextDoor(own.Job.Store.V); got != "host0:65534" {
+		t.Errorf("beside port 65535 is %s", got)
+	}
 }
 
 func TestAUnknownStoreIsNotDialled(t *testing.T) {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/secret"
@@ -26,43 +25,23 @@ type app struct {
 	ui       *ui.UI
 	code     int
 
+	word    string         // launch's own, such as "check"; "" for a start
+	own     []string       // launch's flags, as typed
+	pending finding.Report // what is to be said about the line, and is not yet
+
 	keys   *secret.Keys           // of LAUNCH_TOKEN; nil: none is set
 	latest atomic.Pointer[string] // what the wait is about, by the last event
+	crew   crew                   // the tasks of this node, where there are several
 
 	stop   func()           // stop listening to signals
 	caught func() os.Signal // the one that ended the wait; nil: none
 }
 
-// subcommands are launch's own words; any other first word is the command to
-// run, and behind -- so are these.
-func (a *app) subcommands() []*cli.Command {
-	sub := func(name, usage, args string, f func(*cli.Context) error) *cli.Command {
-		return &cli.Command{Name: name, Usage: usage, ArgsUsage: args, Action: f, HideHelp: true, HideHelpCommand: true,
-			Flags: flagTable(&a.o), OnUsageError: a.usageError}
-	}
-	return []*cli.Command{
-		sub("check", "run this node's checks and print them all", "[-- COMMAND…]", a.check),
-		sub("fabric", "print what this node has: interfaces, HCAs, GPUs, limits", "", a.fabric),
-		sub("env", "print the variables that a start would set, for eval", "[-- COMMAND…]", a.env),
-		sub("status", "print who is where in a job", "[JOB]", a.status),
-		sub("store", "host a store in the foreground, for jobs that meet here", "", a.serve),
-		sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", a.completion),
-		sub("version", "print version, commit, and what this build can do", "", a.version),
-	}
-}
-
 // run parses args and does what they ask. The command's own flags are never
 // looked at: everything from the first word that is no flag belongs to it.
 func (a *app) run(args []string) int {
-	a.o.given = map[string]bool{}
+	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, portRange: defaultPortRange}
 	own, rest, dashed, err := a.split(args[1:])
-	c := &cli.App{
-		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
-		Flags: flagTable(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
-		OnUsageError:   a.usageError,
-		ExitErrHandler: func(*cli.Context, error) {}, // codes are ours: failure()
-		Action:         a.start,
-	}
 	a.ui = a.newUI(slices.Contains(own, "--json"))
 	if err != nil {
 		return a.fail(err, nil)
@@ -74,28 +53,31 @@ func (a *app) run(args []string) int {
 	if slices.Contains(own, "--version") {
 		own, rest, dashed = slices.DeleteFunc(own, func(w string) bool { return w == "--version" }), []string{"version"}, false
 	}
-	if len(rest) > 1 && rest[0] == "env" && !strings.HasPrefix(rest[1], "--") {
-		dashed = true // env(1) before the command, not launch's own word
+	a.pending = misnamed(handoff.Environ())
+	c := &cli.App{
+		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
+		Flags: flagTable(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
+		OnUsageError:   a.usageError,
+		ExitErrHandler: func(*cli.Context, error) {}, // codes are ours: failure()
+		Action:         a.start,
 	}
-	sub := len(rest) > 0 && !dashed && slices.ContainsFunc(a.subcommands(), func(s *cli.Command) bool { return s.HasName(rest[0]) })
-	if sub {
-		c.Commands = a.subcommands()
-		if flags := rest[1:]; len(flags) > 0 && wantsHelp(flags[0]) {
-			a.ui.Print(subHelp(c.Command(rest[0])))
+	line := []string{"launch"}
+	if !dashed && a.ownWord(rest) {
+		a.word, line = rest[0], append(line, rest[0])
+		c.Commands, c.Flags = a.subcommands(), nil // variables of flags that it does not have are ignored
+		more, behind, _, err := a.split(rest[1:])  // its flags may stand on either side of its name
+		own, rest = slices.Concat(own, more), behind
+		a.ui = a.newUI(slices.Contains(own, "--json"))
+		if err != nil {
+			return a.fail(err, nil)
+		}
+		if slices.ContainsFunc(more, wantsHelp) {
+			a.ui.Print(subHelp(c.Command(a.word)))
 			return 0
 		}
-		for _, w := range rest[1:] {
-			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
-			a.o.given[name] = a.o.given[name] || strings.HasPrefix(w, "--")
-		}
 	}
-	line := append([]string{"launch"}, own...)
-	if sub { // its flags may stand on either side of its name
-		line = slices.Concat(line[:1], rest[:1], own, rest[1:])
-	} else {
-		line = append(append(line, "--"), rest...)
-	}
-	if err := c.Run(line); err != nil {
+	a.own = own
+	if err := c.Run(slices.Concat(line, own, []string{"--"}, rest)); err != nil {
 		return a.fail(err, nil)
 	}
 	return a.code
@@ -104,11 +86,7 @@ func (a *app) run(args []string) int {
 // split parts launch's own flags from what follows. dashed tells that a --
 // stood between them.
 func (a *app) split(args []string) (own, rest []string, dashed bool, err error) {
-	takes := map[string]bool{}
-	for _, f := range flagTable(&options{}) {
-		_, isBool := f.(*cli.BoolFlag)
-		takes[f.Names()[0]] = !isBool
-	}
+	takes := ownFlags()
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		if w == "--" {
@@ -131,18 +109,28 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 }
 
 func (a *app) newUI(json bool) *ui.UI {
-	if v := os.Getenv("LAUNCH_JSON"); v != "" && v != "0" && v != "false" {
+	if v, err := strconv.ParseBool(os.Getenv("LAUNCH_JSON")); err == nil && v {
 		json = true
 	}
 	return ui.New(a.out, a.err, ui.Options{JSON: json, Env: os.Getenv})
 }
 
-// prepare takes over what the parsed context holds; called first by every
-// action.
+// prepare takes over what the parsed context holds, and checks it before
+// anything is done; called first by every action.
 func (a *app) prepare(c *cli.Context) error {
-	a.o.skip, a.o.only = c.StringSlice("skip"), c.StringSlice("only")
+	a.o.skip, a.o.only = a.o.ids(c, "skip"), a.o.ids(c, "only")
 	a.ui = a.newUI(a.o.json)
-	if a.o.token = os.Getenv("LAUNCH_TOKEN"); a.o.token == "" {
+	flags, has := c.App.Flags, map[string]bool{}
+	if a.word != "" {
+		flags = c.Command.Flags
+	}
+	for _, f := range flags {
+		has[f.Names()[0]] = true
+	}
+	if err := a.o.check(has); err != nil {
+		return err
+	}
+	if a.o.token = os.Getenv("LAUNCH_TOKEN"); a.o.token == "" || !has["store"] {
 		return nil
 	}
 	var err error
@@ -152,33 +140,15 @@ func (a *app) prepare(c *cli.Context) error {
 	return nil
 }
 
-// badValue is how the flag package, and the cli package for variables, say that
-// a value is none.
-var badValue = regexp.MustCompile(`^(?:invalid value|could not parse) ("[^"]*") (?:for|as .* for) flag -?([a-z-]+):`) //
-
-// usageError turns what the flag package says into words and a suggestion.
-func (a *app) usageError(c *cli.Context, err error, _ bool) error {
-	e := &job.Error{Code: exitUsage, What: err.Error(), Fix: "launch --help lists the flags"}
-	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
-		e.What = fmt.Sprintf("--%s: %s is not a value for it", m[2], m[1])
-		if m[2] == "join-timeout" {
-			e.Fix = "--join-timeout 90s, 10m or 1h30m"
-		}
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		name = strings.TrimLeft(name, "-")
-		e.What = fmt.Sprintf("unknown flag --%s", name)
-		if s := nearest(name); s != "" {
-			e.Fix = fmt.Sprintf("did you mean --%s? (the command's own flags go behind the command)", s)
-		}
-	} else if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
-		e.What = fmt.Sprintf("--%s needs a value", strings.TrimLeft(name, "-"))
-	}
-	return e
+// warn prints the findings about this line that nobody has printed yet.
+func (a *app) warn() {
+	a.ui.Findings(a.pending, false)
+	a.pending = nil
 }
 
 // fail prints why launch ends and returns the exit status.
 func (a *app) fail(err error, caught os.Signal) int {
+	a.warn()
 	f := failure(err, caught)
 	a.ui.Fail(f)
 	return f.Code
@@ -189,50 +159,18 @@ func (a *app) fail(err error, caught os.Signal) int {
 func (a *app) job(argv []string) (job.Job, error) {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
-	if len(argv) == 0 {
-		argv = []string{"true"}
-	}
-	return job.Resolve(job.Input{
-		Argv: argv, Flags: a.o.Flags, Env: handoff.Environ(),
+	j, err := job.Resolve(job.Input{
+		Word: a.word, Argv: argv, Own: ownFlags(), Flags: a.o.Flags, Env: handoff.Environ(),
 		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
 	})
-}
-
-// nearest is the flag that name may have been meant to be, or "".
-func nearest(name string) string {
-	best, least := "", 1+len(name)/4 // a slip or two, not another word
-	for _, f := range flagTable(&options{}) {
-		if d := distance(name, f.Names()[0]); d <= least {
-			best, least = f.Names()[0], d
-		}
+	if a.keys != nil && j.Several() && !j.Store.V.Embedded {
+		a.pending = append(a.pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
 	}
-	return best
-}
-
-// distance is how many letters were added, left out, changed or swapped with
-// their neighbour (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
+	j.Notes = slices.Concat(a.pending, j.Notes)
+	if a.pending = nil; err != nil {
+		a.pending = j.Notes
 	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			same := 1
-			if a[i-1] == b[j-1] {
-				same = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return j, err
 }
 
 // homeDir is this user's home directory as NCCL finds it, by the password
@@ -255,9 +193,6 @@ func (a *app) start(c *cli.Context) error {
 		return err
 	}
 	argv := c.Args().Slice()
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
-	}
 	if len(argv) == 0 {
 		return &job.Error{Code: exitUsage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
 	}
@@ -273,6 +208,8 @@ func (a *app) start(c *cli.Context) error {
 	if ctx.Err() != nil {
 		sig = a.caught()
 	}
+	err = meantForLaunch(err, argv[0])
 	a.code = a.fail(err, sig)
+	a.handFailure(failure(err, sig))
 	return nil
 }

@@ -70,12 +70,14 @@ func (a *app) world(s *record.Start) launcher.World {
 	return launcher.World{
 		Job: w.Job, RunID: w.RunID, Nodes: w.Size, NodeRank: w.Rank,
 		MasterAddr: m.Addr.String(), MasterPort: m.Port, Addr: w.Self.Addr.String(), KeepRdzv: a.o.KeepRdzv,
+		Task: launcherTask(s.Job.Tasks),
 	}
 }
 
 // single is the world of one node, which is computed.
 func single(j job.Job) launcher.World {
-	return launcher.World{Job: j.ID.V, RunID: j.ID.V, Nodes: 1, MasterAddr: "127.0.0.1", MasterPort: wanted(j), Addr: "127.0.0.1", Single: j.Single}
+	return launcher.World{Job: j.ID.V, RunID: j.ID.V, Nodes: 1, MasterAddr: "127.0.0.1", MasterPort: wanted(j), Addr: "127.0.0.1", Single: j.Single,
+		Task: launcherTask(j.Tasks)}
 }
 
 // plan computes the variables and the command of this node.
@@ -88,7 +90,7 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 	} else {
 		in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
 	}
-	s.Plan = envgen.Make(in)
+	s.Plan, a.crew.world = envgen.Make(in), w
 	s.Command, err = s.Job.Line.Command(w, s.Plan, handoff.Environ())
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"launch/internal/companion"
+	"launch/internal/follow"
 	"launch/internal/job"
 	"launch/internal/meeting"
 	"launch/internal/port"
@@ -44,11 +45,11 @@ type exitCode struct {
 // may be added, and one that is not known is a failure.
 func exitCodes() []exitCode {
 	return []exitCode{
-		{0, "the command's own status, as are all others below 64 once it runs", ""},
+		{0, "the command's own status; once it runs any other is its own too, also one of 64 to 78 (`launch` then printed no line `launch: error:`, or with --json none of type `error`)", ""},
 		{exitUsage, "the command line of launch is wrong: an unknown flag, a value that is none, no command", "read the hint; nothing was started anywhere"},
 		{exitUnfit, "this node is unfit: one of its checks failed", "mend what the finding names, or leave the check out with --skip ID; the other nodes wait for this node or another in its place"},
 		{exitPeerUnfit, "another node is unfit and --fail-fast was given", "look at the node that the message names"},
-		{exitUnreachable, "the store could not be reached, or its port is taken by something else", "check that the node that hosts it runs launch, and that its port is open"},
+		{exitUnreachable, "the store could not be reached, or its port is taken by something else; or the first task of this node, which the others follow, is gone", "check that the node that hosts it runs launch, and that its port is open"},
 		{exitBug, "a bug in launch, or its companion process was killed", "report it with the output of the same line and --dry-run --json"},
 		{exitDuplicate, "two processes claim the same node rank, or a newer one replaced this one", "give each node its own --node-rank, or none"},
 		{exitMissing, "the time ran out before all nodes were here", "start launch on the nodes that the message names, or raise --join-timeout"},
@@ -87,6 +88,12 @@ func failure(err error, caught os.Signal) ui.Failure {
 		return ui.Failure{Code: exitUnfit, What: err.Error(), Fix: "end what holds it (ss -ltnp shows it), or give another: --master-port or --port-range"}
 	case errors.Is(err, rendezvous.ErrNoRoom):
 		return ui.Failure{Code: exitUnfit, What: err.Error(), Fix: "give the store a folder with 12 MB: TMPDIR=/path, or host it elsewhere: --store"}
+	case errors.Is(err, follow.ErrAbsent), errors.Is(err, follow.ErrSilent):
+		return ui.Failure{Code: exitMissing, What: err.Error(), Fix: "did it start? look at the output of the task with the lowest rank on this node"}
+	case errors.Is(err, follow.ErrVanished), errors.Is(err, follow.ErrStranger):
+		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "was it killed, or out of memory? dmesg | tail"}
+	case errors.Is(err, follow.ErrTaken):
+		return ui.Failure{Code: exitDuplicate, What: err.Error(), Fix: "start launch once in each task, not several times at once"}
 	case errors.Is(err, errors.ErrUnsupported):
 		return ui.Failure{Code: exitUnfit, What: "this kernel, or the container's seccomp profile, has no pidfd_open: " + err.Error(), Fix: "a job of several nodes needs Linux 5.3 or newer, or a profile that allows pidfd_open"}
 	case errors.Is(err, companion.ErrSilent):
@@ -109,12 +116,15 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
 		return ui.Failure{Code: exitConfig, What: e.Error(), Fix: fmt.Sprintf("type the same number on every node: --nnodes %d", e.Want)}, true
 	}
-	if e, ok := errors.AsType[*rendezvous.OtherStoreError](err); ok {
-		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "is it meant to be this job? a name that is derived is made of the line: type the same one on every node, or give all --job NAME\nelse give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
+	if e, ok := errors.AsType[*rendezvous.OtherStoreError](err); ok && e.Job == "" {
+		return ui.Failure{Code: exitUnreachable, What: "a `launch store` runs at " + e.Endpoint + ": it belongs to no job, and is reached as an etcd is",
+			Fix: "--store http://" + e.Endpoint + "   # on every node"}, true
+	} else if ok {
+		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "is it meant to be this job? then give all nodes the same --job, or none\nelse give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
 	}
 	switch {
 	case errors.Is(err, rendezvous.ErrToken):
-		return ui.Failure{Code: exitConfig, What: strings.ReplaceAll(err.Error(), "a secret", "a LAUNCH_TOKEN"), Fix: "set the same LAUNCH_TOKEN on every node, or on none"}, true
+		return ui.Failure{Code: exitConfig, What: tokenWords.Replace(err.Error()), Fix: "set the same LAUNCH_TOKEN on every node, or on none"}, true
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
 			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
@@ -123,6 +133,12 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 	}
 	return ui.Failure{}, false
 }
+
+// tokenWords put the variable's name into what rendezvous says of secrets, and
+// who has which.
+var tokenWords = strings.NewReplacer("a secret", "a LAUNCH_TOKEN",
+	": it has another one", ": this node's is not the one of the store", ": it has none", ": this node has one, the store has none",
+	": it asks for one", ": the store asks for one")
 
 // nextPort is an endpoint with the next higher port.
 func nextPort(endpoint string) string {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +60,7 @@ func flagTable(o *options) []cli.Flag {
 		str(grpJob, "store", "WHERE", "where the nodes meet: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store),
 		str(grpJob, "nnodes", "N", "number of nodes; else from the command line, Slurm or Kubernetes", &o.NNodes),
 		str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; else from the scheduler, or by arrival", &o.NodeRank),
-		str(grpJob, "job", "ID", "the job's name; else from --rdzv-id, the scheduler, or store and command", &o.Job),
+		str(grpJob, "job", "ID", "the job's name; else from --rdzv-id, the scheduler, or made of the meeting point", &o.Job),
 		str(grpJob, "addr", "ADDR", "this node's address for its peers: an IP, a CIDR or an interface; else by the route to the store", &o.Addr),
 		str(grpJob, "master-port", "PORT", "port of the job's own store on rank 0; else 29500 or the next free one", &o.MasterPort),
 		&cli.StringFlag{Name: "port-range", Category: string(grpJob), Usage: "`LO-HI` where to look for a free port", EnvVars: env("port-range"), Value: defaultPortRange, Destination: &o.portRange},
@@ -101,10 +104,85 @@ func (v *value) String() string {
 	return v.to.V
 }
 
+// ownFlags are the names of all flags, and whether each takes a value.
+func ownFlags() map[string]bool {
+	takes := map[string]bool{}
+	for _, f := range flagTable(&options{}) {
+		_, isBool := f.(*cli.BoolFlag)
+		takes[f.Names()[0]] = !isBool
+	}
+	return takes
+}
+
+// from is who said the value of a flag: the line, or else the variable.
+func (o *options) from(name string) string {
+	if o.given[name] {
+		return "--" + name
+	}
+	return env(name)[0]
+}
+
+// ids is a comma list. An empty variable is none.
+func (o *options) ids(c *cli.Context, name string) []string {
+	ids := c.StringSlice(name)
+	if !o.given[name] {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	}
+	return ids
+}
+
+// check refuses values that cannot be, of the flags that a command has: also
+// where this start would not look at them.
+func (o *options) check(has map[string]bool) error {
+	if err := o.empty(has); err != nil {
+		return err
+	}
+	if o.joinTimeout <= 0 {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: no time to wait at all", o.from("join-timeout"), o.joinTimeout), Fix: "--join-timeout 90s, 10m or 1h30m"}
+	}
+	if _, _, err := o.ports(); err != nil {
+		return err
+	}
+	_, err := o.hosts()
+	return err
+}
+
+// empty refuses what was typed, but is empty, where that can only be a mistake:
+// a template that was not filled in would otherwise start many jobs of one
+// node. Other variables that are empty are not set.
+func (o *options) empty(has map[string]bool) error {
+	for _, f := range []struct {
+		name, needs string
+		v           job.Value[string]
+	}{
+		{"nnodes", "a number", o.NNodes}, {"node-rank", "a number", o.NodeRank}, {"store", "a host", o.Store}, {"job", "a name", o.Job},
+	} {
+		variable := env(f.name)[0]
+		value, set := os.LookupEnv(variable)
+		switch {
+		case !has[f.name] || f.v.V != "":
+		case o.given[f.name]:
+			return &job.Error{Code: exitUsage, What: "--" + f.name + " is empty (a variable that was not expanded?)", Fix: "leave --" + f.name + " out, or give it " + f.needs}
+		case set && value == "":
+			return &job.Error{Code: exitUsage, What: variable + " is set, but empty (a template that was not filled in?)", Fix: "unset " + variable + ", or give it " + f.needs}
+		}
+	}
+	return nil
+}
+
 // ports reads --port-range.
 func (o *options) ports() (lo, hi int, err error) {
-	if n, err := fmt.Sscanf(o.portRange, "%d-%d", &lo, &hi); n != 2 || err != nil || lo < 1 || hi > 65535 || lo > hi {
-		return 0, 0, &job.Error{Code: exitUsage, What: fmt.Sprintf("--port-range %q is no range of ports", o.portRange), Fix: "--port-range " + defaultPortRange}
+	text := o.portRange
+	if text == "" && !o.given["port-range"] {
+		text = defaultPortRange
+	}
+	low, high, _ := strings.Cut(text, "-")
+	lo, err = strconv.Atoi(low)
+	if err == nil {
+		hi, err = strconv.Atoi(high)
+	}
+	if err != nil || lo < 1 || hi > 65535 || lo > hi {
+		return 0, 0, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %q is no range of ports", o.from("port-range"), text), Fix: "--port-range " + defaultPortRange}
 	}
 	return lo, hi, nil
 }
@@ -112,11 +190,11 @@ func (o *options) ports() (lo, hi int, err error) {
 // hosts reads --store-host; nil: the address tells.
 func (o *options) hosts() (*bool, error) {
 	yes := o.storeHost == "yes"
-	switch o.storeHost {
-	case "", "auto":
+	switch {
+	case o.storeHost == "" && !o.given["store-host"], o.storeHost == "auto":
 		return nil, nil
-	case "yes", "no":
+	case o.storeHost == "yes" || o.storeHost == "no":
 		return &yes, nil
 	}
-	return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("--store-host is yes or no, not %q", o.storeHost)}
+	return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is yes or no, not %q", o.from("store-host"), o.storeHost), Fix: "--store-host yes   # on the node that hosts the store; no on the others"}
 }

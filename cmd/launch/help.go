@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -25,6 +26,11 @@ Flags of launch stand before COMMAND; all that follows is COMMAND's. Every flag
 has a variable: --join-timeout is LAUNCH_JOIN_TIMEOUT.
 `
 
+// envNote tells launch's own word from the program of that name.
+const envNote = `
+launch env NAME=VALUE COMMAND... is env(1) before the command, not a subcommand.
+`
+
 const helpTail = `
 LAUNCH_TOKEN, where set, must be the same on all nodes: they prove it to each
 other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
@@ -46,27 +52,36 @@ func help(flags []cli.Flag, subs []*cli.Command) string {
 	for _, c := range subs {
 		b.WriteString(row(strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Usage))
 	}
-	b.WriteString(helpTail)
+	b.WriteString(envNote + helpTail)
 	return b.String()
 }
 
 // subHelp is what launch SUBCOMMAND --help prints.
 func subHelp(c *cli.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "launch %s\n\n%s\n", strings.TrimSpace(c.Name+" [flags] "+c.ArgsUsage), c.Usage)
-	for _, g := range []group{grpJob, grpCheck, grpOutput} {
+	words := []string{"launch", c.Name, c.ArgsUsage}
+	if len(c.Flags) > 0 {
+		words = slices.Insert(words, 2, "[flags]")
+	}
+	fmt.Fprintf(&b, "%s\n\n%s\n", strings.TrimSpace(strings.Join(words, " ")), c.Usage)
+	if c.Name == "env" {
+		b.WriteString(envNote)
+	}
+	for _, g := range []group{grpJob, grpCheck, grpStart, grpOutput} {
 		writeGroup(&b, g, c.Flags)
 	}
 	return b.String()
 }
 
 func writeGroup(b *strings.Builder, g group, flags []cli.Flag) {
-	fmt.Fprintf(b, "\n%s\n", g)
+	head := fmt.Sprintf("\n%s\n", g)
 	for _, f := range flags {
 		d := f.(cli.DocGenerationFlag)
 		if c, ok := f.(cli.CategorizableFlag); !ok || c.GetCategory() != string(g) {
 			continue
 		}
+		b.WriteString(head)
+		head = ""
 		name, usage := "--"+f.Names()[0], d.GetUsage()
 		if parts := strings.SplitN(usage, "`", 3); len(parts) == 3 {
 			name, usage = name+" "+parts[1], strings.TrimSpace(parts[2])

@@ -20,6 +20,7 @@ import (
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/record"
 	"launch/internal/ui"
@@ -38,9 +39,6 @@ func versionText() string { return version + " " + commit }
 
 // version prints what this build is and what it can do.
 func (a *app) version(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
 	flags := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -74,9 +72,6 @@ func (a *app) version(c *cli.Context) error {
 
 // check runs this node's checks alone.
 func (a *app) check(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
 	began := time.Now()
 	s, err := a.look(c)
 	if err != nil {
@@ -88,7 +83,7 @@ func (a *app) check(c *cli.Context) error {
 	}
 	if s.Job.Several() {
 		if p, err := a.place(c.Context, &s, firstLook); err == nil {
-			in.Addr, in.IsStoreHost = p.Addr, len(p.Serve) > 0
+			in.Addr, in.Serve = p.Addr, p.Serve
 		}
 	}
 	r, err := preflight.Local(c.Context, in, preflight.Options{Skip: a.o.skip, Only: a.o.only, WarnOnly: a.o.warnOnly})
@@ -114,12 +109,6 @@ func (a *app) look(c *cli.Context) (s record.Start, err error) {
 
 // fabric prints what this node has.
 func (a *app) fabric(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
-	if c.NArg() > 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch fabric takes no argument, got %q", c.Args().First())}
-	}
 	n := a.detect(c.Context, job.Job{Nodes: job.Value[int]{V: 2}}) // as for a job of several nodes: the host name counts
 	var addr netip.Addr
 	if r, err := fabric.RouteTo(netip.MustParseAddr("192.0.2.1")); err == nil { // the default route; nothing is sent
@@ -131,9 +120,6 @@ func (a *app) fabric(c *cli.Context) error {
 
 // env prints the plan for a shell.
 func (a *app) env(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
 	s, err := a.look(c)
 	if err != nil {
 		return err
@@ -150,11 +136,20 @@ func (a *app) env(c *cli.Context) error {
 		in.World.Addr = p.Addr
 	}
 	plan := envgen.Make(in)
+	a.ui.Findings(s.Job.Notes, false)
 	a.ui.Findings(envgen.Lint(in), false)
+	why := ""
+	if len(plan) == 0 {
+		why = "the libraries do the right thing by themselves here"
+		if !s.Job.Several() {
+			why = "one node needs none; with --nnodes N --store HOST the peers' network is taken into account"
+		}
+	}
 	if a.ui.JSON() {
 		for _, v := range plan {
 			a.ui.Emit(true, "var", v)
 		}
+		a.ui.Emit(true, "plan", map[string]any{"vars": len(plan), "why": why})
 		return nil
 	}
 	text, err := envgen.Shell(plan)
@@ -162,11 +157,7 @@ func (a *app) env(c *cli.Context) error {
 		return err
 	}
 	a.ui.Print(text)
-	if len(plan) == 0 {
-		why := "the libraries do the right thing by themselves here"
-		if !s.Job.Several() {
-			why = "one node needs none; with --nnodes N --store HOST the peers' network is taken into account"
-		}
+	if why != "" {
 		a.ui.Note("nothing to set: %s", why)
 	}
 	return nil
@@ -177,10 +168,9 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.o.Store.Set {
 		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: "launch status --store host0"}
 	}
-	if !a.o.NNodes.Set { // the number does not matter to who only looks
-		a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
-	}
-	a.o.NodeRank = job.Value[string]{}
+	// The number does not matter to who only looks.
+	a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
+	a.warn()
 	j, err := a.job(nil)
 	where := rendezvous.Store{Endpoints: j.Store.V.Endpoints}
 	if err == nil && a.keys != nil && j.Store.V.Embedded {
@@ -191,9 +181,6 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 
 // status prints who is where in the jobs of a store.
 func (a *app) status(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
 	_, store, err := a.connect(c)
 	if err != nil {
 		return err
@@ -263,11 +250,11 @@ const statusBudget = 5 * time.Second
 
 // serve hosts a store until it is interrupted.
 func (a *app) serve(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
-	if c.NArg() > 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch store takes no argument, got %q", c.Args().First()), Fix: "launch store --store 0.0.0.0:2379"}
+	a.warn()
+	if a.o.token != "" {
+		a.ui.Findings(finding.Report{finding.Warnf("LAUNCH_TOKEN is not used: this store speaks plain HTTP").Named("job.token").
+			Breaking("whoever reaches the port can read and write it").
+			Do("a store that a node hosts is protected: launch --store HOST, without launch store")}, false)
 	}
 	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
 	if a.o.Store.Set {
@@ -302,13 +289,10 @@ func (a *app) serve(c *cli.Context) error {
 // completion prints a script for a shell: flags and subcommands up to the
 // command's first word, from there on what the command itself completes.
 func (a *app) completion(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
-		return err
-	}
 	var words, takes []string
 	for _, f := range flagTable(&options{}) {
 		words = append(words, "--"+f.Names()[0])
-		if _, isBool := f.(*cli.BoolFlag); !isBool {
+		if ownFlags()[f.Names()[0]] {
 			takes = append(takes, "--"+f.Names()[0])
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -35,6 +36,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TMPDIR", "/tmp") // a socket's path is short
 			e.Setenv("PORT", freePort(e.T().(testing.TB)))
+			e.Setenv("PORT2", freePort(e.T().(testing.TB)))
 			e.Setenv("PATH", os.Getenv("PATH"))
 			return nil
 		},
@@ -72,14 +74,19 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%s never printed %q", strings.Join(args[1:], " "), args[0])
 }
 
-// freePort is a port that nothing listens on, for a store.
+// freePort is a port that nothing listens on, for a store. It lies below those
+// that the kernel gives to outgoing connections: one of them would be in the way.
 func freePort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(19000))
+		l, err := net.Listen("tcp", ":"+port)
+		if err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port")
+	return ""
 }
 
 // TestExitCodesPage holds docs/exit-codes.md to the table (UPDATE=1 writes it).

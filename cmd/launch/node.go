@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/envgen"
 	"launch/fabric"
@@ -53,7 +54,7 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 	in := a.checkInput(s)
 	if s.Job.Several() && !a.o.dryRun && !ofAPod(s.Job) {
 		if p, err := a.place(ctx, s, firstLook); err == nil {
-			in.Addr, in.IsStoreHost = p.Addr, len(p.Serve) > 0
+			in.Addr, in.Serve = p.Addr, p.Serve
 		} else if _, late := errors.AsType[*meeting.NameError](err); !late {
 			return err
 		}
@@ -71,18 +72,23 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 	}
 	a.ui.Findings(s.Job.Notes, false)
 	a.ui.Findings(s.Local, false)
+	return verdict(s, time.Since(began))
+}
+
+// verdict is how a start ends on this node by its own checks; nil: it goes on.
+func verdict(s *record.Start, took time.Duration) error {
 	for _, f := range s.Local.Failed() { // the finding has the advice
 		switch f.ID {
 		case "command.found":
 			return &ended{ui.Failure{Code: exitNotFound, What: "command not found: " + s.Job.Line.Argv[0]}}
 		case "command.executable":
 			return &ended{ui.Failure{Code: exitNotExec, What: "command cannot be executed: " + s.Job.Line.Argv[0]}}
-		case "store.resolves":
+		case "store.resolves", "store.port":
 			return &ended{ui.Failure{Code: exitUnreachable, What: "store unreachable: " + f.What}}
 		}
 	}
 	if n := len(s.Local.Failed()); n > 0 {
-		return &ended{ui.Failure{Code: exitUnfit, What: fmt.Sprintf("this node is unfit: %s", ui.Summary(s.Local, time.Since(began))),
+		return &ended{ui.Failure{Code: exitUnfit, What: fmt.Sprintf("this node is unfit: %s", ui.Summary(s.Local, took)),
 			Fix: "mend what is named above; --skip ID leaves a check out, --warn-only starts all the same"}}
 	}
 	return nil
@@ -108,12 +114,14 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		LookPath: func(name string) (string, error) {
 			path, err := lookPath(name)
 			if errors.Is(err, handoff.ErrNotExecutable) {
-				err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
+				err = denied{err}
 			}
 			return path, err
 		},
 		Exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
+		Stat:   readable,
 	}
+	in.Dir, _ = os.Getwd()
 	if a.o.dryRun {
 		return in
 	}
@@ -124,17 +132,29 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
 	in.Dial = (&net.Dialer{}).DialContext
-	in.PortFree = func(_ context.Context, p int) error {
-		h, err := port.Hold(p)
-		if errors.Is(err, port.ErrTaken) {
-			return fmt.Errorf("%w by %s", syscall.EADDRINUSE, cmp.Or(port.Holder(os.DirFS("/proc"), p), "a process that this user cannot see"))
-		}
-		if err != nil {
-			return err
-		}
-		return h.Close()
+	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
+		u, err := port.Look(os.DirFS("/proc"), at)
+		return preflight.PortUse(u), err
 	}
 	return in
+}
+
+// denied makes an error fs.ErrPermission, and adds no words to it.
+type denied struct{ error }
+
+func (denied) Is(target error) bool { return target == fs.ErrPermission }
+
+// readable asks without opening: the file may be a pipe that the shell made for
+// the command, as in python <(…).
+func readable(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); err != nil {
+		return info.Mode(), &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return info.Mode(), nil
 }
 
 func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
@@ -234,8 +254,34 @@ func notExecutable(name string, err error) error {
 	return &ended{ui.Failure{Code: code, What: err.Error(), Fix: fix}}
 }
 
-// dry prints the record of a start that does not happen.
-func (a *app) dry(s *record.Start) error {
+// execute becomes the command; it returns only an error.
+func (a *app) execute(s *record.Start) error {
+	var set, unset []string
+	for _, v := range slices.Concat(s.Command.Set, s.Plan) {
+		if !v.Kept {
+			set = append(set, v.Name+"="+v.Value)
+		}
+	}
+	for _, v := range s.Command.Unset {
+		unset = append(unset, v.Name)
+	}
+	if s.Job.Line.Kind == launcher.Mpirun {
+		set = nil // forwarded by -x
+	}
+	path, err := lookPath(s.Command.Argv[0])
+	if err != nil {
+		return notExecutable(s.Command.Argv[0], err)
+	}
+	a.stop() // from here a signal is the command's; one that came before ends this start
+	if a.caught() != nil {
+		return context.Canceled
+	}
+	err = handoff.Exec(path, s.Command.Argv, handoff.Merge(handoff.Environ(), set, unset))
+	return notExecutable(path, err)
+}
+
+// dry prints the record of a start that does not happen, and ends as it would.
+func (a *app) dry(s *record.Start, began time.Time) error {
 	w := single(s.Job)
 	if s.Job.Several() {
 		w = launcher.World{Job: s.Job.ID.V, RunID: ui.Unknown, Nodes: s.Job.Nodes.V, NodeRank: dryInt,
@@ -243,13 +289,20 @@ func (a *app) dry(s *record.Start) error {
 		if s.Job.Index.Set {
 			w.NodeRank = s.Job.Index.V
 		}
+		w.Task = launcherTask(s.Job.Tasks)
+	} else if s.Job.Tasks.Size > 0 && !s.Job.MasterPort.Set {
+		w.MasterPort = dryInt
 	}
 	if err := a.plan(s, w, netip.Addr{}); err != nil {
 		return err
 	}
 	ui.Blank(&s.Command, strconv.Itoa(dryInt))
 	a.ui.Dry(*s)
-	return nil
+	err := verdict(s, time.Since(began))
+	if e, ok := errors.AsType[*ended](err); ok {
+		e.What = "a start would end here: " + e.What
+	}
+	return err
 }
 
 // dryInt stands for a number that only the rendezvous knows, until ui.Blank

@@ -60,7 +60,14 @@ type node struct {
 
 func start(t *testing.T, args ...string) *node {
 	t.Helper()
+	return startIn(t, nil, args...)
+}
+
+// startIn is start with more variables.
+func startIn(t *testing.T, env []string, args ...string) *node {
+	t.Helper()
 	c := launched(t, args...)
+	c.Env = append(c.Env, env...)
 	r, w := io.Pipe()
 	c.Stdout, c.Stderr = w, w
 	n := &node{Cmd: c, out: bufio.NewScanner(r), ended: make(chan error, 1)}

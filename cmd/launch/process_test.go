@@ -266,8 +266,8 @@ func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := pair(t)[:4]
-	a := start(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "t.py"})...)
-	b := start(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "t.py"})...)
+	a := start(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "-m", "t"})...)
+	b := start(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "-m", "t"})...)
 	a.line(t, "runs")
 	b.line(t, "this is node rank 1") // and waits for the store of rank 0
 	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)

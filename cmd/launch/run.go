@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"launch/internal/companion"
-	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/record"
@@ -23,29 +21,37 @@ func (a *app) launch(ctx context.Context, argv []string) error {
 	var s record.Start
 	var err error
 	if s.Job, err = a.job(argv); err != nil {
-		return err
+		return a.alike(ctx, s.Job.Tasks, err)
 	}
-	if err := a.local(ctx, &s); err != nil {
+	if s.Job.Tasks.LocalSize > 1 && !a.o.dryRun {
+		return a.task(ctx, &s, began)
+	}
+	return a.node(ctx, &s, began)
+}
+
+// node starts this node, from its checks on.
+func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error {
+	if err := a.local(ctx, s); err != nil {
 		return err
 	}
 	if a.o.dryRun {
-		return a.dry(&s)
+		return a.dry(s, began)
 	}
 	if !s.Job.Several() {
-		if err := a.plan(&s, single(s.Job), netip.Addr{}); err != nil {
+		if err := a.plan(s, single(s.Job), netip.Addr{}); err != nil {
 			return err
 		}
-		return a.become(&s)
+		return a.become(ctx, s)
 	}
-	comp, err := a.meet(ctx, &s, began)
+	comp, err := a.meet(ctx, s, began)
 	if err != nil {
 		return err
 	}
-	if err := a.agree(ctx, &s, comp, began); err != nil {
+	if err := a.agree(ctx, s, comp, began); err != nil {
 		comp.Leave(a.farewell(ctx, err))
 		return err
 	}
-	return a.become(&s)
+	return a.become(ctx, s)
 }
 
 // meet finds the store, hosts it where that falls to this node, and registers.
@@ -71,7 +77,7 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 		return nil, err
 	}
 	if s.Job.ID.From.Tier == job.Derived {
-		a.ui.Note("%s (the job's name is derived from store and command; --job names it)", ui.Identity(j))
+		a.ui.Note("%s (the job's name is derived from the %s; --job names it)", ui.Identity(j), j.ID.From.Name)
 	} else {
 		a.ui.Note("%s", ui.Identity(j))
 	}
@@ -137,31 +143,11 @@ func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Clie
 }
 
 // become hands over to the command; it returns only an error.
-func (a *app) become(s *record.Start) error {
+func (a *app) become(ctx context.Context, s *record.Start) error {
 	if s.Job.Several() && s.World.Rank == 0 {
 		a.ui.Plan(s.Plan, s.Command.Notes)
 	}
-	var set, unset []string
-	for _, v := range slices.Concat(s.Command.Set, s.Plan) {
-		if !v.Kept {
-			set = append(set, v.Name+"="+v.Value)
-		}
-	}
-	for _, v := range s.Command.Unset {
-		unset = append(unset, v.Name)
-	}
-	if s.Job.Line.Kind == launcher.Mpirun {
-		set = nil // forwarded by -x
-	}
-	path, err := lookPath(s.Command.Argv[0])
-	if err != nil {
-		return notExecutable(s.Command.Argv[0], err)
-	}
 	a.ui.Emit(false, "start", s)
-	a.stop() // from here a signal is the command's; one that came before ends this start
-	if a.caught() != nil {
-		return context.Canceled
-	}
-	err = handoff.Exec(path, s.Command.Argv, handoff.Merge(handoff.Environ(), set, unset))
-	return notExecutable(path, err)
+	a.handOver(ctx, s)
+	return a.execute(s)
 }

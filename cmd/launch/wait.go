@@ -129,6 +129,9 @@ func (a *app) farewell(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*ended](err); ok && e.Code == exitMissing {
 		return "it waited for as long as its --join-timeout"
 	}
+	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
+		return fmt.Sprintf("it was refused, since it was started with --nnodes %d and this job has %d", e.Self, e.Want)
+	}
 	return err.Error()
 }
 

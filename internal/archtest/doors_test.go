@@ -26,8 +26,9 @@ var doors = map[string][]string{
 	"fabric/rail": {"fabric"},
 
 	// Verdicts. launcher, because the checks read the wrapped line: which
-	// word is the command, how many processes a node has.
-	"preflight": {"fabric", "internal/finding", "internal/job", "internal/launcher"},
+	// word is the command, how many processes a node has. near, for an ID that
+	// is misspelt.
+	"preflight": {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/near"},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -44,6 +45,8 @@ var doors = map[string][]string{
 	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
 	"internal/child":    {unixPkg},
 	"internal/handoff":  {unixPkg},
+	// follow asks a unix socket whose process is at its other end.
+	"internal/follow": {unixPkg},
 	// port holds the master port without listening, by socket options.
 	"internal/port": {unixPkg},
 	// pty gives tests a terminal, by ioctls.

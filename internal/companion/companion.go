@@ -32,7 +32,7 @@ type Spec struct {
 	Budget time.Duration `json:"budget"`
 
 	Port   int        `json:"port"`             // the wanted port for the job's own store
-	Fixed  bool       `json:"fixed"`            // no other will do
+	Fixed  bool       `json:"fixed"`            // no other will do on rank 0
 	Low    int        `json:"low"`              // else one of this range
 	High   int        `json:"high"`             //
 	Listen netip.Addr `json:"listen"`           // where the side channel listens

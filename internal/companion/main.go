@@ -33,8 +33,9 @@ const (
 
 const (
 	// sameJobBudget is how long a second node on one machine waits for the
-	// first one's store to say whose it is.
-	sameJobBudget = 5 * time.Second
+	// first one's store to say whose it is, and sameJobTry how long before it
+	// looks whether the port has become free: an earlier run may just be ending.
+	sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
 	// listenPoll is the pause between two looks whether the job's own store
 	// listens; it grows to listenPollMax.
 	listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
@@ -184,13 +185,6 @@ func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 // start gets the port, the side channel, the store and the membership.
 func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	var err error
-	low, high := s.Low, s.High
-	if s.Fixed {
-		low, high = s.Port, s.Port
-	}
-	if p.held, err = port.Pick(s.Port, low, high); err != nil {
-		return nil, err
-	}
 	var keys *secret.Keys
 	var listen *tls.Config
 	if s.Secret != "" {
@@ -202,16 +196,36 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	if p.peer, err = peer.Listen(s.Listen, listen); err != nil {
 		return nil, err
 	}
-	self := s.Self
-	self.Port, self.Peer = p.held.Port, p.peer.Port()
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
 	defer cancel()
 	if p.client, err = p.store(ctx, s, keys); err != nil {
 		return nil, err
 	}
+	self := s.Self
 	self.First = p.server != nil
+	if p.held, err = hold(s, self); err != nil {
+		return nil, err
+	}
+	self.Port, self.Peer = p.held.Port, p.peer.Port()
 	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Events: p.tell})
 	return &self, nil
+}
+
+// hold gets the port for the job's own store. One that a person insists on is
+// for the node that becomes rank 0: another one on the same machine leaves it
+// alone. Where nobody can tell yet who that is, it is only preferred.
+func hold(s *Spec, self rendezvous.Member) (*port.Held, error) {
+	switch {
+	case !s.Fixed || !s.Embedded && self.Index < 0:
+		return port.Pick(s.Port, 0, s.Low, s.High)
+	case self.Index > 0 || self.Index < 0 && !self.First:
+		return port.Pick(0, s.Port, s.Low, s.High)
+	}
+	h, err := port.Hold(s.Port)
+	if u, _ := port.Look(os.DirFS("/proc"), port.Everywhere(s.Port)); err != nil && u.By != "" {
+		err = fmt.Errorf("%w, by %s", err, u.By)
+	}
+	return h, err
 }
 
 // store hosts the store where it falls to this node, and connects to it.
@@ -226,21 +240,25 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	if len(s.Serve) == 0 {
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
-	server, err := rendezvous.Serve(ctx, s.Job, s.Serve, where.TLS)
-	if err == nil {
-		p.server = server
-		return rendezvous.Connect(ctx, where, nil)
+	for end := time.Now().Add(sameJobBudget); ; {
+		server, err := rendezvous.Serve(ctx, s.Job, s.Serve, where.TLS)
+		if err == nil {
+			p.server = server
+			return rendezvous.Connect(ctx, where, nil)
+		}
+		if !errors.Is(err, rendezvous.ErrPortTaken) {
+			return nil, err
+		}
+		short, cancel := context.WithTimeout(ctx, sameJobTry)
+		c, cerr := rendezvous.Connect(short, where, nil)
+		cancel()
+		if !errors.Is(cerr, rendezvous.ErrUnreachable) {
+			return c, cerr
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return nil, err // something else has the port
+		}
 	}
-	if !errors.Is(err, rendezvous.ErrPortTaken) {
-		return nil, err
-	}
-	short, cancel := context.WithTimeout(ctx, sameJobBudget)
-	defer cancel()
-	c, cerr := rendezvous.Connect(short, where, nil)
-	if errors.Is(cerr, rendezvous.ErrUnreachable) {
-		return nil, err // something else has the port
-	}
-	return c, cerr
 }
 
 func (p *process) waiting(err error) {

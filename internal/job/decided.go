@@ -70,7 +70,7 @@ func (r *resolver) readConf(file string) []envgen.Decided {
 	case errors.Is(err, fs.ErrNotExist) && named:
 		r.note(finding.Warnf("NCCL_CONF_FILE names %s, which does not exist; ~/.nccl.conf is not read either", file).Named("job.nccl-conf"))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		r.note(finding.Skipf("cannot read %s: %v", file, err).Named("job.nccl-conf"))
+		r.note(finding.Skipf("cannot read %s: %v", file, cause(err)).Named("job.nccl-conf"))
 	}
 	return parseConf(string(text), file)
 }

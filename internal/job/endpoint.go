@@ -60,11 +60,14 @@ func (c claim) hostPort() (string, int, error) {
 	if text == "" {
 		return host, 0, nil
 	}
-	port, err := parsePort(claim{text, c.from, true})
-	if err != nil && text == "0" && c.from.Tier != Explicit {
+	if text == "0" && c.from.Tier != Explicit {
 		return host, 0, nil // torchrun's "any port"
 	}
-	return host, port, err
+	port, err := readPort(text)
+	if err != nil {
+		return "", 0, c.refuse(fix, "%v", err)
+	}
+	return host, port, nil
 }
 
 func (c claim) checkHost(host string) error {
@@ -82,9 +85,20 @@ func (c claim) checkHost(host string) error {
 }
 
 func parsePort(c claim) (int, error) {
-	n, err := strconv.Atoi(c.raw)
-	if err != nil || n < 1 || n > 65535 {
-		return 0, c.refuse("a port is a number from 1 to 65535", "%q is not a port", c.raw)
+	n, err := readPort(c.raw)
+	if err != nil {
+		return 0, c.refuse(c.from.Name+" takes a number from 1 to 65535", "%v", err)
+	}
+	return n, nil
+}
+
+func readPort(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil && !digits.MatchString(s):
+		return 0, fmt.Errorf("%q is not a port", s)
+	case err != nil || n < 1 || n > 65535:
+		return 0, fmt.Errorf("port %s is out of range: ports run from 1 to 65535", s)
 	}
 	return n, nil
 }
@@ -128,8 +142,8 @@ func parseStore(c claim) (Store, error) {
 		if port == "" {
 			port = defaultEtcdPort
 		}
-		if _, err := parsePort(claim{port, c.from, true}); err != nil {
-			return Store{}, err
+		if _, err := readPort(port); err != nil {
+			return Store{}, c.refuse("--store "+scheme+"://HOST:2379", "%v", err)
 		}
 		s.Endpoints = append(s.Endpoints, scheme+"://"+net.JoinHostPort(u.Hostname(), port))
 	}

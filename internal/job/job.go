@@ -77,6 +77,7 @@ type Job struct {
 	Store      Value[Store]      `json:"store"`
 	Addr       Value[string]     `json:"addr"`            // this node's address for its peers: IP, CIDR or interface name; unset: by the route to the store
 	Hosts      []string          `json:"hosts,omitempty"` // the scheduler's node list, in index order
+	Tasks      Tasks             `json:"tasks,omitzero"`  // of several on a node, this one
 	MasterPort Value[int]        `json:"master_port"`     // the port that the user wants for the job's own store; unset: DefaultMasterPort
 	NProc      Value[string]     `json:"nproc"`           // processes per node as asked: "8", "auto", "gpu"
 	Line       launcher.Line     `json:"line"`

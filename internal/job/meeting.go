@@ -13,7 +13,7 @@ import (
 // --master-port.
 func (r *resolver) ports() error {
 	claims := []claim{explicit(r.in.Flags.MasterPort)}
-	if r.job.Several() && !strings.HasPrefix(r.backend(), "etcd") {
+	if (r.job.Several() || r.job.Tasks.Size > 0) && !strings.HasPrefix(r.backend(), "etcd") {
 		claims = append(claims,
 			endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
 			endpointPort(r.ambient("PET_RDZV_ENDPOINT")), r.ambient("PET_MASTER_PORT"), r.masterPort())
@@ -26,7 +26,10 @@ func (r *resolver) ports() error {
 
 func endpointPort(c claim) claim {
 	_, port, err := splitHostPort(c.raw)
-	return claim{port, c.from, c.set && err == nil && port != "" && port != "0"} // 0: any
+	if _, bad := readPort(port); bad != nil || err != nil { // none, 0 for any, or for meeting to refuse
+		return claim{}
+	}
+	return claim{port, c.from, c.set}
 }
 
 // masterPort is MASTER_PORT, unless it is the URL that Kubernetes puts there
@@ -100,7 +103,7 @@ func (r *resolver) nowhere() error {
 	e := &Error{
 		Code: config,
 		What: fmt.Sprintf("this job has %d nodes (%s), but nobody says where they meet", nodes.V, nodes.From.Name),
-		Fix:  r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
+		Fix:  r.with("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
 	}
 	if r.sched.nowhere != "" {
 		e.What += "; " + r.sched.nowhere
@@ -125,7 +128,8 @@ func (r *resolver) loopback(v Value[Store]) error {
 	return &Error{
 		Code: config,
 		What: what + ": each would wait for the others on itself",
-		Fix:  r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
+		Fix: r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all\n" +
+			r.paste("--store", "127.0.0.1") + "   # all nodes on this machine",
 	}
 }
 

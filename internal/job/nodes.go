@@ -32,7 +32,7 @@ func (r *resolver) nodes() error {
 		line = claim{"1", Source{Line, r.line.Standalone.From}, true}
 	}
 	claims := []claim{explicit(r.in.Flags.NNodes), line, r.sched.nodes, r.ambient("PET_NNODES")}
-	if r.line.Kind == launcher.Program {
+	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
 		claims = append(claims, r.ambient("WORLD_SIZE"))
 	}
 	v, notes, err := choose("nodes", equal[int], parseNodes, claims...)
@@ -72,7 +72,7 @@ func (r *resolver) index() error {
 		line, pet = claim{}, claim{}
 	}
 	claims := []claim{explicit(f.NodeRank), line, r.sched.index, pet, r.ambient("NODE_RANK")}
-	if r.line.Kind == launcher.Program {
+	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
 		claims = append(claims, r.ambient("RANK"))
 	}
 	v, notes, err := choose("index", equal[int], parseIndex, claims...)
@@ -86,7 +86,7 @@ func (r *resolver) index() error {
 	}
 	switch {
 	case !r.job.Several():
-		r.job.Index = Value[int]{From: Source{Derived, "one node"}, Set: true}
+		r.job.Index = Value[int]{From: Source{Derived, "the number of nodes"}, Set: true}
 	case v.Set && v.From.Tier == Scheduler:
 		r.job.Vouch = Scheduled
 	case v.Set:
@@ -109,14 +109,17 @@ func (r *resolver) fit() error {
 	nodes, index := r.job.Nodes, r.job.Index
 	if !nodes.Set {
 		if index.Set && (index.From.Tier == Explicit || index.From.Tier == Scheduler || index.V > 0) {
-			return r.noCount()
+			return r.noCount(fmt.Sprintf("this is node %d (%s)", index.V, index.From.Name))
 		}
-		r.job.Nodes = Value[int]{V: 1, From: Source{Derived, "no source speaks of several nodes"}, Set: true}
+		if s := explicit(r.in.Flags.Store); s.set {
+			if _, err := parseStore(s); err != nil {
+				return err
+			}
+			return r.noCount(s.String() + " is where several nodes meet")
+		}
+		r.job.Nodes = Value[int]{V: 1, From: Source{Derived, "the default, as nobody says that there are several"}, Set: true}
 		r.job.Single = true
-		if s := r.in.Flags.Store; s.Set {
-			r.note(finding.Warnf("%s=%s is not used: nobody says that there are several nodes", s.From.Name, s.V).
-				Named("job.store").Do("%s", r.paste("--nnodes", "4")))
-		}
+		r.behind()
 		return nil
 	}
 	r.job.Single = nodes.V == 1 && r.lineAgrees()
@@ -134,14 +137,11 @@ func (r *resolver) fit() error {
 	}
 }
 
-func (r *resolver) noCount() error {
-	index := r.job.Index
-	e := &Error{
-		Code: config,
-		What: fmt.Sprintf("this is node %d (%s), but nobody says how many nodes there are", index.V, index.From.Name),
-		Fix:  r.paste("--nnodes", "4"),
-	}
-	if index.From.Name == completionIndex {
+// noCount refuses what only makes sense with a number of nodes: a world of one
+// would be a surprise.
+func (r *resolver) noCount(what string) error {
+	e := &Error{Code: config, What: what + ", but nobody says how many nodes there are", Fix: r.with("--nnodes", "4")}
+	if r.job.Index.From.Name == completionIndex {
 		e.What += "; an Indexed Job does not tell its completions to its pods"
 		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`
 	}
@@ -164,7 +164,7 @@ func (r *resolver) lineAgrees() bool {
 // program checks RANK and WORLD_SIZE around a plain program: they are its
 // identity, and launch is about to set them to something else.
 func (r *resolver) program() error {
-	if r.line.Kind != launcher.Program {
+	if r.line.Kind != launcher.Program || r.job.Tasks.Size > 0 {
 		return nil
 	}
 	check := func(name string, ours Value[int]) error {

@@ -31,7 +31,10 @@ func TestLoopbackMeetingPointOfSeveralNodesIsRefused(t *testing.T) {
 		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "loopback", "2 nodes (torchrun --nnodes)")
 	}
 	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint localhost:29400 t.py"), 78, "torchrun --rdzv-endpoint names localhost")
-	refused(t, input("torchrun --nnodes 2 --master-addr 127.0.0.1 t.py"), 78, "torchrun --master-addr names 127.0.0.1")
+	bad := refused(t, input("torchrun --nnodes 2 --master-addr 127.0.0.1 t.py"), 78, "torchrun --master-addr names 127.0.0.1")
+	if !strings.Contains(bad.Fix, "\nlaunch --store 127.0.0.1 torchrun") || !strings.Contains(bad.Fix, "# all nodes on this machine") {
+		t.Errorf("fix %q: several nodes on one machine are ordinary", bad.Fix)
+	}
 
 	j := resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=localhost").with(func(f *Flags) { f.Store = flagged("--store", "127.0.0.1") }))
 	if noted(j, "job.store", "only when all of them are on this machine") != finding.Skip {

@@ -1,9 +1,9 @@
 package job
 
 import (
+	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"launch/internal/finding"
@@ -13,7 +13,9 @@ import (
 
 // Input is everything that Resolve looks at.
 type Input struct {
-	Argv     []string // the command behind launch's own flags
+	Word     string          // launch's own word before the command ("check"), which then may be empty; "" for a start
+	Argv     []string        // the command behind launch's own flags
+	Own      map[string]bool // launch's own flags, and whether they take a value
 	Flags    Flags
 	Env      []string // as os.Environ gives it
 	Root     fs.FS    // "/": etc/hosts and NCCL's files are read from it; nil reads none
@@ -29,23 +31,37 @@ type resolver struct {
 	own   map[string]string // launch's own environment, where the scheduler speaks
 	env   map[string]string // the command's, behind the env prefixes of its line
 	sched scheduler
+	tasks tasks // Size 0: launch was started once on each node
 	job   Job
 }
 
 // Resolve finds out who this node is and what the job is. It is pure but for
-// the files of in.Root. The error is an *Error.
+// the files of in.Root. The error is an *Error; the Job beside it has the tasks
+// and the notes that were found until then.
 func Resolve(in Input) (Job, error) {
-	line, err := launcher.Parse(in.Argv, in.Flags.As.V)
+	as := explicit(in.Flags.As)
+	if as.set && as.raw != string(launcher.Torchrun) && as.raw != string(launcher.Program) {
+		return Job{}, as.refuse("--as torchrun", "launch knows torchrun and program")
+	}
+	argv := in.Argv
+	if len(argv) == 0 && in.Word != "" {
+		argv = []string{"true"}
+	}
+	line, err := launcher.Parse(argv, as.raw)
 	if err != nil {
 		return Job{}, err
 	}
 	r := &resolver{in: in, line: line, own: toMap(in.Env), env: toMap(line.Environ(in.Env)), job: Job{Line: line}}
+	if err := r.misplaced(); err != nil {
+		return Job{}, err
+	}
 	for _, n := range line.Notes {
 		r.note(finding.Warnf("%s", n).Named("job.command"))
 	}
 	if err := r.identity(); err != nil {
-		return Job{}, err
+		return Job{Tasks: r.tasks.Tasks, Notes: r.job.Notes}, err
 	}
+	r.keep()
 	r.decided()
 	return r.job, nil
 }
@@ -57,7 +73,7 @@ func (r *resolver) identity() error {
 	if err := r.scheduler(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.nodes, r.index, r.program, r.ports, r.meeting, r.id, r.rest} {
+	for _, step := range []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.meeting, r.id, r.rest} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -68,14 +84,18 @@ func (r *resolver) identity() error {
 // mpirun is started once, on the head: it starts the processes on the other
 // nodes by itself, so that there is nobody to meet.
 func (r *resolver) mpirun() error {
-	const why = "mpirun starts the processes on the other nodes"
+	var unused []string
 	for _, v := range []Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
 		if v.Set {
-			r.note(finding.Skipf("%s=%s is not used: %s", v.From.Name, v.V, why).Named("job.nodes"))
+			unused = append(unused, explicit(v).String())
 		}
 	}
-	r.job.Nodes = Value[int]{V: 1, From: Source{Derived, why}, Set: true}
-	r.job.Index = Value[int]{From: Source{Derived, why}, Set: true}
+	if unused != nil {
+		r.note(finding.Warnf("not used: %s; mpirun needs none of this, it starts the processes on the other nodes by itself", strings.Join(unused, " ")).Named("job.nodes"))
+	}
+	from := Source{Derived, "mpirun, which starts the processes on the other nodes"}
+	r.job.Nodes = Value[int]{V: 1, From: from, Set: true}
+	r.job.Index = Value[int]{From: from, Set: true}
 	r.job.Single = true
 	r.job.Hosts = r.line.Hosts
 	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
@@ -101,9 +121,17 @@ func (r *resolver) hostfile(name string) []string {
 			return hosts
 		}
 	}
-	r.note(finding.Warnf("the hostfile %s cannot be read: %v", name, err).Named("job.hostfile").
+	r.note(finding.Warnf("the hostfile %s cannot be read: %v", name, cause(err)).Named("job.hostfile").
 		Do("correct the path behind %s", r.line.Hostfile.From))
 	return nil
+}
+
+// cause is an error of an fs.FS without its path, which lacks the first slash.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // rest are the values that nothing else depends on.
@@ -180,16 +208,4 @@ func (r *resolver) petFor(name string) claim {
 // said is the claim of the wrapped line.
 func said(a launcher.Ask) claim {
 	return claim{a.Value, Source{Line, a.From}, a.Set && a.Value != ""}
-}
-
-// paste is this command with more flags, to paste. Flags that were typed are
-// kept; LAUNCH_* variables are there anyway.
-func (r *resolver) paste(flags ...string) string {
-	words := append([]string{"launch"}, flags...)
-	for _, v := range []Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store, r.in.Flags.As} {
-		if v.Set && strings.HasPrefix(v.From.Name, "--") && !slices.Contains(flags, v.From.Name) {
-			words = append(words, v.From.Name, v.V)
-		}
-	}
-	return launcher.Quote(append(words, r.in.Argv...))
 }

@@ -129,10 +129,16 @@ func TestOneNodeByFlagOverALineOfSeveralIsNotSingle(t *testing.T) {
 	}
 }
 
-func TestStoreWithoutSeveralNodesIsNoted(t *testing.T) {
-	j := resolve(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "host0") }))
-	if !j.Single || noted(j, "job.store", "nobody says that there are several nodes") != finding.Warn {
-		t.Errorf("%+v", j.Notes)
+func TestStoreWithoutACountIsRefused(t *testing.T) {
+	for _, name := range []string{"--store", "LAUNCH_STORE"} {
+		bad := refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged(name, "host0") }), 78, name+"=host0", "nobody says how many nodes")
+		if !strings.HasPrefix(bad.Fix, "launch --nnodes 4 ") || strings.Contains(bad.Fix, "--store") != (name == "--store") {
+			t.Errorf("fix %q", bad.Fix)
+		}
+	}
+	j := resolve(t, input("torchrun t.py").with(func(f *Flags) { f.Store, f.NNodes = flagged("--store", "host0"), flagged("--nnodes", "1") }))
+	if !j.Single || len(j.Notes) != 0 {
+		t.Errorf("one node that somebody asked for: %+v", j)
 	}
 }
 
@@ -182,7 +188,7 @@ func TestEnvPrefixCounts(t *testing.T) {
 
 func TestMpirunIsStartedOnce(t *testing.T) {
 	j := resolve(t, input("mpirun -np 4 --host a:2,b:2 ./x", "WORLD_SIZE=9").with(func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", "2") }))
-	if j.Nodes.V != 1 || !j.Single || !cmp.Equal(j.Hosts, []string{"a", "b"}) || noted(j, "job.nodes", "LAUNCH_NNODES=2") == "" {
+	if j.Nodes.V != 1 || !j.Single || !cmp.Equal(j.Hosts, []string{"a", "b"}) || noted(j, "job.nodes", "LAUNCH_NNODES=2") != finding.Warn {
 		t.Errorf("%+v", j)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"launch/internal/hostlist"
 )
 
-// scheduler is what Kubernetes or Slurm says about this node.
+// scheduler is what Kubernetes, Slurm or the MPI that started this process says
+// about this node.
 type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order
@@ -19,6 +20,9 @@ type scheduler struct {
 }
 
 func (r *resolver) scheduler() error {
+	if ok, err := r.mpi(); ok || err != nil {
+		return err
+	}
 	if r.own[completionIndex] != "" {
 		r.indexedJob()
 		return nil
@@ -161,27 +165,4 @@ func (r *resolver) noStep() string {
 		}
 	}
 	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().from.Name)
-}
-
-// slurmTasks refuses several tasks per node, each of which would claim the
-// node's rank.
-func (r *resolver) slurmTasks() error {
-	tasks := r.firstOf("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-	if !tasks.set || len(r.sched.hosts) < 2 {
-		return nil
-	}
-	counts, err := hostlist.Counts(tasks.raw)
-	if err != nil {
-		return &Error{Code: config, What: fmt.Sprintf("%s: %v", tasks.from.Name, err), Fix: "srun --ntasks-per-node=1 " + r.paste()}
-	}
-	for _, n := range counts {
-		if n > 1 {
-			return &Error{
-				Code: config,
-				What: fmt.Sprintf("%s: Slurm starts several tasks on a node, but launch is started once per node in this version", tasks),
-				Fix:  "srun --ntasks-per-node=1 " + r.paste(),
-			}
-		}
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ func step(hosts string, node int) []string {
 	return []string{
 		"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=9", "SLURM_JOB_NODELIST=n[1-9]", "SLURM_STEP_ID=0",
 		"SLURM_STEP_NODELIST=" + hosts, "SLURM_STEP_NUM_NODES=4", "SLURM_STEP_TASKS_PER_NODE=1(x4)",
-		fmt.Sprintf("SLURM_NODEID=%d", node), fmt.Sprintf("SLURM_PROCID=%d", node),
+		fmt.Sprintf("SLURM_NODEID=%d", node), fmt.Sprintf("SLURM_PROCID=%d", node), "SLURM_LOCALID=0",
 	}
 }
 

@@ -17,8 +17,9 @@ type argparser struct {
 	base  int // index in Argv of words[0]
 	table []torchOption
 
-	out   []Option
-	notes []string
+	out     []Option
+	unknown []int // index in Argv of each option that is none of these
+	notes   []string
 }
 
 // match is one reading of a word as an option.
@@ -47,6 +48,7 @@ func (p *argparser) parse() (rest int, err error) {
 			return p.base + i, nil
 		case kind == unknown:
 			p.notes = append(p.notes, fmt.Sprintf("launch does not know torchrun's option %s: written as %s=VALUE it is passed on safely, otherwise launch may mistake its value for the script", w, strings.TrimRight(w, "=")))
+			p.unknown = append(p.unknown, p.base+i)
 			i++
 		default:
 			used, err := p.take(m, i)

@@ -15,7 +15,7 @@ type Kind string
 const (
 	Torchrun Kind = "torchrun" // torchrun, python -m torch.distributed.run, torch.distributed.launch
 	Mpirun   Kind = "mpirun"   // mpirun, mpiexec, orterun, prterun of Open MPI
-	Program  Kind = "program"  // anything else: one process per node
+	Program  Kind = "program"  // anything else: one process per node, or one of a node's tasks
 )
 
 // Ask is one thing that the line says about the job, and the words that said
@@ -49,9 +49,12 @@ type Line struct {
 	At   int      `json:"at"`   // index in Argv of the launcher's own word (torchrun, or the module behind python -m), behind every prefix
 	Rest int      `json:"rest"` // index in Argv of the script (torchrun) or program; len(Argv) when there is none
 
+	Script int `json:"script,omitempty"` // index in Argv of the file that torchrun or a Python behind every prefix is to run; 0: none is named
+
 	Prefix  []string  `json:"prefix,omitempty"`  // the prefix programs found before At ("numactl", "nsys profile", "python -m")
 	Env     PrefixEnv `json:"env,omitzero"`      // what the env prefixes among them do
 	Options []Option  `json:"options,omitempty"` // torchrun's or mpirun's own, in order
+	Unknown []int     `json:"unknown,omitempty"` // index in Argv of each word that looks like an option of torchrun's and is none that launch knows
 	Inside  bool      `json:"inside,omitempty"`  // --as torchrun: a script that calls it; PET_* is the only channel
 	Starts  []int     `json:"starts,omitempty"`  // mpirun: index of the first word of each section (sections end at a lone ":")
 	Notes   []string  `json:"notes,omitempty"`   // what could not be understood, one line each
@@ -88,7 +91,11 @@ type World struct {
 	Single     bool   // one node, and the line asks for no other number: leave line and environment as they are
 	KeepRdzv   bool   // --keep-rdzv: keep torchrun's own rendezvous, with is_host, local_addr and read_timeout set right
 	ViaEnv     bool   // PET_* is the only channel, as where the Line is Inside
+	Task       Task   // of several on a node, this one; zero: the node has one process
 }
+
+// Task is the place of one process of several that were started on each node.
+type Task struct{ Rank, Size, Local, LocalSize int }
 
 // Change is one difference between the line as typed and as executed, with
 // its reason; --dry-run prints them.

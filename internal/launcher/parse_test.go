@@ -87,6 +87,40 @@ func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
 	}
 }
 
+func TestTheFileThatPythonRunsIsFound(t *testing.T) {
+	for line, want := range map[string]string{
+		"torchrun --nnodes 2 t.py x.py":                  "t.py",
+		"torchrun -- t.py":                               "t.py",
+		"python -m torch.distributed.run t.py":           "t.py",
+		"torchrun -m pkg.train":                          "",
+		"torchrun --no-python ./train":                   "",
+		"torchrun --brand-new 3 t.py":                    "",
+		"torchrun --help":                                "",
+		"python t.py x.py":                               "t.py",
+		"numactl -N 0 python3.12 -uW ignore -X dev t.py": "t.py",
+		"python -":                 "",
+		"python -c pass t.py":      "",
+		"python -m pkg t.py":       "",
+		"python -V t.py":           "",
+		"python":                   "",
+		"sh t.py":                  "",
+		"mpirun -np 2 python t.py": "",
+	} {
+		l, err := Parse(strings.Fields(line), "")
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		got := ""
+		if l.Script > 0 {
+			got = l.Argv[l.Script]
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestUnknownPrefixIsAPlainProgramWithAHint(t *testing.T) {
 	for line, want := range map[string]string{
 		"srun -N 4 torchrun t.py":                  "add --as torchrun",

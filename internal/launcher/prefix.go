@@ -67,6 +67,7 @@ const uvLong = "all-extras all-groups no-dev dev only-dev no-default-groups no-e
 type found struct {
 	kind   Kind
 	at     int
+	script int    // what a Python that is no launcher runs
 	module string // "torch.distributed.launch" adds an option of its own
 	prefix []string
 	env    PrefixEnv

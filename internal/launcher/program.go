@@ -8,20 +8,26 @@ import (
 )
 
 // program hands a plain program its identity through the variables that
-// torch's env:// initialization reads: one process per node.
+// torch's env:// initialization reads: one process per node, or as many as
+// there are tasks.
 func (l Line) program(w World) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	if w.Single {
 		return e
 	}
-	rank, nodes := strconv.Itoa(w.NodeRank), strconv.Itoa(w.Nodes)
-	const one = "one process per node"
+	const one, task = "one process per node", "as srun or mpirun numbers its tasks"
+	t, rank, size, local := w.Task, "this node's rank: "+one, "the number of nodes: "+one, one
+	if t.Size == 0 {
+		t = Task{Rank: w.NodeRank, Size: w.Nodes, LocalSize: 1}
+	} else {
+		rank, size, local = task, "the number of tasks", task
+	}
 	e.Set = []envgen.Var{
-		identity("RANK", rank, envgen.Node, "this node's rank: "+one),
-		identity("WORLD_SIZE", nodes, envgen.Job, "the number of nodes: "+one),
-		identity("LOCAL_RANK", "0", envgen.Node, one),
-		identity("LOCAL_WORLD_SIZE", "1", envgen.Node, one),
-		identity("NODE_RANK", rank, envgen.Node, "this node's rank"),
+		identity("RANK", strconv.Itoa(t.Rank), envgen.Node, rank),
+		identity("WORLD_SIZE", strconv.Itoa(t.Size), envgen.Job, size),
+		identity("LOCAL_RANK", strconv.Itoa(t.Local), envgen.Node, local),
+		identity("LOCAL_WORLD_SIZE", strconv.Itoa(t.LocalSize), envgen.Node, local),
+		identity("NODE_RANK", strconv.Itoa(w.NodeRank), envgen.Node, "this node's rank"),
 		identity("MASTER_ADDR", w.MasterAddr, envgen.Job, "the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", strconv.Itoa(w.MasterPort), envgen.Job, "held for this job on node rank 0"),
 	}

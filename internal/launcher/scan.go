@@ -172,7 +172,7 @@ func (f *found) python(argv []string) {
 		}
 		for j := 1; j < len(w); j++ {
 			switch at := strings.IndexByte(pythonOptions, w[j]); {
-			case at < 0 || w[j] == 'c' || w[j] == ':':
+			case at < 0 || strings.IndexByte("chV:", w[j]) >= 0: // -c, and what only prints
 				return
 			case w[j] == 'm':
 				module, at := w[j+1:], i
@@ -206,6 +206,7 @@ func (f *found) pythonScript(script string, at int, title string) {
 	case strings.HasSuffix(script, "torch/distributed/launch.py"):
 		f.kind, f.at, f.module = Torchrun, at, "torch.distributed.launch"
 	default:
+		f.script = at
 		return
 	}
 	f.prefix = append(f.prefix, title)

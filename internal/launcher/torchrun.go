@@ -21,7 +21,7 @@ func (l *Line) parseTorchrun(module string) error {
 	if err != nil {
 		return err
 	}
-	l.Options, l.Rest = p.out, rest
+	l.Options, l.Unknown, l.Rest = p.out, p.unknown, rest
 	l.Notes = append(l.Notes, p.notes...)
 	asks := map[string]*Ask{
 		"nnodes": &l.NNodes, "nproc_per_node": &l.NProc, "node_rank": &l.NodeRank,
@@ -40,7 +40,13 @@ func (l *Line) parseTorchrun(module string) error {
 	if _, err := mergeConf(l.RdzvConf.Value, nil); err != nil {
 		return err
 	}
-	ends := slices.ContainsFunc(l.Options, func(o Option) bool { return o.Name == "help" || o.Name == "print_completion" })
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(l.Options, func(o Option) bool { return slices.Contains(names, o.Name) })
+	}
+	ends := has("help", "print_completion")
+	if l.Rest < len(l.Argv) && !ends && !has("module", "no_python") && len(p.notes) == 0 { // an option that is not known may have a value
+		l.Script = l.Rest
+	}
 	if l.Rest == len(l.Argv) && !ends {
 		return &Error{Code: usage, What: "torchrun is given no script to run", Fix: Quote(l.Argv) + " train.py"}
 	}

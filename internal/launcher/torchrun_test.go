@@ -105,7 +105,7 @@ func TestAsksNameTheirOption(t *testing.T) {
 		RdzvConf: said("torchrun --rdzv-conf", "k=v"), MasterAddr: said("torchrun --master-addr", "m"), MasterPort: said("torchrun --master-port", "2"),
 		LocalAddr: said("torchrun --local-addr", "a"), MaxRestarts: said("torchrun --max-restarts", "3"), Standalone: said("torchrun --standalone", "1"),
 	}
-	l.Kind, l.Argv, l.At, l.Rest, l.Options = "", nil, 0, 0, nil
+	l.Kind, l.Argv, l.At, l.Rest, l.Script, l.Options = "", nil, 0, 0, 0, nil
 	if diff := cmp.Diff(want, l); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -12,13 +12,15 @@ package port
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken is a port that something else on this machine uses or holds.
-var ErrTaken = errors.New("port is taken")
+// ErrTaken is a port that something else on this machine uses or holds, or that
+// is not for this user.
+var ErrTaken = errors.New("port cannot be had")
 
 // Held is a port that is kept free for one job.
 type Held struct {
@@ -35,8 +37,7 @@ func (h *Held) Files() []*os.File { return []*os.File{h.socket, h.mutex} }
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
 // Hold holds port for this machine's addresses, IPv4 and IPv6. The error is
-// ErrTaken when somebody uses it or another launch holds it; Holder may know
-// who.
+// ErrTaken when somebody uses it or another launch holds it; Look may know who.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)
@@ -45,11 +46,7 @@ func Hold(port int) (*Held, error) {
 	if err != nil {
 		return nil, holdError(port, err)
 	}
-	// One dual-stack socket covers both families.
-	socket, err := bind(unix.AF_INET6, &unix.SockaddrInet6{Port: port})
-	if errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL) {
-		socket, err = bind(unix.AF_INET, &unix.SockaddrInet4{Port: port})
-	}
+	socket, err := bindTo(Everywhere(port))
 	if err != nil {
 		mutex.Close()
 		return nil, holdError(port, err)
@@ -57,29 +54,54 @@ func Hold(port int) (*Held, error) {
 	return &Held{Port: port, socket: socket, mutex: mutex}, nil
 }
 
-// Pick holds the preferred port (0: none is preferred), or else the first of
-// lo to hi that it can.
-func Pick(preferred, lo, hi int) (*Held, error) {
-	if preferred != 0 {
-		if h, err := Hold(preferred); !errors.Is(err, ErrTaken) {
-			return h, err
-		}
+// Pick holds the first port that it can: first, if it is not 0, then one of lo
+// to hi, of which last (0: none) only if all others are taken.
+func Pick(first, last, lo, hi int) (*Held, error) {
+	var order []int
+	if first != 0 {
+		order = append(order, first)
 	}
 	for p := lo; p <= hi; p++ {
+		if p != last {
+			order = append(order, p)
+		}
+	}
+	if lo <= last && last <= hi {
+		order = append(order, last)
+	}
+	for _, p := range order {
 		if h, err := Hold(p); !errors.Is(err, ErrTaken) {
 			return h, err
 		}
 	}
-	return nil, fmt.Errorf("pick a port: %d and all of %d-%d: %w", preferred, lo, hi, ErrTaken)
+	return nil, fmt.Errorf("pick a port of %d-%d: %w, none of them", lo, hi, ErrTaken)
 }
 
 func mutexName(port int) string { return fmt.Sprintf("@launch-port-%d", port) }
 
 func holdError(port int, err error) error {
-	if errors.Is(err, unix.EADDRINUSE) {
-		err = ErrTaken
+	if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("hold port %d: %w: %v", port, ErrTaken, err)
 	}
 	return fmt.Errorf("hold port %d: %w", port, err)
+}
+
+// Everywhere is port on all of this machine's addresses.
+func Everywhere(port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port))
+}
+
+// bindTo binds an address; the unspecified one of IPv6 is that of both families.
+func bindTo(at netip.AddrPort) (*os.File, error) {
+	addr := at.Addr().Unmap()
+	if addr.Is4() {
+		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: addr.As4()})
+	}
+	f, err := bind(unix.AF_INET6, &unix.SockaddrInet6{Port: int(at.Port()), Addr: addr.As16()})
+	if addr.IsUnspecified() && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL)) {
+		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port())})
+	}
+	return f, err
 }
 
 // bind makes a bound stream socket that does not listen.

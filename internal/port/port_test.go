@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"golang.org/x/sys/unix"
 )
@@ -128,8 +130,8 @@ func TestSecondLaunchIsRefusedUntilTheFirstLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold(t, h.Port)
-	if by := Holder(proc, free(t)); by != "" {
-		t.Errorf("a free port is held by %q", by)
+	if by := look(t, Everywhere(free(t))); by != (Use{}) {
+		t.Errorf("a free port is held by %+v", by)
 	}
 }
 
@@ -143,8 +145,61 @@ func checkTaken(t *testing.T, port int) {
 	if !errors.Is(err, ErrTaken) {
 		t.Errorf("got %v, want ErrTaken", err)
 	}
-	if by, want := Holder(proc, port), fmt.Sprintf("(pid %d)", os.Getpid()); !strings.HasSuffix(by, want) {
-		t.Errorf("held by %q, want %q", by, want)
+	by, want := look(t, Everywhere(port)), fmt.Sprintf("(pid %d)", os.Getpid())
+	if !by.Taken || !strings.HasSuffix(by.By, want) {
+		t.Errorf("held by %+v, want %q", by, want)
+	}
+}
+
+func look(t *testing.T, at netip.AddrPort) Use {
+	t.Helper()
+	u, err := Look(proc, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestLookTellsALaunchFromOthers(t *testing.T) {
+	h := hold(t, free(t))
+	if u := look(t, Everywhere(h.Port)); !u.Taken || !u.Launch {
+		t.Errorf("a port that a launch holds: %+v", u)
+	}
+	l, err := listen("tcp4", "127.0.0.1", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	if u := look(t, Everywhere(port)); !u.Taken || u.Launch || u.By == "" {
+		t.Errorf("a port that this test listens on: %+v", u)
+	}
+	other := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(port))
+	if u := look(t, other); u.Taken {
+		t.Errorf("another address with the same port: %+v", u)
+	}
+}
+
+func TestLookLeavesThePortAlone(t *testing.T) {
+	p := free(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			_, _ = Look(fstest.MapFS{}, Everywhere(p))
+		}
+	}()
+	for looking := true; looking; {
+		select {
+		case <-done:
+			looking = false
+		default:
+		}
+		h, err := Hold(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Close()
 	}
 }
 
@@ -159,30 +214,40 @@ func TestHeldPortPassesToAnotherProcess(t *testing.T) {
 	if _, err := Hold(h.Port); !errors.Is(err, ErrTaken) {
 		t.Errorf("after handing over: got %v, want ErrTaken", err)
 	}
-	if by := Holder(proc, h.Port); by != fmt.Sprintf("sleep (pid %d)", keeper.Process.Pid) {
-		t.Errorf("held by %q, want the keeper", by)
+	if u := look(t, Everywhere(h.Port)); !u.Launch || u.By != fmt.Sprintf("sleep (pid %d)", keeper.Process.Pid) {
+		t.Errorf("held by %+v, want the keeper", u)
 	}
 	keeper.Process.Kill()
 	keeper.Wait()
 	hold(t, h.Port)
 }
 
-func TestPickTakesThePreferredElseOneOfTheRange(t *testing.T) {
+func TestPickKeepsItsOrder(t *testing.T) {
 	lo := freeRange(t)
-	if h, err := Pick(lo+2, lo, lo+1); err != nil || h.Port != lo+2 {
-		t.Fatalf("got %v, %v, want the preferred %d", h, err, lo+2)
-	} else {
-		defer h.Close()
-	}
-	for _, want := range []int{lo, lo + 1} {
-		h, err := Pick(lo+2, lo, lo+1)
-		if err != nil || h.Port != want {
-			t.Fatalf("got %v, %v, want %d", h, err, want)
+	for _, tc := range []struct {
+		name            string
+		first, last, hi int
+		want            []int // one after the other
+	}{
+		{"the range", 0, 0, lo + 1, []int{lo, lo + 1}},
+		{"one is preferred", lo + 2, 0, lo + 1, []int{lo + 2, lo, lo + 1}},
+		{"one is left to others", 0, lo, lo + 2, []int{lo + 1, lo + 2, lo}},
+		{"what is left to others is outside", 0, lo + 2, lo + 1, []int{lo, lo + 1}},
+	} {
+		var held []*Held
+		for _, want := range tc.want {
+			h, err := Pick(tc.first, tc.last, lo, tc.hi)
+			if err != nil || h.Port != want {
+				t.Fatalf("%s: got %v, %v, want %d", tc.name, h, err, want)
+			}
+			held = append(held, h)
 		}
-		defer h.Close()
-	}
-	if _, err := Pick(lo+2, lo, lo+1); !errors.Is(err, ErrTaken) {
-		t.Errorf("got %v, want ErrTaken", err)
+		if _, err := Pick(tc.first, tc.last, lo, tc.hi); !errors.Is(err, ErrTaken) {
+			t.Errorf("%s: got %v, want ErrTaken", tc.name, err)
+		}
+		for _, h := range held {
+			h.Close()
+		}
 	}
 }
 

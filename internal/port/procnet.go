@@ -2,37 +2,73 @@ package port
 
 import (
 	"bufio"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // tcpListen is TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp
 // prints it.
 const tcpListen = "0A"
 
-// Listening tells whether something listens on port in the network namespace
-// that procfs (/proc) shows, without connecting to it.
+// Listening tells whether something listens on port, at whatever address, in
+// the network namespace that procfs (/proc) shows, without connecting to it.
 func Listening(procfs fs.FS, port int) (bool, error) {
-	inode, err := listener(procfs, port)
+	inode, err := listener(procfs, Everywhere(port))
 	return inode != "", err
 }
 
-// Holder names the process that listens on port, or the launch that holds it:
-// "python3 (pid 4711)". It is "" where that cannot be seen, because the
-// process belongs to somebody else or to another container, or because it
-// neither listens nor is a launch.
-func Holder(procfs fs.FS, port int) string {
-	inode, _ := listener(procfs, port)
-	if inode == "" {
-		inode = mutexInode(procfs, port)
+// Use is who has a port of this machine.
+type Use struct {
+	Taken  bool   // nobody else can listen there, or a launch holds it
+	Launch bool   // the one who has it is a launch
+	By     string // "python3 (pid 4711)"; "" where that cannot be seen: it is another user's, another container's, or it does not listen
+}
+
+// Look tells who has a port; procfs is /proc. It holds nothing, not even for a
+// moment, that would keep a launch from having the port. The error is what
+// else stands in the way of using it.
+func Look(procfs fs.FS, at netip.AddrPort) (Use, error) {
+	socket, err := bindTo(at)
+	inode := ""
+	switch {
+	case err == nil:
+		socket.Close()
+		inode = mutexInode(procfs, int(at.Port()))
+		if inode == "" {
+			return Use{}, nil
+		}
+		return Use{Taken: true, Launch: true, By: owner(procfs, inode).String()}, nil
+	case !errors.Is(err, unix.EADDRINUSE):
+		return Use{}, fmt.Errorf("bind %s: %w", at, err)
 	}
-	if inode == "" {
+	if inode, err = listener(procfs, at); err != nil || inode == "" {
+		return Use{Taken: true}, nil
+	}
+	by := owner(procfs, inode)
+	return Use{Taken: true, Launch: strings.HasPrefix(by.comm, "launch"), By: by.String()}, nil
+}
+
+// process is one that has a socket; the zero value is one that cannot be seen.
+type process struct{ pid, comm string }
+
+func (p process) String() string {
+	if p.pid == "" {
 		return ""
 	}
+	return fmt.Sprintf("%s (pid %s)", p.comm, p.pid)
+}
+
+// owner is the process that has a socket open.
+func owner(procfs fs.FS, inode string) process {
 	links, _ := fs.Glob(procfs, "[1-9]*/fd/*")
 	for _, l := range links {
 		if to, err := fs.ReadLink(procfs, l); err != nil || to != "socket:["+inode+"]" {
@@ -43,13 +79,13 @@ func Holder(procfs fs.FS, port int) string {
 		if err != nil {
 			continue // ended meanwhile
 		}
-		return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(comm)), pid)
+		return process{pid, strings.TrimSpace(string(comm))}
 	}
-	return ""
+	return process{}
 }
 
-// listener is the inode of a socket that listens on port, "" for none.
-func listener(procfs fs.FS, port int) (string, error) {
+// listener is the inode of a socket that listens where at would, "" for none.
+func listener(procfs fs.FS, at netip.AddrPort) (string, error) {
 	for _, table := range []string{"net/tcp", "net/tcp6"} {
 		f, err := procfs.Open(table)
 		if errors.Is(err, fs.ErrNotExist) && table == "net/tcp6" {
@@ -58,7 +94,7 @@ func listener(procfs fs.FS, port int) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read %q: %w", table, err)
 		}
-		inode, err := findListener(f, port)
+		inode, err := findListener(f, at)
 		f.Close()
 		if err != nil {
 			return "", fmt.Errorf("read %q: %w", table, err)
@@ -74,7 +110,7 @@ func listener(procfs fs.FS, port int) (string, error) {
 // split by blanks, of which the second is the local address and port in hex,
 // the fourth the state and the tenth the inode
 // (Documentation/networking/proc_net_tcp.rst).
-func findListener(r io.Reader, port int) (inode string, err error) {
+func findListener(r io.Reader, at netip.AddrPort) (inode string, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Scan()
 	for lines.Scan() {
@@ -82,12 +118,34 @@ func findListener(r io.Reader, port int) (inode string, err error) {
 		if len(f) < 10 || f[3] != tcpListen {
 			continue
 		}
-		_, hex, _ := strings.Cut(f[1], ":")
-		if p, err := strconv.ParseUint(hex, 16, 16); err == nil && int(p) == port {
+		addr, port, _ := strings.Cut(f[1], ":")
+		p, err := strconv.ParseUint(port, 16, 16)
+		if err == nil && uint16(p) == at.Port() && meet(local(addr), at.Addr().Unmap()) {
 			return f[9], nil
 		}
 	}
 	return "", lines.Err()
+}
+
+// local is an address as these tables print it: words of 32 bits in the
+// machine's own order. What is none is the zero Addr.
+func local(text string) netip.Addr {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b)%4 != 0 {
+		return netip.Addr{}
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a.Unmap()
+}
+
+// meet tells whether one who listens at a keeps another from listening at b:
+// they are the same, or one of them covers the other. :: covers both families.
+func meet(a, b netip.Addr) bool {
+	covers := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return a.IsValid() && (a == b || covers(a, b) || covers(b, a))
 }
 
 // mutexInode is the inode of the socket by which a launch holds port, from

@@ -1,8 +1,10 @@
 package port
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -42,6 +44,32 @@ func TestListeningReadsBothFamilies(t *testing.T) {
 	}
 }
 
+func TestAListenerIsInTheWayOfItsOwnAddressOnly(t *testing.T) {
+	for _, tc := range []struct {
+		listens, at string
+		want        bool
+	}{
+		{"0100007F", "127.0.0.1", true},
+		{"0100007F", "127.0.0.2", false},
+		{"0100007F", "::", true},
+		{"0100007F", "::1", false},
+		{"00000000", "127.0.0.1", true},
+		{"00000000", "::1", false},
+		{"00000000000000000000000000000000", "127.0.0.1", true},
+		{"00000000000000000000000001000000", "::1", true},
+		{"0000000000000000FFFF00000100007F", "127.0.0.1", true},
+		{"000080FE00000000000000000100FE00", "fe80::fe:1", true},
+		{"x", "::", false},
+	} {
+		if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+			t.Skip("the table below is that of a little-endian machine")
+		}
+		if got := meet(local(tc.listens), netip.MustParseAddr(tc.at)); got != tc.want {
+			t.Errorf("%s is %s, in the way of %s: %v, want %v", tc.listens, local(tc.listens), tc.at, got, tc.want)
+		}
+	}
+}
+
 func TestListeningSaysThatItCannotTell(t *testing.T) {
 	if on, err := Listening(fstest.MapFS{}, 29500); on || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v, want an error", on, err)
@@ -56,7 +84,7 @@ func FuzzFindListener(f *testing.F) {
 		f.Add(string(b), 22)
 	}
 	f.Fuzz(func(t *testing.T, table string, port int) {
-		inode, err := findListener(strings.NewReader(table), port)
+		inode, err := findListener(strings.NewReader(table), Everywhere(port))
 		if err == nil && inode != "" && !strings.Contains(table, inode) {
 			t.Errorf("inode %q is not in the table", inode)
 		}

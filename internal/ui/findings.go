@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,27 +18,40 @@ func (u *UI) Findings(r finding.Report, all bool) {
 	defer u.mu.Unlock()
 	u.clear()
 	defer u.redraw()
-	for _, f := range r {
-		if !all && f.Status != finding.Fail && f.Status != finding.Warn {
-			continue
-		}
-		if u.json {
+	if !all {
+		r = slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
+	}
+	if u.json {
+		for _, f := range r {
 			u.line(u.err, "finding", f)
-			continue
 		}
-		u.finding(u.err, f)
+		return
+	}
+	u.findings(u.err, r)
+}
+
+func (u *UI) findings(w io.Writer, r finding.Report) {
+	wide := idWidth(r)
+	for _, f := range r {
+		u.finding(w, f, wide)
 	}
 }
 
-// finding is one row in fixed columns, with what it breaks and what to do
-// below it.
-func (u *UI) finding(w io.Writer, f finding.Finding) {
-	const indent = "             " // below the ID
-	head := fmt.Sprintf("launch: %s %-16s", u.paint(colours[f.Status], fmt.Sprintf("%-4s", f.Status)), f.ID)
-	if len(f.ID) > 15 {
-		head += " "
+// idWidth is how wide the column of the IDs is.
+func idWidth(r finding.Report) int {
+	wide := 14 // of most, so that reports line up
+	for _, f := range r {
+		wide = max(wide, len(f.ID))
 	}
-	u.print(w, head, strings.Repeat(" ", 30), f.What)
+	return wide
+}
+
+// finding is one row in columns, with what it breaks and what to do below it.
+func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
+	const indent = "             " // below the ID
+	id := fmt.Sprintf("%-*s  ", wide, visible(f.ID))
+	head := "launch: " + u.paint(colours[f.Status], fmt.Sprintf("%-4s", visible(string(f.Status)))) + " " + id
+	u.print(w, head, indent+strings.Repeat(" ", len(id)), f.What)
 	if f.Status == finding.Pass || f.Status == finding.Skip {
 		return
 	}
@@ -85,9 +99,7 @@ func (u *UI) Report(r finding.Report, took time.Duration) {
 		u.Emit(true, "summary", map[string]any{"worst": r.Worst(), "seconds": took.Seconds()})
 		return
 	}
-	for _, f := range r {
-		u.finding(u.out, f)
-	}
+	u.findings(u.out, r)
 	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
 }
 

@@ -33,6 +33,10 @@ func (u *UI) Fabric(n fabric.Node, roles []rail.NIC) {
 	} else if len(n.HostAddrs) > 0 {
 		fmt.Fprintf(&b, "its name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
 	}
+	between := " "
+	if u.outWidth > 0 {
+		between = "\n" // a terminal would break one in the middle
+	}
 	t := plainTable("INTERFACE", "KIND", "STATE", "MTU", "ROLE", "ADDRESS")
 	for _, i := range n.Interfaces {
 		var addrs []string
@@ -45,7 +49,7 @@ func (u *UI) Fabric(n fabric.Node, roles []rail.NIC) {
 		} else if i.Up {
 			state = "no carrier"
 		}
-		t.AppendRow(table.Row{i.Name, i.Kind, state, i.MTU, role[i.Name].Role, strings.Join(addrs, " ")})
+		t.AppendRow(table.Row{i.Name, i.Kind, state, i.MTU, role[i.Name].Role, strings.Join(addrs, between)})
 	}
 	b.WriteString("\n" + t.Render() + "\n")
 	if len(n.HCAs) > 0 {
@@ -72,9 +76,9 @@ func gpus(n fabric.Node) string {
 	g := n.GPUs
 	switch {
 	case g.Err != "":
-		return "GPUs: could not be asked: " + g.Err + "\n"
+		return "the NVIDIA GPUs could not be asked: " + g.Err + "\n"
 	case !g.Present:
-		return "GPUs: none: " + g.Absent + "\n"
+		return "no NVIDIA GPU here: " + g.Absent + "\n"
 	}
 	t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
 	for _, d := range g.Devices {
@@ -123,11 +127,11 @@ func (u *UI) Job(j Job) {
 	for _, p := range j.Places {
 		m, ok := here[p.ID]
 		if !ok {
-			t.AppendRow(table.Row{p.Rank, p.Name, "", "gone"})
+			t.AppendRow(table.Row{p.Rank, visible(p.Name), "", "gone"})
 			continue
 		}
 		delete(here, p.ID)
-		t.AppendRow(table.Row{p.Rank, m.Host, m.Addr, m.Phase, since(m), m.PID})
+		t.AppendRow(table.Row{p.Rank, visible(m.Host), m.Addr, visible(m.Phase), since(m), m.PID})
 	}
 	for _, m := range j.Members {
 		if _, waits := here[m.ID]; waits {
@@ -135,17 +139,15 @@ func (u *UI) Job(j Job) {
 			if m.Index >= 0 {
 				rank = strconv.Itoa(m.Index)
 			}
-			t.AppendRow(table.Row{rank, m.Host, m.Addr, m.Phase, since(m), m.PID})
+			t.AppendRow(table.Row{rank, visible(m.Host), m.Addr, visible(m.Phase), since(m), m.PID})
 		}
 	}
-	state := string(j.Epoch.State)
+	state := visible(string(j.Epoch.State))
 	if state == "" {
 		state = "no epoch yet"
 	}
-	u.Print(fmt.Sprintf("job %s  epoch %d %s, %d nodes expected, %d here\n%s\n", j.ID, j.Epoch.N, state, j.Epoch.Size, len(j.Members), t.Render()))
-	for _, f := range j.Verdict {
-		u.finding(u.out, f)
-	}
+	u.Print(fmt.Sprintf("job %s  epoch %d %s, %d nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, j.Epoch.Size, len(j.Members), t.Render()))
+	u.findings(u.out, j.Verdict)
 }
 
 // plainTable is columns and nothing else.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"launch/envgen"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/record"
@@ -115,7 +116,11 @@ func (u *UI) Dry(s record.Start) {
 	}
 	u.Print("checks\n")
 	for _, f := range s.Local {
-		u.print(u.out, fmt.Sprintf("  %-4s %-18s ", f.Status, f.ID), "                          ", f.What)
+		head := fmt.Sprintf("  %-4s %-*s  ", f.Status, idWidth(s.Local), f.ID)
+		u.print(u.out, head, strings.Repeat(" ", len(head)), f.What)
+		if f.Fix != "" && (f.Status == finding.Fail || f.Status == finding.Warn) {
+			u.print(u.out, "       fix  ", "            ", f.Fix)
+		}
 	}
 	u.Print("plan\n")
 	vars := slices.Concat(s.Command.Set, s.Plan)
@@ -130,8 +135,8 @@ func (u *UI) Dry(s record.Start) {
 	}
 	u.Print("command\n")
 	u.Print("  before  " + launcher.Quote(s.Job.Line.Argv) + "\n  after   " + launcher.Quote(s.Command.Argv) + "\n") // one line each, to paste
-	for _, c := range s.Command.Changes {
-		list("  ", change(c))
+	for _, c := range changes(s.Command.Changes) {
+		list("  ", c)
 	}
 	for _, n := range s.Command.Notes {
 		list("  ", "note: "+n)
@@ -176,14 +181,29 @@ func Var(v envgen.Var) string {
 	return fmt.Sprintf("%s=%s   # %s", v.Name, v.Value, v.Reason)
 }
 
-func change(c launcher.Change) string {
-	switch {
-	case c.Old == "":
-		return fmt.Sprintf("+ %-30s %s", c.New, c.Reason)
-	case c.New == "":
-		return fmt.Sprintf("- %-30s %s", c.Old, c.Reason)
+// changes are the differences of a line, their reasons in a column; a long
+// difference does not push the others' to the right.
+func changes(all []launcher.Change) []string {
+	const widest = 40
+	out := make([]string, len(all))
+	wide := 0
+	for i, c := range all {
+		switch {
+		case c.Old == "":
+			out[i] = "+ " + c.New
+		case c.New == "":
+			out[i] = "- " + c.Old
+		default:
+			out[i] = "~ " + c.Old + " -> " + c.New
+		}
+		if len(out[i]) <= widest {
+			wide = max(wide, len(out[i]))
+		}
 	}
-	return fmt.Sprintf("~ %s -> %s  %s", c.Old, c.New, c.Reason)
+	for i, c := range all {
+		out[i] = fmt.Sprintf("%-*s  %s", wide, out[i], c.Reason)
+	}
+	return out
 }
 
 // Blank replaces a stand-in number in what launch itself adds to a command by

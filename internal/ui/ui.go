@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -114,10 +117,7 @@ func (u *UI) Status(text string) {
 		return
 	}
 	u.clear()
-	if u.width > 0 && len(text) >= u.width-9 {
-		text = text[:max(0, u.width-10)]
-	}
-	u.status = text
+	u.status = cut(visible(text), u.width-len("launch: ")-1) // in the last column some terminals begin a new line
 	u.redraw()
 }
 
@@ -141,13 +141,40 @@ func (u *UI) print(w io.Writer, prefix, indent, text string) {
 	if w == u.out {
 		width = u.outWidth
 	}
-	fmt.Fprintln(w, prefix+strings.Join(wrap(text, width-len(indent)), "\n"+indent))
+	fmt.Fprintln(w, prefix+strings.Join(wrap(visible(text), width-len(indent)), "\n"+indent))
+}
+
+// visible is text without what a terminal would obey or not show: another node
+// may have sent it. Parts of it that stood on lines of their own become one.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString("; ")
+		case r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// cut shortens text to width columns and shows that it did.
+func cut(text string, width int) string {
+	if r := []rune(text); len(r) > width {
+		return string(r[:max(0, width-1)]) + "…"
+	}
+	return text
 }
 
 // wrap breaks text at spaces into lines of at most width columns; a width
 // under 20 means no limit.
 func wrap(text string, width int) []string {
-	if width < 20 || len(text) <= width {
+	if width < 20 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}
 	var lines []string
@@ -156,7 +183,7 @@ func wrap(text string, width int) []string {
 		switch {
 		case line == "":
 			line = w
-		case len(line)+1+len(w) > width:
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width:
 			lines = append(lines, line)
 			line = w
 		default:

@@ -3,11 +3,13 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/rendezvous"
@@ -67,6 +69,67 @@ func TestEveryJSONLineHasATypeAndASchema(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\n"); n != 5 {
 		t.Errorf("%d lines of data, want 3 findings, a summary and a job:\n%s", n, out)
+	}
+}
+
+// What another node sends is shown and not obeyed.
+func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
+	const evil = "a\x1b[2Jb\nlaunch: \u202eall is well\x9b\r"
+	u, out, errs := log(Options{})
+	u.Note("%s left", evil)
+	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil, Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
+	u.Fail(Failure{What: evil, Fix: evil})
+	u.Job(Job{
+		ID: evil, Epoch: rendezvous.Epoch{State: evil}, Places: []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
+		Members: []rendezvous.Member{{ID: "2", Host: evil, Phase: evil}, {ID: "3", Host: evil, Phase: evil}},
+	})
+	text := errs.String() + out.String()
+	if strings.ContainsAny(text, "\x1b\u009b\u202e\r") {
+		t.Errorf("a terminal would obey %q", text)
+	}
+	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) || strings.Contains(text, "\nlaunch: \\u202e") {
+		t.Errorf("it is not shown as one line: %q", text)
+	}
+}
+
+func TestALineThatIsCutSaysSo(t *testing.T) {
+	for text, want := range map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"} {
+		if got := cut(text, 8); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := cut("text", -3); got != "…" {
+		t.Errorf("no room: got %q", got)
+	}
+}
+
+func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
+	u, out, _ := log(Options{})
+	u.Report(append(report, finding.Passf("fine").Named("command.executable")), 0)
+	want := "launch: ok   gpu.count           8 x H100\n"
+	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "command.executable  fine\n") {
+		t.Errorf("got:\n%swant first:\n%s", out, want)
+	}
+	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"}, {Old: strings.Repeat("x", 60), Reason: "r3"}})
+	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2", "- " + strings.Repeat("x", 60) + "  r3"} {
+		if got[i] != want {
+			t.Errorf("got %q, want %q", got[i], want)
+		}
+	}
+}
+
+func TestAddressesStayWholeOnATerminal(t *testing.T) {
+	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
+	u, out, _ := log(Options{})
+	u.Fabric(n, nil)
+	if !strings.Contains(out.String(), "10.0.0.5/24 fd00::5/64\n") {
+		t.Errorf("a log has an interface on one line:\n%s", out)
+	}
+	out.Reset()
+	u.outWidth = 80
+	u.Fabric(n, nil)
+	if !strings.Contains(out.String(), "10.0.0.5/24\n") || !strings.Contains(out.String(), " fd00::5/64\n") {
+		t.Errorf("two addresses on one line:\n%s", out)
 	}
 }
 

@@ -50,7 +50,7 @@ func newCluster(t *testing.T, lab *netns.Lab, n int, store string) *cluster {
 		t: t, lab: lab, store: store,
 		path:  tools.fake + ":" + os.Getenv("PATH"),
 		flags: []string{"--join-timeout", joinTimeout},
-		line:  []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", "train.py"},
+		line:  []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", trainPy(t)},
 	}
 }
 

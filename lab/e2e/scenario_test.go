@@ -169,7 +169,7 @@ func TestTheCommandIsMissingOnOneNode(t *testing.T) {
 func TestNodesOnOneMachineAreOrdinary(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 1)
-	c.line = []string{"torchrun", "--nnodes", "3", "--nproc-per-node", "2", "train.py"}
+	c.line = []string{"torchrun", "--nnodes", "3", "--nproc-per-node", "2", trainPy(t)}
 	trained(t, 2, c.start(0), c.start(0), c.start(0))
 }
 

@@ -1,0 +1,133 @@
+package job
+
+import (
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// paste is this command with more flags, to paste. Flags that were typed are
+// kept; LAUNCH_* variables are there anyway.
+func (r *resolver) paste(flags ...string) string { return r.pasteOf(r.in.Argv, flags...) }
+
+func (r *resolver) pasteOf(argv []string, flags ...string) string {
+	words := []string{"launch"}
+	if r.in.Word != "" {
+		words = append(words, r.in.Word)
+	}
+	words = append(words, flags...)
+	f := r.in.Flags
+	for _, v := range []Value[string]{f.NNodes, f.NodeRank, f.Store, f.Job, f.Addr, f.MasterPort, f.As} {
+		if v.Set && strings.HasPrefix(v.From.Name, "--") && !has(flags, v.From.Name) {
+			words = append(words, v.From.Name, v.V)
+		}
+	}
+	return launcher.Quote(append(words, argv...))
+}
+
+// has tells whether a flag stands among words, as --name or --name=value.
+func has(words []string, flag string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return w == flag || strings.HasPrefix(w, flag+"=") })
+}
+
+// with is the line to paste where one flag is missing: it may stand behind the
+// command, where it is the command's.
+func (r *resolver) with(flag, value string) string {
+	ours, argv := r.stray()
+	if has(ours, flag) {
+		return r.pasteOf(argv, ours...)
+	}
+	return r.paste(flag, value)
+}
+
+// stray parts launch's own flags that stand behind the command from its other
+// words. Only those count that few commands have themselves.
+func (r *resolver) stray() (ours, argv []string) {
+	rest := min(r.line.Rest+1, len(r.in.Argv))
+	argv = slices.Clone(r.in.Argv[:rest])
+	for i := rest; i < len(r.in.Argv); {
+		name, n := r.flag(r.in.Argv, i)
+		switch name {
+		case "nnodes", "node-rank", "store", "store-host", "join-timeout", "port-range":
+			ours = append(ours, r.in.Argv[i:i+n]...)
+		default:
+			n = 1
+			argv = append(argv, r.in.Argv[i])
+		}
+		i += n
+	}
+	return ours, argv
+}
+
+// flag is the name of launch's own flag at argv[i] and how many words it takes,
+// or "".
+func (r *resolver) flag(argv []string, i int) (name string, words int) {
+	word, ok := strings.CutPrefix(argv[i], "--")
+	name, _, joined := strings.Cut(word, "=")
+	takes, own := r.in.Own[name]
+	switch {
+	case !ok || !own:
+		return "", 1
+	case takes && !joined:
+		return name, min(2, len(argv)-i)
+	}
+	return name, 1
+}
+
+// behind warns where one node is what comes out, and launch's own flags stand
+// behind the command: nobody but the command sees them there.
+func (r *resolver) behind() {
+	ours, argv := r.stray()
+	if len(ours) == 0 {
+		return
+	}
+	r.note(finding.Warnf("launch starts one node: %s behind the command is the command's own", launcher.Quote(ours)).
+		Named("job.command").Do("is it meant for launch? its flags go before the command: %s", r.pasteOf(argv, ours...)))
+}
+
+// misplaced refuses launch's own flags among torchrun's options: torchrun
+// knows none of them, and the value of one would be taken for the script.
+func (r *resolver) misplaced() error {
+	var ours []string
+	argv, line := r.in.Argv, r.line
+	for {
+		i := slices.IndexFunc(line.Unknown, func(at int) bool { name, _ := r.flag(argv, at); return name != "" })
+		if i < 0 {
+			break
+		}
+		at := line.Unknown[i]
+		_, n := r.flag(argv, at)
+		ours = append(ours, argv[at:at+n]...)
+		argv = slices.Concat(argv[:at], argv[at+n:])
+		var err error
+		if line, err = launcher.Parse(argv, r.in.Flags.As.V); err != nil {
+			break // there is more to mend
+		}
+	}
+	if len(ours) == 0 {
+		return nil
+	}
+	name, _, _ := strings.Cut(ours[0], "=")
+	return &Error{Code: usage, What: name + " is launch's flag, not torchrun's: it goes before torchrun", Fix: r.pasteOf(argv, ours...)}
+}
+
+// keep warns where --keep-rdzv has nothing to keep.
+func (r *resolver) keep() {
+	if !r.in.Flags.KeepRdzv {
+		return
+	}
+	why, b := "", r.backend()
+	switch {
+	case r.line.Kind != launcher.Torchrun:
+		why = "the command is not torchrun"
+	case b == "" || b == "static":
+		why = "torchrun's rendezvous is static"
+	case b != "c10d" && !strings.HasPrefix(b, "etcd"):
+		why = "only c10d and etcd can be kept, not " + b
+	default:
+		return
+	}
+	r.note(finding.Warnf("keep-rdzv has nothing to keep: %s", why).Named("job.keep-rdzv").Do("drop --keep-rdzv, or name torchrun's --rdzv-backend"))
+}
