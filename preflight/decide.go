@@ -51,6 +51,7 @@ type Post struct {
 	NProc    string          `json:"nproc,omitempty"`
 	Version  string          `json:"version"`            // of launch
 	Command  string          `json:"command"`            // what all nodes should have typed alike
+	Restarts string          `json:"restarts,omitempty"` // --restarts
 	Nameless bool            `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
 }
 
@@ -95,6 +96,7 @@ func Decide(posts []Post) Decision {
 	}{
 		{"same.nproc", "processes per node", "the ranks are unevenly spread; what splits work by node goes wrong", func(p Post) string { return p.NProc }},
 		{"same.command", "command", "ranks that run different programs wait for each other's collectives", func(p Post) string { return p.Command }},
+		{"same.restarts", "--restarts", "a node that has become its command cannot start it again with the others", func(p Post) string { return p.Restarts }},
 		{"same.launch", "launch version", "untested together", func(p Post) string { return p.Version }},
 	} {
 		gs := groups(posts, c.of)
@@ -103,10 +105,13 @@ func Decide(posts []Post) Decision {
 		}
 		f := finding.Warnf("%s differs: %s", c.what, differs(gs, len(posts))).Named(c.id).
 			Breaking("%s", c.breaks).Do("type the same line on every node")
-		if c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless }) {
-			f.Status, d.Go = finding.Fail, false
+		stray := c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
+		if stray {
 			f = f.Do("type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
 				"is it another job? give that one a port of its own: --store HOST:PORT")
+		}
+		if stray || c.id == "same.restarts" {
+			f.Status, d.Go = finding.Fail, false
 			for _, g := range gs {
 				if g.ranks[0] != 0 { // where people meet, and mostly the store
 					d.Unfit = append(d.Unfit, g.ranks...)

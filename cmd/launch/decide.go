@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line),
+	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
 		Nameless: s.Job.ID.From.Name == job.MeetingPoint}
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))

@@ -20,6 +20,7 @@ type options struct {
 	storeHost   string
 	portRange   string
 	joinTimeout time.Duration
+	restarts    int
 	token       string
 
 	skip, only         []string
@@ -70,6 +71,7 @@ func flagTable(o *options) []cli.Flag {
 		b(grpCheck, "warn-only", "start although a check failed", &o.warnOnly),
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
 		b(grpStart, "fail-fast", "end on all nodes when one is unfit, instead of waiting for another in its place", &o.failFast),
+		&cli.IntFlag{Name: "restarts", Category: string(grpStart), Usage: "`K` start all nodes again, up to K times, when the command fails on one or a node is lost", EnvVars: env("restarts"), Destination: &o.restarts},
 		b(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
 		b(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
@@ -139,6 +141,9 @@ func (o *options) check(has map[string]bool) error {
 	}
 	if o.joinTimeout <= 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: no time to wait at all", o.from("join-timeout"), o.joinTimeout), Fix: "--join-timeout 90s, 10m or 1h30m"}
+	}
+	if o.restarts < 0 {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}
 	}
 	if _, _, err := o.ports(); err != nil {
 		return err

@@ -222,7 +222,8 @@ func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) 
 	}
 	pidns, _ := os.Readlink("/proc/self/ns/pid")
 	m := rendezvous.Member{
-		Index: -1, Size: s.Job.Nodes.V, Host: s.Node.Hostname, Addr: p.Addr,
+		Restarts: a.o.restarts,
+		Index:    -1, Size: s.Job.Nodes.V, Host: s.Node.Hostname, Addr: p.Addr,
 		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: start, Since: time.Now(),
 	}
 	if s.Job.Index.Set {
@@ -256,6 +257,19 @@ func notExecutable(name string, err error) error {
 
 // execute becomes the command; it returns only an error.
 func (a *app) execute(s *record.Start) error {
+	path, env, err := a.prepared(s)
+	if err != nil {
+		return err
+	}
+	a.stop() // from here a signal is the command's; one that came before ends this start
+	if a.caught() != nil {
+		return context.Canceled
+	}
+	return notExecutable(path, handoff.Exec(path, s.Command.Argv, env))
+}
+
+// prepared is what the command is executed with.
+func (a *app) prepared(s *record.Start) (path string, env []string, err error) {
 	var set, unset []string
 	for _, v := range slices.Concat(s.Command.Set, s.Plan) {
 		if !v.Kept {
@@ -268,16 +282,10 @@ func (a *app) execute(s *record.Start) error {
 	if s.Job.Line.Kind == launcher.Mpirun {
 		set = nil // forwarded by -x
 	}
-	path, err := lookPath(s.Command.Argv[0])
-	if err != nil {
-		return notExecutable(s.Command.Argv[0], err)
+	if path, err = lookPath(s.Command.Argv[0]); err != nil {
+		return "", nil, notExecutable(s.Command.Argv[0], err)
 	}
-	a.stop() // from here a signal is the command's; one that came before ends this start
-	if a.caught() != nil {
-		return context.Canceled
-	}
-	err = handoff.Exec(path, s.Command.Argv, handoff.Merge(handoff.Environ(), set, unset))
-	return notExecutable(path, err)
+	return path, handoff.Merge(handoff.Environ(), set, unset), nil
 }
 
 // dry prints the record of a start that does not happen, and ends as it would.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -37,6 +38,12 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	if a.o.dryRun {
 		return a.dry(s, began)
 	}
+	if a.o.restarts > 0 && s.Job.Tasks.LocalSize > 1 {
+		return &job.Error{Code: exitConfig, What: fmt.Sprintf("--restarts with %d tasks on a node (%s): launch must be the only one that starts processes here", s.Job.Tasks.LocalSize, s.Job.Tasks.From), Fix: "one task per node, or no --restarts"}
+	}
+	if !s.Job.Several() && a.o.restarts > 0 {
+		return a.repeat(ctx, s)
+	}
 	if !s.Job.Several() {
 		if err := a.plan(s, single(s.Job), netip.Addr{}); err != nil {
 			return err
@@ -50,6 +57,9 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	if err := a.agree(ctx, s, comp, began); err != nil {
 		comp.Leave(a.farewell(ctx, err))
 		return err
+	}
+	if a.o.restarts > 0 {
+		return a.supervise(ctx, s, comp)
 	}
 	return a.become(ctx, s)
 }
@@ -133,7 +143,7 @@ func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Clie
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err == nil {
+	if err == nil && a.o.restarts == 0 {
 		err = comp.Handoff(ctx)
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ type Client struct {
 	enc     *json.Encoder
 	mu      sync.Mutex // one writer at a time
 	answers chan report
-	ready   chan struct{} // closed when the job's own store answers, or rank 0 is gone
+	ready   *event        // the job's own store answers, or rank 0 is gone
 	done    chan struct{} // closed when the reader ended
 }
 
@@ -71,7 +71,7 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 		mine.Close()
 		return nil, fmt.Errorf("start the companion: %w", err)
 	}
-	c := &Client{sock: mine, enc: json.NewEncoder(mine), answers: make(chan report, 1), ready: make(chan struct{}), done: make(chan struct{})}
+	c := &Client{sock: mine, enc: json.NewEncoder(mine), answers: make(chan report, 1), ready: newEvent(), done: make(chan struct{})}
 	go c.read(tell)
 	ctx, cancel := context.WithTimeoutCause(ctx, max(spec.Budget, time.Second)+slack, ErrSilent)
 	defer cancel()
@@ -86,10 +86,8 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 
 // read sorts what the companion says: events to tell, answers to whoever asked.
 func (c *Client) read(tell func(rendezvous.Event)) {
-	var once sync.Once
-	ready := func() { once.Do(func() { close(c.ready) }) }
 	defer close(c.done)
-	defer ready()
+	defer func() { c.present().set() }()
 	dec := json.NewDecoder(c.sock)
 	for {
 		var r report
@@ -100,7 +98,7 @@ func (c *Client) read(tell func(rendezvous.Event)) {
 		case "event":
 			tell(*r.Event)
 		case listening:
-			ready()
+			c.present().set()
 		default:
 			c.answers <- r
 		}
@@ -176,7 +174,24 @@ func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
 // StoreReady is closed when, after Go, the job's own store on node rank 0
 // answers, or there is nothing left to wait for: rank 0 or the rendezvous is
 // gone.
-func (c *Client) StoreReady() <-chan struct{} { return c.ready }
+func (c *Client) StoreReady() <-chan struct{} { return c.present().c }
+
+// present is the event of the present start.
+func (c *Client) present() *event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ready
+}
+
+// event happens once.
+type event struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func newEvent() *event { return &event{c: make(chan struct{})} }
+
+func (e *event) set() { e.once.Do(func() { close(e.c) }) }
 
 // Handoff lets the companion alone with the command that this process is about
 // to become.
@@ -185,6 +200,35 @@ func (c *Client) Handoff(ctx context.Context) error {
 	defer cancel()
 	_, err := c.ask(ctx, order{Op: "handoff"})
 	return err
+}
+
+// Ended tells the others that this node's command has ended; see
+// rendezvous.Session.Ended.
+func (c *Client) Ended(status int) error { return c.send(order{Op: "ended", Status: status}) }
+
+// Fate waits until the run is over; see rendezvous.Session.Fate. Its answer is
+// the next one, so nothing else is asked meanwhile.
+func (c *Client) Fate(ctx context.Context) (rendezvous.Fate, error) {
+	r, err := c.ask(ctx, order{Op: "fate"})
+	if err != nil {
+		return rendezvous.Fate{}, err
+	}
+	return *r.Fate, nil
+}
+
+// Return makes this node one that waits for a world again, with a new port for
+// the job's own store.
+func (c *Client) Return(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, goLimit, ErrSilent)
+	defer cancel()
+	r, err := c.ask(ctx, order{Op: "return"})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Self, c.ready = *r.Self, newEvent()
+	return nil
 }
 
 // Leave ends the companion; why is told to the others.

@@ -41,13 +41,14 @@ type Spec struct {
 
 // order is what launch asks of the companion.
 type order struct {
-	Op     string             `json:"op"` // start, join, round, reduced, go, handoff, leave
+	Op     string             `json:"op"` // start, join, round, reduced, go, handoff, ended, fate, return, leave
 	Spec   *Spec              `json:"spec,omitempty"`
 	Name   string             `json:"name,omitempty"`
 	Value  []byte             `json:"value,omitempty"`
 	Start  bool               `json:"start,omitempty"`
 	Why    string             `json:"why,omitempty"`
 	Budget time.Duration      `json:"budget,omitempty"`
+	Status int                `json:"status,omitempty"`
 	Master *rendezvous.Member `json:"master,omitempty"`
 }
 
@@ -59,5 +60,6 @@ type report struct {
 	World  *rendezvous.World  `json:"world,omitempty"`
 	Posts  [][]byte           `json:"posts,omitempty"`
 	Result []byte             `json:"result,omitempty"`
+	Fate   *rendezvous.Fate   `json:"fate,omitempty"`
 	Fault  *fault             `json:"fault,omitempty"`
 }

@@ -54,6 +54,10 @@ type process struct {
 	member *rendezvous.Session
 	epoch  *rendezvous.World
 	wg     sync.WaitGroup
+
+	spec   *Spec
+	listen *tls.Config
+	unwait context.CancelFunc // ends what the present start waits for
 }
 
 // Main is the companion process; it is run from the table of children.
@@ -146,6 +150,15 @@ func (p *process) do(o order) {
 	defer cancel()
 	var err error
 	switch o.Op {
+	case "ended":
+		p.member.Ended(o.Status)
+		return
+	case "fate":
+		var f rendezvous.Fate
+		f, err = p.member.Fate(p.ctx)
+		r.Fate = &f
+	case "return":
+		r.Self, err = p.again()
 	case "start":
 		r.Self, err = p.start(o.Spec)
 	case "join":
@@ -185,15 +198,15 @@ func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 // start gets the port, the side channel, the store and the membership.
 func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	var err error
+	p.spec = s
 	var keys *secret.Keys
-	var listen *tls.Config
 	if s.Secret != "" {
 		if keys, err = secret.New(s.Secret); err != nil {
 			return nil, err
 		}
-		listen = keys.Server()
+		p.listen = keys.Server()
 	}
-	if p.peer, err = peer.Listen(s.Listen, listen); err != nil {
+	if p.peer, err = peer.Listen(s.Listen, p.listen); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
@@ -208,6 +221,28 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
 	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Events: p.tell})
+	return &self, nil
+}
+
+// again makes this node ready for the next start: another port, since what
+// listened on the last one may still be ending, and a new side channel.
+func (p *process) again() (*rendezvous.Member, error) {
+	p.unwait()
+	last, s := p.held.Port, *p.spec
+	p.held.Close()
+	if s.Port = last + 1; s.Fixed || s.Port > s.High {
+		s.Port = p.spec.Port
+	}
+	var err error
+	self := p.epoch.Self
+	if p.held, err = hold(&s, self); err != nil {
+		return nil, err
+	}
+	if p.peer, err = peer.Listen(s.Listen, p.listen); err != nil {
+		return nil, err
+	}
+	self.Port, self.Peer = p.held.Port, p.peer.Port()
+	p.member.Return(func(m *rendezvous.Member) { m.Port, m.Peer = self.Port, self.Peer })
 	return &self, nil
 }
 
@@ -281,13 +316,16 @@ const listening = "listening"
 // the job's own store listens on it, elsewhere the wait for that.
 func (p *process) afterStart(master rendezvous.Member) {
 	p.peer.Close()
+	var ctx context.Context
+	ctx, p.unwait = context.WithCancel(p.ctx)
+	held := p.held
 	if p.epoch.Rank == 0 {
-		p.wg.Go(func() { p.awaitStore(master) })
+		p.wg.Go(func() { p.awaitStore(ctx, held, master) })
 		return
 	}
-	p.held.Close()
+	held.Close()
 	p.wg.Go(func() {
-		if _, err := p.member.Published(p.ctx, listening, master); err == nil {
+		if _, err := p.member.Published(ctx, listening, master); err == nil {
 			p.say(report{Op: listening})
 		}
 	})
@@ -297,24 +335,24 @@ func (p *process) afterStart(master rendezvous.Member) {
 // store once whether it answers, and tells the others. They do not ask by
 // themselves: torch's store looks up the name of everyone who connects, in the
 // one thread that serves all ranks.
-func (p *process) awaitStore(self rendezvous.Member) {
-	defer p.held.Close()
+func (p *process) awaitStore(ctx context.Context, held *port.Held, self rendezvous.Member) {
+	defer held.Close()
 	proc := os.DirFS("/proc")
 	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
 		select {
 		case <-time.After(pause):
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
-		on, err := port.Listening(proc, p.held.Port)
+		on, err := port.Listening(proc, held.Port)
 		if err != nil {
 			return
 		}
 		if !on {
 			continue
 		}
-		if _, err := tcpstore.Probe(p.ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
-			_ = p.member.Publish(p.ctx, listening, []byte("{}"))
+		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
+			_ = p.member.Publish(ctx, listening, []byte("{}"))
 		}
 		return
 	}

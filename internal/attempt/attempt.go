@@ -1,0 +1,145 @@
+// Package attempt runs the command as a child, for a job that may be started
+// again: with restarts launch stays, and each try at the command is an Attempt.
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attempt is the command, running.
+type Attempt struct {
+	process *os.Process
+	done    chan struct{}
+	status  syscall.WaitStatus
+}
+
+// Start starts the command with launch's own standard streams, in its process
+// group, so that a terminal treats both alike. Other descriptors, limits, the
+// signal mask and what is ignored pass through os/exec as they came. It is told
+// SIGTERM should launch be killed.
+func Start(path string, argv, env []string) (*Attempt, error) {
+	// Who leaves the command's care is adopted here and ends with Stop.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
+	}
+	a := &Attempt{done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the death of the thread that forked counts as the parent's (prctl(2))
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		a.process = cmd.Process
+		started <- err
+		if err != nil {
+			return
+		}
+		defer close(a.done)
+		_ = cmd.Wait()
+		a.status, _ = cmd.ProcessState.Sys().(syscall.WaitStatus)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Done is closed when the command has ended.
+func (a *Attempt) Done() <-chan struct{} { return a.done }
+
+// Status is the exit status as a shell has it, after Done.
+func (a *Attempt) Status() int {
+	if a.status.Signaled() {
+		return 128 + int(a.status.Signal())
+	}
+	return a.status.ExitStatus()
+}
+
+// Interrupted tells whether a person's signal ended the command, after Done.
+func (a *Attempt) Interrupted() bool {
+	return a.status.Signaled() && (a.status.Signal() == unix.SIGINT || a.status.Signal() == unix.SIGHUP)
+}
+
+// Signal passes a signal on to the command.
+func (a *Attempt) Signal(s os.Signal) { _ = a.process.Signal(s) }
+
+// Stop ends the command and all that it started: SIGTERM, and SIGKILL to what
+// is left after grace.
+func (a *Attempt) Stop(grace time.Duration) error {
+	a.Signal(unix.SIGTERM)
+	select {
+	case <-a.done:
+	case <-time.After(grace):
+	}
+	err := killAll()
+	<-a.done
+	return err
+}
+
+// killAll kills all descendants of this process, those included that they leave
+// behind meanwhile. One that does not end is an error that names it.
+func killAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := descendants("/proc", os.Getpid())
+		if len(left) == 0 {
+			return nil
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // an adopted one; the command is waited for elsewhere
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("process %d does not end: %w", left[0], errors.ErrUnsupported)
+		}
+	}
+}
+
+// descendants are the processes below pid that are not zombies.
+func descendants(proc string, pid int) []int {
+	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	children := map[int][]int{}
+	zombie := map[int]bool{}
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // proc(5): state, parent
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil || len(f) < 2 {
+			continue
+		}
+		parent, _ := strconv.Atoi(f[1])
+		children[parent] = append(children[parent], child)
+		zombie[child] = f[0] == "Z"
+	}
+	var out []int
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		if !zombie[next[0]] {
+			out = append(out, next[0])
+		}
+		next = append(next, children[next[0]]...)
+	}
+	return out
+}
