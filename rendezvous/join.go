@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -161,76 +159,14 @@ func (s *Session) still(ctx context.Context, ep Epoch) []string {
 	return out
 }
 
-// Members are the nodes that are registered now, by index and arrival.
-func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
-	k := keysOf(job)
-	r, err := cli.Get(timeout(ctx), k.members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	if err != nil {
-		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
-	}
-	var out []Member
-	for _, kv := range r.Kvs {
-		var m Member
-		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" {
-			out = append(out, m)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Member) int { return a.Index - b.Index })
-	return out, nil
-}
-
-// Current is the epoch of a job, and whether it has one.
-func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool, error) {
-	r, err := cli.Get(timeout(ctx), keysOf(job).epoch())
-	if err != nil {
-		return Epoch{}, false, fmt.Errorf("read the epoch: %w", reason(ctx, err))
-	}
-	if len(r.Kvs) == 0 {
-		return Epoch{}, false, nil
-	}
-	var ep Epoch
-	return ep, true, json.Unmarshal(r.Kvs[0].Value, &ep)
-}
-
-// Places are the places of a sealed world, in rank order.
-func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
-	r, err := cli.Get(timeout(ctx), keysOf(job).world(nonce), clientv3.WithPrefix())
-	if err != nil {
-		return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
-	}
-	var out []Place
-	for _, kv := range r.Kvs {
-		var p Place
-		if json.Unmarshal(kv.Value, &p) == nil {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b Place) int { return a.Rank - b.Rank })
-	return out, nil
-}
-
-// Jobs are the ids of the jobs that have state in the store.
-func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
-	r, err := cli.Get(timeout(ctx), "/launch/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		return nil, fmt.Errorf("read the jobs: %w", reason(ctx, err))
-	}
-	ids := map[string]bool{}
-	for _, kv := range r.Kvs {
-		if id, _, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), "/launch/"), "/"); ok {
-			ids[strings.NewReplacer("%2F", "/", "%25", "%").Replace(id)] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(ids)), nil
-}
-
 // Leave takes this node out at once and says why, then ends the session.
 func (s *Session) Leave(why string) {
 	s.stop()
 	<-s.done
 	s.mu.Lock()
 	lease, self := s.lease, s.self
-	leads := s.leader.ID == self.ID
+	leads, quits := s.leader.ID == self.ID, s.ep.State == Sealed && s.ep.Nonce == s.joined.Nonce
+	epoch := s.joined.N
 	s.mu.Unlock()
 	if lease == 0 {
 		return
@@ -241,12 +177,18 @@ func (s *Session) Leave(why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
+	var ops []clientv3.Op
 	if why != "" {
 		self.Left = why
-		ops := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
+		ops = append(ops, clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)))
 		if leads {
 			ops = append(ops, clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease)))
 		}
+	}
+	if quits {
+		ops = append(ops, clientv3.OpPut(s.k.quit(epoch), self.ID))
+	}
+	if len(ops) > 0 {
 		_, _ = s.cli.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)).Then(ops...).Commit()
 	}
 	_, _ = s.cli.Revoke(ctx, lease)

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -28,8 +29,10 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// TLS, where set, is spoken with an embedded store.
+	// TLS, where set, is spoken with a store of launch.
 	TLS *TLS `json:"-"`
+	// Access is what an etcd that runs already asks for.
+	Access Access `json:"-"`
 }
 
 // TLS is the mutual TLS of an embedded store: who connects and who listens
@@ -77,23 +80,26 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 			MinConnectTimeout: 6 * time.Second,
 		})},
 	}
-	for _, e := range s.Endpoints {
-		if strings.HasPrefix(e, "https://") {
-			cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
+	var err error
+	if cfg.TLS, err = s.speaks(); err != nil {
+		return nil, err
 	}
-	if s.TLS != nil {
-		cfg.TLS = s.TLS.Client
-	}
-	c, err := clientv3.New(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open store %q: %w", s, err)
-	}
+	cfg.Username, cfg.Password, cfg.DialTimeout = s.Access.User, s.Access.Password, opTimeout
+	var c *clientv3.Client
 	told := ""
-	op := func() error {
-		err := s.answers(ctx, c)
-		var other *OtherStoreError
-		if errors.As(err, &other) || errors.Is(err, ErrToken) {
+	op := func() (err error) {
+		if c == nil { // with a user, New logs in
+			if c, err = clientv3.New(cfg); err != nil && !refused(err) {
+				err = cmp.Or(s.dial(ctx), err)
+			}
+		}
+		if err == nil {
+			err = s.answers(ctx, c)
+		}
+		if refused(err) {
+			err = fmt.Errorf("%w: %w", ErrAccess, reason(ctx, err))
+		}
+		if final(err) {
 			return backoff.Permanent(err)
 		}
 		if err != nil && ctx.Err() == nil && err.Error() != told {
@@ -105,9 +111,10 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		return err
 	}
 	if err := backoff.Retry(op, backoff.WithContext(retries(retryMax), ctx)); err != nil {
-		c.Close()
-		var other *OtherStoreError
-		if errors.As(err, &other) || errors.Is(err, ErrToken) {
+		if c != nil {
+			c.Close()
+		}
+		if final(err) {
 			return nil, err
 		}
 		if told == "" {
@@ -116,6 +123,12 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, told)
 	}
 	return c, nil
+}
+
+// final tells that trying again would not change the answer.
+func final(err error) bool {
+	_, other := errors.AsType[*OtherStoreError](err)
+	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess)
 }
 
 // retries is exponential with jitter and without an end of its own: ctx ends it
@@ -140,8 +153,13 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 		}
 	}
 	r, err := c.Get(ctx, storeKey)
+	if err != nil && !refused(err) { // a handshake may say more
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+		defer cancel()
+		return cmp.Or(s.dial(again), reason(ctx, err))
+	}
 	if err != nil {
-		return reason(ctx, err)
+		return err
 	}
 	if s.Job == "" {
 		return nil
@@ -195,24 +213,55 @@ func (s Store) dial(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// greet says the first words to an embedded store: gRPC would retry what is
-// refused there without saying why.
-func (s Store) greet(ctx context.Context, c net.Conn) error {
+// speaks is the TLS that is spoken with the store; nil: none.
+func (s Store) speaks() (*tls.Config, error) {
+	t, err := s.Access.Config()
 	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrAccess, err)
+	case t != nil:
+		return t, nil
 	case s.TLS != nil:
-		return s.shakeHands(ctx, c)
+		return s.TLS.Client, nil
+	case strings.HasPrefix(s.Endpoints[0], "https://"):
+		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+	}
+	return nil, nil
+}
+
+// greet says the first words to a store: gRPC would retry what is refused there
+// without saying why.
+func (s Store) greet(ctx context.Context, c net.Conn) error {
+	t, err := s.speaks()
+	switch {
+	case err != nil:
+		return err
+	case t != nil:
+		t = t.Clone()
+		if t.ServerName == "" {
+			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
+		}
+		return s.shakeHands(ctx, c, t)
 	case !strings.Contains(s.Endpoints[0], "://") && !plain(c) && s.speaksTLS():
 		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 	}
 	return nil
 }
 
-func (s Store) shakeHands(ctx context.Context, c net.Conn) error {
-	err := tls.Client(c, s.TLS.Client).HandshakeContext(ctx)
+func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error {
+	conn := tls.Client(c, t)
+	err := conn.HandshakeContext(ctx)
+	if err == nil { // that a client's certificate is refused is said after it (RFC 8446, 4.4.2.4)
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err = conn.Read(make([]byte, 1)); !refused(err) {
+			return nil
+		}
+		return err
+	}
 	_, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case err == nil:
-		return nil
+	case s.TLS == nil || s.Access != Access{}:
+		return err
 	case other:
 		return fmt.Errorf("%w: it has another one", ErrToken)
 	}

@@ -163,7 +163,7 @@ func (a *app) job(argv []string) (job.Job, error) {
 		Word: a.word, Argv: argv, Own: ownFlags(), Flags: a.o.Flags, Env: handoff.Environ(),
 		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
 	})
-	if a.keys != nil && j.Several() && !j.Store.V.Embedded {
+	if a.keys != nil && j.Several() && !j.Store.V.Embedded && !strings.HasPrefix(j.Store.V.Endpoints[0], "https://") {
 		a.pending = append(a.pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
 	}
 	j.Notes = slices.Concat(a.pending, j.Notes)

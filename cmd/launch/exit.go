@@ -125,6 +125,8 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 	switch {
 	case errors.Is(err, rendezvous.ErrToken):
 		return ui.Failure{Code: exitConfig, What: tokenWords.Replace(err.Error()), Fix: "set the same LAUNCH_TOKEN on every node, or on none"}, true
+	case errors.Is(err, rendezvous.ErrAccess):
+		return ui.Failure{Code: exitConfig, What: err.Error(), Fix: "give what etcdctl would need: --store-ca, --store-cert with --store-key, --store-user; the user needs read and write below /launch/"}, true
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
 			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"launch/internal/job"
+	"launch/rendezvous"
 )
 
 // options are all that flags and LAUNCH_* say.
@@ -19,6 +21,7 @@ type options struct {
 
 	storeHost   string
 	portRange   string
+	access      rendezvous.Access
 	joinTimeout time.Duration
 	restarts    int
 	token       string
@@ -26,6 +29,7 @@ type options struct {
 	skip, only         []string
 	warnOnly, failFast bool
 	dryRun, json       bool
+	watch              bool
 
 	given map[string]bool // flags that stand on the line, against those from LAUNCH_*
 }
@@ -43,6 +47,7 @@ type group string
 
 const (
 	grpJob    group = "who and how many"
+	grpEtcd   group = "an external etcd (the ETCDCTL_* variables count too)"
 	grpCheck  group = "checks"
 	grpStart  group = "start"
 	grpOutput group = "output"
@@ -57,6 +62,9 @@ func flagTable(o *options) []cli.Flag {
 	b := func(g group, name, usage string, to *bool) cli.Flag {
 		return &cli.BoolFlag{Name: name, Category: string(g), Usage: usage, EnvVars: env(name), Destination: to}
 	}
+	acc := func(name, etcdctl, arg, usage string, to *string) cli.Flag {
+		return &cli.StringFlag{Name: name, Category: string(grpEtcd), Usage: "`" + arg + "` " + usage, EnvVars: append(env(name), etcdctl), Destination: to}
+	}
 	return []cli.Flag{
 		str(grpJob, "store", "WHERE", "where the nodes meet: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store),
 		str(grpJob, "nnodes", "N", "number of nodes; else from the command line, Slurm or Kubernetes", &o.NNodes),
@@ -66,6 +74,10 @@ func flagTable(o *options) []cli.Flag {
 		str(grpJob, "master-port", "PORT", "port of the job's own store on rank 0; else 29500 or the next free one", &o.MasterPort),
 		&cli.StringFlag{Name: "port-range", Category: string(grpJob), Usage: "`LO-HI` where to look for a free port", EnvVars: env("port-range"), Value: defaultPortRange, Destination: &o.portRange},
 		&cli.StringFlag{Name: "store-host", Category: string(grpJob), Usage: "`yes|no` whether this node hosts the store, where its address does not tell (NAT, a virtual IP)", EnvVars: env("store-host"), Destination: &o.storeHost},
+		acc("store-ca", "ETCDCTL_CACERT", "FILE", "certificates (PEM) of the authority that an external etcd is signed by", &o.access.CA),
+		acc("store-cert", "ETCDCTL_CERT", "FILE", "this client's certificate for an external etcd", &o.access.Cert),
+		acc("store-key", "ETCDCTL_KEY", "FILE", "its key", &o.access.Key),
+		acc("store-user", "ETCDCTL_USER", "USER[:PASSWORD]", "for an external etcd; the password better in ETCDCTL_PASSWORD", &o.access.User),
 		&cli.StringSliceFlag{Name: "skip", Category: string(grpCheck), Usage: "`ID` leave out a check (comma list)", EnvVars: env("skip")},
 		&cli.StringSliceFlag{Name: "only", Category: string(grpCheck), Usage: "`ID` run only these checks (comma list)", EnvVars: env("only")},
 		b(grpCheck, "warn-only", "start although a check failed", &o.warnOnly),
@@ -75,6 +87,7 @@ func flagTable(o *options) []cli.Flag {
 		b(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
 		b(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
+		b(grpOutput, "watch", "launch status: again at every change, until the job is over", &o.watch),
 		b(grpOutput, "json", "JSON lines instead of text", &o.json),
 	}
 }
@@ -173,6 +186,22 @@ func (o *options) empty(has map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// etcd is what an external etcd is told of who comes. The variables of etcdctl
+// may stand for another etcd than the job's store, so they count only where the
+// store is one.
+func (o *options) etcd(s job.Store) rendezvous.Access {
+	if s.Embedded {
+		return rendezvous.Access{}
+	}
+	a := o.access
+	if user, password, ok := strings.Cut(a.User, ":"); ok {
+		a.User, a.Password = user, password
+	} else if a.User != "" {
+		a.Password = cmp.Or(os.Getenv("LAUNCH_STORE_PASSWORD"), os.Getenv("ETCDCTL_PASSWORD"))
+	}
+	return a
 }
 
 // ports reads --port-range.

@@ -41,11 +41,14 @@ other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
 // wantsHelp tells whether a word asks for help.
 func wantsHelp(w string) bool { return w == "--help" || w == "-h" || w == "-help" }
 
+// groups are the headings, in the order of the help.
+func groups() []group { return []group{grpJob, grpEtcd, grpCheck, grpStart, grpOutput} }
+
 // help is what launch --help prints, in 80 columns.
 func help(flags []cli.Flag, subs []*cli.Command) string {
 	var b strings.Builder
 	b.WriteString(helpHead)
-	for _, g := range []group{grpJob, grpCheck, grpStart, grpOutput} {
+	for _, g := range groups() {
 		writeGroup(&b, g, flags)
 	}
 	b.WriteString("\nsubcommands\n")
@@ -67,7 +70,7 @@ func subHelp(c *cli.Command) string {
 	if c.Name == "env" {
 		b.WriteString(envNote)
 	}
-	for _, g := range []group{grpJob, grpCheck, grpStart, grpOutput} {
+	for _, g := range groups() {
 		writeGroup(&b, g, c.Flags)
 	}
 	return b.String()

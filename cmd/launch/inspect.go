@@ -1,31 +1,21 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
-	"launch/diagnose"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/rail"
-	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/record"
-	"launch/internal/ui"
 	"launch/preflight"
-	"launch/rendezvous"
 )
 
 // version and commit are set by the Makefile with -X: the build itself does
@@ -160,129 +150,6 @@ func (a *app) env(c *cli.Context) error {
 	if why != "" {
 		a.ui.Note("nothing to set: %s", why)
 	}
-	return nil
-}
-
-// connect reaches the store that the flags name, without becoming a node.
-func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
-	if !a.o.Store.Set {
-		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: "launch status --store host0"}
-	}
-	// The number does not matter to who only looks.
-	a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
-	a.warn()
-	j, err := a.job(nil)
-	where := rendezvous.Store{Endpoints: j.Store.V.Endpoints}
-	if err == nil && a.keys != nil && j.Store.V.Embedded {
-		where.TLS = &rendezvous.TLS{Client: a.keys.Client()}
-	}
-	return j, where, err
-}
-
-// status prints who is where in the jobs of a store.
-func (a *app) status(c *cli.Context) error {
-	_, store, err := a.connect(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Context, min(statusBudget, a.o.joinTimeout))
-	defer cancel()
-	cli, err := rendezvous.Connect(ctx, store, nil)
-	if err != nil {
-		return err
-	}
-	defer cli.Close()
-	jobs := c.Args().Slice()
-	if a.o.Job.Set {
-		jobs = append(jobs, a.o.Job.V)
-	}
-	if len(jobs) == 0 {
-		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
-			return err
-		}
-	}
-	if len(jobs) == 0 {
-		a.ui.Note("no job in the store at %s", store)
-	}
-	for _, id := range jobs {
-		ep, known, err := rendezvous.Current(ctx, cli, id)
-		if err != nil {
-			return err
-		}
-		ms, err := rendezvous.Members(ctx, cli, id)
-		if err != nil {
-			return err
-		}
-		if !known && len(ms) == 0 {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", store, id), Fix: "launch status without a job lists all"}
-		}
-		places, err := rendezvous.Places(ctx, cli, id, ep.Nonce)
-		if err != nil {
-			return err
-		}
-		a.ui.Job(ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(id, ep, places, ms))})
-	}
-	return nil
-}
-
-// evidence is a job's state in the words of diagnose.
-func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{Job: id, State: string(ep.State), Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
-	here := map[string]rendezvous.Member{}
-	for _, m := range ms {
-		here[m.ID] = m
-	}
-	for _, p := range places {
-		now, ok := here[p.ID]
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: p.Name, Here: ok, Phase: now.Phase})
-		delete(here, p.ID)
-	}
-	for _, m := range ms {
-		if _, waits := here[m.ID]; waits {
-			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Phase: m.Phase})
-		}
-	}
-	return e
-}
-
-// statusBudget bounds the wait of launch status for a store: it only looks.
-const statusBudget = 5 * time.Second
-
-// serve hosts a store until it is interrupted.
-func (a *app) serve(c *cli.Context) error {
-	a.warn()
-	if a.o.token != "" {
-		a.ui.Findings(finding.Report{finding.Warnf("LAUNCH_TOKEN is not used: this store speaks plain HTTP").Named("job.token").
-			Breaking("whoever reaches the port can read and write it").
-			Do("a store that a node hosts is protected: launch --store HOST, without launch store")}, false)
-	}
-	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
-	if a.o.Store.Set {
-		j, _, err := a.connect(c)
-		if err != nil {
-			return err
-		}
-		addr, err := netip.ParseAddr(j.Store.V.Host)
-		if err != nil || !j.Store.V.Embedded {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("--store %q is no address to listen on", a.o.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
-		}
-		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
-	}
-	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Drop()
-	where := listen.String()
-	if listen.Addr().IsUnspecified() {
-		host, _ := os.Hostname()
-		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
-	}
-	a.ui.Note("the store is up on %s; on the nodes: launch --store http://%s …", listen, where)
-	<-ctx.Done()
-	a.ui.Note("ended; its data is gone")
 	return nil
 }
 

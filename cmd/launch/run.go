@@ -93,7 +93,7 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 	}
 	a.ui.Note("waiting for %d nodes, until %s (--join-timeout %s)", j.Nodes.V, began.Add(a.o.joinTimeout).Format("15:04:05"), a.o.joinTimeout)
 	return companion.Start(ctx, companion.Spec{
-		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Serve: place.Serve,
+		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: a.o.etcd(j.Store.V), Serve: place.Serve,
 		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == job.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Secret: a.o.token,
 	}, a.tell)

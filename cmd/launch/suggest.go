@@ -95,7 +95,7 @@ func meantForLaunch(err error, command string) error {
 // not read: LAUNCH_NNOES. Others may have a LAUNCH_ of their own, so only what
 // is near one of launch's counts.
 func misnamed(environ []string) finding.Report {
-	known := []string{"TOKEN"}
+	known := []string{"TOKEN", "STORE_PASSWORD"}
 	for name := range ownFlags() {
 		known = append(known, strings.TrimPrefix(env(name)[0], "LAUNCH_"))
 	}

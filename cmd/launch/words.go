@@ -13,6 +13,9 @@ import (
 // jobFlags are those that say who this node is.
 const jobFlags = "store nnodes node-rank job addr master-port store-host as keep-rdzv "
 
+// storeFlags are those that say how to reach a store.
+const storeFlags = "store store-ca store-cert store-key store-user json "
+
 // subcommands are launch's own words; any other first word is the command to
 // run, and behind -- so are these. Each takes the flags that it uses, and at
 // most so many arguments (-1: any number).
@@ -36,8 +39,8 @@ func (a *app) subcommands() []*cli.Command {
 		sub("check", "run this node's checks and print them all", "[-- COMMAND…]", -1, jobFlags+"skip only warn-only json", a.check),
 		sub("fabric", "print what this node has: interfaces, HCAs, GPUs, limits", "", 0, "json", a.fabric),
 		sub("env", "print the variables that a start would set, for eval", "[-- COMMAND…]", -1, jobFlags+"json", a.env),
-		sub("status", "print who is where in a job", "[JOB…]", -1, "store job join-timeout json", a.status),
-		sub("store", "host a store in the foreground, for jobs that meet here", "", 0, "store json", a.serve),
+		sub("status", "print who is where in a job", "[JOB…]", -1, storeFlags+"job join-timeout watch", a.status),
+		sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", -1, storeFlags+"job", a.store),
 		sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", 1, "", a.completion),
 		sub("version", "print version, commit, and what this build can do", "", 0, "json", a.version),
 	}

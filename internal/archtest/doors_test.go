@@ -38,6 +38,10 @@ var doors = map[string][]string{
 	// owner of a process id.
 	"rendezvous": {etcd, "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
+	// memstore is an etcd for tests: its protobuf services with their errors,
+	// the client above them, and the adapter between (embed's module).
+	"rendezvous/memstore": {"go.etcd.io/etcd/api/v3", etcd, embed, "google.golang.org/grpc"},
+
 	// Plan. The shell's quoting is the parser's business.
 	"envgen": {"fabric", "fabric/rail", "internal/finding", shell},
 
@@ -82,7 +86,11 @@ var testDoors = map[string][]string{
 	"internal/peer":    {"internal/secret"},
 	"lab/e2e":          {"lab/netns"},
 	"preflight":        {"fabric/gpu"},
-	"rendezvous":       {"internal/secret"},
+	// memstore is one of the stores under test; api and porcupine read and judge
+	// what was asked of them.
+	"rendezvous": {"internal/secret", "rendezvous/memstore", "go.etcd.io/etcd/api/v3", "github.com/anishathalye/porcupine"},
+	// The real store that memstore is held against.
+	"rendezvous/memstore": {"rendezvous"},
 }
 
 // argued are the files and functions that are longer than the house's limit,

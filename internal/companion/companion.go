@@ -24,6 +24,7 @@ type Spec struct {
 	Self      rendezvous.Member `json:"self"` // Port, Peer and First are filled in by the companion
 	Endpoints []string          `json:"endpoints"`
 	Embedded  bool              `json:"embedded"`
+	Access    rendezvous.Access `json:"access,omitzero"` // to an etcd that runs already
 	// Serve is where to host the store; empty: another node does. Where the
 	// port is taken by this job's own store (a second node on one machine),
 	// the companion connects instead.

@@ -27,6 +27,7 @@ var sentinels = map[string]error{
 	"port":        port.ErrTaken,
 	"token":       rendezvous.ErrToken,
 	"no-room":     rendezvous.ErrNoRoom,
+	"access":      rendezvous.ErrAccess,
 	"timeout":     context.DeadlineExceeded,
 }
 

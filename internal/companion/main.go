@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
@@ -265,13 +266,11 @@ func hold(s *Spec, self rendezvous.Member) (*port.Held, error) {
 
 // store hosts the store where it falls to this node, and connects to it.
 func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clientv3.Client, error) {
-	where := rendezvous.Store{Endpoints: s.Endpoints}
+	where := rendezvous.Store{Endpoints: s.Endpoints, Access: s.Access}
 	if s.Embedded {
 		where.Job = s.Job
-		if keys != nil {
-			where.TLS = &rendezvous.TLS{Client: keys.Client(), CertPEM: keys.CertPEM, KeyPEM: keys.KeyPEM}
-		}
 	}
+	where.TLS = TLS(keys, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
@@ -380,4 +379,17 @@ func (p *process) end(why string) {
 	if p.server != nil {
 		p.server.Drop()
 	}
+}
+
+// TLS is what the token's keys speak with a store; nil: nothing.
+func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
+	switch {
+	case keys == nil:
+		return nil
+	case embedded:
+		return &rendezvous.TLS{Client: keys.Client(), CertPEM: keys.CertPEM, KeyPEM: keys.KeyPEM}
+	case strings.HasPrefix(endpoints[0], "https://"):
+		return &rendezvous.TLS{Client: keys.Either()}
+	}
+	return nil
 }

@@ -96,6 +96,29 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
+// Either is for who connects to a store that may be launch's own or an etcd: it
+// takes the one certificate, or one that this system trusts for the host.
+func (k *Keys) Either() *tls.Config {
+	c := k.Client()
+	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is that of the endpoint
+	ours := c.VerifyConnection
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if ours(s) == nil {
+			return nil
+		}
+		opts := x509.VerifyOptions{DNSName: s.ServerName, Intermediates: x509.NewCertPool()}
+		for _, i := range s.PeerCertificates[1:] {
+			opts.Intermediates.AddCert(i)
+		}
+		_, err := s.PeerCertificates[0].Verify(opts)
+		if err != nil {
+			err = &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+		}
+		return err
+	}
+	return c
+}
+
 // errStranger: the other side has another certificate.
 var errStranger = errors.New("it has another token")
 

@@ -121,6 +121,14 @@ func (u *UI) Status(text string) {
 	u.redraw()
 }
 
+// Clear empties a terminal that data goes to, for a table that is printed anew;
+// what is no terminal keeps all of them.
+func (u *UI) Clear() {
+	if f, ok := u.out.(*os.File); ok && !u.json && term.IsTerminal(int(f.Fd())) {
+		u.Print("\x1b[H\x1b[2J")
+	}
+}
+
 func (u *UI) clear() {
 	if u.status != "" {
 		fmt.Fprint(u.err, "\r\x1b[K")

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
+
+	"launch/diagnose"
+	"launch/internal/companion"
+	"launch/internal/job"
+	"launch/internal/ui"
+	"launch/rendezvous"
+)
+
+// connect reaches the store that the flags name, without becoming a node.
+func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
+	if !a.o.Store.Set {
+		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: "launch status --store host0"}
+	}
+	// The number does not matter to who only looks.
+	a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
+	a.warn()
+	j, err := a.job(nil)
+	if err != nil {
+		return j, rendezvous.Store{}, err
+	}
+	s := j.Store.V
+	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.o.etcd(s), TLS: companion.TLS(a.keys, s.Embedded, s.Endpoints)}, nil
+}
+
+// status prints who is where in the jobs of a store, once or at every change.
+func (a *app) status(c *cli.Context) error {
+	_, store, err := a.connect(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	first, cancel := context.WithTimeout(ctx, min(statusBudget, a.o.joinTimeout))
+	defer cancel()
+	cli, err := rendezvous.Connect(first, store, nil)
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	jobs := c.Args().Slice()
+	if a.o.Job.Set {
+		jobs = append(jobs, a.o.Job.V)
+	}
+	if err := a.show(first, cli, store, jobs); err != nil || !a.o.watch {
+		return err
+	}
+	changes := rendezvous.Changes(ctx, cli, watchEvery)
+	for range changes {
+		a.ui.Clear()
+		if err := a.show(ctx, cli, store, jobs); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return &ended{ui.Failure{Code: exitUnreachable, What: "the store at " + store.String() + " is gone", Fix: "where it was inside launch it ended with the job"}}
+	}
+	return nil
+}
+
+// show prints jobs, or all there are.
+func (a *app) show(ctx context.Context, cli *clientv3.Client, store rendezvous.Store, jobs []string) (err error) {
+	if len(jobs) == 0 {
+		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
+			return err
+		}
+		if len(jobs) == 0 {
+			a.ui.Note("no job in the store at %s", store)
+		}
+	}
+	for _, id := range jobs {
+		ep, known, err := rendezvous.Current(ctx, cli, id)
+		if err != nil {
+			return err
+		}
+		ms, err := rendezvous.Members(ctx, cli, id)
+		if err != nil {
+			return err
+		}
+		if !known && len(ms) == 0 {
+			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", store, id), Fix: "launch status without a job lists all"}
+		}
+		places, err := rendezvous.Places(ctx, cli, id, ep.Nonce)
+		if err != nil {
+			return err
+		}
+		a.ui.Job(ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(id, ep, places, ms))})
+	}
+	return nil
+}
+
+// evidence is a job's state in the words of diagnose.
+func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
+	e := diagnose.Evidence{Job: id, State: string(ep.State), Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
+	here := map[string]rendezvous.Member{}
+	for _, m := range ms {
+		here[m.ID] = m
+	}
+	for _, p := range places {
+		now, ok := here[p.ID]
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: p.Name, Here: ok, Phase: now.Phase})
+		delete(here, p.ID)
+	}
+	for _, m := range ms {
+		if _, waits := here[m.ID]; waits {
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Phase: m.Phase})
+		}
+	}
+	return e
+}
+
+// statusBudget bounds the wait of launch status for a store: it only looks.
+const statusBudget = 5 * time.Second
+
+// watchEvery is how often a person can read a table anew.
+const watchEvery = 500 * time.Millisecond
+
+// serve hosts a store until it is interrupted.
+func (a *app) serve(c *cli.Context) error {
+	a.warn()
+	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
+	if a.o.Store.Set {
+		j, _, err := a.connect(c)
+		if err != nil {
+			return err
+		}
+		addr, err := netip.ParseAddr(j.Store.V.Host)
+		if err != nil || !j.Store.V.Embedded {
+			return &job.Error{Code: exitUsage, What: fmt.Sprintf("--store %q is no address to listen on", a.o.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
+		}
+		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
+	}
+	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.keys, true, nil))
+	if err != nil {
+		return err
+	}
+	defer s.Drop()
+	where := listen.String()
+	if listen.Addr().IsUnspecified() {
+		host, _ := os.Hostname()
+		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
+	}
+	scheme := "http"
+	if a.keys != nil {
+		scheme = "https"
+	}
+	a.ui.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
+	<-ctx.Done()
+	a.ui.Note("ended; its data is gone")
+	return nil
+}
+
+// store hosts a store, or cleans one.
+func (a *app) store(c *cli.Context) error {
+	switch {
+	case c.NArg() == 0:
+		return a.serve(c)
+	case c.Args().First() == "clean":
+		return a.clean(c)
+	}
+	return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
+}
+
+// clean forgets what ended jobs left in an etcd that goes on.
+func (a *app) clean(c *cli.Context) error {
+	_, store, err := a.connect(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context, statusBudget)
+	defer cancel()
+	cli, err := rendezvous.Connect(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	jobs, named := c.Args().Tail(), true
+	if a.o.Job.Set {
+		jobs = append(jobs, a.o.Job.V)
+	}
+	if len(jobs) == 0 {
+		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
+			return err
+		}
+		named = false
+	}
+	for _, id := range jobs {
+		here, err := rendezvous.Clean(ctx, cli, id)
+		switch {
+		case err != nil:
+			return err
+		case here > 0 && named:
+			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %d nodes are registered; nothing was removed", id, here), Fix: "launch status shows them"}}
+		case here > 0:
+			a.ui.Note("job %s stays: %d nodes are registered", id, here)
+		default:
+			a.ui.Note("job %s is forgotten", id)
+		}
+	}
+	if len(jobs) == 0 {
+		a.ui.Note("no job in the store at %s", store)
+	}
+	return nil
+}
