@@ -65,7 +65,7 @@ func (a *app) run(args []string) int {
 	if !dashed && a.ownWord(rest) {
 		a.word, line = rest[0], append(line, rest[0])
 		c.Commands, c.Flags = a.subcommands(), nil // variables of flags that it does not have are ignored
-		more, behind, _, err := a.split(rest[1:])  // its flags may stand on either side of its name
+		more, behind, err := a.ownSplit(rest[1:]) // its flags may stand on either side of its name
 		own, rest = slices.Concat(own, more), behind
 		a.ui = a.newUI(slices.Contains(own, "--json"))
 		if err != nil {
@@ -81,6 +81,20 @@ func (a *app) run(args []string) int {
 		return a.fail(err, nil)
 	}
 	return a.code
+}
+
+// ownSplit parts a subcommand's flags from its arguments. Where these are a
+// COMMAND with flags of its own they end at its first word, else at --.
+func (a *app) ownSplit(args []string) (own, rest []string, err error) {
+	command := a.word == "check" || a.word == "env"
+	for {
+		more, behind, dashed, err := a.split(args)
+		own = append(own, more...)
+		if err != nil || command || dashed || len(behind) == 0 {
+			return own, append(rest, behind...), err
+		}
+		rest, args = append(rest, behind[0]), behind[1:]
+	}
 }
 
 // split parts launch's own flags from what follows. dashed tells that a --
