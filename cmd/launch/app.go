@@ -65,7 +65,7 @@ func (a *app) run(args []string) int {
 	if !dashed && a.ownWord(rest) {
 		a.word, line = rest[0], append(line, rest[0])
 		c.Commands, c.Flags = a.subcommands(), nil // variables of flags that it does not have are ignored
-		more, behind, err := a.ownSplit(rest[1:]) // its flags may stand on either side of its name
+		more, behind, err := a.ownSplit(rest[1:])  // its flags may stand on either side of its name
 		own, rest = slices.Concat(own, more), behind
 		a.ui = a.newUI(slices.Contains(own, "--json"))
 		if err != nil {

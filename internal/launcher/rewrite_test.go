@@ -98,7 +98,7 @@ func TestChangedMeaningIsNoted(t *testing.T) {
 		"torchrun --rdzv-backend c10d t.py":             {"--rdzv-backend c10d became static"},
 		"torchrun --rdzv-backend etcd-v2 t.py":          {"--rdzv-backend etcd-v2 became static"},
 		"torchrun --max-restarts=3 t.py":                {"--max-restarts 3 became 0"},
-		"torchrun --rdzv-ba c10d --max_restarts 1 t.py": {"--rdzv-backend c10d", "--restarts is not there yet"},
+		"torchrun --rdzv-ba c10d --max_restarts 1 t.py": {"--rdzv-backend c10d", "launch --restarts 1 starts all nodes again"},
 	} {
 		notes := command(t, line, world).Notes
 		if len(notes) != len(want) {

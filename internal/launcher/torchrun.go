@@ -195,7 +195,7 @@ func staticNotes(backend, restarts string) []string {
 		notes = append(notes, "--rdzv-backend "+backend+" became static: launch has agreed on the nodes already (--keep-rdzv keeps c10d)")
 	}
 	if n, err := strconv.Atoi(restarts); err == nil && n > 0 {
-		notes = append(notes, "--max-restarts "+restarts+" became 0: torchrun's own restart meets the stale keys of the attempt before in the same store (pytorch#135712); launch --restarts is not there yet in this version, so start the job again when it fails")
+		notes = append(notes, "--max-restarts "+restarts+" became 0: torchrun's own restart meets the stale keys of the attempt before in the same store (pytorch#135712); launch --restarts "+restarts+" starts all nodes again in a new one")
 	}
 	return notes
 }
