@@ -15,6 +15,11 @@ import sys
 
 import torch
 import torch.distributed as dist
+
+# DistributedDataParallel of torch 2.15 loads this module, whose default arguments
+# keep the process group if there is one: destroy_process_group then leaves gloo's
+# threads running, and one of them can abort the process as it ends. Load it early.
+import torch.distributed.nn
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
