@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -15,23 +16,25 @@ import (
 // testTTL is the shortest lease that etcd grants with the store's timing.
 const testTTL = 2 * time.Second
 
-// bench is one embedded store and the nodes that a test starts against it.
+// bench is one store and the nodes that a test starts against it.
 type bench struct {
-	t   *testing.T
-	srv *Server
-	job string
+	t     *testing.T
+	store store
+	job   string
+	exact bool // the clock stands still while anybody works
+
+	startTimeout time.Duration // of the nodes
 }
 
-func newBench(t *testing.T) *bench {
-	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir())
-	srv, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
-	if err != nil {
-		t.Fatal(err)
+// took checks how long something took that only time ends.
+func (b *bench) took(began time.Time, want time.Duration) {
+	b.t.Helper()
+	switch d := time.Since(began); {
+	case b.exact && d != want:
+		b.t.Errorf("took %s, want %s", d, want)
+	case d < want:
+		b.t.Errorf("took %s, less than %s", d, want)
 	}
-	b := &bench{t: t, srv: srv, job: "j"}
-	t.Cleanup(func() { b.srv.Close() })
-	return b
 }
 
 // node is one member of a test: its session, and what it was told.
@@ -40,52 +43,70 @@ type node struct {
 	cli    *clientv3.Client
 	mu     sync.Mutex
 	events []Event
-}
-
-func (b *bench) client() *clientv3.Client {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Second)
-	defer cancel()
-	c, err := Connect(ctx, Store{Endpoints: b.srv.Endpoints(), Job: b.job}, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
+	times  []time.Time // of the events
 }
 
 func (b *bench) enter(self Member) *node {
 	b.t.Helper()
-	n := &node{cli: b.client()}
+	return b.enterBy(b.store.connect(b.t), self)
+}
+
+// enterBy lets a node in by a client of its own.
+func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
+	b.t.Helper()
+	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Events: func(e Event) {
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, Events: func(e Event) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.events = append(n.events, e)
+		n.events, n.times = append(n.events, e), append(n.times, time.Now())
 		b.t.Logf("%s %s: %s %s", time.Now().Format("05.000"), self.Host, e.Kind, e.Text)
 	}})
 	b.t.Cleanup(func() { n.Leave(""); n.cli.Close() })
 	return n
 }
 
-// told waits until the node was told an event of the kind.
-func (n *node) told(t *testing.T, kind EventKind) Event {
+// await waits until the node was told an event of which is says so, and returns
+// it with the time.
+func (n *node) await(t *testing.T, what string, is func(Event) bool) (Event, time.Time) {
 	t.Helper()
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
 		n.mu.Lock()
-		i := slices.IndexFunc(n.events, func(e Event) bool { return e.Kind == kind })
+		i := slices.IndexFunc(n.events, is)
 		var e Event
+		var at time.Time
 		if i >= 0 {
-			e = n.events[i]
+			e, at = n.events[i], n.times[i]
 		}
 		n.mu.Unlock()
 		if i >= 0 {
-			return e
+			return e, at
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("never told %q; was told %+v", kind, n.events)
-	return Event{}
+	t.Fatalf("never told %s; was told %+v", what, n.events)
+	return Event{}, time.Time{}
+}
+
+// told waits until the node was told an event of the kind.
+func (n *node) told(t *testing.T, kind EventKind) Event {
+	t.Helper()
+	e, _ := n.await(t, string(kind), func(e Event) bool { return e.Kind == kind })
+	return e
+}
+
+// sees waits until the node was told that so many have come: until the leader
+// has seen them.
+func (n *node) sees(t *testing.T, come int) {
+	t.Helper()
+	n.await(t, fmt.Sprint(come, " have come"), func(e Event) bool { return e.Kind == Progress && e.Attendance.Come == come })
+}
+
+// die ends a node without a word: its lease runs on.
+func (n *node) die() {
+	n.stop()
+	<-n.done
 }
 
 type joined struct {

@@ -20,6 +20,7 @@ func (k keys) leader() string   { return k.root + "c/leader" }
 func (k keys) epoch() string    { return k.root + "c/epoch" }
 func (k keys) progress() string { return k.root + "c/progress" }
 func (k keys) conflict() string { return k.root + "c/conflict" }
+func (k keys) late() string     { return k.root + "c/late" }
 func (k keys) results() string  { return k.root + "c/r/" }
 func (k keys) worlds() string   { return k.root + "w/" }
 func (k keys) posts() string    { return k.root + "p/" }
@@ -42,6 +43,9 @@ func (k keys) place(nonce string, m Member) string { return k.world(nonce) + slo
 func (k keys) result(epoch int, round string) string {
 	return fmt.Sprintf("%s%d/%s", k.results(), epoch, round)
 }
+
+// quit says that a node of an epoch's world left it before the start.
+func (k keys) quit(epoch int) string { return k.result(epoch, "quit") }
 
 func (k keys) round(epoch int, round string) string {
 	return fmt.Sprintf("%s%d/%s/", k.posts(), epoch, round)

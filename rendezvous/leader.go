@@ -69,6 +69,7 @@ type lead struct {
 	moved   bool                      // a member came, changed or went since the last look
 	looked  int64                     // the revision of the epoch at that look
 	telling telling
+	roll    roll
 }
 
 // takeOver reads the whole job, and watches it from there.
@@ -142,6 +143,9 @@ func (l *lead) observe(evs []*clientv3.Event) {
 			l.drop(key)
 		}
 		now, stays := l.members[key]
+		if known && !stays && before.Left == "" {
+			l.vanished(key, before.Member)
+		}
 		if known && before.Left == "" && (!stays || now.Left != "") {
 			before.Left = now.Left
 			l.missed(before.Member)
@@ -207,6 +211,11 @@ func (l *lead) step(ctx context.Context) error {
 		}
 		return l.reduce(ctx, ep)
 	case Started, Over:
+		if l.begin(ep); ep.Restarts == 0 {
+			if err := l.late(ctx, ep); err != nil {
+				return err
+			}
+		}
 		if !l.moved {
 			return nil
 		}

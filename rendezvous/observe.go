@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -16,7 +17,7 @@ func (s *Session) snapshot(r *clientv3.GetResponse) {
 	})
 	for _, kv := range r.Kvs {
 		switch string(kv.Key) {
-		case s.k.conflict():
+		case s.k.conflict(), s.k.late():
 		case s.k.progress():
 			var p progress
 			if json.Unmarshal(kv.Value, &p) == nil {
@@ -43,6 +44,8 @@ func (s *Session) observe(evs []*clientv3.Event) {
 			s.observeLeader(e, put)
 		case key == s.k.progress() && put:
 			s.observeProgress(e.Kv.Value)
+		case key == s.k.late() && put:
+			s.observeLate(e.Kv.Value)
 		case key == s.k.conflict() && put:
 			var m Member
 			if me := s.me(); json.Unmarshal(e.Kv.Value, &m) == nil && m.Index == me.Index && m.ID != me.ID {
@@ -88,11 +91,15 @@ func (s *Session) observeLeader(e *clientv3.Event, put bool) {
 		return
 	}
 	s.mu.Lock()
-	gone, told := s.leader.Member, s.leader.ID != "" && s.leader.ID != s.self.ID && s.ep.State != Started
+	gone, nonce := s.leader.Member, s.ep.Nonce
+	other, runs := s.leader.ID != "" && s.leader.ID != s.self.ID, s.ep.State == Started || s.ep.State == Over
 	s.mu.Unlock()
 	s.update(func() { s.leader = registered{} })
-	if told {
+	switch {
+	case other && !runs:
 		s.departed(because(gone))
+	case other && gone.Left == "" && time.Since(s.began()) < s.cfg.StartTimeout:
+		s.tellLate(nonce, gone.Name()+", was lost")
 	}
 }
 

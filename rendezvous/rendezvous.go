@@ -199,6 +199,7 @@ const (
 	Lost     EventKind = "store-lost" // the store does not answer; Text says why
 	Back     EventKind = "store-back" // it answers again
 	Waiting  EventKind = "waiting"    // for the members of the last run to end
+	Late     EventKind = "late"       // after the go: Text says who has not started, or was lost at once
 )
 
 // ErrUnreachable: the store never answered, or was lost and did not return.

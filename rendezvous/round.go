@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -60,7 +61,10 @@ func (s *Session) withdraw(ctx context.Context, ep Epoch, key string) []byte {
 	r, err := s.cli.Txn(ctx).If(
 		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
 		clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease),
-	).Then(clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))).Else(clientv3.OpGet(key), clientv3.OpGet(s.k.epoch())).Commit()
+	).Then(
+		clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)),
+		clientv3.OpPut(s.k.quit(ep.N), self.ID), // stays when the lease is given back
+	).Else(clientv3.OpGet(key), clientv3.OpGet(s.k.epoch())).Commit()
 	if err != nil || r.Succeeded {
 		return nil
 	}
@@ -72,6 +76,16 @@ func (s *Session) withdraw(ctx context.Context, ep Epoch, key string) []byte {
 	return result[0].Value
 }
 
+// ackRound is the round in which every node says that it has read the go.
+const ackRound = "started"
+
+// began is when this node read that it may start.
+func (s *Session) began() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.went
+}
+
 // Start tells the others that this node has read that it may start, and, on
 // the store's host, waits until all have: its command may end at once, and the
 // store with it.
@@ -80,9 +94,9 @@ func (s *Session) Start(ctx context.Context) {
 	defer cancel()
 	s.mu.Lock()
 	ep := s.joined
-	s.self.Phase = PhaseStarted
+	s.self.Phase, s.went = PhaseStarted, time.Now()
 	mine := &post{value: []byte("{}")}
-	s.posts["started"] = mine
+	s.posts[ackRound] = mine
 	s.mu.Unlock()
 	s.nudge()
 	for {
@@ -101,7 +115,7 @@ func (s *Session) Start(ctx context.Context) {
 	if !s.me().First {
 		return
 	}
-	prefix := s.k.round(ep.N, "started")
+	prefix := s.k.round(ep.N, ackRound)
 	r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return
@@ -137,7 +151,7 @@ func (s *Session) send(ctx context.Context) error {
 	s.mu.Unlock()
 	for name, p := range todo {
 		ops := []clientv3.Op{clientv3.OpPut(s.k.post(ep.N, name, rank), string(p.value), clientv3.WithLease(lease))}
-		if name == "started" {
+		if name == ackRound {
 			ops = append(ops, clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)))
 		}
 		// The fence: this node's key is still the one that it wrote, so that

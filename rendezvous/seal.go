@@ -108,7 +108,8 @@ func (l *lead) reduce(ctx context.Context, ep Epoch) error {
 			ep.State = Started
 			ops = append(ops, clientv3.OpPut(l.s.k.epoch(), encode(ep)))
 		}
-		_, err := l.commit(ctx, ops, l.unchanged())
+		// Who left on purpose may have taken its key along already.
+		_, err := l.commit(ctx, ops, l.unchanged(), clientv3.Compare(clientv3.CreateRevision(l.s.k.quit(ep.N)), "=", 0))
 		return err
 	}
 	return nil

@@ -13,10 +13,13 @@ import (
 
 // Config is what a node brings to the rendezvous.
 type Config struct {
-	Job    string
-	Self   Member        // ID may be empty: a random one is made
-	TTL    time.Duration // of the lease; 0: LeaseTTL
-	Events func(Event)   // may be nil; called from one goroutine at a time
+	Job  string
+	Self Member        // ID may be empty: a random one is made
+	TTL  time.Duration // of the lease; 0: LeaseTTL
+	// StartTimeout is how long after the go a node may take to start, and a
+	// loss is told; 0: nobody looks.
+	StartTimeout time.Duration
+	Events       func(Event) // may be nil; called from one goroutine at a time
 }
 
 // Session is one node's membership: a lease and a key, kept up until Leave,
@@ -39,6 +42,7 @@ type Session struct {
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
 	rank      int               // this node's in it
+	went      time.Time         // when this node read that it may start
 	fatal     error
 	up        bool              // registered, as far as is known
 	dirty     bool              // the key of this node does not say yet what self says

@@ -40,7 +40,7 @@ type app struct {
 // run parses args and does what they ask. The command's own flags are never
 // looked at: everything from the first word that is no flag belongs to it.
 func (a *app) run(args []string) int {
-	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, portRange: defaultPortRange}
+	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, startTimeout: defaultStartTimeout, portRange: defaultPortRange}
 	own, rest, dashed, err := a.split(args[1:])
 	a.ui = a.newUI(slices.Contains(own, "--json"))
 	if err != nil {

@@ -19,12 +19,13 @@ import (
 type options struct {
 	job.Flags
 
-	storeHost   string
-	portRange   string
-	access      rendezvous.Access
-	joinTimeout time.Duration
-	restarts    int
-	token       string
+	storeHost    string
+	portRange    string
+	access       rendezvous.Access
+	joinTimeout  time.Duration
+	startTimeout time.Duration
+	restarts     int
+	token        string
 
 	skip, only         []string
 	warnOnly, failFast bool
@@ -37,6 +38,10 @@ type options struct {
 // defaultJoinTimeout is long enough for the last of many nodes to boot and
 // pull an image, and short enough that a night is not lost.
 const defaultJoinTimeout = 10 * time.Minute
+
+// defaultStartTimeout is longer than the minute that a node waits for rank 0's
+// store at most, and than torch takes to load and make its first connections.
+const defaultStartTimeout = 2 * time.Minute
 
 // defaultPortRange lies outside Linux's ephemeral range (32768-60999) and
 // begins at torch's own port.
@@ -82,7 +87,8 @@ func flagTable(o *options) []cli.Flag {
 		&cli.StringSliceFlag{Name: "only", Category: string(grpCheck), Usage: "`ID` run only these checks (comma list)", EnvVars: env("only")},
 		b(grpCheck, "warn-only", "start although a check failed", &o.warnOnly),
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
-		b(grpStart, "fail-fast", "end on all nodes when one is unfit, instead of waiting for another in its place", &o.failFast),
+		&cli.DurationFlag{Name: "start-timeout", Category: string(grpStart), Usage: "`TIME` how long after the start a node that is lost, or has not started, is named", EnvVars: env("start-timeout"), Value: defaultStartTimeout, Destination: &o.startTimeout},
+		b(grpStart, "fail-fast", "end on all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.failFast),
 		&cli.IntFlag{Name: "restarts", Category: string(grpStart), Usage: "`K` start all nodes again, up to K times, when the command fails on one or a node is lost", EnvVars: env("restarts"), Destination: &o.restarts},
 		b(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
@@ -154,6 +160,9 @@ func (o *options) check(has map[string]bool) error {
 	}
 	if o.joinTimeout <= 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: no time to wait at all", o.from("join-timeout"), o.joinTimeout), Fix: "--join-timeout 90s, 10m or 1h30m"}
+	}
+	if o.startTimeout < 0 {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: a time from 0 on (0: do not look)", o.from("start-timeout"), o.startTimeout), Fix: "--start-timeout 2m"}
 	}
 	if o.restarts < 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}

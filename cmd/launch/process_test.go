@@ -292,3 +292,27 @@ func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
 		t.Errorf("ended with %d, want the command's 5", got)
 	}
 }
+
+// A node whose companion is killed looks like one that is lost: nothing is heard
+// of it any more.
+func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
+	for _, failFast := range []bool{false, true} {
+		args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
+		if failFast {
+			args = append([]string{"--fail-fast"}, args...)
+		}
+		host := start(t, args...)
+		host.line(t, "1 of 2 nodes are here")
+		other := start(t, args...)
+		host.line(t, "runs")
+		other.line(t, "runs")
+		_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
+		host.line(t, "was lost; the others wait for it")
+		if !failFast {
+			continue
+		}
+		if host.end(t); host.ProcessState.String() != "signal: terminated" {
+			t.Errorf("ended with %v, want a death by SIGTERM", host.ProcessState)
+		}
+	}
+}

@@ -32,6 +32,11 @@ type Spec struct {
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 
+	// StartTimeout is how long after the go a loss is told, and who has not
+	// started; FailFast ends the command then.
+	StartTimeout time.Duration `json:"start_timeout,omitempty"`
+	FailFast     bool          `json:"fail_fast,omitempty"`
+
 	Port   int        `json:"port"`             // the wanted port for the job's own store
 	Fixed  bool       `json:"fixed"`            // no other will do on rank 0
 	Low    int        `json:"low"`              // else one of this range

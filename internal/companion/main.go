@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,7 +22,6 @@ import (
 	"launch/internal/peer"
 	"launch/internal/port"
 	"launch/internal/secret"
-	"launch/internal/tcpstore"
 	"launch/rendezvous"
 )
 
@@ -57,6 +56,7 @@ type process struct {
 	wg     sync.WaitGroup
 
 	spec   *Spec
+	alone  atomic.Bool // launch has become the command
 	listen *tls.Config
 	unwait context.CancelFunc // ends what the present start waits for
 }
@@ -82,10 +82,7 @@ func Main(ctx context.Context, _ io.Reader, _ io.Writer) error {
 	why, done := p.serve(orders, ended, term)
 	if !done { // the command runs: from here only its end counts
 		sock.Close()
-		select {
-		case <-ended:
-		case <-term:
-		}
+		why = p.beside(ended, term)
 	}
 	// First let go of stderr: whoever reads the command's output through a
 	// pipe waits until the last writer is gone.
@@ -129,7 +126,7 @@ func (p *process) serve(orders <-chan order, ended <-chan error, term <-chan os.
 			case o.Op == "leave":
 				return o.Why, true
 			case o.Op == "handoff":
-				quiet()
+				p.alone.Store(true)
 				p.say(report{Op: o.Op})
 				return "", false
 			case o.Op == "reduced":
@@ -221,7 +218,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
-	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Events: p.tell})
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, Events: p.tell})
 	return &self, nil
 }
 
@@ -299,8 +296,20 @@ func (p *process) waiting(err error) {
 	p.tell(rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()})
 }
 
-func (p *process) tell(e rendezvous.Event) { p.say(report{Op: "event", Event: &e}) }
+func (p *process) tell(e rendezvous.Event) {
+	if p.alone.Load() {
+		p.late(e)
+		return
+	}
+	p.say(report{Op: "event", Event: &e})
+}
 
+// beside is the life beside the command. For as long as its start may still
+// fail silently stderr stays open to say so; then it is let go, so that nobody
+// who reads the command's output through a pipe waits for this process.
+// late says who is missing after the go, and ends the command where that was
+// asked for.
+// visible keeps another node's words from driving a terminal.
 func (p *process) say(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -309,78 +318,14 @@ func (p *process) say(r report) {
 
 // listening is the name under which rank 0 publishes that the job's own store
 // answers.
-const listening = "listening"
-
 // afterStart keeps what the start still needs: on rank 0 the held port until
 // the job's own store listens on it, elsewhere the wait for that.
-func (p *process) afterStart(master rendezvous.Member) {
-	p.peer.Close()
-	var ctx context.Context
-	ctx, p.unwait = context.WithCancel(p.ctx)
-	held := p.held
-	if p.epoch.Rank == 0 {
-		p.wg.Go(func() { p.awaitStore(ctx, held, master) })
-		return
-	}
-	held.Close()
-	p.wg.Go(func() {
-		if _, err := p.member.Published(ctx, listening, master); err == nil {
-			p.say(report{Op: listening})
-		}
-	})
-}
-
 // awaitStore lets go of the port once the job's own store has it, asks that
 // store once whether it answers, and tells the others. They do not ask by
 // themselves: torch's store looks up the name of everyone who connects, in the
 // one thread that serves all ranks.
-func (p *process) awaitStore(ctx context.Context, held *port.Held, self rendezvous.Member) {
-	defer held.Close()
-	proc := os.DirFS("/proc")
-	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		on, err := port.Listening(proc, held.Port)
-		if err != nil {
-			return
-		}
-		if !on {
-			continue
-		}
-		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
-			_ = p.member.Publish(ctx, listening, []byte("{}"))
-		}
-		return
-	}
-}
-
 // quiet replaces stderr by nothing.
-func quiet() {
-	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		unix.Close(2)
-		return
-	}
-	_ = unix.Dup2(null, 2)
-	unix.Close(null)
-}
-
 // end says goodbye and clears up; the process ends right after it.
-func (p *process) end(why string) {
-	if p.member != nil {
-		p.member.Leave(why)
-	}
-	if p.client != nil {
-		p.client.Close()
-	}
-	if p.server != nil {
-		p.server.Drop()
-	}
-}
-
 // TLS is what the token's keys speak with a store; nil: nothing.
 func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
 	switch {

@@ -37,6 +37,8 @@ func Event(e rendezvous.Event) string {
 		return fmt.Sprintf("%s left: %s; waiting for it or another in its place", e.Member.Name(), e.Text)
 	case rendezvous.Conflict:
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
+	case rendezvous.Late:
+		return e.Text
 	case rendezvous.Lost:
 		return "the store does not answer: " + e.Text + "; trying on"
 	case rendezvous.Back:

@@ -1,0 +1,115 @@
+package companion
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/port"
+	"launch/internal/tcpstore"
+	"launch/rendezvous"
+)
+
+func (p *process) beside(ended <-chan error, term <-chan os.Signal) (why string) {
+	started := time.After(p.spec.StartTimeout)
+	for {
+		select {
+		case <-ended:
+			return "its command has ended"
+		case <-term:
+			return "its companion was ended"
+		case <-started:
+			quiet()
+		}
+	}
+}
+
+func (p *process) late(e rendezvous.Event) {
+	if e.Kind != rendezvous.Late {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "launch: warn start.late  %s; the others wait for it\n", visible(e.Text))
+	if p.spec.FailFast {
+		fmt.Fprintln(os.Stderr, "launch: ending the command: --fail-fast")
+		_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
+	}
+}
+
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+const listening = "listening"
+
+func (p *process) afterStart(master rendezvous.Member) {
+	p.peer.Close()
+	var ctx context.Context
+	ctx, p.unwait = context.WithCancel(p.ctx)
+	held := p.held
+	if p.epoch.Rank == 0 {
+		p.wg.Go(func() { p.awaitStore(ctx, held, master) })
+		return
+	}
+	held.Close()
+	p.wg.Go(func() {
+		if _, err := p.member.Published(ctx, listening, master); err == nil {
+			p.say(report{Op: listening})
+		}
+	})
+}
+
+func (p *process) awaitStore(ctx context.Context, held *port.Held, self rendezvous.Member) {
+	defer held.Close()
+	proc := os.DirFS("/proc")
+	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		on, err := port.Listening(proc, held.Port)
+		if err != nil {
+			return
+		}
+		if !on {
+			continue
+		}
+		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
+			_ = p.member.Publish(ctx, listening, []byte("{}"))
+		}
+		return
+	}
+}
+
+func quiet() {
+	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(2)
+		return
+	}
+	_ = unix.Dup2(null, 2)
+	unix.Close(null)
+}
+
+func (p *process) end(why string) {
+	if p.member != nil {
+		p.member.Leave(why)
+	}
+	if p.client != nil {
+		p.client.Close()
+	}
+	if p.server != nil {
+		p.server.Drop()
+	}
+}

@@ -1,0 +1,66 @@
+package rendezvous
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// gone is three nodes that have all read that they may start; those of acks
+// have said so.
+func gone(t *testing.T, b *bench, acks ...int) []*node {
+	t.Helper()
+	ctx := short(t, 20*time.Second)
+	var nodes []*node
+	var chs []<-chan joined
+	for i := range 3 {
+		n := b.enter(Member{Index: i, Vouch: Typed, Size: 3, Host: string(rune('a' + i))})
+		nodes, chs = append(nodes, n), append(chs, n.join(ctx))
+	}
+	worlds(t, chs...)
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(func() {
+			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, i := range acks {
+		nodes[i].Start(ctx)
+	}
+	return nodes
+}
+
+func TestWhoHasNotStartedInTimeIsNamedByTheOthers(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		b.startTimeout = 2 * time.Second
+		nodes := gone(t, b, 0, 1)
+		for _, n := range nodes[:2] {
+			if e := n.told(t, Late); e.Text != "rank 2, node 2 c (10.0.0.1), has not started" {
+				t.Errorf("%s was told %q", n.me().Host, e.Text)
+			}
+		}
+	})
+}
+
+func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		b.startTimeout = 30 * time.Second
+		nodes := gone(t, b, 0, 1, 2)
+		nodes[1].Leave("its command has ended")
+		nodes[2].die()
+		if e := nodes[0].told(t, Late); !strings.HasPrefix(e.Text, "rank 2, node 2 c") || !strings.HasSuffix(e.Text, "was lost") {
+			t.Errorf("told %q", e.Text)
+		}
+		nodes[0].mu.Lock()
+		defer nodes[0].mu.Unlock()
+		for _, e := range nodes[0].events {
+			if e.Kind == Late && strings.Contains(e.Text, "rank 1") {
+				t.Errorf("told %q, but its command ended", e.Text)
+			}
+		}
+	})
+}
