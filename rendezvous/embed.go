@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 )
 
 // Server is an embedded store: a single-member etcd that lives as long as the
@@ -59,6 +60,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	s := &Server{dir: dir, lock: lock}
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "launch", filepath.Join(dir, "d")
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer), grpc.SharedWriteBuffer(true)}
 	cfg.EnableGRPCGateway = false // nothing speaks etcd's JSON here
 	scheme := "http"
 	if keys != nil {

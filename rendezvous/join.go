@@ -164,9 +164,8 @@ func (s *Session) Leave(why string) {
 	s.stop()
 	<-s.done
 	s.mu.Lock()
-	lease, self := s.lease, s.self
-	leads, quits := s.leader.ID == self.ID, s.ep.State == Sealed && s.ep.Nonce == s.joined.Nonce
-	epoch := s.joined.N
+	lease, leases, self, ep := s.lease, s.leases, s.self, s.ep
+	leads, quits := s.leader.ID == self.ID, ep.State == Sealed && ep.Nonce == s.joined.Nonce
 	s.mu.Unlock()
 	if lease == 0 {
 		return
@@ -178,20 +177,23 @@ func (s *Session) Leave(why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
 	var ops []clientv3.Op
+	if quits {
+		ops = append(ops, clientv3.OpPut(s.k.quit(ep.Nonce), self.ID))
+	}
 	if why != "" {
 		self.Left = why
-		ops = append(ops, clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)))
+		words := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
 		if leads {
-			ops = append(ops, clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease)))
+			words = append(words, clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease)))
 		}
-	}
-	if quits {
-		ops = append(ops, clientv3.OpPut(s.k.quit(epoch), self.ID))
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)}, words, nil))
 	}
 	if len(ops) > 0 {
-		_, _ = s.cli.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)).Then(ops...).Commit()
+		_, _ = s.cli.Txn(ctx).Then(ops...).Commit()
 	}
-	_, _ = s.cli.Revoke(ctx, lease)
+	for _, lease := range leases {
+		_, _ = s.cli.Revoke(ctx, lease)
+	}
 }
 
 func (s *Session) nudge() {

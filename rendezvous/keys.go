@@ -44,8 +44,8 @@ func (k keys) result(epoch int, round string) string {
 	return fmt.Sprintf("%s%d/%s", k.results(), epoch, round)
 }
 
-// quit says that a node of an epoch's world left it before the start.
-func (k keys) quit(epoch int) string { return k.result(epoch, "quit") }
+// quit says that a node of a sealed world left it before the start.
+func (k keys) quit(nonce string) string { return k.results() + nonce }
 
 func (k keys) round(epoch int, round string) string {
 	return fmt.Sprintf("%s%d/%s/", k.posts(), epoch, round)

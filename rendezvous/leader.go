@@ -211,25 +211,35 @@ func (l *lead) step(ctx context.Context) error {
 		}
 		return l.reduce(ctx, ep)
 	case Started, Over:
-		if l.begin(ep); ep.Restarts == 0 {
-			if err := l.late(ctx, ep); err != nil {
-				return err
-			}
-		}
-		if !l.moved {
-			return nil
-		}
-		if ep.State == Started && ep.Restarts > 0 {
-			if over, why := l.verdict(ep); over {
-				return l.over(ctx, ep, why)
-			}
-		}
-		if l.inside(ep) || len(l.gone(ep)) < ep.Size {
-			l.moved = false
-			return nil
-		}
-		return l.open(ctx, ep, "") // the last run of this job has ended everywhere
+		return l.watchOver(ctx, ep)
 	}
+	return l.gather(ctx, ep)
+}
+
+// watchOver looks after a run that has started.
+func (l *lead) watchOver(ctx context.Context, ep Epoch) error {
+	if l.begin(ep); ep.Restarts == 0 {
+		if err := l.late(ctx, ep); err != nil {
+			return err
+		}
+	}
+	if !l.moved {
+		return nil
+	}
+	if ep.State == Started && ep.Restarts > 0 {
+		if over, why := l.verdict(ep); over {
+			return l.over(ctx, ep, why)
+		}
+	}
+	if l.inside(ep) || len(l.gone(ep)) < ep.Size {
+		l.moved = false
+		return nil
+	}
+	return l.open(ctx, ep, "") // the last run of this job has ended everywhere
+}
+
+// gather seals an open epoch as soon as all are here.
+func (l *lead) gather(ctx context.Context, ep Epoch) error {
 	if !l.moved {
 		return l.tell(ctx, ep.Size)
 	}

@@ -91,7 +91,7 @@ func (s *Session) entered(r *clientv3.TxnResponse, lease clientv3.LeaseID) int64
 		}
 	}
 	s.update(func() {
-		s.rival = nil
+		s.rival, s.leases = nil, []clientv3.LeaseID{lease}
 		if leads {
 			s.leadLease = lease
 		}

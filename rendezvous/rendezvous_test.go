@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -12,365 +11,250 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"launch/rendezvous/memstore"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveEnv) != "" {
-		serveMain()
+		os.Exit(serveMain())
 	}
+	memstore.Bubbles()
 	goleak.VerifyTestMain(m)
 }
 
 func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
-	b := newBench(t)
-	const n = 24
-	var chs []<-chan joined
-	for i := range n {
-		chs = append(chs, b.enter(Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}).join(short(t, 20*time.Second)))
-	}
-	ws := worlds(t, chs...)
-	if got := ws[0].Master.Host; got != "h17" {
-		t.Errorf("rank 0 is %s, want the store's host h17", got)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		const n = 24
+		var chs []<-chan joined
+		for i := range n {
+			chs = append(chs, b.enter(Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}).join(short(t, 20*time.Second)))
+		}
+		ws := worlds(t, chs...)
+		if got := ws[0].Master.Host; got != "h17" {
+			t.Errorf("rank 0 is %s, want the store's host h17", got)
+		}
+	})
 }
 
 func TestIndexesBecomeRanks(t *testing.T) {
-	b := newBench(t)
-	var chs []<-chan joined
-	for i := range 5 {
-		chs = append(chs, b.enter(Member{Index: 4 - i, Vouch: Typed, Size: 5}).join(short(t, 10*time.Second)))
-	}
-	for i, w := range worlds(t, chs...) {
-		if w.Rank != 4-i {
-			t.Errorf("index %d got rank %d", 4-i, w.Rank)
+	eachStore(t, func(t *testing.T, b *bench) {
+		var chs []<-chan joined
+		for i := range 5 {
+			chs = append(chs, b.enter(Member{Index: 4 - i, Vouch: Typed, Size: 5}).join(short(t, 10*time.Second)))
 		}
-	}
+		for i, w := range worlds(t, chs...) {
+			if w.Rank != 4-i {
+				t.Errorf("index %d got rank %d", 4-i, w.Rank)
+			}
+		}
+	})
 }
 
 func TestMissingNodesAreNamed(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Host: "a"})
-	c := b.enter(Member{Index: 2, Vouch: Typed, Size: 4, Host: "c"})
-	ctx := short(t, 1500*time.Millisecond)
-	for _, ch := range []<-chan joined{a.join(ctx), c.join(ctx)} {
-		var miss *MissingError
-		if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || miss.Come != 2 {
-			t.Fatalf("got %v (%+v), want indexes 1 and 3 missing", j.err, miss)
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Host: "a"})
+		c := b.enter(Member{Index: 2, Vouch: Typed, Size: 4, Host: "c"})
+		began := time.Now()
+		ctx := short(t, 1500*time.Millisecond)
+		for _, ch := range []<-chan joined{a.join(ctx), c.join(ctx)} {
+			var miss *MissingError
+			if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || miss.Come != 2 {
+				t.Fatalf("got %v (%+v), want indexes 1 and 3 missing", j.err, miss)
+			}
 		}
-	}
+		b.took(began, 1500*time.Millisecond)
+	})
 }
 
 func TestInterruptedNodeIsToldToAllAndItsReplacementCompletes(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a, c := b.enter(Member{Index: -1, Size: 4, Host: "a"}), b.enter(Member{Index: -1, Size: 4, Host: "c"})
-	ja, jc := a.join(ctx), c.join(ctx)
-	d := b.enter(Member{Index: -1, Size: 4, Host: "d"})
-	d.join(ctx)
-	waitMembers(t, a, 3)
-	d.Leave("interrupted")
-	for _, n := range []*node{a, c} {
-		if e := n.told(t, Left); e.Member.Host != "d" || e.Text != "interrupted" {
-			t.Errorf("told %+v, want that d was interrupted", e)
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a, c := b.enter(Member{Index: -1, Size: 4, Host: "a"}), b.enter(Member{Index: -1, Size: 4, Host: "c"})
+		ja, jc := a.join(ctx), c.join(ctx)
+		d := b.enter(Member{Index: -1, Size: 4, Host: "d"})
+		d.join(ctx)
+		a.sees(t, 3)
+		d.Leave("interrupted")
+		for _, n := range []*node{a, c} {
+			if e := n.told(t, Left); e.Member.Host != "d" || e.Text != "interrupted" {
+				t.Errorf("told %+v, want that d was interrupted", e)
+			}
 		}
-	}
-	d2, e2 := b.enter(Member{Index: -1, Size: 4, Host: "d"}), b.enter(Member{Index: -1, Size: 4, Host: "e"})
-	worlds(t, ja, jc, d2.join(ctx), e2.join(ctx))
+		d2, e2 := b.enter(Member{Index: -1, Size: 4, Host: "d"}), b.enter(Member{Index: -1, Size: 4, Host: "e"})
+		worlds(t, ja, jc, d2.join(ctx), e2.join(ctx))
+	})
 }
 
 func TestLeaderThatLeavesIsReplaced(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
-	a.join(ctx)
-	a.told(t, Progress) // it leads
-	c := b.enter(Member{Index: -1, Size: 3, Host: "c"})
-	jc := c.join(ctx)
-	waitMembers(t, c, 2)
-	a.Leave("interrupted")
-	if e := c.told(t, Left); e.Member.Host != "a" {
-		t.Errorf("told that %s left, want a", e.Member.Host)
-	}
-	worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx), b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+		a.join(ctx)
+		a.told(t, Progress) // it leads
+		c := b.enter(Member{Index: -1, Size: 3, Host: "c"})
+		jc := c.join(ctx)
+		waitMembers(t, c, 2)
+		a.Leave("interrupted")
+		if e := c.told(t, Left); e.Member.Host != "a" {
+			t.Errorf("told that %s left, want a", e.Member.Host)
+		}
+		worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx), b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
+	})
 }
 
 func TestTypedIndexTwiceNamesBoth(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})
-	ja := a.join(short(t, 15*time.Second))
-	waitMembers(t, a, 1)
-	c := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"})
-	j := <-c.join(short(t, 15*time.Second))
-	var dup *DuplicateError
-	if !errors.As(j.err, &dup) || dup.Holder.Host != "a" || dup.Self.Host != "c" {
-		t.Fatalf("got %v, want a and c named", j.err)
-	}
-	if e := a.told(t, Conflict); e.Member.Host != "c" {
-		t.Errorf("the holder was told of %s, want c", e.Member.Host)
-	}
-	worlds(t, ja, b.enter(Member{Index: 1, Vouch: Typed, Size: 2}).join(short(t, 5*time.Second)))
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})
+		ja := a.join(short(t, 15*time.Second))
+		waitMembers(t, a, 1)
+		began := time.Now()
+		c := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"})
+		j := <-c.join(short(t, 15*time.Second))
+		var dup *DuplicateError
+		if !errors.As(j.err, &dup) || dup.Holder.Host != "a" || dup.Self.Host != "c" {
+			t.Fatalf("got %v, want a and c named", j.err)
+		}
+		b.took(began, testTTL+typedGrace)
+		if e := a.told(t, Conflict); e.Member.Host != "c" {
+			t.Errorf("the holder was told of %s, want c", e.Member.Host)
+		}
+		worlds(t, ja, b.enter(Member{Index: 1, Vouch: Typed, Size: 2}).join(short(t, 5*time.Second)))
+	})
 }
 
 func TestDeadProcessOfThisMachineIsReplacedAtOnce(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "a", Machine: "m", Started: "another time"})
-	<-a.join(short(t, 5*time.Second))
-	began := time.Now()
-	worlds(t, b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "b", Machine: "m"}).join(short(t, 10*time.Second)))
-	if d := time.Since(began); d >= testTTL {
-		t.Errorf("took %s: it waited for the lease", d)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "a", Machine: "m", Started: "another time"})
+		<-a.join(short(t, 5*time.Second))
+		began := time.Now()
+		worlds(t, b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "b", Machine: "m"}).join(short(t, 10*time.Second)))
+		if d := time.Since(began); d >= testTTL {
+			t.Errorf("took %s: it waited for the lease", d)
+		}
+	})
 }
 
 func TestNewestScheduledIncarnationWins(t *testing.T) {
-	b := newBench(t)
-	old := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "old"})
-	jo := old.join(short(t, 10*time.Second))
-	waitMembers(t, old, 1)
-	young := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "young"})
-	jy := young.join(short(t, 10*time.Second))
-	var sup *SupersededError
-	if j := <-jo; !errors.As(j.err, &sup) || sup.Newer.Host != "young" {
-		t.Fatalf("the older got %v, want superseded by young", j.err)
-	}
-	ws := worlds(t, jy, b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2}).join(short(t, 10*time.Second)))
-	if ws[0].Master.Host != "young" {
-		t.Errorf("rank 0 is %s", ws[0].Master.Host)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		old := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "old"})
+		jo := old.join(short(t, 10*time.Second))
+		waitMembers(t, old, 1)
+		young := b.enter(Member{Index: 0, Vouch: Scheduled, Size: 2, Host: "young"})
+		jy := young.join(short(t, 10*time.Second))
+		var sup *SupersededError
+		if j := <-jo; !errors.As(j.err, &sup) || sup.Newer.Host != "young" {
+			t.Fatalf("the older got %v, want superseded by young", j.err)
+		}
+		ws := worlds(t, jy, b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2}).join(short(t, 10*time.Second)))
+		if ws[0].Master.Host != "young" {
+			t.Errorf("rank 0 is %s", ws[0].Master.Host)
+		}
+	})
 }
 
 func TestDifferentSizesAreNamed(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
-	a.join(short(t, 10*time.Second))
-	a.told(t, Progress)
-	c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
-	var size *SizeError
-	if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != 3 || !strings.Contains(size.First, "a") {
-		t.Fatalf("got %v", j.err)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+		a.join(short(t, 10*time.Second))
+		a.told(t, Progress)
+		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		var size *SizeError
+		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != 3 || !strings.Contains(size.First, "a") {
+			t.Fatalf("got %v", j.err)
+		}
+	})
 }
 
 func concat(posts [][]byte) ([]byte, bool) { return append([]byte{}, slices.Concat(posts...)...), true }
 
 func TestRoundIsReadByAll(t *testing.T) {
-	b := newBench(t)
-	const n = 8
-	ctx := short(t, 20*time.Second)
-	nodes := make([]*node, n)
-	var chs []<-chan joined
-	for i := range nodes {
-		nodes[i] = b.enter(Member{Index: i, Vouch: Typed, Size: n, First: i == 3})
-		chs = append(chs, nodes[i].join(ctx))
-	}
-	worlds(t, chs...)
-	var wg sync.WaitGroup
-	for i, nd := range nodes {
-		wg.Go(func() {
-			got, err := nd.Round(ctx, "go", []byte(fmt.Sprint(i)), concat)
-			if err != nil || string(got) != "01234567" {
-				t.Errorf("node %d: %q, %v", i, got, err)
-			}
-			nd.Start(ctx)
-		})
-	}
-	wg.Wait()
-	if ep, ok, err := Current(ctx, nodes[0].cli, "j"); err != nil || !ok || ep.State != Started {
-		t.Errorf("epoch %+v %v %v, want started", ep, ok, err)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		const n = 8
+		ctx := short(t, 20*time.Second)
+		nodes := make([]*node, n)
+		var chs []<-chan joined
+		for i := range nodes {
+			nodes[i] = b.enter(Member{Index: i, Vouch: Typed, Size: n, First: i == 3})
+			chs = append(chs, nodes[i].join(ctx))
+		}
+		worlds(t, chs...)
+		var wg sync.WaitGroup
+		for i, nd := range nodes {
+			wg.Go(func() {
+				got, err := nd.Round(ctx, "go", []byte(fmt.Sprint(i)), concat)
+				if err != nil || string(got) != "01234567" {
+					t.Errorf("node %d: %q, %v", i, got, err)
+				}
+				nd.Start(ctx)
+			})
+		}
+		wg.Wait()
+		if ep, ok, err := Current(ctx, nodes[0].cli, "j"); err != nil || !ok || ep.State != Started {
+			t.Errorf("epoch %+v %v %v, want started", ep, ok, err)
+		}
+	})
 }
 
 func TestNodeLostInARoundBreaksTheWorldAndItsReplacementMakesTheNext(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 20*time.Second)
-	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
-	first := worlds(t, a.join(ctx), c.join(ctx))
-	c.Leave("interrupted")
-	var broken *BrokenError
-	if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) || !strings.Contains(broken.Why, "c") {
-		t.Fatalf("got %v, want a broken world that names c", err)
-	}
-	d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
-	next := worlds(t, a.join(ctx), d.join(ctx))
-	if next[0].Epoch <= first[0].Epoch {
-		t.Errorf("epoch %d after %d", next[0].Epoch, first[0].Epoch)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 20*time.Second)
+		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		first := worlds(t, a.join(ctx), c.join(ctx))
+		c.Leave("interrupted")
+		var broken *BrokenError
+		if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) || !strings.Contains(broken.Why, "c") {
+			t.Fatalf("got %v, want a broken world that names c", err)
+		}
+		d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
+		next := worlds(t, a.join(ctx), d.join(ctx))
+		if next[0].Epoch <= first[0].Epoch {
+			t.Errorf("epoch %d after %d", next[0].Epoch, first[0].Epoch)
+		}
+	})
 }
 
 func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
-	a.told(t, Progress) // it leads
-	c, d := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
-	waitMembers(t, a, 3)
-	// As if it had sealed these two while it was one too many.
-	rank0 := c.me()
-	sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
-	for rank, m := range []Member{c.me(), d.me()} {
-		if _, err := a.cli.Put(ctx, a.k.place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
+		a.told(t, Progress) // it leads
+		c, d := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
+		waitMembers(t, a, 3)
+		// As if it had sealed these two while it was one too many.
+		rank0 := c.me()
+		sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
+		for rank, m := range []Member{c.me(), d.me()} {
+			if _, err := a.cli.Put(ctx, a.k.place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []*node{c, d} { // until then they see an open epoch of three
-		for n.known().Nonce != sealed.Nonce && ctx.Err() == nil {
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-	worlds(t, c.join(ctx), d.join(ctx))
-	var wg sync.WaitGroup
-	for _, n := range []*node{c, d} {
-		wg.Go(func() {
-			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
-				t.Errorf("%s: %v", n.me().Host, err)
+		for _, n := range []*node{c, d} { // until then they see an open epoch of three
+			for n.known().Nonce != sealed.Nonce && ctx.Err() == nil {
+				time.Sleep(5 * time.Millisecond)
 			}
-		})
-	}
-	wg.Wait()
+		}
+		worlds(t, c.join(ctx), d.join(ctx))
+		var wg sync.WaitGroup
+		for _, n := range []*node{c, d} {
+			wg.Go(func() {
+				if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+					t.Errorf("%s: %v", n.me().Host, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
 }
 
 func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
-	worlds(t, a.join(ctx), c.join(ctx))
-	var wg sync.WaitGroup
-	for _, n := range []*node{a, c} {
-		wg.Go(func() {
-			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
-				t.Error(err)
-			}
-			n.Start(ctx)
-		})
-	}
-	wg.Wait()
-	// The store comes back empty, as when its host starts the line again; c
-	// still runs and registers there.
-	if _, err := a.cli.Delete(ctx, a.k.epoch()); err != nil {
-		t.Fatal(err)
-	}
-	a.Leave("")
-	d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
-	var miss *MissingError
-	if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || miss.Come != 1 {
-		t.Errorf("got %+v, %v; want d alone", j.w, j.err)
-	}
-}
-
-func TestNextRunBeginsAfterTheLastHasEnded(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 20*time.Second)
-	run := func(hold *node) (*node, string) {
-		n := b.enter(Member{Index: -1, Size: 1, Host: "a"})
-		ch := n.join(ctx)
-		if hold != nil {
-			n.told(t, Waiting)
-			hold.Leave("")
-		}
-		w := worlds(t, ch)
-		if _, err := n.Round(ctx, "go", nil, concat); err != nil {
-			t.Fatal(err)
-		}
-		n.Start(ctx)
-		return n, w[0].RunID
-	}
-	one, id1 := run(nil)
-	_, id2 := run(one)
-	if id1 == id2 {
-		t.Errorf("both runs are %s", id1)
-	}
-}
-
-func TestStoreThatCameBackEmptyIsJoinedAgain(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 25*time.Second)
-	a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
-	ja := a.join(ctx)
-	a.told(t, Progress)
-	addr := netip.MustParseAddrPort(b.srv.Endpoints()[0])
-	b.srv.Close()
-	a.told(t, Lost)
-	srv, err := Serve(ctx, "j", []netip.AddrPort{addr}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.srv = srv
-	worlds(t, ja, b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
-	a.told(t, Back)
-}
-
-func TestWhoIsMissingIsKnownAlthoughTheStoresHostGaveUpFirst(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a", First: true})
-	c := b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "c"})
-	waitMembers(t, c, 2)
-	jc := c.join(short(t, 2500*time.Millisecond))
-	var miss *MissingError
-	if j := <-a.join(short(t, 500*time.Millisecond)); !errors.As(j.err, &miss) {
-		t.Fatal(j.err)
-	}
-	a.Leave("")
-	b.srv.Close()
-	if j := <-jc; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) {
-		t.Errorf("got %v, want node 2 missing", j.err)
-	}
-}
-
-func TestWhoCameAndLeftIsNotCalledMissing(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a"})
-	ja := a.join(short(t, 2*time.Second))
-	c := b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "c"})
-	waitMembers(t, a, 2)
-	c.Leave("it gave up")
-	a.told(t, Left)
-	var miss *MissingError
-	if j := <-ja; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) || len(miss.Left) != 1 || miss.Left[0].Left != "it gave up" {
-		t.Errorf("got %+v; want node 2 missing, and that c gave up", miss)
-	}
-}
-
-func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "a"})
-	worlds(t, a.join(short(t, 5*time.Second)))
-	if _, err := a.Round(short(t, 5*time.Second), "go", nil, concat); err != nil {
-		t.Fatal(err)
-	}
-	a.Start(t.Context())
-	deadline := short(t, 3*time.Second)
-	twin, next := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "twin"}), b.enter(Member{Index: -1, Size: 1, Host: "next"})
-	jt, jn := twin.join(deadline), next.join(deadline)
-	twin.told(t, Conflict)
-	next.told(t, Waiting)
-	closed := make(chan struct{})
-	go func() { b.srv.Close(); close(closed) }() // it waits for its clients
-	defer func() { <-closed }()
-	var dup *DuplicateError
-	if j := <-jt; !errors.As(j.err, &dup) || dup.Holder.Host != "a" {
-		t.Errorf("the twin got %v, want that a holds its index", j.err)
-	}
-	var miss *MissingError
-	if j := <-jn; !errors.As(j.err, &miss) || !strings.Contains(miss.Running, "a") {
-		t.Errorf("the next run got %v, want that a still ran", j.err)
-	}
-	end, _ := deadline.Deadline()
-	if late := time.Since(end); late > 2*time.Second {
-		t.Errorf("ended %s after the time was up", late)
-	}
-}
-
-func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 30*time.Second)
-	a := b.enter(Member{Index: -1, Size: 2, Host: "a", Port: 1, Restarts: 1})
-	c := b.enter(Member{Index: -1, Size: 2, Host: "c", Port: 2, Restarts: 1})
-	run := func() string {
-		t.Helper()
-		ws := worlds(t, a.join(ctx), c.join(ctx))
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		worlds(t, a.join(ctx), c.join(ctx))
 		var wg sync.WaitGroup
 		for _, n := range []*node{a, c} {
 			wg.Go(func() {
@@ -381,44 +265,41 @@ func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		return ws[0].RunID
-	}
-	fates := func(want Fate) {
-		t.Helper()
-		for _, n := range []*node{a, c} {
-			got, err := n.Fate(ctx)
-			if err != nil || got.Again != want.Again || got.Restart != want.Restart || !strings.Contains(got.Why, want.Why) || (want.Why == "") != (got.Why == "") {
-				t.Fatalf("%s got %+v, %v; want %+v", n.me().Host, got, err, want)
-			}
+		// The store comes back empty, as when its host starts the line again; c
+		// still runs and registers there.
+		if _, err := a.cli.Delete(ctx, a.k.epoch()); err != nil {
+			t.Fatal(err)
 		}
-	}
-	first := run()
-	a.Ended(0)
-	c.Ended(3)
-	fates(Fate{Again: true, Why: "failed: its command ended with 3", Restart: 1})
-	for i, n := range []*node{a, c} {
-		n.Return(func(m *Member) { m.Port = 10 + i })
-	}
-	if second := run(); second == first {
-		t.Errorf("both runs are %s", first)
-	}
-	c.Leave("interrupted")
-	if got, err := a.Fate(ctx); err != nil || got.Again || !strings.Contains(got.Why, "c (10.0.0.1)") {
-		t.Errorf("got %+v, %v; want the end", got, err)
-	}
+		a.Leave("")
+		d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
+		var miss *MissingError
+		if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || miss.Come != 1 {
+			t.Errorf("got %+v, %v; want d alone", j.w, j.err)
+		}
+	})
 }
 
-func TestARunWithRestartsIsOverWhenAllCommandsEndedWell(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 20*time.Second)
-	a := b.enter(Member{Index: -1, Size: 1, Host: "a", Restarts: 3})
-	worlds(t, a.join(ctx))
-	if _, err := a.Round(ctx, "go", nil, concat); err != nil {
-		t.Fatal(err)
-	}
-	a.Start(ctx)
-	a.Ended(0)
-	if got, err := a.Fate(ctx); err != nil || got.Again || got.Why != "" {
-		t.Errorf("got %+v, %v", got, err)
-	}
+func TestNextRunBeginsAfterTheLastHasEnded(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 20*time.Second)
+		run := func(hold *node) (*node, string) {
+			n := b.enter(Member{Index: -1, Size: 1, Host: "a"})
+			ch := n.join(ctx)
+			if hold != nil {
+				n.told(t, Waiting)
+				hold.Leave("")
+			}
+			w := worlds(t, ch)
+			if _, err := n.Round(ctx, "go", nil, concat); err != nil {
+				t.Fatal(err)
+			}
+			n.Start(ctx)
+			return n, w[0].RunID
+		}
+		one, id1 := run(nil)
+		_, id2 := run(one)
+		if id1 == id2 {
+			t.Errorf("both runs are %s", id1)
+		}
+	})
 }

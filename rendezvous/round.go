@@ -58,12 +58,11 @@ func (s *Session) withdraw(ctx context.Context, ep Epoch, key string) []byte {
 	self, lease := s.self, s.lease
 	s.mu.Unlock()
 	self.Left = "its time ran out"
-	r, err := s.cli.Txn(ctx).If(
-		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-		clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease),
-	).Then(
-		clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)),
-		clientv3.OpPut(s.k.quit(ep.N), self.ID), // stays when the lease is given back
+	r, err := s.cli.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).Then(
+		clientv3.OpPut(s.k.quit(ep.Nonce), self.ID), // stays when the lease is given back
+		clientv3.OpTxn(
+			[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)},
+			[]clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}, nil),
 	).Else(clientv3.OpGet(key), clientv3.OpGet(s.k.epoch())).Commit()
 	if err != nil || r.Succeeded {
 		return nil

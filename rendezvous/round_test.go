@@ -2,68 +2,149 @@ package rendezvous
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"launch/rendezvous/memstore"
 )
 
 func TestALastingStoreTakesAnotherNumberOfNodes(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	one := b.enter(Member{Index: -1, Size: 1, Host: "a"})
-	worlds(t, one.join(ctx))
-	if _, err := one.Round(ctx, "go", nil, concat); err != nil {
-		t.Fatal(err)
-	}
-	one.Start(ctx)
-	one.Leave("")
-	worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx), b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		one := b.enter(Member{Index: -1, Size: 1, Host: "a"})
+		worlds(t, one.join(ctx))
+		if _, err := one.Round(ctx, "go", nil, concat); err != nil {
+			t.Fatal(err)
+		}
+		one.Start(ctx)
+		one.Leave("")
+		worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx), b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
+	})
 }
 
 func TestWhoseTimeRunsOutBesideTheGoGoesByIt(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
-	worlds(t, a.join(ctx), c.join(ctx))
-	done := make(chan error, 2)
-	for _, n := range []*node{a, c} {
-		go func() {
-			_, err := n.Round(ctx, "go", []byte("x"), concat)
-			done <- err
-		}()
-	}
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		worlds(t, a.join(ctx), c.join(ctx))
+		done := make(chan error, 2)
+		for _, n := range []*node{a, c} {
+			go func() {
+				_, err := n.Round(ctx, "go", []byte("x"), concat)
+				done <- err
+			}()
 		}
-	}
-	ep := c.known()
-	if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); string(got) != "xx" {
-		t.Errorf("gave up although all start: %q", got)
-	}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		ep := c.known()
+		if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); string(got) != "xx" {
+			t.Errorf("gave up although all start: %q", got)
+		}
+	})
 }
 
 func TestWhoGivesUpBeforeTheGoStopsIt(t *testing.T) {
-	b := newBench(t)
-	ctx := short(t, 15*time.Second)
-	a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
-	worlds(t, a.join(ctx), c.join(ctx))
-	ep := c.known()
-	if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); got != nil {
-		t.Fatalf("a result before there was one: %q", got)
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		worlds(t, a.join(ctx), c.join(ctx))
+		ep := c.known()
+		if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); got != nil {
+			t.Fatalf("a result before there was one: %q", got)
+		}
+		var broken *BrokenError
+		if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) || !strings.Contains(broken.Why, "c") {
+			t.Errorf("got %v, want a broken world that names c", err)
+		}
+	})
+}
+
+// puts tells whether a request is a transaction that puts a key.
+func puts(request any, key string) bool {
+	txn, _ := request.(*pb.TxnRequest)
+	return slices.ContainsFunc(txn.GetSuccess(), func(op *pb.RequestOp) bool { return string(op.GetRequestPut().GetKey()) == key })
+}
+
+// The go of a leader is on its way to the store while another node of the world
+// leaves: its key is gone when the go arrives, so it cannot be compared.
+func TestWhoLeavesWhileTheGoIsOnItsWayStopsIt(t *testing.T) {
+	late := func(t *testing.T, c *node) {
+		if got, err := c.Round(short(t, time.Second), "go", nil, concat); err == nil {
+			t.Errorf("got %q before the go was there", got)
+		}
+		c.Leave("")
 	}
-	var broken *BrokenError
-	if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) || !strings.Contains(broken.Why, "c") {
-		t.Errorf("got %v, want a broken world that names c", err)
+	for _, leave := range []struct {
+		name   string
+		how    func(t *testing.T, c *node)
+		faults func(c *node, request any) memstore.Fault
+	}{
+		{"its time runs out", late, nil},
+		{"it is interrupted", func(t *testing.T, c *node) {
+			go c.Round(t.Context(), "go", nil, concat)
+			time.Sleep(time.Second)
+			c.Leave("interrupted")
+		}, nil},
+		{"it has a new lease and its key the old one", late, func(c *node, request any) memstore.Fault {
+			switch {
+			case puts(request, c.k.post(1, "go", 1)):
+				return memstore.DropReply
+			case puts(request, c.k.member(c.me())):
+				return memstore.Refuse
+			}
+			return memstore.None
+		}},
+	} {
+		t.Run(leave.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.New()
+				b := &bench{t: t, store: memory{s}, job: "j", exact: true}
+				la, lc := s.Dial(), s.Dial()
+				a := b.enterBy(la.Client(), Member{Index: -1, Size: 2, Host: "a"})
+				a.told(t, Progress) // it leads
+				c := b.enterBy(lc.Client(), Member{Index: -1, Size: 2, Host: "c"})
+				worlds(t, a.join(t.Context()), c.join(t.Context()))
+				la.SetFaults(func(r any) (memstore.Fault, time.Duration) {
+					if puts(r, a.k.result(1, "go")) {
+						return memstore.None, 6 * time.Second // half of it on the way there
+					}
+					return memstore.None, 0
+				})
+				if leave.faults != nil {
+					lc.SetFaults(func(r any) (memstore.Fault, time.Duration) { return leave.faults(c, r), 0 })
+				}
+				done := make(chan error, 1)
+				go func() {
+					_, err := a.Round(t.Context(), "go", nil, concat)
+					done <- err
+				}()
+				leave.how(t, c)
+				var broken *BrokenError
+				if err := <-done; !errors.As(err, &broken) {
+					t.Errorf("got %v, want a broken world", err)
+				}
+			})
+		})
 	}
 }
 
 func TestAReducerWithoutADecisionDecidesNothing(t *testing.T) {
-	b := newBench(t)
-	a := b.enter(Member{Index: -1, Size: 1, Host: "a"})
-	worlds(t, a.join(short(t, 10*time.Second)))
-	out, err := a.Round(short(t, time.Second), "go", nil, func([][]byte) ([]byte, bool) { return nil, false })
-	if err == nil {
-		t.Errorf("got %q", out)
-	}
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: -1, Size: 1, Host: "a"})
+		worlds(t, a.join(short(t, 10*time.Second)))
+		began := time.Now()
+		out, err := a.Round(short(t, time.Second), "go", nil, func([][]byte) ([]byte, bool) { return nil, false })
+		if err == nil {
+			t.Errorf("got %q", out)
+		}
+		b.took(began, time.Second)
+	})
 }

@@ -3,7 +3,9 @@ package rendezvous
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -18,6 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
 )
@@ -25,24 +28,70 @@ import (
 // serveEnv makes the test binary a store: so its memory and CPU are its own.
 const serveEnv = "RENDEZVOUS_SERVE"
 
-// serveMain hosts a store until its standard input ends.
-func serveMain() {
+// traffic is what a store has done since its start.
+type traffic struct {
+	Requests, In, Out float64 // requests and streams begun; bytes
+}
+
+// served reads the store's own counters.
+func served() (t traffic) {
+	families, _ := prometheus.DefaultGatherer.Gather()
+	for _, f := range families {
+		sum := 0.0
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue()
+		}
+		switch f.GetName() {
+		case "grpc_server_started_total":
+			t.Requests = sum
+		case "etcd_network_client_grpc_received_bytes_total":
+			t.In = sum
+		case "etcd_network_client_grpc_sent_bytes_total":
+			t.Out = sum
+		}
+	}
+	return t
+}
+
+// serveMain hosts a store until its standard input ends, and says for each line
+// there what it has done.
+func serveMain() int {
 	s, err := Serve(context.Background(), "", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
 	fmt.Println(s.Endpoints()[0])
-	_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		_ = json.NewEncoder(os.Stdout).Encode(served())
+	}
 	s.Drop()
-	os.Exit(0)
+	return 0
 }
 
 // storeProcess is a store in a process of its own.
 type storeProcess struct {
 	endpoint string
 	cmd      *exec.Cmd
-	end      func()
+	in       io.WriteCloser
+	out      *bufio.Reader
+}
+
+func (s *storeProcess) end() {
+	s.in.Close()
+	_ = s.cmd.Wait()
+}
+
+func (s *storeProcess) traffic(b testing.TB) (t traffic) {
+	fmt.Fprintln(s.in)
+	line, err := s.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &t)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
 }
 
 func newStoreProcess(b testing.TB) *storeProcess {
@@ -60,11 +109,12 @@ func newStoreProcess(b testing.TB) *storeProcess {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	read := bufio.NewReader(out)
+	line, err := read.ReadString('\n')
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &storeProcess{strings.TrimSpace(line), cmd, func() { in.Close(); _ = cmd.Wait() }}
+	return &storeProcess{strings.TrimSpace(line), cmd, in, read}
 }
 
 // rss is the resident memory of the store, in bytes.
@@ -142,41 +192,96 @@ func start(b testing.TB, store *storeProcess, n int) (time.Duration, func()) {
 	}
 }
 
-// BenchmarkRendezvous prints how the start grows with the number of nodes.
-func BenchmarkRendezvous(b *testing.B) {
-	sizes := []int{2, 16, 64, 256, 1000}
-	if text := os.Getenv("RENDEZVOUS_SIZES"); text != "" {
-		sizes = nil
-		for w := range strings.SplitSeq(text, ",") {
-			n, err := strconv.Atoi(w)
-			if err != nil {
-				b.Fatal(err)
-			}
-			sizes = append(sizes, n)
+// c10d is the same start by torch's own rendezvous; 0: it did not come about
+// within the limit.
+func c10d(b testing.TB, python string, n int) time.Duration {
+	const limit = 200
+	out, err := exec.Command(python, "testdata/c10d.py", strconv.Itoa(n), strconv.Itoa(limit)).Output()
+	s, perr := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if len(out) == 0 && err != nil {
+		b.Logf("c10d with %d nodes: %v", n, err)
+	}
+	if perr != nil {
+		return 0
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// torchPython is a Python that has torch, or "".
+func torchPython() string {
+	for _, p := range []string{os.Getenv("BENCH_PYTHON"), "../.venv/bin/python", "python3"} {
+		if p != "" && exec.Command(p, "-c", "import torch.distributed").Run() == nil {
+			return p
 		}
 	}
+	return ""
+}
+
+// sizesOf reads a list of numbers of nodes from a variable.
+func sizesOf(b *testing.B, variable string, or ...int) []int {
+	text := os.Getenv(variable)
+	if text == "" {
+		return or
+	}
+	var sizes []int
+	for w := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			b.Fatalf("%s: %v", variable, err)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// BenchmarkRendezvous prints how the start grows with the number of nodes, and
+// torch's c10d beside it. It always does the same work, whatever b.N is.
+func BenchmarkRendezvous(b *testing.B) {
 	debug.SetGCPercent(400) // one heap for all nodes, which have one each
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 17, Max: 1 << 17})
+	const rounds = 3
+	peer, python := sizesOf(b, "BENCH_C10D", 2, 16), torchPython()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nnodes\ts\tms a node\tstore CPU s\tnodes' CPU s\tstore RSS MB\t")
-	for _, n := range sizes {
-		rounds := 3
-		var times []time.Duration
+	fmt.Fprintln(w, "\nnodes\ts\tms a node\trequests a node\tKB a node\tstore CPU s\tnodes' CPU s\tstore MB\tc10d s\tratio\t")
+	for _, n := range sizesOf(b, "BENCH_SIZES", 2, 16, 64, 256, 1000) {
+		var times, theirs []time.Duration
 		var storeCPU, nodeCPU time.Duration
+		var did traffic
 		var rss int64
-		for range rounds {
+		for range rounds { // interleaved, so that a busy moment meets both
 			store := newStoreProcess(b)
-			s0, n0 := store.cpu(), ownCPU()
+			s0, n0, t0 := store.cpu(), ownCPU(), store.traffic(b)
 			took, end := start(b, store, n)
 			times = append(times, took)
-			storeCPU, nodeCPU, rss = store.cpu()-s0, ownCPU()-n0, store.rss()
+			storeCPU, nodeCPU, rss, did = store.cpu()-s0, ownCPU()-n0, store.rss(), store.traffic(b)
+			did = traffic{did.Requests - t0.Requests, did.In - t0.In, did.Out - t0.Out}
 			end()
 			store.end()
+			if python != "" && slices.Contains(peer, n) {
+				theirs = append(theirs, c10d(b, python, n))
+			}
 		}
-		slices.Sort(times)
-		m := times[len(times)/2]
-		fmt.Fprintf(w, "%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t\n", n, m.Seconds(), float64(m.Microseconds())/1000/float64(n), storeCPU.Seconds(), nodeCPU.Seconds(), float64(rss)/1e6)
+		m := mid(times)
+		fmt.Fprintf(w, "%d\t%.2f\t%.2f\t%.1f\t%.1f\t%.2f\t%.2f\t%.0f\t%s\t\n", n, m.Seconds(), float64(m.Microseconds())/1000/float64(n),
+			did.Requests/float64(n), (did.In+did.Out)/1000/float64(n), storeCPU.Seconds(), nodeCPU.Seconds(), float64(rss)/1e6, beside(theirs, m))
 		w.Flush()
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+func mid(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// beside is c10d's median and how many times ours it is.
+func beside(theirs []time.Duration, ours time.Duration) string {
+	if len(theirs) == 0 {
+		return "-\t-"
+	}
+	m := mid(theirs)
+	if m == 0 {
+		return "none\t-"
+	}
+	return fmt.Sprintf("%.2f\t%.1f", m.Seconds(), m.Seconds()/ours.Seconds())
 }

@@ -109,7 +109,7 @@ func (l *lead) reduce(ctx context.Context, ep Epoch) error {
 			ops = append(ops, clientv3.OpPut(l.s.k.epoch(), encode(ep)))
 		}
 		// Who left on purpose may have taken its key along already.
-		_, err := l.commit(ctx, ops, l.unchanged(), clientv3.Compare(clientv3.CreateRevision(l.s.k.quit(ep.N)), "=", 0))
+		_, err := l.commit(ctx, ops, l.unchanged(), clientv3.Compare(clientv3.CreateRevision(l.s.k.quit(ep.Nonce)), "=", 0))
 		return err
 	}
 	return nil

@@ -57,7 +57,8 @@ type Session struct {
 	resigned  time.Time         // when this node last left the lead to others
 	lost      bool              // and people were told
 	lease     clientv3.LeaseID
-	leadLease clientv3.LeaseID // the lease that this node leads with
+	leases    []clientv3.LeaseID // of this life and of earlier ones that may hold this node's keys yet
+	leadLease clientv3.LeaseID   // the lease that this node leads with
 }
 
 type post struct {
@@ -136,11 +137,7 @@ func (s *Session) life(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get a lease: %w", reason(ctx, err))
 	}
-	s.update(func() { s.lease = g.ID }) // Leave gives it back, however far this life comes
-	alive, err := s.cli.KeepAlive(ctx, g.ID)
-	if err != nil {
-		return fmt.Errorf("keep the lease: %w", reason(ctx, err))
-	}
+	s.update(func() { s.lease, s.leases = g.ID, append(s.leases, g.ID) }) // Leave gives it back, however far this life comes
 	rev, err := s.register(ctx, g.ID)
 	if err != nil {
 		return err
@@ -160,7 +157,10 @@ func (s *Session) life(ctx context.Context) error {
 		return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
 	}
 	control := watch(s.k.control(), rev, clientv3.WithPrefix())
-	own := watch(s.k.member(s.me()), rev)
+	var alive <-chan *clientv3.LeaseKeepAliveResponse
+	var own clientv3.WatchChan
+	owned := make(chan clientv3.WatchChan)
+	quieter := time.After(settle)
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
@@ -187,6 +187,17 @@ func (s *Session) life(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-quieter:
+			if alive, err = s.cli.KeepAlive(ctx, g.ID); err != nil {
+				return fmt.Errorf("keep the lease: %w", reason(ctx, err))
+			}
+			go func() { // it returns only when the store has answered
+				select {
+				case owned <- watch(s.k.member(s.me()), rev):
+				case <-ctx.Done():
+				}
+			}()
+		case own = <-owned:
 		case _, ok := <-alive:
 			if !ok {
 				return errors.New("the lease was lost")

@@ -22,6 +22,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
+// Client is a connection to a store.
+type Client = clientv3.Client
+
 // Store is where the job meets.
 type Store struct {
 	// Endpoints are http(s) URLs of an external etcd, or host:port of the
@@ -64,6 +67,10 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
+// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
+// each of thousands of connections, are most of what a store would allocate.
+const buffer = 4 << 10
+
 // Connect dials the store and waits until it answers, with full jitter between
 // tries, until ctx ends. tell, where not nil, is called after the first failed
 // try and whenever the reason changes. The error wraps ErrUnreachable where
@@ -78,7 +85,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
 			MinConnectTimeout: 6 * time.Second,
-		})},
+		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer), grpc.WithSharedWriteBuffer(true)},
 	}
 	var err error
 	if cfg.TLS, err = s.speaks(); err != nil {

@@ -12,8 +12,9 @@ import (
 )
 
 func TestConnectRefusesAnotherJobsStore(t *testing.T) {
-	b := newBench(t)
-	_, err := Connect(short(t, 5*time.Second), Store{Endpoints: b.srv.Endpoints(), Job: "other"}, nil)
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := serveHere(t)
+	_, err := Connect(short(t, 5*time.Second), Store{Endpoints: srv.Endpoints(), Job: "other"}, nil)
 	var other *OtherStoreError
 	if !errors.As(err, &other) || other.Job != "j" {
 		t.Fatalf("got %v, want the store of job j", err)
@@ -32,8 +33,9 @@ func TestConnectSaysWhyNothingAnswers(t *testing.T) {
 }
 
 func TestServeSaysThatThePortIsTaken(t *testing.T) {
-	b := newBench(t)
-	_, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort(b.srv.Endpoints()[0])}, nil)
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := serveHere(t)
+	_, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort(srv.Endpoints()[0])}, nil)
 	if !errors.Is(err, ErrPortTaken) {
 		t.Errorf("got %v", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
 
 	"launch/diagnose"
@@ -73,7 +72,7 @@ func (a *app) status(c *cli.Context) error {
 }
 
 // show prints jobs, or all there are.
-func (a *app) show(ctx context.Context, cli *clientv3.Client, store rendezvous.Store, jobs []string) (err error) {
+func (a *app) show(ctx context.Context, cli *rendezvous.Client, store rendezvous.Store, jobs []string) (err error) {
 	if len(jobs) == 0 {
 		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
 			return err

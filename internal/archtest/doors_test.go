@@ -33,10 +33,10 @@ var doors = map[string][]string{
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
 
-	// Agreement. client/pkg for etcd's form of TLS settings, zap and grpc to
-	// hand it a silent logger and the pause between two tries; unix for the
-	// owner of a process id.
-	"rendezvous": {etcd, "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	// Agreement. client/pkg for etcd's form of TLS settings, api for the errors
+	// that trying again does not change, zap and grpc to hand it a silent logger
+	// and the pause between two tries; unix for the owner of a process id.
+	"rendezvous": {etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -49,6 +49,8 @@ var doors = map[string][]string{
 	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
 	"internal/child":    {unixPkg},
 	"internal/handoff":  {unixPkg},
+	// attempt adopts what the command leaves behind, and kills it.
+	"internal/attempt": {unixPkg},
 	// follow asks a unix socket whose process is at its other end.
 	"internal/follow": {unixPkg},
 	// port holds the master port without listening, by socket options.
@@ -86,9 +88,9 @@ var testDoors = map[string][]string{
 	"internal/peer":    {"internal/secret"},
 	"lab/e2e":          {"lab/netns"},
 	"preflight":        {"fabric/gpu"},
-	// memstore is one of the stores under test; api and porcupine read and judge
-	// what was asked of them.
-	"rendezvous": {"internal/secret", "rendezvous/memstore", "go.etcd.io/etcd/api/v3", "github.com/anishathalye/porcupine"},
+	// memstore is one of the stores under test; porcupine judges what was asked
+	// of them, prometheus holds what the benchmark's store has served.
+	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},
 	// The real store that memstore is held against.
 	"rendezvous/memstore": {"rendezvous"},
 }

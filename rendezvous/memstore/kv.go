@@ -71,9 +71,9 @@ func (w *write) get(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if r.Limit > 0 && int64(len(kvs)) > r.Limit {
 		kvs, out.More = kvs[:r.Limit], true
 	}
-	if r.KeysOnly {
+	if r.KeysOnly { // without the leases: since 3.7 etcd answers from its index
 		for i, kv := range kvs {
-			kvs[i] = &mvccpb.KeyValue{Key: kv.Key, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Version: kv.Version, Lease: kv.Lease}
+			kvs[i] = &mvccpb.KeyValue{Key: kv.Key, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Version: kv.Version}
 		}
 	}
 	out.Kvs = kvs

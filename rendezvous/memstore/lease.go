@@ -112,10 +112,7 @@ func (g leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error 
 		case <-ctx.Done():
 			return over(ctx)
 		}
-		requests, err := in.take()
-		if err != nil {
-			return err
-		}
+		requests, last := in.take()
 		for _, r := range requests {
 			out, err := carry(ctx, g.l, r, func() (*pb.LeaseKeepAliveResponse, error) {
 				return &pb.LeaseKeepAliveResponse{Header: g.l.s.header(), ID: r.ID, TTL: g.l.s.renew(r.ID)}, nil
@@ -126,6 +123,9 @@ func (g leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error 
 			if err := stream.Send(out); err != nil {
 				return err
 			}
+		}
+		if last != nil {
+			return last
 		}
 	}
 }

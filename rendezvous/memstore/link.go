@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 	"google.golang.org/grpc/codes"
@@ -44,11 +45,14 @@ func (s *Store) Dial() *Link {
 // and closed there, and Bubbles called before.
 func (l *Link) Client() *clientv3.Client {
 	c := clientv3.NewCtxClient(context.Background())
-	c.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(kvServer{l: l}), c)
+	c.KV = clientv3.NewKVFromKVClient(l.KV(), c)
 	c.Lease = clientv3.NewLeaseFromLeaseClient(adapter.LeaseServerToLeaseClient(leaseServer{l: l}), c, time.Second)
 	c.Watcher = clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(watchServer{l: l}), c)
 	return c
 }
+
+// KV is the link as etcd's service KV, for who wants to listen in.
+func (l *Link) KV() pb.KVClient { return adapter.KvServerToKvClient(kvServer{l: l}) }
 
 // SetFaults lets f choose what becomes of each request, a protobuf message, and
 // how long it is on the way, there and back; nil: nothing. It is called for one

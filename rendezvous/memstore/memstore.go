@@ -9,6 +9,7 @@ package memstore
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,10 +60,11 @@ func (s *Store) empty() {
 }
 
 // Stop makes the store vanish with all that it held: requests fail, streams
-// break.
-func (s *Store) Stop() {
+// break. It returns what it has been through, as History does.
+func (s *Store) Stop() []*mvccpb.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	history := slices.Concat(s.log...)
 	for _, l := range s.leases {
 		l.timer.Stop()
 	}
@@ -75,6 +77,22 @@ func (s *Store) Stop() {
 	for _, l := range s.links {
 		l.breakStreams()
 	}
+	return history
+}
+
+// History are all events of the store since it was empty.
+func (s *Store) History() []*mvccpb.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.log...)
+}
+
+// Lease tells whether the store holds a lease; rev is its revision as it said
+// so, and life how often it has come back empty.
+func (s *Store) Lease(id clientv3.LeaseID) (held bool, life int, rev int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leases[int64(id)] != nil, s.life, s.rev
 }
 
 // Restart lets a stopped store answer again; it is empty.
@@ -82,12 +100,6 @@ func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = false
-}
-
-// Wipe is Stop and Restart at once: the store's host died and came back.
-func (s *Store) Wipe() {
-	s.Stop()
-	s.Restart()
 }
 
 // Expire ends a lease now, as if its time had run out.

@@ -62,10 +62,7 @@ func (v watchServer) Watch(stream pb.Watch_WatchServer) error {
 		if err := v.l.pass(ctx, delay); err != nil {
 			return err
 		}
-		requests, err := in.take()
-		if err != nil {
-			return err
-		}
+		requests, last := in.take()
 		out, err := w.answer(requests)
 		if err != nil {
 			return err
@@ -74,6 +71,9 @@ func (v watchServer) Watch(stream pb.Watch_WatchServer) error {
 			if err := stream.Send(r); err != nil {
 				return err
 			}
+		}
+		if last != nil {
+			return last
 		}
 	}
 }
@@ -186,14 +186,11 @@ func newInbox[T any](recv func() (T, error), nudge func()) *inbox[T] {
 	return b
 }
 
-// take empties the box. The error comes after the last message.
+// take empties the box; the error is what comes after its messages.
 func (b *inbox[T]) take() ([]T, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items := b.items
 	b.items = nil
-	if len(items) == 0 {
-		return nil, b.err
-	}
-	return items, nil
+	return items, b.err
 }
