@@ -13,13 +13,14 @@ import (
 )
 
 // inTerminal is a command that tells whether it is in the foreground and which
-// signal it got.
+// signal it got. It forks nothing while it waits: dash loses a signal that comes
+// as it does.
 const inTerminal = `
 trap 'echo got INT; exit 7' INT
 set -- $(cut -d" " -f5,8 /proc/$$/stat)
 test "$1" = "$2" && echo foreground
 echo ready
-while :; do sleep 0.02; done`
+while read x; do :; done`
 
 // onTerminal starts a command as a login shell would be: leader of a session
 // on a new terminal.
