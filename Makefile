@@ -39,8 +39,9 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 	go tool -modfile=tools/go.mod staticcheck ./...
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
 
-bench: build ## launch true against true: time and memory
+bench: build ## launch true against true; the start of many nodes beside torch's
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
+	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
 
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh

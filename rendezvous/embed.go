@@ -60,7 +60,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	s := &Server{dir: dir, lock: lock}
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "launch", filepath.Join(dir, "d")
-	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer), grpc.SharedWriteBuffer(true)}
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer)}
 	cfg.EnableGRPCGateway = false // nothing speaks etcd's JSON here
 	scheme := "http"
 	if keys != nil {

@@ -85,7 +85,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
 			MinConnectTimeout: 6 * time.Second,
-		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer), grpc.WithSharedWriteBuffer(true)},
+		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer)},
 	}
 	var err error
 	if cfg.TLS, err = s.speaks(); err != nil {
