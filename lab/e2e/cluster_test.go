@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -52,27 +51,6 @@ func newCluster(t *testing.T, lab *netns.Lab, n int, store string) *cluster {
 		flags: []string{"--join-timeout", joinTimeout},
 		line:  []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", trainPy(t)},
 	}
-}
-
-// external is n hosts and an etcd server on one more.
-func external(t *testing.T, n int) *cluster {
-	t.Helper()
-	etcd, err := exec.LookPath("etcd")
-	if err != nil {
-		t.Skip("needs an etcd server in PATH (package etcd-server)")
-	}
-	lab := netns.New(t, n+1)
-	h := lab.Hosts[n]
-	peer := "http://127.0.0.1:2380"
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := h.Command(ctx, etcd, "--name", "s", "--data-dir", t.TempDir(),
-		"--listen-client-urls", "http://0.0.0.0:2379", "--advertise-client-urls", "http://"+h.Addr+":2379",
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "s="+peer)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
-	return newCluster(t, lab, n, "http://"+h.Name+":2379")
 }
 
 // eachStore runs a test on the embedded store and on an external etcd.
@@ -160,18 +138,23 @@ func (n *node) status() int {
 }
 
 // says waits until the node's stderr has a text.
-func (n *node) says(text string) {
+func (n *node) says(text string) { n.t.Helper(); n.shows(n.err, text) }
+
+// prints waits until the node's stdout has a text.
+func (n *node) prints(text string) { n.t.Helper(); n.shows(n.out, text) }
+
+func (n *node) shows(w *watched, text string) {
 	n.t.Helper()
 	timeout := time.After(n.limit)
 	for {
-		grown := n.err.grown()
-		if strings.Contains(n.err.String(), text) {
+		grown := w.grown()
+		if strings.Contains(w.String(), text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-n.done:
-			if !strings.Contains(n.err.String(), text) {
+			if !strings.Contains(w.String(), text) {
 				n.t.Fatalf("%s ended (%d) without saying %q", n.name, n.status(), text)
 			}
 			return

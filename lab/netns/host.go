@@ -100,6 +100,18 @@ func (h *Host) Cut() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set
 // Heal plugs the cable in again.
 func (h *Host) Heal() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set", h.port, "up") }
 
+// Mute loses all that this host sends to another, until Unmute: questions
+// arrive, answers do not.
+func (h *Host) Mute(to *Host) { h.lab.t.Helper(); h.silence("add", to) }
+
+// Unmute ends a Mute.
+func (h *Host) Unmute(to *Host) { h.lab.t.Helper(); h.silence("del", to) }
+
+func (h *Host) silence(verb string, to *Host) {
+	h.lab.t.Helper()
+	h.lab.must("-n", h.ns, "route", verb, "blackhole", to.Addr+"/32")
+}
+
 // Decoy adds a bridge that leads nowhere, as container engines do:
 // Decoy("docker0", "172.17.0.1/16").
 func (h *Host) Decoy(name, cidr string) {

@@ -59,6 +59,36 @@ func TestACutHostIsUnreachableUntilHealed(t *testing.T) {
 	}
 }
 
+func TestAMutedHostHearsAndIsNotHeard(t *testing.T) {
+	lab := netns.New(t, 3)
+	mute := lab.Hosts[0]
+	connect := "exec 3<>/dev/tcp/host0/9" // refused, where the refusal arrives
+	heard := func() string {
+		t.Helper()
+		out, err := run(t, mute, "awk", "/^Tcp: [0-9]/ {print $11}", "/proc/net/snmp") // segments received
+		if err != nil || out == "" {
+			t.Fatalf("segments of host0: %q, %v", out, err)
+		}
+		return out
+	}
+	mute.Mute(lab.Hosts[1])
+	before := heard()
+	out, err := run(t, lab.Hosts[1], "timeout", "1", "bash", "-c", connect)
+	if err == nil || strings.Contains(out, "refused") {
+		t.Errorf("connect from the host that it is mute to: %q, %v; want no answer", out, err)
+	}
+	if after := heard(); after == before {
+		t.Errorf("host0 has received %s segments before and after; want more", after)
+	}
+	if out, _ := run(t, lab.Hosts[2], "timeout", "10", "bash", "-c", connect); !strings.Contains(out, "refused") {
+		t.Errorf("connect from another host: %q; want refused", out)
+	}
+	mute.Unmute(lab.Hosts[1])
+	if out, _ := run(t, lab.Hosts[1], "timeout", "10", "bash", "-c", connect); !strings.Contains(out, "refused") {
+		t.Errorf("connect after that: %q; want refused", out)
+	}
+}
+
 func TestADecoyIsSeenOnItsHostOnly(t *testing.T) {
 	lab := netns.New(t, 2)
 	lab.Hosts[0].Decoy("docker0", "172.17.0.1/16")

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"launch/lab/netns"
+)
+
+// member is one server of an etcd, on a host of its own.
+type member struct {
+	t    *testing.T
+	host *netns.Host
+	argv []string
+	data string
+	log  *watched
+	cmd  *exec.Cmd     // nil: it does not run
+	done chan struct{} // closed at its end
+}
+
+// external is n hosts and an etcd of one member on one more.
+func external(t *testing.T, n int) *cluster {
+	c, _ := externalCluster(t, n, 1)
+	return c
+}
+
+// externalCluster is n hosts and an etcd of several members, each on a host
+// behind those.
+func externalCluster(t *testing.T, n, members int) (*cluster, []*member) {
+	t.Helper()
+	bin, err := exec.LookPath("etcd")
+	if err != nil {
+		t.Skip("needs an etcd server in PATH (package etcd-server)")
+	}
+	lab := netns.New(t, n+members)
+	var peers, clients []string
+	for _, h := range lab.Hosts[n:] {
+		peers = append(peers, h.Name+"=http://"+h.Addr+":2380")
+		clients = append(clients, "http://"+h.Name+":2379")
+	}
+	var out []*member
+	for i, h := range lab.Hosts[n:] {
+		m := &member{t: t, host: h, data: filepath.Join(t.TempDir(), "data"), log: &watched{}}
+		_, peer, _ := strings.Cut(peers[i], "=")
+		m.argv = []string{bin, "--name", h.Name, "--data-dir", m.data,
+			"--listen-client-urls", "http://0.0.0.0:2379", "--advertise-client-urls", "http://" + h.Addr + ":2379",
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(peers, ",")}
+		t.Cleanup(m.kill)
+		m.start()
+		out = append(out, m)
+	}
+	return newCluster(t, lab, n, strings.Join(clients, ",")), out
+}
+
+// start starts the member with the data that it has; not twice.
+func (m *member) start() {
+	m.t.Helper()
+	if m.cmd != nil {
+		return
+	}
+	cmd, done := m.host.Command(m.t.Context(), m.argv...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = m.log, m.log
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait(); close(done) }()
+	m.cmd, m.done = cmd, done
+}
+
+// kill ends the member at once, as a power failure does.
+func (m *member) kill() {
+	if m.cmd == nil {
+		return
+	}
+	_ = m.cmd.Process.Signal(syscall.SIGKILL)
+	<-m.done
+	m.cmd = nil
+}
+
+var became = regexp.MustCompile(`became leader at term (\d+)`)
+
+// leader is the member that was elected last.
+func leader(members []*member) *member {
+	best, term := members[0], -1
+	for _, m := range members {
+		for _, found := range became.FindAllStringSubmatch(m.log.String(), -1) {
+			if n, _ := strconv.Atoi(found[1]); n > term {
+				best, term = m, n
+			}
+		}
+	}
+	return best
+}
+
+// elected waits until there is a leader.
+func elected(t *testing.T, members []*member) {
+	t.Helper()
+	limit := time.After(patience)
+	for !became.MatchString(leader(members).log.String()) {
+		select {
+		case <-limit:
+			t.Fatalf("etcd has no leader after %s:\n%s", patience, members[0].log)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// With several members a client has a connection to each, and most are idle.
+// What etcd thinks of pings there comes after half a minute.
+func TestALongWaitForNodesOnSeveralMembersIsQuiet(t *testing.T) {
+	t.Parallel()
+	c, members := externalCluster(t, 1, 3)
+	elected(t, members)
+	c.flags = []string{"--nnodes", "2", "--join-timeout", "45s"}
+	n := c.startLine(0, []string{"true"})
+	n.exits(75)
+	n.ownWords()
+}
+
+// ownWords checks that all that was said on stderr is launch's.
+func (n *node) ownWords() {
+	n.t.Helper()
+	for line := range strings.Lines(n.err.String()) {
+		if !strings.HasPrefix(line, "launch: ") && !strings.HasPrefix(line, "    ") {
+			n.t.Errorf("%s says what is not launch's own: %q", n.name, line)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestOneWorldWhateverFails runs rounds of random faults on one etcd of three
+// members: three nodes, and sometimes a fourth that claims the index of one of
+// them. LAUNCH_TEST_ROUNDS says how many; LAUNCH_TEST_SEED repeats one, as far
+// as a plan goes without the machine's own delays.
+func TestOneWorldWhateverFails(t *testing.T) {
+	t.Parallel()
+	seed, rounds := uint64(time.Now().UnixNano()%1e9), 6
+	if s := os.Getenv("LAUNCH_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		rounds = 1
+	}
+	if n, err := strconv.Atoi(os.Getenv("LAUNCH_TEST_ROUNDS")); err == nil {
+		rounds = n
+	}
+	c, members := externalCluster(t, 4, 3)
+	elected(t, members)
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR $MASTER_PORT"}
+	var failed []uint64
+	for i := range uint64(rounds) {
+		ok := t.Run(fmt.Sprintf("LAUNCH_TEST_SEED=%d", seed+i), func(t *testing.T) {
+			own := *c
+			own.t = t
+			own.flags = []string{"--nnodes", "3", "--job", fmt.Sprintf("seed-%d-%d", seed+i, os.Getpid())}
+			r := &round{cluster: &own, rng: rand.New(rand.NewPCG(seed+i, 1)), members: members}
+			r.draw()
+			r.run()
+		})
+		if !ok {
+			failed = append(failed, seed+i)
+		}
+	}
+	t.Logf("%d rounds from seed %d on; failed: %v", rounds, seed, failed)
+}
+
+// round is one start of three nodes, and what goes wrong meanwhile.
+type round struct {
+	*cluster
+	rng     *rand.Rand
+	members []*member
+	index   [4]int           // what each host types; -1: nothing
+	starts  [4]time.Duration // when; the fourth only where twin is set
+	twin    bool             // the fourth types the index of another
+	events  []event
+	procs   []*proc // all that were started
+	live    [4]*proc
+	reborn  bool // a node was ended and started again
+	apart   bool // a node was cut off or stopped
+	ends    int  // how many procs had ended
+	lastEnd time.Time
+}
+
+// event is something that happens at a time of the round. One that mends
+// happens also where the round has failed before.
+type event struct {
+	at    time.Duration
+	what  string
+	mends bool
+	do    func()
+}
+
+func (r *round) within(from, to float64) time.Duration {
+	return time.Duration((from + r.rng.Float64()*(to-from)) * float64(time.Second))
+}
+
+// about is a time before or soon after all nodes are here.
+func (r *round) about() time.Duration {
+	return r.within(0, slices.Max(r.starts[:3]).Seconds()+0.5)
+}
+
+func (r *round) plan(at time.Duration, what string, do func()) {
+	r.events = append(r.events, event{at: at, what: what, do: do})
+}
+
+func (r *round) mend(at time.Duration, what string, do func()) {
+	r.events = append(r.events, event{at: at, what: what, mends: true, do: do})
+}
+
+// draw plans the round.
+func (r *round) draw() {
+	r.index = [4]int{-1, -1, -1, -1}
+	hosts, free := r.rng.Perm(3), r.rng.Perm(3)
+	for i := range r.rng.IntN(4) {
+		r.index[hosts[i]] = free[i]
+	}
+	for host := range 3 {
+		r.starts[host] = r.within(0, 1)
+	}
+	victims := r.rng.Perm(3)
+	for i := range 1 + r.rng.IntN(2) {
+		r.fault(victims[i])
+	}
+	for host := range 3 {
+		r.plan(r.starts[host], fmt.Sprintf("start host%d, index %d", host, r.index[host]), func() { r.launch(host) })
+	}
+	if r.twin {
+		r.plan(r.starts[3], fmt.Sprintf("start host3, index %d", r.index[3]), func() { r.launch(3) })
+	}
+	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+}
+
+// fault plans one fault; the victim is the node that it hits, if it hits one.
+func (r *round) fault(victim int) {
+	at, host := r.about(), r.lab.Hosts[victim]
+	switch r.rng.IntN(19) {
+	case 0, 1, 2:
+		m := r.members[r.rng.IntN(len(r.members))]
+		r.plan(at, "kill etcd on "+m.host.Name, m.kill)
+		r.mend(at+r.within(0.3, 6), "start etcd again", m.start)
+	case 3, 4:
+		r.plan(at, "kill the leader of etcd", func() { leader(r.members).kill() })
+		r.mend(at+r.within(0.3, 6), "start etcd again", func() {
+			for _, m := range r.members {
+				m.start()
+			}
+		})
+	case 5: // seldom: it takes longer than the lease
+		at, r.apart = max(at, r.starts[victim]+r.within(0.05, 0.4)), true
+		r.plan(at, "stop "+host.Name, func() { r.signal(victim, syscall.SIGSTOP) })
+		r.mend(at+r.within(10.5, 14), "continue "+host.Name, func() { r.signal(victim, syscall.SIGCONT) })
+	case 6, 7:
+		r.apart = true
+		r.plan(at, "cut "+host.Name, host.Cut)
+		r.mend(at+r.within(1, 12), "heal "+host.Name, host.Heal)
+	case 8, 9:
+		r.mute(victim, at, at+r.within(0.5, 8))
+	case 10, 11:
+		r.rebirth(victim, "kill", func(*proc) { r.signal(victim, syscall.SIGKILL) })
+	case 12, 13:
+		r.rebirth(victim, "interrupt", func(p *proc) { _ = p.cmd.Process.Signal(syscall.SIGINT) })
+	case 14, 15:
+		h := r.members[r.rng.IntN(len(r.members))].host
+		r.plan(at, "cut etcd's "+h.Name, h.Cut)
+		r.mend(at+r.within(1, 12), "heal "+h.Name, h.Heal)
+	case 16:
+		r.starts[victim] = r.within(3, 8)
+	default:
+		r.double(victim)
+	}
+}
+
+// double lets the fourth type the index of the victim.
+func (r *round) double(victim int) {
+	if r.twin {
+		return
+	}
+	for i := 0; r.index[victim] < 0; i++ {
+		if !slices.Contains(r.index[:3], i) {
+			r.index[victim] = i
+		}
+	}
+	r.twin, r.index[3], r.starts[3] = true, r.index[victim], r.about()
+}
+
+// mute loses the store's answers to a node.
+func (r *round) mute(victim int, from, to time.Duration) {
+	h := r.lab.Hosts[victim]
+	var muted []*member
+	r.plan(from, "lose etcd's answers to "+h.Name, func() {
+		for _, m := range r.members {
+			m.host.Mute(h)
+			muted = append(muted, m)
+		}
+	})
+	r.mend(to, "deliver etcd's answers to "+h.Name, func() {
+		for _, m := range muted {
+			m.host.Unmute(h)
+		}
+	})
+}
+
+// rebirth ends a node by a signal and starts it again, unless it has ended.
+func (r *round) rebirth(victim int, how string, end func(*proc)) {
+	at := max(r.about(), r.starts[victim]+r.within(0.05, 0.3))
+	hit := false
+	r.plan(at, fmt.Sprintf("%s host%d", how, victim), func() {
+		p := r.live[victim]
+		if hit = !p.ended(); hit {
+			p.hit = true
+			end(p)
+		}
+	})
+	r.plan(at+r.within(0, 2), fmt.Sprintf("start host%d again, if that hit it", victim), func() {
+		if hit {
+			r.settle(func() bool { return r.live[victim].ended() })
+			r.reborn = true
+			r.launch(victim)
+		}
+	})
+}
+
+func (r *round) signal(host int, sig syscall.Signal) {
+	if err := r.lab.Hosts[host].Signal(sig); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// run lets the round happen and checks what came of it.
+func (r *round) run() {
+	began := time.Now()
+	defer func() {
+		for _, e := range r.events {
+			if e.mends {
+				e.do()
+			}
+		}
+		r.t.Logf("%5.1f s: the end", time.Since(began).Seconds())
+	}()
+	for len(r.events) > 0 {
+		e := r.events[0]
+		pause(r.t, time.Until(began.Add(e.at)))
+		r.events = r.events[1:]
+		r.t.Logf("%5.1f s: %s", time.Since(began).Seconds(), e.what)
+		e.do()
+	}
+	if r.settle(func() bool { return r.over() || r.stranded() }); r.over() {
+		r.complete(r.procs)
+	} else {
+		r.t.Logf("%5.1f s: the others started with the node that was ended; all again", time.Since(began).Seconds())
+		r.again()
+	}
+	r.alone()
+}
