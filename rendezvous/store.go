@@ -77,10 +77,11 @@ const buffer = 4 << 10
 // nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
 	cfg := clientv3.Config{
-		Endpoints:            s.Endpoints,
-		DialKeepAliveTime:    10 * time.Second, // below 5 s etcd answers "too many pings"
+		Endpoints: s.Endpoints,
+		// Below 5 s etcd answers "too many pings", and so it does soon, whatever
+		// the time, to a ping on a connection without a stream.
+		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		PermitWithoutStream:  true,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
