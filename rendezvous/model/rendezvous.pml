@@ -6,7 +6,7 @@
  *
  *   here                        rendezvous/
  *   store: mk, ld, e, place     m/SLOT, c/leader, c/epoch, w/NONCE/SLOT
- *   eVoid                       c/r/N/NAME/void (README.md)
+ *   eVoid                       c/r/NONCE (keys.go quit)
  *   n[p].pb                     p/N/NAME/RANK
  *   Session: register           register.go  register, entering, entered
  *            depose             register.go  depose
@@ -93,7 +93,7 @@ bit  mo[NODES];     /* bound to a lease that is kept alive no longer */
 unsigned ld : 3;    /* c/leader */
 bit  lo;            /* bound to a lease that is kept alive no longer */
 unsigned eN : 4, eNonce : 3, eState : 2; /* c/epoch */
-bit  eVoid;         /* c/r/N/NAME/void of this epoch: a node of it has given up */
+bit  eVoid;         /* c/r/NONCE of this epoch: a node of it has given up */
 unsigned pNonce : 3;
 byte place[SIZE];   /* w/NONCE/: who has each rank; one try's are there at a time */
 
