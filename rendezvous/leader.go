@@ -82,8 +82,8 @@ func (s *Session) takeOver(ctx context.Context, watch func(string, int64, ...cli
 	for _, kv := range r.Kvs {
 		l.put(string(kv.Key), kv.Value, kv.CreateRevision, kv.ModRevision)
 	}
-	l.ch = watch(s.k.root, r.Header.Revision, clientv3.WithPrefix())
-	return l, nil
+	l.ch, err = opened(ctx, func() clientv3.WatchChan { return watch(s.k.root, r.Header.Revision, clientv3.WithPrefix()) })
+	return l, err
 }
 
 func (l *lead) watch() clientv3.WatchChan {

@@ -156,7 +156,10 @@ func (s *Session) life(ctx context.Context) error {
 	watch := func(key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
 		return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
 	}
-	control := watch(s.k.control(), rev, clientv3.WithPrefix())
+	control, err := opened(ctx, func() clientv3.WatchChan { return watch(s.k.control(), rev, clientv3.WithPrefix()) })
+	if err != nil {
+		return err
+	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
 	owned := make(chan clientv3.WatchChan)
@@ -221,6 +224,19 @@ func (s *Session) life(ctx context.Context) error {
 			l.observe(r.Events)
 		case <-s.kick:
 		}
+	}
+}
+
+// opened bounds the begin of a watch, which returns only when the store has
+// answered: one that is lost just then is to be missed as at any other time.
+func opened(ctx context.Context, watch func() clientv3.WatchChan) (clientv3.WatchChan, error) {
+	out := make(chan clientv3.WatchChan, 1)
+	go func() { out <- watch() }() // it ends with the life at the latest
+	select {
+	case w := <-out:
+		return w, nil
+	case <-timeout(ctx).Done():
+		return nil, errors.New("watch the job: no answer")
 	}
 }
 
