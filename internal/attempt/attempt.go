@@ -86,14 +86,15 @@ func (a *Attempt) Stop(grace time.Duration) error {
 	case <-a.done:
 	case <-time.After(grace):
 	}
-	err := killAll()
+	err := killAll(a.process.Pid)
 	<-a.done
 	return err
 }
 
 // killAll kills all descendants of this process, those included that they leave
-// behind meanwhile. One that does not end is an error that names it.
-func killAll() error {
+// behind meanwhile. One that does not end is an error that names it. The command
+// itself is waited for by Start: its status would be lost here.
+func killAll(command int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -105,7 +106,9 @@ func killAll() error {
 		}
 		for _, pid := range left {
 			_ = unix.Kill(pid, unix.SIGKILL)
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // an adopted one; the command is waited for elsewhere
+			if pid != command {
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may be adopted
+			}
 		}
 		select {
 		case <-tick.C:
