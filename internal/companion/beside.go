@@ -16,6 +16,9 @@ import (
 	"launch/rendezvous"
 )
 
+// beside is the life beside the command. For as long as its start may still
+// fail silently stderr stays open to say so; then it is let go, so that nobody
+// who reads the command's output through a pipe waits for this process.
 func (p *process) beside(ended <-chan error, term <-chan os.Signal) (why string) {
 	started := time.After(p.spec.StartTimeout)
 	for {
@@ -30,6 +33,8 @@ func (p *process) beside(ended <-chan error, term <-chan os.Signal) (why string)
 	}
 }
 
+// late says who is missing after the go, and ends the command where that was
+// asked for.
 func (p *process) late(e rendezvous.Event) {
 	if e.Kind != rendezvous.Late {
 		return
@@ -41,6 +46,7 @@ func (p *process) late(e rendezvous.Event) {
 	}
 }
 
+// visible keeps another node's words from driving a terminal.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -50,8 +56,12 @@ func visible(text string) string {
 	}, text)
 }
 
+// listening is the name under which rank 0 publishes that the job's own store
+// answers.
 const listening = "listening"
 
+// afterStart keeps what the start still needs: on rank 0 the held port until
+// the job's own store listens on it, elsewhere the wait for that.
 func (p *process) afterStart(master rendezvous.Member) {
 	p.peer.Close()
 	var ctx context.Context
@@ -69,6 +79,10 @@ func (p *process) afterStart(master rendezvous.Member) {
 	})
 }
 
+// awaitStore lets go of the port once the job's own store has it, asks that
+// store once whether it answers, and tells the others. They do not ask by
+// themselves: torch's store looks up the name of everyone who connects, in the
+// one thread that serves all ranks.
 func (p *process) awaitStore(ctx context.Context, held *port.Held, self rendezvous.Member) {
 	defer held.Close()
 	proc := os.DirFS("/proc")
@@ -92,6 +106,7 @@ func (p *process) awaitStore(ctx context.Context, held *port.Held, self rendezvo
 	}
 }
 
+// quiet replaces stderr by nothing.
 func quiet() {
 	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -102,6 +117,7 @@ func quiet() {
 	unix.Close(null)
 }
 
+// end says goodbye and clears up; the process ends right after it.
 func (p *process) end(why string) {
 	if p.member != nil {
 		p.member.Leave(why)

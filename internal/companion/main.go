@@ -304,28 +304,12 @@ func (p *process) tell(e rendezvous.Event) {
 	p.say(report{Op: "event", Event: &e})
 }
 
-// beside is the life beside the command. For as long as its start may still
-// fail silently stderr stays open to say so; then it is let go, so that nobody
-// who reads the command's output through a pipe waits for this process.
-// late says who is missing after the go, and ends the command where that was
-// asked for.
-// visible keeps another node's words from driving a terminal.
 func (p *process) say(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_ = p.enc.Encode(r) // launch is gone: its pidfd says so
 }
 
-// listening is the name under which rank 0 publishes that the job's own store
-// answers.
-// afterStart keeps what the start still needs: on rank 0 the held port until
-// the job's own store listens on it, elsewhere the wait for that.
-// awaitStore lets go of the port once the job's own store has it, asks that
-// store once whether it answers, and tells the others. They do not ask by
-// themselves: torch's store looks up the name of everyone who connects, in the
-// one thread that serves all ranks.
-// quiet replaces stderr by nothing.
-// end says goodbye and clears up; the process ends right after it.
 // TLS is what the token's keys speak with a store; nil: nothing.
 func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
 	switch {
