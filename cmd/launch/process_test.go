@@ -296,19 +296,20 @@ func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
 // A node whose companion is killed looks like one that is lost: nothing is heard
 // of it any more.
 func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
-	for _, failFast := range []bool{false, true} {
-		args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
-		if failFast {
-			args = append([]string{"--fail-fast"}, args...)
-		}
+	for _, tc := range []struct{ flag, one, lost string }{
+		{"--warn-only", "1 of 2 nodes are here", "was lost; the others wait for it"},
+		{"--json", `"come":1`, `"id":"start.late"`},
+		{"--fail-fast", "1 of 2 nodes are here", "was lost; the others wait for it"},
+	} {
+		args := append([]string{tc.flag}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
 		host := start(t, args...)
-		host.line(t, "1 of 2 nodes are here")
+		host.line(t, tc.one)
 		other := start(t, args...)
 		host.line(t, "runs")
 		other.line(t, "runs")
 		_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
-		host.line(t, "was lost; the others wait for it")
-		if !failFast {
+		host.line(t, tc.lost)
+		if tc.flag != "--fail-fast" {
 			continue
 		}
 		if host.end(t); host.ProcessState.String() != "signal: terminated" {

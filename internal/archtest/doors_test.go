@@ -60,9 +60,10 @@ var doors = map[string][]string{
 	// The companion keeps what outlives execve: the lease and the store
 	// (rendezvous, the etcd client that both share), the held port until the
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff).
-	"internal/companion": {"internal/child", "internal/handoff", "internal/peer", "internal/port", "internal/secret",
-		"internal/tcpstore", "rendezvous", etcd, unixPkg},
+	// both (secret), and the pidfd of the command (handoff). It says by ui who is
+	// late when launch itself has become the command.
+	"internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/peer", "internal/port", "internal/secret",
+		"internal/tcpstore", "internal/ui", "rendezvous", etcd, unixPkg},
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
 	"internal/meeting": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},

@@ -2,17 +2,17 @@ package companion
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"net/netip"
 	"os"
-	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
+	"launch/internal/finding"
 	"launch/internal/port"
 	"launch/internal/tcpstore"
+	"launch/internal/ui"
 	"launch/rendezvous"
 )
 
@@ -39,22 +39,17 @@ func (p *process) late(e rendezvous.Event) {
 	if e.Kind != rendezvous.Late {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "launch: warn start.late  %s; the others wait for it\n", visible(e.Text))
+	say := ui.New(io.Discard, os.Stderr, ui.Options{JSON: p.spec.JSON, Env: plain})
+	say.Findings(finding.Report{finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")}, false)
 	if p.spec.FailFast {
-		fmt.Fprintln(os.Stderr, "launch: ending the command: --fail-fast")
+		say.Note("ending the command: --fail-fast")
 		_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
 	}
 }
 
-// visible keeps another node's words from driving a terminal.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+// plain is the environment of a terminal that the command writes to as well:
+// no live line and no colour in between.
+func plain(string) string { return "dumb" }
 
 // listening is the name under which rank 0 publishes that the job's own store
 // answers.

@@ -36,6 +36,7 @@ type Spec struct {
 	// started; FailFast ends the command then.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
+	JSON         bool          `json:"json,omitempty"` // what is said after the handoff
 
 	Port   int        `json:"port"`             // the wanted port for the job's own store
 	Fixed  bool       `json:"fixed"`            // no other will do on rank 0
