@@ -73,7 +73,7 @@ type lead struct {
 }
 
 // takeOver reads the whole job, and watches it from there.
-func (s *Session) takeOver(ctx context.Context, watch func(string, int64, ...clientv3.OpOption) clientv3.WatchChan) (*lead, error) {
+func (s *Session) takeOver(ctx context.Context) (*lead, error) {
 	r, err := s.cli.Get(timeout(ctx), s.k.root, clientv3.WithPrefix())
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
@@ -82,7 +82,7 @@ func (s *Session) takeOver(ctx context.Context, watch func(string, int64, ...cli
 	for _, kv := range r.Kvs {
 		l.put(string(kv.Key), kv.Value, kv.CreateRevision, kv.ModRevision)
 	}
-	l.ch, err = opened(ctx, func() clientv3.WatchChan { return watch(s.k.root, r.Header.Revision, clientv3.WithPrefix()) })
+	l.ch, err = s.watch(ctx, s.k.root, r.Header.Revision, clientv3.WithPrefix())
 	return l, err
 }
 

@@ -153,16 +153,12 @@ func (s *Session) life(ctx context.Context) error {
 	if back && !s.started() {
 		s.emit(Event{Kind: Back})
 	}
-	watch := func(key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
-		return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
-	}
-	control, err := opened(ctx, func() clientv3.WatchChan { return watch(s.k.control(), rev, clientv3.WithPrefix()) })
+	control, err := s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix())
 	if err != nil {
 		return err
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
-	owned := make(chan clientv3.WatchChan)
 	quieter := time.After(settle)
 	var l *lead // nil: this node does not lead
 	for {
@@ -172,7 +168,7 @@ func (s *Session) life(ctx context.Context) error {
 		if !s.leads() {
 			l = nil
 		} else if l == nil {
-			if l, err = s.takeOver(ctx, watch); err != nil {
+			if l, err = s.takeOver(ctx); err != nil {
 				return err
 			}
 		}
@@ -194,13 +190,9 @@ func (s *Session) life(ctx context.Context) error {
 			if alive, err = s.cli.KeepAlive(ctx, g.ID); err != nil {
 				return fmt.Errorf("keep the lease: %w", reason(ctx, err))
 			}
-			go func() { // it returns only when the store has answered
-				select {
-				case owned <- watch(s.k.member(s.me()), rev):
-				case <-ctx.Done():
-				}
-			}()
-		case own = <-owned:
+			if own, err = s.watch(ctx, s.k.member(s.me()), rev); err != nil {
+				return err
+			}
 		case _, ok := <-alive:
 			if !ok {
 				return errors.New("the lease was lost")
@@ -227,11 +219,14 @@ func (s *Session) life(ctx context.Context) error {
 	}
 }
 
-// opened bounds the begin of a watch, which returns only when the store has
-// answered: one that is lost just then is to be missed as at any other time.
-func opened(ctx context.Context, watch func() clientv3.WatchChan) (clientv3.WatchChan, error) {
+// watch watches what came after rev. Its begin is bounded, since etcd's client
+// returns only when the store has answered: one that is lost just then is to be
+// missed as at any other time.
+func (s *Session) watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) (clientv3.WatchChan, error) {
 	out := make(chan clientv3.WatchChan, 1)
-	go func() { out <- watch() }() // it ends with the life at the latest
+	go func() { // it ends with the life at the latest
+		out <- s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
+	}()
 	select {
 	case w := <-out:
 		return w, nil
