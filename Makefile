@@ -16,8 +16,9 @@ export CGO_CFLAGS = -O2 -g -Wno-deprecated-declarations
 GOBUILD = go build -trimpath -buildvcs=false
 LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-# The laboratory's tests run other binaries, which the detector does not see.
-RACE ?= $(shell go list ./... | grep -v -e /cmd/ -e /lab/ -e archtest)
+# The laboratory's and the model's tests run other binaries, which the detector
+# does not see.
+RACE ?= $(shell go list ./... | grep -v -e /cmd/ -e /lab/ -e /model -e archtest)
 FUZZTIME ?= 10s
 
 build: ## bin/launch, and bin/launch-static without cgo

@@ -50,11 +50,8 @@ func (l *lead) late(ctx context.Context, ep Epoch) error {
 	if limit := l.s.cfg.StartTimeout; limit > 0 && !l.roll.over && time.Since(l.roll.since) >= limit {
 		l.roll.over = true
 		acked := l.posts[l.s.k.round(ep.N, ackRound)]
-		prefix := l.s.k.world(ep.Nonce)
-		for key, p := range l.places {
-			slot, ours := strings.CutPrefix(key, prefix)
-			m, here := l.members[l.s.k.members()+slot]
-			if _, ok := acked[p.Rank]; ours && here && m.ID == p.ID && m.Phase == PhaseArrived && !ok {
+		for p, now := range l.seats(ep) {
+			if _, ok := acked[p.Rank]; now != nil && now.Phase == PhaseArrived && !ok {
 				l.roll.lost = append(l.roll.lost, fmt.Sprintf("rank %d, %s, has not started", p.Rank, p.Name))
 			}
 		}
@@ -63,17 +60,8 @@ func (l *lead) late(ctx context.Context, ep Epoch) error {
 	if len(who) == l.roll.told {
 		return nil
 	}
-	s := l.s
-	s.mu.Lock()
-	create := s.leader.create
-	s.mu.Unlock()
-	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).
-		Then(clientv3.OpPut(s.k.late(), encode(lateness{ep.Nonce, who[:min(few, len(who))]}))).Commit()
-	if err != nil {
-		return fmt.Errorf("tell who is late: %w", reason(ctx, err))
-	}
 	l.roll.told = len(who)
-	return nil
+	return l.asLeader(ctx, "tell who is late", clientv3.OpPut(l.s.k.late(), encode(lateness{ep.Nonce, who[:min(few, len(who))]})))
 }
 
 // observeLate tells people, each name once.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -257,9 +258,7 @@ func (l *lead) gather(ctx context.Context, ep Epoch) error {
 		}
 	}
 	if n >= ep.Size {
-		if here := l.here(ep.Size); len(here) >= ep.Size {
-			return l.seal(ctx, ep, here)
-		}
+		return l.seal(ctx, ep, l.here(ep.Size))
 	}
 	l.moved, l.telling.due = false, true
 	return l.tell(ctx, ep.Size)
@@ -268,31 +267,41 @@ func (l *lead) gather(ctx context.Context, ep Epoch) error {
 // resign leaves the lead to a node of the sealed world: only they can reduce.
 func (l *lead) resign(ctx context.Context) error {
 	s := l.s
-	s.mu.Lock()
-	s.resigned = time.Now()
-	create := s.leader.create
-	s.mu.Unlock()
-	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).
-		Then(clientv3.OpDelete(s.k.leader())).Commit()
-	if err != nil {
-		return fmt.Errorf("resign: %w", reason(ctx, err))
+	s.update(func() { s.resigned = time.Now() })
+	if err := l.asLeader(ctx, "resign", clientv3.OpDelete(s.k.leader())); err != nil {
+		return err
 	}
 	s.update(func() { s.leader = registered{mod: s.leader.mod} })
 	time.AfterFunc(resignPause, s.nudge) // if nobody took it
 	return nil
 }
 
+// seats are the places of a sealed world, each with the member that was sealed
+// there; nil: it is gone, or another incarnation has its key.
+func (l *lead) seats(ep Epoch) iter.Seq2[Place, *Member] {
+	return func(yield func(Place, *Member) bool) {
+		for key, p := range l.places {
+			slot, ours := strings.CutPrefix(key, l.s.k.world(ep.Nonce))
+			if !ours {
+				continue
+			}
+			var now *Member
+			if m, ok := l.members[l.s.k.members()+slot]; ok && m.ID == p.ID {
+				now = &m.Member
+			}
+			if !yield(p, now) {
+				return
+			}
+		}
+	}
+}
+
 // gone are the names of the sealed world's members that are no longer what was
 // sealed, in rank order.
 func (l *lead) gone(ep Epoch) []string {
 	var out []Place
-	prefix := l.s.k.world(ep.Nonce)
-	for key, p := range l.places {
-		slot, ours := strings.CutPrefix(key, prefix)
-		if !ours {
-			continue
-		}
-		if now, ok := l.members[l.s.k.members()+slot]; !ok || now.ID != p.ID || now.Left != "" {
+	for p, now := range l.seats(ep) {
+		if now == nil || now.Left != "" {
 			out = append(out, p)
 		}
 	}

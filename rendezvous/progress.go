@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -45,16 +44,7 @@ func (l *lead) tell(ctx context.Context, size int) error {
 		return nil
 	}
 	t.last, t.text = time.Now(), v
-	s := l.s
-	s.mu.Lock()
-	create := s.leader.create
-	s.mu.Unlock()
-	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).
-		Then(clientv3.OpPut(s.k.progress(), v)).Commit()
-	if err != nil {
-		return fmt.Errorf("tell who has come: %w", reason(ctx, err))
-	}
-	return nil
+	return l.asLeader(ctx, "tell who has come", clientv3.OpPut(l.s.k.progress(), v))
 }
 
 // attendance is who has come and who left.

@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -76,16 +75,10 @@ func (s *Session) describe(ctx context.Context) error {
 // rank that is lost or failed; nobody where all commands ended well.
 func (l *lead) verdict(ep Epoch) (over bool, why string) {
 	worst, ended := ep.Size, 0
-	prefix := l.s.k.world(ep.Nonce)
-	for key, p := range l.places {
-		slot, ours := strings.CutPrefix(key, prefix)
-		if !ours {
-			continue
-		}
-		now, here := l.members[l.s.k.members()+slot]
+	for p, now := range l.seats(ep) {
 		failed := ""
 		switch {
-		case !here || now.ID != p.ID:
+		case now == nil:
 			failed = "is gone"
 		case now.Left != "":
 			failed = "left: " + now.Left

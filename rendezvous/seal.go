@@ -115,6 +115,20 @@ func (l *lead) reduce(ctx context.Context, ep Epoch) error {
 	return nil
 }
 
+// asLeader does one thing that does not touch the epoch, if this node still
+// leads. Who led no longer has nothing to tell.
+func (l *lead) asLeader(ctx context.Context, what string, op clientv3.Op) error {
+	s := l.s
+	s.mu.Lock()
+	create := s.leader.create
+	s.mu.Unlock()
+	_, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", create)).Then(op).Commit()
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, reason(ctx, err))
+	}
+	return nil
+}
+
 // commit applies ops if this node still leads and the epoch is still the one
 // that it knows. A lost race is no error: the news is on its way. An unknown
 // outcome ends the life, and the next one reads back what became true.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"syscall"
@@ -109,14 +107,21 @@ func (a *app) obey(run *attempt.Attempt, f rendezvous.Fate) (rendezvous.Fate, er
 	if !f.Again && f.Why == "" {
 		return f, nil
 	}
-	if err := run.Stop(stopGrace); err != nil { // its GPU memory and ports may still be taken
-		return f, &ended{ui.Failure{Code: exitUnfit, What: fmt.Sprintf("what the command started here does not end: %v", err), Fix: "it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node"}}
+	if err := run.Stop(stopGrace); err != nil {
+		return f, stuck(err)
 	}
 	a.code = run.Status()
 	if !f.Again {
 		a.ui.Note("%s; no restart is left (--restarts %d)", f.Why, f.Restarts)
 	}
 	return f, nil
+}
+
+// stuck is why nothing starts here again: the GPU memory and the ports of what
+// does not end may still be taken.
+func stuck(err error) error {
+	return &ended{ui.Failure{Code: exitUnfit, What: "what the command started here does not end: " + err.Error(),
+		Fix: "it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node"}}
 }
 
 // pass hands a signal on that reached launch alone. What a terminal sends, it
@@ -173,7 +178,7 @@ func (a *app) repeat(ctx context.Context, s *record.Start) error {
 			return nil
 		}
 		if err := run.Stop(0); err != nil {
-			return errors.Join(err)
+			return stuck(err)
 		}
 		a.ui.Note("the command ended with %d; starting it again (restart %d of %d)", a.code, n, a.o.restarts)
 	}

@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,10 +22,11 @@ import (
 	"launch/rendezvous"
 )
 
-// connect reaches the store that the flags name, without becoming a node.
+// connect finds the store that the flags name, without becoming a node.
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.o.Store.Set {
-		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: "launch status --store host0"}
+		line := slices.Concat([]string{"launch", a.word}, c.Args().Slice(), []string{"--store", "host0"})
+		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: strings.Join(line, " ")}
 	}
 	// The number does not matter to who only looks.
 	a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
@@ -36,64 +39,87 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.o.etcd(s), TLS: companion.TLS(a.keys, s.Embedded, s.Endpoints)}, nil
 }
 
+// stored is a store that answers, and the jobs in it that were asked for; none:
+// all that there are.
+type stored struct {
+	*rendezvous.Client
+	at   rendezvous.Store
+	jobs []string
+}
+
+// open reaches the store that the flags name, for the jobs in args and --job.
+func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored, err error) {
+	if _, s.at, err = a.connect(c); err != nil {
+		return s, err
+	}
+	if s.jobs = args; a.o.Job.Set {
+		s.jobs = append(s.jobs, a.o.Job.V)
+	}
+	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
+	return s, err
+}
+
+// list is the jobs that were asked for, as they are now.
+func (a *app) list(ctx context.Context, s stored) ([]string, error) {
+	if len(s.jobs) > 0 {
+		return s.jobs, nil
+	}
+	jobs, err := rendezvous.Jobs(ctx, s.Client)
+	if err == nil && len(jobs) == 0 {
+		a.ui.Note("no job in the store at %s", s.at)
+	}
+	return jobs, err
+}
+
 // status prints who is where in the jobs of a store, once or at every change.
 func (a *app) status(c *cli.Context) error {
-	_, store, err := a.connect(c)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	first, cancel := context.WithTimeout(ctx, min(statusBudget, a.o.joinTimeout))
 	defer cancel()
-	cli, err := rendezvous.Connect(first, store, nil)
+	s, err := a.open(first, c, c.Args().Slice())
 	if err != nil {
 		return err
 	}
-	defer cli.Close()
-	jobs := c.Args().Slice()
-	if a.o.Job.Set {
-		jobs = append(jobs, a.o.Job.V)
+	defer s.Close()
+	var changes <-chan struct{}
+	if a.o.watch { // from before the first look, so that none is missed
+		changes = rendezvous.Changes(ctx, s.Client, watchEvery)
 	}
-	if err := a.show(first, cli, store, jobs); err != nil || !a.o.watch {
+	if err := a.show(first, s); err != nil || !a.o.watch {
 		return err
 	}
-	changes := rendezvous.Changes(ctx, cli, watchEvery)
 	for range changes {
 		a.ui.Clear()
-		if err := a.show(ctx, cli, store, jobs); err != nil {
+		if err := a.show(ctx, s); err != nil {
 			return err
 		}
 	}
 	if ctx.Err() == nil {
-		return &ended{ui.Failure{Code: exitUnreachable, What: "the store at " + store.String() + " is gone", Fix: "where it was inside launch it ended with the job"}}
+		return &ended{ui.Failure{Code: exitUnreachable, What: "the store at " + s.at.String() + " is gone", Fix: "where it was inside launch it ended with the job"}}
 	}
 	return nil
 }
 
-// show prints jobs, or all there are.
-func (a *app) show(ctx context.Context, cli *rendezvous.Client, store rendezvous.Store, jobs []string) (err error) {
-	if len(jobs) == 0 {
-		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
-			return err
-		}
-		if len(jobs) == 0 {
-			a.ui.Note("no job in the store at %s", store)
-		}
+// show prints the jobs.
+func (a *app) show(ctx context.Context, s stored) error {
+	jobs, err := a.list(ctx, s)
+	if err != nil {
+		return err
 	}
 	for _, id := range jobs {
-		ep, known, err := rendezvous.Current(ctx, cli, id)
+		ep, known, err := rendezvous.Current(ctx, s.Client, id)
 		if err != nil {
 			return err
 		}
-		ms, err := rendezvous.Members(ctx, cli, id)
+		ms, err := rendezvous.Members(ctx, s.Client, id)
 		if err != nil {
 			return err
 		}
 		if !known && len(ms) == 0 {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", store, id), Fix: "launch status without a job lists all"}
+			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
 		}
-		places, err := rendezvous.Places(ctx, cli, id, ep.Nonce)
+		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
 		if err != nil {
 			return err
 		}
@@ -178,42 +204,29 @@ func (a *app) store(c *cli.Context) error {
 
 // clean forgets what ended jobs left in an etcd that goes on.
 func (a *app) clean(c *cli.Context) error {
-	_, store, err := a.connect(c)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(c.Context, statusBudget)
 	defer cancel()
-	cli, err := rendezvous.Connect(ctx, store, nil)
+	s, err := a.open(ctx, c, c.Args().Tail())
 	if err != nil {
 		return err
 	}
-	defer cli.Close()
-	jobs, named := c.Args().Tail(), true
-	if a.o.Job.Set {
-		jobs = append(jobs, a.o.Job.V)
-	}
-	if len(jobs) == 0 {
-		if jobs, err = rendezvous.Jobs(ctx, cli); err != nil {
-			return err
-		}
-		named = false
+	defer s.Close()
+	jobs, err := a.list(ctx, s)
+	if err != nil {
+		return err
 	}
 	for _, id := range jobs {
-		here, err := rendezvous.Clean(ctx, cli, id)
+		here, err := rendezvous.Clean(ctx, s.Client, id)
 		switch {
 		case err != nil:
 			return err
-		case here > 0 && named:
+		case here > 0 && len(s.jobs) > 0:
 			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %d nodes are registered; nothing was removed", id, here), Fix: "launch status shows them"}}
 		case here > 0:
 			a.ui.Note("job %s stays: %d nodes are registered", id, here)
 		default:
 			a.ui.Note("job %s is forgotten", id)
 		}
-	}
-	if len(jobs) == 0 {
-		a.ui.Note("no job in the store at %s", store)
 	}
 	return nil
 }

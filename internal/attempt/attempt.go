@@ -4,7 +4,6 @@ package attempt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -79,23 +78,29 @@ func (a *Attempt) Interrupted() bool {
 func (a *Attempt) Signal(s os.Signal) { _ = a.process.Signal(s) }
 
 // Stop ends the command and all that it started: SIGTERM, and SIGKILL to what
-// is left after grace.
+// is left after grace. After an error the command may be running still.
 func (a *Attempt) Stop(grace time.Duration) error {
 	a.Signal(unix.SIGTERM)
 	select {
 	case <-a.done:
 	case <-time.After(grace):
 	}
-	err := killAll(a.process.Pid)
+	if err := killAll(a.process.Pid); err != nil {
+		return err // it may be the command itself
+	}
 	<-a.done
-	return err
+	return nil
 }
+
+// killBudget bounds the wait for what was killed: the kernel ends a process at
+// once, unless it is stuck in a call.
+const killBudget = 5 * time.Second
 
 // killAll kills all descendants of this process, those included that they leave
 // behind meanwhile. One that does not end is an error that names it. The command
 // itself is waited for by Start: its status would be lost here.
 func killAll(command int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), killBudget)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -113,7 +118,7 @@ func killAll(command int) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("process %d does not end: %w", left[0], errors.ErrUnsupported)
+			return fmt.Errorf("process %d is there %s after SIGKILL", left[0], killBudget)
 		}
 	}
 }
