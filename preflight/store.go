@@ -162,19 +162,10 @@ func storePort(_ context.Context, in Input) finding.Finding {
 			return finding.Failf("port %d, where this node is to host the store, is taken by %s", store.Port, u.By).
 				See("bind "+at.String(), "address already in use").
 				Breaking("the store cannot start, and the other nodes find that program in its place").
-				Do("on every node: --store %s; or end %s", nextDoor(store), u.By)
+				Do("on every node: --store %s; or end %s", job.NextPort(endpoints(store)[0].String()), u.By)
 		}
 	}
 	return finding.Passf("port %d is free", store.Port)
-}
-
-// nextDoor is the store's host with another port.
-func nextDoor(s job.Store) string {
-	port := s.Port + 1
-	if port > 65535 {
-		port = s.Port - 1
-	}
-	return endpoint{s.Host, strconv.Itoa(port)}.String()
 }
 
 // forwards knows programs that take connections here for a store that runs

@@ -141,10 +141,6 @@ func TestStorePort(t *testing.T) {
 		})
 	}
 	wants(t, verdict(t, "store.port", own), "skip no port is looked at")
-	own.Job.Store.V.Port = 65535
-	if got := nextDoor(own.Job.Store.V); got != "host0:65534" {
-		t.Errorf("beside port 65535 is %s", got)
-	}
 }
 
 func TestAUnknownStoreIsNotDialled(t *testing.T) {

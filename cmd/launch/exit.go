@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -120,7 +118,7 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 		return ui.Failure{Code: exitUnreachable, What: "a `launch store` runs at " + e.Endpoint + ": it belongs to no job, and is reached as an etcd is",
 			Fix: "--store http://" + e.Endpoint + "   # on every node"}, true
 	} else if ok {
-		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "is it meant to be this job? then give all nodes the same --job, or none\nelse give this job a port of its own, on every node: --store " + nextPort(e.Endpoint)}, true
+		return ui.Failure{Code: exitUnreachable, What: e.Error(), Fix: "is it meant to be this job? then give all nodes the same --job, or none\nelse give this job a port of its own, on every node: --store " + job.NextPort(e.Endpoint)}, true
 	}
 	switch {
 	case errors.Is(err, rendezvous.ErrToken):
@@ -141,16 +139,6 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 var tokenWords = strings.NewReplacer("a secret", "a LAUNCH_TOKEN",
 	": it has another one", ": this node's is not the one of the store", ": it has none", ": this node has one, the store has none",
 	": it asks for one", ": the store asks for one")
-
-// nextPort is an endpoint with the next higher port.
-func nextPort(endpoint string) string {
-	host, p, err := net.SplitHostPort(endpoint)
-	n, perr := strconv.Atoi(p)
-	if err != nil || perr != nil {
-		return fmt.Sprintf("HOST:%d", job.DefaultStorePort+1)
-	}
-	return net.JoinHostPort(host, strconv.Itoa(n+1))
-}
 
 // ended is an error that says itself how launch ends.
 type ended struct{ ui.Failure }

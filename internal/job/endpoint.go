@@ -103,6 +103,22 @@ func readPort(s string) (int, error) {
 	return n, nil
 }
 
+// NextPort is an endpoint with another port, the next, for who finds this one
+// taken. Of what is no HOST:PORT it is a pattern.
+func NextPort(endpoint string) string {
+	host, text, err := net.SplitHostPort(endpoint)
+	port, perr := readPort(text)
+	switch {
+	case err != nil || perr != nil:
+		host, port = "HOST", DefaultStorePort+1
+	case port == 65535:
+		port--
+	default:
+		port++
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
 func embedded(host string, port int) Store {
 	return Store{Embedded: true, Host: host, Port: port, Endpoints: []string{net.JoinHostPort(host, strconv.Itoa(port))}}
 }

@@ -136,6 +136,14 @@ func TestStoreForms(t *testing.T) {
 	}
 }
 
+func TestTheNextPortIsAPort(t *testing.T) {
+	for in, want := range map[string]string{"h:29377": "h:29378", "[fd00::1]:1": "[fd00::1]:2", "h:65535": "h:65534", "h": "HOST:29378", "h:x": "HOST:29378"} {
+		if got := NextPort(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
 func FuzzParseStore(f *testing.F) {
 	for _, s := range []string{"h:1", "[::1]:2", "http://a:1,b:2", "3", "fd00::1"} {
 		f.Add(s)
