@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	procfs "launch/internal/proc"
 )
 
 // register creates this node's key, or settles with who holds it. In the same
@@ -137,23 +137,8 @@ func deadHere(self, holder Member) bool {
 	if err := syscall.Kill(holder.PID, 0); errors.Is(err, syscall.ESRCH) {
 		return true
 	}
-	now, err := StartTime(holder.PID)
-	return err == nil && now != holder.Started
-}
-
-// StartTime is when a process began, in clock ticks after boot (field 22 of
-// /proc/PID/stat, proc(5)); with it a PID is not taken for its successor.
-func StartTime(pid int) (string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", err
-	}
-	i := strings.LastIndexByte(string(b), ')') // the name may hold anything
-	f := strings.Fields(string(b[i+1:]))
-	if len(f) < 20 {
-		return "", fmt.Errorf("parse /proc/%d/stat: %d fields", pid, len(f))
-	}
-	return f[19], nil
+	now, err := procfs.Read(holder.PID)
+	return err == nil && now.Started != holder.Started
 }
 
 // ownKey looks at what became of this node's own key.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/port"
+	"launch/internal/proc"
 	"launch/internal/record"
 	"launch/internal/ui"
 )
@@ -203,10 +202,9 @@ func groupOf(t job.Tasks) string {
 	if t.Group != "" {
 		return t.Group
 	}
-	stat, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(unix.Getpgrp()), "stat"))
-	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // proc(5): state, parent
-	if len(f) < 2 {
+	leader, err := proc.Read(unix.Getpgrp())
+	if err != nil {
 		return t.From
 	}
-	return t.From + " of process " + f[1]
+	return t.From + " of process " + strconv.Itoa(leader.Parent)
 }

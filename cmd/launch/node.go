@@ -24,6 +24,7 @@ import (
 	"launch/internal/launcher"
 	"launch/internal/meeting"
 	"launch/internal/port"
+	"launch/internal/proc"
 	"launch/internal/record"
 	"launch/internal/ui"
 	"launch/preflight"
@@ -216,7 +217,7 @@ func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) 
 
 // self is this node as the others will see it.
 func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) {
-	start, err := rendezvous.StartTime(os.Getpid())
+	stat, err := proc.Read(os.Getpid())
 	if err != nil {
 		return rendezvous.Member{}, err
 	}
@@ -224,7 +225,7 @@ func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) 
 	m := rendezvous.Member{
 		Restarts: a.o.restarts,
 		Index:    -1, Size: s.Job.Nodes.V, Host: s.Node.Hostname, Addr: p.Addr,
-		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: start, Since: time.Now(),
+		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
 	}
 	if s.Job.Index.Set {
 		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/internal/proc"
 )
 
 // limit ends a test that hangs; nothing here is judged by how long it takes.
@@ -124,9 +126,8 @@ func companionOf(pid int) int {
 func gone(t *testing.T, pid int, budget time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(budget); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, state, _ := strings.Cut(string(stat), ") ")
-		if err != nil || strings.HasPrefix(state, "Z") { // a zombie waits for pid 1, not for us
+		stat, err := proc.Read(pid)
+		if err != nil || stat.State == 'Z' { // a zombie waits for pid 1, not for us
 			return
 		}
 	}

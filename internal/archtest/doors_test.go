@@ -35,8 +35,9 @@ var doors = map[string][]string{
 
 	// Agreement. client/pkg for etcd's form of TLS settings, api for the errors
 	// that trying again does not change, zap and grpc to hand it a silent logger
-	// and the pause between two tries; unix for the owner of a process id.
-	"rendezvous": {etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	// and the pause between two tries; unix for the owner of a process id, proc
+	// for whether its process is still the one that registered.
+	"rendezvous": {"internal/proc", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -49,8 +50,9 @@ var doors = map[string][]string{
 	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
 	"internal/child":    {unixPkg},
 	"internal/handoff":  {unixPkg},
-	// attempt adopts what the command leaves behind, and kills it.
-	"internal/attempt": {unixPkg},
+	// attempt adopts what the command leaves behind, finds it by its parents, and
+	// kills it.
+	"internal/attempt": {"internal/proc", unixPkg},
 	// follow asks a unix socket whose process is at its other end.
 	"internal/follow": {unixPkg},
 	// port holds the master port without listening, by socket options.

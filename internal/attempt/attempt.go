@@ -10,11 +10,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/proc"
 )
 
 // Attempt is the command, running.
@@ -105,7 +106,7 @@ func killAll(command int) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		left := descendants("/proc", os.Getpid())
+		left := descendants(os.Getpid())
 		if len(left) == 0 {
 			return nil
 		}
@@ -124,23 +125,18 @@ func killAll(command int) error {
 }
 
 // descendants are the processes below pid that are not zombies.
-func descendants(proc string, pid int) []int {
-	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+func descendants(pid int) []int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	children := map[int][]int{}
 	zombie := map[int]bool{}
-	for _, name := range stats {
-		b, err := os.ReadFile(name)
+	for _, dir := range dirs {
+		child, _ := strconv.Atoi(filepath.Base(dir))
+		stat, err := proc.Read(child)
 		if err != nil {
-			continue
+			continue // it has ended
 		}
-		f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:]) // proc(5): state, parent
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err != nil || len(f) < 2 {
-			continue
-		}
-		parent, _ := strconv.Atoi(f[1])
-		children[parent] = append(children[parent], child)
-		zombie[child] = f[0] == "Z"
+		children[stat.Parent] = append(children[stat.Parent], child)
+		zombie[child] = stat.State == 'Z'
 	}
 	var out []int
 	for next := children[pid]; len(next) > 0; next = next[1:] {

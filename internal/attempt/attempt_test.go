@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"launch/internal/proc"
 )
 
 func begin(t *testing.T, script string) *Attempt {
@@ -55,8 +57,8 @@ func TestStopEndsWhatTheCommandLeftBehind(t *testing.T) {
 	if err := a.Stop(100 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat")); err == nil && !strings.Contains(string(b), ") Z ") {
-		t.Errorf("process %d goes on: %s", pid, b)
+	if stat, err := proc.Read(pid); err == nil && stat.State != 'Z' {
+		t.Errorf("process %d goes on: %+v", pid, stat)
 	}
 	if a.Status() != 137 {
 		t.Errorf("status %d", a.Status())
