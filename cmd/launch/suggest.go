@@ -32,17 +32,27 @@ func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
 	return e
 }
 
+// badValueError shows what a flag of this type takes.
 func badValueError(value, variable, name string) error {
 	from, equals := "--"+name, " "
 	if variable != "" {
 		from, equals = variable, "="
 	}
-	e := &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %s is not a value for it", from, value), Fix: from + ", or " + from + "=false"}
-	switch {
-	case name == "join-timeout":
-		e.Fix = from + equals + "90s, 10m or 1h30m"
-	case variable != "":
-		e.Fix = from + "=1 or " + from + "=0"
+	e := &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %s is not a value for it", from, value)}
+	for _, f := range flagTable(&options{}) {
+		if f.Names()[0] != name {
+			continue
+		}
+		switch f.(type) {
+		case *cli.DurationFlag:
+			e.Fix = from + equals + "90s, 10m or 1h30m"
+		case *cli.IntFlag:
+			e.Fix = from + equals + "3"
+		case *cli.BoolFlag:
+			if e.Fix = from + ", or " + from + "=false"; variable != "" {
+				e.Fix = from + "=1 or " + from + "=0"
+			}
+		}
 	}
 	return e
 }
