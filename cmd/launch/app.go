@@ -47,7 +47,7 @@ func (a *app) run(args []string) int {
 		return a.fail(err, nil)
 	}
 	if slices.ContainsFunc(own, wantsHelp) || len(rest) == 1 && rest[0] == "help" && !dashed {
-		a.ui.Print(help(flagTable(&options{}), a.subcommands()))
+		a.ui.Print(help(startFlags(&options{}), a.subcommands()))
 		return 0
 	}
 	if slices.Contains(own, "--version") {
@@ -56,7 +56,7 @@ func (a *app) run(args []string) int {
 	a.pending = misnamed(handoff.Environ())
 	c := &cli.App{
 		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
-		Flags: flagTable(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
+		Flags: startFlags(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
 		OnUsageError:   a.usageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // codes are ours: failure()
 		Action:         a.start,
@@ -174,7 +174,7 @@ func (a *app) job(argv []string) (job.Job, error) {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
 	j, err := job.Resolve(job.Input{
-		Word: a.word, Argv: argv, Own: ownFlags(), Flags: a.o.Flags, Env: handoff.Environ(),
+		Word: a.word, Argv: argv, Own: takes(startFlags(&options{})), Flags: a.o.Flags, Env: handoff.Environ(),
 		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
 	})
 	if a.keys != nil && j.Several() && !j.Store.V.Embedded && !strings.HasPrefix(j.Store.V.Endpoints[0], "https://") {

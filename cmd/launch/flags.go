@@ -59,7 +59,7 @@ const (
 )
 
 // flagTable is every flag, in the order of the help. Each has a variable
-// LAUNCH_NAME.
+// LAUNCH_NAME. A start takes all but --watch.
 func flagTable(o *options) []cli.Flag {
 	str := func(g group, name, arg, usage string, to *job.Value[string]) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: string(g), Usage: "`" + arg + "` " + usage, EnvVars: env(name), Value: &value{name: name, to: to, o: o}}
@@ -93,7 +93,7 @@ func flagTable(o *options) []cli.Flag {
 		b(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
 		b(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
-		b(grpOutput, "watch", "launch status: again at every change, until the job is over", &o.watch),
+		b(grpOutput, "watch", "again at every change, until Ctrl-C", &o.watch),
 		b(grpOutput, "json", "JSON lines instead of text", &o.json),
 	}
 }
@@ -125,14 +125,21 @@ func (v *value) String() string {
 	return v.to.V
 }
 
+// startFlags are the flags of a start.
+func startFlags(o *options) []cli.Flag {
+	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool { return f.Names()[0] == "watch" })
+}
+
 // ownFlags are the names of all flags, and whether each takes a value.
-func ownFlags() map[string]bool {
-	takes := map[string]bool{}
-	for _, f := range flagTable(&options{}) {
+func ownFlags() map[string]bool { return takes(flagTable(&options{})) }
+
+func takes(flags []cli.Flag) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range flags {
 		_, isBool := f.(*cli.BoolFlag)
-		takes[f.Names()[0]] = !isBool
+		out[f.Names()[0]] = !isBool
 	}
-	return takes
+	return out
 }
 
 // from is who said the value of a flag: the line, or else the variable.

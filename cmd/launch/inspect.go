@@ -157,7 +157,7 @@ func (a *app) env(c *cli.Context) error {
 // command's first word, from there on what the command itself completes.
 func (a *app) completion(c *cli.Context) error {
 	var words, takes []string
-	for _, f := range flagTable(&options{}) {
+	for _, f := range startFlags(&options{}) {
 		words = append(words, "--"+f.Names()[0])
 		if ownFlags()[f.Names()[0]] {
 			takes = append(takes, "--"+f.Names()[0])

@@ -114,7 +114,7 @@ func TestExitCodesPage(t *testing.T) {
 // TestHelpFits80Columns: a newcomer's terminal.
 func TestHelpFits80Columns(t *testing.T) {
 	a := &app{}
-	texts := map[string]string{"launch": help(flagTable(&options{}), a.subcommands())}
+	texts := map[string]string{"launch": help(startFlags(&options{}), a.subcommands())}
 	for _, c := range a.subcommands() {
 		texts[c.Name] = subHelp(c)
 	}
@@ -128,9 +128,12 @@ func TestHelpFits80Columns(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range flagTable(&options{}) {
+	for _, f := range startFlags(&options{}) {
 		if !strings.Contains(texts["launch"], "--"+f.Names()[0]) {
 			t.Errorf("--%s is not in the help", f.Names()[0])
 		}
+	}
+	if !strings.Contains(texts["status"], "--watch ") {
+		t.Errorf("--watch is not in its help")
 	}
 }

@@ -66,8 +66,11 @@ func (a *app) unknownFlag(e *job.Error, name string) {
 			typed = word
 		}
 	}
-	if _, own := ownFlags()[name]; own && a.word != "" {
+	if _, own := ownFlags()[name]; own {
 		e.What = fmt.Sprintf("%s means nothing to %s", typed, a.called())
+		if a.word == "" {
+			e.What, e.Fix = typed+" means nothing to a start", "launch status "+typed+" --store HOST   # from another terminal"
+		}
 		return
 	}
 	e.What = "unknown flag " + typed
