@@ -16,39 +16,56 @@ type Node struct {
 	Rank  int    // in the sealed world, or the wanted one; -1: none yet
 	Name  string // for people
 	Here  bool   // its lease is alive
-	Phase string // arrived, started
+	Phase string // arrived, started; ended: its command has, and others may not have
 }
 
 // Evidence is what the store knows of one job.
 type Evidence struct {
-	Job     string
-	State   string // of the epoch: "", open, sealed, started
-	Want    int    // nodes expected; 0: nobody said yet
-	Nodes   []Node // of the sealed world, and who waits beside it
-	Missing []int  // indexes that have not come, where indexes are used
+	State    string // of the epoch: "", open, sealed, started, over (only of a job with restarts)
+	Why      string // over: who failed or was lost; "" where all commands ended well
+	Restarts int    // how many there might be
+	Want     int    // nodes expected; 0: nobody said yet
+	Nodes    []Node // of the sealed world, and who waits beside it
+	Missing  []int  // indexes that have not come, where indexes are used
 }
 
 // Start judges a job's start by what the store knows.
 func Start(e Evidence) finding.Report {
-	var gone, waiting, silent []string
+	var gone, here, silent, waiting []string
 	for _, n := range e.Nodes {
 		switch {
 		case !n.Here:
 			gone = append(gone, label(n))
-		case e.State == "started" && n.Phase != "started" && n.Rank >= 0:
-			silent = append(silent, label(n))
-		case e.State == "started" && n.Rank < 0:
+		case n.Rank < 0:
 			waiting = append(waiting, n.Name)
+		default:
+			here = append(here, label(n))
+			if n.Phase == "arrived" {
+				silent = append(silent, label(n))
+			}
 		}
 	}
+	var r finding.Report
 	switch e.State {
 	case "", "open":
 		return finding.Report{open(e)}
 	case "sealed":
 		return finding.Report{finding.Warnf("the ranks are agreed on, the start is being decided").Named("start.decide").
 			Do("look again: this takes seconds; a node that does not reach rank 0 says so in its own output")}
+	case "over":
+		r = finding.Report{over(e, here)}
+	default:
+		r = started(e, gone, silent)
 	}
-	var r finding.Report
+	if len(waiting) > 0 {
+		r = append(r, finding.Warnf("no place in this run, waiting for its end: %s", strings.Join(waiting, ", ")).Named("start.surplus").
+			Do("end it there, or give that job another name: --job"))
+	}
+	return r
+}
+
+// started judges a run whose nodes have been told that they may start.
+func started(e Evidence, gone, silent []string) (r finding.Report) {
 	if len(silent) > 0 {
 		r = append(r, finding.Warnf("may start, but has not said so: %s", strings.Join(silent, ", ")).Named("start.silent").
 			Breaking("the others wait for it in their first collective").Do("look at the output of launch there"))
@@ -63,11 +80,20 @@ func Start(e Evidence) finding.Report {
 	case len(silent) == 0:
 		r = append(r, finding.Passf("all %d nodes have started", e.Want).Named("start.running"))
 	}
-	if len(waiting) > 0 {
-		r = append(r, finding.Warnf("no place in this run, waiting for its end: %s", strings.Join(waiting, ", ")).Named("start.surplus").
-			Do("end it there, or give that job another name: --job"))
-	}
 	return r
+}
+
+// over judges a run with restarts that nothing follows.
+func over(e Evidence, here []string) finding.Finding {
+	left := ""
+	if len(here) > 0 {
+		left = "; still ending: " + strings.Join(here, ", ")
+	}
+	if e.Why == "" {
+		return finding.Passf("the commands of all %d nodes have ended well%s", e.Want, left).Named("start.ended")
+	}
+	return finding.Failf("the job has failed: %s; no restart is left (--restarts %d)%s", e.Why, e.Restarts, left).Named("start.failed").
+		Do("look at the end of the command's output there")
 }
 
 func open(e Evidence) finding.Finding {

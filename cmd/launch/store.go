@@ -130,7 +130,7 @@ func (a *app) show(ctx context.Context, s stored) error {
 
 // evidence is a job's state in the words of diagnose.
 func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{Job: id, State: string(ep.State), Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
+	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
