@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -65,10 +66,18 @@ func (a *app) list(ctx context.Context, s stored) ([]string, error) {
 		return s.jobs, nil
 	}
 	jobs, err := rendezvous.Jobs(ctx, s.Client)
-	if err == nil && len(jobs) == 0 {
+	if err != nil {
+		return nil, s.lost(err)
+	}
+	if len(jobs) == 0 {
 		a.ui.Note("no job in the store at %s", s.at)
 	}
-	return jobs, err
+	return jobs, nil
+}
+
+// lost is why a store that has answered does so no longer.
+func (s stored) lost(err error) error {
+	return &ended{ui.Failure{Code: exitUnreachable, What: fmt.Sprintf("the store at %s: %v", s.at, err), Fix: "where it was inside launch it ended with the job"}}
 }
 
 // status prints who is where in the jobs of a store, once or at every change.
@@ -86,19 +95,19 @@ func (a *app) status(c *cli.Context) error {
 	if a.o.watch { // from before the first look, so that none is missed
 		changes = rendezvous.Changes(ctx, s.Client, watchEvery)
 	}
-	if err := a.show(first, s); err != nil || !a.o.watch {
-		return err
-	}
-	for range changes {
-		a.ui.Clear()
-		if err := a.show(ctx, s); err != nil {
-			return err
+	err = a.show(first, s)
+	for err == nil && a.o.watch {
+		if _, more := <-changes; !more {
+			err = s.lost(errors.New("it is gone"))
+			break
 		}
+		a.ui.Clear()
+		err = a.show(ctx, s)
 	}
-	if ctx.Err() == nil {
-		return &ended{ui.Failure{Code: exitUnreachable, What: "the store at " + s.at.String() + " is gone", Fix: "where it was inside launch it ended with the job"}}
+	if a.o.watch && ctx.Err() != nil {
+		return nil // that is how a watch ends
 	}
-	return nil
+	return err
 }
 
 // show prints the jobs.
@@ -110,18 +119,18 @@ func (a *app) show(ctx context.Context, s stored) error {
 	for _, id := range jobs {
 		ep, known, err := rendezvous.Current(ctx, s.Client, id)
 		if err != nil {
-			return err
+			return s.lost(err)
 		}
 		ms, err := rendezvous.Members(ctx, s.Client, id)
 		if err != nil {
-			return err
+			return s.lost(err)
 		}
 		if !known && len(ms) == 0 {
 			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
 		}
 		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
 		if err != nil {
-			return err
+			return s.lost(err)
 		}
 		a.ui.Job(ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(id, ep, places, ms))})
 	}
@@ -219,7 +228,7 @@ func (a *app) clean(c *cli.Context) error {
 		here, err := rendezvous.Clean(ctx, s.Client, id)
 		switch {
 		case err != nil:
-			return err
+			return s.lost(err)
 		case here > 0 && len(s.jobs) > 0:
 			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %d nodes are registered; nothing was removed", id, here), Fix: "launch status shows them"}}
 		case here > 0:
