@@ -46,6 +46,9 @@ func (a *app) run(args []string) int {
 	if err != nil {
 		return a.fail(err, nil)
 	}
+	if !dashed && len(rest) == 2 && rest[0] == "help" && a.ownWord(rest[1:]) {
+		rest = []string{rest[1], "--help"}
+	}
 	if slices.ContainsFunc(own, wantsHelp) || len(rest) == 1 && rest[0] == "help" && !dashed {
 		a.ui.Print(help(startFlags(&options{}), a.subcommands()))
 		return 0

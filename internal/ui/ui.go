@@ -36,7 +36,7 @@ type UI struct {
 // Options say how to render.
 type Options struct {
 	JSON bool
-	Env  func(string) string // NO_COLOR, TERM, COLUMNS
+	Env  func(string) string // NO_COLOR, TERM
 }
 
 // New makes a UI for two writers; a terminal on errw gets colour (unless
