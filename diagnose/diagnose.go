@@ -4,6 +4,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ type Node struct {
 	Rank  int    // in the sealed world, or the wanted one; -1: none yet
 	Name  string // for people
 	Here  bool   // its lease is alive
+	Spare bool   // of a job that has some to spare
 	Phase string // arrived, started; ended: its command has, and others may not have
 }
 
@@ -25,17 +27,20 @@ type Evidence struct {
 	Why      string // over: who failed or was lost; "" where all commands ended well
 	Restarts int    // how many there might be
 	Want     int    // nodes expected; 0: nobody said yet
+	Min      int    // so many are enough; 0: Want
 	Nodes    []Node // of the sealed world, and who waits beside it
 	Missing  []int  // indexes that have not come, where indexes are used
 }
 
 // Start judges a job's start by what the store knows.
 func Start(e Evidence) finding.Report {
-	var gone, here, silent, waiting []string
+	var gone, here, silent, waiting, spare []string
 	for _, n := range e.Nodes {
 		switch {
 		case !n.Here:
 			gone = append(gone, label(n))
+		case n.Rank < 0 && n.Spare:
+			spare = append(spare, n.Name)
 		case n.Rank < 0:
 			waiting = append(waiting, n.Name)
 		default:
@@ -56,6 +61,9 @@ func Start(e Evidence) finding.Report {
 		r = finding.Report{over(e, here)}
 	default:
 		r = started(e, gone, silent)
+	}
+	if len(spare) > 0 {
+		r = append(r, finding.Passf("spare, and waiting for a place: %s", strings.Join(spare, ", ")).Named("start.spare"))
 	}
 	if len(waiting) > 0 {
 		r = append(r, finding.Warnf("no place in this run, waiting for its end: %s", strings.Join(waiting, ", ")).Named("start.surplus").
@@ -106,15 +114,20 @@ func open(e Evidence) finding.Finding {
 	if e.Want == 0 {
 		return finding.Warnf("nobody has come yet").Named("start.missing").Do("start launch on the nodes")
 	}
-	who := ""
-	if len(e.Missing) > 0 {
+	want, who := strconv.Itoa(e.Want), ""
+	switch {
+	case e.Min > 0 && have >= e.Min:
+		return finding.Passf("%d of up to %d nodes are here, enough to start after the last call", have, e.Want).Named("start.enough")
+	case e.Min > 0:
+		want = fmt.Sprintf("at least %d", e.Min)
+	case len(e.Missing) > 0:
 		var out []string
 		for _, i := range e.Missing {
 			out = append(out, strconv.Itoa(i))
 		}
 		who = ": node " + strings.Join(out, ", ")
 	}
-	return finding.Warnf("%d of %d nodes are here, %d missing%s", have, e.Want, max(e.Want-have, 0), who).Named("start.missing").
+	return finding.Warnf("%d of %s nodes are here, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0), who).Named("start.missing").
 		Breaking("the others wait until their --join-timeout").Do("start launch there with the same line; does it reach the store?")
 }
 

@@ -18,6 +18,12 @@ func TestStart(t *testing.T) {
 	}{
 		{"an index has not come", Evidence{State: "open", Want: 3, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}, Missing: []int{2}},
 			map[string]finding.Status{"start.missing": finding.Warn}, "2 of 3 nodes are here, 1 missing: node 2"},
+		{"fewer than enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived")}, Missing: []int{1, 2, 3}},
+			map[string]finding.Status{"start.missing": finding.Warn}, "1 of at least 2 nodes are here, 1 missing"},
+		{"enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
+			map[string]finding.Status{"start.enough": finding.Pass}, "2 of up to 4 nodes are here, enough to start after the last call"},
+		{"one to spare", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), {Rank: -1, Name: "c", Here: true, Phase: "arrived", Spare: true}}},
+			map[string]finding.Status{"start.running": finding.Pass, "start.spare": finding.Pass}, "all 1 nodes have started"},
 		{"nobody", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "nobody has come yet"},
 		{"all run", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "started")}},
 			map[string]finding.Status{"start.running": finding.Pass}, "all 2 nodes have started"},

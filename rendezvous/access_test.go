@@ -101,7 +101,7 @@ func TestAnEtcdWithUsersLetsInWhoItKnowsAlsoWhenTheirTokenEnds(t *testing.T) {
 	other := Enter(ctx, cli, Config{Job: "j", Self: Member{Index: -1, Size: 2, Host: "c"}, TTL: testTTL})
 	defer other.Leave("")
 	for _, n := range []*Session{s, other} {
-		if _, err := n.Join(ctx); err != nil {
+		if _, err := n.Join(ctx, time.Hour); err != nil {
 			t.Error(err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestCleanForgetsOnlyJobsThatAreOver(t *testing.T) {
 	defer cli.Close()
 	ctx := short(t, 20*time.Second)
 	s := Enter(ctx, cli, Config{Job: "j", Self: Member{Index: -1, Size: 1, Host: "a"}, TTL: testTTL})
-	if _, err := s.Join(ctx); err != nil {
+	if _, err := s.Join(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if here, err := Clean(ctx, cli, "j"); err != nil || here != 1 {

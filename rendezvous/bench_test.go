@@ -23,7 +23,7 @@ type bench struct {
 	job   string
 	exact bool // the clock stands still while anybody works
 
-	startTimeout time.Duration // of the nodes
+	startTimeout, lastCall time.Duration // of the nodes
 }
 
 // took checks how long something took that only time ends.
@@ -56,7 +56,7 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	b.t.Helper()
 	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, Events: func(e Event) {
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, LastCall: b.lastCall, Events: func(e Event) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.events, n.times = append(n.events, e), append(n.times, time.Now())
@@ -117,7 +117,7 @@ type joined struct {
 func (n *node) join(ctx context.Context) <-chan joined {
 	out := make(chan joined, 1)
 	go func() {
-		w, err := n.Join(ctx)
+		w, err := n.Join(ctx, time.Hour)
 		out <- joined{w, err}
 	}()
 	return out

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
@@ -30,6 +31,8 @@ type Server struct {
 	dir  string
 	lock *os.File
 	once sync.Once
+
+	failed chan error
 }
 
 // ErrPortTaken: something listens where the embedded store should.
@@ -46,18 +49,22 @@ const storeRoom = 12 << 20
 // has 8 MiB on disk instead of 123 MB.
 const walSegment = 4 << 20
 
-var shrinkWAL = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
+// hostOnce sets what etcd and gRPC take from their packages.
+var hostOnce = sync.OnceFunc(func() {
+	wal.SegmentSizeBytes = walSegment
+	hushGRPC()
+})
 
 // Serve starts an embedded store for job on the given addresses, with mutual
 // TLS where keys is not nil. The error wraps ErrPortTaken where another process
 // listens there.
 func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (*Server, error) {
-	shrinkWAL()
+	hostOnce()
 	dir, lock, err := storeDir()
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the store: %w", err)
 	}
-	s := &Server{dir: dir, lock: lock}
+	s := &Server{dir: dir, lock: lock, failed: make(chan error, 1)}
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "launch", filepath.Join(dir, "d")
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer)}
@@ -81,7 +88,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	// One member elects itself: short timing makes it ready in about 0.1 s.
 	cfg.TickMs, cfg.ElectionMs = 50, 250
 	cfg.UnsafeNoFsync = true // thrown away with the process: nothing to survive a power cut for
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapcore.NewNopCore(), zap.WithFatalHook(failure{dir, s.failed})))
 	wd, _ := os.Getwd()
 	defer func() { _ = os.Chdir(wd) }()
 	if err := os.Chdir(dir); err != nil { // etcd makes the peer socket in the working directory

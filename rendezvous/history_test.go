@@ -176,7 +176,7 @@ func (h *history) listen(c *clientv3.Client, kv pb.KVClient, id int, loss float6
 // start brings a node into a world until one starts.
 func (n *node) start(ctx context.Context) error {
 	for {
-		if _, err := n.Join(ctx); err != nil {
+		if _, err := n.Join(ctx, time.Hour); err != nil {
 			return err
 		}
 		_, err := n.Round(ctx, "go", nil, concat)

@@ -12,17 +12,31 @@ import (
 )
 
 // Join waits until this node is part of a sealed world that it has not been
-// returned before, or ctx ends (*MissingError, or ErrUnreachable).
-func (s *Session) Join(ctx context.Context) (World, error) {
+// returned before, or the budget is used up (*MissingError, or ErrUnreachable).
+// A spare node waits on while a world that it is no part of is complete, until
+// that does not need it any more (*SpareError).
+func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error) {
+	limit := time.After(budget)
 	outside := "" // a world that this node has no place in
 	for {
 		s.mu.Lock()
 		ep, fatal, changed, self, joined := s.ep, s.fatal, s.changed, s.self, s.joined.Nonce
+		unneeded := s.unneeded
+		spare := self.Spares > 0 && s.up && ep.Nonce != "" && ep.Nonce == outside
 		s.mu.Unlock()
+		switch {
+		case !spare && limit == nil:
+			limit = time.After(budget)
+		case spare && limit != nil:
+			limit = nil
+			s.emit(Event{Kind: Spare, Size: ep.Size})
+		}
 		var retry <-chan time.Time
 		switch {
 		case fatal != nil:
 			return World{}, fatal
+		case unneeded != nil:
+			return World{}, unneeded
 		case ep.Nonce != "" && (ep.Nonce == joined || ep.Nonce == outside):
 		case ep.State == Sealed:
 			p, err := s.place(ctx, ep)
@@ -36,17 +50,22 @@ func (s *Session) Join(ctx context.Context) (World, error) {
 			retry = time.After(retryMax / 4)
 		case ep.State == Started || ep.State == Over:
 			outside = ep.Nonce
+			if self.Spares > 0 {
+				continue
+			}
 			if still := s.still(ctx, ep); len(still) > 0 {
 				s.update(func() { s.running = still })
 				s.emit(Event{Kind: Waiting, Have: still})
 			}
 			continue
-		case ep.Size > 0 && ep.Size != self.Size && s.outsized(ctx):
-			return World{}, &SizeError{Self: self.Size, Want: ep.Size, First: ep.First}
+		case ep.Size > 0 && (ep.Size != self.Size || ep.Min != self.Min) && s.outsized(ctx):
+			return World{}, &SizeError{Self: Count(self.Size, self.Min), Want: Count(ep.Size, ep.Min), First: ep.First}
 		}
 		select {
 		case <-changed:
 		case <-retry:
+		case <-limit:
+			return World{}, s.missing(ctx)
 		case <-ctx.Done():
 			return World{}, s.expired(ctx)
 		}
@@ -84,17 +103,23 @@ func (s *Session) outsized(ctx context.Context) bool {
 	for _, kv := range r.Kvs {
 		var m Member
 		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" && m.Phase == PhaseArrived {
-			return m.Size != s.me().Size
+			me := s.me()
+			return m.Size != me.Size || m.Min != me.Min
 		}
 	}
 	return false
 }
 
-// expired says what was missing when the time ran out.
+// expired is what ends a wait: an interruption, or that the time ran out.
 func (s *Session) expired(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
+	return s.missing(ctx)
+}
+
+// missing says what was missing when the time ran out.
+func (s *Session) missing(ctx context.Context) error {
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
 	r, err := s.cli.Get(look, s.k.progress())
@@ -108,8 +133,8 @@ func (s *Session) expired(ctx context.Context) error {
 	s.mu.Lock()
 	ep, self := s.ep, s.self
 	s.mu.Unlock()
-	if p.Want != self.Size {
-		p.Attendance = Attendance{Come: 1, Want: self.Size, Here: names([]Member{self}), Missing: Missing([]Member{self}, self.Size)}
+	if p.Want != self.Size || p.Min != self.Min {
+		p.Attendance = Attendance{Come: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}), Missing: Missing([]Member{self}, self.Size)}
 	}
 	e := &MissingError{Attendance: p.Attendance}
 	switch ep.State {
@@ -136,7 +161,7 @@ func (s *Session) lastKnown(err error) error {
 	case s.rival != nil:
 		return &DuplicateError{Self: s.self, Holder: *s.rival}
 	case len(s.running) > 0:
-		return &MissingError{Attendance: Attendance{Want: s.self.Size}, Running: some(s.running)}
+		return &MissingError{Attendance: Attendance{Want: s.self.Size, Min: s.self.Min}, Running: some(s.running)}
 	case !s.up && s.trouble != nil:
 		err = s.trouble
 	}
@@ -184,7 +209,9 @@ func (s *Session) Leave(why string) {
 		self.Left = why
 		words := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
 		if leads {
-			words = append(words, clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease)))
+			words = append(words, clientv3.OpTxn(
+				[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", lease)},
+				[]clientv3.Op{clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease))}, nil))
 		}
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)}, words, nil))
 	}

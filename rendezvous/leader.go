@@ -70,6 +70,7 @@ type lead struct {
 	moved   bool                      // a member came, changed or went since the last look
 	looked  int64                     // the revision of the epoch at that look
 	telling telling
+	call    call
 	roll    roll
 }
 
@@ -164,32 +165,6 @@ func (l *lead) missed(m Member) {
 	}
 }
 
-// waits tells whether a member has come and means to stay; who runs in an
-// earlier epoch does not wait for this one.
-func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
-
-// earliest is the member that waits for longest.
-func (l *lead) earliest() (out registered, ok bool) {
-	for _, m := range l.members {
-		if waits(m) && (!ok || m.create < out.create) {
-			out, ok = m, true
-		}
-	}
-	return out, ok
-}
-
-// here are the members of one size that wait, by arrival.
-func (l *lead) here(size int) []registered {
-	var out []registered
-	for _, m := range l.members {
-		if waits(m) && m.Size == size {
-			out = append(out, m)
-		}
-	}
-	slices.SortFunc(out, func(a, b registered) int { return cmp.Compare(a.create, b.create) })
-	return out
-}
-
 // step does the one thing that the epoch's state asks of its leader.
 func (l *lead) step(ctx context.Context) error {
 	l.s.mu.Lock()
@@ -201,12 +176,11 @@ func (l *lead) step(ctx context.Context) error {
 	switch ep.State {
 	case Sealed:
 		if l.moved {
-			gone := l.gone(ep)
-			if !l.inside(ep) && len(gone) < ep.Size {
-				return l.resign(ctx)
-			}
-			if len(gone) > 0 {
+			if gone := l.gone(ep); len(gone) > 0 {
 				return l.open(ctx, ep, some(gone)+" left after the ranks were agreed")
+			}
+			if !l.inside(ep) {
+				return l.resign(ctx)
 			}
 			l.moved = false
 		}
@@ -237,31 +211,6 @@ func (l *lead) watchOver(ctx context.Context, ep Epoch) error {
 		return nil
 	}
 	return l.open(ctx, ep, "") // the last run of this job has ended everywhere
-}
-
-// gather seals an open epoch as soon as all are here.
-func (l *lead) gather(ctx context.Context, ep Epoch) error {
-	if !l.moved {
-		return l.tell(ctx, ep.Size)
-	}
-	first, ok := l.earliest()
-	if !ok {
-		return nil
-	}
-	if ep.State == "" || ep.Size != first.Size {
-		return l.open(ctx, ep, ep.Why)
-	}
-	n := 0
-	for _, m := range l.members {
-		if waits(m) && m.Size == ep.Size {
-			n++
-		}
-	}
-	if n >= ep.Size {
-		return l.seal(ctx, ep, l.here(ep.Size))
-	}
-	l.moved, l.telling.due = false, true
-	return l.tell(ctx, ep.Size)
 }
 
 // resign leaves the lead to a node of the sealed world: only they can reduce.

@@ -69,10 +69,26 @@ func (s *Session) observeEpoch(e *clientv3.Event, put bool) {
 		case e.Kv.ModRevision <= s.epMod:
 		case put:
 			s.ep, s.epMod = ep, e.Kv.ModRevision
+			s.spared()
 		default:
 			s.ep, s.epMod = Epoch{}, 0
 		}
 	})
+}
+
+// spared keeps, for a spare node, that a world needs it no more: one that it
+// saw before the start, or that may be started again. An older one is another
+// run's.
+func (s *Session) spared() {
+	ep := s.ep
+	again := ep.State == Started && ep.Restarts > 0
+	switch {
+	case s.self.Spares == 0 || ep.Nonce == s.joined.Nonce:
+	case ep.State == Sealed || again:
+		s.witnessed = ep.Nonce
+	case ep.State != Open && s.witnessed == ep.Nonce:
+		s.unneeded = &SpareError{Size: ep.Size, Why: ep.Why}
+	}
 }
 
 // observeLeader takes in a change of the leader. Its departure is told by

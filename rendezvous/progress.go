@@ -25,12 +25,12 @@ type telling struct {
 
 // tell writes who has come where that has changed, and not more often than all
 // nodes can read it.
-func (l *lead) tell(ctx context.Context, size int) error {
+func (l *lead) tell(ctx context.Context, ep Epoch) error {
 	t := &l.telling
 	if !t.due {
 		return nil
 	}
-	every := min(progressEvery, time.Duration(size)*time.Millisecond)
+	every := min(progressEvery, time.Duration(ep.Size)*time.Millisecond)
 	if wait := every - time.Since(t.last); wait > 0 {
 		if !t.wake {
 			t.wake = true
@@ -39,7 +39,7 @@ func (l *lead) tell(ctx context.Context, size int) error {
 		return nil
 	}
 	t.due, t.wake = false, false
-	v := encode(progress{Attendance: l.attendance(size)})
+	v := encode(progress{Attendance: l.attendance(ep)})
 	if v == t.text {
 		return nil
 	}
@@ -48,16 +48,16 @@ func (l *lead) tell(ctx context.Context, size int) error {
 }
 
 // attendance is who has come and who left.
-func (l *lead) attendance(size int) Attendance {
-	here := l.here(size)
+func (l *lead) attendance(ep Epoch) Attendance {
+	here := l.here(ep)
 	have := make([]Member, len(here))
 	for i, m := range here {
 		have[i] = m.Member
 	}
 	left := l.s.leavers(have)
 	return Attendance{
-		Come: len(have), Want: size,
-		Here: names(have[:min(few, len(have))]), Missing: Missing(append(slices.Clone(have), left...), size),
+		Come: len(have), Want: ep.Size, Min: ep.Min,
+		Here: names(have[:min(few, len(have))]), Missing: Missing(append(slices.Clone(have), left...), ep.Size),
 		Left: left[max(0, len(left)-few):],
 	}
 }

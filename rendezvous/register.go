@@ -37,7 +37,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		held := r.Responses[0].GetResponseRange().Kvs[0]
 		var holder Member
 		_ = json.Unmarshal(held.Value, &holder)
-		if holder.ID != self.ID && s.wasRegistered() {
+		if holder.ID != self.ID && s.replaced(held.ModRevision) {
 			return 0, &SupersededError{Self: self, Newer: holder}
 		}
 		// The same ID: an outcome that was unknown, or an earlier life's lease.

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -63,6 +64,9 @@ const (
 	// progressEvery bounds how often the leader tells who has come: what all
 	// nodes read costs N each time. It is 1 ms a node up to this.
 	progressEvery = time.Second
+	// lastCalls bounds how long nodes that keep coming put off a start for which
+	// enough are here, in last calls.
+	lastCalls = 6
 	// few bounds the lists that all nodes read.
 	few = 16
 	// leaveBudget bounds the goodbye of a node that the others wait for;
@@ -84,7 +88,12 @@ type Member struct {
 	ID    string `json:"id"`    // random for each start of launch: the incarnation
 	Index int    `json:"index"` // -1: none
 	Vouch Vouch  `json:"vouch,omitempty"`
-	Size  int    `json:"size"` // the number of nodes that it expects
+	Size  int    `json:"size"` // the number of nodes that it expects; where Min is set, the most
+	// Min is how many nodes are enough after the last call; 0: Size.
+	Min int `json:"min,omitempty"`
+	// Spares is how many nodes may wait beyond the others for a place; 0: nobody
+	// is meant to be one too many.
+	Spares int `json:"spares,omitempty"`
 
 	Host  string     `json:"host"`            // kernel host name, for people
 	Addr  netip.Addr `json:"addr"`            // its address for its peers
@@ -132,7 +141,8 @@ type Epoch struct {
 	N     int    `json:"n"`
 	Nonce string `json:"nonce"`
 	State State  `json:"state"`
-	Size  int    `json:"size"`
+	Size  int    `json:"size"`            // how many it takes; once sealed, how many it has
+	Min   int    `json:"min,omitempty"`   // as in Member
 	First string `json:"first,omitempty"` // who said the size first
 	// Master is node rank 0; nil while open.
 	Master *Member `json:"master,omitempty"`
@@ -156,6 +166,7 @@ type Place struct {
 type Attendance struct {
 	Come    int      `json:"come"` // here and waiting
 	Want    int      `json:"want"`
+	Min     int      `json:"min,omitempty"`     // so many are enough, after the last call
 	Here    []string `json:"here,omitempty"`    // the names of the first few of them
 	Missing []int    `json:"missing,omitempty"` // the first few indexes that nobody holds, where indexes are used
 	Left    []Member `json:"left,omitempty"`    // the last few that came and left; Left of each says why
@@ -188,6 +199,7 @@ type Event struct {
 	Member     *Member     `json:"member,omitempty"`
 	Attendance *Attendance `json:"attendance,omitempty"`
 	Have       []string    `json:"have,omitempty"` // Waiting: the names of the first few that still run
+	Size       int         `json:"size,omitempty"` // Spare: of the world that is complete
 	Text       string      `json:"text,omitempty"`
 	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints what all would print
 }
@@ -202,6 +214,7 @@ const (
 	Lost     EventKind = "store-lost" // the store does not answer; Text says why
 	Back     EventKind = "store-back" // it answers again
 	Waiting  EventKind = "waiting"    // for the members of the last run to end
+	Spare    EventKind = "spare"      // all places are taken, and this node waits for one
 	Late     EventKind = "late"       // after the go: Text says who has not started, or was lost at once
 )
 
@@ -225,12 +238,23 @@ func (e *SupersededError) Error() string {
 
 // SizeError: two nodes disagree about how many there are.
 type SizeError struct {
-	Self, Want int
+	Self, Want string // "4", or "2:4"
 	First      string // who said so first
 }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("this node expects %d nodes, the job expects %d (%s said so first)", e.Self, e.Want, e.First)
+	return fmt.Sprintf("this node expects %s nodes, the job expects %s (%s said so first)", e.Self, e.Want, e.First)
+}
+
+// SpareError: the job is over, or cannot be started again, and never needed
+// this node.
+type SpareError struct {
+	Size int    // how many nodes took part
+	Why  string // who failed in it; "" where nobody is known to have
+}
+
+func (e *SpareError) Error() string {
+	return fmt.Sprintf("the job went with %d other nodes and did not need this spare one", e.Size)
 }
 
 // MissingError: the time ran out before all nodes were here.
@@ -240,7 +264,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%d of %d nodes came", e.Come, e.Want)
+	return fmt.Sprintf("%d of %s nodes came", e.Come, Count(e.Want, e.Min))
 }
 
 // BrokenError: a node of the sealed world was lost before the start. Join
@@ -268,21 +292,28 @@ func Missing(have []Member, want int) []int {
 	return out
 }
 
-// ranked puts size members into rank order: who has an index holds that rank;
-// the other ranks go to the store's host first, because its address is the one
-// that people named as the meeting point, then by arrival (create revision).
-// It is false where the indexes leave no such order.
-func ranked(ms []registered, size int) ([]Member, bool) {
+// Count writes a number of nodes as --nnodes takes it: "4", or "2:4" where from
+// min on they are enough.
+func Count(size, min int) string {
+	if min == 0 {
+		return strconv.Itoa(size)
+	}
+	return fmt.Sprintf("%d:%d", min, size)
+}
+
+// ranked puts size of the members, of which there are as many at least, into
+// rank order: who has such an index holds that rank; the other ranks go to the
+// store's host first, because its address is the one that people named as the
+// meeting point, then by arrival (create revision). The store's host is always
+// among them: the store ends with it.
+func ranked(ms []registered, size int) []Member {
 	out := make([]Member, size)
 	taken := make([]bool, size)
 	var rest []registered
 	for _, m := range ms {
-		switch {
-		case m.Index >= size:
-			return nil, false
-		case m.Index >= 0:
+		if 0 <= m.Index && m.Index < size {
 			out[m.Index], taken[m.Index] = m.Member, true
-		default:
+		} else {
 			rest = append(rest, m)
 		}
 	}
@@ -293,15 +324,14 @@ func ranked(ms []registered, size int) ([]Member, bool) {
 		return cmp.Compare(a.create, b.create)
 	})
 	for i := range out {
-		if taken[i] {
-			continue
+		if !taken[i] {
+			out[i], rest = rest[0].Member, rest[1:]
 		}
-		if len(rest) == 0 {
-			return nil, false
-		}
-		out[i], rest = rest[0].Member, rest[1:]
 	}
-	return out, true
+	if len(rest) > 0 && rest[0].First {
+		out[size-1] = rest[0].Member
+	}
+	return out
 }
 
 // registered is a member with the revision at which its key was created.

@@ -160,7 +160,7 @@ func TestDifferentSizesAreNamed(t *testing.T) {
 		a.told(t, Progress)
 		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		var size *SizeError
-		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != 3 || !strings.Contains(size.First, "a") {
+		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != "3" || !strings.Contains(size.First, "a") {
 			t.Fatalf("got %v", j.err)
 		}
 	})

@@ -163,7 +163,7 @@ func (s *Session) send(ctx context.Context) error {
 			return fmt.Errorf("post to round %q: %w", name, reason(ctx, err))
 		}
 		if r.Succeeded {
-			s.update(func() { p.sent = true })
+			s.update(func() { p.sent, p.acked = true, true })
 		}
 	}
 	return nil

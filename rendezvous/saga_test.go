@@ -152,7 +152,7 @@ func (p *proc) gone() *departure {
 // start returns once this launch is told the go.
 func (p *proc) start(ctx context.Context) error {
 	for {
-		w, err := p.s.Join(ctx)
+		w, err := p.s.Join(ctx, time.Hour)
 		if err != nil {
 			return err
 		}

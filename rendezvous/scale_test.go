@@ -170,7 +170,7 @@ func start(b testing.TB, store *storeProcess, n int) (time.Duration, func()) {
 			}
 			self := Member{Index: -1, Size: n, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
 			nodes[i] = one{Enter(ctx, cli, Config{Job: job, Self: self}), cli}
-			if _, err := nodes[i].s.Join(ctx); err != nil {
+			if _, err := nodes[i].s.Join(ctx, time.Hour); err != nil {
 				fails <- err
 			}
 		})

@@ -26,7 +26,7 @@ func (l *lead) open(ctx context.Context, ep Epoch, why string) error {
 
 // reopen is open within a run.
 func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
-	next := Epoch{N: ep.N, State: Open, Size: ep.Size, First: ep.First, Why: why, Restarts: ep.Restarts, Restart: ep.Restart}
+	next := Epoch{N: ep.N, State: Open, Size: ep.Size, Min: ep.Min, First: ep.First, Why: why, Restarts: ep.Restarts, Restart: ep.Restart}
 	if ep.State != Open { // an open one that only learns its size stays the same
 		next.N++
 	}
@@ -34,14 +34,14 @@ func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
 		next.N = max(next.N, m.Epoch+1)
 	}
 	if first, ok := l.earliest(); ok {
-		next.Size, next.First, next.Restarts = first.Size, first.Name(), first.Restarts
+		next.Size, next.Min, next.First, next.Restarts = first.Size, first.Min, first.Name(), first.Restarts
 	}
 	_, err := l.commit(ctx, []clientv3.Op{
 		clientv3.OpPut(l.s.k.epoch(), encode(next)),
 		clientv3.OpDelete(l.s.k.results(), clientv3.WithPrefix()),
 		clientv3.OpDelete(l.s.k.progress()),
 	})
-	l.telling = telling{}
+	l.telling, l.call = telling{}, call{}
 	return err
 }
 
@@ -52,12 +52,8 @@ func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
 // has seen. A key that vanishes is a node lost just after the seal, which the
 // next step finds.
 func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
-	list, ok := ranked(here, ep.Size)
-	if !ok {
-		l.moved, l.telling.due = false, true
-		return l.tell(ctx, ep.Size)
-	}
-	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: ep.Size, First: ep.First, Master: &list[0], Restarts: ep.Restarts, Restart: ep.Restart}
+	list := ranked(here, min(len(here), ep.Size))
+	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: len(list), Min: ep.Min, First: ep.First, Master: &list[0], Restarts: ep.Restarts, Restart: ep.Restart}
 	for _, m := range list {
 		next.N = max(next.N, m.Epoch+1)
 	}

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,13 @@ type Config struct {
 	// StartTimeout is how long after the go a node may take to start, and a
 	// loss is told; 0: nobody looks.
 	StartTimeout time.Duration
-	Events       func(Event) // may be nil; called from one goroutine at a time
+	// Hosted says that one of the nodes hosts the store: there is no world
+	// without it.
+	Hosted bool
+	// LastCall is how long, where Min nodes are enough, the others may take
+	// after the last one that came.
+	LastCall time.Duration
+	Events   func(Event) // may be nil; called from one goroutine at a time
 }
 
 // Session is one node's membership: a lease and a key, kept up until Leave,
@@ -47,12 +54,15 @@ type Session struct {
 	up        bool              // registered, as far as is known
 	dirty     bool              // the key of this node does not say yet what self says
 	wasUp     bool              // ever
+	doubt     int64             // revision before a first registration that may have become true; 0: none
 	trouble   error             // why not up
 	seen      *Attendance       // what the leader told last
 	final     bool              // it was the store's host, as it gave up
 	left      map[string]Member // by key: who left while this node waits
 	told      map[string]bool   // incarnations whose departure was told here
 	rival     *Member           // who held this node's typed index when it was last seen
+	witnessed string            // the nonce of the world that this node could have been part of
+	unneeded  *SpareError       // that world went without it
 	running   []string          // who of the last run was last seen to go on
 	resigned  time.Time         // when this node last left the lead to others
 	lost      bool              // and people were told
@@ -64,7 +74,8 @@ type Session struct {
 type post struct {
 	value  []byte
 	reduce Reduce
-	sent   bool
+	sent   bool // in this life
+	acked  bool // ever
 }
 
 // Enter registers this node with the store behind cli and keeps it registered
@@ -119,8 +130,8 @@ func (s *Session) run(ctx context.Context) {
 			pause.Reset()
 		}
 		d := pause.NextBackOff()
-		if s.started() && s.me().Restarts == 0 {
-			d *= 20 // nobody waits for this node any more
+		if s.settled() {
+			d *= 20
 		}
 		select {
 		case <-time.After(d):
@@ -140,6 +151,7 @@ func (s *Session) life(ctx context.Context) error {
 	s.update(func() { s.lease, s.leases = g.ID, append(s.leases, g.ID) }) // Leave gives it back, however far this life comes
 	rev, err := s.register(ctx, g.ID)
 	if err != nil {
+		s.update(func() { s.doubt = cmp.Or(s.doubt, g.Revision) })
 		return err
 	}
 	back := false
@@ -272,6 +284,15 @@ func (s *Session) started() bool {
 	return s.joined.Nonce != "" && s.ep.Nonce == s.joined.Nonce && s.ep.State == Started || s.self.Phase == PhaseStarted
 }
 
+// settled tells whether nobody waits for this node any more: all know that it
+// has started, and nothing comes after that.
+func (s *Session) settled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ack := s.posts[ackRound]
+	return ack != nil && ack.acked && s.self.Restarts == 0
+}
+
 // me is this node as it last described itself.
 func (s *Session) me() Member {
 	s.mu.Lock()
@@ -279,10 +300,12 @@ func (s *Session) me() Member {
 	return s.self
 }
 
-func (s *Session) wasRegistered() bool {
+// replaced tells whether another's key of the revision is newer than this
+// node's: it was registered before, or may have been and the other came since.
+func (s *Session) replaced(by int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wasUp
+	return s.wasUp || s.doubt > 0 && by > s.doubt
 }
 
 func encode(v any) string {

@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/grpclog"
 )
 
 // Client is a connection to a store.
@@ -71,11 +74,20 @@ func (e *OtherStoreError) Error() string {
 // each of thousands of connections, are most of what a store would allocate.
 const buffer = 4 << 10
 
+// hushGRPC keeps gRPC's own log, which goes to stderr for what is told better
+// here, to those who ask for it (grpc-go, Documentation/log_levels.md).
+var hushGRPC = sync.OnceFunc(func() {
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	}
+})
+
 // Connect dials the store and waits until it answers, with full jitter between
 // tries, until ctx ends. tell, where not nil, is called after the first failed
 // try and whenever the reason changes. The error wraps ErrUnreachable where
 // nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
+	hushGRPC()
 	cfg := clientv3.Config{
 		Endpoints: s.Endpoints,
 		// Below 5 s etcd answers "too many pings", and so it does soon, whatever

@@ -21,16 +21,20 @@ type store interface {
 	restart(t *testing.T) // an empty one comes up at the same place
 }
 
+// inMemory runs a test in a bubble of its own time.
+func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &bench{t: t, store: memory{memstore.New()}, job: "j", exact: true})
+	})
+}
+
 // eachStore runs one test of the protocol on every kind of store: in memory,
 // where time passes only while all wait, so that what is driven by time is
 // exact; on the store inside launch; and on an etcd that is there already.
 func eachStore(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			test(t, &bench{t: t, store: memory{memstore.New()}, job: "j", exact: true})
-		})
-	})
+	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()

@@ -31,6 +31,7 @@ type app struct {
 
 	keys   *secret.Keys           // of LAUNCH_TOKEN; nil: none is set
 	latest atomic.Pointer[string] // what the wait is about, by the last event
+	spare  atomic.Bool            // this node has no place: the wait has no limit
 	crew   crew                   // the tasks of this node, where there are several
 
 	stop   func()           // stop listening to signals

@@ -24,6 +24,7 @@ type options struct {
 	access       rendezvous.Access
 	joinTimeout  time.Duration
 	startTimeout time.Duration
+	lastCall     time.Duration
 	restarts     int
 	token        string
 
@@ -38,6 +39,10 @@ type options struct {
 // defaultJoinTimeout is long enough for the last of many nodes to boot and
 // pull an image, and short enough that a night is not lost.
 const defaultJoinTimeout = 10 * time.Minute
+
+// defaultLastCall is longer than nodes that were started together take to come
+// one after the other, and short against a restart.
+const defaultLastCall = 10 * time.Second
 
 // defaultStartTimeout is longer than the minute that a node waits for rank 0's
 // store at most, and than torch takes to load and make its first connections.
@@ -72,7 +77,8 @@ func flagTable(o *options) []cli.Flag {
 	}
 	return []cli.Flag{
 		str(grpJob, "store", "WHERE", "where the nodes meet: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store),
-		str(grpJob, "nnodes", "N", "number of nodes; else from the command line, Slurm or Kubernetes", &o.NNodes),
+		str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or how many are enough and how many are wanted; else from the command line, Slurm or Kubernetes", &o.NNodes),
+		&cli.IntFlag{Name: "spares", Category: string(grpJob), Usage: "`K` so many nodes more may come: they wait, and take the place of one that is lost", EnvVars: env("spares"), Destination: &o.Spares},
 		str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; else from the scheduler, or by arrival", &o.NodeRank),
 		str(grpJob, "job", "ID", "the job's name; else from --rdzv-id, the scheduler, or made of the meeting point", &o.Job),
 		str(grpJob, "addr", "ADDR", "this node's address for its peers: an IP, a CIDR or an interface; else by the route to the store", &o.Addr),
@@ -87,6 +93,7 @@ func flagTable(o *options) []cli.Flag {
 		&cli.StringSliceFlag{Name: "only", Category: string(grpCheck), Usage: "`ID` run only these checks (comma list)", EnvVars: env("only")},
 		b(grpCheck, "warn-only", "start although a check failed", &o.warnOnly),
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
+		&cli.DurationFlag{Name: "last-call", Category: string(grpStart), Usage: "`TIME` with --nnodes MIN:MAX: how long after the last node that came a start with fewer than MAX waits for more", EnvVars: env("last-call"), Value: defaultLastCall, Destination: &o.lastCall},
 		&cli.DurationFlag{Name: "start-timeout", Category: string(grpStart), Usage: "`TIME` how long after the start a node that is lost, or has not started, is named", EnvVars: env("start-timeout"), Value: defaultStartTimeout, Destination: &o.startTimeout},
 		b(grpStart, "fail-fast", "end on all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.failFast),
 		&cli.IntFlag{Name: "restarts", Category: string(grpStart), Usage: "`K` start all nodes again, up to K times, when the command fails on one or a node is lost", EnvVars: env("restarts"), Destination: &o.restarts},
@@ -170,6 +177,12 @@ func (o *options) check(has map[string]bool) error {
 	}
 	if o.startTimeout < 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: a time from 0 on (0: do not look)", o.from("start-timeout"), o.startTimeout), Fix: "--start-timeout 2m"}
+	}
+	if o.lastCall < 0 {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: a time from 0 on", o.from("last-call"), o.lastCall), Fix: "--last-call 10s"}
+	}
+	if o.Spares < 0 {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("spares"), o.Spares), Fix: "--spares 1"}
 	}
 	if o.restarts < 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}

@@ -47,7 +47,7 @@ func (a *app) supervise(ctx context.Context, s *record.Start, comp *companion.Cl
 		}
 		if err != nil {
 			comp.Leave(a.farewell(ctx, err))
-			return err
+			return a.spared(err)
 		}
 	}
 }

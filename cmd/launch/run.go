@@ -38,8 +38,8 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	if a.o.dryRun {
 		return a.dry(s, began)
 	}
-	if a.o.restarts > 0 && s.Job.Tasks.LocalSize > 1 {
-		return &job.Error{Code: exitConfig, What: fmt.Sprintf("--restarts with %d tasks on a node (%s): launch must be the only one that starts processes here", s.Job.Tasks.LocalSize, s.Job.Tasks.From), Fix: "one task per node, or no --restarts"}
+	if err := a.possible(s.Job); err != nil {
+		return err
 	}
 	if !s.Job.Several() && a.o.restarts > 0 {
 		return a.repeat(ctx, s)
@@ -56,12 +56,32 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	}
 	if err := a.agree(ctx, s, comp, began); err != nil {
 		comp.Leave(a.farewell(ctx, err))
-		return err
+		return a.spared(err)
 	}
 	if a.o.restarts > 0 {
 		return a.supervise(ctx, s, comp)
 	}
 	return a.become(ctx, s)
+}
+
+// possible refuses what does not go together.
+func (a *app) possible(j job.Job) error {
+	what := ""
+	switch {
+	case a.o.restarts > 0:
+		what = "--restarts"
+	case j.Spares > 0:
+		what = "--spares"
+	case j.Min > 0:
+		what = "--nnodes " + rendezvous.Count(j.Nodes.V, j.Min)
+	}
+	switch {
+	case what != "" && j.Tasks.LocalSize > 1:
+		return &job.Error{Code: exitConfig, What: fmt.Sprintf("%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, j.Tasks.LocalSize, j.Tasks.From), Fix: "one task per node, or no " + what}
+	case j.Min > 0 && a.o.lastCall >= a.o.joinTimeout:
+		return &job.Error{Code: exitConfig, What: fmt.Sprintf("--last-call %s would outlast --join-timeout %s: no start with fewer than %d nodes", a.o.lastCall, a.o.joinTimeout, j.Nodes.V), Fix: "a shorter --last-call, or a longer --join-timeout"}
+	}
+	return nil
 }
 
 // meet finds the store, hosts it where that falls to this node, and registers.
@@ -91,12 +111,12 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 	} else {
 		a.ui.Note("%s", ui.Identity(j))
 	}
-	a.ui.Note("waiting for %d nodes, until %s (--join-timeout %s)", j.Nodes.V, began.Add(a.o.joinTimeout).Format("15:04:05"), a.o.joinTimeout)
+	a.ui.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), began.Add(a.o.joinTimeout).Format("15:04:05"), a.o.joinTimeout)
 	return companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: a.o.etcd(j.Store.V), Serve: place.Serve,
 		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == job.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Secret: a.o.token,
-		StartTimeout: a.o.startTimeout, FailFast: a.o.failFast, JSON: a.ui.JSON(),
+		LastCall: a.o.lastCall, StartTimeout: a.o.startTimeout, FailFast: a.o.failFast, JSON: a.ui.JSON(),
 	}, a.tell)
 }
 
@@ -110,6 +130,9 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 		stop()
 		if err != nil {
 			return a.missing(err, s.Job)
+		}
+		if s.Job.Spares > 0 { // it may have waited for hours
+			deadline = time.Now().Add(a.o.joinTimeout)
 		}
 		s.World = &w
 		a.ui.Note("%s", ui.World(w, time.Since(began)))

@@ -139,7 +139,7 @@ func (a *app) show(ctx context.Context, s stored) error {
 
 // evidence is a job's state in the words of diagnose.
 func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Missing: rendezvous.Missing(ms, ep.Size)}
+	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
@@ -151,7 +151,7 @@ func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []re
 	}
 	for _, m := range ms {
 		if _, waits := here[m.ID]; waits {
-			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Phase: m.Phase})
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0, Phase: m.Phase})
 		}
 	}
 	return e

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,15 @@ func (a *app) waiting(began time.Time) (stop func()) {
 				return
 			case now := <-tick.C:
 				text := fmt.Sprintf("waiting %s of %s", now.Sub(began).Round(time.Second), a.o.joinTimeout)
+				if a.spare.Load() {
+					text = fmt.Sprintf("waiting %s", now.Sub(began).Round(time.Second))
+				}
 				if who := a.latest.Load(); who != nil {
 					text += ": " + *who
 				}
 				a.ui.Status(text)
-				if now.After(next) {
-					next = now.Add(reminder)
+				if now.After(next) { // the longer it takes, the less often
+					next = now.Add(max(reminder, now.Sub(began)/10))
 					a.ui.Note("%s", text)
 				}
 			}
@@ -67,6 +71,7 @@ func (a *app) tell(e rendezvous.Event) {
 	default:
 		a.latest.Store(&text)
 	}
+	a.spare.Store(e.Kind == rendezvous.Spare)
 	if e.Kind == rendezvous.Progress && !e.Leader {
 		return // one of them tells it
 	}
@@ -96,16 +101,27 @@ func (a *app) missing(err error, j job.Job) error {
 	case m.Running != "":
 		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)
 		f.Fix = "wait for its end, or give the new one another name: --job"
-	case came >= m.Want:
-		f.What = fmt.Sprintf("all %d nodes came, but were not ready together within %s%s", m.Want, a.o.joinTimeout, left)
+	case came >= cmp.Or(m.Min, m.Want):
+		f.What = fmt.Sprintf("%s nodes came, but were not ready together within %s%s", ui.All(came, m.Want), a.o.joinTimeout, left)
 		f.Fix = "look at the findings above, or raise --join-timeout"
 	default:
 		if h := j.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
 		}
-		f.What = fmt.Sprintf("only %d of %d nodes came within %s; %s%s", came, m.Want, a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
+		f.What = fmt.Sprintf("only %d of %s nodes came within %s; %s%s", came, ui.Wanted(m.Attendance), a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
 	}
 	return &ended{f}
+}
+
+// spared ends a spare node that is not needed well, where the job did.
+func (a *app) spared(err error) error {
+	e, ok := errors.AsType[*rendezvous.SpareError](err)
+	if !ok || e.Why != "" {
+		return err
+	}
+	a.code = 0
+	a.ui.Note("%v", e)
+	return nil
 }
 
 // unfit ends this node where the decision says so; nil: wait for another in
@@ -129,8 +145,11 @@ func (a *app) farewell(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*ended](err); ok && e.Code == exitMissing {
 		return "it waited for as long as its --join-timeout"
 	}
+	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
+		return "this spare node was not needed"
+	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
-		return fmt.Sprintf("it was refused, since it was started with --nnodes %d and this job has %d", e.Self, e.Want)
+		return fmt.Sprintf("it was refused, since it was started with --nnodes %s and this job has %s", e.Self, e.Want)
 	}
 	return err.Error()
 }

@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,7 @@ type Client struct {
 	enc     *json.Encoder
 	mu      sync.Mutex // one writer at a time
 	answers chan report
+	end     error         // why the companion ended, where it could say so; read after done
 	ready   *event        // the job's own store answers, or rank 0 is gone
 	done    chan struct{} // closed when the reader ended
 }
@@ -99,6 +101,9 @@ func (c *Client) read(tell func(rendezvous.Event)) {
 			tell(*r.Event)
 		case listening:
 			c.present().set()
+		case failed:
+			c.end = r.Fault.err()
+			return
 		default:
 			c.answers <- r
 		}
@@ -131,7 +136,7 @@ func (c *Client) await(ctx context.Context) (report, error) {
 		case r := <-c.answers:
 			return r, r.Fault.err()
 		default:
-			return report{}, ErrDied
+			return report{}, cmp.Or(c.end, ErrDied)
 		}
 	case <-ctx.Done():
 		return report{}, context.Cause(ctx)
@@ -140,8 +145,11 @@ func (c *Client) await(ctx context.Context) (report, error) {
 
 // Join waits for a world; see rendezvous.Session.Join.
 func (c *Client) Join(ctx context.Context, budget time.Duration) (rendezvous.World, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
-	defer cancel()
+	if c.Self.Spares == 0 { // a spare node may wait for as long as the job runs
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
+		defer cancel()
+	}
 	r, err := c.ask(ctx, order{Op: "join", Budget: budget})
 	if err != nil {
 		return rendezvous.World{}, err

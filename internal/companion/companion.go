@@ -32,6 +32,7 @@ type Spec struct {
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 
+	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
 	// StartTimeout is how long after the go a loss is told, and who has not
 	// started; FailFast ends the command then.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
@@ -59,9 +60,13 @@ type order struct {
 	Master *rendezvous.Member `json:"master,omitempty"`
 }
 
+// failed is the report that the store hosted here cannot go on, and so neither
+// can the companion.
+const failed = "failed"
+
 // report is what the companion answers or tells.
 type report struct {
-	Op     string             `json:"op"` // event, reduce, listening, or the op that it answers
+	Op     string             `json:"op"` // event, reduce, listening, failed, or the op that it answers
 	Event  *rendezvous.Event  `json:"event,omitempty"`
 	Self   *rendezvous.Member `json:"self,omitempty"`
 	World  *rendezvous.World  `json:"world,omitempty"`

@@ -17,6 +17,7 @@ type fault struct {
 	Duplicate  *rendezvous.DuplicateError  `json:"duplicate,omitempty"`
 	Superseded *rendezvous.SupersededError `json:"superseded,omitempty"`
 	Size       *rendezvous.SizeError       `json:"size,omitempty"`
+	Spare      *rendezvous.SpareError      `json:"spare,omitempty"`
 	Other      *rendezvous.OtherStoreError `json:"other,omitempty"`
 	Broken     *rendezvous.BrokenError     `json:"broken,omitempty"`
 }
@@ -40,6 +41,7 @@ func faultOf(err error) *fault {
 	errors.As(err, &f.Duplicate)
 	errors.As(err, &f.Superseded)
 	errors.As(err, &f.Size)
+	errors.As(err, &f.Spare)
 	errors.As(err, &f.Other)
 	errors.As(err, &f.Broken)
 	for kind, s := range sentinels {
@@ -63,6 +65,8 @@ func (f *fault) err() error {
 		return f.Superseded
 	case f.Size != nil:
 		return f.Size
+	case f.Spare != nil:
+		return f.Spare
 	case f.Other != nil:
 		return f.Other
 	case f.Broken != nil:

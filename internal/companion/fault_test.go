@@ -32,7 +32,8 @@ func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 		&rendezvous.MissingError{Attendance: rendezvous.Attendance{Come: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}, Running: "h"},
 		&rendezvous.DuplicateError{Self: m, Holder: m},
 		&rendezvous.SupersededError{Self: m, Newer: m},
-		&rendezvous.SizeError{Self: 2, Want: 3, First: "h"},
+		&rendezvous.SizeError{Self: "2", Want: "3", First: "h"},
+		&rendezvous.SpareError{Size: 2, Why: "rank 0 failed"},
 		&rendezvous.OtherStoreError{Endpoint: "h:1", Job: "j", Host: "h"},
 		&rendezvous.BrokenError{Why: "h left"},
 	} {

@@ -59,6 +59,7 @@ type process struct {
 	alone  atomic.Bool // launch has become the command
 	listen *tls.Config
 	unwait context.CancelFunc // ends what the present start waits for
+	broken chan error         // why the store that is hosted here cannot go on
 }
 
 // Main is the companion process; it is run from the table of children.
@@ -71,7 +72,7 @@ func Main(ctx context.Context, _ io.Reader, _ io.Writer) error {
 	defer cancel()
 	_ = unix.SetNonblock(fdSocket, true)
 	sock := os.NewFile(fdSocket, "launch")
-	p := &process{ctx: ctx, enc: json.NewEncoder(sock), reply: make(chan order, 1)}
+	p := &process{ctx: ctx, enc: json.NewEncoder(sock), reply: make(chan order, 1), broken: make(chan error, 1)}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	ended := make(chan error, 1)
@@ -119,6 +120,9 @@ func (p *process) serve(orders <-chan order, ended <-chan error, term <-chan os.
 			return "its launch ended", true
 		case <-term:
 			return "its companion was ended", true
+		case err := <-p.broken:
+			p.say(report{Op: failed, Fault: faultOf(err)})
+			return "its store failed: " + err.Error(), true
 		case o, ok := <-orders:
 			switch {
 			case !ok:
@@ -161,7 +165,7 @@ func (p *process) do(o order) {
 		r.Self, err = p.start(o.Spec)
 	case "join":
 		var w rendezvous.World
-		if w, err = p.member.Join(ctx); err == nil {
+		if w, err = p.member.Join(p.ctx, max(o.Budget, time.Second)); err == nil {
 			r.World, p.epoch = &w, &w
 		}
 	case "round":
@@ -218,7 +222,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
-	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, Events: p.tell})
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, Hosted: s.Embedded, Events: p.tell})
 	return &self, nil
 }
 
@@ -275,6 +279,13 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 		server, err := rendezvous.Serve(ctx, s.Job, s.Serve, where.TLS)
 		if err == nil {
 			p.server = server
+			go func() {
+				select {
+				case err := <-server.Failed():
+					p.broken <- err
+				case <-p.ctx.Done():
+				}
+			}()
 			return rendezvous.Connect(ctx, where, nil)
 		}
 		if !errors.Is(err, rendezvous.ErrPortTaken) {

@@ -71,7 +71,9 @@ const DefaultMasterPort = 29500
 // Job is who this node is and what the job is, resolved.
 type Job struct {
 	ID         Value[string]     `json:"id"`
-	Nodes      Value[int]        `json:"nodes"` // number of nodes; 1 (Derived) only where no source spoke of several
+	Nodes      Value[int]        `json:"nodes"`               // number of nodes; 1 (Derived) only where no source spoke of several
+	Min        int               `json:"min_nodes,omitempty"` // elastic: so many are enough after the last call; 0: all
+	Spares     int               `json:"spares,omitempty"`    // so many nodes more may wait for a place
 	Index      Value[int]        `json:"index"`
 	Vouch      Vouch             `json:"vouch,omitempty"`
 	Store      Value[Store]      `json:"store"`
@@ -86,13 +88,15 @@ type Job struct {
 	Notes      []finding.Finding `json:"notes,omitempty"`   // losers of a precedence, and warnings
 }
 
-// Several tells whether this is a job of more than one node.
-func (j Job) Several() bool { return j.Nodes.V > 1 }
+// Several tells whether this is a job of more than one node, spare ones
+// included.
+func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
 
 // Flags are the explicit settings: flags and LAUNCH_*, each with its source.
 // An unset field was not given.
 type Flags struct {
-	NNodes     Value[string] // "4"
+	NNodes     Value[string] // "4", or "2:4"
+	Spares     int
 	NodeRank   Value[string]
 	Store      Value[string] // host, host:port, http(s)://a:2379[,b:2379]
 	Job        Value[string]

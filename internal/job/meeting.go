@@ -64,7 +64,7 @@ func (r *resolver) meeting() error {
 	}
 	r.note(notes...)
 	r.job.Store = v
-	if r.job.Nodes.V == len(r.sched.hosts) {
+	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
 		r.job.Hosts = r.sched.hosts
 	}
 	return r.loopback(v)

@@ -9,21 +9,16 @@ import (
 	"launch/internal/launcher"
 )
 
-// parseNodes reads a number of nodes. A range is torchrun's elastic form,
-// which launch cannot agree on yet.
-func parseNodes(c claim) (int, error) {
+// count is a number of nodes: low are enough, high are wanted.
+type count struct{ low, high int }
+
+// parseNodes reads a number of nodes, or a range of it.
+func parseNodes(c claim) (count, error) {
 	low, high, err := launcher.ParseNNodes(c.raw)
-	switch {
-	case err != nil:
-		return 0, c.refuse("--nnodes 4", "the number of nodes is a whole number from 1 on")
-	case low != high:
-		return 0, &Error{
-			Code: config,
-			What: fmt.Sprintf("%s: elastic ranges are not supported yet, launch needs one number of nodes", c),
-			Fix:  fmt.Sprintf("--nnodes %d", high),
-		}
+	if err != nil {
+		return count{}, c.refuse("--nnodes 4", "the number of nodes is a whole number from 1 on, or a range of them (2:4)")
 	}
-	return low, nil
+	return count{low, high}, nil
 }
 
 func (r *resolver) nodes() error {
@@ -35,18 +30,39 @@ func (r *resolver) nodes() error {
 	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
 		claims = append(claims, r.ambient("WORLD_SIZE"))
 	}
-	v, notes, err := choose("nodes", equal[int], parseNodes, claims...)
+	v, notes, err := choose("nodes", equal[count], parseNodes, claims...)
 	if err != nil {
 		return err
 	}
 	r.note(notes...)
-	r.job.Nodes = v
-	if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && err == nil && n < v.V {
+	if err := r.spare(&v); err != nil {
+		return err
+	}
+	r.job.Nodes = Value[int]{V: v.V.high, From: v.From, Set: v.Set}
+	if v.V.low < v.V.high {
+		r.job.Min = v.V.low
+	}
+	if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && err == nil && n < v.V.high {
 		// The job reaches beyond this step: rank, host and id of the step
 		// are not those of the job.
 		r.sched = scheduler{}
 	}
-	return r.line.CheckNodes(v.V)
+	return r.line.CheckNodes(v.V.high)
+}
+
+// spare takes the spare nodes off what the scheduler has given: there the number
+// is that of all nodes, elsewhere it is that of the nodes that take part.
+func (r *resolver) spare(v *Value[count]) error {
+	k := r.in.Flags.Spares
+	if r.job.Spares = k; k == 0 || v.From.Tier != Scheduler {
+		return nil
+	}
+	if k >= v.V.low {
+		return &Error{Code: config, What: fmt.Sprintf("%d spare nodes of %d (%s) leave none to start on", k, v.V.low, v.From.Name), Fix: fmt.Sprintf("--spares %d", v.V.low-1)}
+	}
+	v.V = count{v.V.low - k, v.V.high - k}
+	v.From.Name += " less --spares"
+	return nil
 }
 
 func parseIndex(c claim) (int, error) {
@@ -117,22 +133,26 @@ func (r *resolver) fit() error {
 			}
 			return r.noCount(s.String() + " is where several nodes meet")
 		}
+		if k := r.job.Spares; k > 0 {
+			return r.noCount(fmt.Sprintf("--spares %d asks for more nodes than take part", k))
+		}
 		r.job.Nodes = Value[int]{V: 1, From: Source{Derived, "the default, as nobody says that there are several"}, Set: true}
 		r.job.Single = true
 		r.behind()
 		return nil
 	}
-	r.job.Single = nodes.V == 1 && r.lineAgrees()
-	if !index.Set || index.V < nodes.V {
+	r.job.Single = !r.job.Several() && r.lineAgrees()
+	all := nodes.V + r.job.Spares
+	if !index.Set || index.V < all {
 		return nil
 	}
-	if nodes.V == 1 && index.From.Tier > nodes.From.Tier {
+	if all == 1 && index.From.Tier > nodes.From.Tier {
 		r.note(finding.Skipf("%s=%d is not used: %s makes each node a world of its own", index.From.Name, index.V, nodes.From.Name).Named("job.index"))
 		return nil
 	}
 	return &Error{
 		Code: config,
-		What: fmt.Sprintf("node rank %d (%s) does not exist among %d nodes (%s): ranks run from 0 to %d", index.V, index.From.Name, nodes.V, nodes.From.Name, nodes.V-1),
+		What: fmt.Sprintf("node rank %d (%s) does not exist among %d nodes (%s): ranks run from 0 to %d", index.V, index.From.Name, all, nodes.From.Name, all-1),
 		Fix:  fmt.Sprintf("correct %s, or say --nnodes %d", index.From.Name, index.V+1),
 	}
 }

@@ -88,15 +88,46 @@ func TestUnreadableNumbersAreUsageErrors(t *testing.T) {
 	refused(t, input("torchrun t.py", "PET_NNODES=x"), 78, "PET_NNODES=x")
 }
 
-func TestElasticRangesAreRefused(t *testing.T) {
-	bad := refused(t, input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py"), 78, "torchrun --nnodes=1:4", "not supported yet")
-	if bad.Fix != "--nnodes 4" {
-		t.Errorf("fix %q", bad.Fix)
+func TestARangeOfNodesSaysHowManyAreEnough(t *testing.T) {
+	elastic := input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py")
+	if j := resolve(t, elastic); j.Nodes.V != 4 || j.Min != 1 || j.Single || !j.Several() {
+		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
 	}
-	j := resolve(t, input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") }))
-	if j.Nodes.V != 4 {
-		t.Errorf("%+v", j.Nodes)
+	if j := resolve(t, elastic.with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") })); j.Nodes.V != 4 || j.Min != 0 {
+		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
 	}
+	if j := resolve(t, input("torchrun --nnodes 3:3 --rdzv-endpoint h:1 t.py")); j.Nodes.V != 3 || j.Min != 0 {
+		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
+	}
+	refused(t, input("torchrun --nnodes 4:2 --rdzv-endpoint h:1 t.py"), 64, "--nnodes=4:2")
+}
+
+func TestSpareNodesHaveIndexesBeyondTheOthers(t *testing.T) {
+	spare := func(node string, f func(*Flags)) Input {
+		return input("torchrun --nnodes 2 --node-rank " + node + " --master-addr h t.py").with(func(f *Flags) { f.Spares = 1 }).with(f)
+	}
+	as := func(*Flags) {}
+	if j := resolve(t, spare("2", as)); j.Index.V != 2 || j.Nodes.V != 2 || j.Spares != 1 {
+		t.Errorf("%+v", j)
+	}
+	refused(t, spare("3", as), 78, "node rank 3", "ranks run from 0 to 2")
+	one := input("torchrun --nnodes 1 t.py").with(func(f *Flags) { f.Spares = 1; f.Store = flagged("--store", "h") })
+	if j := resolve(t, one); !j.Several() || j.Single {
+		t.Errorf("one node and one to spare: %+v", j)
+	}
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Spares = 1 }), 78, "--spares 1 asks for more", "nobody says how many")
+}
+
+// Where a scheduler counts, it has counted the spare ones too.
+func TestSpareNodesAreTakenOffASchedulersNumber(t *testing.T) {
+	spare := func(k int) Input {
+		return on("n4", input("torchrun t.py", step("n[1-4]", 3)...).with(func(f *Flags) { f.Spares = k }))
+	}
+	j := resolve(t, spare(1))
+	if j.Nodes.V != 3 || j.Nodes.From.Name != "SLURM_STEP_NUM_NODES less --spares" || j.Index.V != 3 || len(j.Hosts) != 4 {
+		t.Errorf("%+v", j)
+	}
+	refused(t, spare(4), 78, "leave none to start on")
 }
 
 func TestStandaloneOfSeveralNodesIsRefused(t *testing.T) {

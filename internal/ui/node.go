@@ -146,7 +146,11 @@ func (u *UI) Job(j Job) {
 	if state == "" {
 		state = "no epoch yet"
 	}
-	u.Print(fmt.Sprintf("job %s  epoch %d %s, %d nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, j.Epoch.Size, len(j.Members), t.Render()))
+	nodes := strconv.Itoa(j.Epoch.Size)
+	if j.Epoch.State == rendezvous.Open {
+		nodes = rendezvous.Count(j.Epoch.Size, j.Epoch.Min)
+	}
+	u.Print(fmt.Sprintf("job %s  epoch %d %s, %s nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, nodes, len(j.Members), t.Render()))
 	u.findings(u.out, j.Verdict)
 }
 

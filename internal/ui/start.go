@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,12 +22,23 @@ const Unknown = "<from rendezvous>"
 // Identity says in one line who this node is.
 func Identity(j job.Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s: %d nodes", j.ID.V, j.Nodes.V)
+	fmt.Fprintf(&b, "job %s: %s", j.ID.V, Nodes(j.Nodes.V, j.Min))
+	if j.Spares > 0 {
+		fmt.Fprintf(&b, " and %d to spare", j.Spares)
+	}
 	if j.Index.Set {
 		fmt.Fprintf(&b, ", this is node %d", j.Index.V)
 	}
 	fmt.Fprintf(&b, ", meeting at %s", strings.Join(j.Store.V.Endpoints, ","))
 	return b.String()
+}
+
+// Nodes is how many nodes a job has, or how many are enough for it and wanted.
+func Nodes(most, least int) string {
+	if least > 0 {
+		return fmt.Sprintf("%d to %d nodes", least, most)
+	}
+	return fmt.Sprintf("%d nodes", most)
 }
 
 // Event says what happened during a wait, or "" where it is only worth a
@@ -39,6 +51,8 @@ func Event(e rendezvous.Event) string {
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
 	case rendezvous.Late:
 		return e.Text
+	case rendezvous.Spare:
+		return fmt.Sprintf("the job has its %d nodes; this one is spare, and waits to take the place of one that is lost", e.Size)
 	case rendezvous.Lost:
 		return "the store does not answer: " + e.Text + "; trying on"
 	case rendezvous.Back:
@@ -46,15 +60,27 @@ func Event(e rendezvous.Event) string {
 	case rendezvous.Waiting:
 		return fmt.Sprintf("the last run of this job still runs on %s; waiting for its end", Names(e.Have, len(e.Have)))
 	case rendezvous.Progress:
-		return fmt.Sprintf("%d of %d nodes are here, %s", e.Attendance.Come, e.Attendance.Want, Missing(*e.Attendance, nil))
+		a := *e.Attendance
+		if a.Min > 0 && a.Come >= a.Min {
+			return fmt.Sprintf("%d of up to %d nodes are here, enough to start; last call for more", a.Come, a.Want)
+		}
+		return fmt.Sprintf("%d of %s nodes are here, %s", a.Come, Wanted(a), Missing(a, nil))
 	}
 	return ""
+}
+
+// Wanted is how many nodes a start needs.
+func Wanted(a rendezvous.Attendance) string {
+	if a.Min > 0 {
+		return fmt.Sprintf("at least %d", a.Min)
+	}
+	return strconv.Itoa(a.Want)
 }
 
 // Missing names who has not come: by index where indexes are used, with the
 // scheduler's host name where one is known, else by number and who is here.
 func Missing(a rendezvous.Attendance, hosts []string) string {
-	n := max(a.Want-a.Come, 0)
+	n := max(cmp.Or(a.Min, a.Want)-a.Come, 0)
 	if len(a.Missing) == 0 {
 		return fmt.Sprintf("%d missing (here: %s)", n, Names(a.Here, a.Come))
 	}
@@ -86,11 +112,19 @@ func Names(all []string, n int) string {
 	return strings.Join(out, ", ")
 }
 
+// All is how many nodes came of those that were wanted.
+func All(came, want int) string {
+	if came < want {
+		return fmt.Sprintf("%d of up to %d", came, want)
+	}
+	return fmt.Sprintf("all %d", want)
+}
+
 // World says in one line what was agreed.
 func World(w rendezvous.World, took time.Duration) string {
 	m := w.Master
-	return fmt.Sprintf("all %d nodes are here after %s; this is node rank %d, rank 0 is %s port %d",
-		w.Size, round(took), w.Rank, m.Name(), m.Port)
+	return fmt.Sprintf("%s nodes are here after %s; this is node rank %d, rank 0 is %s port %d",
+		All(w.Size, w.Self.Size), round(took), w.Rank, m.Name(), m.Port)
 }
 
 // Dry prints what a start would be: identity with sources, plan with reasons,
@@ -153,7 +187,11 @@ func rows(j job.Job, row func(name, value, from string)) {
 		return "from " + s.Name
 	}
 	row("job", j.ID.V, from(j.ID.From))
-	row("nodes", strconv.Itoa(j.Nodes.V), from(j.Nodes.From))
+	nodes := rendezvous.Count(j.Nodes.V, j.Min)
+	if j.Spares > 0 {
+		nodes += fmt.Sprintf(" and %d to spare", j.Spares)
+	}
+	row("nodes", nodes, from(j.Nodes.From))
 	switch {
 	case j.Index.Set:
 		row("node rank", strconv.Itoa(j.Index.V), from(j.Index.From))

@@ -42,7 +42,11 @@ func trainPy(t *testing.T) string { return filepath.Join(root(t), "examples", "t
 
 // withTorch is n hosts on which torchrun is the real one, beside python.
 func withTorch(t *testing.T, n int, python string) *cluster {
-	c := embedded(t, n)
+	return embedded(t, n).torch(python)
+}
+
+// torch lets the nodes find a real torchrun.
+func (c *cluster) torch(python string) *cluster {
 	c.path = filepath.Dir(python) + ":/usr/sbin:/usr/bin:/sbin:/bin"
 	c.lab.MayLeave("torchelastic_*", "torchinductor_*") // torch's own
 	return c

@@ -577,11 +577,11 @@ end:	do
 
 	/* open: the first, or after a loss */
 	TXN(leader && leads && sameEpoch &&
-		((me.vState == NONE && stayers > 0) || (me.vState == SEALED && losses > 0 && (inside || losses == SIZE))),
+		((me.vState == NONE && stayers > 0) || (me.vState == SEALED && losses > 0)),
 		openNext(_pid),
 		hearEpoch(_pid))
 	/* resign */
-	TXN(leader && me.vState == SEALED && !inside && losses < SIZE && ld != 0 && (me.ldCur || me.old),
+	TXN(leader && me.vState == SEALED && !inside && losses == 0 && ld != 0 && (me.ldCur || me.old),
 		dropLeader(),
 		me.vLd = FREE; forgetLead(_pid); me.yields = 1)
 	/* seal: places (clearing the old ones with it changes nothing for a reader), seal */

@@ -1,0 +1,45 @@
+package rendezvous
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"launch/rendezvous/memstore"
+)
+
+// The reply to the first registration is lost. Whether the holder that the next
+// try finds is older or newer is told by the store's revisions: the newest wins.
+func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *testing.T) {
+	for _, registered := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memstore.New()
+			b := &bench{t: t, store: memory{s}, job: "j", exact: true}
+			m := func(host string) Member { return Member{Index: 0, Vouch: Scheduled, Size: 2, Host: host} }
+			if !registered { // before the first one tries
+				b.enter(m("newest"))
+				synctest.Wait()
+			}
+			link := s.Dial()
+			began := time.Now()
+			link.SetFaults(func(r any) (memstore.Fault, time.Duration) {
+				key := keysOf(b.job).member(m(""))
+				if time.Since(began) < 2*time.Second && puts(r, key) {
+					return memstore.DropReply, 0
+				}
+				return memstore.None, 0
+			})
+			old := b.enterBy(link.Client(), m("old"))
+			synctest.Wait()
+			if registered {
+				b.enter(m("newest"))
+			}
+			_, err := old.Join(short(t, 10*time.Second), time.Hour)
+			var sup *SupersededError
+			if replaced := errors.As(err, &sup); replaced != registered {
+				t.Errorf("the other came after it: %v; got %v", registered, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package rendezvous
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+const testLastCall = 500 * time.Millisecond
+
+func TestAnElasticWorldStartsAfterTheLastCall(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		b.lastCall = testLastCall
+		ctx := short(t, 15*time.Second)
+		a := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "a"})
+		ja := a.join(ctx)
+		a.told(t, Progress)
+		time.Sleep(2 * testLastCall) // nobody calls while there are too few
+		began := time.Now()
+		jc := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "c"}).join(ctx)
+		a.sees(t, 2)
+		time.Sleep(testLastCall / 2)
+		jd := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "d"}).join(ctx) // it puts the start off
+		ws := worlds(t, ja, jc, jd)
+		if d := time.Since(began); d < testLastCall*3/2 || d > testLastCall*3 {
+			t.Errorf("started after %s, want one last call (%s) after the third node", d, testLastCall)
+		}
+		if ws[0].Size != 3 {
+			t.Errorf("a world of %d nodes, want 3", ws[0].Size)
+		}
+	})
+}
+
+func TestAnElasticWorldThatIsCompleteStartsAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		b.lastCall = time.Minute
+		ctx := short(t, 10*time.Second)
+		m := Member{Index: -1, Size: 3, Min: 1}
+		worlds(t, b.enter(m).join(ctx), b.enter(m).join(ctx), b.enter(m).join(ctx))
+	})
+}
+
+func TestTheLastCallIsBounded(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		b.lastCall = testLastCall
+		ctx := short(t, time.Minute)
+		began := time.Now()
+		var last <-chan joined
+		for i := 0; ; i++ { // they keep coming
+			j := b.enter(Member{Index: i, Vouch: Scheduled, Size: 100, Min: 2}).join(ctx)
+			if i == 0 {
+				last = j
+			}
+			select {
+			case got := <-last:
+				if got.err != nil || got.w.Size > 2+lastCalls*2 {
+					t.Fatalf("got %+v, %v", got.w, got.err)
+				}
+				if d := time.Since(began); d > (lastCalls+1)*testLastCall {
+					t.Errorf("started after %s, want at most %d last calls of %s", d, lastCalls, testLastCall)
+				}
+				return
+			case <-time.After(testLastCall * 2 / 3):
+			}
+		}
+	})
+}
+
+func TestAnElasticWorldWithTooFewNamesHowManyAreEnough(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		b.lastCall = testLastCall
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Min: 2, Host: "a"})
+		a.told(t, Progress)
+		var miss *MissingError
+		if j := <-a.join(short(t, time.Second)); !errors.As(j.err, &miss) || miss.Want != 4 || miss.Min != 2 || miss.Come != 1 {
+			t.Fatalf("got %v, want 1 of 2:4", j.err)
+		}
+		var size *SizeError
+		c := b.enter(Member{Index: 1, Vouch: Typed, Size: 4, Host: "c"})
+		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Self != "4" || size.Want != "2:4" {
+			t.Errorf("got %v, want that 4 is not 2:4", j.err)
+		}
+	})
+}
+
+// begun starts the world of the nodes.
+func begun(t *testing.T, nodes ...*node) {
+	t.Helper()
+	done := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() {
+			_, err := n.Round(short(t, 10*time.Second), "go", nil, concat)
+			if err == nil {
+				n.Start(t.Context())
+			}
+			done <- err
+		}()
+	}
+	for range nodes {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestASpareTakesThePlaceOfANodeThatLeavesBeforeTheStart(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		m := func(host string) Member { return Member{Index: -1, Size: 2, Spares: 1, Host: host} }
+		a, c := b.enter(m("a")), b.enter(m("c"))
+		worlds(t, a.join(ctx), c.join(ctx))
+		s := b.enter(m("s"))
+		js := s.join(ctx)
+		if e := s.told(t, Spare); e.Size != 2 {
+			t.Errorf("told of a world of %d nodes, want 2", e.Size)
+		}
+		c.Leave("it is unfit")
+		var broken *BrokenError
+		if _, err := a.Round(ctx, "go", nil, concat); !errors.As(err, &broken) {
+			t.Fatalf("got %v, want a broken world", err)
+		}
+		worlds(t, a.join(ctx), js)
+	})
+}
+
+func TestASpareThatIsNotNeededIsToldSo(t *testing.T) {
+	for name, restarts := range map[string]int{"once it has started": 0, "once it is over": 1} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, b *bench) {
+				ctx := short(t, 20*time.Second)
+				m := func(host string) Member {
+					return Member{Index: -1, Size: 1, Spares: 1, Restarts: restarts, Host: host}
+				}
+				a := b.enter(m("a"))
+				worlds(t, a.join(ctx))
+				s := b.enter(m("s"))
+				js := s.join(ctx)
+				s.told(t, Spare)
+				begun(t, a)
+				if restarts > 0 {
+					select {
+					case j := <-js:
+						t.Fatalf("the spare got %+v while it may be needed yet", j)
+					case <-time.After(200 * time.Millisecond):
+					}
+					a.Ended(0)
+				}
+				var spare *SpareError
+				if j := <-js; !errors.As(j.err, &spare) || spare.Size != 1 || spare.Why != "" {
+					t.Errorf("got %v, want that it is not needed", j.err)
+				}
+			})
+		})
+	}
+}
+
+func TestASpareWaitsBeyondItsTimeButNotWithoutAStore(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		a := b.enter(Member{Index: -1, Size: 1, Spares: 1, Restarts: 1, Host: "a"})
+		worlds(t, a.join(short(t, 10*time.Second)))
+		begun(t, a)
+		s := b.enter(Member{Index: -1, Size: 1, Spares: 1, Restarts: 1, Host: "s"})
+		out := make(chan error, 1)
+		go func() { _, err := s.Join(t.Context(), 300*time.Millisecond); out <- err }()
+		s.told(t, Spare)
+		select {
+		case err := <-out:
+			t.Fatalf("the spare ended: %v", err)
+		case <-time.After(time.Second):
+		}
+		go b.store.stop(t)
+		if err := <-out; !errors.Is(err, ErrUnreachable) {
+			t.Errorf("got %v, want that the store is lost", err)
+		}
+	})
+}
+
+// A spare node is ready at once, a node of the last run has to end its command
+// first: that one keeps its place all the same.
+func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 30*time.Second)
+		m := func(host string) Member {
+			return Member{Index: -1, Size: 3, Spares: 1, Restarts: 2, Host: host}
+		}
+		a, c, d := b.enter(m("a")), b.enter(m("c")), b.enter(m("d"))
+		worlds(t, a.join(ctx), c.join(ctx), d.join(ctx))
+		begun(t, a, c, d)
+		s := b.enter(m("s"))
+		js := s.join(ctx)
+		s.told(t, Spare)
+		again := func(n *node) <-chan joined {
+			if f, err := n.Fate(ctx); err != nil || !f.Again {
+				t.Fatalf("got %+v, %v; want another start", f, err)
+			}
+			n.Return(func(*Member) {})
+			return n.join(ctx)
+		}
+
+		c.Ended(1) // its command failed; its launch is there, so the spare is not needed
+		ja, jc := again(a), again(c)
+		time.Sleep(300 * time.Millisecond) // the third takes its time
+		worlds(t, ja, jc, again(d))
+		begun(t, a, c, d)
+
+		d.Leave("its launch ended")
+		ja = again(a)
+		time.Sleep(300 * time.Millisecond)
+		ws := worlds(t, ja, again(c), js)
+		hosts := []string{ws[0].Self.Host, ws[1].Self.Host, ws[2].Self.Host}
+		if !slices.Contains(hosts, "s") {
+			t.Errorf("the world has %v, want the spare in it", hosts)
+		}
+	})
+}
+
+func TestRanksOfIndexesBeyondTheWorldFillTheGaps(t *testing.T) {
+	at := func(index int, create int64) registered {
+		return registered{Member: Member{Index: index, Host: string(rune('a' + index))}, create: create}
+	}
+	got := ""
+	for _, m := range ranked([]registered{at(4, 1), at(2, 2), at(0, 3), at(3, 4)}, 3) {
+		got += m.Host
+	}
+	if got != "aec" {
+		t.Errorf("got %s, want node 0, then the first that came of those beyond, then node 2", got)
+	}
+}

@@ -1,0 +1,94 @@
+package rendezvous
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// waits tells whether a member has come and means to stay; who runs in an
+// earlier epoch does not wait for this one.
+func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
+
+// earliest is the member that waits for longest.
+func (l *lead) earliest() (out registered, ok bool) {
+	for _, m := range l.members {
+		if waits(m) && (!ok || m.create < out.create) {
+			out, ok = m, true
+		}
+	}
+	return out, ok
+}
+
+// here are the members that wait for what an epoch takes, by arrival.
+func (l *lead) here(ep Epoch) []registered {
+	var out []registered
+	for _, m := range l.members {
+		if waits(m) && m.Size == ep.Size && m.Min == ep.Min {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b registered) int { return cmp.Compare(a.create, b.create) })
+	return out
+}
+
+// gather seals an open epoch as soon as all are here, or enough and the last
+// call is over.
+func (l *lead) gather(ctx context.Context, ep Epoch) error {
+	if !l.moved && !l.call.due() {
+		return l.tell(ctx, ep)
+	}
+	first, ok := l.earliest()
+	if !ok {
+		return nil
+	}
+	if ep.State == "" || ep.Size != first.Size || ep.Min != first.Min {
+		return l.open(ctx, ep, ep.Why)
+	}
+	n, returning, hosted := 0, false, !l.s.cfg.Hosted
+	for _, m := range l.members {
+		switch {
+		case waits(m) && m.Size == ep.Size && m.Min == ep.Min:
+			n++
+			hosted = hosted || m.First
+		case m.Left == "" && m.Phase != PhaseArrived:
+			// Within a run it is about to return, and a spare node is not to
+			// take its place. Else it is the companion of an earlier run.
+			returning = ep.Restart > 0
+		}
+	}
+	if hosted && !returning && (n >= ep.Size || ep.Min > 0 && n >= ep.Min && l.called(n)) {
+		return l.seal(ctx, ep, l.here(ep))
+	}
+	if n < ep.Min || returning {
+		l.call = call{}
+	}
+	l.moved, l.telling.due = false, true
+	return l.tell(ctx, ep)
+}
+
+// call is the last call of an elastic epoch, for which enough nodes are here.
+type call struct {
+	n           int // who heard it
+	ends, limit time.Time
+}
+
+func (c call) due() bool { return !c.ends.IsZero() && !time.Now().Before(c.ends) }
+
+// called tells whether the last call for n nodes is over. Who comes meanwhile
+// begins it anew, a few times.
+func (l *lead) called(n int) bool {
+	c, every := &l.call, l.s.cfg.LastCall
+	if c.limit.IsZero() {
+		c.limit = time.Now().Add(lastCalls * every)
+	}
+	if n != c.n {
+		c.n, c.ends = n, time.Now().Add(every)
+		if c.ends.After(c.limit) {
+			c.ends = c.limit
+		}
+		time.AfterFunc(time.Until(c.ends)+time.Millisecond, l.s.nudge)
+	}
+	return c.due()
+}
