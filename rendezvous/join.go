@@ -131,8 +131,11 @@ func (s *Session) missing(ctx context.Context) error {
 		_ = json.Unmarshal(r.Kvs[0].Value, &p)
 	}
 	s.mu.Lock()
-	ep, self := s.ep, s.self
+	ep, self, never := s.ep, s.self, !s.up && s.trouble != nil
 	s.mu.Unlock()
+	if never { // it answers, but this node could not register
+		return s.lastKnown(nil)
+	}
 	if p.Want != self.Size || p.Min != self.Min {
 		p.Attendance = Attendance{Come: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}), Missing: Missing([]Member{self}, self.Size)}
 	}
@@ -164,6 +167,9 @@ func (s *Session) lastKnown(err error) error {
 		return &MissingError{Attendance: Attendance{Want: s.self.Size, Min: s.self.Min}, Running: some(s.running)}
 	case !s.up && s.trouble != nil:
 		err = s.trouble
+	}
+	if errors.Is(err, ErrFull) {
+		return ErrFull
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }

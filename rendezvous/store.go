@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -50,6 +51,9 @@ type TLS struct {
 
 // ErrToken: this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
+
+// ErrFull: the etcd answers, but takes no writes any more.
+var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
 
@@ -321,6 +325,9 @@ func (s Store) speaksTLS() bool {
 // reason says in a few words why a request failed: gRPC wraps the one useful
 // part in three layers.
 func reason(ctx context.Context, err error) error {
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
+		return ErrFull
+	}
 	msg := err.Error()
 	if i := strings.LastIndex(msg, `desc = "`); i >= 0 {
 		msg = strings.TrimSuffix(msg[i+len(`desc = "`):], `"`)

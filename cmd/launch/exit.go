@@ -131,6 +131,8 @@ func rendezvousFailure(err error) (ui.Failure, bool) {
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return ui.Failure{Code: exitUnreachable, What: err.Error() + " by something that is not this job's store",
 			Fix: fmt.Sprintf("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)}, true
+	case errors.Is(err, rendezvous.ErrFull):
+		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "launch store clean --store URL forgets jobs that are over; then etcdctl compact, defrag and alarm disarm (etcdctl alarm list shows it)"}, true
 	case errors.Is(err, rendezvous.ErrUnreachable):
 		return ui.Failure{Code: exitUnreachable, What: err.Error(), Fix: "is --store right, does something serve there, and is its port open? on that host: ss -ltnp"}, true
 	}

@@ -102,10 +102,11 @@ func (c *Client) read(tell func(rendezvous.Event)) {
 		case listening:
 			c.present().set()
 		case failed:
-			c.end = r.Fault.err()
-			return
+			c.end = r.Fault.err() // it clears up, and ends
 		default:
-			c.answers <- r
+			if c.end == nil {
+				c.answers <- r
+			}
 		}
 	}
 }

@@ -29,6 +29,7 @@ var sentinels = map[string]error{
 	"token":       rendezvous.ErrToken,
 	"no-room":     rendezvous.ErrNoRoom,
 	"access":      rendezvous.ErrAccess,
+	"full":        rendezvous.ErrFull,
 	"timeout":     context.DeadlineExceeded,
 }
 
