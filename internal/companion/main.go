@@ -218,7 +218,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	}
 	self := s.Self
 	self.First = p.server != nil
-	if p.held, err = hold(s, self); err != nil {
+	if p.held, err = hold(s, self, 0); err != nil {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
@@ -237,7 +237,7 @@ func (p *process) again() (*rendezvous.Member, error) {
 	}
 	var err error
 	self := p.epoch.Self
-	if p.held, err = hold(&s, self); err != nil {
+	if p.held, err = hold(&s, self, last); err != nil {
 		return nil, err
 	}
 	if p.peer, err = peer.Listen(s.Listen, p.listen); err != nil {
@@ -250,11 +250,12 @@ func (p *process) again() (*rendezvous.Member, error) {
 
 // hold gets the port for the job's own store. One that a person insists on is
 // for the node that becomes rank 0: another one on the same machine leaves it
-// alone. Where nobody can tell yet who that is, it is only preferred.
-func hold(s *Spec, self rendezvous.Member) (*port.Held, error) {
+// alone. Where nobody can tell yet who that is, it is only preferred. last is the
+// port of the start before, which is taken only where no other is left.
+func hold(s *Spec, self rendezvous.Member, last int) (*port.Held, error) {
 	switch {
 	case !s.Fixed || !s.Embedded && self.Index < 0:
-		return port.Pick(s.Port, 0, s.Low, s.High)
+		return port.Pick(s.Port, last, s.Low, s.High)
 	case self.Index > 0 || self.Index < 0 && !self.First:
 		return port.Pick(0, s.Port, s.Low, s.High)
 	}
