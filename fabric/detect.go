@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"launch/fabric/gpu"
+	"launch/fabric/software"
 	"launch/fabric/verbs"
 )
 
@@ -23,6 +24,9 @@ type Options struct {
 	Resolve bool                                  // resolve this node's own host name (2 s at most)
 	GPU     func(ctx context.Context) gpu.Facts   // AskGPU on a live machine; nil: not asked
 	Verbs   func(ctx context.Context) verbs.Facts // AskVerbs on a live machine; nil: not asked
+
+	// Software is software.Detect for the job's command; nil: not asked.
+	Software func(ctx context.Context) software.Facts
 
 	// The soft limit of open files as it was inherited: the Go runtime has
 	// raised its own by now, so somebody must have looked before it started.
@@ -86,6 +90,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 	if opt.Verbs != nil {
 		n.Verbs = opt.Verbs(ctx)
+	}
+	if opt.Software != nil {
+		n.Software = opt.Software(ctx)
 	}
 	return n
 }

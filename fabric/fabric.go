@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"launch/fabric/gpu"
+	"launch/fabric/software"
 	"launch/fabric/verbs"
 )
 
@@ -30,18 +31,19 @@ type Roots struct {
 // Node is the facts of one node. Absence of a device is an empty slice;
 // absence of permission is an Unknown entry, and they never look alike.
 type Node struct {
-	Hostname   string      `json:"hostname"`             // kernel host name
-	HostAddrs  []string    `json:"host_addrs,omitempty"` // what the host name resolves to on this node (gethostname + getaddrinfo: what Gloo does)
-	HostErr    string      `json:"host_err,omitempty"`   // why it does not resolve
-	BootID     string      `json:"boot_id,omitempty"`    // /proc/sys/kernel/random/boot_id: tells two machines of one host name apart
-	Interfaces []Interface `json:"interfaces"`           // in kernel order (ifindex)
-	HCAs       []HCA       `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
-	GPUs       gpu.Facts   `json:"gpus"`                 // NVML, asked in a child process
-	Verbs      verbs.Facts `json:"verbs,omitzero"`       // libibverbs, asked in a child process
-	Limits     Limits      `json:"limits"`
-	Product    string      `json:"product,omitempty"` // DMI sys_vendor and product_name
-	Ephemeral  [2]int      `json:"ephemeral"`         // net.ipv4.ip_local_port_range, both ends inclusive
-	Unknown    []Unknown   `json:"unknown,omitempty"` // what could not be read, and why
+	Hostname   string         `json:"hostname"`             // kernel host name
+	HostAddrs  []string       `json:"host_addrs,omitempty"` // what the host name resolves to on this node (gethostname + getaddrinfo: what Gloo does)
+	HostErr    string         `json:"host_err,omitempty"`   // why it does not resolve
+	BootID     string         `json:"boot_id,omitempty"`    // /proc/sys/kernel/random/boot_id: tells two machines of one host name apart
+	Interfaces []Interface    `json:"interfaces"`           // in kernel order (ifindex)
+	HCAs       []HCA          `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
+	GPUs       gpu.Facts      `json:"gpus"`                 // NVML, asked in a child process
+	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // libibverbs, asked in a child process
+	Software   software.Facts `json:"software,omitzero"`    // what the job's command would load
+	Limits     Limits         `json:"limits"`
+	Product    string         `json:"product,omitempty"` // DMI sys_vendor and product_name
+	Ephemeral  [2]int         `json:"ephemeral"`         // net.ipv4.ip_local_port_range, both ends inclusive
+	Unknown    []Unknown      `json:"unknown,omitempty"` // what could not be read, and why
 }
 
 // Unknown is a fact that could not be read.

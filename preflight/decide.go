@@ -52,6 +52,7 @@ type Post struct {
 	Version  string          `json:"version"`            // of launch
 	Command  string          `json:"command"`            // what all nodes should have typed alike
 	Restarts string          `json:"restarts,omitempty"` // --restarts
+	Loads    Loads           `json:"loads,omitzero"`
 	Nameless bool            `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
 }
 
@@ -65,31 +66,44 @@ type Decision struct {
 
 // Decide compares the posts of all nodes, in rank order. A node that does not
 // reach rank 0 is unfit; where most do not, it is rank 0 itself. What differs
-// but may run is a warning that names the minority. Where nothing but the
-// meeting point says that this is one job, who brings another command than node
-// rank 0 is unfit: it may be another job's node.
+// but may run is a warning that names the minority; what is known to hang or die
+// makes the minority unfit. Where nothing but the meeting point says that this
+// is one job, who brings another command than node rank 0 is unfit: it may be
+// another job's node.
 func Decide(posts []Post) Decision {
 	d := Decision{Go: true}
-	var deaf []Post
+	for _, compare := range []func([]Post) (finding.Report, []int){compareReach, compareLines, compareLoads} {
+		found, unfit := compare(posts)
+		d.Findings, d.Unfit = append(d.Findings, found...), append(d.Unfit, unfit...)
+	}
+	slices.Sort(d.Unfit)
+	d.Unfit = slices.Compact(d.Unfit)
+	d.Go, d.Who = len(d.Unfit) == 0, some(namesOf(posts, d.Unfit))
+	return d
+}
+
+// compareReach tells who does not reach node rank 0.
+func compareReach(posts []Post) (finding.Report, []int) {
+	var deaf []int
 	for _, p := range posts {
 		if p.Reach.Status == finding.Fail {
-			deaf = append(deaf, p)
+			deaf = append(deaf, p.Rank)
 		}
 	}
-	if others := len(posts) - 1; len(deaf) > 0 {
-		d.Go = false
-		f := deaf[0].Reach
-		if len(deaf) > 1 && 2*len(deaf) > others {
-			d.Unfit = []int{0}
-			f.What = fmt.Sprintf("%d of %d nodes do not reach %s: %s", len(deaf), others, posts[0].Name, f.What)
-		} else {
-			for _, p := range deaf {
-				d.Unfit = append(d.Unfit, p.Rank)
-			}
-			f.What = fmt.Sprintf("%s: %s", some(namesOf(posts, d.Unfit)), f.What)
-		}
-		d.Findings = append(d.Findings, f)
+	if len(deaf) == 0 {
+		return nil, nil
 	}
+	f := posts[deaf[0]].Reach
+	if others := len(posts) - 1; len(deaf) > 1 && 2*len(deaf) > others {
+		f.What = fmt.Sprintf("%d of %d nodes do not reach %s: %s", len(deaf), others, posts[0].Name, f.What)
+		return finding.Report{f}, []int{0}
+	}
+	f.What = fmt.Sprintf("%s: %s", some(namesOf(posts, deaf)), f.What)
+	return finding.Report{f}, deaf
+}
+
+// compareLines compares what the nodes were asked to do.
+func compareLines(posts []Post) (report finding.Report, unfit []int) {
 	for _, c := range []struct {
 		id, what, breaks string
 		of               func(Post) string
@@ -111,19 +125,16 @@ func Decide(posts []Post) Decision {
 				"is it another job? give that one a port of its own: --store HOST:PORT")
 		}
 		if stray || c.id == "same.restarts" {
-			f.Status, d.Go = finding.Fail, false
+			f.Status = finding.Fail
 			for _, g := range gs {
 				if g.ranks[0] != 0 { // where people meet, and mostly the store
-					d.Unfit = append(d.Unfit, g.ranks...)
+					unfit = append(unfit, g.ranks...)
 				}
 			}
-			slices.Sort(d.Unfit)
-			d.Unfit = slices.Compact(d.Unfit)
 		}
-		d.Findings = append(d.Findings, f)
+		report = append(report, f)
 	}
-	d.Who = some(namesOf(posts, d.Unfit))
-	return d
+	return report, unfit
 }
 
 func namesOf(posts []Post, ranks []int) []string {

@@ -105,6 +105,7 @@ func (a *app) detect(ctx context.Context, j job.Job) fabric.Node {
 		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
+		Software: a.software(j),
 	})
 }
 

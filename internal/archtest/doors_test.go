@@ -20,15 +20,15 @@ var doors = map[string][]string{
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
-	"fabric":     {"fabric/gpu", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
+	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
 	// Interpretation of facts.
 	"fabric/rail": {"fabric"},
 
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt.
-	"preflight": {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/near"},
+	// is misspelt. software, since what the nodes would load is compared.
+	"preflight": {"fabric", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near"},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -73,7 +73,7 @@ var doors = map[string][]string{
 	// of each and calls none.
 	"internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing.
-	"internal/ui": {"envgen", "fabric", "fabric/rail", "internal/finding", "internal/job", "internal/launcher",
+	"internal/ui": {"envgen", "fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher",
 		"internal/record", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "golang.org/x/term"},
 }
 
@@ -89,7 +89,8 @@ var testDoors = map[string][]string{
 	"envgen":           {"fabric/gpu"},
 	"internal/handoff": {"internal/pty"},
 	"internal/peer":    {"internal/secret"},
-	"lab/e2e":          {"lab/netns"},
+	// unix, to mount a small disk.
+	"lab/e2e": {"lab/netns", unixPkg},
 	"preflight":        {"fabric/gpu"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

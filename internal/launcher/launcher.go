@@ -49,6 +49,8 @@ type Line struct {
 	At   int      `json:"at"`   // index in Argv of the launcher's own word (torchrun, or the module behind python -m), behind every prefix
 	Rest int      `json:"rest"` // index in Argv of the script (torchrun) or program; len(Argv) when there is none
 
+	Program int `json:"program,omitempty"` // index in Argv of what the prefixes start: torchrun, the Python before a module or a script, mpirun, a plain program; the module where uv runs one (At)
+
 	Script int `json:"script,omitempty"` // index in Argv of the file that torchrun or a Python behind every prefix is to run; 0: none is named
 
 	Prefix  []string  `json:"prefix,omitempty"`  // the prefix programs found before At ("numactl", "nsys profile", "python -m")

@@ -22,7 +22,7 @@ func Parse(argv []string, as string) (Line, error) {
 		return l, &Error{Code: usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
 	}
 	f := locate(argv)
-	l.At, l.Rest, l.Script, l.Prefix, l.Env = f.at, f.at, f.script, f.prefix, f.env
+	l.At, l.Rest, l.Program, l.Script, l.Prefix, l.Env = f.at, f.at, f.start, f.script, f.prefix, f.env
 	if f.env.Clear {
 		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: the variables that launch sets do not get through")
 	}

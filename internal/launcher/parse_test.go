@@ -87,6 +87,24 @@ func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
 	}
 }
 
+func TestTheProgramBehindPrefixesIsFound(t *testing.T) {
+	for line, want := range map[string]string{
+		"torchrun t.py": "torchrun",
+		"python -u -m torch.distributed.run t.py":      "python",
+		"nice -10 /opt/py/bin/python3 t.py":            "/opt/py/bin/python3",
+		"env A=b conda run -n e torchrun t.py":         "torchrun",
+		"uv run -m torch.distributed.run t.py":         "torch.distributed.run",
+		"uv run --active train.py":                     "train.py",
+		"numactl -N 0 mpirun -np 2 ./a.out":            "mpirun",
+		"timeout 1h ./train.sh":                        "./train.sh",
+		"env -i A=b python3.12 /usr/bin/torchrun t.py": "python3.12",
+	} {
+		if l := parse(t, line); l.Argv[l.Program] != want {
+			t.Errorf("%s: got %q, want %q", line, l.Argv[l.Program], want)
+		}
+	}
+}
+
 func TestTheFileThatPythonRunsIsFound(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun --nnodes 2 t.py x.py":                  "t.py",

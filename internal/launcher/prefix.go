@@ -67,6 +67,7 @@ const uvLong = "all-extras all-groups no-dev dev only-dev no-default-groups no-e
 type found struct {
 	kind   Kind
 	at     int
+	start  int    // the program behind the prefixes
 	script int    // what a Python that is no launcher runs
 	module string // "torch.distributed.launch" adds an option of its own
 	prefix []string
@@ -84,6 +85,7 @@ var (
 func locate(argv []string) found {
 	f := found{kind: Program}
 	for f.at < len(argv) {
+		f.start = f.at
 		base := path.Base(argv[f.at])
 		switch {
 		case torchrunName.MatchString(base):
@@ -105,6 +107,7 @@ func locate(argv []string) found {
 			return f
 		}
 		if s.module {
+			f.start = s.at
 			f.pythonModule(argv[s.at], s.at, title+" -m")
 			return f
 		}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
+	"launch/fabric/software"
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
@@ -65,7 +67,7 @@ func (u *UI) Fabric(n fabric.Node, roles []rail.NIC) {
 		}
 		b.WriteString("\n" + t.Render() + "\n")
 	}
-	b.WriteString("\n" + gpus(n) + limits(n.Limits))
+	b.WriteString("\n" + gpus(n) + loaded(n.Software) + limits(n.Limits))
 	for _, x := range n.Unknown {
 		fmt.Fprintf(&b, "unknown: %s: %s\n", x.What, x.Why)
 	}
@@ -85,6 +87,26 @@ func gpus(n fabric.Node) string {
 		t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
 	}
 	return fmt.Sprintf("%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
+}
+
+// loaded is what a start would load, "" where nothing is known of it.
+func loaded(s software.Facts) string {
+	var parts []string
+	for _, p := range []struct{ name, version string }{
+		{"Python", s.Python.Version}, {"torch", s.Torch.Version}, {"CUDA", s.CUDA}, {"ROCm", s.HIP}, {"NCCL", s.NCCL.Version},
+		{"network plugin", s.Plugin.Version}, {"UCX", s.UCX.Version}, {"libfabric", s.Libfabric.Version},
+	} {
+		if p.version != "" {
+			parts = append(parts, p.name+" "+p.version)
+		}
+	}
+	switch {
+	case s.Err != "":
+		return "software: " + s.Err + "\n"
+	case len(parts) == 0:
+		return ""
+	}
+	return fmt.Sprintf("software (%s): %s\n", cmp.Or(s.Python.Path, "the command"), strings.Join(parts, ", "))
 }
 
 func limits(l fabric.Limits) string {

@@ -1,0 +1,98 @@
+package software
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// loader finds a shared library as glibc's does (ld.so(8)): what is preloaded,
+// the DT_RPATH of who asks, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
+// default directories. torch's wheels have a DT_RPATH, so that LD_LIBRARY_PATH
+// does not replace the NCCL that they came with (pytorch/builder#1150).
+type loader struct {
+	files
+	preload, path string // LD_PRELOAD, LD_LIBRARY_PATH
+	dir           string // the working directory
+	cache         map[string]string
+}
+
+const cacheFile = "/etc/ld.so.cache"
+
+// defaults are glibc's own, and the multiarch directories of Debian, which a
+// container without a cache relies on.
+func defaults() []string {
+	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
+		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
+}
+
+// find is the file that a name is loaded from when o asks for it, every link
+// followed; "" where there is none. The zero object asks for nobody.
+func (l *loader) find(name string, o object) string {
+	if name == "" {
+		return ""
+	}
+	if strings.Contains(name, "/") {
+		return l.at(name)
+	}
+	for _, p := range strings.FieldsFunc(l.preload, func(r rune) bool { return r == ' ' || r == ':' }) {
+		if base := path.Base(p); base == name || strings.HasPrefix(base, name+".") {
+			if found := l.at(p); found != "" {
+				return found
+			}
+		}
+	}
+	var dirs []string
+	if len(o.runpath) == 0 {
+		dirs = append(dirs, o.rpath...)
+	}
+	if l.path != "" {
+		dirs = append(dirs, strings.FieldsFunc(l.path, func(r rune) bool { return r == ':' || r == ';' })...)
+	}
+	for _, dir := range append(dirs, o.runpath...) {
+		if found := l.at(dir + "/" + name); found != "" {
+			return found
+		}
+	}
+	if l.cache == nil {
+		l.cache = parseCache(l.bytes(cacheFile, maxCache))
+	}
+	if found := l.at(l.cache[name]); found != "" {
+		return found
+	}
+	for _, dir := range defaults() {
+		if found := l.at(dir + "/" + name); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// at is the real path of a library, "" where there is no file.
+func (l *loader) at(name string) string {
+	if name == "" {
+		return ""
+	}
+	if !path.IsAbs(name) {
+		name = l.dir + "/" + name
+	}
+	p, ok := l.real(name)
+	if !ok || !l.file(p) {
+		return ""
+	}
+	return p
+}
+
+// split reads a DT_RPATH or DT_RUNPATH of a file. Entries with $LIB or
+// $PLATFORM, which no build of torch or NCCL has, are left out.
+func split(paths, file string) []string {
+	origin := path.Dir(file)
+	var out []string
+	for p := range strings.SplitSeq(paths, ":") {
+		p = strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(p)
+		if p != "" && !strings.Contains(p, "$") {
+			out = append(out, p)
+		}
+	}
+	return slices.Clip(out)
+}
