@@ -90,8 +90,8 @@ var testDoors = map[string][]string{
 	"internal/handoff": {"internal/pty"},
 	"internal/peer":    {"internal/secret"},
 	// unix, to mount a small disk.
-	"lab/e2e": {"lab/netns", unixPkg},
-	"preflight":        {"fabric/gpu"},
+	"lab/e2e":   {"lab/netns", unixPkg},
+	"preflight": {"fabric/gpu"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
 	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},
