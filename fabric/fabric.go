@@ -37,11 +37,15 @@ type Node struct {
 	BootID     string         `json:"boot_id,omitempty"`    // /proc/sys/kernel/random/boot_id: tells two machines of one host name apart
 	Interfaces []Interface    `json:"interfaces"`           // in kernel order (ifindex)
 	HCAs       []HCA          `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
+	PCI        []PCI          `json:"pci,omitempty"`        // the functions that matter here: network, RDMA, GPU, switch of GPUs; by address
 	GPUs       gpu.Facts      `json:"gpus"`                 // NVML, asked in a child process
 	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // libibverbs, asked in a child process
 	Software   software.Facts `json:"software,omitzero"`    // what the job's command would load
 	Limits     Limits         `json:"limits"`
 	Product    string         `json:"product,omitempty"` // DMI sys_vendor and product_name
+	Cloud      Cloud          `json:"cloud,omitzero"`
+	Container  Container      `json:"container,omitzero"`
+	GPUDirect  GPUDirect      `json:"gpudirect,omitzero"`
 	Ephemeral  [2]int         `json:"ephemeral"`         // net.ipv4.ip_local_port_range, both ends inclusive
 	Unknown    []Unknown      `json:"unknown,omitempty"` // what could not be read, and why
 }
@@ -70,27 +74,99 @@ type Interface struct {
 // HCA is one RDMA device.
 type HCA struct {
 	Name     string `json:"name"`
+	PCI      string `json:"pci,omitempty"`    // its function, "0000:1b:00.0"; "" of a software device
 	Driver   string `json:"driver,omitempty"` // mlx5_core, bnxt_en, efa, rdma_rxe, …
 	NodeType int    `json:"node_type"`        // number before the colon in node_type: 1 CA, 4 RNIC (iWARP), 5 and 6 usNIC, 7 unspecified (EFA)
 	Firmware string `json:"firmware,omitempty"`
-	NUMA     int    `json:"numa"`             // -1 unknown
-	Uverbs   string `json:"uverbs,omitempty"` // device node, "/dev/infiniband/uverbs0"
+	Type     string `json:"type,omitempty"`        // hca_type, "MT4129"
+	Board    string `json:"board,omitempty"`       // board_id
+	VF       bool   `json:"vf,omitempty"`          // a virtual function
+	GUID     string `json:"guid,omitempty"`        // node_guid; "" where it is zero
+	System   string `json:"system_guid,omitempty"` // sys_image_guid: one for all ports of a card; "" where it is zero
+	NUMA     int    `json:"numa"`                  // -1 unknown
+	Uverbs   string `json:"uverbs,omitempty"`      // device node, "/dev/infiniband/uverbs0"
 	Ports    []Port `json:"ports"`
 }
 
 // Port is one port of an HCA.
 type Port struct {
-	Num       int     `json:"num"`              // 1-based
-	State     int     `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
-	PhysState int     `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
-	LinkLayer string  `json:"link_layer"`       // InfiniBand, Ethernet
-	Rate      float64 `json:"rate"`             // Gb/s; of a port that is not ACTIVE it means nothing
-	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
+	Num       int      `json:"num"`              // 1-based
+	State     int      `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
+	PhysState int      `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
+	LinkLayer string   `json:"link_layer"`       // InfiniBand, Ethernet
+	Rate      float64  `json:"rate"`             // Gb/s; of a port that is not ACTIVE it means nothing
+	LID       int      `json:"lid,omitempty"`    // 0 and 0xffff are none
+	SMLID     int      `json:"sm_lid,omitempty"` // of the subnet manager: another one is another subnet
+	PKeys     []string `json:"pkeys,omitempty"`  // those that are set, "0xffff"
+	GIDs      []GID    `json:"gids,omitempty"`   // those that are set, by index
+	Netdev    string   `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
 
 	// Elsewhere is the netdev that the GID table names where Netdev is "": it
 	// is in another network namespace, as in a container that sees every HCA
 	// of its host.
 	Elsewhere string `json:"elsewhere,omitempty"`
+}
+
+// GID is one entry of a port's table.
+type GID struct {
+	Index  int        `json:"index"`
+	Addr   netip.Addr `json:"addr"`             // an IPv4 address unmapped
+	Type   string     `json:"type,omitempty"`   // "IB/RoCE v1" or "RoCE v2", as the kernel writes it
+	Netdev string     `json:"netdev,omitempty"` // that it belongs to, perhaps in another network namespace
+}
+
+// PCI is one function on the PCI bus.
+type PCI struct {
+	Addr   string   `json:"addr"`  // "0000:1b:00.0"
+	Class  string   `json:"class"` // "0x020700"
+	Vendor string   `json:"vendor"`
+	Device string   `json:"device"`
+	Driver string   `json:"driver,omitempty"` // "" none is bound
+	NUMA   int      `json:"numa"`             // -1 unknown
+	Path   []string `json:"path,omitempty"`   // what lies above it: the root ("pci0000:15"), then each bridge's address, the nearest last
+	VF     bool     `json:"vf,omitempty"`
+
+	// The link as it is and as it could be: PCIe generation (1 is 2.5 GT/s) and
+	// lanes; 0 unknown. An idle GPU's generation falls to 1.
+	Gen      int `json:"gen,omitempty"`
+	MaxGen   int `json:"max_gen,omitempty"`
+	Lanes    int `json:"lanes,omitempty"`
+	MaxLanes int `json:"max_lanes,omitempty"`
+
+	IOMMU string `json:"iommu,omitempty"` // type of its group: DMA, DMA-FQ, identity; "" no group is visible
+	ACS   string `json:"acs,omitempty"`   // redirects on the way to it: "on", "off"; "" could not be read (it needs root)
+}
+
+// Distance is how far two functions are from each other, as nvidia-smi topo -m
+// writes it.
+type Distance string
+
+// Distances, the nearest first.
+const (
+	PIX  Distance = "PIX"  // one bridge at most
+	PXB  Distance = "PXB"  // several bridges, but not the root
+	PHB  Distance = "PHB"  // the same root
+	NODE Distance = "NODE" // the same NUMA node
+	SYS  Distance = "SYS"  // another NUMA node
+)
+
+// Cloud is whose machine this is, by DMI.
+type Cloud struct {
+	Provider string `json:"provider,omitempty"` // aws, azure, gcp, oci, ibm, …; "" none that is known
+	SKU      string `json:"sku,omitempty"`      // "p5.48xlarge"; "" where DMI does not tell
+	Virtual  bool   `json:"virtual,omitempty"`  // a hypervisor is beneath
+}
+
+// Container is what is around this process.
+type Container struct {
+	Kind string `json:"kind,omitempty"` // kubernetes, docker, podman, …; "" none seen
+	RDMA string `json:"rdma,omitempty"` // the RDMA subsystem's namespaces: "shared" or "exclusive"; "" unknown
+}
+
+// GPUDirect is whether an HCA may reach a GPU's memory, as far as files tell.
+type GPUDirect struct {
+	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem (or nv_peer_mem) is loaded
+	DMABuf  string `json:"dmabuf,omitempty"`  // "yes", or what speaks against it; "" could not tell
 }
 
 // Active tells whether the port can carry traffic (IBTA state 4).
