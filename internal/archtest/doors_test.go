@@ -22,6 +22,9 @@ var doors = map[string][]string{
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
+	// A recorded machine holds what fabric, NVML, verbs and the software answered.
+	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
+	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
 	// Interpretation of facts.
 	"fabric/rail": {"fabric"},
 
@@ -86,7 +89,9 @@ var testDoors = map[string][]string{
 		"pgregory.net/rapid",
 		"sigs.k8s.io/yaml",
 	},
-	"envgen":           {"fabric/gpu"},
+	"envgen": {"fabric/gpu"},
+	// The machines made for tests.
+	"fabric/machine":   {"fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	"internal/peer":    {"internal/secret"},
 	// unix, to mount a small disk.

@@ -1,0 +1,165 @@
+// Package machine holds recorded machines: the files that fabric.Detect reads,
+// and what the kernel, NVML and libibverbs answered, in one file. A user sends
+// one who reports a problem, and a test runs on one as on the machine itself.
+package machine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/software"
+	"launch/fabric/verbs"
+)
+
+// Machine is a recorded machine.
+type Machine struct {
+	files   *tree
+	answers answers
+}
+
+// answers is what a machine told other than by files. What is nil was not
+// recorded.
+type answers struct {
+	Links       []fabric.Interface `json:"links,omitempty"` // rtnetlink, with addresses
+	Route       *fabric.Route      `json:"route,omitempty"` // the default route
+	Shm         *[2]int64          `json:"shm,omitempty"`   // /dev/shm: bytes free and in all
+	Nofile      *uint64            `json:"nofile,omitempty"`
+	HostAddrs   []string           `json:"host_addrs,omitempty"`
+	HostErr     string             `json:"host_err,omitempty"`
+	Environment map[string]string  `json:"environment,omitempty"`
+	NVML        *gpu.Facts         `json:"nvml,omitempty"`
+	Verbs       *verbs.Facts       `json:"verbs,omitempty"`
+	Software    *software.Facts    `json:"software,omitempty"`
+}
+
+// Read reads a machine in any of its formats: a recording (Recorder), a
+// sysfs-manifest/1, or a description (machine/1).
+func Read(data []byte) (*Machine, error) {
+	if len(data) > 2*maxBytes {
+		return nil, fmt.Errorf("read recorded machine: more than %d MiB", 2*maxBytes>>20)
+	}
+	m := &Machine{files: newTree()}
+	var err error
+	switch trimmed := bytes.TrimSpace(data); {
+	case bytes.HasPrefix(trimmed, []byte("{")):
+		err = m.manifest(trimmed)
+	case bytes.HasPrefix(data, []byte(textFormat)):
+		err = m.describe(string(data))
+	default:
+		err = errors.New("it is neither JSON nor begins with " + textFormat)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read recorded machine: %w", err)
+	}
+	return m, nil
+}
+
+// The formats in JSON. The first is a subset of the second.
+const (
+	manifestFormat  = "sysfs-manifest/1"
+	recordingFormat = "launch-recording/1"
+)
+
+// recording is a file of either format. Paths are relative to /.
+type recording struct {
+	Format  string            `json:"format"`
+	Note    string            `json:"note,omitempty"`
+	Answers answers           `json:"answers,omitzero"`
+	Dirs    []string          `json:"dirs"`
+	Links   map[string]string `json:"symlinks"`
+	Files   map[string]string `json:"files"`
+	Binary  map[string][]byte `json:"binary,omitempty"` // files that are no text
+	Errors  map[string]string `json:"errors,omitempty"` // files that give an error: its name, "EINVAL"
+}
+
+func (m *Machine) manifest(data []byte) error {
+	var r recording
+	if err := json.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	if r.Format != manifestFormat && r.Format != recordingFormat {
+		return fmt.Errorf("its format is %q, not %s or %s", r.Format, recordingFormat, manifestFormat)
+	}
+	m.answers = r.Answers
+	for _, name := range r.Dirs {
+		if err := m.files.dir(name); err != nil {
+			return err
+		}
+	}
+	for name, text := range r.Files {
+		if err := m.files.file(name, text); err != nil {
+			return err
+		}
+	}
+	for name, content := range r.Binary {
+		if err := m.files.file(name, string(content)); err != nil {
+			return err
+		}
+	}
+	for name, target := range r.Links {
+		if err := m.files.link(name, target); err != nil {
+			return err
+		}
+	}
+	for name, why := range r.Errors {
+		errno, err := errnoOf(why)
+		if err != nil {
+			return fmt.Errorf("file %q: %w", name, err)
+		}
+		if err := m.files.fail(name, errno); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Roots is the machine as Detect takes it.
+func (m *Machine) Roots() fabric.Roots {
+	r := fabric.Roots{Sys: m.files.at("sys"), Proc: m.files.at("proc"), Etc: m.files.at("etc"), Dev: m.files.at("dev")}
+	if m.answers.Links != nil {
+		r.Links = func() ([]fabric.Interface, error) { return m.links(), nil }
+	}
+	if s := m.answers.Shm; s != nil {
+		r.Shm = func() (int64, int64) { return s[0], s[1] }
+	}
+	return r
+}
+
+// links is a copy: Detect fills it up.
+func (m *Machine) links() []fabric.Interface {
+	out := make([]fabric.Interface, len(m.answers.Links))
+	for i, l := range m.answers.Links {
+		l.Addrs = append([]netip.Prefix(nil), l.Addrs...)
+		out[i] = l
+	}
+	return out
+}
+
+// Detect is the node that this machine was, and nothing of the machine that
+// replays it.
+func (m *Machine) Detect(ctx context.Context) fabric.Node {
+	a := m.answers
+	opt := fabric.Options{Nofile: math.MaxUint64}
+	if a.Nofile != nil {
+		opt.Nofile, opt.NofileKnown = *a.Nofile, true
+	}
+	if a.NVML != nil {
+		opt.GPU = func(context.Context) gpu.Facts { return *a.NVML }
+	}
+	if a.Verbs != nil {
+		opt.Verbs = func(context.Context) verbs.Facts { return *a.Verbs }
+	}
+	if a.Software != nil {
+		opt.Software = func(context.Context) software.Facts { return *a.Software }
+	}
+	n := fabric.Detect(ctx, m.Roots(), opt)
+	n.HostAddrs, n.HostErr = a.HostAddrs, a.HostErr
+	return n
+}
