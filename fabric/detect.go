@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -40,8 +41,11 @@ func Live() Roots {
 		// DirFS and not os.Root: /sys is a forest of links that the kernel
 		// resolves in one call and os.Root in one call for each component.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
+		Root:  os.DirFS("/"),
 		Links: links,
 		Shm:   shm,
+		Route: RouteTo,
+		Env:   os.Getenv,
 	}
 }
 
@@ -72,16 +76,8 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
 	}
 
-	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
-	n.Product = strings.TrimSpace(dmi.line("sys_vendor") + " " + dmi.line("product_name"))
-	n.note(dmi.bad)
-
-	var unknown []Unknown
-	n.Interfaces, unknown = interfaces(roots)
-	n.Unknown = append(n.Unknown, unknown...)
-	n.HCAs, unknown = hcas(roots.Sys, n.Interfaces)
-	n.Unknown = append(n.Unknown, unknown...)
-
+	n.hardware(ctx, roots)
+	n.around(roots)
 	if opt.Resolve {
 		n.HostAddrs, n.HostErr = resolve(ctx, n.Hostname)
 	}
@@ -96,6 +92,42 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 	return n
 }
+
+// hardware reads what is on the buses.
+func (n *Node) hardware(ctx context.Context, roots Roots) {
+	var unknown []Unknown
+	keep := func() { n.Unknown = append(n.Unknown, unknown...) }
+	n.Interfaces, unknown = interfaces(roots)
+	keep()
+	n.PCI, unknown = functions(ctx, roots.Sys)
+	keep()
+	n.HCAs, unknown = hcas(ctx, roots.Sys, n.Interfaces, n.PCI)
+	keep()
+	n.Cards, unknown = cards(roots.Proc, n.PCI)
+	keep()
+}
+
+// around reads what this node is part of, and what its kernel offers.
+func (n *Node) around(roots Roots) {
+	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
+	proc := dir{fsys: roots.Proc}
+	n.Product = strings.TrimSpace(dmi.line("sys_vendor") + " " + dmi.line("product_name"))
+	n.Cloud = cloud(&dmi, proc.line("cpuinfo"), n.PCI)
+	n.Kernel = proc.line("sys/kernel/osrelease")
+	n.Container = container(roots, n)
+	n.GPUDirect = gpuDirect(roots, n.Kernel)
+	n.note(dmi.bad)
+	n.note(proc.bad)
+	if roots.Route != nil {
+		if r, err := roots.Route(farAway); err == nil { // an error is a node without a default route
+			n.Route = r
+		}
+	}
+}
+
+// farAway is no address of any network (RFC 5737), so it shows the default
+// route.
+var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // errMissing is said of a file that every Linux has.
 var errMissing = errors.New("not there, or empty")

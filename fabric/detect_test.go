@@ -20,7 +20,7 @@ import (
 )
 
 var compare = cmp.Options{
-	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -31,7 +31,7 @@ func prefixes(list ...string) (out []netip.Prefix) {
 	return out
 }
 
-var loopback = Interface{Index: 1, Name: "lo", Kind: "loopback", Up: true, Running: true, MTU: 65536, NUMA: -1, Addrs: prefixes("127.0.0.1/8", "::1/128")}
+var loopback = Interface{Index: 1, Name: "lo", Kind: "loopback", Up: true, Running: true, MTU: 65536, NUMA: -1, Type: typeLoopback, Addrs: prefixes("127.0.0.1/8", "::1/128")}
 
 func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	m := newMachine("cpu-1")
@@ -41,8 +41,9 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 		Hostname: "cpu-1", BootID: "6f9f1f0e-0000-4000-8000-000000000001", Product: "QEMU Standard PC",
 		Interfaces: []Interface{loopback, {
 			Index: 2, Name: "eth0", Kind: "physical", Up: true, Running: true, MTU: 1400, Driver: "virtio_net", NUMA: -1,
-			Addrs: prefixes("10.0.0.5/24", "fe80::1/64"),
+			Addrs: prefixes("10.0.0.5/24", "fe80::1/64"), Type: 1, PCI: "0000:00:03.0",
 		}},
+		Cloud:     Cloud{Virtual: true},
 		GPUs:      gpu.Facts{Absent: "no /proc/driver/nvidia/version and no /dev/nvidiactl"},
 		Limits:    Limits{Memlock: 8 << 20, Nofile: 1024, NofileKnown: true, Shm: 60 << 20, ShmSize: 64 << 20},
 		Ephemeral: [2]int{32768, 60999},
@@ -87,13 +88,13 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 		t.Fatalf("%d HCAs and %d interfaces, want 9 and 10", len(got.HCAs), len(got.Interfaces))
 	}
 	want := HCA{
-		Name: "mlx5_5", Driver: "mlx5_core", NodeType: 1, Firmware: "28.39.1002", NUMA: 1, Uverbs: "/dev/infiniband/uverbs2",
+		Name: "mlx5_5", PCI: "0000:1d:00.0", Driver: "mlx5_core", NodeType: 1, Firmware: "28.39.1002", NUMA: 1, Uverbs: "/dev/infiniband/uverbs2",
 		Ports: []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "InfiniBand", Rate: 400, Netdev: "ibp5"}},
 	}
 	if diff := cmp.Diff(want, got.HCAs[5]); diff != "" {
 		t.Errorf("an InfiniBand HCA (-want +got):\n%s", diff)
 	}
-	wantIf := Interface{Index: 8, Name: "ibp5", Kind: "ipoib", MTU: 4092, Driver: "mlx5_core", NUMA: 1}
+	wantIf := Interface{Index: 8, Name: "ibp5", Kind: "ipoib", MTU: 4092, Driver: "mlx5_core", NUMA: 1, Type: typeInfiniBand, PCI: "0000:1d:00.0"}
 	if diff := cmp.Diff(wantIf, got.Interfaces[7], compare); diff != "" {
 		t.Errorf("its interface (-want +got):\n%s", diff)
 	}
@@ -155,8 +156,8 @@ func TestOneBadHCAIsOneUnknown(t *testing.T) {
 		"infiniband/mlx5_3/node_type":          syscall.EACCES,
 	}}
 	got := Detect(t.Context(), m.roots(sys), Options{})
-	if len(got.HCAs) != 9 {
-		t.Errorf("%d HCAs, want all 9", len(got.HCAs))
+	if len(got.HCAs) != 10 {
+		t.Errorf("%d HCAs, want all 9 and the one whose link dangles", len(got.HCAs))
 	}
 	want := []Unknown{
 		{"class/infiniband/mlx5_0/ports/1/state", "input/output error"},
@@ -191,7 +192,9 @@ func TestPortNetdevIsTheOneOfThisNamespaceThatHoldsTheAddress(t *testing.T) {
 	two := m.pci("0000:04:00.0", "mlx4_core", 0)
 	m.nic(two, "eth2", 5, map[string]string{"dev_port": "1"})
 	m.nic(two, "ib0", 6, map[string]string{"dev_port": "0", "type": "32"})
-	m.hca(two, "mlx4_0", 3, port(nil))
+	ib := port(nil)
+	ib["link_layer"] = "InfiniBand\n\n"
+	m.hca(two, "mlx4_0", 3, ib)
 	got := map[string]string{}
 	for _, h := range Detect(t.Context(), m.roots(m.sys), Options{}).HCAs {
 		got[h.Name] = h.Ports[0].Netdev

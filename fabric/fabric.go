@@ -19,6 +19,10 @@ import (
 type Roots struct {
 	Sys, Proc, Etc, Dev fs.FS
 
+	// Root is this process' own root directory: containers leave their marks
+	// there.
+	Root fs.FS
+
 	// Links is the kernel's own list of the interfaces of this network
 	// namespace, with their addresses. sysfs adds to it what only sysfs has.
 	// nil: sysfs alone, which knows no addresses.
@@ -26,6 +30,12 @@ type Roots struct {
 	// Shm tells the bytes free in /dev/shm and the bytes in all; -1 and 0
 	// where nothing is mounted there. nil: not recorded.
 	Shm func() (free, size int64)
+	// Route tells how the kernel would reach an address; RouteTo on a live
+	// machine. nil: not recorded.
+	Route func(netip.Addr) (Route, error)
+	// Env is a variable of this process' environment, "" where it is not set.
+	// nil: not recorded.
+	Env func(name string) string
 }
 
 // Node is the facts of one node. Absence of a device is an empty slice;
@@ -38,6 +48,9 @@ type Node struct {
 	Interfaces []Interface    `json:"interfaces"`           // in kernel order (ifindex)
 	HCAs       []HCA          `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
 	PCI        []PCI          `json:"pci,omitempty"`        // the functions that matter here: network, RDMA, GPU, switch of GPUs; by address
+	Cards      []Card         `json:"cards,omitempty"`      // the GPUs as files tell of them, without NVML; by PCI address
+	Route      Route          `json:"route,omitzero"`       // the default route; zero where there is none
+	Kernel     string         `json:"kernel,omitempty"`     // release, "5.15.0-91-generic"
 	GPUs       gpu.Facts      `json:"gpus"`                 // NVML, asked in a child process
 	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // libibverbs, asked in a child process
 	Software   software.Facts `json:"software,omitzero"`    // what the job's command would load
@@ -69,6 +82,9 @@ type Interface struct {
 	Master  string         `json:"master,omitempty"` // bond or bridge that it belongs to
 	NUMA    int            `json:"numa"`             // -1 unknown
 	Addrs   []netip.Prefix `json:"addrs,omitempty"`
+	Type    int            `json:"type,omitempty"`     // ARPHRD: 1 Ethernet, 32 InfiniBand; 0 unknown
+	PCI     string         `json:"pci,omitempty"`      // its function; "" of one that is virtual
+	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0
 }
 
 // HCA is one RDMA device.
@@ -135,6 +151,15 @@ type PCI struct {
 
 	IOMMU string `json:"iommu,omitempty"` // type of its group: DMA, DMA-FQ, identity; "" no group is visible
 	ACS   string `json:"acs,omitempty"`   // redirects on the way to it: "on", "off"; "" could not be read (it needs root)
+}
+
+// Card is one GPU, as the PCI bus and the driver's files in /proc tell of it.
+type Card struct {
+	PCI    string `json:"pci"`
+	Vendor string `json:"vendor"`          // nvidia, amd
+	Model  string `json:"model,omitempty"` // "NVIDIA H100 80GB HBM3"; "" where the driver does not tell
+	UUID   string `json:"uuid,omitempty"`
+	Minor  int    `json:"minor"` // of /dev/nvidiaN; -1 unknown
 }
 
 // Distance is how far two functions are from each other, as nvidia-smi topo -m

@@ -2,31 +2,39 @@ package fabric
 
 import (
 	"cmp"
+	"context"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
+
+const classInfiniBand = "class/infiniband"
 
 // hcas lists /sys/class/infiniband, by name. It reads only what a decision
 // needs and never counters/: on a restricted function each such read fails in
 // the firmware and fills the kernel log.
-func hcas(sys fs.FS, ifaces []Interface) ([]HCA, []Unknown) {
-	class := dir{fsys: sys, name: "class/infiniband"}
-	uverbs := uverbsNodes(sys)
+func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
+	class := dir{fsys: sys, name: classInfiniBand}
+	names := class.names("")
+	uverbs := uverbsNodes(sys, len(names) > 0)
+	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) *HCA {
+		h := readHCA(d, name, ifaces, bus)
+		return &h
+	})
 	var out []HCA
 	var unknown []Unknown
-	for _, name := range class.names("") {
-		d := dir{fsys: sys, name: path.Join("class/infiniband", name)}
-		if info, err := fs.Stat(sys, d.name); err != nil || !info.IsDir() {
-			d.blame("", cmp.Or(err, fs.ErrInvalid)) // a link of the class can dangle
-		} else {
-			h := readHCA(&d, name, ifaces)
-			h.Uverbs = uverbs[name]
-			out = append(out, h)
+	for i, r := range read {
+		h := HCA{Name: names[i], NUMA: unknownNUMA} // what is known of one that did not answer
+		if r.value != nil {
+			h = *r.value
 		}
-		if d.bad != nil {
-			unknown = append(unknown, *d.bad)
+		h.Uverbs = uverbs[h.Name]
+		out = append(out, h)
+		if r.bad != nil {
+			unknown = append(unknown, *r.bad)
 		}
 	}
 	if class.bad != nil {
@@ -35,95 +43,118 @@ func hcas(sys fs.FS, ifaces []Interface) ([]HCA, []Unknown) {
 	return out, unknown
 }
 
-func readHCA(d *dir, name string, ifaces []Interface) HCA {
-	h := HCA{
-		Name:     name,
-		Driver:   driver(d),
-		NodeType: d.number("node_type", 0),
-		Firmware: d.line("fw_ver"),
-		NUMA:     d.number("device/numa_node", -1),
+func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
+	h := HCA{Name: name, NUMA: unknownNUMA}
+	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
+		h.PCI = functionOf(target)
 	}
-	parent := d.line("parent") // Soft-RoCE stands on a netdev and has no device
-	if h.Driver == "" && parent != "" {
-		h.Driver = "rdma_rxe"
+	if info, err := fs.Stat(d.fsys, d.name); err != nil || !info.IsDir() {
+		d.blame("", cmp.Or(err, fs.ErrInvalid)) // a link of the class can dangle
+		return h
 	}
+	if h.PCI == "" { // the class holds directories, as in some recordings
+		h.PCI = functionOf(d.link("device"))
+	}
+	h.NodeType = d.number("node_type", 0)
+	h.Firmware, h.Type, h.Board = d.line("fw_ver"), d.line("hca_type"), d.line("board_id")
+	h.GUID, h.System = guid(d.line("node_guid")), guid(d.line("sys_image_guid"))
+	parent := d.line("parent") // of Soft-RoCE, which stands on a netdev and has no device
+	h.place(d, bus, parent)
 	for _, entry := range d.names("ports") {
 		n, err := strconv.Atoi(entry)
 		if err != nil || n < 1 {
 			continue
 		}
-		h.Ports = append(h.Ports, readPort(d, n, ifaces, parent))
+		h.Ports = append(h.Ports, readPort(d, n))
+	}
+	for i, p := range h.Ports {
+		if p.Netdev, p.Elsewhere = netdev(d, h, p, ifaces); p.Netdev == "" && here(ifaces, parent) {
+			p.Netdev, p.Elsewhere = parent, ""
+		}
+		h.Ports[i] = p
 	}
 	slices.SortFunc(h.Ports, func(a, b Port) int { return cmp.Compare(a.Num, b.Num) })
 	return h
 }
 
-func readPort(d *dir, n int, ifaces []Interface, parent string) Port {
-	at := path.Join("ports", strconv.Itoa(n))
-	p := Port{
-		Num:       n,
-		State:     d.number(path.Join(at, "state"), 0),
-		PhysState: d.number(path.Join(at, "phys_state"), 0),
-		LinkLayer: d.line(path.Join(at, "link_layer")),
+// place is what the function of an HCA tells: its driver, NUMA node, and
+// whether it is a virtual one.
+func (h *HCA) place(d *dir, bus []PCI, parent string) {
+	i, ok := slices.BinarySearchFunc(bus, h.PCI, func(p PCI, addr string) int { return strings.Compare(p.Addr, addr) })
+	if ok && h.PCI != "" {
+		h.Driver, h.NUMA, h.VF = bus[i].Driver, bus[i].NUMA, bus[i].VF
+	} else {
+		h.Driver, h.NUMA = driver(d), d.number("device/numa_node", unknownNUMA)
+		h.VF = isVF(d.line("device/vendor"), d.line("device/device")) || d.link("device/physfn") != ""
 	}
-	if s := d.line(path.Join(at, "rate")); s != "" {
-		rate, err := leadingRate(s)
-		if err != nil {
-			d.blame(path.Join(at, "rate"), err)
-		}
-		p.Rate = rate
+	if h.Driver == "" && parent != "" {
+		h.Driver = "rdma_rxe"
 	}
-	p.Netdev, p.Elsewhere = netdev(d, p, ifaces)
-	if p.Netdev == "" && here(ifaces, parent) {
-		p.Netdev, p.Elsewhere = parent, ""
+	if h.Driver == "" {
+		h.Driver = driverByName(h.Name, h.Type)
 	}
-	return p
+	// hca_type is MT and the decimal number of the PCI device, also where
+	// nothing of the bus is visible.
+	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
+		h.VF = true
+	}
 }
 
-// netdev is the interface of a port in this network namespace, or else the one
-// it has elsewhere. The GID table names the device that holds the address (a
-// bond, a VLAN), so it comes first, and it may also name devices of other
-// namespaces. Else it is the netdev of the same PCI function, told apart by
-// dev_port where there are two.
-func netdev(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
-	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev, and a full table is 128 failing reads
-		ndevs := path.Join("ports", strconv.Itoa(p.Num), "gid_attrs/ndevs")
-		for _, entry := range byNumber(d.names(ndevs)) {
-			name := d.line(path.Join(ndevs, entry))
-			if here(ifaces, name) {
-				return name, ""
-			}
-			elsewhere = cmp.Or(elsewhere, name)
+// kernelNameRE is how the kernel itself names RDMA devices (the %d patterns of
+// drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
+var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
+
+// driverByName is the driver of a device that shows neither function nor
+// parent: a software device, or a recording without the PCI bus. Its type or its
+// name tells, if that is still the kernel's.
+func driverByName(name, hcaType string) string {
+	if id, ok := strings.CutPrefix(hcaType, "MT"); ok {
+		if driver := mellanoxDriver(id); driver != "" {
+			return driver
 		}
 	}
-	nets := slices.DeleteFunc(d.names("device/net"), func(name string) bool { return !here(ifaces, name) })
-	if len(nets) == 1 {
-		return nets[0], ""
+	m := kernelNameRE.FindStringSubmatch(name)
+	if m == nil {
+		return ""
 	}
-	for _, name := range nets {
-		if d.number(path.Join("device/net", name, "dev_port"), -1) == p.Num-1 {
-			return name, ""
-		}
-	}
-	return "", elsewhere
+	word := strings.TrimSuffix(m[1], "_")
+	drivers := map[string]string{"mlx5": "mlx5_core", "mlx4": "mlx4_core", "bnxt_re": "bnxt_en", "qib": "ib_qib", "usnic": "enic", "rxe": "rdma_rxe"}
+	return cmp.Or(drivers[word], word)
 }
 
-func here(ifaces []Interface, name string) bool {
-	return name != "" && slices.ContainsFunc(ifaces, func(f Interface) bool { return f.Name == name })
+// mellanoxDriver is the driver of a Mellanox device by its decimal number
+// (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and
+// mlx4/main.c): ConnectX to ConnectX-3 are mlx4's.
+func mellanoxDriver(decimal string) string {
+	id, err := strconv.Atoi(decimal)
+	switch {
+	case err != nil:
+		return ""
+	case id >= 0x1011 && id < 0x1100, id >= 0xa2d2 && id < 0xa300: // from Connect-IB on; BlueField
+		return "mlx5_core"
+	case id >= 0x1002 && id < 0x1011, id >= 0x6340 && id < 0x6800:
+		return "mlx4_core"
+	}
+	return ""
 }
 
-func byNumber(names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // no leading zeros
-	})
-	return names
+// guid is a GUID, or "" of one that is zero: EFA has none, nor do some ports of
+// RoCE.
+func guid(s string) string {
+	if strings.Trim(s, "0:") == "" {
+		return ""
+	}
+	return s
 }
 
 // uverbsNodes maps the name of an HCA to its device node: their numbers differ
 // in general.
-func uverbsNodes(sys fs.FS) map[string]string {
-	class := dir{fsys: sys, name: "class/infiniband_verbs"}
+func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 	nodes := map[string]string{}
+	if !ask {
+		return nodes
+	}
+	class := dir{fsys: sys, name: "class/infiniband_verbs"}
 	for _, name := range class.names("") {
 		if dev := class.line(path.Join(name, "ibdev")); dev != "" {
 			nodes[dev] = "/dev/infiniband/" + name

@@ -69,6 +69,8 @@ func linkKind(l netlink.Link) string {
 		return ""
 	case "bond", "bridge", "vlan", "veth", "macvlan", "ipvlan", "vxlan", "ipoib":
 		return t
+	case "team":
+		return "bond"
 	case "macvtap":
 		return "macvlan"
 	case "ipvtap":

@@ -46,7 +46,7 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 			continue
 		}
 		s := fromSys[j]
-		l.Speed, l.Driver, l.NUMA = s.Speed, s.Driver, s.NUMA
+		l.Speed, l.Driver, l.NUMA, l.Type, l.DevPort, l.PCI = s.Speed, s.Driver, s.NUMA, s.Type, s.DevPort, s.PCI
 		if l.Kind == "" || s.Kind == "ipoib" { // IPoIB children are VLAN-like links to the kernel
 			l.Kind = s.Kind
 		}
@@ -69,7 +69,7 @@ func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
 	var unknown []Unknown
 	for _, name := range class.names("") {
 		d := dir{fsys: sys, name: path.Join("class/net", name)}
-		if info, err := fs.Stat(sys, d.name); err != nil || !info.IsDir() { // bonding_masters is a file
+		if info, err := fs.Stat(sys, d.name); err == nil && !info.IsDir() { // bonding_masters is a file
 			continue
 		}
 		out = append(out, sysInterface(&d, name))
@@ -88,10 +88,13 @@ func sysInterface(d *dir, name string) Interface {
 	oper := d.line("operstate")
 	flags := d.number("flags", 0)
 	up := flags&flagUp != 0
+	typ := d.number("type", 0)
+	kind := sysKind(d, flags, typ)
 	return Interface{
 		Index: d.number("ifindex", 0),
 		Name:  name,
-		Kind:  sysKind(d, flags),
+		Kind:  kind,
+		Type:  typ,
 		Up:    up,
 		// sysfs omits IFF_RUNNING from flags; the kernel computes it so
 		// (dev_get_flags, netif_oper_up).
@@ -100,15 +103,34 @@ func sysInterface(d *dir, name string) Interface {
 		Speed:   speed(d),
 		Driver:  driver(d),
 		Master:  d.link("master"),
-		NUMA:    d.number("device/numa_node", -1),
+		NUMA:    d.number("device/numa_node", unknownNUMA),
+		DevPort: devPort(d, kind),
+		PCI:     netFunction(d),
 	}
+}
+
+// devPort is the port, from 0, of the function that an interface belongs to.
+// Drivers before Linux 3.15 told it by dev_id.
+func devPort(d *dir, kind string) int {
+	if kind != "physical" && kind != "ipoib" {
+		return 0
+	}
+	return cmp.Or(d.number("dev_port", 0), d.number("dev_id", 0))
+}
+
+// netFunction is the PCI function of an interface: that of its place among the
+// devices, or of its link where the class holds directories.
+func netFunction(d *dir) string {
+	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
+		return functionOf(target)
+	}
+	return functionOf(d.link("device"))
 }
 
 // sysKind is the kind of an interface as far as sysfs tells. A veth has no
 // mark of its own: it is a virtual interface whose other end is not here.
-func sysKind(d *dir, flags int) string {
+func sysKind(d *dir, flags, typ int) string {
 	uevent := d.line("uevent")
-	typ := d.number("type", 0)
 	if flags&flagLoopback != 0 || typ == typeLoopback {
 		return "loopback"
 	}

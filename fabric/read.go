@@ -166,7 +166,7 @@ func ueventValue(uevent, key string) string {
 
 // filled is r with an empty file system for each root that was not recorded.
 func (r Roots) filled() Roots {
-	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev} {
+	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev, &r.Root} {
 		if *root == nil {
 			*root = empty{}
 		}

@@ -1,0 +1,96 @@
+package fabric
+
+import (
+	"encoding/binary"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+)
+
+// The extended capabilities of a PCIe function, and Access Control Services
+// among them (PCI Express Base Specification, 7.6.3 and 7.7.11).
+const (
+	extendedStart = 0x100
+	acsCapability = 0x000d
+	acsControl    = 6    // offset of its control register
+	acsRedirects  = 0x0c // P2P request redirect, P2P completion redirect
+	extendedMax   = 48   // so many capabilities, if their list is sane
+)
+
+// redirects tells whether bridges send traffic between two of their devices up
+// to the root instead of across. Each bridge is asked once.
+type redirects struct {
+	sys    fs.FS
+	mu     sync.Mutex
+	states map[string]string
+}
+
+// on is "on" if a bridge of a path redirects, "off" if all were read and none
+// does, "" if one could not be read: an unprivileged user reads 64 bytes of
+// each function, and a VM sees no bridges of its host.
+func (r *redirects) on(above []string) string {
+	state := ""
+	for i, bridge := range above {
+		if i == 0 { // the root is no function
+			continue
+		}
+		switch r.bridge(bridge) {
+		case "on":
+			return "on"
+		case "":
+			return ""
+		}
+		state = "off"
+	}
+	return state
+}
+
+func (r *redirects) bridge(addr string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state, asked := r.states[addr]
+	if !asked {
+		if r.states == nil {
+			r.states = map[string]string{}
+		}
+		state = readACS(r.sys, path.Join(pciDevices, addr, "config"))
+		r.states[addr] = state
+	}
+	return state
+}
+
+// readACS walks the list of extended capabilities, and reads no more: each
+// read of four bytes goes to the device.
+func readACS(sys fs.FS, name string) string {
+	f, err := sys.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	config, ok := f.(io.ReaderAt)
+	if !ok {
+		return ""
+	}
+	at := int64(extendedStart)
+	for range extendedMax {
+		var b [4]byte
+		if n, _ := config.ReadAt(b[:], at); n < len(b) {
+			return ""
+		}
+		header := binary.LittleEndian.Uint32(b[:])
+		if header&0xffff == acsCapability {
+			if n, _ := config.ReadAt(b[:2], at+acsControl); n < 2 {
+				return ""
+			}
+			if binary.LittleEndian.Uint16(b[:])&acsRedirects != 0 {
+				return "on"
+			}
+			return "off"
+		}
+		if at = int64(header >> 20 &^ 3); at < extendedStart || header == ^uint32(0) {
+			return "off"
+		}
+	}
+	return "off"
+}

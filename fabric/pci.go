@@ -1,0 +1,212 @@
+package fabric
+
+import (
+	"context"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Vendors.
+const (
+	vendorNVIDIA   = "0x10de"
+	vendorAMD      = "0x1002"
+	vendorMellanox = "0x15b3"
+	vendorCray     = "0x17db"
+	vendorAmazon   = "0x1d0f"
+	vendorGoogle   = "0x1ae0"
+)
+
+// Base classes of the PCI code list (the kernel's include/linux/pci_ids.h).
+const (
+	classNetwork      = "0x02"
+	classDisplay      = "0x03"
+	classAccelerator  = "0x12"
+	classOldIB        = "0x0c06" // ConnectX-2 and QLogic say serial bus
+	classOldBridge    = "0x0680" // NVSwitch says bridge, of another kind
+	pciDevices        = "bus/pci/devices"
+	unknownNUMA       = -1
+	firstMellanoxVFID = 0x1012
+	lastMellanoxVFID  = 0x101e
+)
+
+// functions lists the functions of the PCI bus that matter here, by address.
+func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
+	bus := dir{fsys: sys, name: pciDevices}
+	acs := redirects{sys: sys}
+	found := each(ctx, sys, pciDevices, bus.names(""), func(d *dir, addr string) *PCI {
+		p := PCI{Addr: addr, Class: d.line("class"), Vendor: d.line("vendor")}
+		if !p.matters() {
+			return nil
+		}
+		p.read(d, &acs)
+		return &p
+	})
+	var out []PCI
+	var unknown []Unknown
+	for _, f := range found {
+		if f.value != nil {
+			out = append(out, *f.value)
+		}
+		if f.bad != nil {
+			unknown = append(unknown, *f.bad)
+		}
+	}
+	if bus.bad != nil {
+		unknown = append(unknown, *bus.bad)
+	}
+	slices.SortFunc(out, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
+	return out, unknown
+}
+
+// matters tells network cards, HCAs, GPUs and what connects these from the
+// hundreds of other functions of a server.
+func (p PCI) matters() bool {
+	switch {
+	case strings.HasPrefix(p.Class, classNetwork), strings.HasPrefix(p.Class, classAccelerator), strings.HasPrefix(p.Class, classOldIB):
+		return true
+	case p.Vendor == vendorNVIDIA:
+		return strings.HasPrefix(p.Class, classDisplay) || strings.HasPrefix(p.Class, classOldBridge)
+	case p.Vendor == vendorAMD:
+		return strings.HasPrefix(p.Class, classDisplay)
+	}
+	return p.Vendor == vendorCray
+}
+
+func (p *PCI) read(d *dir, acs *redirects) {
+	p.Device = d.line("device")
+	p.Driver = ownDriver(d)
+	p.NUMA = d.number("numa_node", unknownNUMA)
+	p.Gen, p.MaxGen = generation(d.line("current_link_speed")), generation(d.line("max_link_speed"))
+	p.Lanes, p.MaxLanes = lanes(d, "current_link_width"), lanes(d, "max_link_width")
+	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
+		p.Path = pathAbove(target)
+	}
+	p.VF = isVF(p.Vendor, p.Device) || d.link("physfn") != ""
+	if group := d.link("iommu_group"); group != "" {
+		p.IOMMU = d.line("iommu_group/type")
+	}
+	p.ACS = acs.on(p.Path)
+}
+
+// lanes reads a width; the kernel writes 0 where there is no link and 63 where
+// it could not be read.
+func lanes(d *dir, file string) int {
+	if n := d.number(file, 0); n > 0 && n <= 32 {
+		return n
+	}
+	return 0
+}
+
+// generation is the PCIe generation of "16.0 GT/s PCIe"; 0 of "Unknown" (the
+// kernel's pci_speed_string).
+func generation(speed string) int {
+	word, _, _ := strings.Cut(speed, " ")
+	switch strings.TrimSuffix(word, ".0") {
+	case "2.5":
+		return 1
+	case "5":
+		return 2
+	case "8":
+		return 3
+	case "16":
+		return 4
+	case "32":
+		return 5
+	case "64":
+		return 6
+	}
+	return 0
+}
+
+var (
+	functionRE = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	rootRE     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
+)
+
+// pathAbove is what lies above a device, from the target of its link in
+// bus/pci/devices: the root, then each bridge's address.
+func pathAbove(target string) []string {
+	parts := strings.Split(target, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		if rootRE.MatchString(parts[i]) {
+			return parts[i : len(parts)-1]
+		}
+	}
+	return nil
+}
+
+// functionOf is the PCI function in a path of /sys/devices, the nearest to its
+// end; "" where there is none.
+func functionOf(target string) string {
+	parts := strings.Split(target, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		if functionRE.MatchString(parts[i]) {
+			return parts[i]
+		}
+	}
+	return ""
+}
+
+// isVF knows the virtual functions of Mellanox by their number, as a VM does
+// not see the physical one that they belong to: even numbers from Connect-IB
+// to ConnectX-6 Dx, whose 0x101e serves all that came later (the tables in
+// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
+func isVF(vendor, device string) bool {
+	id, err := leadingInt(device)
+	if vendor != vendorMellanox || err != nil {
+		return false
+	}
+	switch id {
+	case 0x1002, 0x1004, 0xa2d3: // ConnectX-2, ConnectX-3, BlueField
+		return true
+	}
+	return id >= firstMellanoxVFID && id <= lastMellanoxVFID && id%2 == 0
+}
+
+// ownDriver is the driver of the device at d: the target of the link, which
+// dangles in a recorded machine, or the line in its uevent.
+func ownDriver(d *dir) string {
+	if name := d.link("driver"); name != "" {
+		return name
+	}
+	return ueventValue(d.line("uevent"), "DRIVER")
+}
+
+// Function finds a PCI function by its address.
+func (n Node) Function(addr string) (PCI, bool) {
+	i := slices.IndexFunc(n.PCI, func(p PCI) bool { return p.Addr == addr })
+	if i < 0 {
+		return PCI{}, false
+	}
+	return n.PCI[i], true
+}
+
+// WithoutRDMA are the functions that are HCAs by their class or driver, have a
+// driver, and show no RDMA device: the half of the driver that makes it is not
+// loaded, or the device is in another network namespace. The second port of a
+// card in a link aggregation is none: the first speaks for both.
+func (n Node) WithoutRDMA() []PCI {
+	cards := map[string]bool{} // that have an RDMA device
+	for _, h := range n.HCAs {
+		cards[slot(h.PCI)] = true
+	}
+	var out []PCI
+	for _, p := range n.PCI {
+		if p.isHCA() && !cards[slot(p.Addr)] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// isHCA tells a function whose driver always makes an RDMA device, when all of
+// it is loaded. Other Ethernet drivers do so for some cards only.
+func (p PCI) isHCA() bool {
+	switch p.Driver {
+	case "mlx5_core", "mlx4_core", "efa", "hfi1", "ib_qib", "ib_mthca":
+		return true
+	}
+	return p.Driver != "" && strings.HasPrefix(p.Class, "0x0207")
+}
