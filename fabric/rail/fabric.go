@@ -17,7 +17,8 @@ const (
 	Slingshot  Kind = "slingshot"
 	OmniPath   Kind = "omnipath"
 	TCP        Kind = "tcp"
-	Mixed      Kind = "mixed" // rails of several kinds that are equally good
+	Mixed      Kind = "mixed"   // rails of several kinds that are equally good
+	Unknown    Kind = "unknown" // there are devices, but not what they speak; or no network is visible at all
 )
 
 // Fabric is the training fabric of a node.
@@ -25,13 +26,15 @@ type Fabric struct {
 	Kind  Kind   `json:"kind"`
 	Why   string `json:"why"`
 	Sure  bool   `json:"sure"`            // false: a rule of thumb decided
-	Rails []Rail `json:"rails,omitempty"` // by HCA and port
-	NICs  []NIC  `json:"nics"`            // every device and its role, as Roles gives them
+	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
+	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
+	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role, as Roles gives them
 }
 
 // Rail is one port of the training fabric.
 type Rail struct {
-	HCA    string  `json:"hca"` // "" of a fabric without verbs devices (Slingshot, TCP): see Netdev
+	HCA    string  `json:"hca"`           // "" of a fabric without verbs devices (Slingshot, TCP): see Netdev
+	PCI    string  `json:"pci,omitempty"` // its function
 	Port   int     `json:"port,omitempty"`
 	Netdev string  `json:"netdev,omitempty"`
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
@@ -43,18 +46,69 @@ type Rail struct {
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
+// Name is what a person calls the rail: its HCA (NCCL's way to name a port
+// where the HCA has several that are rails, "mlx4_0:2"), else its interface.
+func (f Fabric) Name(r Rail) string {
+	if r.HCA == "" {
+		if r.Netdev == "" {
+			return r.PCI
+		}
+		return r.Netdev
+	}
+	ports := 0
+	for _, other := range f.Rails {
+		if other.HCA == r.HCA {
+			ports++
+		}
+	}
+	if ports > 1 {
+		return portName(r.HCA, r.Port)
+	}
+	return r.HCA
+}
+
 // Of is the training fabric of a node; see Roles for addr.
 func Of(n fabric.Node, addr netip.Addr) Fabric {
-	f := Fabric{Kind: TCP, NICs: Roles(n, addr)}
-	for _, nic := range f.NICs {
-		if !nic.HCA || nic.Role != Compute {
+	v := look(n, addr)
+	d := v.decide()
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, NICs: v.roles(d)}
+	for _, c := range d.rails {
+		f.Rails = append(f.Rails, Rail{
+			HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev,
+			Link: c.port.LinkLayer, Rate: c.port.Rate, GID: v.gid(c),
+		})
+	}
+	if len(d.rails) == 0 && d.kind != Unknown {
+		f.Rails = v.plain(f.NICs)
+	}
+	v.pair(&f)
+	return f
+}
+
+// plain is the rail of a job over TCP: the interface that the peers use, else
+// the fastest that could carry traffic.
+func (v *view) plain(nics []NIC) []Rail {
+	var best *fabric.Interface
+	for _, nic := range nics {
+		i, ok := v.node.Interface(nic.Name)
+		if nic.HCA || !ok {
 			continue
 		}
-		for _, h := range n.HCAs {
-			if p, ok := activePort(h); ok && h.Name == nic.Name {
-				f.Rails = append(f.Rails, Rail{HCA: h.Name, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: -1})
+		switch nic.Role {
+		case Peer:
+			return []Rail{railOver(i)}
+		case Management:
+			if best == nil || i.Speed > best.Speed {
+				best = &i
 			}
 		}
 	}
-	return f
+	if best == nil {
+		return nil
+	}
+	return []Rail{railOver(*best)}
+}
+
+func railOver(i fabric.Interface) Rail {
+	return Rail{Netdev: i.Name, Rate: float64(i.Speed) / 1000, GID: -1}
 }

@@ -115,8 +115,9 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 	efa.Driver, efa.NodeType, efa.Ports[0].State = "efa", 7, 0
 	soft := hca("rxe0", "Ethernet", 2.5, "eth0")
 	soft.Driver = "rdma_rxe"
-	iwarp := hca("siw0", "Ethernet", 2.5, "eth0")
-	iwarp.NodeType = 4
+	iwarp := hca("cxgb4_0", "Ethernet", 100, "eth0")
+	iwarp.Driver, iwarp.NodeType = "cxgb4", 4
+	siw := fabric.HCA{Name: "siw0", NodeType: 4, Ports: iwarp.Ports}
 	tests := []struct {
 		name string
 		hcas []fabric.HCA
@@ -126,8 +127,8 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 		why  string
 	}{
 		{"InfiniBand beside slower Ethernet", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_3", Compute, true, "8 x InfiniBand at 400 Gb/s"},
-		{"the Ethernet card beside it", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_8", Management, true, "Ethernet at 100 Gb/s, while others run InfiniBand at 400 Gb/s"},
-		{"an Ethernet card as fast as the rails", append(eight("InfiniBand", 200, ""), hca("mlx5_8", "Ethernet", 200, "eno1")), "mlx5_8", Management, false, "Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s and fewer"},
+		{"the Ethernet card beside it", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_8", Storage, false, "Ethernet at 100 Gb/s, while others run InfiniBand at 400 Gb/s"},
+		{"an Ethernet card as fast as the rails", append(eight("InfiniBand", 200, ""), hca("mlx5_8", "Ethernet", 200, "eno1")), "mlx5_8", Storage, false, "Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s and fewer"},
 		{"rails of unknown rate", eight("InfiniBand", 0, ""), "mlx5_0", Compute, false, "8 x InfiniBand at an unknown rate"},
 		{"RoCE rails", append(eight("Ethernet", 400, "rdma"), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_7", Compute, true, "8 x Ethernet at 400 Gb/s"},
 		{"one fast card beside slow ones", []fabric.HCA{hca("mlx5_0", "InfiniBand", 200, ""), hca("mlx5_1", "Ethernet", 25, "eno1")}, "mlx5_0", Compute, false, "1 x InfiniBand at 200 Gb/s"},
@@ -137,13 +138,14 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 		{"EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "rdmap16s27", Compute, true, "EFA"},
 		{"NVLink management beside EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "ibp1", Management, true, "the fabric of this machine is EFA"},
 		{"Soft-RoCE", []fabric.HCA{soft}, "rxe0", Virtual, true, "Soft-RoCE: done by the CPU"},
-		{"iWARP", []fabric.HCA{iwarp}, "siw0", Unusable, false, "iWARP: neither InfiniBand nor RoCE"},
+		{"iWARP", []fabric.HCA{iwarp}, "cxgb4_0", Unusable, true, "iWARP: neither InfiniBand nor RoCE"},
+		{"software iWARP", []fabric.HCA{siw}, "siw0", Virtual, true, "software iWARP: done by the CPU"},
 		{"usNIC", []fabric.HCA{usnic}, "usnic_0", Unusable, true, "usNIC: neither InfiniBand nor RoCE"},
-		{"no port", []fabric.HCA{{Name: "usnic_0"}}, "usnic_0", Unusable, true, "shows no port"},
+		{"no port", []fabric.HCA{{Name: "scif0"}}, "scif0", Virtual, false, "shows no port and is on no bus: made by software"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			want := NIC{Name: tt.of, HCA: true, Role: tt.role, Sure: tt.sure, Why: tt.why}
+			want := NIC{Name: tt.of, HCA: true, Role: tt.role, Sure: tt.sure, Why: tt.why, Missing: tt.of == "mlx5_9"}
 			for _, got := range Roles(fabric.Node{HCAs: tt.hcas}, netip.Addr{}) {
 				if got.Name == tt.of {
 					if diff := cmp.Diff(want, got); diff != "" {
@@ -162,11 +164,11 @@ func TestInterfacesOfRailsAreComputeUnlessThePeersUseThem(t *testing.T) {
 		Interfaces: []fabric.Interface{netif("rdma0", "physical", "10.200.0.1/31"), netif("eth0", "physical", "10.0.0.5/24"), netif("rdma1", "physical")},
 		HCAs:       []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "rdma0"), hca("mlx5_1", "Ethernet", 400, "rdma1"), hca("mlx5_2", "Ethernet", 100, "eth0")},
 	}
-	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute, "mlx5_2": Management}
+	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute, "mlx5_2": Management} // eth0 is the way out
 	if diff := cmp.Diff(want, roles(Roles(n, netip.MustParseAddr("10.0.0.5")))); diff != "" {
 		t.Errorf("roles by eth0 (-want +got):\n%s", diff)
 	}
-	want["rdma0"], want["eth0"] = Peer, Management
+	want["rdma0"], want["eth0"], want["mlx5_2"] = Peer, Storage, Storage
 	if diff := cmp.Diff(want, roles(Roles(n, netip.MustParseAddr("10.200.0.1")))); diff != "" {
 		t.Errorf("roles by rdma0 (-want +got):\n%s", diff)
 	}

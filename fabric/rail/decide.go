@@ -1,0 +1,282 @@
+package rail
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+)
+
+// decision is what the training fabric of a node is.
+type decision struct {
+	kind   Kind
+	why    string
+	sure   bool
+	rails  []candidate
+	others []ruled        // ports that carry traffic, but not the job's
+	unable map[string]NIC // HCAs that cannot be rails
+	bare   []NIC          // hardware without an RDMA device
+}
+
+// ruled is a port that is no rail.
+type ruled struct {
+	candidate
+	role Role
+	why  string
+	sure bool
+}
+
+// class is what the rails of one fabric have in common.
+type class struct {
+	kind Kind
+	rate float64 // Gb/s; 0 unknown
+}
+
+func (c class) String() string {
+	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path"}[c.kind]
+	rate := fmt.Sprintf("%g Gb/s", c.rate)
+	if c.rate == 0 {
+		rate = "an unknown rate"
+	}
+	return strings.TrimPrefix(name+" at "+rate, " at ")
+}
+
+func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
+
+// decide finds the rails. No single property does: see docs/fabric.md for
+// machines where names, rate, link layer and topology each mislead. So ports
+// are sorted into classes of one link layer and rate, the best class is taken,
+// and what does not belong to it for another reason leaves it.
+func (v *view) decide() decision {
+	able, unable := v.candidates()
+	d := decision{unable: unable, bare: v.bare()}
+	if d.slingshot(v, able); len(d.rails) > 0 {
+		return d
+	}
+	if len(able) == 0 {
+		d.kind, d.why, d.sure = v.without(d)
+		return d
+	}
+	classes, groups := map[class][]candidate{}, []class(nil)
+	for _, c := range able {
+		k := classOf(c)
+		if c.kind == EFA { // older drivers do not tell the rate of all
+			k.rate = 0
+		}
+		if classes[k] == nil {
+			groups = append(groups, k)
+		}
+		classes[k] = append(classes[k], c)
+	}
+	best := v.best(groups, classes)
+	d.kind, d.rails = best.kind, classes[best]
+	d.sure = len(groups) == 1 || len(d.rails) > 1 || best.kind == EFA
+	var gone []ruled
+	if best.kind == InfiniBand || best.kind == RoCE || best.kind == Unknown {
+		d.rails, gone = v.prune(d.rails)
+		d.sure = d.sure && !slices.ContainsFunc(gone, func(r ruled) bool { return !r.sure })
+	}
+	for _, g := range groups {
+		switch {
+		case g == best:
+		case v.equal(g, best, classes):
+			d.kind, d.sure = Mixed, false
+			d.rails = append(d.rails, classes[g]...)
+		default:
+			for _, c := range classes[g] {
+				d.place(v, c, best, len(classes[best]))
+			}
+		}
+	}
+	d.others = append(d.others, gone...)
+	slices.SortStableFunc(d.rails, func(a, b candidate) int {
+		return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
+	})
+	d.explain(v)
+	return d
+}
+
+// place gives a port of another class its part: a rail that runs slower than
+// its like, or none.
+func (d *decision) place(v *view, c candidate, best class, count int) {
+	if v.degraded(c, d.rails) {
+		d.rails = append(d.rails, c)
+		return
+	}
+	r := ruled{candidate: c, sure: true}
+	r.role, r.sure = v.besides(c)
+	own := classOf(c)
+	switch {
+	case best.kind == EFA:
+		r.role, r.sure, r.why = Management, true, "the fabric of this machine is EFA"
+	case own.rate < best.rate || best.rate == 0 && own.rate == 0:
+		r.why = fmt.Sprintf("%v, while others run %v", own, best)
+	case own.rate > best.rate:
+		r.why, r.sure = fmt.Sprintf("%v, but there are %d x %v", own, count, best), false
+	default:
+		r.why, r.sure = fmt.Sprintf("%v, as fast as the %d x %v and fewer", own, count, best), false
+	}
+	d.others = append(d.others, r)
+}
+
+// best is the class that the rails are of.
+func (v *view) best(groups []class, of map[class][]candidate) class {
+	slices.SortStableFunc(groups, func(a, b class) int {
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(len(of[b]), len(of[a])), strings.Compare(string(a.kind), string(b.kind)))
+	})
+	best := groups[0]
+	for _, g := range groups[1:] {
+		if v.beats(g, best, of) {
+			best = g
+		}
+	}
+	return best
+}
+
+// beats tells whether class a, which is not faster as far as known, is the
+// training fabric all the same.
+func (v *view) beats(a, b class, of map[class][]candidate) bool {
+	if (a.kind == EFA) != (b.kind == EFA) {
+		return a.kind == EFA // the other adapters of such a machine manage NVLink
+	}
+	na, nb := len(of[a]), len(of[b])
+	nearA, nearB := v.served(of[a]), v.served(of[b])
+	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
+		// One very fast card beside a rail for each GPU is storage.
+		return a.kind == b.kind && len(v.gpus) > 1 && na >= len(v.gpus) && na >= 2*nb && nearA >= nearB && 2*a.rate >= b.rate
+	}
+	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb), preference(a.kind)-preference(b.kind)) > 0
+}
+
+// preference between kinds that nothing else tells apart: who built a network
+// for RDMA alone meant it for the job.
+func preference(k Kind) int {
+	return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k)
+}
+
+// equal tells whether two classes are rails of two kinds side by side.
+func (v *view) equal(a, b class, of map[class][]candidate) bool {
+	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&
+		v.served(of[a]) == v.served(of[b])
+}
+
+// degraded tells a rail that came up slower than its like: the same card in
+// the same subnet, and a GPU that has none yet.
+func (v *view) degraded(c candidate, rails []candidate) bool {
+	like := func(r candidate) bool {
+		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
+			r.port.SMLID == c.port.SMLID && r.hca.VF == c.hca.VF
+	}
+	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
+}
+
+// besides is the role of a port that carries traffic and is no rail: what has
+// a network of its own and is fast is probably storage, the machine's way out
+// and what is bonded for availability is management.
+func (v *view) besides(c candidate) (role Role, sure bool) {
+	switch {
+	case v.isWayOut(c):
+		return Management, true
+	case v.isBond(c) || c.port.Rate < fastEnough && c.kind == RoCE:
+		return Management, c.port.Rate > 0
+	}
+	return Storage, false
+}
+
+// fastEnough, in Gb/s: below it a port beside a training fabric is called
+// management rather than storage.
+const fastEnough = 100
+
+// isWayOut tells the port that leads to the peers, or where they are not known,
+// out of this machine.
+func (v *view) isWayOut(c candidate) bool {
+	return c.port.Netdev != "" && c.port.Netdev == cmp.Or(v.peer, v.node.Route.Interface)
+}
+
+// explain says in one line what the rails are.
+func (d *decision) explain(v *view) {
+	count := map[class]int{}
+	var order []class
+	subnets := map[int]bool{}
+	for _, c := range d.rails {
+		k := classOf(c)
+		if count[k] == 0 {
+			order = append(order, k)
+		}
+		count[k]++
+		if c.port.SMLID > 0 && c.port.LinkLayer == "InfiniBand" {
+			subnets[c.port.SMLID] = true
+		}
+		if c.kind == Unknown {
+			d.sure = false
+		}
+		if c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
+			d.sure = false
+		}
+	}
+	var parts []string
+	for _, k := range order {
+		s := fmt.Sprintf("%d x %v", count[k], k)
+		if k.kind == EFA && k.rate == 0 {
+			s = fmt.Sprintf("%d x EFA", count[k])
+		}
+		parts = append(parts, s)
+	}
+	d.why = strings.Join(parts, " and ")
+	if len(subnets) > 1 {
+		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
+	}
+	if n := len(v.missing(*d)); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
+	}
+	if d.kind == Unknown {
+		d.why += "; their link layer could not be read"
+	}
+}
+
+// without says what a node is that has no port for a rail.
+func (v *view) without(d decision) (Kind, string, bool) {
+	var virtual, unusable int
+	for _, nic := range d.unable {
+		if nic.Role == Virtual {
+			virtual++
+		} else {
+			unusable++
+		}
+	}
+	switch {
+	case unusable > 0:
+		return TCP, fmt.Sprintf("%d RDMA %s, but none that a job could use", unusable, plural(unusable, "device")), true
+	case len(d.bare) > 0:
+		return TCP, fmt.Sprintf("%s at %s", d.bare[0].Why, d.bare[0].Name), true
+	case virtual > 0:
+		return TCP, "only RDMA devices that are done by the CPU", true
+	case slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool { return i.Kind != "loopback" }),
+		slices.ContainsFunc(v.node.PCI, func(p fabric.PCI) bool { return strings.HasPrefix(p.Class, "0x02") }):
+		return TCP, "no RDMA device", true
+	}
+	return Unknown, "no network device is visible", false
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// reason says of one rail what all of its class are.
+func (d *decision) reason(c candidate) string {
+	if c.kind == EFA {
+		return "EFA"
+	}
+	n := 0
+	for _, r := range d.rails {
+		if classOf(r) == classOf(c) {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d x %v", n, classOf(c))
+}

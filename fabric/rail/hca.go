@@ -1,0 +1,86 @@
+package rail
+
+import (
+	"slices"
+
+	"launch/fabric"
+)
+
+// hcaRoles gives each HCA its role, by name, and then the hardware that has
+// none. An HCA is what the best of its ports is.
+func (v *view) hcaRoles(d decision) []NIC {
+	missing := v.missing(d)
+	var out []NIC
+	for _, h := range v.node.HCAs {
+		nic, bad := d.unable[h.Name]
+		if !bad {
+			nic = portRole(h, d)
+		}
+		nic.Missing = slices.Contains(missing, h.Name)
+		out = append(out, nic)
+	}
+	return append(out, d.bare...)
+}
+
+func portRole(h fabric.HCA, d decision) NIC {
+	nic := NIC{Name: h.Name, HCA: true}
+	if i := slices.IndexFunc(d.rails, func(c candidate) bool { return c.hca.Name == h.Name }); i >= 0 {
+		nic.Role, nic.Sure, nic.Why = Compute, d.sure, d.reason(d.rails[i])
+		return nic
+	}
+	for _, r := range d.others {
+		if r.hca.Name == h.Name {
+			nic.Role, nic.Sure, nic.Why = r.role, r.sure, r.why
+			return nic
+		}
+	}
+	panic("rail: " + h.Name + " was not judged") // each port is a rail, or is not
+}
+
+// missing are the HCAs that are rails but for their link: cards of the rails'
+// type and board that are down, while the cards of the rails have as many
+// ports up as this one could have. The second port of a card is none where no
+// other card uses its second port either.
+func (v *view) missing(d decision) (out []string) {
+	if len(d.rails) == 0 {
+		return nil
+	}
+	up := map[string]int{} // rails of each card
+	for _, c := range d.rails {
+		up[cardOf(c.hca)]++
+	}
+	usual := 0 // as most cards have
+	count := map[int]int{}
+	for _, n := range up {
+		count[n]++
+		if count[n] > count[usual] || count[n] == count[usual] && n < usual {
+			usual = n
+		}
+	}
+	for _, h := range v.node.HCAs {
+		nic, bad := d.unable[h.Name]
+		if !bad || nic.Role != Unusable || len(h.Ports) == 0 || h.Ports[0].Elsewhere != "" || v.closed(h) != "" {
+			continue
+		}
+		like := slices.ContainsFunc(d.rails, func(c candidate) bool {
+			return c.hca.Driver == h.Driver && c.hca.Type == h.Type && c.hca.Board == h.Board && c.hca.VF == h.VF &&
+				c.kind == v.linkKind(h, h.Ports[0])
+		})
+		if like && up[cardOf(h)] < usual {
+			out = append(out, h.Name)
+		}
+	}
+	return out
+}
+
+// cardOf names the card of an HCA: the GUID that all its ports share, else its
+// PCI device without the function.
+func cardOf(h fabric.HCA) string {
+	if h.System != "" {
+		return h.System
+	}
+	if n := len(h.PCI); n > 2 && h.PCI[n-2] == '.' {
+		return h.PCI[:n-2]
+	}
+	return h.Name
+}

@@ -1,0 +1,130 @@
+package rail
+
+import (
+	"cmp"
+	"slices"
+
+	"launch/fabric"
+)
+
+// GPU is one GPU and its rails.
+type GPU struct {
+	PCI   string `json:"pci"`
+	Index int    `json:"index"` // NVML's; by PCI address where NVML was not asked
+	Name  string `json:"name,omitempty"`
+	NUMA  int    `json:"numa"` // -1 unknown
+
+	// Rails are the nearest ones, by their name, all of them equally far.
+	Rails    []string        `json:"rails,omitempty"`
+	Distance fabric.Distance `json:"distance,omitempty"` // to them
+	// Own are those of them that are this GPU's where all are dealt out
+	// evenly: two GPUs that share two rails get one each.
+	Own []string `json:"own,omitempty"`
+}
+
+// findGPUs lists the GPUs: NVML's, else those that files tell of.
+func (v *view) findGPUs() (out []GPU) {
+	for _, d := range v.node.GPUs.Devices {
+		out = append(out, GPU{PCI: d.PCI, Index: d.Index, Name: d.Name})
+	}
+	if len(out) == 0 {
+		for i, c := range v.node.Cards {
+			out = append(out, GPU{PCI: c.PCI, Index: i, Name: c.Model})
+		}
+	}
+	for i := range out {
+		out[i].NUMA = -1
+		if p, ok := v.pci[out[i].PCI]; ok {
+			out[i].NUMA = p.NUMA
+		}
+	}
+	return out
+}
+
+// behind tells whether two functions are behind a common switch.
+func (v *view) behind(a, b string) bool { return v.node.Distance(a, b).Rank() <= fabric.PXB.Rank() }
+
+// served counts the GPUs that have one of the ports behind their own switch.
+func (v *view) served(all []candidate) (n int) {
+	for _, g := range v.gpus {
+		if slices.ContainsFunc(all, func(c candidate) bool { return v.behind(g.PCI, c.hca.PCI) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// alone tells whether some GPU has no other port behind its switch.
+func (v *view) alone(c candidate, all []candidate) bool {
+	for _, g := range v.gpus {
+		near := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return !v.behind(g.PCI, c.hca.PCI) })
+		if len(near) == 1 && near[0].hca.Name == c.hca.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// pair puts GPUs and rails together.
+func (v *view) pair(f *Fabric) {
+	f.GPUs = slices.Clone(v.gpus)
+	var near [][]int // of each GPU, the rails
+	for i := range f.GPUs {
+		g := &f.GPUs[i]
+		var list []int
+		for j, r := range f.Rails {
+			switch d := v.node.Distance(g.PCI, r.PCI); {
+			case d.Rank() < g.Distance.Rank():
+				g.Distance, list = d, []int{j}
+			case d == g.Distance && d != "":
+				list = append(list, j)
+			}
+		}
+		for _, j := range list {
+			g.Rails = append(g.Rails, f.Name(f.Rails[j]))
+			f.Rails[j].GPUs = append(f.Rails[j].GPUs, g.PCI)
+		}
+		near = append(near, list)
+	}
+	v.deal(f, near)
+}
+
+// deal gives each GPU a rail of its nearest, the least used one and of these
+// one of its own NUMA node; then each rail that is left over to the GPU that
+// has the fewest.
+func (v *view) deal(f *Fabric, near [][]int) {
+	users := make([]int, len(f.Rails))
+	give := func(g, r int) {
+		f.GPUs[g].Own = append(f.GPUs[g].Own, f.Name(f.Rails[r]))
+		users[r]++
+	}
+	for g, list := range near {
+		if len(list) > 0 {
+			give(g, slices.MinFunc(list, func(a, b int) int {
+				return cmp.Or(cmp.Compare(users[a], users[b]), cmp.Compare(v.abroad(f.GPUs[g], f.Rails[a]), v.abroad(f.GPUs[g], f.Rails[b])), cmp.Compare(a, b))
+			}))
+		}
+	}
+	for r := range f.Rails {
+		if users[r] > 0 {
+			continue
+		}
+		best := -1
+		for g, list := range near {
+			if slices.Contains(list, r) && (best < 0 || len(f.GPUs[g].Own) < len(f.GPUs[best].Own)) {
+				best = g
+			}
+		}
+		if best >= 0 {
+			give(best, r)
+		}
+	}
+}
+
+// abroad is 1 where a rail is known to be of another NUMA node than a GPU.
+func (v *view) abroad(g GPU, r Rail) int {
+	if p, ok := v.pci[r.PCI]; ok && p.NUMA >= 0 && g.NUMA >= 0 && p.NUMA != g.NUMA {
+		return 1
+	}
+	return 0
+}

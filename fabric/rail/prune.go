@@ -1,0 +1,243 @@
+package rail
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+)
+
+// prune takes out of a class what shares its link layer and rate with the
+// rails and is none. Each step needs a reason of its own; the weak ones need
+// a clear majority against them, and none is heard where every GPU has as
+// many ports as the other.
+func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
+	keep = all
+	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
+		out := step(keep)
+		if len(out) == 0 || len(out) == len(keep) {
+			continue
+		}
+		gone = append(gone, out...)
+		keep = slices.DeleteFunc(slices.Clone(keep), func(c candidate) bool {
+			return slices.ContainsFunc(out, func(r ruled) bool { return r.hca.Name == c.hca.Name && r.port.Num == c.port.Num })
+		})
+	}
+	return keep, gone
+}
+
+// even tells whether the ports can be dealt to the GPUs evenly: then each of
+// them is probably a rail.
+func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
+
+// narrow are ports that the PCIe link behind them could never feed, beside
+// others that are fed. HGX B200 has such HCAs for the management of NVLink.
+func (v *view) narrow(all []candidate) (out []ruled) {
+	for _, c := range all {
+		if bus := v.bus(c); bus > 0 && 2*bus < c.port.Rate {
+			out = append(out, ruled{c, Management, fmt.Sprintf("its PCIe link carries %.0f Gb/s, its port %g: made for management, as that of NVLink", bus, c.port.Rate), true})
+		}
+	}
+	return out
+}
+
+// bus is what the PCIe link of a port can carry, in Gb/s; 0 unknown. The rates
+// of the generations are PCI-SIG's; up to the second, 8 of 10 bits are data.
+func (v *view) bus(c candidate) float64 {
+	p := v.pci[c.hca.PCI]
+	gen, lanes := cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes)
+	if gen < 1 || gen > 7 || lanes < 1 || lanes > 32 {
+		return 0
+	}
+	if gen <= 2 {
+		return 2.5 * float64(gen*lanes) * 0.8
+	}
+	return 8 * math.Pow(2, float64(gen-3)) * float64(lanes)
+}
+
+// guests are virtual functions beside their own physical function, meant for
+// guests or containers, unless the physical one has no address to use.
+func (v *view) guests(all []candidate) (out []ruled) {
+	usable := func(c candidate) bool { return c.kind != RoCE || v.gid(c) >= 0 }
+	for _, vf := range all {
+		i := slices.IndexFunc(all, func(c candidate) bool { return !c.hca.VF && vf.hca.VF && v.sameCard(c.hca, vf.hca) })
+		switch {
+		case i < 0:
+		case usable(all[i]) || !usable(vf):
+			out = append(out, ruled{vf, Virtual, "a virtual function of " + all[i].hca.Name + ", which is here too", false})
+		case !slices.ContainsFunc(out, func(r ruled) bool { return r.hca.Name == all[i].hca.Name }):
+			out = append(out, ruled{all[i], Unusable, "has no address for RoCE; its virtual function " + vf.hca.Name + " has", false})
+		}
+	}
+	return out
+}
+
+// sameCard tells whether a virtual function is probably of that physical one:
+// by the card's GUID, else by the bridge above both.
+func (v *view) sameCard(pf, vf fabric.HCA) bool {
+	if pf.System != "" && vf.System != "" {
+		return pf.System == vf.System
+	}
+	a, b := v.pci[pf.PCI].Path, v.pci[vf.PCI].Path
+	return len(a) == 0 || len(b) == 0 || slices.Equal(a, b)
+}
+
+// wayOut is the port that leads to the peers (or out, where those are not
+// known), if it is one too many for the GPUs or in another network than the
+// rest.
+func (v *view) wayOut(all []candidate) []ruled {
+	i := slices.IndexFunc(all, v.isWayOut)
+	if i < 0 || v.even(all) || len(all) < 3 {
+		return nil
+	}
+	home, _ := common(all, network)
+	apart := home != "" && network(all[i]) != "" && home != network(all[i])
+	if !apart && (len(v.gpus) == 0 || len(all) <= len(v.gpus)) {
+		return nil
+	}
+	return []ruled{{all[i], Management, all[i].port.Netdev + " is this machine's way out", false}}
+}
+
+// northSouth are DPUs beside plain HCAs.
+func (v *view) northSouth(all []candidate) (out []ruled) {
+	if v.even(all) {
+		return nil
+	}
+	for _, c := range all {
+		if v.isBlueField(c) {
+			role, _ := v.besides(c)
+			out = append(out, ruled{c, role, "a BlueField beside other cards, as for storage and management", false})
+		}
+	}
+	if len(v.gpus) > 1 && len(out) > 0 && len(out)%len(v.gpus) == 0 {
+		return nil // one for each GPU: they are the rails
+	}
+	return out
+}
+
+// odd are ports that differ from a clear majority in one property.
+func (v *view) odd(all []candidate) []ruled {
+	if v.even(all) {
+		return nil
+	}
+	for _, p := range []struct {
+		times int // so many times more of the rest make it odd
+		of    func(candidate) string
+		why   string
+	}{
+		{2, func(c candidate) string { return map[bool]string{true: "a bond", false: "no bond"}[v.isBond(c)] }, "%[2]s, and the rest is %[1]s"},
+		{2, func(c candidate) string {
+			return map[bool]string{true: "a virtual function", false: "a physical function"}[c.hca.VF]
+		}, "%[2]s, and the rest is %[1]s"},
+		{4, v.card, "card %[2]s, while the rest is %[1]s"},
+		{4, subnet, "in the subnet of manager %[2]s, the rest in that of %[1]s"},
+		{2, network, "in network %[2]s, the rest in %[1]s"},
+		{4, stem, "interface called %[2]s…, those of the rest %[1]s…"},
+	} {
+		most, few := common(all, p.of)
+		if most == "" || len(few) == 0 || len(all)-len(few) < p.times*len(few) {
+			continue
+		}
+		var out []ruled
+		for _, c := range few {
+			if !v.alone(c, all) {
+				role, _ := v.besides(c)
+				out = append(out, ruled{c, role, fmt.Sprintf(p.why, most, p.of(c)), false})
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// far are ports that no GPU is near to, where the rest is behind the switches
+// of the GPUs.
+func (v *view) far(all []candidate) (out []ruled) {
+	if v.even(all) || 2*v.served(all) < len(v.gpus) {
+		return nil
+	}
+	for _, c := range all {
+		if v.served([]candidate{c}) == 0 && c.hca.PCI != "" {
+			role, _ := v.besides(c)
+			out = append(out, ruled{c, role, "no GPU is behind the same switch, as with the rest", false})
+		}
+	}
+	return out
+}
+
+// common is the value that most ports have, and the ports that have another
+// one; "" is not known and counts for neither. Nothing is common where two
+// values are equally frequent.
+func common(all []candidate, of func(candidate) string) (most string, others []candidate) {
+	count := map[string]int{}
+	for _, c := range all {
+		if s := of(c); s != "" {
+			count[s]++
+		}
+	}
+	tie := false
+	for s, n := range count {
+		if n > count[most] {
+			most, tie = s, false
+		} else if s != most && n == count[most] {
+			tie = true
+		}
+	}
+	if tie || count[most] < 2 {
+		return "", nil
+	}
+	for _, c := range all {
+		if s := of(c); s != "" && s != most {
+			others = append(others, c)
+		}
+	}
+	return most, others
+}
+
+// card is the type of an HCA, and the family of its firmware: all virtual
+// functions since ConnectX-6 Dx are one type.
+func (v *view) card(c candidate) string {
+	t := c.hca.Type
+	if t == "" {
+		if p, ok := v.pci[c.hca.PCI]; ok {
+			t = p.Device
+		}
+	}
+	if major, _, ok := strings.Cut(c.hca.Firmware, "."); ok && c.hca.VF && t != "" {
+		t += " with firmware " + major
+	}
+	return t
+}
+
+func subnet(c candidate) string {
+	if c.kind != InfiniBand || c.port.SMLID == 0 {
+		return ""
+	}
+	return strconv.Itoa(c.port.SMLID)
+}
+
+// network is the beginning of a RoCE port's IPv4 address. Rails have a subnet
+// each more often than not, but rarely different first bytes.
+func network(c candidate) string {
+	i := slices.IndexFunc(c.port.GIDs, func(g fabric.GID) bool { return g.Addr.Unmap().Is4() })
+	if i < 0 {
+		return ""
+	}
+	b := c.port.GIDs[i].Addr.Unmap().As4()
+	return fmt.Sprintf("%d.%d.0.0/16", b[0], b[1])
+}
+
+// stem is the name of a port's interface up to its first number, where that is
+// one that a person or an image chose: those made from the address of the card
+// differ by themselves.
+func stem(c candidate) string {
+	i := strings.IndexAny(c.port.Netdev, "0123456789")
+	if i < 1 || strings.HasPrefix(c.port.Netdev, "en") || c.kind != RoCE {
+		return ""
+	}
+	return c.port.Netdev[:i]
+}

@@ -1,0 +1,148 @@
+package rail
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+)
+
+// Node types of an RDMA device (the kernel's enum rdma_node_type).
+const (
+	nodeRNIC        = 4
+	nodeUSNIC       = 5
+	nodeUSNICUDP    = 6
+	nodeUnspecified = 7
+)
+
+// noLID is the local identifier of a port that no subnet manager has seen.
+const noLID = 0xffff
+
+// unable is the role of an HCA that cannot be a rail, if it cannot.
+func (v *view) unable(h fabric.HCA) (NIC, bool) {
+	nic := func(role Role, sure bool, format string, a ...any) (NIC, bool) {
+		return NIC{Name: h.Name, HCA: true, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}, true
+	}
+	switch {
+	case isSoft(h, "rdma_rxe", "rxe"):
+		return nic(Virtual, true, "Soft-RoCE: done by the CPU")
+	case isSoft(h, "siw", "siw"):
+		return nic(Virtual, true, "software iWARP: done by the CPU")
+	case h.NodeType == nodeRNIC:
+		return nic(Unusable, true, "iWARP: neither InfiniBand nor RoCE")
+	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
+		return nic(Unusable, true, "usNIC: neither InfiniBand nor RoCE")
+	}
+	if why := v.closed(h); why != "" {
+		return nic(Unusable, true, "%s", why)
+	}
+	if isEFA(h) { // its state is a constant of the driver and proves nothing
+		return NIC{}, false
+	}
+	if len(h.Ports) == 0 {
+		if h.PCI == "" {
+			return nic(Virtual, false, "shows no port and is on no bus: made by software")
+		}
+		return NIC{}, false // a card whose ports could not be read
+	}
+	if !slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Active() || unread(p) }) {
+		return nic(Unusable, true, "no active port: %s", states(h))
+	}
+	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
+		return nic(Unusable, true, "its network interface %s is not in this network namespace", h.Ports[i].Elsewhere)
+	}
+	return NIC{}, false
+}
+
+// unread tells a port whose state could not be read, and nothing speaks
+// against it: an InfiniBand port without a local identifier never came up.
+func unread(p fabric.Port) bool {
+	return p.State == 0 && (p.LinkLayer != "InfiniBand" || p.LID != 0 && p.LID != noLID)
+}
+
+// isSoft tells a device that is a program on top of a network interface. What
+// has neither a PCI function nor a driver goes by its usual name.
+func isSoft(h fabric.HCA, driver, name string) bool {
+	return h.Driver == driver || h.Driver == "" && h.PCI == "" && strings.HasPrefix(h.Name, name)
+}
+
+// closed says why this process cannot use a device that sysfs shows, as in a
+// container that was given some of its host's, or whose image has no driver
+// for it.
+func (v *view) closed(h fabric.HCA) string {
+	if !v.node.Verbs.Present {
+		return ""
+	}
+	for _, d := range v.node.Verbs.Devices {
+		switch {
+		case d.Name != h.Name:
+		case d.Opens:
+			return ""
+		default:
+			return "this process cannot open it: " + cmp.Or(d.Err, "no reason given")
+		}
+	}
+	return "libibverbs does not list it: no driver for it is installed here"
+}
+
+// bare are the HCAs on the PCI bus that show no RDMA device: their driver, or
+// the part of it that speaks verbs, is not loaded, or the device is in another
+// network namespace. A function that was handed to a guest is none of them.
+func (v *view) bare() (out []NIC) {
+	without := v.node.WithoutRDMA()
+	for _, p := range v.node.PCI {
+		what := hardware(p)
+		has := slices.ContainsFunc(without, func(w fabric.PCI) bool { return w.Addr == p.Addr })
+		if p.Driver == "vfio-pci" || !has && (p.Driver != "" || what == "Ethernet") {
+			continue
+		}
+		why := "no driver is bound to it"
+		switch p.Driver {
+		case "":
+		case "mlx5_core", "mlx4_core":
+			why = fmt.Sprintf("no RDMA device: %s is not loaded, or it is in another network namespace", strings.Replace(p.Driver, "core", "ib", 1))
+		default:
+			why = fmt.Sprintf("driver %s shows no RDMA device", p.Driver)
+		}
+		out = append(out, NIC{Name: p.Addr, HCA: true, Role: Unusable, Sure: true, Why: what + " hardware, but " + why})
+	}
+	// InfiniBand before Ethernet: what is said first should matter most.
+	slices.SortStableFunc(out, func(a, b NIC) int { return -cmp.Compare(a.Why, b.Why) })
+	return out
+}
+
+// hardware is the network that a card is made for.
+func hardware(p fabric.PCI) string {
+	switch {
+	case p.Vendor == vendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
+		return string(EFA)
+	case strings.HasPrefix(p.Class, classInfiniBand), strings.HasPrefix(p.Class, classOldInfiniBand):
+		return "InfiniBand"
+	case strings.HasPrefix(p.Class, classFabric) && p.Vendor != vendorCray:
+		return "Omni-Path"
+	}
+	return "Ethernet"
+}
+
+// states says what the ports of an HCA do instead of being active.
+func states(h fabric.HCA) string {
+	names := map[int]string{1: "down", 2: "initializing (no subnet manager?)", 3: "armed"}
+	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}
+	var out []string
+	for _, p := range h.Ports {
+		s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
+		w := phys[p.PhysState]
+		if p.State == 0 {
+			s = "without a local identifier"
+		} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
+			w = "though its cable is up (does a subnet manager serve it?)"
+		}
+		if w != "" {
+			s += ", " + w
+		}
+		out = append(out, fmt.Sprintf("port %d is %s", p.Num, s))
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,178 @@
+package rail
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+)
+
+// view is a node as this package looks at it.
+type view struct {
+	node     fabric.Node
+	addr     netip.Addr
+	peer     string // interface that leads to the peers; "" not known
+	peerSure bool
+	gpus     []GPU
+	pci      map[string]fabric.PCI
+}
+
+func look(n fabric.Node, addr netip.Addr) *view {
+	v := &view{node: n, addr: addr, pci: map[string]fabric.PCI{}}
+	for _, p := range n.PCI {
+		v.pci[p.Addr] = p
+	}
+	v.peer, v.peerSure = towards(n, addr)
+	v.gpus = v.findGPUs()
+	return v
+}
+
+// candidate is a port that could be a rail.
+type candidate struct {
+	hca  fabric.HCA
+	port fabric.Port
+	kind Kind
+}
+
+// candidates are the ports that could carry a job's traffic, in the order of
+// rails, and why each other HCA cannot, by name.
+func (v *view) candidates() (able []candidate, unable map[string]NIC) {
+	unable = map[string]NIC{}
+	for _, h := range v.node.HCAs {
+		if nic, bad := v.unable(h); bad {
+			unable[h.Name] = nic
+			continue
+		}
+		k := v.kindOf(h)
+		ports := 0
+		for _, p := range h.Ports {
+			if p.Active() || k == EFA || unread(p) {
+				able = append(able, candidate{h, p, cmp.Or(k, v.linkKind(h, p))})
+				ports++
+			}
+		}
+		if ports == 0 { // its ports could not be read
+			able = append(able, candidate{h, fabric.Port{Num: 1}, cmp.Or(k, v.linkKind(h, fabric.Port{}))})
+		}
+	}
+	slices.SortStableFunc(able, func(a, b candidate) int {
+		return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
+	})
+	return able, unable
+}
+
+// kindOf is what an HCA is by its driver, "" where its link layer decides.
+func (v *view) kindOf(h fabric.HCA) Kind {
+	switch {
+	case isEFA(h):
+		return EFA
+	case isOmniPath(h):
+		return OmniPath
+	}
+	return ""
+}
+
+// linkKind is what a port speaks. Where its link layer was not read, a local
+// identifier, an IPoIB interface or the class of the function tell it.
+func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
+	switch p.LinkLayer {
+	case "InfiniBand":
+		return InfiniBand
+	case "Ethernet":
+		return RoCE
+	}
+	if i, ok := v.node.Interface(p.Netdev); ok && i.Kind == "ipoib" {
+		return InfiniBand
+	}
+	switch class := v.pci[h.PCI].Class; {
+	case strings.HasPrefix(class, classInfiniBand), strings.HasPrefix(class, classOldInfiniBand):
+		return InfiniBand
+	case strings.HasPrefix(class, classEthernet):
+		return RoCE
+	}
+	return Unknown
+}
+
+// PCI classes (the kernel's include/linux/pci_ids.h): a base class and a
+// subclass. Only the one of InfiniBand proves anything about an HCA: RoCE and
+// EFA have Ethernet's, ConnectX-3 may have "other network".
+const (
+	classEthernet      = "0x0200"
+	classInfiniBand    = "0x0207"
+	classFabric        = "0x0208"
+	classOldInfiniBand = "0x0c06" // ConnectX-2, QLogic
+)
+
+// PCI vendors and devices.
+const (
+	vendorMellanox = "0x15b3"
+	vendorAmazon   = "0x1d0f"
+	vendorCray     = "0x17db"
+	deviceCassini  = "0x0501"
+)
+
+// isEFA tells an Elastic Fabric Adapter. Its node type is "unspecified" (7);
+// before the driver was asked for its link layer, the name was all there was.
+func isEFA(h fabric.HCA) bool {
+	return h.Driver == "efa" || h.Driver == "" && (h.NodeType == nodeUnspecified || strings.HasPrefix(h.Name, "efa_"))
+}
+
+// isOmniPath tells an Omni-Path HFI, whose ports call themselves InfiniBand.
+func isOmniPath(h fabric.HCA) bool {
+	return strings.HasPrefix(h.Driver, "hfi") || h.Driver == "" && (strings.Contains(h.Board, "Omni-Path") || strings.HasPrefix(h.Name, "hfi1_"))
+}
+
+// isBlueField tells a DPU by its hca_type, "MT" and the decimal PCI device id:
+// BlueField is the range 0xa2d2 to 0xa2df. Most carry storage and management
+// ("north-south") beside rails that are plain ConnectX.
+func (v *view) isBlueField(c candidate) bool {
+	var id int
+	if n, _ := fmt.Sscanf(c.hca.Type, "MT%d", &id); n != 1 {
+		if p, ok := v.pci[c.hca.PCI]; !ok || p.Vendor != vendorMellanox {
+			return false
+		} else if n, _ := fmt.Sscanf(p.Device, "0x%x", &id); n != 1 {
+			return false
+		}
+	}
+	return id >= 0xa2d2 && id <= 0xa2df
+}
+
+// isBond tells a link aggregation: mlx5 calls its LAG device mlx5_bond_N by
+// itself (drivers/infiniband/hw/mlx5/main.c), others go by the interface.
+func (v *view) isBond(c candidate) bool {
+	i, ok := v.node.Interface(c.port.Netdev)
+	return ok && i.Kind == "bond" || strings.Contains(c.hca.Name, "bond")
+}
+
+// natural compares names so that mlx5_2 is before mlx5_10.
+func natural(a, b string) int {
+	for a != "" && b != "" {
+		da, db := digits(a), digits(b)
+		if da > 0 && db > 0 {
+			x, y := strings.TrimLeft(a[:da], "0"), strings.TrimLeft(b[:db], "0")
+			if o := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); o != 0 {
+				return o
+			}
+			a, b = a[da:], b[db:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func portName(hca string, port int) string { return fmt.Sprintf("%s:%d", hca, port) }
