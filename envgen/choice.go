@@ -12,53 +12,12 @@ import (
 	"launch/internal/finding"
 )
 
-// decided is the setting of that name that is in force.
-func (in Input) decided(name string) (Decided, bool) {
-	for _, d := range in.Decided {
-		if d.Name == name {
-			return d, true
-		}
-	}
-	return Decided{}, false
-}
-
-// gpus tells whether NCCL can be in use here. A driver that did not answer
-// counts: a variable for a library that is not used costs nothing.
-func (in Input) gpus() bool {
-	return len(in.Node.GPUs.Devices) > 0 || in.Node.GPUs.Err != ""
-}
-
-// via is the interface by which the other nodes reach this one, and the
-// address on it. ok is false for a single node, for nodes that all share this
-// machine (loopback), and where the address is on no interface (NAT, a virtual
-// address): then no choice of an interface is better than another.
-func (in Input) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
-	if in.World.Nodes < 2 || !in.World.Addr.IsValid() {
-		return via, addr, false
-	}
-	via, addr, ok = holder(in.Node, in.World.Addr)
-	return via, addr, ok && via.Kind != "loopback"
-}
-
-// holder is the interface that has the address and is up, and the address with
-// its prefix.
-func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) {
-	a = a.Unmap().WithZone("")
-	i, ok := n.InterfaceOf(a)
-	for _, p := range i.Addrs {
-		if p.Addr() == a {
-			return i, p, ok
-		}
-	}
-	return fabric.Interface{}, netip.Prefix{}, false
-}
-
 // decoys are those of the interfaces by which no other machine is reached: the
 // bridges and tunnels of containers, guests and VPNs, and what has no carrier
 // or no address beyond its own cable.
-func decoys(in Input, all []fabric.Interface) []fabric.Interface {
+func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	away := map[string]bool{}
-	for _, nic := range rail.Roles(in.Node, in.World.Addr) {
+	for _, nic := range v.fab.NICs {
 		if !nic.HCA && (nic.Role == rail.Virtual || nic.Role == rail.Unusable) {
 			away[nic.Name] = true
 		}
@@ -78,13 +37,13 @@ func names(all []fabric.Interface) string {
 // first (src/misc/socket.cc ncclFindInterfaces). NCCL left libvirt's bridges
 // out only from 2.28.3 on; which NCCL the program brings is not known here, so
 // both are asked for.
-func ncclAlone(in Input, virbr bool) []fabric.Interface {
+func ncclAlone(v *view, virbr bool) []fabric.Interface {
 	rest := "^docker,lo,virbr"
 	if virbr {
 		rest = "^docker,lo"
 	}
 	for _, f := range []string{"ib", rest, "docker", "lo", "virbr"} {
-		if got := parseFilter(f, maxIfs).interfaces(in.Node.Interfaces, in.ncclFamily()); len(got) > 0 {
+		if got := parseFilter(f, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily()); len(got) > 0 {
 			return got
 		}
 	}
@@ -93,15 +52,15 @@ func ncclAlone(in Input, virbr bool) []fabric.Interface {
 
 // ncclWith are the interfaces that NCCL takes with that value. A value of less
 // than two characters counts as none (src/misc/socket.cc).
-func ncclWith(in Input, value string) []fabric.Interface {
+func ncclWith(v *view, value string) []fabric.Interface {
 	if len(value) < 2 {
-		return ncclAlone(in, false)
+		return ncclAlone(v, false)
 	}
-	return parseFilter(value, maxIfs).interfaces(in.Node.Interfaces, in.ncclFamily())
+	return parseFilter(value, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily())
 }
 
-func (in Input) ncclFamily() family {
-	d, _ := in.decided("NCCL_SOCKET_FAMILY")
+func (v *view) ncclFamily() family {
+	d, _ := v.decided("NCCL_SOCKET_FAMILY")
 	switch d.Value {
 	case "AF_INET":
 		return 4
@@ -111,31 +70,38 @@ func (in Input) ncclFamily() family {
 	return 0
 }
 
-// ncclSockets tells whether NCCL's data goes over TCP: no RDMA port is ACTIVE,
-// or RDMA is switched off. Then every interface that matches carries data
-// (src/transport/net_socket.cc), not only the first.
-func (in Input) ncclSockets() bool {
-	if d, ok := in.decided("NCCL_IB_DISABLE"); ok && leadingInt(d.Value, 0) != 0 {
+// ncclSockets tells whether NCCL's data goes over TCP: there is no network
+// plugin and no port that its IB module takes, or these are switched off. Then
+// every interface that matches carries data (src/transport/net_socket.cc), not
+// only the first.
+func (v *view) ncclSockets() bool {
+	switch {
+	case strings.EqualFold(v.value("NCCL_NET"), "Socket"):
+		return true
+	case v.plugin() != "":
+		return false
+	case leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0:
+		return true
+	case v.Node.Software.Plugin.Version == "" && (v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot):
+		return false // these need a plugin, and nothing says that it is missing
+	case v.strays(): // the plan switches them off
 		return true
 	}
-	if d, ok := in.decided("NCCL_NET"); ok && strings.EqualFold(d.Value, "Socket") {
-		return true
-	}
-	return len(activePorts(in.Node.HCAs)) == 0
+	return len(v.ncclPorts()) == 0
 }
 
 // ncclWrong says what is wrong with the interfaces that NCCL would take, or "".
-func ncclWrong(in Input, got []fabric.Interface, via fabric.Interface) string {
+func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	if len(got) == 0 {
 		return "would find no interface that is up and has an address"
 	}
 	if got[0].Name != via.Name {
 		return "would use " + got[0].Name + ", the first one in its own order"
 	}
-	if !in.ncclSockets() {
+	if !v.ncclSockets() {
 		return ""
 	}
-	if also := decoys(in, got[1:]); len(also) > 0 {
+	if also := decoys(v, got[1:]); len(also) > 0 {
 		return "sends data over every interface that it finds and would also use " + names(also)
 	}
 	return ""
@@ -144,8 +110,8 @@ func ncclWrong(in Input, got []fabric.Interface, via fabric.Interface) string {
 // hostWrong says what is wrong with the address that Gloo and TensorPipe find
 // by themselves, or "": the first address of the host name that can be bound
 // (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
-func hostWrong(in Input, via fabric.Interface, addr netip.Prefix) string {
-	n := in.Node
+func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
+	n := v.Node
 	if len(n.HostAddrs) == 0 {
 		if n.HostErr == "" { // nobody asked: could not tell
 			return ""
@@ -198,22 +164,4 @@ func hostSeen(n fabric.Node) finding.Seen {
 
 func ifSeen(where string, all []fabric.Interface) finding.Seen {
 	return finding.Seen{Where: where, What: cmp.Or(names(all), "none")}
-}
-
-// activePort is one port that can carry traffic.
-type activePort struct {
-	hca  string
-	port int
-}
-
-func activePorts(hcas []fabric.HCA) []activePort {
-	var out []activePort
-	for _, h := range hcas {
-		for _, p := range h.Ports {
-			if p.Active() {
-				out = append(out, activePort{h.Name, p.Num})
-			}
-		}
-	}
-	return out
 }

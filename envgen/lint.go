@@ -11,8 +11,10 @@ import (
 // lintRule is one way in which an inherited setting is harmful or useless.
 type lintRule struct {
 	id    string   // "env.…"; those about interfaces begin with "env.ifname."
-	names []string // the variables that it looks at
-	look  func(Input, Decided) (finding.Finding, bool)
+	names []string // the variables that it looks at; * as in path.Match
+	what  string   // what it finds, for docs/env.md
+	gone  bool     // no library reads these
+	look  func(*view, Decided) (finding.Finding, bool)
 }
 
 // Lint looks at what is already decided (in.Decided) and reports what is
@@ -22,15 +24,16 @@ type lintRule struct {
 // that this node will use (NCCL with GPUs, Gloo without), so that a stale
 // variable never stops a job that does not read it.
 func Lint(in Input) []finding.Finding {
+	v := look(in)
 	var out []finding.Finding
 	for _, r := range lintRules() {
 		seen := map[string]bool{}
 		for _, d := range in.Decided {
-			if seen[d.Name] || !slices.Contains(r.names, d.Name) {
+			if seen[d.Name] || !slices.ContainsFunc(r.names, func(p string) bool { return matches(p, d.Name) }) {
 				continue
 			}
 			seen[d.Name] = true // the first of a name is in force
-			if f, bad := r.look(in, d); bad {
+			if f, bad := r.look(v, d); bad {
 				out = append(out, f.Named(r.id).See(d.From, "%s=%s", d.Name, d.Value))
 			}
 		}
@@ -39,24 +42,7 @@ func Lint(in Input) []finding.Finding {
 }
 
 func lintRules() []lintRule {
-	return []lintRule{
-		{"env.ifname.nccl", []string{"NCCL_SOCKET_IFNAME"}, lintNCCLIfname},
-		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, lintGlooIfname},
-		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, lintTPIfname},
-		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, lintLoopback},
-		{"env.ib-disable", []string{"NCCL_IB_DISABLE"}, lintIBDisable},
-		{"env.number", integers(), lintNumber},
-		{"env.p2p-disable", []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, lintP2P},
-		{"env.algo", []string{"NCCL_ALGO", "NCCL_PROTO"}, lintAlgo},
-		{"env.nsocks", []string{"NCCL_NSOCKS_PERTHREAD"}, lintNsocks},
-		{"env.ib-retry", []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, lintIBRetry},
-		{"env.obsolete", obsoleteNames(), lintObsolete},
-		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, lintLevel},
-		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, lintHCAPrefix},
-		{"env.ib-hca", []string{"NCCL_IB_HCA"}, lintHCA},
-		{"env.comm-id", []string{"NCCL_COMM_ID"}, lintCommID},
-		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, lintDebugFile},
-	}
+	return slices.Concat(ifnameLint(), ncclLint(), netLint(), libraryLint(), plainLint())
 }
 
 // none is the answer of a rule that has nothing to say.

@@ -8,22 +8,32 @@ import (
 	"launch/internal/finding"
 )
 
+func ifnameLint() []lintRule {
+	return []lintRule{
+		{"env.ifname.nccl", []string{"NCCL_SOCKET_IFNAME"}, "it selects no interface of this node, or excludes all", false, lintNCCLIfname},
+		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, "a name in it is no whole name of an interface with an address; NCCL's marks = and ^ mean nothing to Gloo", false, lintGlooIfname},
+		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, "it is not the one whole name of an interface with an address", false, lintTPIfname},
+		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is loopback, and the job has several nodes", false, lintLoopback},
+		{"env.ifname.family", []string{"NCCL_SOCKET_FAMILY"}, "it is neither AF_INET nor AF_INET6, or no interface has an address of it", false, lintFamily},
+	}
+}
+
 // ncclSure tells that the job will start NCCL's network: several nodes, and
 // GPUs here.
-func (in Input) ncclSure() bool {
-	return in.World.Nodes > 1 && len(in.Node.GPUs.Devices) > 0
+func (v *view) ncclSure() bool {
+	return v.World.Nodes > 1 && v.gpuCount() > 0
 }
 
 // glooSure tells the same of Gloo: without GPUs it is the only backend that
 // torch brings.
-func (in Input) glooSure() bool {
-	return in.World.Nodes > 1 && in.Torch && in.Node.GPUs.Absent != ""
+func (v *view) glooSure() bool {
+	return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != ""
 }
 
 // fixIfname names the interface to the peers where it is known, else drops
 // the setting.
-func fixIfname(in Input, d Decided, mark string) string {
-	via, _, ok := in.via()
+func fixIfname(v *view, d Decided, mark string) string {
+	via, _, ok := v.via()
 	if !ok {
 		return drop(d)
 	}
@@ -36,43 +46,43 @@ func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
 
-func lintNCCLIfname(in Input, d Decided) (finding.Finding, bool) {
-	if len(d.Value) < 2 || !addressed(in.Node) || len(ncclWith(in, d.Value)) > 0 {
+func lintNCCLIfname(v *view, d Decided) (finding.Finding, bool) {
+	if len(d.Value) < 2 || !addressed(v.Node) || len(ncclWith(v, d.Value)) > 0 {
 		return none()
 	}
-	f := worst(in.ncclSure(), "NCCL_SOCKET_IFNAME=%s selects no interface of this node", d.Value)
+	f := worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s selects no interface of this node", d.Value)
 	if strings.HasPrefix(d.Value, "^") {
-		f = worst(in.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
+		f = worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
 	}
-	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address", filter{}.interfaces(in.Node.Interfaces, 0)))
+	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0)))
 	return f.Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").
-		Do("%s", fixIfname(in, d, "=")), true
+		Do("%s", fixIfname(v, d, "=")), true
 }
 
-func lintGlooIfname(in Input, d Decided) (finding.Finding, bool) {
-	if len(d.Value) < 2 || !addressed(in.Node) {
+func lintGlooIfname(v *view, d Decided) (finding.Finding, bool) {
+	if len(d.Value) < 2 || !addressed(v.Node) {
 		return none()
 	}
 	for name := range strings.SplitSeq(d.Value, ",") {
-		if hasAddress(in.Node, name) {
+		if hasAddress(v.Node, name) {
 			continue
 		}
-		return worst(in.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(in.Node, name)).
+		return worst(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
 			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).
-			Do("%s", fixIfname(in, d, "")), true
+			Do("%s", fixIfname(v, d, "")), true
 	}
 	return none()
 }
 
 // lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only
 // torch.distributed.rpc uses it.
-func lintTPIfname(in Input, d Decided) (finding.Finding, bool) {
-	if d.Value == "" || !addressed(in.Node) || hasAddress(in.Node, d.Value) {
+func lintTPIfname(v *view, d Decided) (finding.Finding, bool) {
+	if d.Value == "" || !addressed(v.Node) || hasAddress(v.Node, d.Value) {
 		return none()
 	}
-	return finding.Warnf("TP_SOCKET_IFNAME=%s: %s", d.Value, notExact(in.Node, d.Value)).
+	return finding.Warnf("TP_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, d.Value)).
 		Breaking("torch.distributed.rpc falls back to 127.0.0.1, where other nodes cannot reach it").
-		Do("%s", fixIfname(in, d, "")), true
+		Do("%s", fixIfname(v, d, "")), true
 }
 
 func hasAddress(n fabric.Node, name string) bool {
@@ -94,22 +104,22 @@ func notExact(n fabric.Node, name string) string {
 
 // lintLoopback: loopback is right only where all nodes are on one machine. It
 // is certain to be wrong only where this node's address is known not to be.
-func lintLoopback(in Input, d Decided) (finding.Finding, bool) {
-	if in.World.Nodes < 2 || in.World.Addr.IsLoopback() {
+func lintLoopback(v *view, d Decided) (finding.Finding, bool) {
+	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {
 		return none()
 	}
-	sure := in.ncclSure()
+	sure := v.ncclSure()
 	var names []string
 	if d.Name == "GLOO_SOCKET_IFNAME" {
-		sure = in.glooSure()
+		sure = v.glooSure()
 		names = strings.Split(d.Value, ",")
 	} else if len(d.Value) > 1 {
-		for _, i := range ncclWith(in, d.Value) {
+		for _, i := range ncclWith(v, d.Value) {
 			names = append(names, i.Name)
 		}
 	}
 	notLoopback := func(name string) bool {
-		return !slices.ContainsFunc(in.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
+		return !slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
@@ -118,7 +128,19 @@ func lintLoopback(in Input, d Decided) (finding.Finding, bool) {
 	if d.Name == "GLOO_SOCKET_IFNAME" {
 		mark = ""
 	}
-	return worst(sure && in.World.Addr.IsValid(), "%s=%s is loopback, and the job has %d nodes", d.Name, d.Value, in.World.Nodes).
+	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, and the job has %d nodes", d.Name, d.Value, v.World.Nodes).
 		Breaking("the other nodes cannot connect to this one").
-		Do("%s", fixIfname(in, d, mark)), true
+		Do("%s", fixIfname(v, d, mark)), true
+}
+
+func lintFamily(v *view, d Decided) (finding.Finding, bool) {
+	if d.Value != "AF_INET" && d.Value != "AF_INET6" {
+		return finding.Warnf("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6, it is ignored", d.Value).
+			Breaking("it does not do what it says").Do("%s", drop(d)), true
+	}
+	if !addressed(v.Node) || v.has("NCCL_SOCKET_IFNAME") || len(ncclAlone(v, true)) > 0 {
+		return none()
+	}
+	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, and no interface of this node that is up has such an address", d.Value).
+		Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").Do("%s", drop(d)), true
 }

@@ -1,7 +1,7 @@
 package envgen
 
 import (
-	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,16 +10,34 @@ import (
 	"launch/internal/finding"
 )
 
-func lintIBDisable(in Input, d Decided) (finding.Finding, bool) {
-	ports := activePorts(in.Node.HCAs)
+func ncclLint() []lintRule {
+	return []lintRule{
+		{"env.ib-disable", []string{"NCCL_IB_DISABLE", "NCCL_IBEXT_DISABLE"}, "it is on, and this node has ports of a training fabric", false, lintIBDisable},
+		{"env.number", integers(), "it is a word where NCCL reads a number: 0", false, lintNumber},
+		{"env.p2p-disable", []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, "it is on, and this node has several GPUs", false, lintP2P},
+		{"env.algo", []string{"NCCL_ALGO", "NCCL_PROTO"}, "the choice is taken from NCCL (a cloud's network module may ask for it)", false, lintAlgo},
+		{"env.nsocks", []string{"NCCL_NSOCKS_PERTHREAD"}, "it stands without NCCL_SOCKET_NTHREADS on a card for which NCCL has no threads", false, lintNsocks},
+		{"env.ib-retry", []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, "it is out of range (31, 7), or the timeout is less than NCCL's own", false, lintIBRetry},
+		{"env.obsolete", obsoleteNames(), "no library reads it any more", true, lintObsolete},
+		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, "it is a number, which means more than it looks like, or no level at all", false, lintLevel},
+		{"env.comm-id", []string{"NCCL_COMM_ID"}, "it is set for torch, which has its own", false, lintCommID},
+		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, "all processes would write one file, or its directory does not exist", false, lintDebugFile},
+		{"env.channels", []string{"NCCL_M??_NCHANNELS", "NCCL_M??_NRINGS", "NCCL_M??_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
+		{"env.cumem", []string{"NCCL_CUMEM_ENABLE"}, "it is 0, and NCCL is 2.19 or later", false, lintCuMem},
+		{"env.topo-file", []string{"NCCL_TOPO_FILE"}, "it does not exist, is no topology, or has devices that this machine has not", false, lintTopoFile},
+	}
+}
+
+func lintIBDisable(v *view, d Decided) (finding.Finding, bool) {
+	ports := v.rails()
 	if leadingInt(d.Value, 0) == 0 || len(ports) == 0 {
 		return none()
 	}
-	f := finding.Warnf("NCCL_IB_DISABLE=%s, but %d RDMA ports are ACTIVE here", d.Value, len(ports))
+	f := finding.Warnf("%s=%s, but %d RDMA ports are ACTIVE here", d.Name, d.Value, len(ports))
 	if len(ports) == 1 {
-		f = finding.Warnf("NCCL_IB_DISABLE=%s, but an RDMA port is ACTIVE here", d.Value)
+		f = finding.Warnf("%s=%s, but an RDMA port is ACTIVE here", d.Name, d.Value)
 	}
-	return f.See("/sys/class/infiniband", "%s port %d is ACTIVE", ports[0].hca, ports[0].port).
+	return f.See("/sys/class/infiniband", "%s port %d is ACTIVE", ports[0].hca.Name, ports[0].Num).
 		Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 }
 
@@ -31,7 +49,7 @@ func integers() []string {
 }
 
 // lintNumber: NCCL reads with strtoll (src/misc/param.cc), so a word is 0.
-func lintNumber(_ Input, d Decided) (finding.Finding, bool) {
+func lintNumber(_ *view, d Decided) (finding.Finding, bool) {
 	v := strings.TrimLeft(d.Value, " \t+-")
 	if v == "" || digit(v[0]) < 10 {
 		return none()
@@ -41,24 +59,23 @@ func lintNumber(_ Input, d Decided) (finding.Finding, bool) {
 }
 
 // lintP2P: only the value 1 acts (src/graph/paths.cc, src/transport/shm.cc).
-func lintP2P(in Input, d Decided) (finding.Finding, bool) {
-	if leadingInt(d.Value, 0) != 1 || len(in.Node.GPUs.Devices) < 2 {
+func lintP2P(v *view, d Decided) (finding.Finding, bool) {
+	if leadingInt(d.Value, 0) != 1 || v.gpuCount() < 2 {
 		return none()
 	}
 	lost := "NVLink and PCIe between the GPUs of this node"
 	if d.Name == "NCCL_SHM_DISABLE" {
 		lost = "shared memory between the processes of this node"
 	}
-	return finding.Warnf("%s=%s is for diagnosis, and this node has %d GPUs", d.Name, d.Value, len(in.Node.GPUs.Devices)).
+	return finding.Warnf("%s=%s is for diagnosis, and this node has %d GPUs", d.Name, d.Value, v.gpuCount()).
 		Breaking("NCCL does not use %s", lost).Do("%s", drop(d)), true
 }
 
 // lintAlgo leaves the profiles alone that a cloud ships with its own network
 // module: there ALGO and PROTO belong to the module.
-func lintAlgo(in Input, d Decided) (finding.Finding, bool) {
-	net, _ := in.decided("NCCL_NET")
-	vendor := slices.ContainsFunc([]string{"gIB", "FasTrak", "GPUDirectTCPX"}, func(s string) bool {
-		return strings.HasPrefix(strings.ToLower(net.Value), strings.ToLower(s))
+func lintAlgo(v *view, d Decided) (finding.Finding, bool) {
+	vendor := slices.ContainsFunc([]string{"gib", "fastrak", "gpudirecttcpx"}, func(s string) bool {
+		return strings.HasPrefix(strings.ToLower(v.value("NCCL_NET")), s)
 	})
 	if vendor || d.Value == "" {
 		return none()
@@ -70,9 +87,9 @@ func lintAlgo(in Input, d Decided) (finding.Finding, bool) {
 
 // lintNsocks: the number of helper threads is 0 but on AWS and Google
 // (src/transport/net_socket.cc), and sockets are threads times this.
-func lintNsocks(in Input, d Decided) (finding.Finding, bool) {
-	cloud := slices.ContainsFunc(in.Node.Interfaces, func(i fabric.Interface) bool { return i.Driver == "ena" || i.Driver == "gve" })
-	if leadingInt(d.Value, 0) <= 0 || cloud || in.has("NCCL_SOCKET_NTHREADS") {
+func lintNsocks(v *view, d Decided) (finding.Finding, bool) {
+	cloud := slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return ownThreads(i.Driver) })
+	if leadingInt(d.Value, 0) <= 0 || cloud || v.has("NCCL_SOCKET_NTHREADS") {
 		return none()
 	}
 	return finding.Warnf("NCCL_NSOCKS_PERTHREAD=%s does nothing without NCCL_SOCKET_NTHREADS here", d.Value).
@@ -81,61 +98,39 @@ func lintNsocks(in Input, d Decided) (finding.Finding, bool) {
 }
 
 // lintIBRetry: the timeout is a 5-bit and the retry count a 3-bit field of the
-// queue pair (InfiniBand specification, Local Ack Timeout and Retry Count);
-// NCCL's default timeout is 20 since 2.23.
-func lintIBRetry(in Input, d Decided) (finding.Finding, bool) {
-	v := leadingInt(d.Value, 0)
-	most := 31
+// queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
+func lintIBRetry(v *view, d Decided) (finding.Finding, bool) {
+	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {
 		most = 7
 	}
-	if d.Value == "" || len(activePorts(in.Node.HCAs)) == 0 {
+	switch own, since := v.ownTimeout(); {
+	case d.Value == "" || len(v.ncclPorts()) == 0:
 		return none()
-	}
-	f := finding.Warnf("%s=%s is out of range, the largest value is %d", d.Name, d.Value, most).
-		Breaking("the hardware keeps only the low bits, so the wait is another than the one written").Do("%s", drop(d))
-	if v < 0 || v > most {
-		return f, true
-	}
-	if d.Name == "NCCL_IB_TIMEOUT" && v < 20 {
-		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than the 20 that NCCL uses by itself since 2.23", d.Value).
+	case n < 0 || n > most:
+		return finding.Warnf("%s=%s is out of range, the largest value is %d", d.Name, d.Value, most).
+			Breaking("the hardware keeps only the low bits, so the wait is another than the one written").Do("%s", drop(d)), true
+	case d.Name == "NCCL_IB_TIMEOUT" && n < own:
+		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than the %d that NCCL uses by itself %s", d.Value, own, since).
 			Breaking("the job dies of shorter interruptions of the fabric than without it").Do("%s", drop(d)), true
 	}
 	return none()
 }
 
-// obsolete are settings that no NCCL reads any more, and the last one that did
-// (a scan of its release tags).
-func obsolete() [][2]string {
-	return [][2]string{{"NCCL_IB_CUDA_SUPPORT", "2.3.7"}, {"NCCL_IB_GDR_LEVEL", "2.3.7"}, {"NCCL_LL_THRESHOLD", "2.4.8"},
-		{"NCCL_TREE_THRESHOLD", "2.4.8"}, {"NCCL_RINGS", "2.4.8"}, {"NCCL_WORK_FIFO_DEPTH", "2.21.5"}, {"NCCL_CHECKS_DISABLE", ""}}
-}
-
-func obsoleteNames() []string {
-	var names []string
-	for _, o := range obsolete() {
-		names = append(names, o[0])
+// ownTimeout is NCCL's default of NCCL_IB_TIMEOUT (a scan of its release tags).
+func (v *view) ownTimeout() (value int, since string) {
+	switch {
+	case (span{since: "2.23"}).holds(v.nccl):
+		return 20, "since 2.23"
+	case (span{since: "2.14"}).holds(v.nccl):
+		return 18, "from 2.14 to 2.22"
 	}
-	return names
-}
-
-func lintObsolete(_ Input, d Decided) (finding.Finding, bool) {
-	for _, o := range obsolete() {
-		if o[0] != d.Name {
-			continue
-		}
-		since := "no released NCCL reads it"
-		if o[1] != "" {
-			since = fmt.Sprintf("no NCCL after %s reads it", o[1])
-		}
-		return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", drop(d)), true
-	}
-	return none()
+	return 14, "before 2.14"
 }
 
 // lintLevel: the levels of src/graph/topo.h, and what an integer means for
 // the older notation (src/graph/paths.cc).
-func lintLevel(_ Input, d Decided) (finding.Finding, bool) {
+func lintLevel(_ *view, d Decided) (finding.Finding, bool) {
 	levels := []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}
 	if d.Value == "" || slices.Contains(levels, d.Value) {
 		return none()
@@ -150,61 +145,8 @@ func lintLevel(_ Input, d Decided) (finding.Finding, bool) {
 		Breaking("it does not do what it says; the levels are %s", strings.Join(levels, " ")).Do("%s", drop(d)), true
 }
 
-// lintHCAPrefix: names are prefixes unless a = stands before them.
-func lintHCAPrefix(in Input, d Decided) (finding.Finding, bool) {
-	f := parseFilter(d.Value, maxIBs)
-	if f.exact {
-		return none()
-	}
-	for _, it := range f.items {
-		var exact bool
-		var also []string
-		for _, h := range in.Node.HCAs {
-			exact = exact || h.Name == it.name
-			if h.Name != it.name && strings.HasPrefix(h.Name, it.name) {
-				also = append(also, h.Name)
-			}
-		}
-		if exact && len(also) > 0 {
-			marked := strings.TrimPrefix(d.Value, "^")
-			fix := put(d, d.Value[:len(d.Value)-len(marked)]+"="+marked)
-			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also means %s", d.Value, it.name, strings.Join(also, ", ")).
-				Breaking("NCCL uses or leaves out other HCAs than those named").Do("%s", fix), true
-		}
-	}
-	return none()
-}
-
-// lintHCA fails only where the RDMA module is pinned: else NCCL goes on over
-// TCP and says nothing.
-func lintHCA(in Input, d Decided) (finding.Finding, bool) {
-	if !in.gpus() || d.Value == "" {
-		return none()
-	}
-	f := parseFilter(d.Value, maxIBs)
-	ports := activePorts(in.Node.HCAs)
-	if slices.ContainsFunc(ports, func(p activePort) bool { return f.match(p.hca, p.port) }) {
-		return none()
-	}
-	net, _ := in.decided("NCCL_NET")
-	pinned := strings.EqualFold(net.Value, "IB")
-	var names []string
-	for _, p := range ports {
-		names = append(names, fmt.Sprintf("%s:%d", p.hca, p.port))
-	}
-	if len(names) == 0 {
-		names = []string{"none"}
-	}
-	out := worst(pinned && in.ncclSure(), "NCCL_IB_HCA=%s selects no ACTIVE RDMA port of this node", d.Value).
-		See("ACTIVE ports in /sys/class/infiniband", "%s", strings.Join(names, ", ")).Do("%s", drop(d))
-	if pinned {
-		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops"), true
-	}
-	return out.Breaking("NCCL uses TCP instead of the fabric and says so only at NCCL_DEBUG=INFO"), true
-}
-
-func lintCommID(in Input, d Decided) (finding.Finding, bool) {
-	if !in.Torch || d.Value == "" {
+func lintCommID(v *view, d Decided) (finding.Finding, bool) {
+	if !v.Torch || d.Value == "" {
 		return none()
 	}
 	return finding.Warnf("NCCL_COMM_ID=%s is for programs without a store; torch has its own", d.Value).
@@ -214,12 +156,56 @@ func lintCommID(in Input, d Decided) (finding.Finding, bool) {
 
 // lintDebugFile: the file is opened from the level WARN on (src/debug.cc), and
 // every process opens it anew.
-func lintDebugFile(in Input, d Decided) (finding.Finding, bool) {
-	level, _ := in.decided("NCCL_DEBUG")
-	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(level.Value))
-	if !on || d.Value == "" || strings.Contains(d.Value, "%p") || strings.HasPrefix(d.Value, "/dev/") || len(in.Node.GPUs.Devices) < 2 {
+func lintDebugFile(v *view, d Decided) (finding.Finding, bool) {
+	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
+	if !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") {
+		return none()
+	}
+	dir := path.Dir(d.Value)
+	if _, ok := v.Files[dir]; !ok && v.Files != nil && path.IsAbs(dir) && !strings.Contains(dir, "%") {
+		return finding.Warnf("NCCL_DEBUG_FILE=%s: there is no directory %s", d.Value, dir).
+			Breaking("NCCL writes its log to stdout").Do("mkdir -p %s", dir), true
+	}
+	if strings.Contains(d.Value, "%p") || v.gpuCount() < 2 {
 		return none()
 	}
 	return finding.Warnf("NCCL_DEBUG_FILE=%s is one file for all processes", d.Value).
 		Breaking("they overwrite each other's log").Do("%s", put(d, d.Value+".%h.%p")), true
+}
+
+func lintChannels(v *view, d Decided) (finding.Finding, bool) {
+	if !v.gpus() || leadingInt(d.Value, 0) <= 0 {
+		return none()
+	}
+	return finding.Warnf("%s=%s takes the number of channels from NCCL", d.Name, d.Value).
+		Breaking("channels cost cores of the GPU that the program computes with; too few or too many starve a fabric").
+		Do("%s, or measure with the program itself", drop(d)), true
+}
+
+func lintCuMem(v *view, d Decided) (finding.Finding, bool) {
+	if !v.gpus() || leadingInt(d.Value, 0) != 0 || !(span{since: "2.19"}).holds(v.nccl) {
+		return none()
+	}
+	return finding.Warnf("NCCL_CUMEM_ENABLE=%s turns cuMem off, which NCCL has since 2.19 where the driver has it", d.Value).
+		Breaking("no NVLink between nodes, no registered buffers").Do("%s", drop(d)), true
+}
+
+func lintTopoFile(v *view, d Decided) (finding.Finding, bool) {
+	if v.Files == nil || !path.IsAbs(d.Value) || !v.gpus() {
+		return none()
+	}
+	text, ok := v.Files[d.Value]
+	f := finding.Warnf("NCCL_TOPO_FILE=%s does not exist here", d.Value)
+	if ok {
+		n, missing := v.topology(text)
+		switch {
+		case missing == "" && n > 0:
+			return none()
+		case n == 0:
+			f = finding.Warnf("NCCL_TOPO_FILE=%s has no devices in it", d.Value)
+		default:
+			f = finding.Warnf("NCCL_TOPO_FILE=%s is of another machine: there is no %s here", d.Value, missing)
+		}
+	}
+	return f.Breaking("NCCL pairs GPUs and network cards wrongly").Do("%s", drop(d)), true
 }

@@ -2,155 +2,144 @@ package envgen
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
-	"launch/fabric"
 	"launch/internal/finding"
 )
 
-// rule is one variable that the plan may set.
+// rule is one variable that the plan may set. The texts are what docs/env.md
+// and Explain say; want is what they say as code.
 type rule struct {
-	name   string
-	scope  Scope
-	source string
-	when   func(Input) bool // the library that reads it may be in use
-	want   func(in Input, via fabric.Interface, addr netip.Prefix) want
-	agrees func(in Input, via fabric.Interface, value string) bool // the value has the effect that we want
+	name    string
+	library string // that reads it
+	scope   Scope
+	span    span   // versions of NCCL (for NCCL's variables) that the rule is for
+	alone   string // what the library does with nothing set: completes "NCCL …"
+	when    string // where that is wrong: completes "set where …"
+	value   string // what is set then
+	source  string
+	single  bool             // it holds for a job on one machine too
+	used    func(*view) bool // the library that reads it may be in use
+	want    func(*view) want
+	agrees  func(v *view, value string) bool // a value has the effect that we want; nil: it is ours
 }
 
 // want is the right value, and what the library does without it.
 type want struct {
-	value string
-	alone string // what is wrong with the library's own choice: completes "NCCL …"; "" where it is right
-	seen  []finding.Seen
+	value   string
+	wrong   string // what is wrong with the library's own choice: "NCCL would …"; "" where nothing is
+	because string // what makes value the right one; a different value of the user's is shown beside it
+	not     string // why nothing is set, where that is not that the library is right: "no RDMA port is ACTIVE"
+	seen    []finding.Seen
 }
 
-// rules is the table of what a plan may hold, in its order. All of them say
-// one thing: use the interface by which the other nodes reach this one.
-func rules() []rule {
-	return []rule{{
-		name: "NCCL_SOCKET_IFNAME", scope: Node, source: "NCCL src/misc/socket.cc",
-		when: func(in Input) bool { return in.gpus() && !in.Mpirun },
-		want: wantNCCL,
-		agrees: func(in Input, via fabric.Interface, value string) bool {
-			return ncclWrong(in, ncclWith(in, value), via) == ""
-		},
-	}, {
-		name: "GLOO_SOCKET_IFNAME", scope: Node, source: "gloo/transport/tcp/device.cc",
-		when: func(in Input) bool { return in.Torch && !in.Mpirun },
-		want: wantHost("Gloo"),
-		agrees: func(_ Input, via fabric.Interface, value string) bool {
-			return slices.Contains(strings.Split(value, ","), via.Name)
-		},
-	}, {
-		name: "TP_SOCKET_IFNAME", scope: Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
-		when:   func(in Input) bool { return in.Torch && !in.Mpirun },
-		want:   wantHost("TensorPipe"),
-		agrees: func(_ Input, via fabric.Interface, value string) bool { return value == via.Name },
-	}, {
-		name: "OMPI_MCA_btl_tcp_if_include", scope: Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
-		when: func(in Input) bool { return in.Mpirun && !in.has("OMPI_MCA_btl_tcp_if_exclude") },
-		want: wantSubnet, agrees: includes,
-	}, {
-		name: "OMPI_MCA_oob_tcp_if_include", scope: Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
-		when: func(in Input) bool { return in.Mpirun && !in.has("OMPI_MCA_oob_tcp_if_exclude") },
-		want: wantSubnet, agrees: includes,
-	}}
+func right(not string) want { return want{not: not} }
+
+// verdict is a rule, judged.
+type verdict struct {
+	rule
+	want
+	user   Decided // in force, where decided
+	given  bool    // somebody decided it
+	agreed bool    // and what was decided has the effect of ours
 }
 
-func (in Input) has(name string) bool { _, ok := in.decided(name); return ok }
+// sets tells whether the plan holds the variable.
+func (d verdict) sets() bool { return !d.given && d.wrong != "" && d.want.value != "" }
 
-// Make computes the plan: the variables without which a library would choose
-// another interface than the one by which the other nodes reach this one. It
-// is empty for one node, for nodes that share one machine, and wherever the
-// libraries choose right by themselves. What is already decided is never
-// replaced; where it has another effect it is listed as Kept, ours beside it.
-func Make(in Input) Plan {
-	via, addr, ok := in.via()
-	if !ok {
-		return nil
-	}
-	var plan Plan
+// kept tells whether the plan shows the user's value and ours beside it.
+func (d verdict) kept() bool { return d.given && !d.agreed && d.want.value != "" && d.because != "" }
+
+// judge judges the rules of all libraries in use.
+func (v *view) judge() []verdict {
+	var out []verdict
 	for _, r := range rules() {
-		if !r.when(in) {
+		if !r.used(v) {
 			continue
 		}
-		w := r.want(in, via, addr)
+		d := verdict{rule: r}
+		d.user, d.given = v.decided(r.name)
+		agrees := func(value string) bool {
+			if r.agrees == nil {
+				return value == d.want.value
+			}
+			return r.agrees(v, value)
+		}
+		if !v.apart() && !r.single {
+			d.want = right("the job is on one machine")
+		} else if version := v.versionOf(r); !r.span.holds(version) {
+			d.want = right(spanWords(r, version))
+		} else {
+			d.want = r.want(v)
+		}
 		// A value that would not select what it names (an interface that is
 		// down, a family that it lacks) is worse than none.
-		if w.value == "" || !r.agrees(in, via, w.value) {
+		if d.want.value != "" && !agrees(d.want.value) {
+			d.want.value, d.not = "", "no value would choose right here"
+		}
+		d.agreed = d.given && d.want.value != "" && agrees(d.user.Value)
+		out = append(out, d)
+	}
+	return out
+}
+
+// versionOf is the version that the span of a rule is about.
+func (v *view) versionOf(r rule) version {
+	if r.library == ncclLib {
+		return v.nccl
+	}
+	return version{}
+}
+
+func spanWords(r rule, now version) string {
+	if !now.known() {
+		return fmt.Sprintf("it is for %s %s, and the version here is not known; a current one is taken for granted", r.library, r.span)
+	}
+	return fmt.Sprintf("it is for %s %s, and this is %d.%d.%d", r.library, r.span, now[0], now[1], now[2])
+}
+
+// Make computes the plan: the variables without which a library would do
+// something else, and wrong. It is empty wherever the libraries choose right by
+// themselves. What is already decided is never replaced; where it has another
+// effect it is listed as Kept, ours beside it. Under mpirun only constants of
+// the job are planned.
+func Make(in Input) Plan {
+	var plan Plan
+	for _, d := range look(in).judge() {
+		if in.Mpirun && d.scope == Node || !d.sets() && !d.kept() {
 			continue
 		}
-		v := Var{Name: r.name, Value: w.value, Scope: r.scope, Source: r.source, Seen: w.seen}
-		d, decided := in.decided(r.name)
-		switch {
-		case decided && r.agrees(in, via, d.Value), !decided && w.alone == "":
-			continue
-		case decided:
-			v.Kept, v.User, v.From = true, d.Value, d.From
-			v.Seen = []finding.Seen{{Where: d.From, What: d.Name + "=" + d.Value}}
-			v.Reason = fmt.Sprintf("your value is kept, but the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
-		default:
-			v.Reason = fmt.Sprintf("%s; the other nodes reach this node at %s on %s", w.alone, addr.Addr(), via.Name)
+		v := Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
+		if d.because != "" {
+			v.Reason += "; " + d.because
+		}
+		if d.kept() {
+			v.Kept, v.User, v.From = true, d.user.Value, d.user.From
+			v.Seen = []finding.Seen{{Where: d.user.From, What: d.user.Name + "=" + d.user.Value}}
+			v.Reason = "your value is kept, but " + d.because
 		}
 		plan = append(plan, v)
 	}
 	return plan
 }
 
-func wantNCCL(in Input, via fabric.Interface, _ netip.Prefix) want {
-	now, before := ncclAlone(in, false), ncclAlone(in, true)
-	w := want{value: "=" + via.Name, seen: []finding.Seen{ifSeen("interfaces that NCCL finds, in its order", now)}}
-	if bad := ncclWrong(in, now, via); bad != "" {
-		w.alone = "NCCL " + bad
-	} else if bad := ncclWrong(in, before, via); bad != "" {
-		w.alone = "NCCL before 2.28.3 " + bad
-		w.seen[0] = ifSeen("interfaces that NCCL before 2.28.3 finds, in its order", before)
-	}
-	return w
+// rules is the table of what a plan may hold, in its order.
+func rules() []rule {
+	return slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(), frameworkRules())
 }
 
-func wantHost(library string) func(Input, fabric.Interface, netip.Prefix) want {
-	return func(in Input, via fabric.Interface, addr netip.Prefix) want {
-		w := want{value: via.Name, seen: []finding.Seen{hostSeen(in.Node)}}
-		if bad := hostWrong(in, via, addr); bad != "" {
-			w.alone = library + " " + bad
-		}
-		return w
-	}
-}
-
-// wantSubnet is for Open MPI, which uses every interface that is up but
-// 127.0.0.1/8 (the default of btl_tcp_if_exclude), with or without carrier.
-// The value travels to all nodes, so it is a subnet and no name, and it is
-// given only where every host is known to be in that subnet.
-func wantSubnet(in Input, via fabric.Interface, addr netip.Prefix) want {
-	outside := func(p netip.Addr) bool { return !addr.Contains(p.Unmap()) }
-	if !addr.Addr().Is4() || addr.IsSingleIP() ||
-		len(in.World.Peers) == 0 || slices.ContainsFunc(in.World.Peers, outside) {
-		return want{}
-	}
-	up := slices.DeleteFunc(slices.Clone(in.Node.Interfaces), func(i fabric.Interface) bool {
-		return !i.Up || !slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is4() })
-	})
-	also := decoys(in, up)
-	w := want{value: addr.Masked().String(), seen: []finding.Seen{ifSeen("interfaces that lead to no other machine", also)}}
-	if len(also) > 0 {
-		w.alone = "Open MPI uses every interface that is up and would also try " + names(also)
-	}
-	return w
-}
-
-// includes tells whether a list of Open MPI (names and CIDRs) takes the
-// interface.
-func includes(in Input, via fabric.Interface, value string) bool {
-	for word := range strings.SplitSeq(value, ",") {
-		p, err := netip.ParsePrefix(word)
-		if word == via.Name || err == nil && p.Contains(in.World.Addr.Unmap()) {
-			return true
-		}
-	}
-	return false
-}
+// The libraries, as the table names them.
+const (
+	ncclLib    = "NCCL"
+	glooLib    = "Gloo"
+	tpLib      = "TensorPipe"
+	ucxLib     = "UCX"
+	fabricLib  = "libfabric"
+	ompiLib    = "Open MPI"
+	mpichLib   = "MPICH"
+	intelLib   = "Intel MPI"
+	nvshmemLib = "NVSHMEM"
+	nixlLib    = "NIXL"
+	jaxLib     = "JAX"
+	tfLib      = "TensorFlow"
+)

@@ -46,8 +46,9 @@ var doors = map[string][]string{
 	// the client above them, and the adapter between (embed's module).
 	"rendezvous/memstore": {"go.etcd.io/etcd/api/v3", etcd, embed, "google.golang.org/grpc"},
 
-	// Plan. The shell's quoting is the parser's business.
-	"envgen": {"fabric", "fabric/rail", "internal/finding", shell},
+	// Plan. The shell's quoting is the parser's business; software, for how it
+	// says that there is no plugin.
+	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", shell},
 
 	"internal/launcher": {"envgen", shell},
 	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
@@ -92,6 +93,7 @@ var testDoors = map[string][]string{
 	"envgen": {"fabric/gpu"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
+	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	"internal/peer":    {"internal/secret"},
 	// unix, to mount a small disk.

@@ -1,0 +1,126 @@
+package envgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Formats are the forms that Render knows; the first is for eval in a shell.
+func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes", "mpirun"} }
+
+// Render writes the variables that a plan sets, not those whose user's value
+// was kept, in one of the Formats. A value that the form cannot hold (a control
+// character) is an error.
+func Render(format string, p Plan) (string, error) {
+	p = slices.DeleteFunc(slices.Clone(p), func(v Var) bool { return v.Kept })
+	switch format {
+	case "shell":
+		return Shell(p)
+	case "dotenv":
+		return each(p, dotenv)
+	case "json":
+		return object(p)
+	case "kubernetes":
+		return kubernetes(p)
+	case "mpirun":
+		return mpirun(p)
+	}
+	return "", fmt.Errorf("write the plan as %q: it is none of %s", format, strings.Join(Formats(), ", "))
+}
+
+func each(p Plan, line func(Var) (string, error)) (string, error) {
+	var b strings.Builder
+	for _, v := range p {
+		s, err := line(v)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(s)
+	}
+	return b.String(), nil
+}
+
+// Shell writes the plan as POSIX shell, for eval "$(launch env)": one export
+// for each variable that is set, none for those whose user's value was kept.
+// Each ends in a semicolon, so that an eval without the quotes works too. A
+// value that POSIX shell cannot quote (a control character) is an error.
+func Shell(p Plan) (string, error) {
+	return each(p, func(v Var) (string, error) {
+		if v.Kept {
+			return "", nil
+		}
+		value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
+		if err != nil {
+			return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
+		}
+		return fmt.Sprintf("export %s=%s;\n", v.Name, value), nil
+	})
+}
+
+// dotenv writes NAME=VALUE. Docker's --env-file takes quotes for part of the
+// value, and others take $ # and blanks for more than themselves, so quotes
+// stand only where a value needs them: single ones, within which all others
+// take everything as it is.
+func dotenv(v Var) (string, error) {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,=@%+^*"
+	switch {
+	case strings.Trim(v.Value, plain) == "":
+		return v.Name + "=" + v.Value + "\n", nil
+	case strings.ContainsFunc(v.Value, func(r rune) bool { return r == '\'' || r < ' ' || r == 0x7f }):
+		return "", fmt.Errorf("write %s for dotenv: %q has a character that its readers take differently", v.Name, v.Value)
+	}
+	return v.Name + "='" + v.Value + "'\n", nil
+}
+
+// object is one JSON object, NAME to VALUE.
+func object(p Plan) (string, error) {
+	values := map[string]string{}
+	for _, v := range p {
+		values[v.Name] = v.Value
+	}
+	b, err := json.MarshalIndent(values, "", "  ")
+	return string(b) + "\n", err
+}
+
+// kubernetes is a container's env. Go's ASCII strings are YAML's double-quoted
+// ones; the kubelet replaces $(NAME) within them and takes $$ for $ (core/v1
+// EnvVar.value).
+func kubernetes(p Plan) (string, error) {
+	if len(p) == 0 {
+		return "env: []\n", nil
+	}
+	s, err := each(p, func(v Var) (string, error) {
+		value := strconv.QuoteToASCII(strings.ReplaceAll(v.Value, "$", "$$"))
+		own := ""
+		if v.Scope == Node {
+			own = "   # a fact of this node: not for pods on others"
+		}
+		return fmt.Sprintf("- name: %s\n  value: %s%s\n", v.Name, value, own), nil
+	})
+	return "env:\n" + s, err
+}
+
+// mpirun is words for Open MPI's command line, for the job's constants alone:
+// what is a fact of this node would be wrong on the others.
+func mpirun(p Plan) (string, error) {
+	var words []string
+	for _, v := range p {
+		if v.Scope != Job {
+			continue
+		}
+		value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
+		if err != nil {
+			return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
+		}
+		words = append(words, "-x "+v.Name+"="+value)
+	}
+	if words == nil {
+		return "", nil
+	}
+	return strings.Join(words, " ") + "\n", nil
+}

@@ -1,0 +1,292 @@
+package envgen
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+	"launch/internal/finding"
+)
+
+// gidChoice is how NCCL and NVSHMEM choose an entry of a RoCE port's table.
+type gidChoice struct {
+	index   int          // NCCL_IB_GID_INDEX; -1: by the rest
+	ipv6    bool         // NCCL_IB_ADDR_FAMILY is AF_INET6
+	version int          // NCCL_IB_ROCE_VERSION_NUM
+	in      netip.Prefix // NCCL_IB_ADDR_RANGE; not valid: any
+}
+
+// of is the entry that they take by themselves from 2.21 on: from entry 0 on
+// they move to one of the wanted family, then to one of the wanted version
+// (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
+func (c gidChoice) of(p fabric.Port) int {
+	if c.index >= 0 {
+		return c.index
+	}
+	var now fabric.GID
+	now.Addr = netip.IPv6Unspecified()
+	for i, g := range p.GIDs {
+		if g.Index == 0 {
+			now = p.GIDs[i]
+		}
+	}
+	for _, g := range p.GIDs {
+		family := g.Addr.Is4() != c.ipv6
+		switch {
+		case g.Index == 0 || !family || c.in.IsValid() && !c.in.Contains(g.Addr):
+		case now.Addr.Is4() == c.ipv6:
+			now = g
+		case beyondLink(g) && (roceVersion(g) != roceVersion(now) || !beyondLink(now)) && roceVersion(g) == c.version:
+			now = g
+		}
+	}
+	return now.Index
+}
+
+func beyondLink(g fabric.GID) bool { return !g.Addr.IsUnspecified() && !g.Addr.IsLinkLocalUnicast() }
+
+// roceVersion is 1, 2, or 0: the entry's type could not be read.
+func roceVersion(g fabric.GID) int {
+	switch {
+	case strings.HasSuffix(g.Type, "v2"):
+		return 2
+	case g.Type != "":
+		return 1
+	}
+	return 0
+}
+
+// rightGID is the entry that a rail should use: the one that the facts name;
+// on a card that has only RoCE v1 (ConnectX-3) the first with an address; where
+// the port has no address, its link-local one. -1: none.
+func (v *view) rightGID(p hcaPort) int {
+	for _, r := range v.fab.Rails {
+		if r.HCA == p.hca.Name && r.Port == p.Num && r.GID >= 0 {
+			return r.GID
+		}
+	}
+	v2 := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return roceVersion(g) == 2 })
+	for _, test := range []func(fabric.GID) bool{
+		func(g fabric.GID) bool { return !v2 && g.Addr.Is4() },
+		func(g fabric.GID) bool { return !v2 && beyondLink(g) },
+		func(g fabric.GID) bool { return v2 && roceVersion(g) == 2 && !beyondLink(g) },
+	} {
+		for _, g := range p.GIDs {
+			if test(g) && (g.Netdev == "" || g.Netdev == p.Netdev) {
+				return g.Index
+			}
+		}
+	}
+	return -1
+}
+
+// gidTable is the rails that have an entry to prefer, and which; without those
+// whose table has no types, of which nothing can be told.
+func (v *view) gidTable() (rails []hcaPort, want []int) {
+	for _, p := range v.roceRails() {
+		typed := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Type != "" })
+		if i := v.rightGID(p); i >= 0 && typed {
+			rails, want = append(rails, p), append(want, i)
+		}
+	}
+	return rails, want
+}
+
+// gidPlan is what has to be set for all rails to use the right entry, by the
+// end of its variable's name; why says what they would use, or why nothing is
+// set.
+type gidPlan struct {
+	set  map[string]string
+	why  string
+	seen []finding.Seen
+}
+
+// Ends of the names, behind NCCL_IB_ or NVSHMEM_IB_.
+const (
+	gidIndex    = "GID_INDEX"
+	addrFamily  = "ADDR_FAMILY"
+	addrRange   = "ADDR_RANGE"
+	roceVersNum = "ROCE_VERSION_NUM"
+)
+
+// gid plans the choice. Of the settings that lead all rails to the right entry
+// it takes the one that says least: a family before a range, and an index, which
+// is the same number on all HCAs, only where nothing else helps.
+func (v *view) gid(prefix string, dynamic bool) gidPlan {
+	rails, want := v.gidTable()
+	if len(rails) == 0 {
+		return gidPlan{why: "there is no RoCE port of the training fabric with a GID to choose"}
+	}
+	wrong := func(c gidChoice) int {
+		for i, p := range rails {
+			if c.of(p.Port) != want[i] {
+				return i
+			}
+		}
+		return -1
+	}
+	now := v.gidNow(prefix, dynamic)
+	bad := wrong(now)
+	if bad < 0 {
+		return gidPlan{why: fmt.Sprintf("the choice is right by itself: entry %d of %s", want[0], rails[0])}
+	}
+	p := rails[bad]
+	g := gidPlan{why: fmt.Sprintf("would use entry %d of %s, and %s", now.of(p.Port), p, v.gidWords(p, want[bad]))}
+	for i, p := range rails {
+		g.seen = append(g.seen, gidSeen(p, now.of(p.Port)), gidSeen(p, want[i]))
+	}
+	for _, try := range v.gidTries(prefix, dynamic, now, rails, want) {
+		if wrong(try.gidChoice) < 0 {
+			g.set = try.set
+			return g
+		}
+	}
+	return g
+}
+
+// gidNow is the choice with what is decided already. Without the dynamic one
+// (NCCL before 2.21) it is entry 0.
+func (v *view) gidNow(prefix string, dynamic bool) gidChoice {
+	c := gidChoice{index: -1, version: 2, ipv6: v.value(prefix+addrFamily) == "AF_INET6"}
+	if !dynamic {
+		return gidChoice{index: max(0, leadingInt(v.value(prefix+gidIndex), 0))}
+	}
+	if d, ok := v.decided(prefix + gidIndex); ok {
+		c.index = leadingInt(d.Value, 0)
+	}
+	if d, ok := v.decided(prefix + roceVersNum); ok {
+		c.version = leadingInt(d.Value, 0)
+	}
+	if p, err := netip.ParsePrefix(v.value(prefix + addrRange)); err == nil {
+		c.in = p
+	}
+	return c
+}
+
+type gidTry struct {
+	gidChoice
+	set map[string]string
+}
+
+func (v *view) gidTries(prefix string, dynamic bool, now gidChoice, rails []hcaPort, want []int) []gidTry {
+	var tries []gidTry
+	add := func(change func(*gidChoice), set ...string) {
+		t := gidTry{now, map[string]string{}}
+		change(&t.gidChoice)
+		for i := 0; i < len(set); i += 2 {
+			if v.has(prefix + set[i]) { // the user's own stands in the way
+				return
+			}
+			t.set[prefix+set[i]] = set[i+1]
+		}
+		tries = append(tries, t)
+	}
+	if now.index < 0 {
+		in := v.gidRange(rails, want)
+		add(func(c *gidChoice) { c.ipv6 = true }, addrFamily, "AF_INET6")
+		add(func(c *gidChoice) { c.version = 1 }, roceVersNum, "1")
+		add(func(c *gidChoice) { c.ipv6, c.version = true, 1 }, addrFamily, "AF_INET6", roceVersNum, "1")
+		if in.IsValid() {
+			add(func(c *gidChoice) { c.in = in }, addrRange, in.String())
+			add(func(c *gidChoice) { c.ipv6, c.in = true, in }, addrFamily, "AF_INET6", addrRange, in.String())
+		}
+	}
+	if now.index < 0 || !dynamic {
+		add(func(c *gidChoice) { c.index = want[0] }, gidIndex, strconv.Itoa(want[0]))
+	}
+	return tries
+}
+
+// gidRange is the smallest subnet that has the right addresses of all rails,
+// each with the subnet that its interface gives it. Not valid: they have none
+// in common.
+func (v *view) gidRange(rails []hcaPort, want []int) netip.Prefix {
+	var all netip.Prefix
+	for i, p := range rails {
+		for _, g := range p.GIDs {
+			if g.Index != want[i] {
+				continue
+			}
+			own := netip.PrefixFrom(g.Addr, g.Addr.BitLen())
+			if _, held, ok := holder(v.Node, g.Addr); ok {
+				own = held
+			}
+			all = cover(all, own.Masked())
+		}
+	}
+	return all
+}
+
+// cover is the smallest prefix that has both.
+func cover(a, b netip.Prefix) netip.Prefix {
+	if !a.IsValid() {
+		return b
+	}
+	for bits := min(a.Bits(), b.Bits()); bits > 0; bits-- {
+		if p := netip.PrefixFrom(a.Addr(), bits).Masked(); p.Contains(b.Addr()) && a.Addr().Is4() == b.Addr().Is4() {
+			return p
+		}
+	}
+	return netip.Prefix{}
+}
+
+func (v *view) gidWords(p hcaPort, index int) string {
+	for _, g := range p.GIDs {
+		if g.Index == index {
+			return fmt.Sprintf("entry %d is the %s one of %s", index, g.Type, g.Addr)
+		}
+	}
+	return fmt.Sprintf("entry %d is the right one", index)
+}
+
+func gidSeen(p hcaPort, index int) finding.Seen {
+	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index), What: "empty"}
+	for _, g := range p.GIDs {
+		if g.Index == index {
+			s.What = strings.TrimSpace(g.Addr.String() + " " + g.Type)
+		}
+	}
+	return s
+}
+
+// gidRules are NCCL's variables for the GID of a RoCE port, and gidVars what
+// NVSHMEM has instead, which copied the algorithm.
+func gidRules() []rule {
+	used := func(v *view) bool { return v.gpus() && v.head() }
+	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: "2.21"}.holds(v.nccl)) }
+	return gidVars("NCCL_IB_", ncclLib, "NCCL src/transport/net_ib/connect.cc", used, plan)
+}
+
+func gidVars(prefix, library, source string, used func(*view) bool, plan func(*view) gidPlan) []rule {
+	const alone = "on RoCE, takes the first entry of RoCE v2 that has an IPv4 address"
+	var out []rule
+	for _, r := range []rule{
+		{name: addrFamily, scope: Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},
+		{name: roceVersNum, scope: Job, when: "the HCAs have RoCE v1 only, and IPv6 addresses", value: "1"},
+		{name: addrRange, scope: Node, when: "a port has several addresses, and the first is not the one in this network namespace or subnet", value: "a subnet that has all rails"},
+		{name: gidIndex, scope: Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
+	} {
+		r.name, r.library, r.source, r.used, r.alone = prefix+r.name, library, source, used, alone
+		if library == ncclLib && r.name == "NCCL_IB_"+gidIndex {
+			r.alone += " from 2.21 on, entry 0 before"
+		}
+		r.want = func(v *view) want {
+			g := plan(v)
+			switch value, ok := g.set[r.name]; {
+			case ok:
+				return want{value: value, wrong: library + " " + g.why, because: v.railWords(), seen: g.seen}
+			case len(g.set) > 0:
+				return right(strings.Join(slices.Sorted(maps.Keys(g.set)), " and ") + " is enough")
+			case len(g.seen) > 0:
+				return right(library + " " + g.why + "; no setting helps: give the interfaces of the rails an address in one subnet, or take a newer " + library)
+			}
+			return right(g.why)
+		}
+		out = append(out, r)
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+package envgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/internal/finding"
+)
+
+// libraryLint is about UCX, the MPIs, NVSHMEM and TensorFlow.
+func libraryLint() []lintRule {
+	return []lintRule{
+		{"env.ucx-tls", []string{"UCX_TLS"}, "a list without self, sm or the GPUs' transport, for a job that has GPUs", false, lintUCXTLS},
+		{"env.ucx-devices", []string{"UCX_NET_DEVICES"}, "it names a device that is not here, or none that is ACTIVE", false, lintUCXDevices},
+		{"env.ompi-include", []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"}, "it selects no interface of this node, or stands beside an exclusion", false, lintInclude},
+		{"env.ompi-exclude", []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"}, "it replaces Open MPI's own exclusion of loopback", false, lintExclude},
+		{"env.ompi-obsolete", []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"}, "this Open MPI does not read it: openib since 4.0, orte and oob since 5.0", false, lintOMPIObsolete},
+		{"env.ompi-ucx-off", []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, "UCX is excluded, as by Debian's own file, on a node with InfiniBand or RoCE", false, lintUCXOff},
+		{"env.impi-fabrics", []string{"I_MPI_FABRICS"}, "it names a fabric that Intel MPI has no more since 2019", false, lintIntelFabrics},
+		{"env.nvshmem-list", []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, "it stands without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", false, lintHCAMapping},
+		{"env.tf-config", []string{"TF_CONFIG"}, "it is no JSON, lists another number of workers than there are nodes, or has an index that is none", false, lintTFConfig},
+	}
+}
+
+// lintUCXTLS: a positive list is all that UCX uses; without the GPUs' own
+// transport it takes their pointers for the host's (UCX's FAQ).
+func lintUCXTLS(v *view, d Decided) (finding.Finding, bool) {
+	list := strings.Split(d.Value, ",")
+	if d.Value == "" || d.Value == "all" || strings.HasPrefix(d.Value, "^") || slices.Contains(list, "all") {
+		return none()
+	}
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(list, func(w string) bool {
+			return slices.ContainsFunc(names, func(n string) bool { return w == n || strings.HasPrefix(w, n+"_") })
+		})
+	}
+	var lacks []string
+	for _, need := range []struct {
+		name string
+		has  bool
+	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")}, {"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")}, {"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
+		if !need.has {
+			lacks = append(lacks, need.name)
+		}
+	}
+	// tcp alone keeps an MPI that only starts processes off the fabric, which
+	// clouds' scripts do on purpose.
+	if len(lacks) == 0 || !v.gpus() || d.Value == "tcp" {
+		return none()
+	}
+	return finding.Warnf("UCX_TLS=%s is all that UCX may use, and lacks %s", d.Value, strings.Join(lacks, ", ")).
+		Breaking("UCX takes pointers of a GPU for the host's and dies, or copies within the node over the network").
+		Do("%s", put(d, d.Value+","+strings.Join(lacks, ","))), true
+}
+
+func lintUCXDevices(v *view, d Decided) (finding.Finding, bool) {
+	if d.Value == "" || d.Value == "all" || strings.ContainsAny(d.Value, "^[*") || len(v.Node.Interfaces) == 0 {
+		return none()
+	}
+	for word := range strings.SplitSeq(d.Value, ",") {
+		name, port, hasPort := strings.Cut(word, ":")
+		if _, ok := v.Node.Interface(name); ok {
+			continue
+		}
+		i := slices.IndexFunc(v.Node.HCAs, func(h fabric.HCA) bool { return h.Name == name })
+		why := "this node has no such device"
+		if i >= 0 {
+			active := slices.ContainsFunc(v.Node.HCAs[i].Ports, func(p fabric.Port) bool {
+				return p.Active() && (!hasPort || p.Num == leadingInt(port, 10))
+			})
+			if active {
+				continue
+			}
+			why = "it is not ACTIVE"
+		}
+		return finding.Warnf("UCX_NET_DEVICES=%s names %s: %s", d.Value, word, why).
+			Breaking("UCX warns and does without, over another network or none").Do("%s", drop(d)), true
+	}
+	return none()
+}
+
+func lintInclude(v *view, d Decided) (finding.Finding, bool) {
+	exclude := strings.Replace(d.Name, "_include", "_exclude", 1)
+	if other, ok := v.decided(exclude); ok && d.Value != "" && other.Value != "" {
+		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)", d.Name, exclude, other.From).
+			Breaking("Open MPI takes one of the two and ends with an error").Do("%s", drop(d)), true
+	}
+	if d.Value == "" || !addressed(v.Node) {
+		return none()
+	}
+	for word := range strings.SplitSeq(d.Value, ",") {
+		if v.includesAny(word) {
+			return none()
+		}
+	}
+	return finding.Warnf("%s=%s selects no interface of this node", d.Name, d.Value).
+		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, 0))).
+		Breaking("Open MPI has no network here").Do("%s, or give it the CIDR of the network", drop(d)), true
+}
+
+// includesAny tells whether a word (a name or a CIDR) selects an interface.
+func (v *view) includesAny(word string) bool {
+	for _, i := range v.Node.Interfaces {
+		for _, a := range i.Addrs {
+			if p, err := netip.ParsePrefix(word); word == i.Name || err == nil && p.Contains(a.Addr()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lintExclude: a value replaces the default 127.0.0.1/8,sppp
+// (btl_tcp_component.c), so that peers are called at 127.0.0.1.
+func lintExclude(v *view, d Decided) (finding.Finding, bool) {
+	if d.Value == "" {
+		return none()
+	}
+	for word := range strings.SplitSeq(d.Value, ",") {
+		i, ok := v.Node.Interface(word)
+		if ok && i.Kind == "loopback" || word == "lo" || strings.HasPrefix(word, "127.") {
+			return none()
+		}
+	}
+	return finding.Warnf("%s=%s replaces Open MPI's own 127.0.0.1/8", d.Name, d.Value).
+		Breaking("it calls its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value)), true
+}
+
+func lintOMPIObsolete(v *view, d Decided) (finding.Finding, bool) {
+	openib := strings.HasPrefix(d.Name, "OMPI_MCA_btl_openib_")
+	if !openib && v.MPI != "openmpi5" {
+		return none()
+	}
+	since, instead := "Open MPI 5 does not read it", drop(d)
+	if openib {
+		since = "Open MPI uses UCX for InfiniBand and RoCE since 4.0"
+	}
+	if d.Name == "OMPI_MCA_oob_tcp_if_include" {
+		instead = "PRTE_MCA_prte_if_include=" + d.Value + " in its place"
+	}
+	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", instead), true
+}
+
+func lintUCXOff(v *view, d Decided) (finding.Finding, bool) {
+	list, not := strings.CutPrefix(d.Value, "^")
+	if !not || !slices.Contains(strings.Split(list, ","), "ucx") || len(v.rails()) == 0 || !v.openMPI() {
+		return none()
+	}
+	return finding.Warnf("%s=%s keeps Open MPI off UCX, and this node has InfiniBand or RoCE", d.Name, d.Value).
+		Breaking("MPI goes by TCP").Do("export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # goes before files"), true
+}
+
+func lintIntelFabrics(_ *view, d Decided) (finding.Finding, bool) {
+	for word := range strings.SplitSeq(d.Value, ":") {
+		if slices.Contains([]string{"dapl", "tmi", "ofa", "tcp"}, word) {
+			return finding.Warnf("I_MPI_FABRICS=%s: Intel MPI has no %s since 2019", d.Value, word).
+				Breaking("the program ends, or another fabric is used").Do("%s", put(d, "shm:ofi")), true
+		}
+	}
+	return none()
+}
+
+func lintHCAMapping(v *view, d Decided) (finding.Finding, bool) {
+	if d.Value == "" || v.has("NVSHMEM_ENABLE_NIC_PE_MAPPING") {
+		return none()
+	}
+	return finding.Warnf("%s=%s is not looked at without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", d.Name, d.Value).
+		Breaking("NVSHMEM uses every HCA").Do("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1"), true
+}
+
+func lintTFConfig(v *view, d Decided) (finding.Finding, bool) {
+	var c struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    struct {
+			Type  string `json:"type"`
+			Index any    `json:"index"`
+		} `json:"task"`
+	}
+	f := finding.Warnf("TF_CONFIG is no JSON that TensorFlow reads")
+	if d.Value == "" {
+		return none()
+	}
+	if err := json.Unmarshal([]byte(d.Value), &c); err == nil {
+		n, index := len(c.Cluster["worker"])+len(c.Cluster["chief"]), leadingInt(fmt.Sprint(c.Task.Index), 10)
+		switch {
+		case v.World.Nodes > 1 && n > 0 && n != v.World.Nodes:
+			f = finding.Warnf("TF_CONFIG lists %d workers, and the job has %d nodes", n, v.World.Nodes)
+		case c.Task.Type != "" && index >= len(c.Cluster[c.Task.Type]):
+			f = finding.Warnf("TF_CONFIG gives this process the index %d of %d in %q", index, len(c.Cluster[c.Task.Type]), c.Task.Type)
+		default:
+			return none()
+		}
+	}
+	return f.Breaking("TensorFlow ends, or waits for workers that do not come").Do("%s", drop(d)), true
+}

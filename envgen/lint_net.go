@@ -1,0 +1,212 @@
+package envgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/software"
+	"launch/internal/finding"
+)
+
+// netLint is about NCCL's network modules, its HCAs and their GIDs.
+func netLint() []lintRule {
+	return []lintRule{
+		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, "a name without = is the beginning of other HCAs' too: mlx5_1 also means mlx5_10", false, lintHCAPrefix},
+		{"env.ib-hca", []string{"NCCL_IB_HCA"}, "it selects no ACTIVE port of this node", false, lintHCA},
+		{"env.gid-index", []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, "it is not the RoCE v2 entry of each rail, or needless: NCCL chooses by itself from 2.21 on and does not read it for InfiniBand", false, lintGIDIndex},
+		{"env.addr-family", []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, "no rail has a RoCE address of the family", false, lintAddrFamily},
+		{"env.net", []string{"NCCL_NET"}, "the module is not here, or TCP is pinned on a node with a fabric", false, lintNet},
+		{"env.net-plugin", []string{"NCCL_NET_PLUGIN"}, "it is none on a fabric that needs a plugin, or the plugin that it names is not found", false, lintNetPlugin},
+		{"env.cross-nic", []string{"NCCL_CROSS_NIC"}, "it is 1, and the rails are in different subnets", false, lintCrossNIC},
+		{"env.range", []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, "it is out of range (15, 255, 255, 16; threads × sockets 64)", false, lintRange},
+	}
+}
+
+// lintHCAPrefix: names are prefixes unless a = stands before them.
+func lintHCAPrefix(v *view, d Decided) (finding.Finding, bool) {
+	f := parseFilter(d.Value, maxIBs)
+	if f.exact {
+		return none()
+	}
+	for _, it := range f.items {
+		var exact bool
+		var also []string
+		for _, h := range v.Node.HCAs {
+			exact = exact || h.Name == it.name
+			if h.Name != it.name && strings.HasPrefix(h.Name, it.name) && !f.listedWhole(h.Name) {
+				also = append(also, h.Name)
+			}
+		}
+		if exact && len(also) > 0 {
+			marked := strings.TrimPrefix(d.Value, "^")
+			fix := put(d, d.Value[:len(d.Value)-len(marked)]+"="+marked)
+			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also means %s", d.Value, it.name, strings.Join(also, ", ")).
+				Breaking("NCCL uses or leaves out other HCAs than those named").Do("%s", fix), true
+		}
+	}
+	return none()
+}
+
+// listedWhole tells whether a name stands in the list as it is.
+func (f filter) listedWhole(name string) bool {
+	return slices.ContainsFunc(f.items, func(it filterItem) bool { return it.name == name })
+}
+
+// lintHCA fails only where the RDMA module is pinned: else NCCL goes on over
+// TCP and says nothing.
+func lintHCA(v *view, d Decided) (finding.Finding, bool) {
+	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
+		return none()
+	}
+	f := parseFilter(d.Value, maxIBs)
+	ports := v.ncclPorts()
+	if slices.ContainsFunc(ports, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) }) {
+		return none()
+	}
+	pinned := strings.EqualFold(v.value("NCCL_NET"), "IB")
+	out := worst(pinned && v.ncclSure(), "NCCL_IB_HCA=%s selects no ACTIVE RDMA port of this node", d.Value).
+		See("ACTIVE ports in /sys/class/infiniband", "%s", cmp.Or(portList(ports), "none")).Do("%s", drop(d))
+	if pinned {
+		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops"), true
+	}
+	return out.Breaking("NCCL uses TCP instead of the fabric and says so only at NCCL_DEBUG=INFO"), true
+}
+
+// lintGIDIndex fails where the entry does not exist on a rail: then no queue
+// pair connects.
+func lintGIDIndex(v *view, d Decided) (finding.Finding, bool) {
+	index := leadingInt(d.Value, 0)
+	roce := v.roceRails()
+	switch {
+	case index < 0 || !v.gpus() || len(v.rails()) == 0:
+		return none()
+	case len(roce) == 0:
+		return finding.Warnf("%s=%s does nothing: the fabric is InfiniBand", d.Name, d.Value).
+			Breaking("nothing here (NCCL before 2.22 would take it for InfiniBand too, where it is wrong)").Do("%s", drop(d)), true
+	}
+	rails, want := v.gidTable()
+	for i, p := range rails {
+		if want[i] == index {
+			continue
+		}
+		there := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Index == index })
+		return worst(!there && v.ncclSure(), "%s=%s is wrong for %s: %s", d.Name, d.Value, p, v.gidWords(p, want[i])).
+			See(gidSeen(p, index).Where, "%s", gidSeen(p, index).What).
+			Breaking("the port connects with another address, or not at all").Do("%s", drop(d)), true
+	}
+	if len(rails) == 0 || v.nccl.known() && !(span{since: "2.21"}).holds(v.nccl) {
+		return none() // could not tell, or it is needed
+	}
+	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry by itself since 2.21", d.Name, d.Value).
+		Breaking("it is right here now, and wrong after the next VLAN, address or network namespace").Do("%s", drop(d)), true
+}
+
+func lintAddrFamily(v *view, d Decided) (finding.Finding, bool) {
+	rails, _ := v.gidTable()
+	for _, p := range rails {
+		has := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
+		if !has {
+			return finding.Warnf("%s=%s, and %s has no such address", d.Name, d.Value, p).
+				Breaking("entry 0 is used: link-local, RoCE v1 on most cards").Do("%s", drop(d)), true
+		}
+	}
+	return none()
+}
+
+// lintNet: a module that NCCL does not find by its name ends it
+// (src/plugin/net.cc).
+func lintNet(v *view, d Decided) (finding.Finding, bool) {
+	if !v.gpus() || d.Value == "" {
+		return none()
+	}
+	const dies = "NCCL stops with \"Failed to initialize any NET plugin\""
+	noPlugin := v.Node.Software.Plugin.Version == software.None
+	lower := strings.ToLower(d.Value)
+	switch {
+	case lower == "socket" && len(v.rails()) > 0:
+		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
+			Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
+	case lower == "ib" && len(v.ncclPorts()) == 0:
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, and no InfiniBand or RoCE port is ACTIVE here", d.Value).
+			Breaking(dies).Do("%s", drop(d)), true
+	case lower == "gib" && len(v.ncclPorts()) == 0:
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, as images of Google's have it, and no RoCE port is ACTIVE here", d.Value).
+			Breaking(dies).Do("%s; or a machine with RDMA (A3 Ultra, A4)", drop(d)), true
+	case lower != "socket" && lower != "ib" && noPlugin:
+		return worst(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, and NCCL finds none", d.Value).
+			See("libnccl-net.so", "not found").Breaking(dies).Do("put its directory into LD_LIBRARY_PATH, or %s", drop(d)), true
+	}
+	return none()
+}
+
+func lintNetPlugin(v *view, d Decided) (finding.Finding, bool) {
+	if !v.gpus() || d.Value == "" {
+		return none()
+	}
+	needs := ""
+	switch {
+	case v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot:
+		needs = "this machine's fabric is " + string(v.fab.Kind)
+	case slices.ContainsFunc(vendorModules(), func(m string) bool { return strings.HasPrefix(strings.ToLower(v.value("NCCL_NET")), m) }):
+		needs = "NCCL_NET=" + v.value("NCCL_NET") + " is a plugin"
+	}
+	switch {
+	case strings.EqualFold(d.Value, software.None) && needs != "":
+		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s", d.Value, needs).
+			Breaking("NCCL uses TCP, or stops where NCCL_NET names the plugin").Do("%s", drop(d)), true
+	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
+		return finding.Warnf("NCCL_NET_PLUGIN=%s is not found where NCCL looks for it", d.Value).
+			Breaking("NCCL goes on without it and says so only at NCCL_DEBUG=INFO").Do("put its directory into LD_LIBRARY_PATH, or %s", drop(d)), true
+	}
+	return none()
+}
+
+func lintCrossNIC(v *view, d Decided) (finding.Finding, bool) {
+	if leadingInt(d.Value, 0) != 1 {
+		return none()
+	}
+	subnets := map[string]string{}
+	for _, p := range v.roceRails() {
+		i, ok := v.Node.Interface(p.Netdev)
+		if !ok || len(i.Addrs) == 0 {
+			continue
+		}
+		for _, a := range i.Addrs {
+			if a.Addr().IsGlobalUnicast() {
+				subnets[a.Masked().String()] = p.String()
+				break
+			}
+		}
+	}
+	if len(subnets) < 2 {
+		return none()
+	}
+	return finding.Warnf("NCCL_CROSS_NIC=%s, and the %d RoCE rails are in %d subnets", d.Value, len(v.roceRails()), len(subnets)).
+		Breaking("where nothing routes between them, NCCL hangs when it connects one rail to another").Do("%s, or see that the subnets are routed", drop(d)), true
+}
+
+// lintRange: the fields of the address vector (4-bit service level, 8-bit
+// traffic class) and the limits of src/transport/net_socket.cc.
+func lintRange(v *view, d Decided) (finding.Finding, bool) {
+	most := map[string]int{"NCCL_IB_SL": 15, "NCCL_SOCKET_NTHREADS": 16, "NCCL_NSOCKS_PERTHREAD": 64}[d.Name]
+	most = cmp.Or(most, 255)
+	n := leadingInt(d.Value, 0)
+	if d.Value == "" || !v.gpus() {
+		return none()
+	}
+	if n > most {
+		return finding.Warnf("%s=%s is out of range, the largest value is %d", d.Name, d.Value, most).
+			Breaking("another value is used than the one written").Do("%s", drop(d)), true
+	}
+	threads := leadingInt(v.value("NCCL_SOCKET_NTHREADS"), 0)
+	if d.Name == "NCCL_NSOCKS_PERTHREAD" && n*threads > 64 {
+		return finding.Warnf("%s threads with %s sockets each are more than the 64 sockets that NCCL opens", strconv.Itoa(threads), d.Value).
+			Breaking("fewer are opened than written").Do("%s", put(d, fmt.Sprint(64/threads))), true
+	}
+	return none()
+}

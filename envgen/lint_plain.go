@@ -1,0 +1,98 @@
+package envgen
+
+import (
+	"fmt"
+	"slices"
+
+	"launch/internal/finding"
+)
+
+// plain is a rule that looks at the value alone, or not even at that.
+type plain struct {
+	id     string
+	names  []string
+	values []int  // as NCCL reads numbers; empty: any
+	only   string // the one word that is meant; "": any
+	here   func(*view) bool
+	is     string // completes "NAME=VALUE …"
+	breaks string
+	fix    string // "" to take it away
+	gone   bool
+}
+
+// plainLint are the settings that are wrong wherever they are read.
+func plainLint() []lintRule {
+	var out []lintRule
+	for _, p := range plains() {
+		out = append(out, lintRule{p.id, p.names, "it " + p.is, p.gone, p.look})
+	}
+	return out
+}
+
+func plains() []plain {
+	nvidia := func(v *view) bool { return len(v.Node.GPUs.Devices) > 0 }
+	return []plain{
+		{id: "env.efa-rdma", names: []string{"FI_EFA_USE_DEVICE_RDMA"}, values: []int{1},
+			is: "is what libfabric decides by itself since 1.18", breaks: "on a card without RDMA the program is aborted"},
+		{id: "env.fork-safe", names: []string{"RDMAV_FORK_SAFE", "IBV_FORK_SAFE", "FI_EFA_FORK_SAFE"},
+			is: "is for kernels before 5.13, and aws-ofi-nccl sets what it needs", breaks: "registering memory becomes slow and can fail"},
+		{id: "env.no-prefix", names: []string{"RX_QUEUE_LEN", "IB_RX_QUEUE_LEN", "coll_hcoll_enable"}, gone: true,
+			is: "is read by nobody: the beginning of the name is missing (UCX_, OMPI_MCA_)"},
+		{id: "env.torch-old-name", names: []string{"NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT"},
+			is: "is the old name of a variable of torch's that begins with TORCH_ since 2.2"},
+		{id: "env.torch-async", names: []string{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"}, values: []int{0},
+			is: "turns the watch over NCCL's errors off", breaks: "when a peer dies the job hangs for ever"},
+		{id: "env.torch-debug", names: []string{"TORCH_DISTRIBUTED_DEBUG"}, only: "DETAIL",
+			is: "compares all ranks at each collective", breaks: "training is slow; it is for diagnosis"},
+		{id: "env.torch-wait", names: []string{"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"}, values: []int{1},
+			is: "makes each collective block the processor", breaks: "training is slow; it is for diagnosis"},
+		{id: "env.gdr-flush", names: []string{"NCCL_GDR_FLUSH_DISABLE", "OFI_NCCL_GDR_FLUSH_DISABLE"}, values: []int{1}, here: nvidia,
+			is: "leaves out the flush behind GPUDirect's writes, as only AMD's cards may", breaks: "kernels can read data that has not come yet"},
+		{id: "env.env-plugin", names: []string{"NCCL_ENV_PLUGIN"},
+			is: "lets a library answer for NCCL's variables", breaks: "what stands in the environment need not be what NCCL uses, so launch cannot tell", fix: "NCCL_DEBUG=INFO shows what NCCL uses"},
+		{id: "env.gdr-check", names: []string{"OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK"}, values: []int{1},
+			is: "hides that GPUDirect does not work", breaks: "the fabric is used at a fraction of its speed, and nothing says so"},
+	}
+}
+
+func (p plain) look(v *view, d Decided) (finding.Finding, bool) {
+	number := p.values == nil || d.Value != "" && slices.Contains(p.values, leadingInt(d.Value, 0))
+	if p.here != nil && !p.here(v) || !number || p.only != "" && d.Value != p.only {
+		return none()
+	}
+	f := finding.Warnf("%s=%s %s", d.Name, d.Value, p.is).Do("%s", drop(d))
+	if p.fix != "" {
+		f = f.Do("%s", p.fix)
+	}
+	f.Breaks = p.breaks
+	return f, true
+}
+
+// obsolete are settings that no library reads any more, and the last one that
+// did (a scan of NCCL's release tags; the others' own documents).
+func obsolete() [][2]string {
+	return [][2]string{{"NCCL_IB_CUDA_SUPPORT", "2.3.7"}, {"NCCL_IB_GDR_LEVEL", "2.3.7"}, {"NCCL_LL_THRESHOLD", "2.4.8"},
+		{"NCCL_TREE_THRESHOLD", "2.4.8"}, {"NCCL_RINGS", "2.4.8"}, {"NCCL_WORK_FIFO_DEPTH", "2.21.5"}, {"NCCL_CHECKS_DISABLE", ""}}
+}
+
+func obsoleteNames() []string {
+	var names []string
+	for _, o := range obsolete() {
+		names = append(names, o[0])
+	}
+	return names
+}
+
+func lintObsolete(_ *view, d Decided) (finding.Finding, bool) {
+	for _, o := range obsolete() {
+		if o[0] != d.Name {
+			continue
+		}
+		since := "no released NCCL reads it"
+		if o[1] != "" {
+			since = fmt.Sprintf("no NCCL after %s reads it", o[1])
+		}
+		return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", drop(d)), true
+	}
+	return none()
+}

@@ -1,0 +1,187 @@
+package envgen
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/finding"
+)
+
+// addressRules say one thing: use the interface by which the other nodes reach
+// this one.
+func addressRules() []rule {
+	const first = "takes the first interface of its own order: ib*, then all but docker*, lo* and virbr*"
+	torch := func(v *view) bool { return v.Torch && !v.Mpirun }
+	return []rule{{
+		name: "NCCL_SOCKET_IFNAME", library: ncclLib, scope: Node, source: "NCCL src/misc/socket.cc",
+		alone: first + "; without RDMA all of them carry data",
+		when:  "the first is not the one to the peers, or one that leads to no other machine would carry data",
+		value: "=NAME of the interface that has this node's address",
+		used:  (*view).gpus, want: (*view).wantNCCLIf, agrees: ncclAgrees,
+	}, {
+		name: "NCCL_SOCKET_FAMILY", library: ncclLib, scope: Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
+		alone: "takes an interface's IPv4 address before its IPv6 one",
+		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too",
+		value: "AF_INET6",
+		used:  func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
+	}, {
+		name: "GLOO_SOCKET_IFNAME", library: glooLib, scope: Node, source: "gloo/transport/tcp/device.cc",
+		alone: "listens on the first address of the host name that this node has, else on loopback",
+		when:  "that is loopback, another interface or another subnet",
+		value: "NAME of the interface, exactly",
+		used:  torch, want: wantHost(glooLib),
+		agrees: func(v *view, value string) bool {
+			via, _, ok := v.via()
+			return ok && slices.Contains(strings.Split(value, ","), via.Name)
+		},
+	}, {
+		name: "TP_SOCKET_IFNAME", library: tpLib, scope: Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
+		alone: "as Gloo", when: "as for Gloo", value: "as for Gloo",
+		used: torch, want: wantHost(tpLib),
+	}, {
+		name: "UCX_NET_DEVICES", library: ucxLib, scope: Node, source: "UCX src/ucp/core/ucp_context.c",
+		alone: "uses all ports and interfaces",
+		when:  "some of the ports are not of the training fabric; over TCP, where an interface leads to no other machine",
+		value: "the ports of the training fabric and the interface to the peers",
+		used:  (*view).ucx, want: (*view).wantUCX, agrees: sameSet,
+	}, {
+		name: "FI_TCP_IFACE", library: fabricLib, scope: Node, source: "libfabric prov/tcp/src/xnet_init.c",
+		alone: "chooses an interface by itself",
+		when:  "the fabric is TCP, the program uses libfabric, and an interface leads to no other machine",
+		value: "NAME of the interface",
+		used: func(v *view) bool {
+			return v.Node.Software.Libfabric.Version != "" && v.plugin() == "" || v.uses("libfabric", "FI_")
+		},
+		want: (*view).wantTCPIface,
+	}}
+}
+
+// because says where the peers are.
+func (v *view) because() string {
+	via, addr, _ := v.via()
+	return fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
+}
+
+// noWay says why no interface is better than another.
+func (v *view) noWay() want {
+	if !v.World.Addr.IsValid() {
+		return right("by which address the peers reach this node is known at the start")
+	}
+	return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
+}
+
+// ncclAgrees tells whether NCCL, with that value, takes the way to the peers.
+func ncclAgrees(v *view, value string) bool {
+	via, _, ok := v.via()
+	return ok && ncclWrong(v, ncclWith(v, value), via) == ""
+}
+
+func (v *view) wantNCCLIf() want {
+	via, _, ok := v.via()
+	if !ok {
+		return v.noWay()
+	}
+	w := want{value: "=" + via.Name, because: v.because()}
+	order := span{since: "2.28.3"} // virbr* left out
+	for _, old := range []bool{false, true} {
+		if v.nccl.known() && old == order.holds(v.nccl) {
+			continue
+		}
+		got, who := ncclAlone(v, old), ncclLib
+		if old && !v.nccl.known() {
+			who = "NCCL before 2.28.3"
+		}
+		if bad := ncclWrong(v, got, via); bad != "" || len(w.seen) == 0 {
+			w.seen = []finding.Seen{ifSeen("interfaces that "+who+" finds, in its order", got)}
+			if bad != "" {
+				w.wrong = who + " " + bad
+				return w
+			}
+		}
+	}
+	return w
+}
+
+func (v *view) wantFamily() want {
+	via, addr, ok := v.via()
+	switch {
+	case !ok:
+		return v.noWay()
+	case addr.Addr().Is4():
+		return right("the nodes reach each other by IPv4")
+	case !firstAddr(via).Is4():
+		return right(via.Name + " has no IPv4 address")
+	}
+	return want{value: "AF_INET6", because: v.because(),
+		wrong: fmt.Sprintf("NCCL would use %s, which the peers did not reach this node by", firstAddr(via)),
+		seen:  []finding.Seen{{Where: via.Name, What: firstAddr(via).String() + ", " + addr.Addr().String()}}}
+}
+
+func wantHost(library string) func(*view) want {
+	return func(v *view) want {
+		via, addr, ok := v.via()
+		if !ok {
+			return v.noWay()
+		}
+		w := want{value: via.Name, because: v.because(), seen: []finding.Seen{hostSeen(v.Node)}}
+		if bad := hostWrong(v, via, addr); bad != "" {
+			w.wrong = library + " " + bad
+		}
+		return w
+	}
+}
+
+// wantUCX is for UCX, which takes every device that it can open. A list leaves
+// out all others, TCP's included, so the interface to the peers is in it.
+func (v *view) wantUCX() want {
+	via, _, ok := v.via()
+	rails := v.rails()
+	switch {
+	case len(rails) > 0 && len(v.strangers()) == 0:
+		return right("every ACTIVE port is of the training fabric")
+	case len(rails) > 0:
+		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()), because: v.railWords(), seen: v.strangerSeen()}
+		if ok {
+			w.value += "," + via.Name
+		}
+		return w
+	case !ok:
+		return v.noWay()
+	}
+	return v.wantAmong(ucxLib, via)
+}
+
+func (v *view) wantTCPIface() want {
+	via, _, ok := v.via()
+	switch {
+	case v.fab.Kind != rail.TCP:
+		return right("the fabric is " + string(v.fab.Kind))
+	case !ok:
+		return v.noWay()
+	}
+	return v.wantAmong(fabricLib, via)
+}
+
+// wantAmong is the interface to the peers where others lead to no machine.
+func (v *view) wantAmong(library string, via fabric.Interface) want {
+	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} })
+	also := decoys(v, up)
+	if len(also) == 0 {
+		return right("no interface here leads astray")
+	}
+	return want{value: via.Name, wrong: library + " would also try " + names(also), because: v.because(),
+		seen: []finding.Seen{ifSeen("interfaces that lead to no other machine", also)}}
+}
+
+// sameSet is agreement of two comma lists in any order. UCX also takes ranges
+// and ^, which count as the user's own wish.
+func sameSet(v *view, value string) bool {
+	want, got := strings.Split(v.wantUCX().value, ","), strings.Split(value, ",")
+	slices.Sort(want)
+	slices.Sort(got)
+	return slices.Equal(want, got)
+}

@@ -1,0 +1,88 @@
+package envgen
+
+import (
+	"encoding/json"
+	"net"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// frameworkRules hand the meeting point to what has a variable of its own for
+// it.
+func frameworkRules() []rule {
+	const program = "the command or its script names it"
+	return []rule{{
+		name: "NIXL_ETCD_ENDPOINTS", library: nixlLib, scope: Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
+		alone: "has no etcd (nixlbench: one on its own node)", when: program + ", and the nodes met in an etcd that needs no key", value: "that etcd",
+		used: (*view).nixl, want: (*view).wantEtcd,
+	}, {
+		name: "NIXL_ETCD_NAMESPACE", library: nixlLib, scope: Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
+		alone: "keeps its keys under /nixl/agents, those of all jobs", when: "as NIXL_ETCD_ENDPOINTS", value: "/nixl/agents/JOB",
+		used: (*view).nixl, want: (*view).wantNamespace,
+	}, {
+		name: "JAX_COORDINATOR_ADDRESS", library: jaxLib, scope: Job, source: "jax-ml/jax jax/_src/distributed.py",
+		alone: "knows the coordinator by itself only under Slurm, Open MPI and on TPUs", when: program, value: "ADDRESS:PORT of node rank 0",
+		used: func(v *view) bool { return v.uses("jax", "JAX_COORDINATOR_") && !v.Mpirun }, want: (*view).wantCoordinator,
+	}, {
+		name: "TF_CONFIG", library: tfLib, scope: Node, source: "TensorFlow tf.distribute.cluster_resolver.TFConfigClusterResolver",
+		alone: "trains on each node by itself", when: program + ", and a scheduler lists the hosts", value: "the hosts as workers, and this node's rank",
+		used: func(v *view) bool { return v.uses("tensorflow", "TF_CONFIG") && !v.Mpirun }, want: (*view).wantTFConfig,
+	}}
+}
+
+func (v *view) wantEtcd() want {
+	if len(v.World.Store) == 0 {
+		return right("the store of the nodes is not known yet, or speaks TLS with launch's own key")
+	}
+	value := strings.Join(v.World.Store, ",")
+	return want{value: value, wrong: "NIXL would find no etcd, or nixlbench one on its own node", because: "the nodes met in this one",
+		seen: []finding.Seen{{Where: "the store of this job", What: value}}}
+}
+
+func (v *view) wantNamespace() want {
+	w := v.wantEtcd()
+	if w.wrong == "" || v.has("NIXL_ETCD_ENDPOINTS") {
+		return right("launch sets no NIXL_ETCD_ENDPOINTS")
+	}
+	w.value, w.wrong, w.because = "/nixl/agents/"+v.World.Job, "NIXL would share its keys with other jobs in that etcd", "this is job "+v.World.Job
+	return w
+}
+
+func (v *view) wantCoordinator() want {
+	if !v.World.Master.IsValid() || v.World.Master.Port() == 0 {
+		return right("where node rank 0 is found is known at the start")
+	}
+	value := v.World.Master.String()
+	return want{value: value, wrong: "JAX knows the coordinator by itself only under Slurm, Open MPI and on TPUs", because: "node rank 0 is there",
+		seen: []finding.Seen{{Where: "rendezvous", What: value}}}
+}
+
+// wantTFConfig needs every node's address, which only a scheduler lists.
+func (v *view) wantTFConfig() want {
+	port := int(v.World.Master.Port())
+	if !v.World.Master.IsValid() || port == 0 {
+		return right("the ranks of the nodes are known at the start")
+	}
+	if len(v.World.Hosts) != v.World.Nodes {
+		return right("it needs the address of every node, which only a scheduler lists; MASTER_ADDR, RANK and WORLD_SIZE are set")
+	}
+	type task struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+	}
+	var workers []string
+	for _, h := range v.World.Hosts {
+		workers = append(workers, net.JoinHostPort(h, strconv.Itoa(port)))
+	}
+	b, err := json.Marshal(struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    task                `json:"task"`
+	}{map[string][]string{"worker": workers}, task{"worker", v.World.Rank}})
+	if err != nil {
+		return right(err.Error())
+	}
+	return want{value: string(b), wrong: "TensorFlow would train on each node by itself", because: "the scheduler lists the hosts",
+		seen: []finding.Seen{{Where: "the scheduler's hosts", What: strings.Join(v.World.Hosts, ", ")}}}
+}

@@ -1,0 +1,125 @@
+package envgen
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/software"
+)
+
+// view is an Input and what follows from it for all rules.
+type view struct {
+	Input
+	fab  rail.Fabric
+	nccl version // also RCCL's, which is numbered alike
+}
+
+func look(in Input) *view {
+	return &view{Input: in, fab: rail.Of(in.Node, in.World.Addr), nccl: parseVersion(in.Node.Software.NCCL.Version)}
+}
+
+// decided is the setting of that name that is in force.
+func (v *view) decided(name string) (Decided, bool) {
+	for _, d := range v.Decided {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return Decided{}, false
+}
+
+func (v *view) has(name string) bool { _, ok := v.decided(name); return ok }
+
+// value is what is decided for a name, or "".
+func (v *view) value(name string) string { d, _ := v.decided(name); return d.Value }
+
+// apart tells that the job has several machines.
+func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopback() }
+
+// gpuCount is the number of GPUs that NCCL or RCCL could use here; -1: a
+// driver that did not answer, which counts as some, since a variable for a
+// library that is not used costs nothing.
+func (v *view) gpuCount() int {
+	n := v.Node
+	switch {
+	case len(n.GPUs.Devices) > 0:
+		return len(n.GPUs.Devices)
+	case n.GPUs.Err != "":
+		return -1
+	case n.Software.HIP == "" && n.Software.NCCL.Version == "":
+		return 0 // AMD's GPUs are in many machines as displays
+	}
+	amd := 0
+	for _, p := range n.PCI {
+		if p.Vendor == "0x1002" && slices.ContainsFunc([]string{"0x0380", "0x0302", "0x1200"}, func(c string) bool { return strings.HasPrefix(p.Class, c) }) {
+			amd++
+		}
+	}
+	return amd
+}
+
+// gpus tells whether NCCL can be in use here.
+func (v *view) gpus() bool { return v.gpuCount() != 0 }
+
+// uses tells whether the job uses a library that no fact of the node shows: the
+// command names it, or a variable of its own is set.
+func (v *view) uses(library string, prefixes ...string) bool {
+	return slices.Contains(v.Uses, library) || slices.ContainsFunc(v.Decided, func(d Decided) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Name, p) })
+	})
+}
+
+func (v *view) ucx() bool {
+	return v.Node.Software.UCX.Version != "" || v.uses("ucx", "UCX_") || v.nixl()
+}
+
+func (v *view) nixl() bool    { return v.uses("nixl", "NIXL_") }
+func (v *view) nvshmem() bool { return v.uses("nvshmem", "NVSHMEM_") }
+
+// openMPI tells whether mpirun is Open MPI's; one that is not known counts,
+// since the others ignore its variables.
+func (v *view) openMPI() bool {
+	return v.Mpirun && (v.MPI == "" || strings.HasPrefix(v.MPI, "openmpi"))
+}
+
+// plugin is the network plugin that NCCL would load, or "": none, or not known.
+func (v *view) plugin() string {
+	if p := v.Node.Software.Plugin.Version; p != software.None {
+		return p
+	}
+	return ""
+}
+
+// via is the interface by which the other nodes reach this one, and the
+// address on it. ok is false for a single node, for nodes that all share this
+// machine (loopback), and where the address is on no interface (NAT, a virtual
+// address): then no choice of an interface is better than another.
+func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
+	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
+		return via, addr, false
+	}
+	via, addr, ok = holder(v.Node, v.World.Addr)
+	return via, addr, ok && via.Kind != "loopback"
+}
+
+// holder is the interface that has the address and is up, and the address with
+// its prefix.
+func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) {
+	a = a.Unmap().WithZone("")
+	i, ok := n.InterfaceOf(a)
+	for _, p := range i.Addrs {
+		if p.Addr() == a {
+			return i, p, ok
+		}
+	}
+	return fabric.Interface{}, netip.Prefix{}, false
+}
+
+// head tells whether the node of mpirun is one of its hosts: only then do this
+// node's devices say anything about the job's.
+func (v *view) head() bool {
+	return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal)
+}
