@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/rendezvous"
@@ -121,13 +122,13 @@ func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
 func TestAddressesStayWholeOnATerminal(t *testing.T) {
 	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
 	u, out, _ := log(Options{})
-	u.Fabric(n, nil)
+	u.Fabric(n, rail.Fabric{})
 	if !strings.Contains(out.String(), "10.0.0.5/24 fd00::5/64\n") {
 		t.Errorf("a log has an interface on one line:\n%s", out)
 	}
 	out.Reset()
 	u.outWidth = 80
-	u.Fabric(n, nil)
+	u.Fabric(n, rail.Fabric{})
 	if !strings.Contains(out.String(), "10.0.0.5/24\n") || !strings.Contains(out.String(), " fd00::5/64\n") {
 		t.Errorf("two addresses on one line:\n%s", out)
 	}

@@ -1,0 +1,238 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/software"
+)
+
+// Fabric writes what a node has, as data: what a person asks first (the
+// training fabric, the GPUs beside it) before what it was made of.
+func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
+	if u.json {
+		roles := f.NICs
+		f.NICs = nil // once is enough
+		u.Emit(true, "fabric", struct {
+			fabric.Node
+			Fabric rail.Fabric `json:"fabric"`
+			Roles  []rail.NIC  `json:"roles"`
+		}{n, f, roles})
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "host %s%s\n", n.Hostname, prefixed("  ", n.Product))
+	if n.HostErr != "" {
+		fmt.Fprintf(&b, "its name does not resolve here: %s\n", n.HostErr)
+	} else if len(n.HostAddrs) > 0 {
+		fmt.Fprintf(&b, "its name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
+	}
+	b.WriteString("\n" + u.rails(f) + u.distances(n, f) + u.otherHCAs(f) + "\n" + u.interfaces(n, f))
+	b.WriteString("\n" + gpus(n, f) + loaded(n.Software) + limits(n.Limits))
+	for _, x := range n.Unknown {
+		fmt.Fprintf(&b, "unknown: %s: %s\n", x.What, x.Why)
+	}
+	u.Print(b.String())
+}
+
+// pageWidth is what a table may take where the terminal does not say.
+const pageWidth = 80
+
+// rails is the training fabric: its kind, and a line for each rail.
+func (u *UI) rails(f rail.Fabric) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", strings.Join(wrap(fmt.Sprintf("fabric %s: %s", kindWord(f), f.Why), cmp.Or(u.outWidth, pageWidth)), "\n  "))
+	if len(f.Rails) == 0 {
+		return b.String()
+	}
+	index := gpuIndex(f)
+	t := plainTable("RAIL", "GB/S", "LINK", "GID", "NETDEV", "NEAREST GPU")
+	for _, r := range f.Rails {
+		gid := "-"
+		if r.GID >= 0 {
+			gid = strconv.Itoa(r.GID)
+		} else if r.HCA != "" && r.Link == "Ethernet" && f.Kind != rail.EFA {
+			gid = "none"
+		}
+		t.AppendRow(table.Row{f.Name(r), rate(r.Rate), r.Link, gid, r.Netdev, nearest(f, r, index)})
+	}
+	return b.String() + "\n" + t.Render() + "\n"
+}
+
+// nearest are the GPUs that have no nearer rail, and how near it is.
+func nearest(f rail.Fabric, r rail.Rail, index map[string]int) string {
+	var words []string
+	for _, pci := range r.GPUs {
+		g := f.GPUs[index[pci]]
+		words = append(words, fmt.Sprintf("%d %s", g.Index, g.Distance))
+	}
+	return strings.Join(words, ", ")
+}
+
+func gpuIndex(f rail.Fabric) map[string]int {
+	index := map[string]int{}
+	for i, g := range f.GPUs {
+		index[g.PCI] = i
+	}
+	return index
+}
+
+// distances is each rail's distance to each GPU, where they differ and the
+// table fits.
+func (u *UI) distances(n fabric.Node, f rail.Fabric) string {
+	const column = 6
+	if len(f.GPUs) < 2 || len(f.Rails) < 2 || 14+column*len(f.GPUs) > cmp.Or(u.outWidth, pageWidth) {
+		return ""
+	}
+	head := []any{"RAIL"}
+	for _, g := range f.GPUs {
+		head = append(head, fmt.Sprintf("GPU%d", g.Index))
+	}
+	t := plainTable(head...)
+	known := false
+	for _, r := range f.Rails {
+		row := table.Row{f.Name(r)}
+		for _, g := range f.GPUs {
+			d := n.Distance(g.PCI, r.PCI)
+			known = known || d != ""
+			row = append(row, string(d))
+		}
+		t.AppendRow(row)
+	}
+	if !known {
+		return ""
+	}
+	return "\n" + t.Render() + "\n"
+}
+
+// otherHCAs are those that are no rails, and why.
+func (u *UI) otherHCAs(f rail.Fabric) string {
+	t := plainTable("NO RAIL", "ROLE", "WHY")
+	const before = 30
+	for _, nic := range f.NICs {
+		if nic.HCA && nic.Role != rail.Compute {
+			t.AppendRow(table.Row{nic.Name, roleWord(nic), strings.Join(wrap(visible(nic.Why), cmp.Or(u.outWidth, pageWidth)-before), "\n")})
+		}
+	}
+	if t.Length() == 0 {
+		return ""
+	}
+	return "\n" + t.Render() + "\n"
+}
+
+// kindWord is the kind of a fabric for people.
+func kindWord(f rail.Fabric) string {
+	if !f.Sure && f.Kind != rail.Unknown {
+		return string(f.Kind) + " (a guess)"
+	}
+	return string(f.Kind)
+}
+
+// roleWord is a role for people; a question mark says that it is a guess.
+func roleWord(nic rail.NIC) string {
+	word := string(nic.Role)
+	if nic.Missing {
+		word = "missing"
+	}
+	if !nic.Sure {
+		word += "?"
+	}
+	return word
+}
+
+func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
+	role := map[string]rail.NIC{}
+	for _, nic := range f.NICs {
+		if !nic.HCA {
+			role[nic.Name] = nic
+		}
+	}
+	between := " "
+	if u.outWidth > 0 {
+		between = "\n" // a terminal would break one in the middle
+	}
+	t := plainTable("INTERFACE", "KIND", "STATE", "MTU", "ROLE", "ADDRESS")
+	for _, i := range n.Interfaces {
+		var addrs []string
+		for _, a := range i.Addrs {
+			addrs = append(addrs, a.String())
+		}
+		state := "down"
+		if i.Up && i.Running {
+			state = "up"
+		} else if i.Up {
+			state = "no carrier"
+		}
+		t.AppendRow(table.Row{i.Name, i.Kind, state, i.MTU, role[i.Name].Role, strings.Join(addrs, between)})
+	}
+	return t.Render() + "\n"
+}
+
+func gpus(n fabric.Node, f rail.Fabric) string {
+	g := n.GPUs
+	switch {
+	case g.Present:
+		t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
+		for _, d := range g.Devices {
+			t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
+		}
+		return fmt.Sprintf("%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
+	case g.Err != "":
+		return "the NVIDIA GPUs could not be asked: " + g.Err + "\n"
+	case len(f.GPUs) > 0:
+		return fmt.Sprintf("%d GPUs on the PCI bus; no driver was asked\n", len(f.GPUs))
+	case g.Absent != "":
+		return "no NVIDIA GPU here: " + g.Absent + "\n"
+	}
+	return "no GPU here\n"
+}
+
+// rate is Gb/s for people.
+func rate(gbps float64) string {
+	if gbps == 0 {
+		return "?"
+	}
+	return strconv.FormatFloat(gbps, 'f', -1, 64)
+}
+
+// loaded is what a start would load, "" where nothing is known of it.
+func loaded(s software.Facts) string {
+	var parts []string
+	for _, p := range []struct{ name, version string }{
+		{"Python", s.Python.Version}, {"torch", s.Torch.Version}, {"CUDA", s.CUDA}, {"ROCm", s.HIP}, {"NCCL", s.NCCL.Version},
+		{"network plugin", s.Plugin.Version}, {"UCX", s.UCX.Version}, {"libfabric", s.Libfabric.Version},
+	} {
+		if p.version != "" {
+			parts = append(parts, p.name+" "+p.version)
+		}
+	}
+	switch {
+	case s.Err != "":
+		return "software: " + s.Err + "\n"
+	case len(parts) == 0:
+		return ""
+	}
+	return fmt.Sprintf("software (%s): %s\n", cmp.Or(s.Python.Path, "the command"), strings.Join(parts, ", "))
+}
+
+func limits(l fabric.Limits) string {
+	mem := "unlimited"
+	if l.Memlock < 1<<60 {
+		mem = size(int64(l.Memlock))
+	}
+	files := "unknown (this build does not see what it inherited)"
+	if l.NofileKnown {
+		files = strconv.FormatUint(l.Nofile, 10)
+	}
+	shm := "not mounted"
+	if l.Shm >= 0 {
+		shm = size(l.Shm) + " free of " + size(l.ShmSize)
+	}
+	return fmt.Sprintf("limits: memlock %s, open files %s, /dev/shm %s\n", mem, files, shm)
+}

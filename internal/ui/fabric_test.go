@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"launch/fabric"
+	"launch/fabric/machine/machinetest"
+	"launch/fabric/rail"
+)
+
+// devices are the names of the devices in a picture, which must be XML that
+// stands alone.
+func devices(t *testing.T, svg []byte) (names []string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(string(svg)))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		for _, a := range start.Attr {
+			switch {
+			case a.Name.Local == "data-name":
+				names = append(names, a.Value)
+			case a.Name.Local == "href", a.Name.Local != "xmlns" && strings.Contains(a.Value, "://"), strings.Contains(a.Value, "url("):
+				t.Errorf("%s refers to %q", start.Name.Local, a.Value)
+			}
+		}
+	}
+}
+
+func TestThePictureHoldsEachDeviceOnce(t *testing.T) {
+	for _, name := range machinetest.Names() {
+		t.Run(name, func(t *testing.T) {
+			n := machinetest.Node(t, name)
+			f := rail.Of(n, netip.Addr{})
+			svg := FabricSVG(n, f)
+			count := map[string]int{}
+			for _, d := range devices(t, svg) {
+				count[d]++
+			}
+			var want []string
+			for _, h := range n.HCAs {
+				want = append(want, h.Name)
+			}
+			for _, g := range f.GPUs {
+				want = append(want, fmt.Sprintf("GPU %d", g.Index))
+			}
+			for _, d := range want {
+				if count[d] != 1 {
+					t.Errorf("%s is drawn %d times, want once", d, count[d])
+				}
+			}
+			if again := FabricSVG(n, f); string(again) != string(svg) {
+				t.Error("the same node gives another picture")
+			}
+		})
+	}
+}
+
+// What a device is called comes from the kernel, and in the end from people.
+func TestAPictureOfOddNamesIsXML(t *testing.T) {
+	odd := "a<b>\"&'\x00\x1b]\u2028" + string([]byte{0xff})
+	n := fabric.Node{Hostname: odd, Product: odd, HCAs: []fabric.HCA{{Name: odd, PCI: odd, Ports: []fabric.Port{{Num: 1, State: 4, LinkLayer: odd, Netdev: odd}}}},
+		PCI: []fabric.PCI{{Addr: odd, Path: []string{odd, odd}}}}
+	if got := devices(t, FabricSVG(n, rail.Of(n, netip.Addr{}))); len(got) != 1 || !utf8.ValidString(got[0]) || !strings.HasPrefix(got[0], "a<b>\"&'") {
+		t.Errorf("devices %q", got)
+	}
+}
+
+func TestAFabricIsReadIn80Columns(t *testing.T) {
+	for _, name := range machinetest.Names() {
+		n := machinetest.Node(t, name)
+		u, out, _ := log(Options{})
+		f := rail.Of(n, netip.Addr{})
+		f.NICs = slices.DeleteFunc(slices.Clone(f.NICs), func(nic rail.NIC) bool { return !nic.HCA })
+		n.Interfaces, n.Unknown = nil, nil // their addresses may be longer
+		n.Limits = fabric.Limits{Nofile: 1024, NofileKnown: true}
+		for i := range n.GPUs.Devices {
+			n.GPUs.Devices[i].UUID = ""
+		}
+		u.Fabric(n, f)
+		for line := range strings.Lines(out.String()) {
+			if utf8.RuneCountInString(line) > pageWidth+1 && !strings.HasPrefix(line, "software") {
+				t.Errorf("%s: %d columns: %s", name, utf8.RuneCountInString(line), line)
+			}
+		}
+		for _, r := range f.Rails {
+			if !strings.Contains(out.String(), "\n"+f.Name(r)+" ") {
+				t.Errorf("%s: rail %s is not in\n%s", name, f.Name(r), out)
+			}
+		}
+	}
+}
