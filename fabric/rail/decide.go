@@ -3,6 +3,7 @@ package rail
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,12 +36,12 @@ type class struct {
 }
 
 func (c class) String() string {
-	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path"}[c.kind]
+	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path", Unknown: "RDMA"}[c.kind]
 	rate := fmt.Sprintf("%g Gb/s", c.rate)
 	if c.rate == 0 {
 		rate = "an unknown rate"
 	}
-	return strings.TrimPrefix(name+" at "+rate, " at ")
+	return name + " at " + rate
 }
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
@@ -57,6 +58,7 @@ func (v *view) decide() decision {
 	}
 	if len(able) == 0 {
 		d.kind, d.why, d.sure = v.without(d)
+		d.sockets(v)
 		return d
 	}
 	classes, groups := map[class][]candidate{}, []class(nil)
@@ -192,7 +194,15 @@ const fastEnough = 100
 // isWayOut tells the port that leads to the peers, or where they are not known,
 // out of this machine.
 func (v *view) isWayOut(c candidate) bool {
-	return c.port.Netdev != "" && c.port.Netdev == cmp.Or(v.peer, v.node.Route.Interface)
+	i, ok := v.node.Interface(c.port.Netdev)
+	return ok && v.leadsOut(i)
+}
+
+// leadsOut tells whether an interface, or the bond or virtual switch that it is
+// in, is the way to the peers.
+func (v *view) leadsOut(i fabric.Interface) bool {
+	out := cmp.Or(v.peer, v.node.Route.Interface)
+	return out != "" && (i.Name == out || i.Master == out)
 }
 
 // explain says in one line what the rails are.
@@ -248,9 +258,12 @@ func (v *view) without(d decision) (Kind, string, bool) {
 	}
 	switch {
 	case unusable > 0:
-		return TCP, fmt.Sprintf("%d RDMA %s, but none that a job could use", unusable, plural(unusable, "device")), true
+		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
+			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual
+		})
+		return TCP, fmt.Sprintf("%d RDMA %s, but none that a job could use; %s: %s", unusable, plural(unusable, "device"), first.Name, first.Why), true
 	case len(d.bare) > 0:
-		return TCP, fmt.Sprintf("%s at %s", d.bare[0].Why, d.bare[0].Name), true
+		return TCP, d.bare[0].Name + ": " + d.bare[0].Why, true
 	case virtual > 0:
 		return TCP, "only RDMA devices that are done by the CPU", true
 	case slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool { return i.Kind != "loopback" }),

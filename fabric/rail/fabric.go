@@ -84,31 +84,3 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v.pair(&f)
 	return f
 }
-
-// plain is the rail of a job over TCP: the interface that the peers use, else
-// the fastest that could carry traffic.
-func (v *view) plain(nics []NIC) []Rail {
-	var best *fabric.Interface
-	for _, nic := range nics {
-		i, ok := v.node.Interface(nic.Name)
-		if nic.HCA || !ok {
-			continue
-		}
-		switch nic.Role {
-		case Peer:
-			return []Rail{railOver(i)}
-		case Management:
-			if best == nil || i.Speed > best.Speed {
-				best = &i
-			}
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	return []Rail{railOver(*best)}
-}
-
-func railOver(i fabric.Interface) Rail {
-	return Rail{Netdev: i.Name, Rate: float64(i.Speed) / 1000, GID: -1}
-}

@@ -34,7 +34,8 @@ func portRole(h fabric.HCA, d decision) NIC {
 			return nic
 		}
 	}
-	panic("rail: " + h.Name + " was not judged") // each port is a rail, or is not
+	nic.Role, nic.Why = Unusable, "shows no port that a job could use"
+	return nic
 }
 
 // missing are the HCAs that are rails but for their link: cards of the rails'

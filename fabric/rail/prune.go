@@ -119,7 +119,8 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	return out
 }
 
-// odd are ports that differ from a clear majority in one property.
+// odd are ports that differ from a clear majority in one property. A majority
+// that the GPUs can be dealt evenly is clear enough.
 func (v *view) odd(all []candidate) []ruled {
 	if v.even(all) {
 		return nil
@@ -139,7 +140,9 @@ func (v *view) odd(all []candidate) []ruled {
 		{4, stem, "interface called %[2]s…, those of the rest %[1]s…"},
 	} {
 		most, few := common(all, p.of)
-		if most == "" || len(few) == 0 || len(all)-len(few) < p.times*len(few) {
+		rest := len(all) - len(few)
+		dealt := len(v.gpus) > 1 && rest > len(few) && rest%len(v.gpus) == 0
+		if most == "" || len(few) == 0 || rest < p.times*len(few) && !dealt {
 			continue
 		}
 		var out []ruled

@@ -33,7 +33,7 @@ func roles(list []NIC) map[string]Role {
 }
 
 func in(f fabric.Interface, master string) fabric.Interface { f.Master = master; return f }
-func down(f fabric.Interface) fabric.Interface              { f.Up, f.Running = false, false; return f }
+func off(f fabric.Interface) fabric.Interface               { f.Up, f.Running = false, false; return f }
 func unplugged(f fabric.Interface) fabric.Interface         { f.Running = false; return f }
 
 func TestInterfacesOfAWorkstationAreToldApart(t *testing.T) {
@@ -41,7 +41,7 @@ func TestInterfacesOfAWorkstationAreToldApart(t *testing.T) {
 		netif("lo", "loopback", "127.0.0.1/8"),
 		netif("eno1", "physical", "10.0.0.5/24", "fe80::1/64"),
 		netif("eno2", "physical", "192.168.7.5/24"),
-		down(netif("eno3", "physical", "192.168.8.5/24")),
+		off(netif("eno3", "physical", "192.168.8.5/24")),
 		unplugged(netif("eno4", "physical", "192.168.9.5/24")),
 		netif("eno5", "physical", "fe80::2/64"),
 		netif("docker0", "bridge", "172.17.0.1/16"),

@@ -38,11 +38,8 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	if why := v.closed(h); why != "" {
 		return nic(Unusable, true, "%s", why)
 	}
-	if isEFA(h) { // its state is a constant of the driver and proves nothing
-		return NIC{}, false
-	}
 	if len(h.Ports) == 0 {
-		if h.PCI == "" {
+		if h.PCI == "" && !isEFA(h) {
 			return nic(Virtual, false, "shows no port and is on no bus: made by software")
 		}
 		return NIC{}, false // a card whose ports could not be read

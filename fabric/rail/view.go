@@ -49,7 +49,7 @@ func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 		k := v.kindOf(h)
 		ports := 0
 		for _, p := range h.Ports {
-			if p.Active() || k == EFA || unread(p) {
+			if p.Active() || unread(p) {
 				able = append(able, candidate{h, p, cmp.Or(k, v.linkKind(h, p))})
 				ports++
 			}

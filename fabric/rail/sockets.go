@@ -1,0 +1,73 @@
+package rail
+
+import (
+	"fmt"
+	"slices"
+
+	"launch/fabric"
+)
+
+// sockets finds the interfaces of a machine whose jobs use TCP over several: as
+// many of one driver as the GPUs can be dealt to evenly, beside the way out.
+// That is how a cloud without RDMA gives each GPU a network (GCP's A3).
+func (d *decision) sockets(v *view) {
+	by := map[string][]fabric.Interface{}
+	for _, i := range v.node.Interfaces {
+		if i.Kind == "physical" && i.Driver != "" && i.Up && i.Running && reachable(i) && i.Master == "" && !v.leadsOut(i) {
+			by[i.Driver] = append(by[i.Driver], i)
+		}
+	}
+	var best []fabric.Interface
+	for _, list := range by {
+		even := len(list) > 1 && len(v.gpus) > 1 && (len(list)%len(v.gpus) == 0 || len(v.gpus)%len(list) == 0)
+		if even && (len(list) > len(best) || len(list) == len(best) && list[0].Driver < best[0].Driver) {
+			best = list
+		}
+	}
+	if best == nil {
+		return
+	}
+	d.sure = false
+	d.why += fmt.Sprintf("; %d interfaces of driver %s beside the way out, for %d GPUs", len(best), best[0].Driver, len(v.gpus))
+	for _, i := range best {
+		d.rails = append(d.rails, candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, overTCP(i), TCP})
+	}
+	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
+}
+
+// overTCP is an interface as a port.
+func overTCP(i fabric.Interface) fabric.Port {
+	return fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
+}
+
+// plain is the rail of a job that has only one network: the interface that the
+// peers use or that leads out, else the fastest that could carry traffic.
+func (v *view) plain(nics []NIC) []Rail {
+	var best fabric.Interface
+	rank := func(i fabric.Interface, role Role) int {
+		switch {
+		case role == Peer:
+			return 3
+		case role != Management:
+			return 0
+		case v.leadsOut(i):
+			return 2
+		}
+		return 1
+	}
+	top := 0
+	for _, nic := range nics {
+		i, ok := v.node.Interface(nic.Name)
+		if nic.HCA || !ok {
+			continue
+		}
+		if r := rank(i, nic.Role); r > top || r == top && r > 0 && i.Speed > best.Speed {
+			best, top = i, r
+		}
+	}
+	if top == 0 {
+		return nil
+	}
+	p := overTCP(best)
+	return []Rail{{PCI: best.PCI, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: -1}}
+}
