@@ -10,69 +10,125 @@ import (
 
 	"launch/envgen"
 	"launch/internal/finding"
+	"launch/internal/launcher"
 )
 
-// deciding are the variables of the communication libraries; one that stands
-// anywhere is the user's decision.
-func deciding(name string) bool {
-	if name == "TP_SOCKET_IFNAME" {
-		return true
-	}
-	for _, p := range []string{"NCCL_", "GLOO_", "UCX_", "FI_", "OMPI_MCA_"} {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// decided lists what is set already: the environment first, then NCCL's
-// files, in the order in which NCCL lets them win (src/misc/param.cc: setenv
-// without overwriting, the user's file before /etc/nccl.conf).
+// decided lists what is set already for the communication libraries: what
+// mpirun's own line says, then the environment, then the files that the
+// libraries read, each library's in the order in which it lets them win.
 func (r *resolver) decided() {
 	seen := map[string]bool{}
-	add := func(d envgen.Decided) {
-		if deciding(d.Name) && !seen[d.Name] {
-			seen[d.Name] = true
-			r.job.Decided = append(r.job.Decided, d)
+	add := func(all ...envgen.Decided) {
+		for _, d := range all {
+			if envgen.Library(d.Name) != "" && !seen[d.Name] {
+				seen[d.Name] = true
+				r.job.Decided = append(r.job.Decided, d)
+			}
 		}
+	}
+	if r.line.Kind == launcher.Mpirun {
+		add(onLine(r.line)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
 		add(envgen.Decided{Name: name, Value: r.env[name], From: "environment"})
 	}
 	for _, file := range r.ncclFiles() {
-		for _, d := range r.readConf(file) {
-			add(d)
-		}
+		add(parseConf(r.conf(file), file)...)
+	}
+	for _, file := range r.ucxFiles() {
+		add(parseUCX(r.conf(file), file)...)
+	}
+	for _, file := range r.mcaFiles() {
+		add(parseMCA(r.conf(file), file)...)
 	}
 }
 
+// onLine is what an mpirun line sets: --mca NAME VALUE goes before
+// OMPI_MCA_NAME (mpirun(1)), -x NAME=VALUE replaces what is inherited.
+func onLine(l launcher.Line) []envgen.Decided {
+	var out []envgen.Decided
+	prefix := map[string]string{"mca": "OMPI_MCA_", "gmca": "OMPI_MCA_", "omca": "OMPI_MCA_", "gomca": "OMPI_MCA_",
+		"prtemca": "PRTE_MCA_", "gprtemca": "PRTE_MCA_", "pmixmca": "PMIX_MCA_", "gpmixmca": "PMIX_MCA_"}
+	for _, o := range l.Options {
+		if p, ok := prefix[o.Name]; ok {
+			name, value, _ := strings.Cut(o.Value, " ")
+			out = append(out, envgen.Decided{Name: p + name, Value: value, From: "mpirun --" + o.Name})
+		}
+		if name, value, ok := strings.Cut(o.Value, "="); ok && o.Name == "x" {
+			out = append(out, envgen.Decided{Name: name, Value: value, From: "mpirun -x"})
+		}
+	}
+	return out
+}
+
+// ncclFiles are NCCL's (src/misc/param.cc): it sets without overwriting, the
+// user's file before the machine's.
 func (r *resolver) ncclFiles() []string {
 	var files []string
 	switch own := r.env["NCCL_CONF_FILE"]; {
-	case own != "" && !path.IsAbs(own):
-		files = append(files, path.Join("/", r.in.Dir, own))
 	case own != "":
-		files = append(files, own)
+		files = append(files, r.absolute(own))
 	case r.in.Home != "":
 		files = append(files, path.Join(r.in.Home, ".nccl.conf"))
 	}
 	return append(files, "/etc/nccl.conf")
 }
 
-func (r *resolver) readConf(file string) []envgen.Decided {
-	if r.in.Root == nil {
+// ucxFiles are UCX's, the one that wins first: it reads them in the other order
+// and overwrites (src/ucs/config/parser.c ucs_config_parse_config_files). The
+// directory that it was built with is /etc/ucx in distributions; HPC-X names
+// its own.
+func (r *resolver) ucxFiles() []string {
+	var files []string
+	for _, dir := range []string{r.in.Dir, r.env["UCX_CONFIG_DIR"], r.env["HOME"]} {
+		if dir != "" {
+			files = append(files, path.Join(r.absolute(dir), "ucx.conf"))
+		}
+	}
+	if dir := r.env["HPCX_UCX_DIR"]; dir != "" {
+		files = append(files, path.Join(r.absolute(dir), "etc/ucx/ucx.conf"))
+	}
+	return append(files, "/etc/ucx/ucx.conf")
+}
+
+// mcaFiles are Open MPI's (mca_base_param_files): the user's, then those of its
+// installation, which Debian has below /etc.
+func (r *resolver) mcaFiles() []string {
+	if r.line.Kind != launcher.Mpirun {
 		return nil
 	}
-	text, err := fs.ReadFile(r.in.Root, strings.TrimPrefix(path.Clean(file), "/"))
-	named := r.env["NCCL_CONF_FILE"] != "" && file != "/etc/nccl.conf"
+	var files []string
+	if home := r.env["HOME"]; home != "" {
+		files = append(files, path.Join(home, ".openmpi/mca-params.conf"))
+	}
+	if program := r.binary(r.line.Argv[r.line.At]); program != "" {
+		files = append(files, path.Join(path.Dir(path.Dir(program)), "etc/openmpi-mca-params.conf"))
+	}
+	return append(files, "/etc/openmpi/openmpi-mca-params.conf")
+}
+
+func (r *resolver) absolute(name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join("/", r.in.Dir, name)
+}
+
+// conf is what stands in a file; one that does not exist says nothing, unless
+// NCCL_CONF_FILE names it.
+func (r *resolver) conf(file string) string {
+	if r.in.Root == nil {
+		return ""
+	}
+	text, err := fs.ReadFile(r.in.Root, strings.TrimPrefix(file, "/"))
+	own := r.env["NCCL_CONF_FILE"]
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && named:
+	case errors.Is(err, fs.ErrNotExist) && own != "" && file == r.absolute(own):
 		r.note(finding.Warnf("NCCL_CONF_FILE names %s, which does not exist; ~/.nccl.conf is not read either", file).Named("job.nccl-conf"))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		r.note(finding.Skipf("cannot read %s: %v", file, cause(err)).Named("job.nccl-conf"))
 	}
-	return parseConf(string(text), file)
+	return string(text)
 }
 
 // parseConf reads NCCL's KEY=VALUE lines as NCCL does: the first '=' splits,
@@ -84,6 +140,46 @@ func parseConf(text, file string) []envgen.Decided {
 		if ok && name != "" && name[0] != '#' {
 			out = append(out, envgen.Decided{Name: name, Value: value, From: file})
 		}
+	}
+	return out
+}
+
+// parseUCX reads UCX's INI lines: comments begin with ';' or '#' and, behind a
+// value, with " ;"; the last of a name counts. A section is for the machines
+// that it names by CPU or product (ucs_config_parse_check_filter), so what
+// stands in one is in force on some machines only, and not listed.
+func parseUCX(text, file string) []envgen.Decided {
+	var out []envgen.Decided
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		line = strings.TrimSpace(line)
+		if line != "" && line[0] == '[' {
+			break
+		}
+		at := strings.IndexAny(line, "=:")
+		if at <= 0 || line[0] == ';' || line[0] == '#' {
+			continue
+		}
+		value, _, _ := strings.Cut(line[at+1:], " ;")
+		d := envgen.Decided{Name: strings.TrimSpace(line[:at]), Value: strings.TrimSpace(value), From: file}
+		out = slices.DeleteFunc(out, func(o envgen.Decided) bool { return o.Name == d.Name })
+		out = append(out, d)
+	}
+	return out
+}
+
+// parseMCA reads Open MPI's "name = value" lines (opal/util/keyval); the last
+// of a name counts. In the environment the same has OMPI_MCA_ before it.
+func parseMCA(text, file string) []envgen.Decided {
+	var out []envgen.Decided
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(line, "=")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
+			continue
+		}
+		d := envgen.Decided{Name: "OMPI_MCA_" + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
+		out = slices.DeleteFunc(out, func(o envgen.Decided) bool { return o.Name == d.Name })
+		out = append(out, d)
 	}
 	return out
 }

@@ -85,6 +85,8 @@ type Job struct {
 	Line       launcher.Line     `json:"line"`
 	Single     bool              `json:"single,omitempty"`  // one node, and the line asks for no other number: leave line and environment alone
 	Decided    []envgen.Decided  `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
+	MPI        string            `json:"mpi,omitempty"`     // of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": not known
+	Uses       []string          `json:"uses,omitempty"`    // libraries that the command names or its script imports: jax, nixl, …
 	Notes      []finding.Finding `json:"notes,omitempty"`   // losers of a precedence, and warnings
 }
 

@@ -63,6 +63,8 @@ func Resolve(in Input) (Job, error) {
 	}
 	r.keep()
 	r.decided()
+	r.job.MPI = r.whichMPI()
+	r.uses()
 	return r.job, nil
 }
 
