@@ -54,15 +54,16 @@ func (r *redirects) bridge(addr string) string {
 		if r.states == nil {
 			r.states = map[string]string{}
 		}
-		state = readACS(r.sys, path.Join(pciDevices, addr, "config"))
+		state = ReadACS(r.sys, path.Join(pciDevices, addr, "config"))
 		r.states[addr] = state
 	}
 	return state
 }
 
-// readACS walks the list of extended capabilities, and reads no more: each
-// read of four bytes goes to the device.
-func readACS(sys fs.FS, name string) string {
+// ReadACS tells whether a bridge redirects, "on" or "off", by its config file;
+// "" where that could not be read. It walks the list of extended capabilities
+// and reads no more: each read of four bytes goes to the device.
+func ReadACS(sys fs.FS, name string) string {
 	f, err := sys.Open(name)
 	if err != nil {
 		return ""

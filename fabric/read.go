@@ -15,10 +15,10 @@ import (
 // the longest other is /proc/self/limits.
 const maxFile = 8 << 10
 
-// readFile reads a small file. A file of the kernel is read with one read(2):
+// ReadFile reads a small file, 8 KiB of it at most. A file of the kernel is read with one read(2):
 // some drivers answer EAGAIN, and Go's poller would then wait for ever for
 // them to become readable.
-func readFile(fsys fs.FS, name string) (string, error) {
+func ReadFile(fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (d *dir) blame(file string, err error) {
 // refuses with EINVAL (speed of an interface that is down, an empty slot of a
 // table) or ENODEV or EOPNOTSUPP, is "" and nothing to report.
 func (d *dir) line(file string) string {
-	s, err := readFile(d.fsys, path.Join(d.name, file))
+	s, err := ReadFile(d.fsys, path.Join(d.name, file))
 	if err != nil {
 		if !absent(err) {
 			d.blame(file, err)

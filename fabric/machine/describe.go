@@ -225,6 +225,11 @@ func (w *writer) function(b *block, dir, numa string) {
 			w.file(b, at+"/"+name, linkText(key, v))
 		}
 	}
+	if state := b.take("acs", ""); state != "" {
+		if err := w.m.files.file(at+"/config", acsConfig(state)); err != nil {
+			w.fail(b, "%w", err)
+		}
+	}
 	if pf := b.take("physfn", ""); pf != "" {
 		w.link(b, at+"/physfn", "../"+pf)
 	}

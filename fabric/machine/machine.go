@@ -9,8 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
+	"slices"
 
 	"launch/fabric"
 	"launch/fabric/gpu"
@@ -75,8 +75,8 @@ type recording struct {
 	Dirs    []string          `json:"dirs"`
 	Links   map[string]string `json:"symlinks"`
 	Files   map[string]string `json:"files"`
-	Binary  map[string][]byte `json:"binary,omitempty"` // files that are no text
 	Errors  map[string]string `json:"errors,omitempty"` // files that give an error: its name, "EINVAL"
+	ACS     map[string]string `json:"acs,omitempty"`    // config files of bridges: whether they redirect, "on" or "off"
 }
 
 func (m *Machine) manifest(data []byte) error {
@@ -98,8 +98,8 @@ func (m *Machine) manifest(data []byte) error {
 			return err
 		}
 	}
-	for name, content := range r.Binary {
-		if err := m.files.file(name, string(content)); err != nil {
+	for name, state := range r.ACS {
+		if err := m.files.file(name, acsConfig(state)); err != nil {
 			return err
 		}
 	}
@@ -122,9 +122,13 @@ func (m *Machine) manifest(data []byte) error {
 
 // Roots is the machine as Detect takes it.
 func (m *Machine) Roots() fabric.Roots {
-	r := fabric.Roots{Sys: m.files.at("sys"), Proc: m.files.at("proc"), Etc: m.files.at("etc"), Dev: m.files.at("dev")}
+	r := fabric.Roots{Sys: m.files.at("sys"), Proc: m.files.at("proc"), Etc: m.files.at("etc"), Dev: m.files.at("dev"), Root: m.files}
 	if m.answers.Links != nil {
-		r.Links = func() ([]fabric.Interface, error) { return m.links(), nil }
+		r.Links = func() ([]fabric.Interface, error) { return copyLinks(m.answers.Links), nil }
+	}
+	r.Env = func(name string) string { return m.answers.Environment[name] }
+	if route := m.answers.Route; route != nil {
+		r.Route = func(netip.Addr) (fabric.Route, error) { return *route, nil }
 	}
 	if s := m.answers.Shm; s != nil {
 		r.Shm = func() (int64, int64) { return s[0], s[1] }
@@ -132,12 +136,11 @@ func (m *Machine) Roots() fabric.Roots {
 	return r
 }
 
-// links is a copy: Detect fills it up.
-func (m *Machine) links() []fabric.Interface {
-	out := make([]fabric.Interface, len(m.answers.Links))
-	for i, l := range m.answers.Links {
-		l.Addrs = append([]netip.Prefix(nil), l.Addrs...)
-		out[i] = l
+// copyLinks is a copy that Detect may fill up.
+func copyLinks(links []fabric.Interface) []fabric.Interface {
+	out := slices.Clone(links)
+	for i := range out {
+		out[i].Addrs = slices.Clone(out[i].Addrs)
 	}
 	return out
 }
@@ -146,7 +149,7 @@ func (m *Machine) links() []fabric.Interface {
 // replays it.
 func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	a := m.answers
-	opt := fabric.Options{Nofile: math.MaxUint64}
+	var opt fabric.Options
 	if a.Nofile != nil {
 		opt.Nofile, opt.NofileKnown = *a.Nofile, true
 	}

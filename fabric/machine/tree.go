@@ -146,11 +146,15 @@ func (t *tree) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	f := &file{info: info{path.Base(name), n}}
 	if n.children == nil {
-		f.Reader = bytes.NewReader([]byte(n.data))
+		return open(name, n.data), nil
 	}
-	return f, nil
+	return &file{info: info{path.Base(name), n}}, nil
+}
+
+// open is an open file with a content.
+func open(name, data string) fs.File {
+	return &file{info: info{path.Base(name), &node{data: data}}, Reader: bytes.NewReader([]byte(data))}
 }
 
 // ReadLink and Lstat make a tree an fs.ReadLinkFS.
@@ -247,6 +251,14 @@ func (f *file) Read(p []byte) (int, error) {
 		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
 	}
 	return f.Reader.Read(p)
+}
+
+// ReadAt is for a PCI function's registers.
+func (f *file) ReadAt(p []byte, at int64) (int, error) {
+	if f.Reader == nil {
+		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
+	}
+	return f.Reader.ReadAt(p, at)
 }
 
 // ReadDir lists a directory that was opened.

@@ -1,0 +1,222 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// scrubber replaces what would tell whose machine a recording is of: the same
+// by the same, so that what belongs together still does.
+type scrubber struct {
+	addrs anonymizer
+	host  *regexp.Regexp // nil: too general a name to be looked for
+	uuids map[string]string
+	cards map[[3]byte]uint32 // the last three bytes of MAC addresses and GUIDs
+}
+
+func newScrubber(key []byte, hostname string) *scrubber {
+	s := &scrubber{addrs: anonymizer{key}, uuids: map[string]string{}, cards: map[[3]byte]uint32{}}
+	if short, _, _ := strings.Cut(hostname, "."); len(short) > 2 && short != "localhost" {
+		s.host = regexp.MustCompile(`\b` + regexp.QuoteMeta(short) + `\b(\.[\w.-]+)?`)
+	}
+	return s
+}
+
+// scrubbedHost is the host name of every recording.
+const scrubbedHost = "node-1"
+
+func (s *scrubber) scrub(r recording) (recording, error) {
+	out := r
+	out.Dirs, out.Links, out.Files = nil, map[string]string{}, map[string]string{}
+	for _, name := range r.Dirs {
+		out.Dirs = append(out.Dirs, s.text(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Links)) {
+		out.Links[s.text(name)] = s.text(r.Links[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+		out.Files[s.text(name)] = s.file(name, r.Files[name])
+	}
+	out.Errors, out.ACS = s.keys(r.Errors), s.keys(r.ACS)
+	data, err := json.Marshal(r.Answers)
+	if err != nil {
+		return out, err
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return out, err
+	}
+	if data, err = json.Marshal(s.value("", tree)); err != nil {
+		return out, err
+	}
+	out.Answers = answers{}
+	return out, json.Unmarshal(data, &out.Answers)
+}
+
+func (s *scrubber) keys(m map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[s.text(k)] = v
+	}
+	return out
+}
+
+// knownTags are the asset tags that name a cloud. Any other is somebody's
+// inventory.
+var knownTags = []string{"7783-7084-3265-9085-8269-3286-77", "OracleCloud.com", "ibmcloud"}
+
+// file scrubs the content of a file by its name.
+func (s *scrubber) file(name, text string) string {
+	line := strings.TrimSpace(text)
+	switch base := path.Base(name); {
+	case name == "proc/sys/kernel/hostname":
+		return scrubbedHost + "\n"
+	case strings.HasSuffix(base, "asset_tag"):
+		if !slices.Contains(knownTags, line) {
+			return ""
+		}
+	case base == "cgroup":
+		for _, word := range []string{"kubepods", "docker", "libpod", "lxc"} { // the rest is identifiers
+			if strings.Contains(text, word) {
+				return "0::/" + word + "\n"
+			}
+		}
+		return "0::/\n"
+	case base == "cpuinfo":
+		for l := range strings.Lines(text) {
+			if strings.HasPrefix(l, "flags") {
+				return l
+			}
+		}
+		return ""
+	case strings.Contains(name, "/gids/"):
+		if a, err := netip.ParseAddr(line); err == nil && line != "" {
+			return gidText(s.addr(a)) + "\n"
+		}
+	}
+	return s.text(text)
+}
+
+var (
+	macRE  = regexp.MustCompile(`\b(?:[0-9a-f]{2}:){5,19}[0-9a-f]{2}\b`) // Ethernet's six bytes, InfiniBand's twenty
+	guidRE = regexp.MustCompile(`\b[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}\b`)
+	uuidRE = regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`)
+	nameRE = regexp.MustCompile(`\b(?:enx|wlx|ibx|rocex|iwx|opax)(?:[0-9a-f]{16}|[0-9a-f]{12})\b`) // udev's names by address
+)
+
+// text scrubs identifiers wherever they stand.
+func (s *scrubber) text(text string) string {
+	text = uuidRE.ReplaceAllStringFunc(text, s.uuid)
+	text = macRE.ReplaceAllStringFunc(text, s.card)
+	text = guidRE.ReplaceAllStringFunc(text, s.card)
+	return nameRE.ReplaceAllStringFunc(text, s.card)
+}
+
+func (s *scrubber) uuid(old string) string {
+	old = strings.ToLower(old)
+	if s.uuids[old] == "" {
+		s.uuids[old] = fmt.Sprintf("00000000-0000-4000-8000-%012x", len(s.uuids)+1)
+	}
+	return s.uuids[old]
+}
+
+// card replaces the last six digits of an address or GUID: before them stand
+// the maker's own, and those of a card are the same in its MAC addresses, its
+// GUIDs and its link-local GIDs.
+func (s *scrubber) card(old string) string {
+	out := []byte(old)
+	var at []int // of the last six digits
+	for i := len(out) - 1; i >= 0 && len(at) < 6; i-- {
+		if out[i] != ':' {
+			at = append(at, i)
+		}
+	}
+	slices.Reverse(at)
+	var digits [6]byte
+	for i, j := range at {
+		digits[i] = out[j]
+	}
+	for i, c := range []byte(fmt.Sprintf("%06x", s.number(digits))) {
+		out[at[i]] = c
+	}
+	return string(out)
+}
+
+// firstCard is the first number that stands for a card: unlike any that a
+// person would choose.
+const firstCard = 0xca0000
+
+// number is what stands for the last three bytes of an identifier. Zero stays:
+// it is none.
+func (s *scrubber) number(digits [6]byte) uint32 {
+	var b [3]byte
+	if _, err := fmt.Sscanf(string(digits[:]), "%02x%02x%02x", &b[0], &b[1], &b[2]); err != nil || b == [3]byte{} {
+		return 0
+	}
+	if _, seen := s.cards[b]; !seen {
+		s.cards[b] = uint32(firstCard+len(s.cards)) & 0xffffff
+	}
+	return s.cards[b]
+}
+
+// addr replaces an address. The half of an IPv6 address that a card's own
+// address makes is the card's.
+func (s *scrubber) addr(a netip.Addr) netip.Addr {
+	b := a.As16()
+	new := s.addrs.addr(a)
+	eui := b[11] == 0xff && b[12] == 0xfe
+	if a.Unmap().Is4() || !eui && !a.IsLinkLocalUnicast() {
+		return new
+	}
+	n := new.As16()
+	copy(n[8:], b[8:])
+	id := s.number([6]byte([]byte(fmt.Sprintf("%02x%02x%02x", b[13], b[14], b[15]))))
+	n[13], n[14], n[15] = byte(id>>16), byte(id>>8), byte(id)
+	return netip.AddrFrom16(n)
+}
+
+// value scrubs an answer: every string in it, by what it looks like.
+func (s *scrubber) value(key string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			v[k] = s.value(k, v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = s.value(key, v[i])
+		}
+	case string:
+		if strings.Contains(key, "serial") {
+			return ""
+		}
+		return s.word(v)
+	}
+	return v
+}
+
+// systemDirs hold nobody's own files.
+var systemDirs = []string{"usr", "opt", "lib", "lib64", "bin", "sbin", "sys", "proc", "dev", "etc"}
+
+func (s *scrubber) word(text string) string {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return s.addr(a).String()
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return netip.PrefixFrom(s.addr(p.Addr()), p.Bits()).String()
+	}
+	if top, _, _ := strings.Cut(strings.TrimPrefix(text, "/"), "/"); path.IsAbs(text) && !slices.Contains(systemDirs, top) {
+		dir, base := path.Split(path.Clean(text))
+		return "/home/user/" + path.Join(path.Base(dir), base)
+	}
+	if s.host != nil {
+		text = s.host.ReplaceAllString(text, scrubbedHost)
+	}
+	return s.text(text)
+}
