@@ -48,6 +48,12 @@ type expectedPort struct {
 	Netdev    *string  `json:"netdev"`
 	LID       *int     `json:"lid"`
 	SMLID     *int     `json:"sm_lid"`
+	GIDs      []struct {
+		Index  int     `json:"index"`
+		GID    *string `json:"gid"`
+		Type   *string `json:"type"` // v1, v2, IB
+		Netdev *string `json:"netdev"`
+	} `json:"gids"`
 }
 
 type expectedGPU struct {

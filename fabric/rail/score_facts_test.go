@@ -9,11 +9,13 @@ import (
 	"launch/fabric"
 )
 
-// TestScoreOnMachinesWithoutATree asks what is made of the machines that were
-// recorded as the output of tools: their facts are those that the expectation
-// holds, so that only the interpretation is judged.
-func TestScoreOnMachinesWithoutATree(t *testing.T) {
-	folder, trees := recorded(t)
+// TestScoreOnTheFactsAlone asks what is made of every machine with named
+// devices, also those recorded as the output of tools, without a tree: their
+// facts are those that the expectation holds, and bridges are put between
+// GPUs and NICs so that their distances are the expected ones. So only the
+// interpretation is judged.
+func TestScoreOnTheFactsAlone(t *testing.T) {
+	folder, _ := recorded(t)
 	files, err := filepath.Glob(filepath.Join(folder, "*", "expected.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -23,13 +25,12 @@ func TestScoreOnMachinesWithoutATree(t *testing.T) {
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
 		e := readExpected(t, folder, name)
-		if trees[name] != "" || len(e.Devices) == 0 || e.Devices[0].Name == nil {
+		if len(e.Devices) == 0 || e.Devices[0].Name == nil {
 			continue
 		}
 		machines++
 		b.name = name
-		n := e.node()
-		f := Of(n, netip.Addr{})
+		f := Of(e.node(), netip.Addr{})
 		if e.Fabric.Kind != nil {
 			b.mark("kind", "fabric", *e.Fabric.Kind, f.Kind)
 		}
@@ -39,6 +40,11 @@ func TestScoreOnMachinesWithoutATree(t *testing.T) {
 		if e.Best != nil {
 			b.mark("best", "rails", sorted(*e.Best), railNames(f, *e.Best))
 		}
+		for i, g := range e.GPUs.Devices {
+			if len(g.Nearest) > 0 && len(g.Distance) > 0 && len(f.Rails) > 0 && f.Rails[0].HCA != "" {
+				b.mark("nearest", fmt.Sprint("GPU ", i), sorted(g.Nearest), sorted(f.GPUs[i].Rails))
+			}
+		}
 	}
 	b.report(machines, factFloors)
 }
@@ -46,25 +52,97 @@ func TestScoreOnMachinesWithoutATree(t *testing.T) {
 // node is a machine of nothing but what the expectation says of it.
 func (e expected) node() fabric.Node {
 	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "lo", Kind: "loopback"}}}
-	for i := range deref(e.GPUs.Count) {
-		n.Cards = append(n.Cards, fabric.Card{PCI: fmt.Sprintf("gpu %d", i)})
+	for i := range max(deref(e.GPUs.Count), len(e.GPUs.Devices)) {
+		n.Cards = append(n.Cards, fabric.Card{PCI: gpuName(i)})
 	}
 	for _, d := range e.Devices {
 		if len(d.Ports) > 0 && d.Ports[0].Num == 0 { // an interface, as NCCL lists it
-			n.Interfaces = append(n.Interfaces, fabric.Interface{Name: deref(d.Name), Kind: "physical", Up: true, Running: true,
-				Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}})
+			n.Interfaces = append(n.Interfaces, netif(deref(d.Name), "physical", "10.0.0.1/24"))
 			continue
 		}
-		h := fabric.HCA{Name: deref(d.Name), Driver: deref(d.Driver), NodeType: 1, PCI: deref(d.PCI), Type: deref(d.Type),
+		h := fabric.HCA{Name: deref(d.Name), Driver: deref(d.Driver), Type: deref(d.Type),
 			Firmware: deref(d.Firmware), Board: deref(d.Board), VF: deref(d.VF), NUMA: -1}
+		if d.Driver != nil || d.PCI != nil {
+			h.PCI = h.Name // it is on the bus, wherever
+		}
 		for _, p := range d.Ports {
-			state := map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)]
-			h.Ports = append(h.Ports, fabric.Port{Num: p.Num, State: state, LinkLayer: deref(p.LinkLayer), Rate: deref(p.Rate),
-				LID: deref(p.LID), SMLID: deref(p.SMLID)})
+			h.Ports = append(h.Ports, p.port(&n))
 		}
 		n.HCAs = append(n.HCAs, h)
 	}
+	e.wire(&n)
 	return n
+}
+
+// port is a port as the expectation has it. One whose state it does not show
+// is taken for active, as in the trees.
+func (p expectedPort) port(n *fabric.Node) fabric.Port {
+	out := fabric.Port{Num: p.Num, State: map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)], LinkLayer: deref(p.LinkLayer),
+		Rate: deref(p.Rate), LID: deref(p.LID), SMLID: deref(p.SMLID), Netdev: deref(p.Netdev)}
+	if out.Netdev != "" {
+		n.Interfaces = append(n.Interfaces, fabric.Interface{Name: out.Netdev, Kind: "physical"})
+	}
+	for _, g := range p.GIDs {
+		if addr, err := netip.ParseAddr(deref(g.GID)); err == nil {
+			typ := map[string]string{"v1": "IB/RoCE v1", "v2": rocev2}[deref(g.Type)]
+			out.GIDs = append(out.GIDs, fabric.GID{Index: g.Index, Addr: addr.Unmap(), Type: typ, Netdev: deref(g.Netdev)})
+		}
+	}
+	return out
+}
+
+func gpuName(i int) string { return fmt.Sprint("gpu ", i) }
+
+// levels are what two devices have in common, by their distance.
+func levels(distance string) []string {
+	all := []string{"switch", "above", "pci", "numa"}
+	from := map[string]int{"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 3}
+	if i, ok := from[distance]; ok {
+		return all[i:]
+	}
+	return nil
+}
+
+// wire puts GPUs and NICs below roots and bridges.
+func (e expected) wire(n *fabric.Node) {
+	shared := map[string][]string{} // by level and device, with what it shares that level
+	for i, g := range e.GPUs.Devices {
+		for nic, d := range g.Distance {
+			for _, level := range levels(d) {
+				a, b := level+gpuName(i), level+nic
+				shared[a], shared[b] = append(shared[a], b), append(shared[b], a)
+			}
+		}
+	}
+	var first func(at string, seen map[string]bool) string
+	first = func(at string, seen map[string]bool) string { // the first name of a group stands for it
+		seen[at] = true
+		best := at
+		for _, next := range shared[at] {
+			if !seen[next] {
+				best = min(best, first(next, seen))
+			}
+		}
+		return best
+	}
+	nodes := map[string]int{}
+	add := func(name, class string) {
+		var path []string
+		for _, level := range []string{"pci", "above", "switch"} {
+			path = append(path, first(level+name, map[string]bool{}))
+		}
+		node := first("numa"+name, map[string]bool{})
+		if _, ok := nodes[node]; !ok {
+			nodes[node] = len(nodes)
+		}
+		n.PCI = append(n.PCI, fabric.PCI{Addr: name, Class: class, NUMA: nodes[node], Path: append(path, "port of "+name)})
+	}
+	for i := range e.GPUs.Devices {
+		add(gpuName(i), "0x0302")
+	}
+	for _, h := range n.HCAs {
+		add(h.Name, "")
+	}
 }
 
 func deref[T any](p *T) (v T) {

@@ -96,6 +96,7 @@ var testDoors = map[string][]string{
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	"internal/peer":    {"internal/secret"},
+	"internal/ui":      {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
 	"lab/e2e":   {"lab/netns", unixPkg},
 	"preflight": {"fabric/gpu"},
