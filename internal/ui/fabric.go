@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,12 +66,24 @@ func (u *UI) rails(f rail.Fabric) string {
 	return b.String() + "\n" + t.Render() + "\n"
 }
 
-// nearest are the GPUs that have no nearer rail, and how near it is.
+// nearest are the GPUs that have no nearer rail, and how near it is: "0-3 SYS".
 func nearest(f rail.Fabric, r rail.Rail, index map[string]int) string {
 	var words []string
-	for _, pci := range r.GPUs {
-		g := f.GPUs[index[pci]]
-		words = append(words, fmt.Sprintf("%d %s", g.Index, g.Distance))
+	for i := 0; i < len(r.GPUs); {
+		first := f.GPUs[index[r.GPUs[i]]]
+		last := first
+		for i++; i < len(r.GPUs); i++ {
+			next := f.GPUs[index[r.GPUs[i]]]
+			if next.Distance != first.Distance || next.Index != last.Index+1 {
+				break
+			}
+			last = next
+		}
+		word := strconv.Itoa(first.Index)
+		if last.Index > first.Index {
+			word += "-" + strconv.Itoa(last.Index)
+		}
+		words = append(words, word+" "+string(first.Distance))
 	}
 	return strings.Join(words, ", ")
 }
@@ -113,15 +126,18 @@ func (u *UI) distances(n fabric.Node, f rail.Fabric) string {
 
 // otherHCAs are those that are no rails, and why.
 func (u *UI) otherHCAs(f rail.Fabric) string {
-	t := plainTable("NO RAIL", "ROLE", "WHY")
-	const before = 30
-	for _, nic := range f.NICs {
-		if nic.HCA && nic.Role != rail.Compute {
-			t.AppendRow(table.Row{nic.Name, roleWord(nic), strings.Join(wrap(visible(nic.Why), cmp.Or(u.outWidth, pageWidth)-before), "\n")})
-		}
-	}
-	if t.Length() == 0 {
+	others := slices.DeleteFunc(slices.Clone(f.NICs), func(nic rail.NIC) bool { return !nic.HCA || nic.Role == rail.Compute })
+	if len(others) == 0 {
 		return ""
+	}
+	name, role := len("NO RAIL"), len("ROLE")
+	for _, nic := range others {
+		name, role = max(name, len(nic.Name)), max(role, len(roleWord(nic)))
+	}
+	t := plainTable("NO RAIL", "ROLE", "WHY")
+	for _, nic := range others {
+		why := wrap(visible(nic.Why), cmp.Or(u.outWidth, pageWidth)-name-role-4)
+		t.AppendRow(table.Row{nic.Name, roleWord(nic), strings.Join(why, "\n")})
 	}
 	return "\n" + t.Render() + "\n"
 }

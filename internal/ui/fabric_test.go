@@ -106,3 +106,29 @@ func TestAFabricIsReadIn80Columns(t *testing.T) {
 		}
 	}
 }
+
+// A rail that is down is neither hidden nor drawn as one that was never meant
+// to be.
+func TestAMissingRailIsShown(t *testing.T) {
+	n := machinetest.Node(t, "h100-roce-8")
+	for i := range n.HCAs {
+		if name := n.HCAs[i].Name; name == "mlx5_5" || name == "mlx5_11" {
+			p := &n.HCAs[i].Ports[0]
+			p.State, p.PhysState, p.Rate = 1, 2, 40
+		}
+	}
+	f := rail.Of(n, netip.Addr{})
+	u, out, _ := log(Options{})
+	u.Fabric(n, f)
+	for _, want := range []string{"fabric roce: 6 x Ethernet at 400 Gb/s; 2 more of the same kind have no link\n",
+		"\nmlx5_5   missing   no active port: port 1 is down, polling for a cable\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	svg := string(FabricSVG(n, f))
+	look := paintOf("missing")
+	if got := strings.Count(svg, look.stroke+`" stroke-dasharray`); got != 3 || !strings.Contains(svg, ">"+look.label+"<") {
+		t.Errorf("%d boxes are drawn as missing, want the two rails and the legend", got)
+	}
+}

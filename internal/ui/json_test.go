@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"launch/envgen"
 	"launch/fabric/rail"
 	"launch/internal/launcher"
 	"launch/internal/record"
@@ -37,7 +38,7 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}} {
+	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}, envgen.Explanation{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {

@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+
+	"launch/envgen"
+)
+
+// Explain writes, as data, what launch does about each variable, and why.
+func (u *UI) Explain(all []envgen.Explanation) {
+	if u.json {
+		for _, e := range all {
+			u.Emit(true, "explain", e)
+		}
+		return
+	}
+	head := ""
+	for _, e := range all {
+		if h := explainHead(e); h != head {
+			if head != "" {
+				fmt.Fprintln(u.out)
+			}
+			fmt.Fprintln(u.out, h)
+			head = h
+		}
+		u.explain(e)
+	}
+}
+
+func explainHead(e envgen.Explanation) string {
+	switch {
+	case e.Set:
+		return "set"
+	case e.From != "":
+		return "yours"
+	case e.PerNode:
+		return "wanted on each node"
+	}
+	return "not set"
+}
+
+func (u *UI) explain(e envgen.Explanation) {
+	title := e.Name
+	switch {
+	case e.Set:
+		title += "=" + e.Value
+	case e.From != "":
+		title += "=" + e.User + "   # from " + e.From
+		if e.Value != "" {
+			title += "; launch would set " + e.Value
+		}
+	}
+	u.print(u.out, "  ", "      ", title)
+	row := func(label, text string) {
+		if text != "" {
+			u.print(u.out, fmt.Sprintf("      %-7s", label), strings.Repeat(" ", 13), text)
+		}
+	}
+	row("why", e.Why)
+	row("alone", e.Library+" "+e.Alone)
+	for _, s := range e.Seen {
+		row("seen", strings.TrimPrefix(s.Where+": "+s.What, ": "))
+	}
+	row("for", versionsOf(e))
+	row("source", e.Source)
+}
+
+func versionsOf(e envgen.Explanation) string {
+	if e.Versions == "" {
+		return ""
+	}
+	return e.Library + " " + e.Versions
+}
