@@ -82,7 +82,7 @@ func (v *view) ncclSockets() bool {
 		return false
 	case leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0:
 		return true
-	case v.Node.Software.Plugin.Version == "" && (v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot):
+	case v.Node.Software.Plugin.Version == "" && v.needsPlugin():
 		return false // these need a plugin, and nothing says that it is missing
 	case v.strays(): // the plan switches them off
 		return true

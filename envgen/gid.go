@@ -47,7 +47,11 @@ func (c gidChoice) of(p fabric.Port) int {
 	return now.Index
 }
 
-func beyondLink(g fabric.GID) bool { return !g.Addr.IsUnspecified() && !g.Addr.IsLinkLocalUnicast() }
+// beyondLink tells whether the library takes the entry for a valid one: fe80::
+// is not, 169.254 is.
+func beyondLink(g fabric.GID) bool {
+	return !g.Addr.IsUnspecified() && (g.Addr.Is4() || !g.Addr.IsLinkLocalUnicast())
+}
 
 // roceVersion is 1, 2, or 0: the entry's type could not be read.
 func roceVersion(g fabric.GID) int {

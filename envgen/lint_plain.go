@@ -30,7 +30,7 @@ func plainLint() []lintRule {
 }
 
 func plains() []plain {
-	nvidia := func(v *view) bool { return len(v.Node.GPUs.Devices) > 0 }
+	nvidia := func(v *view) bool { return v.gpus() && v.Node.Software.HIP == "" }
 	return []plain{
 		{id: "env.efa-rdma", names: []string{"FI_EFA_USE_DEVICE_RDMA"}, values: []int{1},
 			is: "is what libfabric decides by itself since 1.18", breaks: "on a card without RDMA the program is aborted"},

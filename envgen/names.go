@@ -74,6 +74,12 @@ func Variables() []Variable {
 	return out
 }
 
+// ReadByMpirun tells whether mpirun itself reads a variable of the plan, so that
+// it has to be in its own environment: Open MPI's daemons are not told by -x.
+func ReadByMpirun(name string) bool {
+	return slices.ContainsFunc(rules(), func(r rule) bool { return r.head && r.name == name })
+}
+
 // constants are the variables that have to be the same on all nodes; * as in
 // path.Match. A difference makes ranks disagree about messages, or hang.
 func constants() []string {

@@ -19,6 +19,7 @@ type rule struct {
 	value   string // what is set then
 	source  string
 	single  bool             // it holds for a job on one machine too
+	head    bool             // mpirun itself reads it, on its own node
 	used    func(*view) bool // the library that reads it may be in use
 	want    func(*view) want
 	agrees  func(v *view, value string) bool // a value has the effect that we want; nil: it is ours
@@ -102,11 +103,11 @@ func spanWords(r rule, now version) string {
 // something else, and wrong. It is empty wherever the libraries choose right by
 // themselves. What is already decided is never replaced; where it has another
 // effect it is listed as Kept, ours beside it. Under mpirun only constants of
-// the job are planned.
+// the job are planned, and what mpirun itself reads.
 func Make(in Input) Plan {
 	var plan Plan
 	for _, d := range look(in).judge() {
-		if in.Mpirun && d.scope == Node || !d.sets() && !d.kept() {
+		if in.Mpirun && d.scope == Node && !d.head || !d.sets() && !d.kept() {
 			continue
 		}
 		v := Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}

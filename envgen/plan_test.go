@@ -2,7 +2,6 @@ package envgen
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,18 +141,10 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 	}
 }
 
-func TestEveryVariableSaysWhyAndFromWhat(t *testing.T) {
-	plans := append(Make(machine(lo, bridge, eth0).named("127.0.1.1")), Make(machine(lo, docker0, eth0).mpirun())...)
-	if len(plans) != len(rules()) {
-		t.Fatalf("the two machines bring %d variables, the table has %d", len(plans), len(rules()))
-	}
-	for _, v := range plans {
-		if v.Reason == "" || v.Source == "" || len(v.Seen) == 0 || strings.Contains(v.Reason, "\n") {
-			t.Errorf("%s: reason %q, source %q, evidence %v", v.Name, v.Reason, v.Source, v.Seen)
-		}
-	}
+func TestReasonSaysWhatTheLibraryWouldDo(t *testing.T) {
+	plan := Make(machine(lo, bridge, eth0))
 	want := "NCCL would use br-1a2b3c, the first one in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
-	if diff := cmp.Diff(want, plans[0].Reason); diff != "" {
+	if diff := cmp.Diff(want, plan[0].Reason); diff != "" {
 		t.Errorf("reason (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"launch/fabric/rail"
+	"launch/fabric/software"
 	"launch/internal/finding"
 )
 
@@ -73,6 +74,9 @@ func (v *view) strays() bool {
 	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
 }
 
+// needsPlugin tells whether NCCL can use the fabric by a plugin only.
+func (v *view) needsPlugin() bool { return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot }
+
 func (v *view) wantNet() want {
 	switch {
 	case v.strays():
@@ -82,6 +86,10 @@ func (v *view) wantNet() want {
 		return right("NCCL's plugin " + v.plugin() + " goes first by itself")
 	case len(v.rails()) > 0:
 		return right("NCCL finds the training fabric by itself; a pin would only turn its silent fallback to TCP into an error")
+	case v.needsPlugin() && v.Node.Software.Plugin.Version == software.None:
+		return right("NCCL finds no plugin here and uses TCP: " + string(v.fab.Kind) + " needs aws-ofi-nccl (libnccl-net.so)")
+	case v.needsPlugin():
+		return right("whether NCCL finds the plugin that " + string(v.fab.Kind) + " needs is not known; NCCL takes it by itself")
 	}
 	return right("NCCL uses TCP here by itself")
 }
@@ -233,11 +241,11 @@ func (v *view) wantSplit() want {
 }
 
 func (v *view) wantC2C() want {
-	for _, g := range v.Node.GPUs.Devices {
+	for _, model := range v.gpuNames() {
 		for _, name := range []string{"GH200", "GB200", "GB300"} {
-			if strings.Contains(g.Name, name) {
+			if strings.Contains(model, name) {
 				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory", because: "from 2.27 on it is the default",
-					seen: []finding.Seen{{Where: "NVML", What: g.Name}, v.ncclSeen()}}
+					seen: []finding.Seen{{Where: "GPU", What: model}, v.ncclSeen()}}
 			}
 		}
 	}

@@ -28,11 +28,11 @@ func mpiRules() []rule {
 	}, {
 		name: "OMPI_MCA_oob_tcp_if_include", library: ompiLib, scope: Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
 		alone: every + " (4 and before)", when: astray, value: subnet,
-		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), want: (*view).wantSubnet, agrees: (*view).includes,
+		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
 		name: "PRTE_MCA_prte_if_include", library: ompiLib, scope: Job, source: "open-mpi/ompi#12508, docs/mca.rst",
 		alone: every + " (from 5 on)", when: astray, value: subnet,
-		used: unless("PRTE_MCA_prte_if_exclude", five), want: (*view).wantSubnet, agrees: (*view).includes,
+		used: unless("PRTE_MCA_prte_if_exclude", five), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
 		name: "OMPI_MCA_opal_common_ucx_devices", library: ompiLib, scope: Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
 		alone: "takes UCX by itself only where an HCA's driver is called mlx*",
@@ -42,11 +42,11 @@ func mpiRules() []rule {
 	}, {
 		name: "HYDRA_IFACE", library: mpichLib, scope: Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
 		alone: "has the other nodes call the host name", when: "that is loopback, or another interface than the one to them", value: "NAME of the interface",
-		used: hydra("mpich"), want: wantHost(mpichLib),
+		used: hydra("mpich"), head: true, want: wantHost(mpichLib),
 	}, {
 		name: "I_MPI_HYDRA_IFACE", library: intelLib, scope: Node, source: "Intel MPI Library Developer Reference",
 		alone: "as MPICH", when: "as for MPICH", value: "NAME of the interface",
-		used: hydra("intel"), want: wantHost(intelLib),
+		used: hydra("intel"), head: true, want: wantHost(intelLib),
 	}}
 }
 

@@ -124,7 +124,7 @@ func Explain(in Input) []Explanation {
 	for _, d := range v.judge() {
 		e := Explanation{Name: d.name, Library: d.library, Set: d.sets(), Scope: d.scope, Alone: d.alone, Versions: d.span.String(), Source: d.source}
 		switch {
-		case in.Mpirun && d.scope == Node && d.wrong != "":
+		case in.Mpirun && d.scope == Node && !d.head && d.wrong != "":
 			e.Set, e.PerNode = false, true
 			e.Why = "not set: per node; mpirun would carry this node's value to the others. mpirun … launch PROGRAM sets it on each"
 		case d.given:

@@ -44,21 +44,33 @@ func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopba
 // library that is not used costs nothing.
 func (v *view) gpuCount() int {
 	n := v.Node
-	switch {
-	case len(n.GPUs.Devices) > 0:
-		return len(n.GPUs.Devices)
-	case n.GPUs.Err != "":
+	cards := map[string]int{}
+	for _, c := range n.Cards {
+		cards[c.Vendor]++
+	}
+	switch g := n.GPUs; {
+	case len(g.Devices) > 0:
+		return len(g.Devices)
+	case g.Err != "":
 		return -1
-	case n.Software.HIP == "" && n.Software.NCCL.Version == "":
-		return 0 // AMD's GPUs are in many machines as displays
+	case g.Absent == "" && !g.Present && cards["nvidia"] > 0: // nobody asked NVML
+		return cards["nvidia"]
+	case n.Software.HIP == "" && n.Software.Torch.Version != "":
+		return 0 // a torch that cannot use AMD's
 	}
-	amd := 0
-	for _, p := range n.PCI {
-		if p.Vendor == "0x1002" && slices.ContainsFunc([]string{"0x0380", "0x0302", "0x1200"}, func(c string) bool { return strings.HasPrefix(p.Class, c) }) {
-			amd++
-		}
+	return cards["amd"]
+}
+
+// gpuNames are the GPUs' models, as far as they are known.
+func (v *view) gpuNames() []string {
+	var names []string
+	for _, g := range v.Node.GPUs.Devices {
+		names = append(names, g.Name)
 	}
-	return amd
+	for _, c := range v.Node.Cards {
+		names = append(names, c.Model)
+	}
+	return names
 }
 
 // gpus tells whether NCCL can be in use here.
