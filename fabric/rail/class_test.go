@@ -158,6 +158,60 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			b.HCAs[0].Ports[0].GIDs[0].Addr = netip.MustParseAddr("10.0.60.3")
 			b.Route.Interface = "eth0"
 		}, RoCE, names(9)[1:], false, []string{"mlx5_0 management"}},
+		{"the way out is in the rails' network, and one too many for the GPUs", func(b *bench) {
+			for i := range 9 {
+				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4129", "")
+				b.address(&b.HCAs[i], fmt.Sprintf("eth%d", i), fmt.Sprintf("10.1.%d.2", i))
+			}
+			for i := range 8 {
+				b.Cards = append(b.Cards, fabric.Card{PCI: fmt.Sprint(i)})
+			}
+			b.Route.Interface = "eth4"
+		}, RoCE, []string{"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_8"}, false, []string{"mlx5_4 management"}},
+		{"a rail for each GPU, and one of them leads out", func(b *bench) {
+			for i := range 4 {
+				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4129", "")
+				b.address(&b.HCAs[i], fmt.Sprintf("eth%d", i), fmt.Sprintf("25.11.%d.2", i))
+				b.Cards = append(b.Cards, fabric.Card{PCI: fmt.Sprint(i)})
+			}
+			b.HCAs[0].Ports[0].GIDs[0].Addr = netip.MustParseAddr("10.0.60.3")
+			b.Route.Interface = "eth0"
+		}, RoCE, names(4), true, nil},
+		{"an address apart, and no route known", func(b *bench) {
+			for i := range 3 {
+				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4129", "")
+				b.address(&b.HCAs[i], fmt.Sprintf("eth%d", i), fmt.Sprintf("25.11.%d.2", i))
+			}
+			b.HCAs[1].Ports[0].GIDs[0].Addr = netip.MustParseAddr("10.0.60.3")
+		}, RoCE, []string{"mlx5_0", "mlx5_2"}, false, []string{"mlx5_1 storage"}},
+		{"an interface named apart", func(b *bench) {
+			for i := range 5 {
+				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4129", "").Ports[0].Netdev = fmt.Sprintf("rdma%d", i)
+			}
+			b.HCAs[0].Ports[0].Netdev = "eth0"
+		}, RoCE, names(5)[1:], false, []string{"mlx5_0 storage"}},
+		{"a card that was replaced by another model, and storage far away", func(b *bench) {
+			b.switched(8, "Ethernet", 200)
+			b.HCAs[3].Type = "MT4131"
+			b.card("0000:f0:00.0", "0x020000", "0x15b3", "0x1021", 0, "pci0000:f0", "p")
+			b.port("mlx5_8", "Ethernet", 200, "MT4129", "0000:f0:00.0")
+		}, RoCE, names(8), false, []string{"mlx5_8 storage"}},
+		{"more InfiniBand than rails, but far from the GPUs", func(b *bench) {
+			b.switched(4, "Ethernet", 200)
+			for i := range 5 {
+				b.port(fmt.Sprintf("mlx5_%d", 4+i), "InfiniBand", 200, "MT4123", "")
+			}
+		}, RoCE, names(4), true, []string{"mlx5_4 storage", "mlx5_5 storage", "mlx5_6 storage", "mlx5_7 storage", "mlx5_8 storage"}},
+		{"one InfiniBand and one Ethernet port, alike in all else", func(b *bench) {
+			b.port("mlx5_0", "Ethernet", 100, "MT4119", "")
+			b.port("mlx5_1", "InfiniBand", 100, "MT4119", "")
+		}, InfiniBand, []string{"mlx5_1"}, false, []string{"mlx5_0 storage"}},
+		{"the virtual switch over a port is the way out", func(b *bench) {
+			b.port("mlx5_0", "InfiniBand", 400, "MT4126", "")
+			b.port("mlx5_an0", "Ethernet", 100, "MT4122", "").Ports[0].Netdev = "enP1s1"
+			b.Interfaces = append(b.Interfaces, in(netif("enP1s1", "physical"), "eth0"), netif("eth0", "virtual", "10.0.0.4/24"))
+			b.Route.Interface = "eth0"
+		}, InfiniBand, []string{"mlx5_0"}, false, []string{"mlx5_an0 management"}},
 		{"virtual functions beside their own card", func(b *bench) {
 			for i := range 2 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, "MT4125", "").System = fmt.Sprint(i)
@@ -314,6 +368,23 @@ func TestRailsAreDealtOutEvenly(t *testing.T) {
 		if got := strings.Join(got, " "); got != perSwitch.own {
 			t.Errorf("%d GPUs and %d rails: %s, want %s", perSwitch.gpus, perSwitch.rails, got, perSwitch.own)
 		}
+	}
+}
+
+// In a VM that hides its switches all is equally near, and only the NUMA node
+// tells.
+func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
+	var b bench
+	for i := range 2 {
+		gpu, nic := fmt.Sprintf("0000:00:1%d.0", i), fmt.Sprintf("0000:00:2%d.0", i)
+		b.card(gpu, "0x030200", "0x10de", "0x2330", 1-i, "pci0000:00")
+		b.Cards = append(b.Cards, fabric.Card{PCI: gpu})
+		b.card(nic, "0x020000", "0x15b3", "0x101e", i, "pci0000:00")
+		b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4126", nic)
+	}
+	g := Of(b.Node, netip.Addr{}).GPUs
+	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" || len(g[0].Rails) != 2 {
+		t.Errorf("own rails (-want +got):\n%s%+v", diff, g)
 	}
 }
 

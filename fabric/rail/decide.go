@@ -126,7 +126,7 @@ func (d *decision) place(v *view, c candidate, best class, count int) {
 // best is the class that the rails are of.
 func (v *view) best(groups []class, of map[class][]candidate) class {
 	slices.SortStableFunc(groups, func(a, b class) int {
-		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(len(of[b]), len(of[a])), strings.Compare(string(a.kind), string(b.kind)))
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(len(of[b]), len(of[a])), preference(b.kind)-preference(a.kind))
 	})
 	best := groups[0]
 	for _, g := range groups[1:] {
@@ -137,8 +137,8 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 	return best
 }
 
-// beats tells whether class a, which is not faster as far as known, is the
-// training fabric all the same.
+// beats tells whether class a, which comes after b by rate, count and kind, is
+// the training fabric all the same.
 func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	if (a.kind == EFA) != (b.kind == EFA) {
 		return a.kind == EFA // the other adapters of such a machine manage NVLink
@@ -149,7 +149,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 		// One very fast card beside a rail for each GPU is storage.
 		return a.kind == b.kind && len(v.gpus) > 1 && na >= len(v.gpus) && na >= 2*nb && nearA >= nearB && 2*a.rate >= b.rate
 	}
-	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb), preference(a.kind)-preference(b.kind)) > 0
+	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
 }
 
 // preference between kinds that nothing else tells apart: who built a network
