@@ -90,7 +90,7 @@ var testDoors = map[string][]string{
 		"pgregory.net/rapid",
 		"sigs.k8s.io/yaml",
 	},
-	"envgen": {"fabric/gpu"},
+	"envgen": {"fabric/gpu", "fabric/machine/machinetest"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
