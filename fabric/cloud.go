@@ -6,7 +6,7 @@ import "strings"
 // ds-identify and the providers' own documents name; a Hyper-V VM is Azure only
 // by its asset tag. Where a container hides DMI, Amazon's and Google's own
 // network cards tell it.
-func cloud(dmi *dir, cpuinfo string, bus []PCI) Cloud {
+func cloud(dmi *dir, bus []PCI) Cloud {
 	vendor, product := dmi.line("sys_vendor"), dmi.line("product_name")
 	tag, chassis := dmi.line("chassis_asset_tag"), dmi.line("chassis_vendor")
 	var c Cloud
@@ -29,28 +29,25 @@ func cloud(dmi *dir, cpuinfo string, bus []PCI) Cloud {
 			c.Provider = own
 		}
 	}
-	c.Virtual = virtual(c, vendor, product, cpuinfo)
+	c.Virtual = virtual(c, vendor, product)
 	return c
 }
 
-// virtual tells a hypervisor: x86 has a CPU flag for it, and elsewhere the
-// firmware names it. Metal instances of EC2 have the same vendor as its VMs.
-func virtual(c Cloud, vendor, product, cpuinfo string) bool {
-	for line := range strings.Lines(cpuinfo) {
-		if key, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "flags" {
-			return strings.Contains(" "+strings.TrimSpace(flags)+" ", " hypervisor ")
-		}
-	}
+// virtual tells a hypervisor by what its firmware calls itself (the table of
+// systemd's detect-virt). The CPU's own flag would be surer, but to read
+// /proc/cpuinfo stops every CPU for some milliseconds on many kernels. Metal
+// instances of EC2 have the same vendor as its VMs.
+func virtual(c Cloud, vendor, product string) bool {
 	switch {
 	case c.Provider == "aws" && c.SKU != "":
 		return !strings.Contains(c.SKU, ".metal")
 	case c.Provider == "azure", c.Provider == "gcp":
 		return true
 	}
-	for _, mark := range []string{"QEMU", "KVM", "VMware", "innotek", "Xen", "Bochs", "Parallels"} {
-		if strings.Contains(vendor, mark) {
+	for _, mark := range []string{"QEMU", "KVM", "KubeVirt", "OpenStack", "VMware", "VirtualBox", "innotek", "Xen", "Bochs", "Parallels", "BHYVE", "Alibaba Cloud ECS"} {
+		if strings.Contains(vendor, mark) || strings.Contains(product, mark) {
 			return true
 		}
 	}
-	return product == "Virtual Machine" || product == "KVM"
+	return product == "Virtual Machine" // Hyper-V
 }

@@ -112,7 +112,7 @@ func (n *Node) around(roots Roots) {
 	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
 	proc := dir{fsys: roots.Proc}
 	n.Product = strings.TrimSpace(dmi.line("sys_vendor") + " " + dmi.line("product_name"))
-	n.Cloud = cloud(&dmi, proc.line("cpuinfo"), n.PCI)
+	n.Cloud = cloud(&dmi, n.PCI)
 	n.Kernel = proc.line("sys/kernel/osrelease")
 	n.Container = container(roots, n)
 	n.GPUDirect = gpuDirect(roots, n.Kernel)

@@ -19,12 +19,17 @@ const maxFile = 8 << 10
 // some drivers answer EAGAIN, and Go's poller would then wait for ever for
 // them to become readable.
 func ReadFile(fsys fs.FS, name string) (string, error) {
+	return readInto(make([]byte, maxFile), fsys, name)
+}
+
+// readInto is ReadFile with a buffer that is used again: a node with RoCE has
+// thousands of small files.
+func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	buf := make([]byte, maxFile)
 	n := 0
 	if c, ok := f.(syscall.Conn); ok {
 		raw, err := c.SyscallConn()
@@ -55,6 +60,7 @@ type dir struct {
 	fsys fs.FS
 	name string
 	bad  *Unknown
+	buf  []byte // of what is read now
 }
 
 // blame records why a file could not be read or understood.
@@ -72,7 +78,10 @@ func (d *dir) blame(file string, err error) {
 // refuses with EINVAL (speed of an interface that is down, an empty slot of a
 // table) or ENODEV or EOPNOTSUPP, is "" and nothing to report.
 func (d *dir) line(file string) string {
-	s, err := ReadFile(d.fsys, path.Join(d.name, file))
+	if d.buf == nil {
+		d.buf = make([]byte, maxFile)
+	}
+	s, err := readInto(d.buf, d.fsys, path.Join(d.name, file))
 	if err != nil {
 		if !absent(err) {
 			d.blame(file, err)

@@ -18,10 +18,12 @@ func (m *Machine) describe(text string) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{m: m, uverbs: 0}
+	w := &writer{m: m}
 	w.defaults()
 	for _, b := range blocks {
-		w.top(b)
+		if w.top(b); w.err != nil {
+			return w.err
+		}
 	}
 	w.limits()
 	return w.err

@@ -97,6 +97,7 @@ func (w *writer) port(b *block, hca string) {
 	slots, err := strconv.Atoi(b.take("slots", "0"))
 	if err != nil || slots > 1024 {
 		w.fail(b, "slots is no number up to 1024")
+		return
 	}
 	for i := range slots {
 		if named[i] {
