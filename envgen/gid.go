@@ -257,11 +257,14 @@ func gidSeen(p hcaPort, index int) finding.Seen {
 	return s
 }
 
+// dynamicSince is the version from which on NCCL chooses the entry by itself.
+const dynamicSince = "2.21"
+
 // gidRules are NCCL's variables for the GID of a RoCE port, and gidVars what
 // NVSHMEM has instead, which copied the algorithm.
 func gidRules() []rule {
 	used := func(v *view) bool { return v.gpus() && v.head() }
-	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: "2.21"}.holds(v.nccl)) }
+	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: dynamicSince}.holds(v.nccl)) }
 	return gidVars("NCCL_IB_", ncclLib, "NCCL src/transport/net_ib/connect.cc", used, plan)
 }
 
@@ -275,8 +278,11 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 		{name: gidIndex, scope: Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
 	} {
 		r.name, r.library, r.source, r.used, r.alone = prefix+r.name, library, source, used, alone
-		if library == ncclLib && r.name == "NCCL_IB_"+gidIndex {
+		switch {
+		case library == ncclLib && r.name == "NCCL_IB_"+gidIndex:
 			r.alone += " from 2.21 on, entry 0 before"
+		case library == ncclLib:
+			r.span.since = dynamicSince
 		}
 		r.want = func(v *view) want {
 			g := plan(v)

@@ -99,7 +99,7 @@ func lintGIDIndex(v *view, d Decided) (finding.Finding, bool) {
 			See(gidSeen(p, index).Where, "%s", gidSeen(p, index).What).
 			Breaking("the port connects with another address, or not at all").Do("%s", drop(d)), true
 	}
-	if len(rails) == 0 || v.nccl.known() && !(span{since: "2.21"}).holds(v.nccl) {
+	if len(rails) == 0 || v.nccl.known() && !(span{since: dynamicSince}).holds(v.nccl) {
 		return none() // could not tell, or it is needed
 	}
 	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry by itself since 2.21", d.Name, d.Value).

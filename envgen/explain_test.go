@@ -1,0 +1,110 @@
+package envgen
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
+	in := machine(lo, bridge, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0").with("NCCL_ALGO", "Ring", "NCCL_IB_HCA", "mlx5")
+	all := Explain(in)
+	find := func(name string) Explanation {
+		i := slices.IndexFunc(all, func(e Explanation) bool { return e.Name == name })
+		if i < 0 {
+			t.Fatalf("%s is not explained", name)
+		}
+		return all[i]
+	}
+	if e := find("NCCL_SOCKET_IFNAME"); !e.Set || e.Value != "=eth0" || len(e.Seen) == 0 {
+		t.Errorf("%+v", e)
+	}
+	if e := find("NCCL_IB_HCA"); e.Set || e.User != "mlx5" || e.Value != "=mlx5_0:1" || !strings.Contains(e.Why, "yours is kept, but") {
+		t.Errorf("%+v", e)
+	}
+	if e := find("NCCL_ALGO"); e.Set || e.User != "Ring" || e.From != "environment" || !strings.Contains(e.Why, "launch never sets it") {
+		t.Errorf("%+v", e)
+	}
+	if e := find("NCCL_IB_GID_INDEX"); e.Set || !strings.Contains(e.Why, "no RoCE port") {
+		t.Errorf("%+v", e)
+	}
+	if e := find("NCCL_P2P_DISABLE"); e.Set || e.Why == "" || e.Alone == "" {
+		t.Errorf("%+v", e)
+	}
+	if slices.ContainsFunc(all, func(e Explanation) bool { return e.Library == nvshmemLib || e.Library == ucxLib }) {
+		t.Error("a library that the job does not use is explained")
+	}
+	plan, set := Make(in), []string(nil)
+	for _, e := range all {
+		if e.Set {
+			set = append(set, e.Name)
+		}
+		if e.Why == "" || e.Alone == "" || e.Source == "" || e.Library == "" {
+			t.Errorf("%s lacks its reason, or what the library does alone: %+v", e.Name, e)
+		}
+	}
+	var want []string
+	for _, v := range plan {
+		if !v.Kept {
+			want = append(want, v.Name)
+		}
+	}
+	if diff := cmp.Diff(want, set); diff != "" {
+		t.Errorf("what is explained as set is not what the plan sets (-want +got):\n%s", diff)
+	}
+}
+
+func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
+	in := machine(lo, docker0, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0").head("openmpi4")
+	for _, v := range Make(in) {
+		if v.Name == "NCCL_IB_HCA" {
+			t.Error("the plan of an mpirun line has a fact of one node")
+		}
+	}
+	for _, e := range Explain(in) {
+		if e.Name == "NCCL_IB_HCA" && (e.Set || !e.PerNode || !strings.HasPrefix(e.Why, "not set: per node")) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestConstantsAreWhatNodesCompare(t *testing.T) {
+	plan := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: Node}, {Name: "NCCL_NET", Value: "Socket", Scope: Job}, {Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET6", Scope: Job, Kept: true, User: "AF_INET"}}
+	decided := []Decided{{"NCCL_ALGO", "Ring", "environment"}, {"NCCL_ALGO", "Tree", "/etc/nccl.conf"}, {"NCCL_P2P_NET_CHUNKSIZE", "1", "/etc/nccl.conf"}, {"NCCL_IB_HCA", "mlx5", "environment"},
+		{"NCCL_IB_ADDR_FAMILY", "AF_INET", "environment"}, {"NCCL_MAX_CTAS", "8", "environment"}, {"NCCL_DEBUG", "INFO", "environment"}}
+	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8"}
+	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
+		t.Errorf("Constants (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryVariableHasItsLibrary(t *testing.T) {
+	for _, v := range Variables() {
+		if v.Library == "" || Library(v.Name) == "" {
+			t.Errorf("%s: whose is it?", v.Name)
+		}
+	}
+	for name, want := range map[string]string{"NCCL_NET": ncclLib, "NCCL_FASTRAK_X": "GPUDirect-TCPXO", "OFI_NCCL_X": "aws-ofi-nccl", "PATH": "", "NCCLX": "", "FI_PROVIDER": fabricLib, "PRTE_MCA_x": ompiLib} {
+		if got := Library(name); got != want {
+			t.Errorf("Library(%s) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestPathsAreAskedForWhereARuleReadsThem(t *testing.T) {
+	azure := machine(lo, eth0).cloud("azure").with("NCCL_TOPO_FILE", "/t.xml", "NCCL_DEBUG_FILE", "/logs/%h/n", "NCCL_DEBUG", "INFO")
+	got := Paths(azure)
+	for _, want := range []string{selfStatus, virtualTopology, "/opt/microsoft/ndv5/topo.xml", "/t.xml"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not asked for: %v", want, got)
+		}
+	}
+	if slices.ContainsFunc(got, func(p string) bool { return strings.Contains(p, "%") }) {
+		t.Errorf("a directory that has no name yet is asked for: %v", got)
+	}
+	if got := Paths(machine(lo, eth0).noGPUs()); got != nil {
+		t.Errorf("without GPUs: %v", got)
+	}
+}
