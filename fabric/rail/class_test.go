@@ -3,7 +3,6 @@ package rail
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -212,6 +211,11 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			b.Interfaces = append(b.Interfaces, in(netif("enP1s1", "physical"), "eth0"), netif("eth0", "virtual", "10.0.0.4/24"))
 			b.Route.Interface = "eth0"
 		}, InfiniBand, []string{"mlx5_0"}, false, []string{"mlx5_an0 management"}},
+		{"another card of the rails' speed, in every machine of a rack", func(b *bench) {
+			for i := range 10 {
+				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, map[bool]string{true: "MT4125", false: "MT4129"}[i%5 == 1], "")
+			}
+		}, RoCE, []string{"mlx5_0", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_7", "mlx5_8", "mlx5_9"}, false, []string{"mlx5_1 storage", "mlx5_6 storage"}},
 		{"virtual functions beside their own card", func(b *bench) {
 			for i := range 2 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, "MT4125", "").System = fmt.Sprint(i)
@@ -333,66 +337,5 @@ func TestAMissingRailIsSaidWithTheRails(t *testing.T) {
 	down(&b.HCAs[5])
 	if f := Of(b.Node, netip.Addr{}); f.Why != "6 x Ethernet at 400 Gb/s; 2 more of the same kind have no link" {
 		t.Errorf("why = %q", f.Why)
-	}
-}
-
-// Two GPUs share two rails, as on a GKE A4: the rails are dealt out, and where
-// there are more rails than GPUs each GPU gets its share.
-func TestRailsAreDealtOutEvenly(t *testing.T) {
-	for _, perSwitch := range []struct {
-		gpus, rails int
-		own         string
-	}{
-		{2, 2, "0:[mlx5_0] 1:[mlx5_1]"}, {2, 1, "0:[mlx5_0] 1:[mlx5_0]"}, {1, 4, "0:[mlx5_0 mlx5_1 mlx5_2 mlx5_3]"},
-		{2, 4, "0:[mlx5_0 mlx5_2] 1:[mlx5_1 mlx5_3]"}, {3, 2, "0:[mlx5_0] 1:[mlx5_1] 2:[mlx5_0]"},
-	} {
-		var b bench
-		for i := range perSwitch.gpus {
-			addr := fmt.Sprintf("0000:1%d:00.0", i)
-			b.card(addr, "0x030200", "0x10de", "0x2901", 0, "pci0000:00", "sw", "g")
-			b.Cards = append(b.Cards, fabric.Card{PCI: addr})
-		}
-		for i := range perSwitch.rails {
-			addr := fmt.Sprintf("0000:2%d:00.0", i)
-			b.card(addr, "0x020000", "0x15b3", "0x1021", 0, "pci0000:00", "sw", "n")
-			b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 400, "MT4129", addr)
-		}
-		f := Of(b.Node, netip.Addr{})
-		var got []string
-		for _, g := range f.GPUs {
-			got = append(got, fmt.Sprintf("%d:%v", g.Index, g.Own))
-			if g.Distance != fabric.PIX || len(g.Rails) != perSwitch.rails {
-				t.Errorf("GPU %d: rails %v at %s, want all %d at PIX", g.Index, g.Rails, g.Distance, perSwitch.rails)
-			}
-		}
-		if got := strings.Join(got, " "); got != perSwitch.own {
-			t.Errorf("%d GPUs and %d rails: %s, want %s", perSwitch.gpus, perSwitch.rails, got, perSwitch.own)
-		}
-	}
-}
-
-// In a VM that hides its switches all is equally near, and only the NUMA node
-// tells.
-func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
-	var b bench
-	for i := range 2 {
-		gpu, nic := fmt.Sprintf("0000:00:1%d.0", i), fmt.Sprintf("0000:00:2%d.0", i)
-		b.card(gpu, "0x030200", "0x10de", "0x2330", 1-i, "pci0000:00")
-		b.Cards = append(b.Cards, fabric.Card{PCI: gpu})
-		b.card(nic, "0x020000", "0x15b3", "0x101e", i, "pci0000:00")
-		b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4126", nic)
-	}
-	g := Of(b.Node, netip.Addr{}).GPUs
-	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" || len(g[0].Rails) != 2 {
-		t.Errorf("own rails (-want +got):\n%s%+v", diff, g)
-	}
-}
-
-func TestNamesAreInTheOrderOfTheirNumbers(t *testing.T) {
-	got := []string{"mlx5_10", "rdmap16s27", "mlx5_2", "mlx5_bond_0", "mlx5_1", "rdmap160s27", "rdmap16s3"}
-	slices.SortFunc(got, natural)
-	want := []string{"mlx5_1", "mlx5_2", "mlx5_10", "mlx5_bond_0", "rdmap16s3", "rdmap16s27", "rdmap160s27"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -205,24 +205,24 @@ func (v *view) leadsOut(i fabric.Interface) bool {
 	return out != "" && (i.Name == out || i.Master == out)
 }
 
-// explain says in one line what the rails are.
+// explain says in one line what the rails are, and takes back that it is sure
+// where they did not say enough.
 func (d *decision) explain(v *view) {
-	count := map[class]int{}
+	count, subnets := map[class]int{}, map[int]bool{}
 	var order []class
-	subnets := map[int]bool{}
+	homeless := 0
 	for _, c := range d.rails {
 		k := classOf(c)
-		if count[k] == 0 {
+		if count[k]++; count[k] == 1 {
 			order = append(order, k)
 		}
-		count[k]++
-		if c.port.SMLID > 0 && c.port.LinkLayer == "InfiniBand" {
+		if subnet(c) != "" {
 			subnets[c.port.SMLID] = true
 		}
-		if c.kind == Unknown {
-			d.sure = false
+		if c.kind == RoCE && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
+			homeless++
 		}
-		if c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
+		if c.kind == Unknown || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
 			d.sure = false
 		}
 	}
@@ -237,6 +237,9 @@ func (d *decision) explain(v *view) {
 	d.why = strings.Join(parts, " and ")
 	if len(subnets) > 1 {
 		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
+	}
+	if homeless > 0 {
+		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
 	}
 	if n := len(v.missing(*d)); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])

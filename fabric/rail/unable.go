@@ -132,7 +132,7 @@ func states(h fabric.HCA) string {
 		s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
 		w := phys[p.PhysState]
 		if p.State == 0 {
-			s = "without a local identifier"
+			s = "of unknown state and without a local identifier"
 		} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
 			w = "though its cable is up (does a subnet manager serve it?)"
 		}
