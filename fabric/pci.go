@@ -207,6 +207,8 @@ func (p PCI) isHCA() bool {
 	switch p.Driver {
 	case "mlx5_core", "mlx4_core", "efa", "hfi1", "ib_qib", "ib_mthca":
 		return true
+	case "", "vfio-pci", "pci-stub": // nobody's, or a virtual machine's
+		return false
 	}
-	return p.Driver != "" && strings.HasPrefix(p.Class, "0x0207")
+	return strings.HasPrefix(p.Class, "0x0207")
 }

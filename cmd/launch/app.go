@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/fabric/machine"
 	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/job"
@@ -33,6 +34,7 @@ type app struct {
 	latest atomic.Pointer[string] // what the wait is about, by the last event
 	spare  atomic.Bool            // this node has no place: the wait has no limit
 	crew   crew                   // the tasks of this node, where there are several
+	from   *machine.Machine       // of --from; nil: this machine
 
 	stop   func()           // stop listening to signals
 	caught func() os.Signal // the one that ended the wait; nil: none
@@ -148,6 +150,9 @@ func (a *app) prepare(c *cli.Context) error {
 	if err := a.o.check(has); err != nil {
 		return err
 	}
+	if err := a.replay(); err != nil {
+		return err
+	}
 	if a.o.token = os.Getenv("LAUNCH_TOKEN"); a.o.token == "" || !has["store"] {
 		return nil
 	}
@@ -179,7 +184,7 @@ func (a *app) job(argv []string) (job.Job, error) {
 	dir, _ := os.Getwd()
 	j, err := job.Resolve(job.Input{
 		Word: a.word, Argv: argv, Own: takes(startFlags(&options{})), Flags: a.o.Flags, Env: handoff.Environ(),
-		Root: os.DirFS("/"), Home: homeDir(), Dir: dir, Hostname: host,
+		Root: a.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
 	if a.keys != nil && j.Several() && !j.Store.V.Embedded && !strings.HasPrefix(j.Store.V.Endpoints[0], "https://") {
 		a.pending = append(a.pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))

@@ -89,7 +89,10 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 			w.MasterAddr = in.World.Peers[0].String()
 		}
 	} else {
-		in.World = envgen.World{Nodes: w.Nodes, Rank: w.NodeRank, Addr: addr}
+		in.World.Nodes, in.World.Rank, in.World.Addr = w.Nodes, w.NodeRank, addr
+		if master, err := netip.ParseAddr(w.MasterAddr); err == nil {
+			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort))
+		}
 	}
 	s.Plan, a.crew.world = envgen.Make(in), w
 	s.Command, err = s.Job.Line.Command(w, s.Plan, handoff.Environ())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/envgen"
 	"launch/internal/job"
 	"launch/rendezvous"
 )
@@ -32,6 +33,10 @@ type options struct {
 	warnOnly, failFast bool
 	dryRun, json       bool
 	watch              bool
+	svg                string
+	format             string // of launch env
+	explain            bool
+	record, recording  string // --record, --from
 
 	given map[string]bool // flags that stand on the line, against those from LAUNCH_*
 }
@@ -64,7 +69,7 @@ const (
 )
 
 // flagTable is every flag, in the order of the help. Each has a variable
-// LAUNCH_NAME. A start takes all but --watch.
+// LAUNCH_NAME. A start takes all but what a subcommand prints by (startFlags).
 func flagTable(o *options) []cli.Flag {
 	str := func(g group, name, arg, usage string, to *job.Value[string]) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: string(g), Usage: "`" + arg + "` " + usage, EnvVars: env(name), Value: &value{name: name, to: to, o: o}}
@@ -101,6 +106,11 @@ func flagTable(o *options) []cli.Flag {
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
 		b(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
 		b(grpOutput, "watch", "again at every change, until Ctrl-C", &o.watch),
+		&cli.StringFlag{Name: "svg", Category: string(grpOutput), Usage: "`FILE` draw it as a picture, too", EnvVars: env("svg"), Destination: &o.svg},
+		&cli.StringFlag{Name: "record", Category: string(grpOutput), Usage: "`FILE` keep this node as it is, without names and addresses, for --from", EnvVars: env("record"), Destination: &o.record},
+		&cli.StringFlag{Name: "from", Category: string(grpOutput), Usage: "`FILE` as if on the node of a recording; nothing is read here, nothing starts", EnvVars: env("from"), Destination: &o.recording},
+		&cli.StringFlag{Name: "format", Category: string(grpOutput), Usage: "`FORM` " + strings.Join(envgen.Formats(), ", "), EnvVars: env("format"), Value: envgen.Formats()[0], Destination: &o.format},
+		b(grpOutput, "explain", "say of each variable why it is set, or why not", &o.explain),
 		b(grpOutput, "json", "JSON lines instead of text", &o.json),
 	}
 }
@@ -134,7 +144,9 @@ func (v *value) String() string {
 
 // startFlags are the flags of a start.
 func startFlags(o *options) []cli.Flag {
-	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool { return f.Names()[0] == "watch" })
+	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
+		return slices.Contains([]string{"watch", "svg", "record", "format", "explain"}, f.Names()[0])
+	})
 }
 
 // ownFlags are the names of all flags, and whether each takes a value.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -10,11 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"launch/envgen"
-	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/job"
 	"launch/internal/record"
+	"launch/internal/ui"
 	"launch/preflight"
 )
 
@@ -71,7 +70,7 @@ func (a *app) check(c *cli.Context) error {
 	if c.NArg() == 0 { // nothing is started, so nothing can be missing
 		in.Job.Line.Argv, in.LookPath = nil, nil
 	}
-	if s.Job.Several() {
+	if s.Job.Several() && a.from == nil {
 		if p, err := a.place(c.Context, &s, firstLook); err == nil {
 			in.Addr, in.Serve = p.Addr, p.Serve
 		}
@@ -99,57 +98,17 @@ func (a *app) look(c *cli.Context) (s record.Start, err error) {
 
 // fabric prints what this node has.
 func (a *app) fabric(c *cli.Context) error {
-	n := a.detect(c.Context, job.Job{Nodes: job.Value[int]{V: 2}}) // as for a job of several nodes: the host name counts
-	var addr netip.Addr
-	if r, err := fabric.RouteTo(netip.MustParseAddr("192.0.2.1")); err == nil { // the default route; nothing is sent
-		addr = r.Src
-	}
-	a.ui.Fabric(n, rail.Roles(n, addr))
-	return nil
-}
-
-// env prints the plan for a shell.
-func (a *app) env(c *cli.Context) error {
-	s, err := a.look(c)
+	n, err := a.recorded(c.Context, job.Job{Nodes: job.Value[int]{V: 2}}) // as for a job of several nodes: the host name counts
 	if err != nil {
 		return err
 	}
-	in := a.planInput(s.Job, s.Node)
-	if c.NArg() == 0 {
-		in.Torch = true
-	}
-	if s.Job.Several() {
-		p, err := a.place(c.Context, &s, firstLook)
-		if err != nil {
-			return err
-		}
-		in.World.Addr = p.Addr
-	}
-	plan := envgen.Make(in)
-	a.ui.Findings(s.Job.Notes, false)
-	a.ui.Findings(envgen.Lint(in), false)
-	why := ""
-	if len(plan) == 0 {
-		why = "the libraries do the right thing by themselves here"
-		if !s.Job.Several() {
-			why = "one node needs none; with --nnodes N --store HOST the peers' network is taken into account"
+	f := rail.Of(n, n.Route.Src)
+	if a.o.svg != "" {
+		if err := os.WriteFile(a.o.svg, ui.FabricSVG(n, f), 0o666); err != nil {
+			return &job.Error{Code: exitUsage, What: err.Error(), Fix: "--svg names a file in a directory that can be written"}
 		}
 	}
-	if a.ui.JSON() {
-		for _, v := range plan {
-			a.ui.Emit(true, "var", v)
-		}
-		a.ui.Emit(true, "plan", map[string]any{"vars": len(plan), "why": why})
-		return nil
-	}
-	text, err := envgen.Shell(plan)
-	if err != nil {
-		return err
-	}
-	a.ui.Print(text)
-	if why != "" {
-		a.ui.Note("nothing to set: %s", why)
-	}
+	a.ui.Fabric(n, f)
 	return nil
 }
 

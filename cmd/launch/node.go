@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -98,10 +97,16 @@ func verdict(s *record.Start, took time.Duration) error {
 // detect asks for what the job needs to know: a lone CPU program starts at
 // once.
 func (a *app) detect(ctx context.Context, j job.Job) fabric.Node {
-	roots := fabric.Live()
+	if a.from != nil {
+		return a.from.Detect(ctx)
+	}
+	return a.detectLive(ctx, j, fabric.Live())
+}
+
+func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fabric.Node {
 	in := handoff.Inherited()
 	return fabric.Detect(ctx, roots, fabric.Options{
-		Resolve: j.Several() && !a.o.dryRun,
+		Resolve: (j.Several() || hydra(j)) && !a.o.dryRun,
 		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
@@ -124,6 +129,9 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		Stat:   readable,
 	}
 	in.Dir, _ = os.Getwd()
+	if a.from != nil { // what would be found here is not there
+		in.LookPath, in.Exists, in.Stat, in.Dir = nil, nil, nil, ""
+	}
 	if a.o.dryRun {
 		return in
 	}
@@ -157,46 +165,6 @@ func readable(path string) (fs.FileMode, error) {
 		return info.Mode(), &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return info.Mode(), nil
-}
-
-func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
-	in := envgen.Input{Node: n, Decided: j.Decided, World: envgen.World{Nodes: j.Nodes.V}, Mpirun: j.Line.Kind == launcher.Mpirun}
-	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
-	if in.Mpirun && !a.o.dryRun {
-		in.World = mpirunWorld(j)
-	}
-	return in
-}
-
-// python tells whether a plain program is a Python one: then it may use Gloo.
-func python(l launcher.Line) bool {
-	for _, w := range l.Argv[:min(len(l.Argv), l.Rest+1)] {
-		base := w[strings.LastIndexByte(w, '/')+1:]
-		if strings.HasPrefix(base, "python") || strings.HasSuffix(base, ".py") {
-			return true
-		}
-	}
-	return false
-}
-
-// mpirunWorld is the hosts of mpirun's own list, as this head sees them.
-func mpirunWorld(j job.Job) envgen.World {
-	w := envgen.World{Nodes: max(len(j.Hosts), 1)}
-	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
-	defer cancel()
-	for _, h := range j.Hosts {
-		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
-		if err != nil || len(addrs) == 0 {
-			continue
-		}
-		w.Peers = append(w.Peers, addrs[0].Unmap())
-	}
-	if n := len(w.Peers); n > 0 {
-		if r, err := fabric.RouteTo(w.Peers[n-1]); err == nil {
-			w.Addr = r.Src
-		}
-	}
-	return w
 }
 
 // place finds the meeting point, waiting for its name for as long as budget.
@@ -273,16 +241,14 @@ func (a *app) execute(s *record.Start) error {
 // prepared is what the command is executed with.
 func (a *app) prepared(s *record.Start) (path string, env []string, err error) {
 	var set, unset []string
+	mpirun := s.Job.Line.Kind == launcher.Mpirun
 	for _, v := range slices.Concat(s.Command.Set, s.Plan) {
-		if !v.Kept {
+		if !v.Kept && (!mpirun || envgen.ReadByMpirun(v.Name)) { // the rest is forwarded by -x
 			set = append(set, v.Name+"="+v.Value)
 		}
 	}
 	for _, v := range s.Command.Unset {
 		unset = append(unset, v.Name)
-	}
-	if s.Job.Line.Kind == launcher.Mpirun {
-		set = nil // forwarded by -x
 	}
 	if path, err = lookPath(s.Command.Argv[0]); err != nil {
 		return "", nil, notExecutable(s.Command.Argv[0], err)

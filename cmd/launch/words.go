@@ -36,9 +36,9 @@ func (a *app) subcommands() []*cli.Command {
 		return c
 	}
 	return []*cli.Command{
-		sub("check", "run this node's checks and print them all", "[-- COMMAND…]", -1, jobFlags+"skip only warn-only json", a.check),
-		sub("fabric", "print what this node has: interfaces, HCAs, GPUs, limits", "", 0, "json", a.fabric),
-		sub("env", "print the variables that a start would set, for eval", "[-- COMMAND…]", -1, jobFlags+"json", a.env),
+		sub("check", "run this node's checks and print them all", "[-- COMMAND…]", -1, jobFlags+"skip only warn-only from json", a.check),
+		sub("fabric", "print what this node has: its rails beside the GPUs, interfaces, limits", "", 0, "svg record from json", a.fabric),
+		sub("env", "print the variables that a start would set, for eval; --explain: and why", "[-- COMMAND…]", -1, jobFlags+"from format explain json", a.env),
 		sub("status", "print who is where in a job; --watch: at every change", "[JOB…]", -1, storeFlags+"job join-timeout watch", a.status),
 		sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", -1, storeFlags+"job", a.store),
 		sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", 1, "", a.completion),
