@@ -104,5 +104,5 @@ func (v *view) wantUCXDevices() want {
 	}
 	p := rails[0]
 	return want{value: "any", wrong: "Open MPI would not take UCX for " + p.hca.Name + " and go by TCP", because: v.railWords(),
-		seen: []finding.Seen{{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}}}
+		seen: []finding.Seen{finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}}}
 }

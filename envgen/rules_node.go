@@ -184,7 +184,7 @@ func (v *view) wantThreads() want {
 		return right(fmt.Sprintf("%d cores are not enough for more threads", cores))
 	}
 	return want{value: "4", wrong: fmt.Sprintf("NCCL would send all over TCP by one thread, at %d Gb/s", via.Speed/1000), because: v.because(),
-		seen: []finding.Seen{{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)}, {Where: selfStatus, What: "Cpus_allowed_list " + list}}}
+		seen: []finding.Seen{finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)}, {Where: selfStatus, What: "Cpus_allowed_list " + list}}}
 }
 
 // ownThreads are the drivers of the cards for which NCCL has helper threads:

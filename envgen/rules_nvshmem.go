@@ -124,5 +124,5 @@ func (v *view) wantHCAPrefix() want {
 		return right("the names of the HCAs have no beginning in common")
 	}
 	return want{value: common, wrong: "NVSHMEM would skip every HCA that has no mlx5 in its name", because: "they are called " + portList(rails),
-		seen: []finding.Seen{{Where: "/sys/class/infiniband", What: portList(rails)}}}
+		seen: []finding.Seen{finding.Seen{Where: "/sys/class/infiniband", What: portList(rails)}}}
 }
