@@ -3,29 +3,41 @@ package fabric
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// cards are the GPUs among the functions, with what NVIDIA's driver says of each
-// in /proc/driver/nvidia/gpus. A container sees there only what it was given,
-// and all of them on the bus.
+// cards are the GPUs among the functions, and those that NVIDIA's driver has in
+// /proc/driver/nvidia/gpus where the bus is hidden, with what it says of each. A
+// container sees there only what it was given, and all of them on the bus.
 func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
 	var out []Card
-	var unknown []Unknown
 	for _, p := range bus {
-		c := Card{PCI: p.Addr, Vendor: gpuVendor(p), Minor: -1}
-		if c.Vendor == "" {
+		if vendor := gpuVendor(p); vendor != "" {
+			out = append(out, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
+		}
+	}
+	driver := dir{fsys: proc, name: "driver/nvidia/gpus"}
+	for _, addr := range driver.names("") {
+		if !slices.ContainsFunc(out, func(c Card) bool { return c.PCI == addr }) {
+			out = append(out, Card{PCI: addr, Vendor: "nvidia", Minor: -1})
+		}
+	}
+	slices.SortFunc(out, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
+	var unknown []Unknown
+	for i, c := range out {
+		if c.Vendor != "nvidia" {
 			continue
 		}
-		if c.Vendor == "nvidia" {
-			d := dir{fsys: proc, name: path.Join("driver/nvidia/gpus", p.Addr)}
-			c.describe(d.line("information"))
-			if d.bad != nil {
-				unknown = append(unknown, *d.bad)
-			}
+		d := dir{fsys: proc, name: path.Join(driver.name, c.PCI)}
+		out[i].describe(d.line("information"))
+		if d.bad != nil {
+			unknown = append(unknown, *d.bad)
 		}
-		out = append(out, c)
+	}
+	if driver.bad != nil {
+		unknown = append(unknown, *driver.bad)
 	}
 	return out, unknown
 }

@@ -53,7 +53,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 		return h
 	}
 	if h.PCI == "" { // the class holds directories, as in some recordings
-		h.PCI = functionOf(d.link("device"))
+		h.PCI = functionOf(cmp.Or(d.link("device"), ueventValue(d.line("device/uevent"), "PCI_SLOT_NAME")))
 	}
 	h.NodeType = d.number("node_type", 0)
 	h.Firmware, h.Type, h.Board = d.line("fw_ver"), d.line("hca_type"), d.line("board_id")

@@ -124,7 +124,7 @@ func netFunction(d *dir) string {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		return functionOf(target)
 	}
-	return functionOf(d.link("device"))
+	return functionOf(cmp.Or(d.link("device"), ueventValue(d.line("device/uevent"), "PCI_SLOT_NAME")))
 }
 
 // sysKind is the kind of an interface as far as sysfs tells. A veth has no

@@ -18,7 +18,7 @@ type anonymizer struct {
 func (z anonymizer) addr(a netip.Addr) netip.Addr {
 	is4in6 := a.Is4In6()
 	a = a.Unmap().WithZone("")
-	if a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.Is4() && a.IsLinkLocalUnicast() {
+	if plain(a) {
 		return remap(a, is4in6)
 	}
 	b := a.AsSlice()
@@ -27,6 +27,11 @@ func (z anonymizer) addr(a netip.Addr) netip.Addr {
 	}
 	out, _ := netip.AddrFromSlice(b) // of the length it came in
 	return remap(out, is4in6)
+}
+
+// plain tells an address that every machine may have.
+func plain(a netip.Addr) bool {
+	return a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.Is4() && a.IsLinkLocalUnicast()
 }
 
 // bit is whether bit i turns, which depends on the bits before it alone.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/fabric/machine"
 	"launch/fabric/machine/machinetest"
 )
 
@@ -208,6 +209,22 @@ func TestCardsAreToldWithoutNVML(t *testing.T) {
 				t.Errorf("%s: first GPU (-want +got):\n%s", name, diff)
 			}
 		}
+	}
+}
+
+func TestWhatHidesThePCIBusIsStillFound(t *testing.T) {
+	const text = "machine/1\nfile sys/class/infiniband/rocep1s0/node_type \"1: CA\"\nfile sys/class/infiniband/rocep1s0/device/uevent \"DRIVER=mlx5_core\\nPCI_SLOT_NAME=0000:01:00.0\"\n" +
+		"file proc/driver/nvidia/gpus/0000:0f:00.0/information \"Model: \t GRID\\nDevice Minor: \t 2\"\n"
+	m, err := machine.Read([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := m.Detect(t.Context())
+	if h := hca(t, n, "rocep1s0"); h.PCI != "0000:01:00.0" || h.Driver != "mlx5_core" {
+		t.Errorf("an HCA whose class holds directories: %+v", h)
+	}
+	if diff := cmp.Diff([]fabric.Card{{PCI: "0000:0f:00.0", Vendor: "nvidia", Model: "GRID", Minor: 2}}, n.Cards); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
 }
 

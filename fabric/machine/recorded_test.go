@@ -61,8 +61,10 @@ type expected struct {
 // score counts what agrees, by field, and keeps what does not.
 type score struct {
 	right, asked map[string]int
-	misses       []string
+	misses       []miss
 }
+
+type miss struct{ field, text string }
 
 func compare[T comparable](s *score, field, where string, want *T, got T) {
 	if want == nil {
@@ -72,7 +74,7 @@ func compare[T comparable](s *score, field, where string, want *T, got T) {
 	if *want == got {
 		s.right[field]++
 	} else {
-		s.misses = append(s.misses, fmt.Sprintf("%s: %s: want %v, got %v", where, field, *want, got))
+		s.misses = append(s.misses, miss{field, fmt.Sprintf("%s: %s: want %v, got %v", where, field, *want, got)})
 	}
 }
 
@@ -111,9 +113,25 @@ func TestRecordedMachinesBesideTheProject(t *testing.T) {
 	for _, field := range slices.Sorted(maps.Keys(s.asked)) {
 		t.Logf("%-14s %4d of %4d", field, s.right[field], s.asked[field])
 	}
-	for _, miss := range s.misses {
-		t.Log(miss)
+	for _, m := range s.misses {
+		if notInTheFiles[m.field] == "" {
+			t.Error(m.text)
+		} else {
+			t.Log(m.text)
+		}
 	}
+}
+
+// notInTheFiles are the fields that the descriptions of some machines have from
+// elsewhere (a command's output, a published shape), and their files do not.
+var notInTheFiles = map[string]string{
+	"cloud": "DMI was not recorded", "virtual": "DMI was not recorded",
+	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that bnxt_re stands on",
+	"gpu":    "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
+	"lid": "sysfs was recorded without it", "sm_lid": "sysfs was recorded without it",
+	"netdev":   "class/net was not recorded; and of a slave and its bond, the bond holds the address",
+	"phys":     "one fixture has a state that cannot be",
+	"gid.type": "kernels before 4.5 do not tell it",
 }
 
 func (s *score) machine(id string, want expected, got fabric.Node) {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // scrubber replaces what would tell whose machine a recording is of: the same
@@ -22,7 +23,7 @@ type scrubber struct {
 
 func newScrubber(key []byte, hostname string) *scrubber {
 	s := &scrubber{addrs: anonymizer{key}, uuids: map[string]string{}, cards: map[[3]byte]uint32{}}
-	if short, _, _ := strings.Cut(hostname, "."); len(short) > 2 && short != "localhost" {
+	if short, _, _ := strings.Cut(hostname, "."); len(short) > 2 && short != "localhost" && utf8.ValidString(short) {
 		s.host = regexp.MustCompile(`\b` + regexp.QuoteMeta(short) + `\b(\.[\w.-]+)?`)
 	}
 	return s
