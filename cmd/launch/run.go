@@ -157,10 +157,13 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 }
 
 // release follows the decision that all start. The others go by it already, so
-// nothing but a signal keeps this node from starting too: not even the death of
-// its companion.
+// nothing but a signal, or a newer process in its place, keeps this node from
+// starting too: not even the death of its companion.
 func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Client) error {
 	err := comp.Go(ctx, s.World.Master)
+	if sup, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
+		return sup
+	}
 	if err == nil && s.Job.Line.Kind == launcher.Torchrun && s.World.Rank != 0 && !a.o.KeepRdzv {
 		a.awaitStore(ctx, comp.StoreReady())
 	}

@@ -171,8 +171,9 @@ func (p *process) do(o order) {
 	case "round":
 		r.Result, err = p.member.Round(ctx, o.Name, o.Value, p.reducer(ctx))
 	case "go":
-		p.member.Start(p.ctx)
-		p.afterStart(*o.Master)
+		if err = p.member.Start(p.ctx); err == nil {
+			p.afterStart(*o.Master)
+		}
 	default:
 		err = fmt.Errorf("companion: unknown order %q", o.Op)
 	}
