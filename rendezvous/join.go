@@ -74,7 +74,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 
 // place is this node's place in a sealed world; the zero Place: none.
 func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
-	r, err := s.cli.Get(timeout(ctx), s.k.place(ep.Nonce, s.me()))
+	r, err := s.cli.Get(within(ctx, s.cfg.Self.Size), s.k.place(ep.Nonce, s.me()))
 	if err == nil && len(r.Kvs) > 0 {
 		err = json.Unmarshal(r.Kvs[0].Value, &p)
 	}

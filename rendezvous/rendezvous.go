@@ -58,12 +58,13 @@ const (
 	// lastWords is how long the store's host lets its news reach the others
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
-	// settle is how long a node leaves out what can wait while thousands of them
-	// register: the lease is young, and a watch catches up.
-	settle = 500 * time.Millisecond
+	// settle is the part of its lease for which a node leaves out what can wait
+	// while thousands of them register: the lease is young (etcd's client renews
+	// one as often), and a watch catches up.
+	settle = 3
 	// progressEvery bounds how often the leader tells who has come: what all
 	// nodes read costs N each time. It is 1 ms a node up to this.
-	progressEvery = time.Second
+	progressEvery = 5 * time.Second
 	// lastCalls bounds how long nodes that keep coming put off a start for which
 	// enough are here, in last calls.
 	lastCalls = 6

@@ -162,8 +162,8 @@ func start(b testing.TB, store *storeProcess, n int) (time.Duration, func()) {
 	began := time.Now()
 	for i := range n {
 		wg.Go(func() {
-			time.Sleep(rand.N(100*time.Millisecond) + Stagger(n))
-			cli, err := Connect(ctx, Store{Endpoints: []string{store.endpoint}}, nil)
+			time.Sleep(rand.N(100 * time.Millisecond))
+			cli, err := Connect(ctx, Store{Endpoints: []string{store.endpoint}, Nodes: n}, nil)
 			if err != nil {
 				fails <- err
 				return

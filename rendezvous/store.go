@@ -36,6 +36,9 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
+	// Nodes is how many come to the store at once, as far as is known: they
+	// spread their first request, and the tries that follow.
+	Nodes int `json:"-"`
 	// TLS, where set, is spoken with a store of launch.
 	TLS *TLS `json:"-"`
 	// Access is what an etcd that runs already asks for.
@@ -74,9 +77,15 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
-// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
-// each of thousands of connections, are most of what a store would allocate.
-const buffer = 4 << 10
+const (
+	// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
+	// each of thousands of connections, are most of what a store would allocate.
+	buffer = 4 << 10
+	// window is what may be on its way unread, more than the leader of thousands
+	// of nodes is behind. One that is fixed spares gRPC a ping for each message,
+	// by which it would measure the line.
+	window = 1 << 20
+)
 
 // hushGRPC keeps gRPC's own log, which goes to stderr for what is told better
 // here, to those who ask for it (grpc-go, Documentation/log_levels.md).
@@ -92,23 +101,14 @@ var hushGRPC = sync.OnceFunc(func() {
 // nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
 	hushGRPC()
-	cfg := clientv3.Config{
-		Endpoints: s.Endpoints,
-		// Below 5 s etcd answers "too many pings", and so it does soon, whatever
-		// the time, to a ping on a connection without a stream.
-		DialKeepAliveTime:    10 * time.Second,
-		DialKeepAliveTimeout: 3 * time.Second,
-		Logger:               zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
-			MinConnectTimeout: 6 * time.Second,
-		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer)},
-	}
-	var err error
-	if cfg.TLS, err = s.speaks(); err != nil {
+	cfg, err := s.config()
+	if err != nil {
 		return nil, err
 	}
-	cfg.Username, cfg.Password, cfg.DialTimeout = s.Access.User, s.Access.Password, opTimeout
+	select {
+	case <-time.After(stagger(s.Nodes)):
+	case <-ctx.Done():
+	}
 	var c *clientv3.Client
 	told := ""
 	op := func() (err error) {
@@ -134,7 +134,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		}
 		return err
 	}
-	if err := backoff.Retry(op, backoff.WithContext(retries(retryMax), ctx)); err != nil {
+	if err := backoff.Retry(op, backoff.WithContext(retries(s.Nodes), ctx)); err != nil {
 		if c != nil {
 			c.Close()
 		}
@@ -149,28 +149,38 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	return c, nil
 }
 
+// config is how the store is spoken with.
+func (s Store) config() (cfg clientv3.Config, err error) {
+	cfg = clientv3.Config{
+		Endpoints: s.Endpoints,
+		Username:  s.Access.User,
+		Password:  s.Access.Password,
+		// Below 5 s etcd answers "too many pings", and so it does soon, whatever
+		// the time, to a ping on a connection without a stream.
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+		DialTimeout:          opTimeout,
+		Logger:               zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.Nodes)},
+			MinConnectTimeout: 6 * time.Second,
+		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
+			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window)},
+	}
+	cfg.TLS, err = s.speaks()
+	return cfg, err
+}
+
 // final tells that trying again would not change the answer.
 func final(err error) bool {
 	_, other := errors.AsType[*OtherStoreError](err)
 	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess)
 }
 
-// retries is exponential with jitter and without an end of its own: ctx ends it
-// (backoff's default would give up silently after 15 minutes).
-func retries(max time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond),
-		backoff.WithMultiplier(1.7),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxInterval(max),
-		backoff.WithMaxElapsedTime(0))
-}
-
 // answers asks the store one linearizable question: it answers, and (for an
 // embedded one) it is this job's.
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
+	ctx = within(ctx, s.Nodes)
 	if !connected(ctx, c.ActiveConnection()) {
 		if err := s.dial(ctx); err != nil {
 			return err
@@ -348,14 +358,3 @@ func reason(ctx context.Context, err error) error {
 
 // newID is a random identity.
 func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
-
-// Stagger is how long a node of n waits before it asks the store for the first
-// time, so that they do not all come at once: nothing for a few nodes, and at
-// random up to 0.2 s for 1,000.
-func Stagger(n int) time.Duration {
-	const few, each = 64, 200 * time.Microsecond
-	if n <= few {
-		return 0
-	}
-	return rand.N(time.Duration(n) * each)
-}
