@@ -87,7 +87,7 @@ type call struct {
 func (c call) due() bool { return !c.ends.IsZero() && !time.Now().Before(c.ends) }
 
 // called tells whether the last call for n nodes is over. Who comes meanwhile
-// begins it anew, a few times.
+// begins it anew, a few times, and within the time that all of them have.
 func (l *lead) called(n int) bool {
 	c, every := &l.call, l.s.cfg.LastCall
 	if c.limit.IsZero() {
@@ -95,6 +95,11 @@ func (l *lead) called(n int) bool {
 	}
 	if n != c.n {
 		c.n, c.ends = n, time.Now().Add(every)
+		for _, m := range l.members { // leave the most impatient time for the start
+			if end := m.seen.Add(m.Patience * 3 / 4); waits(m) && m.Patience > 0 && end.Before(c.limit) {
+				c.limit = end
+			}
+		}
 		if c.ends.After(c.limit) {
 			c.ends = c.limit
 		}

@@ -43,7 +43,10 @@ func (s *Session) campaign(ctx context.Context) error {
 			created = s.leader.create
 			s.mu.Unlock()
 		}
-		s.update(func() { s.leader = registered{self, created, r.Header.Revision}; s.leadLease = lease })
+		s.update(func() {
+			s.leader = registered{Member: self, create: created, mod: r.Header.Revision}
+			s.leadLease = lease
+		})
 		return nil
 	}
 	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
@@ -101,7 +104,11 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 	case strings.HasPrefix(key, l.s.k.members()):
 		var m Member
 		if json.Unmarshal(v, &m) == nil {
-			l.members[key] = registered{m, create, mod}
+			now := registered{m, create, mod, time.Now()}
+			if before := l.members[key]; before.ID == m.ID && waits(before) {
+				now.seen = before.seen
+			}
+			l.members[key] = now
 			if create < l.members[l.first].create {
 				l.first = ""
 			}

@@ -34,13 +34,13 @@ func (p paced) NextBackOff() time.Duration {
 	return p.ExponentialBackOff.NextBackOff() + stagger(p.nodes)
 }
 
-// retries is exponential with jitter and without an end of its own: ctx ends it
+// retries is exponential with full jitter (0 to twice the interval) and without an end of its own: ctx ends it
 // (backoff's default would give up silently after 15 minutes).
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
 		backoff.WithMultiplier(1.7),
-		backoff.WithRandomizationFactor(0.5),
+		backoff.WithRandomizationFactor(1),
 		backoff.WithMaxInterval(retryMax),
 		backoff.WithMaxElapsedTime(0)), nodes}
 }

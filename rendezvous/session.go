@@ -123,7 +123,7 @@ func (s *Session) run(ctx context.Context) {
 		}
 		told := s.lost
 		s.update(func() { s.up, s.trouble, s.lost = false, err, true })
-		if !s.started() && !told { // once, until it is back
+		if !told && (!s.started() || s.me().Restarts > 0) { // once, until it is back
 			s.emit(Event{Kind: Lost, Text: err.Error()})
 		}
 		if time.Since(began) > 2*retryMax {
@@ -162,7 +162,7 @@ func (s *Session) life(ctx context.Context) error {
 			p.sent = false
 		}
 	})
-	if back && !s.started() {
+	if back && (!s.started() || s.me().Restarts > 0) {
 		s.emit(Event{Kind: Back})
 	}
 	control, err := s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix())

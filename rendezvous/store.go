@@ -52,6 +52,10 @@ type TLS struct {
 	CertPEM, KeyPEM []byte
 }
 
+// TokenName is the name in a certificate that a token makes: who has none is told
+// by it what is missing.
+const TokenName = "launch"
+
 // ErrToken: this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
 
@@ -252,7 +256,7 @@ func (s Store) speaks() (*tls.Config, error) {
 	t, err := s.Access.Config()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrAccess, err)
+		return nil, unusable{err}
 	case t != nil:
 		return t, nil
 	case s.TLS != nil:
@@ -276,10 +280,18 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
 		}
 		return s.shakeHands(ctx, c, t)
-	case !strings.Contains(s.Endpoints[0], "://") && !plain(c) && s.speaksTLS():
-		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
+		return nil
+	case strings.Contains(s.Endpoints[0], "://"):
+		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess, s.Endpoints[0])
 	}
-	return nil
+	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+}
+
+// ofToken tells whether a certificate that was not trusted is one of a token.
+func ofToken(err error) bool {
+	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok && len(e.UnverifiedCertificates) > 0 && e.UnverifiedCertificates[0].Subject.CommonName == TokenName
 }
 
 func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error {
@@ -294,6 +306,8 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	}
 	_, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
+	case s.TLS == nil && ofToken(err):
+		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 	case s.TLS == nil || s.Access != Access{}:
 		return err
 	case other:
@@ -322,9 +336,9 @@ func plain(c net.Conn) bool {
 }
 
 // speaksTLS tells whether what listens there speaks TLS.
-func (s Store) speaksTLS() bool {
+func speaksTLS(at string) bool {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := d.Dial("tcp", s.Endpoints[0])
+	c, err := d.Dial("tcp", at)
 	if err != nil {
 		return false
 	}

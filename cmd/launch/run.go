@@ -75,11 +75,8 @@ func (a *app) possible(j job.Job) error {
 	case j.Min > 0:
 		what = "--nnodes " + rendezvous.Count(j.Nodes.V, j.Min)
 	}
-	switch {
-	case what != "" && j.Tasks.LocalSize > 1:
+	if what != "" && j.Tasks.LocalSize > 1 {
 		return &job.Error{Code: exitConfig, What: fmt.Sprintf("%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, j.Tasks.LocalSize, j.Tasks.From), Fix: "one task per node, or no " + what}
-	case j.Min > 0 && a.o.lastCall >= a.o.joinTimeout:
-		return &job.Error{Code: exitConfig, What: fmt.Sprintf("--last-call %s would outlast --join-timeout %s: no start with fewer than %d nodes", a.o.lastCall, a.o.joinTimeout, j.Nodes.V), Fix: "a shorter --last-call, or a longer --join-timeout"}
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (p *process) do(o order) {
 		return
 	case "fate":
 		var f rendezvous.Fate
-		f, err = p.member.Fate(p.ctx)
+		f, err = p.member.Fate(p.ctx, p.spec.Budget)
 		r.Fate = &f
 	case "return":
 		r.Self, err = p.again()
