@@ -45,9 +45,13 @@ func retries(nodes int) backoff.BackOff {
 		backoff.WithMaxElapsedTime(0)), nodes}
 }
 
-// leaseOf is how long a lease of one of n nodes is: while thousands come, its
-// renewal queues as they do.
-func leaseOf(n int) time.Duration { return LeaseTTL + 2*spread(n).Truncate(time.Second) }
+// queue is how much longer than usual a store may take to answer one of n nodes
+// while they all come. What was given up would be asked again, and the store be
+// busy with questions that nobody waits for.
+func queue(n int) time.Duration { return 2 * spread(n) }
+
+// leaseOf is how long a lease of one of n nodes is: its renewal queues too.
+func leaseOf(n int) time.Duration { return LeaseTTL + queue(n).Truncate(time.Second) }
 
 // timeout bounds one request.
 func timeout(ctx context.Context) context.Context { return within(ctx, 0) }
@@ -55,7 +59,7 @@ func timeout(ctx context.Context) context.Context { return within(ctx, 0) }
 // within bounds one request that n nodes make at the same time. What it holds is
 // freed when ctx or the budget ends, so that a call stays one line.
 func within(ctx context.Context, n int) context.Context {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout+spread(n))
+	ctx, cancel := context.WithTimeout(ctx, opTimeout+queue(n))
 	_ = cancel
 	return ctx
 }

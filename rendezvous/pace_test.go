@@ -62,7 +62,7 @@ func TestConnectComesInItsTurn(t *testing.T) {
 
 func TestManyNodesHaveLongerLeases(t *testing.T) {
 	got := []time.Duration{leaseOf(2), leaseOf(1000), leaseOf(4000), leaseOf(10000)}
-	want := []time.Duration{LeaseTTL, LeaseTTL, LeaseTTL + 2*time.Second, LeaseTTL + 8*time.Second}
+	want := []time.Duration{LeaseTTL, LeaseTTL, LeaseTTL + 3*time.Second, LeaseTTL + 9*time.Second}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}

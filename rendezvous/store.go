@@ -167,7 +167,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.Nodes)},
-			MinConnectTimeout: 6 * time.Second,
+			MinConnectTimeout: 6*time.Second + queue(s.Nodes),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window)},
 	}
