@@ -27,6 +27,7 @@ type Evidence struct {
 	Why      string // over: who failed or was lost; "" where all commands ended well
 	Restarts int    // how many there might be
 	Want     int    // nodes expected; 0: nobody said yet
+	Again    string // why an epoch was opened again; "" where it was not
 	Min      int    // so many are enough; 0: Want
 	Nodes    []Node // of the sealed world, and who waits beside it
 	Missing  []int  // indexes that have not come, where indexes are used
@@ -53,7 +54,10 @@ func Start(e Evidence) finding.Report {
 	var r finding.Report
 	switch e.State {
 	case "", "open":
-		return finding.Report{open(e)}
+		if e.Again != "" {
+			r = append(r, finding.Skipf("opened again: %s", e.Again).Named("start.again"))
+		}
+		return append(r, open(e))
 	case "sealed":
 		return finding.Report{finding.Warnf("the ranks are agreed on, the start is being decided").Named("start.decide").
 			Do("look again: this takes seconds; a node that does not reach rank 0 says so in its own output")}
@@ -111,11 +115,13 @@ func open(e Evidence) finding.Finding {
 			have++
 		}
 	}
-	if e.Want == 0 {
+	if e.Want == 0 && have == 0 {
 		return finding.Warnf("nobody has come yet").Named("start.missing").Do("start launch on the nodes")
 	}
 	want, who := strconv.Itoa(e.Want), ""
 	switch {
+	case have == 0:
+		return finding.Warnf("nobody is here any more, and nobody waits").Named("start.missing").Do("start launch on the nodes")
 	case e.Min > 0 && have >= e.Min:
 		return finding.Passf("%d of up to %d nodes are here, enough to start after the last call", have, e.Want).Named("start.enough")
 	case e.Min > 0:

@@ -24,6 +24,11 @@ type Access struct {
 // ErrAccess: the etcd is there, and refuses this node for what it brings.
 var ErrAccess = errors.New("the etcd refuses this node")
 
+// unusable is an ErrAccess that is found before the etcd is asked.
+type unusable struct{ error }
+
+func (unusable) Is(target error) bool { return target == ErrAccess }
+
 // Config is the TLS of these files; nil where they say nothing. The error names
 // the file.
 func (a Access) Config() (*tls.Config, error) {

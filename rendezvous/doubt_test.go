@@ -43,3 +43,36 @@ func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *test
 		})
 	}
 }
+
+// The go is there, and before this node has read it another has taken its place.
+func TestANodeThatWasReplacedDoesNotStart(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 15*time.Second)
+		m := func(index int, host string) Member {
+			return Member{Index: index, Vouch: Scheduled, Size: 2, Host: host}
+		}
+		a, old := b.enter(m(0, "a")), b.enter(m(1, "old"))
+		worlds(t, a.join(ctx), old.join(ctx))
+		done := make(chan error, 1)
+		go func() { _, err := a.Round(ctx, "go", nil, concat); done <- err }()
+		if _, err := old.Round(ctx, "go", nil, concat); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		b.enter(m(1, "newest"))
+		var sup *SupersededError
+		for errors.As(old.Start(ctx), &sup); sup == nil; {
+			select {
+			case <-ctx.Done():
+				t.Fatal("it has not seen that it was replaced")
+			case <-time.After(20 * time.Millisecond):
+				errors.As(old.Start(ctx), &sup)
+			}
+		}
+		if sup.Newer.Host != "newest" {
+			t.Errorf("replaced by %s, want newest", sup.Newer.Host)
+		}
+	})
+}

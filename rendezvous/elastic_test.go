@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -191,7 +192,7 @@ func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
 		js := s.join(ctx)
 		s.told(t, Spare)
 		again := func(n *node) <-chan joined {
-			if f, err := n.Fate(ctx); err != nil || !f.Again {
+			if f, err := n.Fate(ctx, time.Minute); err != nil || !f.Again {
 				t.Fatalf("got %+v, %v; want another start", f, err)
 			}
 			n.Return(func(*Member) {})
@@ -226,4 +227,55 @@ func TestRanksOfIndexesBeyondTheWorldFillTheGaps(t *testing.T) {
 	if got != "aec" {
 		t.Errorf("got %s, want node 0, then the first that came of those beyond, then node 2", got)
 	}
+}
+
+// Who comes beside a run that goes on is part of it, and does not run the job a
+// second time after it.
+func TestWhoComesLateToASpareOrElasticJobBeginsNoRunOfItsOwn(t *testing.T) {
+	for name, extra := range map[string]Member{"spare": {Spares: 2}, "elastic": {Min: 1}} {
+		for _, restarts := range []int{0, 1} {
+			t.Run(fmt.Sprint(name, ", restarts ", restarts), func(t *testing.T) {
+				eachStore(t, func(t *testing.T, b *bench) {
+					b.lastCall = 50 * time.Millisecond
+					ctx := short(t, 20*time.Second)
+					m := Member{Index: -1, Size: 2, Restarts: restarts, Min: extra.Min, Spares: extra.Spares}
+					if m.Spares > 0 {
+						m.Size = 1
+					}
+					a := b.enter(m)
+					worlds(t, a.join(ctx))
+					begun(t, a)
+					s := b.enter(m)
+					js := s.join(ctx)
+					if restarts > 0 {
+						s.told(t, Spare)
+						a.Ended(0)
+						var spare *SpareError
+						if j := <-js; !errors.As(j.err, &spare) {
+							t.Errorf("got %+v, %v; want that it is not needed", j.w, j.err)
+						}
+						return
+					}
+					var miss *MissingError
+					if j := <-js; !errors.As(j.err, &miss) || miss.Running == "" {
+						t.Errorf("got %+v, %v; want that the job runs already", j.w, j.err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheLastCallLeavesTheMostImpatientNodeTimeToStart(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		b.lastCall = 8 * time.Second
+		began := time.Now()
+		m := Member{Index: -1, Size: 3, Min: 2, Patience: 10 * time.Second}
+		ja := b.enter(m).join(t.Context())
+		time.Sleep(4 * time.Second)
+		worlds(t, ja, b.enter(m).join(t.Context()))
+		if d := time.Since(began); d < 7*time.Second || d > 8*time.Second {
+			t.Errorf("started after %s, want three quarters of the first node's 10 s", d)
+		}
+	})
 }

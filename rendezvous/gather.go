@@ -11,14 +11,20 @@ import (
 // earlier epoch does not wait for this one.
 func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
 
-// earliest is the member that waits for longest.
-func (l *lead) earliest() (out registered, ok bool) {
-	for _, m := range l.members {
-		if waits(m) && (!ok || m.create < out.create) {
-			out, ok = m, true
+// earliest is the member that waits for longest. Who comes later is created
+// later, so that it stays the same until it goes or an older one waits again.
+func (l *lead) earliest() (registered, bool) {
+	if m, ok := l.members[l.first]; ok && waits(m) {
+		return m, true
+	}
+	l.first = ""
+	for key, m := range l.members {
+		if waits(m) && (l.first == "" || m.create < l.members[l.first].create) {
+			l.first = key
 		}
 	}
-	return out, ok
+	m, ok := l.members[l.first]
+	return m, ok
 }
 
 // here are the members that wait for what an epoch takes, by arrival.
@@ -45,6 +51,10 @@ func (l *lead) gather(ctx context.Context, ep Epoch) error {
 	}
 	if ep.State == "" || ep.Size != first.Size || ep.Min != first.Min {
 		return l.open(ctx, ep, ep.Why)
+	}
+	if len(l.members) < cmp.Or(ep.Min, ep.Size) { // a look at each, for each that comes, would cost the square
+		l.call, l.moved, l.telling.due = call{}, false, true
+		return l.tell(ctx, ep)
 	}
 	n, returning, hosted := 0, false, !l.s.cfg.Hosted
 	for _, m := range l.members {
@@ -77,7 +87,7 @@ type call struct {
 func (c call) due() bool { return !c.ends.IsZero() && !time.Now().Before(c.ends) }
 
 // called tells whether the last call for n nodes is over. Who comes meanwhile
-// begins it anew, a few times.
+// begins it anew, a few times, and within the time that all of them have.
 func (l *lead) called(n int) bool {
 	c, every := &l.call, l.s.cfg.LastCall
 	if c.limit.IsZero() {
@@ -85,6 +95,11 @@ func (l *lead) called(n int) bool {
 	}
 	if n != c.n {
 		c.n, c.ends = n, time.Now().Add(every)
+		for _, m := range l.members { // leave the most impatient time for the start
+			if end := m.seen.Add(m.Patience * 3 / 4); waits(m) && m.Patience > 0 && end.Before(c.limit) {
+				c.limit = end
+			}
+		}
 		if c.ends.After(c.limit) {
 			c.ends = c.limit
 		}

@@ -13,8 +13,9 @@ import (
 
 // Join waits until this node is part of a sealed world that it has not been
 // returned before, or the budget is used up (*MissingError, or ErrUnreachable).
-// A spare node waits on while a world that it is no part of is complete, until
-// that does not need it any more (*SpareError).
+// A spare node, or one that came late to an elastic job, waits on while a world
+// that it is no part of is complete and may yet need it, until that is over
+// (*SpareError). It never begins a run of its own beside one.
 func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error) {
 	limit := time.After(budget)
 	outside := "" // a world that this node has no place in
@@ -22,7 +23,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 		s.mu.Lock()
 		ep, fatal, changed, self, joined := s.ep, s.fatal, s.changed, s.self, s.joined.Nonce
 		unneeded := s.unneeded
-		spare := self.Spares > 0 && s.up && ep.Nonce != "" && ep.Nonce == outside
+		spare := self.extra() && s.up && ep.Nonce != "" && ep.Nonce == outside
 		s.mu.Unlock()
 		switch {
 		case !spare && limit == nil:
@@ -50,8 +51,11 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 			retry = time.After(retryMax / 4)
 		case ep.State == Started || ep.State == Over:
 			outside = ep.Nonce
-			if self.Spares > 0 {
-				continue
+			if ep.State == Started && self.extra() {
+				if ep.Restarts > 0 {
+					continue
+				}
+				return World{}, &MissingError{Attendance: Attendance{Want: self.Size, Min: self.Min}, Running: some(s.still(ctx, ep))}
 			}
 			if still := s.still(ctx, ep); len(still) > 0 {
 				s.update(func() { s.running = still })
@@ -74,7 +78,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 
 // place is this node's place in a sealed world; the zero Place: none.
 func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
-	r, err := s.cli.Get(timeout(ctx), s.k.place(ep.Nonce, s.me()))
+	r, err := s.cli.Get(within(ctx, s.cfg.Self.Size), s.k.place(ep.Nonce, s.me()))
 	if err == nil && len(r.Kvs) > 0 {
 		err = json.Unmarshal(r.Kvs[0].Value, &p)
 	}

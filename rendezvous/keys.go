@@ -11,7 +11,7 @@ import (
 type keys struct{ root string }
 
 func keysOf(job string) keys {
-	return keys{"/launch/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(job) + "/"}
+	return keys{"/launch/" + strings.ReplaceAll(strings.ReplaceAll(job, "%", "%25"), "/", "%2F") + "/"}
 }
 
 func (k keys) members() string  { return k.root + "m/" }

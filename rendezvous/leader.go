@@ -22,7 +22,6 @@ func (s *Session) campaign(ctx context.Context) error {
 	here := s.leadLease == lease
 	s.mu.Unlock()
 	key := s.k.leader()
-	put := clientv3.OpPut(key, encode(self), clientv3.WithLease(lease))
 	var guard clientv3.Cmp
 	switch {
 	case free && !s.yields():
@@ -32,6 +31,7 @@ func (s *Session) campaign(ctx context.Context) error {
 	default:
 		return nil
 	}
+	put := clientv3.OpPut(key, encode(self), clientv3.WithLease(lease))
 	r, err := s.cli.Txn(timeout(ctx)).If(guard).Then(put).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
 		return fmt.Errorf("choose a leader: %w", reason(ctx, err))
@@ -43,7 +43,10 @@ func (s *Session) campaign(ctx context.Context) error {
 			created = s.leader.create
 			s.mu.Unlock()
 		}
-		s.update(func() { s.leader = registered{self, created, r.Header.Revision}; s.leadLease = lease })
+		s.update(func() {
+			s.leader = registered{Member: self, create: created, mod: r.Header.Revision}
+			s.leadLease = lease
+		})
 		return nil
 	}
 	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
@@ -66,6 +69,7 @@ type lead struct {
 	members map[string]registered     // by key
 	places  map[string]Place          // by key
 	posts   map[string]map[int][]byte // by the round's key and rank
+	first   string                    // the key of the member that waits for longest, if that is known
 	newest  int64                     // the newest revision of a member's key
 	moved   bool                      // a member came, changed or went since the last look
 	looked  int64                     // the revision of the epoch at that look
@@ -100,7 +104,14 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 	case strings.HasPrefix(key, l.s.k.members()):
 		var m Member
 		if json.Unmarshal(v, &m) == nil {
-			l.members[key] = registered{m, create, mod}
+			now := registered{m, create, mod, time.Now()}
+			if before := l.members[key]; before.ID == m.ID && waits(before) {
+				now.seen = before.seen
+			}
+			l.members[key] = now
+			if create < l.members[l.first].create {
+				l.first = ""
+			}
 			l.newest = max(l.newest, mod)
 			l.moved = true
 		}

@@ -19,7 +19,7 @@ func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, e
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
-	var out []Member
+	out := []Member{}
 	for _, kv := range r.Kvs {
 		var m Member
 		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" {

@@ -148,7 +148,7 @@ func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
 		fates := func(want Fate) {
 			t.Helper()
 			for _, n := range []*node{a, c} {
-				got, err := n.Fate(ctx)
+				got, err := n.Fate(ctx, time.Minute)
 				if err != nil || got.Again != want.Again || got.Restart != want.Restart || !strings.Contains(got.Why, want.Why) || (want.Why == "") != (got.Why == "") {
 					t.Fatalf("%s got %+v, %v; want %+v", n.me().Host, got, err, want)
 				}
@@ -165,7 +165,7 @@ func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
 			t.Errorf("both runs are %s", first)
 		}
 		c.Leave("interrupted")
-		if got, err := a.Fate(ctx); err != nil || got.Again || !strings.Contains(got.Why, "c (10.0.0.1)") {
+		if got, err := a.Fate(ctx, time.Minute); err != nil || got.Again || !strings.Contains(got.Why, "c (10.0.0.1)") {
 			t.Errorf("got %+v, %v; want the end", got, err)
 		}
 	})
@@ -181,8 +181,55 @@ func TestARunWithRestartsIsOverWhenAllCommandsEndedWell(t *testing.T) {
 		}
 		a.Start(ctx)
 		a.Ended(0)
-		if got, err := a.Fate(ctx); err != nil || got.Again || got.Why != "" {
+		if got, err := a.Fate(ctx, time.Minute); err != nil || got.Again || got.Why != "" {
 			t.Errorf("got %+v, %v", got, err)
 		}
+	})
+}
+
+// An etcd keeps its history for a while only. Who wants to watch from before
+// that begins a new life, and keeps its place.
+func TestACompactedHistoryCostsNobodyItsPlace(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		if b.exact {
+			return // the store in memory keeps its whole history
+		}
+		ctx := short(t, 20*time.Second)
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})
+		ja := a.join(ctx)
+		a.told(t, Progress)
+		var rev int64
+		for range 10 {
+			r, err := a.cli.Put(ctx, "/elsewhere", "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rev = r.Header.Revision
+		}
+		if _, err := a.cli.Compact(ctx, rev); err != nil { // before a watches its own key
+			t.Fatal(err)
+		}
+		time.Sleep(testTTL)
+		worlds(t, ja, b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "c"}).join(ctx))
+	})
+}
+
+func TestANodeWhoseCommandEndedDoesNotWaitForALostStoreForEver(t *testing.T) {
+	eachStore(t, func(t *testing.T, b *bench) {
+		ctx := short(t, 30*time.Second)
+		m := func(host string) Member { return Member{Index: -1, Size: 2, Restarts: 1, Host: host} }
+		a, c := b.enter(m("a")), b.enter(m("c"))
+		worlds(t, a.join(ctx), c.join(ctx))
+		begun(t, a, c)
+		a.Ended(0)
+		go b.store.stop(t)
+		began := time.Now()
+		if f, err := a.Fate(ctx, time.Second); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("got %+v, %v; want that the store is lost", f, err)
+		}
+		if d := time.Since(began); d > 15*time.Second {
+			t.Errorf("it waited %s", d)
+		}
+		a.told(t, Lost)
 	})
 }

@@ -83,10 +83,10 @@ func (s *Session) spared() {
 	ep := s.ep
 	again := ep.State == Started && ep.Restarts > 0
 	switch {
-	case s.self.Spares == 0 || ep.Nonce == s.joined.Nonce:
+	case !s.self.extra() || ep.Nonce == s.joined.Nonce:
 	case ep.State == Sealed || again:
 		s.witnessed = ep.Nonce
-	case ep.State != Open && s.witnessed == ep.Nonce:
+	case ep.State != Open && s.witnessed == ep.Nonce && (s.self.Spares > 0 || ep.Restarts > 0):
 		s.unneeded = &SpareError{Size: ep.Size, Why: ep.Why}
 	}
 }
@@ -103,7 +103,7 @@ func (s *Session) observeLeader(e *clientv3.Event, put bool) {
 	if put {
 		var m Member
 		_ = json.Unmarshal(e.Kv.Value, &m)
-		s.update(func() { s.leader = registered{m, e.Kv.CreateRevision, e.Kv.ModRevision} })
+		s.update(func() { s.leader = registered{Member: m, create: e.Kv.CreateRevision, mod: e.Kv.ModRevision} })
 		return
 	}
 	s.mu.Lock()

@@ -55,11 +55,14 @@ func (l *lead) attendance(ep Epoch) Attendance {
 		have[i] = m.Member
 	}
 	left := l.s.leavers(have)
-	return Attendance{
+	a := Attendance{
 		Come: len(have), Want: ep.Size, Min: ep.Min,
-		Here: names(have[:min(few, len(have))]), Missing: Missing(append(slices.Clone(have), left...), ep.Size),
-		Left: left[max(0, len(left)-few):],
+		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
 	}
+	if l.s.me().Spares == 0 { // else anybody may take any place
+		a.Missing = Missing(append(slices.Clone(have), left...), ep.Size)
+	}
+	return a
 }
 
 // leavers are the nodes that left while this one waited, and are not back.

@@ -26,7 +26,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		s.dirty = false
 		s.mu.Unlock()
 		enter := s.entering(self, lease)
-		r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		r, err := s.cli.Txn(within(ctx, s.cfg.Self.Size)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 			Then(enter...).Else(clientv3.OpGet(key)).Commit()
 		if err != nil {
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))
@@ -70,11 +70,12 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 // entering is what a registration does. Of N nodes that start at once all but
 // the first so see a leader, and do not ask for the lead.
 func (s *Session) entering(self Member, lease clientv3.LeaseID) []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
+	me := encode(self)
+	ops := []clientv3.Op{clientv3.OpPut(s.k.member(self), me, clientv3.WithLease(lease))}
 	if !s.yields() {
 		ops = append(ops, clientv3.OpTxn(
 			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.k.leader()), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease))}, nil))
+			[]clientv3.Op{clientv3.OpPut(s.k.leader(), me, clientv3.WithLease(lease))}, nil))
 	}
 	return append(ops, clientv3.OpGet(s.k.control(), clientv3.WithPrefix()))
 }

@@ -58,12 +58,13 @@ const (
 	// lastWords is how long the store's host lets its news reach the others
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
-	// settle is how long a node leaves out what can wait while thousands of them
-	// register: the lease is young, and a watch catches up.
-	settle = 500 * time.Millisecond
+	// settle is the part of its lease for which a node leaves out what can wait
+	// while thousands of them register: the lease is young (etcd's client renews
+	// one as often), and a watch catches up.
+	settle = 3
 	// progressEvery bounds how often the leader tells who has come: what all
 	// nodes read costs N each time. It is 1 ms a node up to this.
-	progressEvery = time.Second
+	progressEvery = 5 * time.Second
 	// lastCalls bounds how long nodes that keep coming put off a start for which
 	// enough are here, in last calls.
 	lastCalls = 6
@@ -94,6 +95,8 @@ type Member struct {
 	// Spares is how many nodes may wait beyond the others for a place; 0: nobody
 	// is meant to be one too many.
 	Spares int `json:"spares,omitempty"`
+	// Patience is how long it waits for a world from when it said so.
+	Patience time.Duration `json:"patience,omitempty"`
 
 	Host  string     `json:"host"`            // kernel host name, for people
 	Addr  netip.Addr `json:"addr"`            // its address for its peers
@@ -114,6 +117,10 @@ type Member struct {
 	Status   int    `json:"status,omitempty"` // PhaseEnded: the command's exit status
 	Left     string `json:"left,omitempty"`   // why it is about to leave
 }
+
+// extra tells whether the job of a member can do without it: it is then part of
+// the run that goes on, not of a next one.
+func (m Member) extra() bool { return m.Spares > 0 || m.Min > 0 }
 
 // Phases of a member.
 const (
@@ -254,7 +261,11 @@ type SpareError struct {
 }
 
 func (e *SpareError) Error() string {
-	return fmt.Sprintf("the job went with %d other nodes and did not need this spare one", e.Size)
+	others := fmt.Sprintf("%d other nodes", e.Size)
+	if e.Size == 1 {
+		others = "one other node"
+	}
+	return fmt.Sprintf("the job went with %s and did not need this one", others)
 }
 
 // MissingError: the time ran out before all nodes were here.
@@ -338,4 +349,5 @@ func ranked(ms []registered, size int) []Member {
 type registered struct {
 	Member
 	create, mod int64
+	seen        time.Time // when the leader first saw it wait, by the leader's clock
 }

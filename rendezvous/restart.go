@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -21,12 +22,22 @@ func (s *Session) Ended(status int) {
 	s.nudge()
 }
 
-// Fate waits until the run that this node started in is over.
-func (s *Session) Fate(ctx context.Context) (Fate, error) {
+// Fate waits until the run that this node started in is over. Once its own
+// command has ended it waits no longer than patience for a store that does not
+// answer (ErrUnreachable).
+func (s *Session) Fate(ctx context.Context, patience time.Duration) (Fate, error) {
+	var limit <-chan time.Time
 	for {
 		s.mu.Lock()
 		ep, joined, fatal, changed, up := s.ep, s.joined, s.fatal, s.changed, s.up
+		alone := !up && s.self.Phase == PhaseEnded
 		s.mu.Unlock()
+		switch {
+		case !alone:
+			limit = nil
+		case limit == nil:
+			limit = time.After(patience)
+		}
 		switch {
 		case fatal != nil:
 			return Fate{}, fatal
@@ -37,6 +48,8 @@ func (s *Session) Fate(ctx context.Context) (Fate, error) {
 		}
 		select {
 		case <-changed:
+		case <-limit:
+			return Fate{}, s.lastKnown(nil)
 		case <-ctx.Done():
 			return Fate{}, context.Cause(ctx)
 		}

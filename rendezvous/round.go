@@ -87,8 +87,10 @@ func (s *Session) began() time.Time {
 
 // Start tells the others that this node has read that it may start, and, on
 // the store's host, waits until all have: its command may end at once, and the
-// store with it.
-func (s *Session) Start(ctx context.Context) {
+// store with it. Its key is still the one that was sealed then, or the error
+// says whose it is (*SupersededError). A store that does not answer is no error:
+// the others start, and wait for this node.
+func (s *Session) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
 	s.mu.Lock()
@@ -100,20 +102,28 @@ func (s *Session) Start(ctx context.Context) {
 	s.nudge()
 	for {
 		s.mu.Lock()
-		sent, changed := mine.sent, s.changed
+		sent, fatal, changed := mine.sent, s.fatal, s.changed
 		s.mu.Unlock()
+		if fatal != nil {
+			return fatal
+		}
 		if sent {
 			break
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
-	if !s.me().First {
-		return
+	if s.me().First {
+		s.awaitAcks(ctx, ep)
 	}
+	return nil
+}
+
+// awaitAcks waits until all nodes of a world have said that they start.
+func (s *Session) awaitAcks(ctx context.Context, ep Epoch) {
 	prefix := s.k.round(ep.N, ackRound)
 	r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Job  string
 	Self Member        // ID may be empty: a random one is made
-	TTL  time.Duration // of the lease; 0: LeaseTTL
+	TTL  time.Duration // of the lease; 0: LeaseTTL, and more for thousands of nodes
 	// StartTimeout is how long after the go a node may take to start, and a
 	// loss is told; 0: nobody looks.
 	StartTimeout time.Duration
@@ -82,7 +82,7 @@ type post struct {
 // until Leave or Abandon. It returns at once; Join waits.
 func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.TTL == 0 {
-		cfg.TTL = LeaseTTL
+		cfg.TTL = leaseOf(cfg.Self.Size)
 	}
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = newID()
@@ -104,7 +104,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 // lease, a closed watch) ends a life, and the next one begins by reading back.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := retries(retryMax)
+	pause := retries(s.cfg.Self.Size)
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.life(ctx)
@@ -123,7 +123,7 @@ func (s *Session) run(ctx context.Context) {
 		}
 		told := s.lost
 		s.update(func() { s.up, s.trouble, s.lost = false, err, true })
-		if !s.started() && !told { // once, until it is back
+		if !told && (!s.started() || s.me().Restarts > 0) { // once, until it is back
 			s.emit(Event{Kind: Lost, Text: err.Error()})
 		}
 		if time.Since(began) > 2*retryMax {
@@ -144,7 +144,7 @@ func (s *Session) run(ctx context.Context) {
 func (s *Session) life(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	g, err := s.cli.Grant(timeout(ctx), int64(s.cfg.TTL/time.Second))
+	g, err := s.cli.Grant(within(ctx, s.cfg.Self.Size), int64(s.cfg.TTL/time.Second))
 	if err != nil {
 		return fmt.Errorf("get a lease: %w", reason(ctx, err))
 	}
@@ -162,7 +162,7 @@ func (s *Session) life(ctx context.Context) error {
 			p.sent = false
 		}
 	})
-	if back && !s.started() {
+	if back && (!s.started() || s.me().Restarts > 0) {
 		s.emit(Event{Kind: Back})
 	}
 	control, err := s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix())
@@ -171,7 +171,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
-	quieter := time.After(settle)
+	quieter := time.After(s.cfg.TTL / settle)
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
@@ -242,7 +242,7 @@ func (s *Session) watch(ctx context.Context, key string, rev int64, opts ...clie
 	select {
 	case w := <-out:
 		return w, nil
-	case <-timeout(ctx).Done():
+	case <-within(ctx, s.cfg.Self.Size).Done():
 		return nil, errors.New("watch the job: no answer")
 	}
 }
@@ -314,12 +314,4 @@ func encode(v any) string {
 		panic("rendezvous: " + err.Error()) // own types: cannot fail
 	}
 	return string(b)
-}
-
-// timeout bounds one request; what it holds is freed when ctx or the budget
-// ends, so that a call stays one line.
-func timeout(ctx context.Context) context.Context {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	context.AfterFunc(ctx, cancel)
-	return ctx
 }

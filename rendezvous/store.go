@@ -36,6 +36,9 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
+	// Nodes is how many come to the store at once, as far as is known: they
+	// spread their first request, and the tries that follow.
+	Nodes int `json:"-"`
 	// TLS, where set, is spoken with a store of launch.
 	TLS *TLS `json:"-"`
 	// Access is what an etcd that runs already asks for.
@@ -48,6 +51,10 @@ type TLS struct {
 	Client          *tls.Config
 	CertPEM, KeyPEM []byte
 }
+
+// TokenName is the name in a certificate that a token makes: who has none is told
+// by it what is missing.
+const TokenName = "launch"
 
 // ErrToken: this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
@@ -74,9 +81,15 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
-// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
-// each of thousands of connections, are most of what a store would allocate.
-const buffer = 4 << 10
+const (
+	// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
+	// each of thousands of connections, are most of what a store would allocate.
+	buffer = 4 << 10
+	// window is what may be on its way unread, more than the leader of thousands
+	// of nodes is behind. One that is fixed spares gRPC a ping for each message,
+	// by which it would measure the line.
+	window = 1 << 20
+)
 
 // hushGRPC keeps gRPC's own log, which goes to stderr for what is told better
 // here, to those who ask for it (grpc-go, Documentation/log_levels.md).
@@ -92,23 +105,14 @@ var hushGRPC = sync.OnceFunc(func() {
 // nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
 	hushGRPC()
-	cfg := clientv3.Config{
-		Endpoints: s.Endpoints,
-		// Below 5 s etcd answers "too many pings", and so it does soon, whatever
-		// the time, to a ping on a connection without a stream.
-		DialKeepAliveTime:    10 * time.Second,
-		DialKeepAliveTimeout: 3 * time.Second,
-		Logger:               zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax},
-			MinConnectTimeout: 6 * time.Second,
-		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer)},
-	}
-	var err error
-	if cfg.TLS, err = s.speaks(); err != nil {
+	cfg, err := s.config()
+	if err != nil {
 		return nil, err
 	}
-	cfg.Username, cfg.Password, cfg.DialTimeout = s.Access.User, s.Access.Password, opTimeout
+	select {
+	case <-time.After(stagger(s.Nodes)):
+	case <-ctx.Done():
+	}
 	var c *clientv3.Client
 	told := ""
 	op := func() (err error) {
@@ -134,7 +138,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		}
 		return err
 	}
-	if err := backoff.Retry(op, backoff.WithContext(retries(retryMax), ctx)); err != nil {
+	if err := backoff.Retry(op, backoff.WithContext(retries(s.Nodes), ctx)); err != nil {
 		if c != nil {
 			c.Close()
 		}
@@ -149,28 +153,38 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	return c, nil
 }
 
+// config is how the store is spoken with.
+func (s Store) config() (cfg clientv3.Config, err error) {
+	cfg = clientv3.Config{
+		Endpoints: s.Endpoints,
+		Username:  s.Access.User,
+		Password:  s.Access.Password,
+		// Below 5 s etcd answers "too many pings", and so it does soon, whatever
+		// the time, to a ping on a connection without a stream.
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 3 * time.Second,
+		DialTimeout:          opTimeout,
+		Logger:               zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.Nodes)},
+			MinConnectTimeout: 6*time.Second + queue(s.Nodes),
+		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
+			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window)},
+	}
+	cfg.TLS, err = s.speaks()
+	return cfg, err
+}
+
 // final tells that trying again would not change the answer.
 func final(err error) bool {
 	_, other := errors.AsType[*OtherStoreError](err)
 	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess)
 }
 
-// retries is exponential with jitter and without an end of its own: ctx ends it
-// (backoff's default would give up silently after 15 minutes).
-func retries(max time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond),
-		backoff.WithMultiplier(1.7),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxInterval(max),
-		backoff.WithMaxElapsedTime(0))
-}
-
 // answers asks the store one linearizable question: it answers, and (for an
 // embedded one) it is this job's.
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
+	ctx = within(ctx, s.Nodes)
 	if !connected(ctx, c.ActiveConnection()) {
 		if err := s.dial(ctx); err != nil {
 			return err
@@ -242,7 +256,7 @@ func (s Store) speaks() (*tls.Config, error) {
 	t, err := s.Access.Config()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrAccess, err)
+		return nil, unusable{err}
 	case t != nil:
 		return t, nil
 	case s.TLS != nil:
@@ -266,10 +280,18 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
 		}
 		return s.shakeHands(ctx, c, t)
-	case !strings.Contains(s.Endpoints[0], "://") && !plain(c) && s.speaksTLS():
-		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
+		return nil
+	case strings.Contains(s.Endpoints[0], "://"):
+		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess, s.Endpoints[0])
 	}
-	return nil
+	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+}
+
+// ofToken tells whether a certificate that was not trusted is one of a token.
+func ofToken(err error) bool {
+	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok && len(e.UnverifiedCertificates) > 0 && e.UnverifiedCertificates[0].Subject.CommonName == TokenName
 }
 
 func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error {
@@ -284,6 +306,8 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	}
 	_, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
+	case s.TLS == nil && ofToken(err):
+		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 	case s.TLS == nil || s.Access != Access{}:
 		return err
 	case other:
@@ -312,9 +336,9 @@ func plain(c net.Conn) bool {
 }
 
 // speaksTLS tells whether what listens there speaks TLS.
-func (s Store) speaksTLS() bool {
+func speaksTLS(at string) bool {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := d.Dial("tcp", s.Endpoints[0])
+	c, err := d.Dial("tcp", at)
 	if err != nil {
 		return false
 	}
@@ -348,14 +372,3 @@ func reason(ctx context.Context, err error) error {
 
 // newID is a random identity.
 func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
-
-// Stagger is how long a node of n waits before it asks the store for the first
-// time, so that they do not all come at once: nothing for a few nodes, and at
-// random up to 0.2 s for 1,000.
-func Stagger(n int) time.Duration {
-	const few, each = 64, 200 * time.Microsecond
-	if n <= few {
-		return 0
-	}
-	return rand.N(time.Duration(n) * each)
-}

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -42,6 +43,21 @@ func TestServeSaysThatThePortIsTaken(t *testing.T) {
 	left, _ := os.ReadDir(os.Getenv("TMPDIR"))
 	if len(left) != 1 {
 		t.Errorf("%d store folders, want the one of the running store", len(left))
+	}
+}
+
+// TestStoreSpeaksNothingButGRPC: etcd's own pages (metrics, health, debug) are
+// for nobody on the network.
+func TestStoreSpeaksNothingButGRPC(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := serveHere(t)
+	if got := srv.Endpoints(); len(got) != 1 || !strings.HasPrefix(got[0], "127.0.0.1:") {
+		t.Fatalf("the store is at %q, want its one address", got)
+	}
+	r, err := http.Get("http://" + srv.Endpoints()[0] + "/metrics")
+	if err == nil {
+		r.Body.Close()
+		t.Errorf("/metrics is answered: %s", r.Status)
 	}
 }
 

@@ -43,7 +43,7 @@ type exitCode struct {
 // may be added, and one that is not known is a failure.
 func exitCodes() []exitCode {
 	return []exitCode{
-		{0, "the command's own status; once it runs any other is its own too, also one of 64 to 78 (`launch` then printed no line `launch: error:`, or with --json none of type `error`)", ""},
+		{0, "the command's own status; once it runs any other is its own too, also one of 64 to 78 (`launch` then printed no line `launch: error:`, or with --json none of type `error`); 0 also of a node of --spares that was not needed", ""},
 		{exitUsage, "the command line of launch is wrong: an unknown flag, a value that is none, no command", "read the hint; nothing was started anywhere"},
 		{exitUnfit, "this node is unfit: one of its checks failed", "mend what the finding names, or leave the check out with --skip ID; the other nodes wait for this node or another in its place"},
 		{exitPeerUnfit, "another node is unfit and --fail-fast was given; or, for a node of --spares that was not needed, the job failed", "look at the node that the message names"},
@@ -97,7 +97,7 @@ func failure(err error, caught os.Signal) ui.Failure {
 	case errors.Is(err, companion.ErrSilent):
 		return ui.Failure{Code: exitBug, What: err.Error(), Fix: "ps -eo pid,stat,args | grep launch shows it; kill -CONT wakes a stopped one"}
 	case errors.Is(err, companion.ErrDied):
-		return ui.Failure{Code: exitBug, What: "the companion process of this node died before the start", Fix: "was it killed, or out of memory? dmesg | tail; else report it with the output of --dry-run --json"}
+		return ui.Failure{Code: exitBug, What: "the companion process of this node died", Fix: "was it killed, or out of memory? dmesg | tail; else report it with the output of --dry-run --json"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return ui.Failure{Code: exitUnreachable, What: "no answer in time: " + err.Error()}
 	}

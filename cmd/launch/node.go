@@ -192,7 +192,7 @@ func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) 
 	}
 	pidns, _ := os.Readlink("/proc/self/ns/pid")
 	m := rendezvous.Member{
-		Restarts: a.o.restarts, Spares: s.Job.Spares,
+		Restarts: a.o.restarts, Spares: s.Job.Spares, Patience: a.o.joinTimeout,
 		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
 		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
 	}
@@ -262,8 +262,11 @@ func (a *app) dry(s *record.Start, began time.Time) error {
 	if s.Job.Several() {
 		w = launcher.World{Job: s.Job.ID.V, RunID: ui.Unknown, Nodes: s.Job.Nodes.V, NodeRank: dryInt,
 			MasterAddr: ui.Unknown, MasterPort: dryInt, Addr: ui.Unknown, KeepRdzv: a.o.KeepRdzv}
-		if s.Job.Index.Set {
+		if s.Job.Index.Set && s.Job.Min+s.Job.Spares == 0 {
 			w.NodeRank = s.Job.Index.V
+		}
+		if s.Job.Min > 0 {
+			w.Nodes = dryInt
 		}
 		w.Task = launcherTask(s.Job.Tasks)
 	} else if s.Job.Tasks.Size > 0 && !s.Job.MasterPort.Set {

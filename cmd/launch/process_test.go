@@ -317,3 +317,24 @@ func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 		}
 	}
 }
+
+// With restarts the others start again without it, so its command must end.
+func TestACompanionThatDiesTakesTheCommandOfARunWithRestartsAlong(t *testing.T) {
+	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
+	host := start(t, args...)
+	host.line(t, "1 of 2 nodes are here")
+	other := start(t, args...)
+	host.line(t, "runs")
+	other.line(t, "runs")
+	_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
+	other.line(t, "ending the command here, since the others may start again without it")
+	other.end(t)
+	if got := other.ProcessState.ExitCode(); got != 70 {
+		t.Errorf("ended with %d, want 70", got)
+	}
+	host.line(t, "is gone; ending the command here")
+	if err := host.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	host.end(t)
+}

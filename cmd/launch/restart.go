@@ -82,10 +82,7 @@ func (a *app) attempt(ctx context.Context, s *record.Start, comp *companion.Clie
 			a.ui.Note("the command ended here with %d; waiting for the other nodes", a.code)
 		case r := <-answers:
 			if r.err != nil {
-				a.ui.Note("%v; the command goes on, but will not be started again", r.err)
-				<-run.Done()
-				a.code = run.Status()
-				return rendezvous.Fate{}, nil
+				return rendezvous.Fate{}, a.severed(run, r.err)
 			}
 			return a.obey(run, r.fate)
 		case <-ctx.Done():
@@ -95,6 +92,24 @@ func (a *app) attempt(ctx context.Context, s *record.Start, comp *companion.Clie
 			return rendezvous.Fate{}, nil
 		}
 	}
+}
+
+// severed ends a run whose place nobody keeps any more: the others start again
+// without this node, and the command must not run beside that. Where it has
+// ended already, its own status stands.
+func (a *app) severed(run *attempt.Attempt, why error) error {
+	select {
+	case <-run.Done():
+		a.code = run.Status()
+		a.ui.Note("%v; ending with the command's own status", why)
+		return nil
+	default:
+	}
+	a.ui.Note("%v; ending the command here, since the others may start again without it", why)
+	if err := run.Stop(stopGrace); err != nil {
+		return stuck(err)
+	}
+	return why
 }
 
 // obey ends the command where the others start again, or have failed for good.

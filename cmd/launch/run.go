@@ -75,11 +75,8 @@ func (a *app) possible(j job.Job) error {
 	case j.Min > 0:
 		what = "--nnodes " + rendezvous.Count(j.Nodes.V, j.Min)
 	}
-	switch {
-	case what != "" && j.Tasks.LocalSize > 1:
+	if what != "" && j.Tasks.LocalSize > 1 {
 		return &job.Error{Code: exitConfig, What: fmt.Sprintf("%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, j.Tasks.LocalSize, j.Tasks.From), Fix: "one task per node, or no " + what}
-	case j.Min > 0 && a.o.lastCall >= a.o.joinTimeout:
-		return &job.Error{Code: exitConfig, What: fmt.Sprintf("--last-call %s would outlast --join-timeout %s: no start with fewer than %d nodes", a.o.lastCall, a.o.joinTimeout, j.Nodes.V), Fix: "a shorter --last-call, or a longer --join-timeout"}
 	}
 	return nil
 }
@@ -157,10 +154,13 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 }
 
 // release follows the decision that all start. The others go by it already, so
-// nothing but a signal keeps this node from starting too: not even the death of
-// its companion.
+// nothing but a signal, or a newer process in its place, keeps this node from
+// starting too: not even the death of its companion.
 func (a *app) release(ctx context.Context, s *record.Start, comp *companion.Client) error {
 	err := comp.Go(ctx, s.World.Master)
+	if sup, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
+		return sup
+	}
 	if err == nil && s.Job.Line.Kind == launcher.Torchrun && s.World.Rank != 0 && !a.o.KeepRdzv {
 		a.awaitStore(ctx, comp.StoreReady())
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,14 +96,19 @@ func (a *app) status(c *cli.Context) error {
 	if a.o.watch { // from before the first look, so that none is missed
 		changes = rendezvous.Changes(ctx, s.Client, watchEvery)
 	}
-	err = a.show(first, s)
+	last, err := a.states(first, s)
+	a.show(last)
 	for err == nil && a.o.watch {
 		if _, more := <-changes; !more {
 			err = s.lost(errors.New("it is gone"))
 			break
 		}
-		a.ui.Clear()
-		err = a.show(ctx, s)
+		var now []ui.Job
+		if now, err = a.states(ctx, s); err == nil && !reflect.DeepEqual(now, last) {
+			a.ui.Clear()
+			a.show(now)
+			last = now
+		}
 	}
 	if a.o.watch && ctx.Err() != nil {
 		return nil // that is how a watch ends
@@ -110,36 +116,45 @@ func (a *app) status(c *cli.Context) error {
 	return err
 }
 
-// show prints the jobs.
-func (a *app) show(ctx context.Context, s stored) error {
+func (a *app) show(jobs []ui.Job) {
+	for _, j := range jobs {
+		a.ui.Job(j)
+	}
+}
+
+// states is the jobs as they are now.
+func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) {
 	jobs, err := a.list(ctx, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, id := range jobs {
 		ep, known, err := rendezvous.Current(ctx, s.Client, id)
 		if err != nil {
-			return s.lost(err)
+			return nil, s.lost(err)
 		}
 		ms, err := rendezvous.Members(ctx, s.Client, id)
 		if err != nil {
-			return s.lost(err)
+			return nil, s.lost(err)
 		}
 		if !known && len(ms) == 0 {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
+			return nil, a.unknown(s, id)
 		}
 		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
 		if err != nil {
-			return s.lost(err)
+			return nil, s.lost(err)
 		}
-		a.ui.Job(ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(id, ep, places, ms))})
+		if ep.State == "" && len(ms) > 0 { // the leader is about to say it
+			ep.Size, ep.Min = ms[0].Size, ms[0].Min
+		}
+		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(ep, places, ms))})
 	}
-	return nil
+	return shown, nil
 }
 
 // evidence is a job's state in the words of diagnose.
-func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
+func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
+	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Again: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
@@ -151,7 +166,7 @@ func evidence(id string, ep rendezvous.Epoch, places []rendezvous.Place, ms []re
 	}
 	for _, m := range ms {
 		if _, waits := here[m.ID]; waits {
-			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0, Phase: m.Phase})
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0 || m.Min > 0, Phase: m.Phase})
 		}
 	}
 	return e
@@ -211,6 +226,33 @@ func (a *app) store(c *cli.Context) error {
 	return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
 }
 
+// over refuses, before anything is removed, jobs that were named and are not
+// there, or not over.
+func (a *app) over(ctx context.Context, s stored) error {
+	known, err := rendezvous.Jobs(ctx, s.Client)
+	if err != nil {
+		return s.lost(err)
+	}
+	for _, id := range s.jobs {
+		if !slices.Contains(known, id) {
+			return a.unknown(s, id)
+		}
+		here, err := rendezvous.Members(ctx, s.Client, id)
+		if err != nil {
+			return s.lost(err)
+		}
+		if n := len(here); n > 0 {
+			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")), Fix: "launch status shows them"}}
+		}
+	}
+	return nil
+}
+
+// unknown is the error for a job that the store has nothing of.
+func (a *app) unknown(s stored, id string) error {
+	return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
+}
+
 // clean forgets what ended jobs left in an etcd that goes on.
 func (a *app) clean(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, statusBudget)
@@ -224,15 +266,16 @@ func (a *app) clean(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.over(ctx, s); err != nil {
+		return err
+	}
 	for _, id := range jobs {
 		here, err := rendezvous.Clean(ctx, s.Client, id)
 		switch {
 		case err != nil:
 			return s.lost(err)
-		case here > 0 && len(s.jobs) > 0:
-			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %d nodes are registered; nothing was removed", id, here), Fix: "launch status shows them"}}
 		case here > 0:
-			a.ui.Note("job %s stays: %d nodes are registered", id, here)
+			a.ui.Note("job %s stays: %s", id, ui.Plural(here, "node is registered", "nodes are registered"))
 		default:
 			a.ui.Note("job %s is forgotten", id)
 		}

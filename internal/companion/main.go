@@ -157,7 +157,7 @@ func (p *process) do(o order) {
 		return
 	case "fate":
 		var f rendezvous.Fate
-		f, err = p.member.Fate(p.ctx)
+		f, err = p.member.Fate(p.ctx, p.spec.Budget)
 		r.Fate = &f
 	case "return":
 		r.Self, err = p.again()
@@ -171,8 +171,9 @@ func (p *process) do(o order) {
 	case "round":
 		r.Result, err = p.member.Round(ctx, o.Name, o.Value, p.reducer(ctx))
 	case "go":
-		p.member.Start(p.ctx)
-		p.afterStart(*o.Master)
+		if err = p.member.Start(p.ctx); err == nil {
+			p.afterStart(*o.Master)
+		}
 	default:
 		err = fmt.Errorf("companion: unknown order %q", o.Op)
 	}
@@ -274,6 +275,7 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	}
 	where.TLS = TLS(keys, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
+		where.Nodes = s.Self.Size
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
 	for end := time.Now().Add(sameJobBudget); ; {

@@ -50,7 +50,7 @@ func (r *resolver) stray() (ours, argv []string) {
 	for i := rest; i < len(r.in.Argv); {
 		name, n := r.flag(r.in.Argv, i)
 		switch name {
-		case "nnodes", "node-rank", "store", "store-host", "join-timeout", "port-range":
+		case "nnodes", "node-rank", "spares", "store", "store-host", "join-timeout", "port-range":
 			ours = append(ours, r.in.Argv[i:i+n]...)
 		default:
 			n = 1

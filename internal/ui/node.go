@@ -38,15 +38,15 @@ func (u *UI) Job(j Job) {
 			continue
 		}
 		delete(here, p.ID)
-		t.AppendRow(table.Row{p.Rank, visible(m.Host), m.Addr, visible(m.Phase), since(m), m.PID})
+		t.AppendRow(table.Row{p.Rank, visible(m.Host), m.Addr, phase(m), since(m), m.PID})
 	}
 	for _, m := range j.Members {
 		if _, waits := here[m.ID]; waits {
 			rank := "-"
-			if m.Index >= 0 {
+			if m.Index >= 0 && len(j.Places) == 0 { // else all ranks are given
 				rank = strconv.Itoa(m.Index)
 			}
-			t.AppendRow(table.Row{rank, visible(m.Host), m.Addr, visible(m.Phase), since(m), m.PID})
+			t.AppendRow(table.Row{rank, visible(m.Host), m.Addr, phase(m), since(m), m.PID})
 		}
 	}
 	state := visible(string(j.Epoch.State))
@@ -54,11 +54,25 @@ func (u *UI) Job(j Job) {
 		state = "no epoch yet"
 	}
 	nodes := strconv.Itoa(j.Epoch.Size)
-	if j.Epoch.State == rendezvous.Open {
+	switch {
+	case j.Epoch.Size == 0:
+		nodes = "?"
+	case j.Epoch.State == rendezvous.Open:
 		nodes = rendezvous.Count(j.Epoch.Size, j.Epoch.Min)
+	}
+	if j.Epoch.Restart > 0 {
+		state += fmt.Sprintf(" (restart %d of %d)", j.Epoch.Restart, j.Epoch.Restarts)
 	}
 	u.Print(fmt.Sprintf("job %s  epoch %d %s, %s nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, nodes, len(j.Members), t.Render()))
 	u.findings(u.out, j.Verdict)
+}
+
+// phase is how far a node is, with the status of a command that has ended.
+func phase(m rendezvous.Member) string {
+	if m.Phase == rendezvous.PhaseEnded {
+		return fmt.Sprintf("%s %d", m.Phase, m.Status)
+	}
+	return visible(m.Phase)
 }
 
 // plainTable is columns and nothing else.

@@ -38,7 +38,15 @@ func Nodes(most, least int) string {
 	if least > 0 {
 		return fmt.Sprintf("%d to %d nodes", least, most)
 	}
-	return fmt.Sprintf("%d nodes", most)
+	return Plural(most, "node", "nodes")
+}
+
+// Plural is a number with the right word.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Event says what happened during a wait, or "" where it is only worth a

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// An elastic job of torchrun starts with the nodes that came, goes on with one
-// less, and takes along who came meanwhile.
+// An elastic job of torchrun starts with the nodes that came, and goes on with
+// one less.
 func TestAnElasticJobGoesOnWithTheNodesThatAreThere(t *testing.T) {
 	t.Parallel()
 	py := python(t)

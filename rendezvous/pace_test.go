@@ -1,0 +1,100 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestNodesSpreadByTheirNumber(t *testing.T) {
+	got := map[int]time.Duration{}
+	for _, n := range []int{0, 1, 64, 65, 1000, 4000, 10000} {
+		got[n] = spread(n)
+		for range 100 {
+			if d := stagger(n); d < 0 || d > spread(n) {
+				t.Fatalf("%d nodes: one waits %s of %s", n, d, spread(n))
+			}
+		}
+	}
+	want := map[int]time.Duration{
+		0: 0, 1: 0, 64: 0, 65: 13 * time.Millisecond, 1000: 200 * time.Millisecond,
+		4000: 1700 * time.Millisecond, 10000: 4700 * time.Millisecond,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+// TestNodesDoNotAskAStoreThatComesLateAllAtOnce: also after many failed tries.
+func TestNodesDoNotAskAStoreThatComesLateAllAtOnce(t *testing.T) {
+	const n, nodes = 10000, 2000
+	busiest := map[int]int{}
+	for range nodes {
+		r, at := retries(n), stagger(n)
+		for range 20 {
+			at += r.NextBackOff()
+			busiest[int(at/time.Second)]++
+		}
+	}
+	for second, tries := range busiest {
+		if tries > nodes*6/10 {
+			t.Errorf("%d of %d nodes try in second %d", tries, nodes, second)
+		}
+	}
+}
+
+func TestConnectComesInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := Connect(ctx, Store{Endpoints: []string{"127.0.0.1:1"}, Nodes: 1 << 30}, nil)
+		if !errors.Is(err, ErrUnreachable) || time.Since(began) != time.Millisecond {
+			t.Errorf("got %v after %s, want a wait that ends with its context", err, time.Since(began))
+		}
+	})
+}
+
+func TestManyNodesHaveLongerLeases(t *testing.T) {
+	got := []time.Duration{leaseOf(2), leaseOf(1000), leaseOf(4000), leaseOf(10000)}
+	want := []time.Duration{LeaseTTL, LeaseTTL, LeaseTTL + 3*time.Second, LeaseTTL + 9*time.Second}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+// TestTheEarliestIsKnownWithoutALookAtEach: whoever comes, changes or goes.
+func TestTheEarliestIsKnownWithoutALookAtEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &Session{k: keysOf("j")}
+		l := &lead{s: s, members: map[string]registered{}}
+		created, rev := map[string]int64{}, int64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			m := Member{Index: rapid.IntRange(0, 5).Draw(t, "index"), Phase: rapid.SampledFrom([]string{PhaseArrived, PhaseStarted}).Draw(t, "phase")}
+			key := s.k.member(m)
+			if rev++; rapid.Bool().Draw(t, "goes") {
+				l.drop(key)
+				delete(created, key)
+			} else {
+				if created[key] == 0 {
+					created[key] = rev
+				}
+				l.put(key, []byte(encode(m)), created[key], rev)
+			}
+			var want registered
+			for _, m := range l.members {
+				if waits(m) && (want.create == 0 || m.create < want.create) {
+					want = m
+				}
+			}
+			if got, ok := l.earliest(); got.create != want.create || ok != (want.create != 0) {
+				t.Fatalf("got the one of revision %d (%t), want %d", got.create, ok, want.create)
+			}
+		}
+	})
+}
