@@ -53,7 +53,10 @@ type Post struct {
 	Command  string          `json:"command"`            // what all nodes should have typed alike
 	Restarts string          `json:"restarts,omitempty"` // --restarts
 	Loads    Loads           `json:"loads,omitzero"`
-	Nameless bool            `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
+	// Constants are the settings that have to be the same on all nodes, as they
+	// will be in force on this one, by name.
+	Constants map[string]string `json:"constants,omitempty"`
+	Nameless  bool              `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
 }
 
 // Decision is what all nodes print and act on.
@@ -72,7 +75,7 @@ type Decision struct {
 // another job's node.
 func Decide(posts []Post) Decision {
 	d := Decision{Go: true}
-	for _, compare := range []func([]Post) (finding.Report, []int){compareReach, compareLines, compareLoads} {
+	for _, compare := range []func([]Post) (finding.Report, []int){compareReach, compareLines, compareLoads, compareConstants} {
 		found, unfit := compare(posts)
 		d.Findings, d.Unfit = append(d.Findings, found...), append(d.Unfit, unfit...)
 	}

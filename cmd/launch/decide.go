@@ -30,7 +30,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		return preflight.Decision{}, err
 	}
 	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
-		Loads: loads(s.Node), Nameless: s.Job.ID.From.Name == job.MeetingPoint}
+		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint}
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
 		post.Reach = preflight.Reach(ctx, m.Name(), to.String(), func(ctx context.Context) (time.Duration, error) {
