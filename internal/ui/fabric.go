@@ -28,7 +28,7 @@ func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "host %s%s\n", n.Hostname, prefixed("  ", n.Product))
+	fmt.Fprintf(&b, "host %s%s\n", cmp.Or(n.Hostname, "unknown"), prefixed("  ", n.Product))
 	if n.HostErr != "" {
 		fmt.Fprintf(&b, "its name does not resolve here: %s\n", n.HostErr)
 	} else if len(n.HostAddrs) > 0 {
@@ -53,7 +53,7 @@ func (u *UI) rails(f rail.Fabric) string {
 		return b.String()
 	}
 	index := gpuIndex(f)
-	t := plainTable("RAIL", "GB/S", "LINK", "GID", "NETDEV", "NEAREST GPU")
+	t := plainTable("RAIL", "RATE", "LINK", "GID", "NETDEV", "NEAREST GPU")
 	for _, r := range f.Rails {
 		gid := "-"
 		if r.GID >= 0 {
@@ -61,7 +61,7 @@ func (u *UI) rails(f rail.Fabric) string {
 		} else if r.HCA != "" && r.Link == "Ethernet" && f.Kind != rail.EFA {
 			gid = "none"
 		}
-		t.AppendRow(table.Row{f.Name(r), rate(r.Rate), r.Link, gid, r.Netdev, nearest(f, r, index)})
+		t.AppendRow(table.Row{f.Name(r), speed(r.Rate), r.Link, gid, r.Netdev, nearest(f, r, index)})
 	}
 	return b.String() + "\n" + t.Render() + "\n"
 }
@@ -207,6 +207,14 @@ func gpus(n fabric.Node, f rail.Fabric) string {
 		return "no NVIDIA GPU here: " + g.Absent + "\n"
 	}
 	return "no GPU here\n"
+}
+
+// speed is a rate with its unit.
+func speed(gbps float64) string {
+	if gbps == 0 {
+		return rate(gbps)
+	}
+	return rate(gbps) + " Gb/s"
 }
 
 // rate is Gb/s for people.
