@@ -22,7 +22,7 @@ func ncclLint() []lintRule {
 		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, "it is a number, which means more than it looks like, or no level at all", false, lintLevel},
 		{"env.comm-id", []string{"NCCL_COMM_ID"}, "it is set for torch, which has its own", false, lintCommID},
 		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, "all processes would write one file, or its directory does not exist", false, lintDebugFile},
-		{"env.channels", []string{"NCCL_M??_NCHANNELS", "NCCL_M??_NRINGS", "NCCL_M??_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
+		{"env.channels", []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
 		{"env.cumem", []string{"NCCL_CUMEM_ENABLE"}, "it is 0, and NCCL is 2.19 or later", false, lintCuMem},
 		{"env.mnnvl", []string{"NCCL_MNNVL_ENABLE"}, "it is 1 without an NVLink domain of several nodes, or 0 in one", false, lintMNNVL},
 		{"env.topo-file", []string{"NCCL_TOPO_FILE"}, "it does not exist, is no topology, or has devices that this machine has not", false, lintTopoFile},
