@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	gpulib "launch/fabric/gpu"
 )
 
 // paste adds a block as it is pasted into scripts: export NAME=VALUE words.
@@ -87,7 +88,7 @@ func TestPastedBlocksAreLinted(t *testing.T) {
 		{"Azure's loopback test", azure.paste(ndLoop, "environment"), w("ib-disable", "p2p-disable", "p2p-disable")},
 		{"OCI's file", oci.paste(ociConf, "/etc/nccl.conf"), w("cumem", "gid-index")},
 		{"OCI's file on InfiniBand with other names", dgx.paste(ociConf, "/etc/nccl.conf"), w("cumem", "gid-index")},
-		{"OCI's GB200 script", dgx.paste(ociGB200, "environment"), w("ucx-tls", "no-prefix", "no-prefix", "no-prefix")},
+		{"OCI's GB200 script", dgx.paste(ociGB200, "environment"), w("mnnvl", "ucx-tls", "no-prefix", "no-prefix", "no-prefix")},
 		{"CoreWeave, on another machine", dgx.paste(core, "environment"), w("ib-hca")},
 		{"Slingshot", slingshot.paste(isambard, "environment"), w("channels")},
 		{"Slingshot's block on a machine without the plugin", laptop.paste(isambard, "environment"), w("fail env.ifname.nccl", "channels", "fail env.net")},
@@ -119,6 +120,8 @@ func TestLintOfOtherLibraries(t *testing.T) {
 	wide := verbs.ib("mlx5_1", "mlx5_10")
 	two := gpu.roce("mlx5_0", "r0", "10.1.0.5/24").roce("mlx5_1", "r1", "10.2.0.5/24")
 	v6 := ipv6Rails()
+	domain := gpu
+	domain.Node.GPUs.Devices = []gpulib.GPU{{Fabric: &gpulib.Fabric{State: "completed", Cluster: "11111111-2222-4333-8444-555555555555"}}}
 	for _, tt := range []struct {
 		name string
 		in   Input
@@ -158,6 +161,8 @@ func TestLintOfOtherLibraries(t *testing.T) {
 		{"log into no directory", gpu.file(selfStatus, mayAll).with("NCCL_DEBUG", "INFO", "NCCL_DEBUG_FILE", "/logs/nccl.%h.%p"), []string{"warn env.debug-file"}},
 		{"log into a directory", gpu.file("/logs", "").with("NCCL_DEBUG", "INFO", "NCCL_DEBUG_FILE", "/logs/nccl.%h.%p"), nil},
 		{"topology of another machine", gpu.pci("0000:17:00.0").file("/t.xml", topo).with("NCCL_TOPO_FILE", "/t.xml"), []string{"warn env.topo-file"}},
+		{"NVLink between nodes switched off", domain.with("NCCL_MNNVL_ENABLE", "0"), []string{"warn env.mnnvl"}},
+		{"NVLink between nodes demanded where it is", domain.with("NCCL_MNNVL_ENABLE", "1"), nil},
 		{"family that no interface has", machine(lo, iface(3, "eth0", "physical", "10.0.0.5/24"), docker0).with("NCCL_SOCKET_FAMILY", "AF_INET6"), []string{"fail env.ifname.family"}},
 		{"family that is none", gpu.with("NCCL_SOCKET_FAMILY", "6"), []string{"warn env.ifname.family"}},
 		{"cuMem off before NCCL had it", gpu.nccl("2.18.5").with("NCCL_CUMEM_ENABLE", "0"), nil},

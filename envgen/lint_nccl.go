@@ -22,8 +22,9 @@ func ncclLint() []lintRule {
 		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, "it is a number, which means more than it looks like, or no level at all", false, lintLevel},
 		{"env.comm-id", []string{"NCCL_COMM_ID"}, "it is set for torch, which has its own", false, lintCommID},
 		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, "all processes would write one file, or its directory does not exist", false, lintDebugFile},
-		{"env.channels", []string{"NCCL_M??_NCHANNELS", "NCCL_M??_NRINGS", "NCCL_M??_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
+		{"env.channels", []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
 		{"env.cumem", []string{"NCCL_CUMEM_ENABLE"}, "it is 0, and NCCL is 2.19 or later", false, lintCuMem},
+		{"env.mnnvl", []string{"NCCL_MNNVL_ENABLE"}, "it is 1 without an NVLink domain of several nodes, or 0 in one", false, lintMNNVL},
 		{"env.topo-file", []string{"NCCL_TOPO_FILE"}, "it does not exist, is no topology, or has devices that this machine has not", false, lintTopoFile},
 	}
 }
@@ -188,6 +189,32 @@ func lintCuMem(v *view, d Decided) (finding.Finding, bool) {
 	}
 	return finding.Warnf("NCCL_CUMEM_ENABLE=%s turns cuMem off, which NCCL has since 2.19 where the driver has it", d.Value).
 		Breaking("no NVLink between nodes, no registered buffers").Do("%s", drop(d)), true
+}
+
+// lintMNNVL: 1 makes a node without a domain an error (src/mnnvl.cc).
+func lintMNNVL(v *view, d Decided) (finding.Finding, bool) {
+	n := leadingInt(d.Value, 0)
+	switch domain := v.nvlinkDomain(); {
+	case d.Value == "" || !v.Node.GPUs.Present:
+		return none()
+	case n == 1 && domain == "":
+		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, and no GPU here is in an NVLink domain of several nodes", d.Value).
+			Breaking("NCCL ends at its start instead of going over the network").Do("%s", drop(d)), true
+	case n == 0 && domain != "":
+		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, and the GPUs here are in the NVLink domain %s", d.Value, domain).
+			Breaking("the nodes of the domain use the network instead of NVLink").Do("%s, on all nodes", drop(d)), true
+	}
+	return none()
+}
+
+// nvlinkDomain is the domain of several nodes that a GPU here is in, or "".
+func (v *view) nvlinkDomain() string {
+	for _, g := range v.Node.GPUs.Devices {
+		if g.Fabric != nil && g.Fabric.Cluster != "" {
+			return g.Fabric.Cluster
+		}
+	}
+	return ""
 }
 
 func lintTopoFile(v *view, d Decided) (finding.Finding, bool) {

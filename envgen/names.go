@@ -24,6 +24,7 @@ func Library(name string) string {
 func exactNames() map[string]string {
 	return map[string]string{
 		"TP_SOCKET_IFNAME": tpLib, "OMP_NUM_THREADS": torchLib, "TORCH_DISTRIBUTED_DEBUG": torchLib, "TF_CONFIG": tfLib,
+		"NCCL_ASYNC_ERROR_HANDLING": torchLib, "NCCL_BLOCKING_WAIT": torchLib,
 		"HYDRA_IFACE": mpichLib, "RDMAV_FORK_SAFE": "rdma-core", "IBV_FORK_SAFE": "rdma-core",
 		"RX_QUEUE_LEN": nobody, "IB_RX_QUEUE_LEN": nobody, "coll_hcoll_enable": nobody,
 		"JAX_COORDINATOR_ADDRESS": jaxLib, "UCX_CONFIG_DIR": ucxLib,

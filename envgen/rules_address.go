@@ -40,7 +40,7 @@ func addressRules() []rule {
 		},
 	}, {
 		name: "TP_SOCKET_IFNAME", library: tpLib, scope: Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
-		alone: "as Gloo", when: "as for Gloo", value: "as for Gloo",
+		alone: "does as Gloo", when: "as for Gloo", value: "as for Gloo",
 		used: torch, want: wantHost(tpLib),
 	}, {
 		name: "UCX_NET_DEVICES", library: ucxLib, scope: Node, source: "UCX src/ucp/core/ucp_context.c",

@@ -61,7 +61,7 @@ func fabricRules() []rule {
 		used:  nccl, want: (*view).wantC2C,
 	}, {
 		name: "FI_PROVIDER", library: fabricLib, scope: Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
-		alone: "aws-ofi-nccl chooses efa by itself from 1.5.1 on",
+		alone: "offers every provider; aws-ofi-nccl chooses efa by itself from 1.5.1 on",
 		when:  "the fabric is EFA and the plugin is older",
 		value: "efa",
 		used:  func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,

@@ -45,7 +45,7 @@ func mpiRules() []rule {
 		used: hydra("mpich"), head: true, want: wantHost(mpichLib),
 	}, {
 		name: "I_MPI_HYDRA_IFACE", library: intelLib, scope: Node, source: "Intel MPI Library Developer Reference",
-		alone: "as MPICH", when: "as for MPICH", value: "NAME of the interface",
+		alone: "does as MPICH", when: "as for MPICH", value: "NAME of the interface",
 		used: hydra("intel"), head: true, want: wantHost(intelLib),
 	}}
 }

@@ -40,7 +40,7 @@ func unsets() []unset {
 		{"NCCL_P2P_LEVEL", ncclLib, "uses P2P as far as it is safe on this CPU", "only a measurement tells", "NCCL src/graph/paths.cc", nil},
 		{"NCCL_SHM_USE_CUDA_MEMCPY", ncclLib, "copies by a kernel (up to 2.30.4; later it is gone)", "on PCIe-only machines it can help, and only a measurement tells", doc, pcieOnly},
 		{"NCCL_NVLS_ENABLE", ncclLib, "uses NVLink SHARP where it works", "the library sees it", doc, nil},
-		{"NCCL_MNNVL_ENABLE", ncclLib, "uses NVLink between nodes where they are one domain", "where IMEX is down, 0 hides it: mend IMEX, or set 0 on all nodes", "NCCL src/init.cc, src/mnnvl.cc", nil},
+		{"NCCL_MNNVL_ENABLE", ncclLib, "uses NVLink between nodes where they are one domain", "where IMEX is down, 0 hides it: mend IMEX, or set 0 on all nodes", "NCCL src/init.cc, src/mnnvl.cc", func(v *view) bool { return v.nvlinkDomain() != "" }},
 		{"NCCL_CUMEM_ENABLE", ncclLib, "uses cuMem where the driver has it", "0 turns NVLink between nodes and registered buffers off", doc, nil},
 		{"NCCL_ALGO", ncclLib, "chooses for each size and topology", "forced, it is wrong for all other sizes", doc, nil},
 		{"NCCL_PROTO", ncclLib, "chooses for each size and topology", "as NCCL_ALGO", doc, nil},
@@ -54,7 +54,7 @@ func unsets() []unset {
 		{"NCCL_COMM_ID", ncclLib, "is told by the framework where to meet", "torch has its own store", doc, nil},
 		{"NCCL_CONF_FILE", ncclLib, "reads ~/.nccl.conf, then /etc/nccl.conf", "it would hide the user's own file", "NCCL src/misc/param.cc", nil},
 		{"FI_EFA_USE_DEVICE_RDMA", fabricLib, "uses RDMA where the card has it", "1 ends the program on a card that has none", "libfabric man/fi_efa.7.md", efaOnly},
-		{"FI_EFA_FORK_SAFE", fabricLib, "is set by aws-ofi-nccl", "a kernel from 5.13 on needs it no more", "libfabric man/fi_efa.7.md", efaOnly},
+		{"FI_EFA_FORK_SAFE", fabricLib, "is told so by aws-ofi-nccl", "a kernel from 5.13 on needs it no more", "libfabric man/fi_efa.7.md", efaOnly},
 		{"FI_EFA_USE_HUGE_PAGE", fabricLib, "uses huge pages", "0 is for data loaders that fork and fail with ENOMEM", "aws-samples/awsome-distributed-training efa-cheatsheet.md", efaOnly},
 		{"FI_CXI_RX_MATCH_MODE", fabricLib, "matches in hardware", "sites with Slingshot have a profile of their own, and they differ", "libfabric man/fi_cxi.7.md", func(v *view) bool { return v.fab.Kind == rail.Slingshot }},
 		{"UCX_TLS", ucxLib, "chooses among all transports", "a list easily lacks one that is needed: self, sm, cuda", "UCX src/ucp/core/ucp_context.c", nil},
@@ -63,9 +63,9 @@ func unsets() []unset {
 		{"OMPI_MCA_btl_tcp_if_exclude", ompiLib, "leaves 127.0.0.1/8 out", "what is to be used says it better, and names no interface", "Open MPI opal/mca/btl/tcp/btl_tcp_component.c", nil},
 		{"OMPI_MCA_pml", ompiLib, "takes UCX for the drivers called mlx*", "a distribution's file that turns UCX off is found by the lint", "Open MPI opal/mca/common/ucx/common_ucx.c", nil},
 		{"I_MPI_FABRICS", intelLib, "uses shared memory and libfabric", "the others are gone since 2019", "Intel MPI Library Developer Reference", nil},
-		{"OMP_NUM_THREADS", torchLib, "torchrun sets 1 where several processes are started", "how many cores a data loader needs is the program's to know", "torch/distributed/run.py", nil},
-		{"TORCH_NCCL_ASYNC_ERROR_HANDLING", torchLib, "torchrun sets 1", "it ends a job whose peer died, which is what is wanted", "torch/distributed/elastic/agent/server/local_elastic_agent.py", nil},
-		{"HOROVOD_GLOO_IFACE", horovodLib, "horovodrun asks all hosts and takes an interface that they share", "the driver sets it itself", "horovod/runner/gloo_run.py", nil},
+		{"OMP_NUM_THREADS", torchLib, "is given 1 by torchrun where it starts several processes", "how many cores a data loader needs is the program's to know", "torch/distributed/run.py", nil},
+		{"TORCH_NCCL_ASYNC_ERROR_HANDLING", torchLib, "is given 1 by torchrun", "it ends a job whose peer died, which is what is wanted", "torch/distributed/elastic/agent/server/local_elastic_agent.py", nil},
+		{"HOROVOD_GLOO_IFACE", horovodLib, "asks all hosts (horovodrun) and takes an interface that they share", "the driver sets it itself", "horovod/runner/gloo_run.py", nil},
 	}
 }
 

@@ -12,9 +12,13 @@ import (
 )
 
 // What the children may take before they are reported as not answering. The
-// user waits for them, so it is seconds.
+// user waits for them, so it is seconds. NVML's is for each GPU besides: the
+// first process to ask starts one that nothing keeps awake (persistence mode),
+// one after the other, and that takes 1 to 3 s each (NVIDIA, "Driver
+// Persistence", Overview).
 const (
 	gpuBudget   = 3 * time.Second
+	gpuWakes    = 3 * time.Second
 	verbsBudget = 3 * time.Second
 )
 
@@ -30,8 +34,8 @@ func Children() child.Table {
 	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child}
 }
 
-// AskGPU asks NVML in a child, if there is a driver at all. It takes 3 s at
-// most.
+// AskGPU asks NVML in a child, if there is a driver at all, and the kernel log
+// for what the driver wrote there. It takes 3 s, and 3 s for each GPU, at most.
 func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)
@@ -39,10 +43,15 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 		return seen
 	}
 	var answer gpu.Facts
-	if err := child.Ask(ctx, gpuChild, nil, &answer, gpuBudget); err != nil {
+	limit := gpuBudget + time.Duration(gpu.Count(roots.Proc))*gpuWakes
+	if err := child.Ask(ctx, gpuChild, nil, &answer, limit); err != nil {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
-	return gpu.Settle(seen, answer, roots.Dev)
+	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)
+	if f.Absent == "" {
+		f.KernelLog() // also of a driver that does not answer: there it says why
+	}
+	return f
 }
 
 // AskVerbs asks libibverbs in a child, if sysfs shows an RDMA device at all.

@@ -3,98 +3,163 @@
 package gpu
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// ask asks NVML. Nothing is called before Init has succeeded: without the
-// library such a call ends the process with a symbol lookup error. Each
-// function used here is older than the R535 driver, so none needs
-// LookupSymbol.
+// asker is one conversation with NVML.
+type asker struct {
+	lib   nvml.Interface
+	knows map[string]bool // functions by name: whether the library has them
+	facts *Facts
+}
+
+// ask asks NVML. Nothing is called before Init has succeeded, and nothing that
+// the library does not have: go-nvml leaves NVML's symbols to the loader, and a
+// call of one that is missing ends the process, not the call.
+//
+// There is no Shutdown: the process ends with its answer, and one that hangs
+// would cost the answer.
 func ask() Facts {
 	lib := nvml.New()
 	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return Facts{Err: fmt.Sprintf("nvmlInit: %s%s", code(ret), meaning(ret))}
+		return Facts{Err: sentence("nvmlInit", int(ret)), Code: nameOf(int(ret))}
 	}
-	defer lib.Shutdown()
-
 	f := Facts{Present: true}
-	if v, ret := lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
-		f.Driver = v
+	a := &asker{lib: lib, knows: map[string]bool{}, facts: &f}
+	if a.has("driver", "nvmlSystemGetDriverVersion") {
+		f.Driver, _ = lib.SystemGetDriverVersion()
 	}
-	if v, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
-		f.CUDA = cudaVersion(v)
+	if a.has("cuda", "nvmlSystemGetCudaDriverVersion") {
+		if v, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+			f.CUDA = cudaVersion(v)
+		}
+	}
+	if !a.has("devices", "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount") ||
+		!a.has("devices", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex") {
+		return Facts{Driver: f.Driver, CUDA: f.CUDA, Err: f.Unknown[len(f.Unknown)-1].Why}
 	}
 	n, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return Facts{Driver: f.Driver, CUDA: f.CUDA, Err: "nvmlDeviceGetCount: " + code(ret)}
+		return Facts{Driver: f.Driver, CUDA: f.CUDA, Err: sentence("nvmlDeviceGetCount", int(ret)), Code: nameOf(int(ret))}
 	}
+	handles := make([]nvml.Device, n)
 	for i := range n {
-		f.Devices = append(f.Devices, device(lib, i))
+		g := GPU{Index: i, Minor: -1, MemoryNUMA: -1}
+		handles[i] = a.device(i, &g)
+		f.Devices = append(f.Devices, g)
 	}
+	a.pairs(handles)
 	return f
 }
 
-// device reads one GPU and keeps the first thing that it did not tell.
-func device(lib nvml.Interface, i int) GPU {
-	g := GPU{Index: i}
-	dev, ret := lib.DeviceGetHandleByIndex(i)
-	if ret != nvml.SUCCESS {
-		g.Err = "nvmlDeviceGetHandleByIndex: " + code(ret)
-		return g
-	}
-	seen := func(call string, ret nvml.Return) bool {
-		// NOT_SUPPORTED is a gap of the model (no own memory on an
-		// integrated GPU), not a fault of the device.
-		if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED && g.Err == "" {
-			g.Err = call + ": " + code(ret)
+// exports tells whether the library has one of the functions, which are
+// versions of one.
+func (a *asker) exports(functions []string) bool {
+	for _, name := range functions {
+		known, asked := a.knows[name]
+		if !asked {
+			known = a.lib.Extensions().LookupSymbol(name) == nil
+			a.knows[name] = known
 		}
-		return ret == nvml.SUCCESS
+		if known {
+			return true
+		}
 	}
-	if v, ret := dev.GetName(); seen("nvmlDeviceGetName", ret) {
-		g.Name = v
-	}
-	if v, ret := dev.GetUUID(); seen("nvmlDeviceGetUUID", ret) {
-		g.UUID = v
-	}
-	if v, ret := dev.GetPciInfo(); seen("nvmlDeviceGetPciInfo", ret) {
-		g.PCI = sysfsPCI(text(v.BusId[:]))
-	}
-	if v, ret := dev.GetMemoryInfo(); seen("nvmlDeviceGetMemoryInfo", ret) {
-		g.Memory = v.Total
-	}
-	return g
+	return false
 }
 
-// code is the name of the constant: NVML's own texts differ by version.
-func code(ret nvml.Return) string {
-	switch ret {
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return noLibrary
-	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return noDriver
-	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return "ERROR_LIB_RM_VERSION_MISMATCH"
-	case nvml.ERROR_NO_PERMISSION:
-		return "ERROR_NO_PERMISSION"
-	case nvml.ERROR_GPU_IS_LOST:
-		return "ERROR_GPU_IS_LOST"
+// has is exports, and notes what cannot be told without.
+func (a *asker) has(what string, functions ...string) bool {
+	if a.exports(functions) {
+		return true
 	}
-	return fmt.Sprintf("%s (NVML error %d)", ret.Error(), int(ret))
+	a.facts.untold(what, "the NVML of this driver has no "+strings.Join(functions, " and no "))
+	return false
 }
 
-// meaning says what the usual failures of Init are.
-func meaning(ret nvml.Return) string {
-	switch ret {
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return " (libnvidia-ml.so.1 is not on the library path; in a container: the utility capability)"
-	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return " (the kernel module does not answer)"
-	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return " (the library and the loaded kernel module differ: driver upgraded, not reloaded)"
+// device asks one GPU everything. The handle is nil where it cannot be asked
+// about its neighbours.
+func (a *asker) device(i int, g *GPU) nvml.Device {
+	dev, ret := a.lib.DeviceGetHandleByIndex(i)
+	if ret != nvml.SUCCESS {
+		g.Err, g.Code = sentence("nvmlDeviceGetHandleByIndex", int(ret)), nameOf(int(ret))
+		return nil
 	}
-	return ""
+	for _, q := range a.questions() {
+		w, ok := a.way(q)
+		if !ok {
+			continue
+		}
+		before := *g
+		switch ret := w.read(dev, g); ret {
+		case nvml.SUCCESS:
+		case nvml.ERROR_NOT_SUPPORTED:
+			*g = before
+		default:
+			*g = before
+			why := sentence(w.functions[0], int(ret))
+			if ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED {
+				g.Err, g.Code = why, nameOf(int(ret))
+			}
+			if ret == nvml.ERROR_GPU_IS_LOST { // every further call says the same
+				return nil
+			}
+			g.Unknown = append(g.Unknown, Unknown{What: q.what, Why: why})
+		}
+	}
+	return dev
+}
+
+// way is the first way to put a question that this library has.
+func (a *asker) way(q question) (way, bool) {
+	for _, w := range q.ways {
+		if a.exports(w.functions) {
+			return w, true
+		}
+	}
+	return way{}, a.has(q.what, q.ways[0].functions...)
+}
+
+// pairs asks how the GPUs reach each other.
+func (a *asker) pairs(devices []nvml.Device) {
+	topology := a.has("pairs", "nvmlDeviceGetTopologyCommonAncestor")
+	peers := a.has("pairs", "nvmlDeviceGetP2PStatus")
+	// A function of a pair's own field: its word, "" where NVML does not tell.
+	told := func(call string, n int, ret nvml.Return, words func(int) string) string {
+		switch ret {
+		case nvml.SUCCESS:
+			return words(n)
+		case nvml.ERROR_NOT_SUPPORTED:
+			return ""
+		}
+		a.facts.untold("pairs", sentence(call, int(ret)))
+		return ""
+	}
+	for i, one := range devices {
+		for j := i + 1; j < len(devices); j++ {
+			other := devices[j]
+			if one == nil || other == nil || !topology && !peers {
+				continue
+			}
+			p := Pair{A: i, B: j}
+			if topology {
+				level, ret := one.GetTopologyCommonAncestor(other)
+				p.Distance = told("nvmlDeviceGetTopologyCommonAncestor", int(level), ret, distance)
+			}
+			status := func(index nvml.GpuP2PCapsIndex) string {
+				if !peers {
+					return ""
+				}
+				s, ret := one.GetP2PStatus(other, index)
+				return told("nvmlDeviceGetP2PStatus", int(s), ret, p2p)
+			}
+			p.Read, p.Write = status(nvml.P2P_CAPS_INDEX_READ), status(nvml.P2P_CAPS_INDEX_WRITE)
+			p.NVLink = status(nvml.P2P_CAPS_INDEX_NVLINK)
+			a.facts.Pairs = append(a.facts.Pairs, p)
+		}
+	}
 }
 
 // text is a C string in a fixed array.

@@ -92,7 +92,8 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	defer r.mu.Unlock()
 	a := &r.rec.Answers
 	a.HostAddrs, a.HostErr = n.HostAddrs, n.HostErr
-	a.NVML, a.Verbs, a.Software = &n.GPUs, &n.Verbs, &n.Software
+	gpus := n.GPUs.Anonymous()
+	a.NVML, a.Verbs, a.Software = &gpus, &n.Verbs, &n.Software
 	if n.Limits.NofileKnown {
 		a.Nofile = &n.Limits.Nofile
 	}

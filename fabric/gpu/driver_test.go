@@ -43,26 +43,65 @@ func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
 
 func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	seen := Facts{Driver: "570.86.15"}
-	lost := Facts{Err: "nvmlInit: " + noLibrary}
 	with := fstest.MapFS{controlNode: {}}
-	if got := Settle(seen, lost, fstest.MapFS{}); got.Absent == "" || got.Err != "" || got.Driver != "570.86.15" {
-		t.Errorf("without nvidiactl: %+v, want it absent", got)
+	for _, code := range []int{libraryNotFound, driverNotLoaded} {
+		lost := Facts{Err: sentence("nvmlInit", code), Code: nameOf(code)}
+		if got := Settle(fstest.MapFS{}, fstest.MapFS{}, seen, lost); got.Absent == "" || got.Err != "" || got.Driver != "570.86.15" {
+			t.Errorf("%s without nvidiactl: %+v, want it absent", nameOf(code), got)
+		}
+		if got := Settle(fstest.MapFS{}, with, seen, lost); got.Absent != "" || got.Err == "" || got.Driver != "570.86.15" {
+			t.Errorf("%s with nvidiactl: %+v, want an error", nameOf(code), got)
+		}
 	}
-	if got := Settle(seen, lost, with); got.Absent != "" || got.Err == "" || got.Driver != "570.86.15" {
-		t.Errorf("with nvidiactl: %+v, want an error", got)
-	}
-	mismatch := Facts{Err: "nvmlInit: ERROR_LIB_RM_VERSION_MISMATCH"}
-	if got := Settle(seen, mismatch, fstest.MapFS{}); got.Err == "" {
+	mismatch := Facts{Err: "nvmlInit: LIB_RM_VERSION_MISMATCH", Code: "LIB_RM_VERSION_MISMATCH"}
+	if got := Settle(fstest.MapFS{}, fstest.MapFS{}, seen, mismatch); got.Err == "" {
 		t.Errorf("version mismatch: %+v, want an error", got)
 	}
 	healthy := Facts{Present: true, Driver: "570.86.15", Devices: []GPU{{Name: "NVIDIA H100 80GB HBM3"}}}
-	if diff := cmp.Diff(healthy, Settle(seen, healthy, with)); diff != "" {
+	if diff := cmp.Diff(healthy, Settle(fstest.MapFS{}, with, seen, healthy)); diff != "" {
 		t.Errorf("a healthy answer changed (-want +got):\n%s", diff)
 	}
 }
 
-// On a machine without NVML this is the trap: a call before a successful Init
-// would end the test binary.
+// A GPU that is lost cannot tell where it is, and the board has to be found.
+func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
+	proc := fstest.MapFS{}
+	for _, addr := range []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"} {
+		proc[gpuDir+"/"+addr+"/information"] = &fstest.MapFile{}
+	}
+	tests := []struct {
+		name string
+		pci  []string
+		want []string
+	}{
+		{"the second", []string{"0000:1b:00.0", "", "0000:52:00.0"}, []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"}},
+		{"two of them", []string{"0000:1b:00.0", "", ""}, []string{"0000:1b:00.0", "", ""}},
+		{"none", []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}, []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}},
+		{"one that the files do not show beside it", []string{"0000:1b:00.0", "", "0000:99:00.0"}, []string{"0000:1b:00.0", "", "0000:99:00.0"}},
+		{"fewer than the files show", []string{"0000:1b:00.0", ""}, []string{"0000:1b:00.0", ""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			answer := Facts{Present: true}
+			for i, pci := range tt.pci {
+				answer.Devices = append(answer.Devices, GPU{Index: i, PCI: pci})
+			}
+			var got []string
+			for _, d := range Settle(proc, fstest.MapFS{}, Facts{}, answer).Devices {
+				got = append(got, d.PCI)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if n := Count(proc); n != 3 {
+		t.Errorf("Count = %d, want 3", n)
+	}
+}
+
+// Whatever this machine has: on one without NVML a call before a successful
+// Init would end the test binary.
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
 	if err := Child(t.Context(), nil, &out); err != nil {

@@ -1,0 +1,183 @@
+//go:build linux && cgo && !nonvml
+
+package gpu
+
+import (
+	"math"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// question is one thing that a device is asked, and the ways to ask it, the
+// best first.
+type question struct {
+	what string // the field, as the JSON names it
+	ways []way
+}
+
+// way is one function of NVML, under each name that it has had, and how to keep
+// what it answers. What read has written counts only where it returns SUCCESS.
+type way struct {
+	functions []string
+	read      func(nvml.Device, *GPU) nvml.Return
+}
+
+// by is a question with one way to ask it.
+func by(what, function string, read func(nvml.Device, *GPU) nvml.Return) question {
+	return question{what, []way{{[]string{function}, read}}}
+}
+
+// questions are all that a device is asked, what identifies it first.
+func (a *asker) questions() []question {
+	type dev = nvml.Device
+	return append(identity(), append(health(),
+		by("gen", "nvmlDeviceGetCurrPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.Gen, ret = d.GetCurrPcieLinkGeneration(); return }),
+		by("max_gen", "nvmlDeviceGetMaxPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.MaxGen, ret = d.GetMaxPcieLinkGeneration(); return }),
+		by("lanes", "nvmlDeviceGetCurrPcieLinkWidth", func(d dev, g *GPU) (ret nvml.Return) { g.Lanes, ret = d.GetCurrPcieLinkWidth(); return }),
+		by("max_lanes", "nvmlDeviceGetMaxPcieLinkWidth", func(d dev, g *GPU) (ret nvml.Return) { g.MaxLanes, ret = d.GetMaxPcieLinkWidth(); return }),
+		by("memory_numa", "nvmlDeviceGetNumaNodeId", func(d dev, g *GPU) (ret nvml.Return) { g.MemoryNUMA, ret = d.GetNumaNodeId(); return }),
+		by("persistence", "nvmlDeviceGetPersistenceMode", func(d dev, g *GPU) nvml.Return {
+			mode, ret := d.GetPersistenceMode()
+			g.Persistence = onOff(int(mode))
+			return ret
+		}),
+		by("compute_mode", "nvmlDeviceGetComputeMode", func(d dev, g *GPU) nvml.Return {
+			mode, ret := d.GetComputeMode()
+			g.ComputeMode = computeMode(int(mode))
+			return ret
+		}),
+		by("mig", "nvmlDeviceGetMigMode", func(d dev, g *GPU) nvml.Return {
+			now, pending, ret := d.GetMigMode()
+			g.MIG = onOff(now)
+			if pending != now {
+				g.MIGPending = onOff(pending)
+			}
+			return ret
+		}),
+		by("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", a.migDevices),
+		question{"processes", []way{{[]string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"},
+			func(d dev, g *GPU) nvml.Return { return a.processes(g, d.GetComputeRunningProcesses) }}}},
+		question{"processes", []way{{[]string{"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses"},
+			func(d dev, g *GPU) nvml.Return { return a.processes(g, d.GetMPSComputeRunningProcesses) }}}},
+		by("nvlink", "nvmlDeviceGetNvLinkState", a.nvlink),
+		question{"fabric", []way{{[]string{"nvmlDeviceGetGpuFabricInfoV"}, fabricV}, {[]string{"nvmlDeviceGetGpuFabricInfo"}, fabricV1}}},
+	)...)
+}
+
+// identity is what tells a device from others.
+func identity() []question {
+	type dev = nvml.Device
+	return []question{
+		by("name", "nvmlDeviceGetName", func(d dev, g *GPU) (ret nvml.Return) { g.Name, ret = d.GetName(); return }),
+		by("uuid", "nvmlDeviceGetUUID", func(d dev, g *GPU) (ret nvml.Return) { g.UUID, ret = d.GetUUID(); return }),
+		{"pci", []way{{[]string{"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, func(d dev, g *GPU) nvml.Return {
+			info, ret := d.GetPciInfo()
+			g.PCI = busID(info)
+			return ret
+		}}}},
+		by("minor", "nvmlDeviceGetMinorNumber", func(d dev, g *GPU) (ret nvml.Return) { g.Minor, ret = d.GetMinorNumber(); return }),
+		by("memory", "nvmlDeviceGetMemoryInfo", func(d dev, g *GPU) nvml.Return {
+			m, ret := d.GetMemoryInfo()
+			g.Memory, g.MemoryUsed = m.Total, m.Used
+			return ret
+		}),
+	}
+}
+
+// health is what a device counts of its own faults.
+func health() []question {
+	throttled := func(read func(nvml.Device) (uint64, nvml.Return)) func(nvml.Device, *GPU) nvml.Return {
+		return func(d nvml.Device, g *GPU) nvml.Return {
+			bits, ret := read(d)
+			g.Throttle = throttle(bits)
+			return ret
+		}
+	}
+	errors := func(what string, kind nvml.MemoryErrorType, since nvml.EccCounterType, field func(*ECC) *int64) question {
+		return by(what, "nvmlDeviceGetTotalEccErrors", func(d nvml.Device, g *GPU) nvml.Return {
+			if g.ECC == nil { // without the mode there is nothing to count
+				return nvml.ERROR_NOT_SUPPORTED
+			}
+			n, ret := d.GetTotalEccErrors(kind, since)
+			if ret == nvml.SUCCESS {
+				*field(g.ECC) = int64(min(n, math.MaxInt64))
+			}
+			return ret
+		})
+	}
+	return []question{
+		by("ecc", "nvmlDeviceGetEccMode", func(d nvml.Device, g *GPU) nvml.Return {
+			now, pending, ret := d.GetEccMode()
+			g.ECC = &ECC{Mode: onOff(int(now)), Pending: onOff(int(pending)), Corrected: -1, Uncorrected: -1, CorrectedEver: -1, UncorrectedEver: -1}
+			return ret
+		}),
+		errors("ecc.corrected", nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Corrected }),
+		errors("ecc.uncorrected", nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Uncorrected }),
+		errors("ecc.corrected_ever", nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.CorrectedEver }),
+		errors("ecc.uncorrected_ever", nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.UncorrectedEver }),
+		by("remapped_rows", "nvmlDeviceGetRemappedRows", func(d nvml.Device, g *GPU) nvml.Return {
+			corrected, uncorrected, pending, failed, ret := d.GetRemappedRows()
+			g.Rows = &Rows{Corrected: corrected, Uncorrected: uncorrected, Pending: pending, Failed: failed}
+			return ret
+		}),
+		{"throttle", []way{ // the second is the name before R535
+			{[]string{"nvmlDeviceGetCurrentClocksEventReasons"}, throttled(nvml.Device.GetCurrentClocksEventReasons)},
+			{[]string{"nvmlDeviceGetCurrentClocksThrottleReasons"}, throttled(nvml.Device.GetCurrentClocksThrottleReasons)},
+		}},
+	}
+}
+
+// processes adds the processes of one list to those of another.
+func (a *asker) processes(g *GPU, list func() ([]nvml.ProcessInfo, nvml.Return)) nvml.Return {
+	found, ret := list()
+	for _, p := range found {
+		q := Process{PID: int(p.Pid)}
+		if p.UsedGpuMemory != math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
+			q.Memory = p.UsedGpuMemory
+		}
+		if a.has("processes.name", "nvmlSystemGetProcessName") {
+			if name, ret := a.lib.SystemGetProcessName(q.PID); ret == nvml.SUCCESS {
+				q.Name = program(name)
+			}
+		}
+		g.Processes = append(g.Processes, q)
+	}
+	return ret
+}
+
+// migDevices lists the slices of a GPU in MIG mode. Their numbers have gaps.
+func (a *asker) migDevices(d nvml.Device, g *GPU) nvml.Return {
+	if g.MIG != onOff(1) || !a.has("mig_devices", "nvmlDeviceGetMaxMigDeviceCount") {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	n, ret := d.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	for i := range n {
+		slice, ret := d.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if ret != nvml.SUCCESS {
+			return ret
+		}
+		var part GPU
+		for _, q := range identity() {
+			if w, ok := a.way(q); ok && (q.what == "name" || q.what == "uuid" || q.what == "memory") {
+				w.read(slice, &part)
+			}
+		}
+		g.MIGDevices = append(g.MIGDevices, MIGDevice{UUID: part.UUID, Name: part.Name, Memory: part.Memory})
+	}
+	return nvml.SUCCESS
+}
+
+// busID is an address as sysfs writes it. Old libraries fill in only the short
+// form.
+func busID(p nvml.PciInfo) string {
+	if long := text(p.BusId[:]); long != "" {
+		return sysfsPCI(long)
+	}
+	return sysfsPCI(text(p.BusIdLegacy[:]))
+}
