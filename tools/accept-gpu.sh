@@ -15,16 +15,8 @@ count=$(grep -c '^GPU ' <<<"$gpus") || skip "nvidia-smi lists no GPU"
 echo "$gpus"
 
 echo
-echo "== launch fabric against nvidia-smi"
-LAUNCH_ACCEPT_GPU=1 LAUNCH_TEST_BIN=$launch go test -count=1 -v -run '^TestAcceptGPU$' ./fabric/gpu
-
-echo
-echo "== a recording"
-"$launch" fabric --record "$out/machine.json" >"$out/fabric.txt"
-"$launch" fabric --from "$out/machine.json" >"$out/replayed.txt"
-diff <(sed -n '/^GPU /,/^driver /p' "$out/fabric.txt" | sed 's/GPU-[0-9a-f-]*//') \
-	<(sed -n '/^GPU /,/^driver /p' "$out/replayed.txt" | sed 's/GPU-[0-9a-f-]*//')
-echo "recorded and replayed: $out/machine.json"
+echo "== launch fabric against nvidia-smi; a recording in $out/machine.json"
+LAUNCH_ACCEPT_GPU=$out LAUNCH_TEST_BIN=$launch go test -count=1 -v -run '^TestAcceptGPU$' ./fabric/gpu
 
 echo
 echo "== NCCL under launch"

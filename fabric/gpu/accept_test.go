@@ -221,17 +221,45 @@ func differLinks(f Facts, ask smi) (compared int, differences []string) {
 }
 
 // TestAcceptGPU is half of make accept-gpu: the other needs torch.
+// LAUNCH_ACCEPT_GPU is a folder, where it leaves a recording of the machine.
 func TestAcceptGPU(t *testing.T) {
-	if os.Getenv("LAUNCH_ACCEPT_GPU") == "" {
+	dir := os.Getenv("LAUNCH_ACCEPT_GPU")
+	if dir == "" {
 		t.Skip("make accept-gpu runs it, on a machine with an NVIDIA GPU")
 	}
+	recording := filepath.Join(dir, "machine.json")
+	live := launchFabric(t, "--record", recording)
+	if !live.Present || len(live.Devices) == 0 {
+		t.Fatalf("launch sees no GPU: %+v", live)
+	}
+	compared, differences := differ(live, func(args ...string) (string, error) {
+		out, err := exec.Command("nvidia-smi", args...).Output()
+		return string(out), err
+	})
+	for _, d := range differences {
+		t.Error(d)
+	}
+	if compared < 8*len(live.Devices) {
+		t.Errorf("only %d values could be compared", compared)
+	}
+	t.Logf("%d GPUs, %d values agree; unknown to launch: %v; XIDs: %+v", len(live.Devices), compared-len(differences), live.Unknown, live.XIDs)
+
+	replayed := launchFabric(t, "--from", recording)
+	if diff := cmp.Diff(nameless(live), nameless(replayed)); diff != "" {
+		t.Errorf("the recording is of another machine (-live +replayed):\n%s", diff)
+	}
+}
+
+// launchFabric is what launch fabric says of the GPUs.
+func launchFabric(t *testing.T, args ...string) Facts {
+	t.Helper()
 	binary, err := filepath.Abs(os.Getenv("LAUNCH_TEST_BIN"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(binary, "--json", "fabric").Output()
+	out, err := exec.Command(binary, append([]string{"--json", "fabric"}, args...)...).Output()
 	if err != nil {
-		t.Fatalf("launch --json fabric: %v", err)
+		t.Fatalf("launch --json fabric %q: %v", args, err)
 	}
 	var node struct {
 		GPUs Facts `json:"gpus"`
@@ -239,20 +267,23 @@ func TestAcceptGPU(t *testing.T) {
 	if err := json.Unmarshal(out, &node); err != nil {
 		t.Fatal(err)
 	}
-	if !node.GPUs.Present || len(node.GPUs.Devices) == 0 {
-		t.Fatalf("launch sees no GPU: %+v", node.GPUs)
+	return node.GPUs
+}
+
+// nameless is the facts without what a recording replaces.
+func nameless(f Facts) Facts {
+	f = f.Anonymous()
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		d.UUID = ""
+		for j := range d.MIGDevices {
+			d.MIGDevices[j].UUID = ""
+		}
+		if d.Fabric != nil {
+			d.Fabric.Cluster = ""
+		}
 	}
-	compared, differences := differ(node.GPUs, func(args ...string) (string, error) {
-		out, err := exec.Command("nvidia-smi", args...).Output()
-		return string(out), err
-	})
-	for _, d := range differences {
-		t.Error(d)
-	}
-	if compared < 8*len(node.GPUs.Devices) {
-		t.Errorf("only %d values could be compared", compared)
-	}
-	t.Logf("%d GPUs, %d values agree; unknown to launch: %v; XIDs: %+v", len(node.GPUs.Devices), compared-len(differences), node.GPUs.Unknown, node.GPUs.XIDs)
+	return f
 }
 
 // sample is two GPUs as launch and nvidia-smi would tell of them.
