@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo fuzz cover dist clean help
+.PHONY: build test race lint bench demo accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. Both may be given: the same
 # sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
@@ -47,6 +47,9 @@ bench: build ## launch true against true; the start of many nodes beside torch's
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh
 
+accept-gpu: build ## on a machine with an NVIDIA GPU: against nvidia-smi, and NCCL under the plan
+	@tools/accept-gpu.sh
+
 fuzz: ## fuzz each parser for FUZZTIME (10s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[[:alnum:]]*' . | while IFS=: read -r file func; do \
 		echo "$$file $${func#func }"; \
@@ -68,4 +71,4 @@ clean: ## remove what was built; .venv stays
 	rm -rf bin dist
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

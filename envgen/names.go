@@ -50,7 +50,11 @@ type Variable struct {
 	Library string
 	Sets    bool // a plan may hold it
 	Gone    bool // the lint says that no library reads it
+	span    span
 }
+
+// For tells whether a plan may hold it with that version of NCCL, "2.27.5".
+func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVersion(nccl)) }
 
 // Variables are all of them, by name, so that they can be looked for in the
 // libraries themselves.
@@ -65,7 +69,7 @@ func Variables() []Variable {
 		}
 	}
 	for _, r := range rules() {
-		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true}
+		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true, span: r.span}
 	}
 	var out []Variable
 	for _, v := range all {

@@ -100,7 +100,9 @@ var testDoors = map[string][]string{
 	"internal/peer":    {"internal/secret"},
 	"internal/ui":      {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
-	"lab/e2e":   {"lab/netns", unixPkg},
+	"lab/e2e": {"lab/netns", unixPkg},
+	// The table of variables, which the libraries have to know.
+	"lab/libs":  {"envgen"},
 	"preflight": {"fabric/gpu"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
