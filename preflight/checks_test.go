@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -286,11 +287,15 @@ func TestGPUCount(t *testing.T) {
 	empty.Node.GPUs = gpu.Facts{Present: true}
 	none := four().nproc("gpu")
 	none.Exists = func(string) bool { return false }
+	lost := four().gpus(8).nproc("8")
+	lost.Node.GPUs.Devices = slices.Clone(lost.Node.GPUs.Devices)
+	lost.Node.GPUs.Devices[3].Err = "it fell off the bus"
 	for _, tt := range []struct {
 		name string
 		in   Input
 		want string
 	}{
+		{"one is there, but lost", lost, "fail 8 processes are asked for, and 7 GPUs"},
 		{"as many", four().gpus(8).nproc("8"), "ok 8 processes, 8 GPUs"},
 		{"one fell off the bus", four().gpus(7).nproc("8"), "fail 8 processes are asked for, and 7 GPUs"},
 		{"a trial on a workstation", four().gpus(1).nproc("2"), "warn this node has one GPU"},

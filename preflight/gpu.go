@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -36,20 +37,28 @@ func asked(in Input) (n int, ok bool) {
 // visible is how many GPUs a process can see, and how that was found.
 // CUDA_VISIBLE_DEVICES lists indices or UUIDs; what stands behind the first one
 // that does not exist is not seen (CUDA C++ Programming Guide, CUDA Environment
-// Variables).
+// Variables). One that is lost is not counted.
 func visible(in Input) (n int, how string) {
-	have := len(in.Node.GPUs.Devices)
+	devices := in.Node.GPUs.Devices
 	list, set := in.env("CUDA_VISIBLE_DEVICES")
 	if !set {
-		return have, "NVML"
+		for _, d := range devices {
+			if d.Err == "" {
+				n++
+			}
+		}
+		return n, "NVML"
 	}
 	how = "CUDA_VISIBLE_DEVICES=" + list
 	for word := range strings.SplitSeq(list, ",") {
 		word = strings.TrimSpace(word)
 		i, err := strconv.Atoi(word)
 		uuid := strings.HasPrefix(word, "GPU-") || strings.HasPrefix(word, "MIG-")
-		if !uuid && (err != nil || i < 0 || i >= have) {
+		if !uuid && (err != nil || i < 0 || i >= len(devices)) {
 			break
+		}
+		if !uuid && devices[i].Err != "" {
+			continue
 		}
 		n++
 	}
@@ -85,7 +94,7 @@ func gpuCount(_ context.Context, in Input) finding.Finding {
 		f = finding.Warnf("%d processes are asked for, and this node has one GPU", n)
 	}
 	for _, d := range facts.Devices {
-		f = f.See("NVML", "GPU %d %s %s", d.Index, d.Name, d.PCI)
+		f = f.See("NVML", "GPU %d %s %s", d.Index, cmp.Or(d.Err, d.Name), d.PCI)
 	}
 	if how != "NVML" {
 		f = f.See("environment", "%s", how)

@@ -77,7 +77,7 @@ var doors = map[string][]string{
 	// of each and calls none.
 	"internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing.
-	"internal/ui": {"envgen", "fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher",
+	"internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher",
 		"internal/record", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "golang.org/x/term"},
 }
 

@@ -190,25 +190,6 @@ func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
 	return t.Render() + "\n"
 }
 
-func gpus(n fabric.Node, f rail.Fabric) string {
-	g := n.GPUs
-	switch {
-	case g.Present:
-		t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
-		for _, d := range g.Devices {
-			t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
-		}
-		return fmt.Sprintf("%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
-	case g.Err != "":
-		return "the NVIDIA GPUs could not be asked: " + g.Err + "\n"
-	case len(f.GPUs) > 0:
-		return fmt.Sprintf("%d GPUs on the PCI bus; no driver was asked\n", len(f.GPUs))
-	case g.Absent != "":
-		return "no NVIDIA GPU here: " + g.Absent + "\n"
-	}
-	return "no GPU here\n"
-}
-
 // speed is a rate with its unit.
 func speed(gbps float64) string {
 	if gbps == 0 {

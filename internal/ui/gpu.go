@@ -1,0 +1,81 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/rail"
+)
+
+// gpus is the GPUs, and what is unusual about each.
+func gpus(n fabric.Node, f rail.Fabric) string {
+	g := n.GPUs
+	switch {
+	case g.Present:
+		var b strings.Builder
+		t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
+		for _, d := range g.Devices {
+			t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
+		}
+		fmt.Fprintf(&b, "%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
+		for _, d := range g.Devices {
+			for _, r := range remarks(d) {
+				fmt.Fprintf(&b, "GPU %d: %s\n", d.Index, r)
+			}
+		}
+		return b.String()
+	case g.Err != "":
+		return "the NVIDIA GPUs could not be asked: " + g.Err + "\n"
+	case len(f.GPUs) > 0:
+		return fmt.Sprintf("%s on the PCI bus; no driver was asked\n", Plural(len(f.GPUs), "GPU", "GPUs"))
+	case g.Absent != "":
+		return "no NVIDIA GPU here: " + g.Absent + "\n"
+	}
+	return "no GPU here\n"
+}
+
+// remarks are what a healthy and idle GPU does not have.
+func remarks(d gpu.GPU) (out []string) {
+	add := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }
+	if d.Err != "" {
+		return []string{d.Err}
+	}
+	if d.MIG == "on" {
+		add("MIG is on, with %s", Plural(len(d.MIGDevices), "slice", "slices"))
+	}
+	held := slices.DeleteFunc(slices.Clone(d.Throttle), func(why string) bool { // what healthy ones have too
+		return !slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"}, why)
+	})
+	if len(held) > 0 {
+		add("its clocks are held down: %s", strings.Join(held, ", "))
+	}
+	if e := d.ECC; e != nil && e.Uncorrected > 0 {
+		add("%s of its memory since the driver was loaded", Plural(int(e.Uncorrected), "uncorrectable error", "uncorrectable errors"))
+	}
+	switch r := d.Rows; {
+	case r == nil:
+	case r.Failed:
+		add("a memory row could not be replaced by a spare one")
+	case r.Pending:
+		add("a memory row will be replaced at the next reset")
+	}
+	if l := d.NVLink; l != nil && l.Up > 0 && l.Up < l.Total {
+		add("%d of %d NVLinks are up", l.Up, l.Total)
+	}
+	if f := d.Fabric; f != nil && (f.State != "completed" || f.Status != "" && f.Status != "SUCCESS") {
+		add("its NVLink fabric is %s", strings.TrimSpace(strings.ReplaceAll(f.State, "_", " ")+" "+f.Status))
+	}
+	if len(d.Processes) > 0 {
+		var who []string
+		for _, p := range d.Processes {
+			who = append(who, strings.TrimSpace(fmt.Sprintf("%d %s", p.PID, visible(p.Name))))
+		}
+		add("in use by pid %s", Names(who, len(who)))
+	}
+	return out
+}
