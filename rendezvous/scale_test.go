@@ -54,7 +54,7 @@ func connections(n, descriptors int) int { return max(1, min(n, descriptors-300)
 
 // start brings n nodes into one world, all starting within 100 ms and, of
 // their own, in their turn. The nodes run until they are ended.
-func start(b testing.TB, store *storeProcess, n, conns int) (run, func()) {
+func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error) {
 	sessions, clients := make([]*Session, n), make([]func() (*clientv3.Client, error), conns)
 	fails := make(chan error, n)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -85,22 +85,26 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func()) {
 	}
 	wg.Wait()
 	r := run{took: time.Since(began), storeCPU: store.cpu() - store0, ownCPU: ownCPU() - own0, rss: store.rss(), did: store.did(b).since(did0)}
+	var err error
 	select {
-	case err := <-fails:
-		b.Fatalf("%d nodes: %v", n, err)
+	case err = <-fails:
 	default:
 	}
 	return r, func() {
 		cancel()
 		for _, s := range sessions {
-			wg.Go(func() { s.stop(); <-s.done })
+			if s != nil {
+				wg.Go(func() { s.stop(); <-s.done })
+			}
 		}
 		wg.Wait()
 		for _, client := range clients {
-			wg.Go(func() { cli, _ := client(); cli.Close() })
+			if cli, _ := client(); cli != nil {
+				wg.Go(func() { cli.Close() })
+			}
 		}
 		wg.Wait()
-	}
+	}, err
 }
 
 // c10d is the same start by torch's own rendezvous; 0: it did not come about
@@ -198,15 +202,21 @@ func BenchmarkRendezvous(b *testing.B) {
 			var theirs []time.Duration
 			for range rounds(n) { // interleaved, so that a busy moment meets both
 				store := newStoreProcess(b, kind)
-				r, end := start(b, store, n, conns)
+				r, end, err := start(b, store, n, conns)
 				end()
 				store.end()
+				if err != nil {
+					fmt.Printf("%d nodes, %s: %v\n", n, kind, err)
+					break
+				}
 				runs = append(runs, r)
 				if kind == embeddedStore && python != "" && slices.Contains(peer, n) {
 					theirs = append(theirs, c10d(b, python, n))
 				}
 			}
-			fmt.Fprintln(w, row(n, kind, runs, theirs))
+			if len(runs) > 0 {
+				fmt.Fprintln(w, row(n, kind, runs, theirs))
+			}
 			w.Flush()
 		}
 	}
@@ -257,7 +267,10 @@ func BenchmarkRendezvousKept(b *testing.B) {
 		}
 		for _, kind := range stores() {
 			store := newStoreProcess(b, kind)
-			_, end := start(b, store, n, connections(n, files))
+			_, end, err := start(b, store, n, connections(n, files))
+			if err != nil {
+				b.Fatal(err)
+			}
 			time.Sleep(quiet)
 			cpu, own, did := store.cpu(), ownCPU(), store.did(b)
 			time.Sleep(long)
