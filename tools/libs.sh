@@ -36,7 +36,7 @@ trap 'rm -rf "$part"' EXIT
 for wheel in "${missing[@]}"; do
 	read -r name version _ patterns <<<"$wheel"
 	mkdir "$part/wheel" "$part/kept"
-	if timeout 300 "$python" -m pip --quiet --disable-pip-version-check download --timeout 15 --retries 1 \
+	if timeout 300 "$python" -m pip --quiet --disable-pip-version-check download --timeout 10 --retries 1 \
 		--no-deps --only-binary :all: --dest "$part/wheel" "$name==$version" >"$part/log" 2>&1; then
 		"$python" - "$part/wheel"/*.whl "$part/kept" "$patterns" <<-'EOF'
 			import fnmatch, os, sys, zipfile
@@ -47,7 +47,7 @@ for wheel in "${missing[@]}"; do
 		EOF
 		mv "$part/kept" "$into/$name-$version"
 	else
-		lost+=("$name $version ($(grep -m 1 -i error "$part/log" || echo "no answer"))")
+		lost+=("$name $version ($(grep -m 1 '^ERROR' "$part/log" || echo "no answer in time"))")
 	fi
 	rm -rf "$part/wheel" "$part/kept"
 done

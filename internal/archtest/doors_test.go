@@ -102,7 +102,7 @@ var testDoors = map[string][]string{
 	// unix, to mount a small disk.
 	"lab/e2e": {"lab/netns", unixPkg},
 	// The table of variables, which the libraries have to know.
-	"lab/libs":  {"envgen"},
+	"lab/libs":  {"envgen", "lab/netns"},
 	"preflight": {"fabric/gpu"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

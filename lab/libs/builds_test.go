@@ -73,16 +73,25 @@ func debian(file, pkg string) func(*testing.T) []string {
 	}
 }
 
-// packageFiles are those of a package of the Python that has a current torch.
+// python has a current torch.
+func python(t *testing.T) string {
+	t.Helper()
+	file := os.Getenv("LAUNCH_TEST_PYTHON")
+	if file == "" {
+		file = filepath.Join(repo(t), ".venv", "bin", "python")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Skipf("needs a current torch: %v", err)
+	}
+	return file
+}
+
+// packageFiles are those of a package beside torch.
 func packageFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	python := os.Getenv("LAUNCH_TEST_PYTHON")
-	if python == "" {
-		python = filepath.Join(repo(t), ".venv", "bin", "python")
-	}
-	out, err := exec.Command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
+	out, err := exec.Command(python(t), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
 	if err != nil {
-		t.Skipf("needs a current torch: %s: %v", python, err)
+		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), pattern))
 	return files
@@ -141,8 +150,8 @@ func nixl(t *testing.T) []build {
 	t.Helper()
 	text := rodata(t, kept("nixl-cu12-*/.*/libnixl.so")(t)[0])
 	b := build{name: "libnixl.so"}
-	for _, name := range []string{"NIXL_ETCD_ENDPOINTS", "NIXL_ETCD_NAMESPACE"} {
-		if bytes.Contains(text, []byte(name[:16])) {
+	for _, name := range planned("NIXL") {
+		if bytes.Contains(text, []byte(name[:min(16, len(name))])) {
 			b.reads = append(b.reads, name)
 		}
 	}
