@@ -152,7 +152,16 @@ func (v *view) wantUCX() want {
 	case !ok:
 		return v.noWay()
 	}
-	return v.wantAmong(ucxLib, via)
+	return v.wantAmong(ucxLib, via, v.ucxLeavesOut)
+}
+
+// ucxLeavesOut tells whether UCX leaves an interface out by itself: bridges from
+// 1.16 on (UCX_TCP_BRIDGE_ENABLE=n, seen with 1.22 and not with 1.13; one whose
+// version is not known may be older, and is told), and what has no address beyond
+// its own cable.
+func (v *view) ucxLeavesOut(i fabric.Interface) bool {
+	now := parseVersion(v.Node.Software.UCX.Version)
+	return i.Kind == "bridge" && now.compare(version{1, 16}) >= 0 || firstAddr(i).IsLinkLocalUnicast()
 }
 
 func (v *view) wantTCPIface() want {
@@ -163,12 +172,13 @@ func (v *view) wantTCPIface() want {
 	case !ok:
 		return v.noWay()
 	}
-	return v.wantAmong(fabricLib, via)
+	return v.wantAmong(fabricLib, via, func(fabric.Interface) bool { return false })
 }
 
-// wantAmong is the interface to the peers where others lead to no machine.
-func (v *view) wantAmong(library string, via fabric.Interface) want {
-	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} })
+// wantAmong is the interface to the peers where others lead to no machine, but
+// for those that the library leaves out.
+func (v *view) wantAmong(library string, via fabric.Interface, out func(fabric.Interface) bool) want {
+	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
 	also := decoys(v, up)
 	if len(also) == 0 {
 		return right("no interface here leads astray")

@@ -37,6 +37,14 @@ func (b *bench) took(began time.Time, want time.Duration) {
 	}
 }
 
+// stopping begins to stop the store, which waits for its clients, and returns the
+// wait for its end.
+func (b *bench) stopping(t *testing.T) (wait func()) {
+	ended := make(chan struct{})
+	go func() { b.store.stop(t); close(ended) }()
+	return func() { <-ended }
+}
+
 // node is one member of a test: its session, and what it was told.
 type node struct {
 	*Session

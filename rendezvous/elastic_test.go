@@ -170,7 +170,7 @@ func TestASpareWaitsBeyondItsTimeButNotWithoutAStore(t *testing.T) {
 			t.Fatalf("the spare ended: %v", err)
 		case <-time.After(time.Second):
 		}
-		go b.store.stop(t)
+		defer b.stopping(t)()
 		if err := <-out; !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v, want that the store is lost", err)
 		}

@@ -107,9 +107,7 @@ func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
 		jt, jn := twin.join(deadline), next.join(deadline)
 		twin.told(t, Conflict)
 		next.told(t, Waiting)
-		closed := make(chan struct{})
-		go func() { b.store.stop(t); close(closed) }() // it waits for its clients
-		defer func() { <-closed }()
+		defer b.stopping(t)()
 		var dup *DuplicateError
 		if j := <-jt; !errors.As(j.err, &dup) || dup.Holder.Host != "a" {
 			t.Errorf("the twin got %v, want that a holds its index", j.err)
@@ -222,7 +220,7 @@ func TestANodeWhoseCommandEndedDoesNotWaitForALostStoreForEver(t *testing.T) {
 		worlds(t, a.join(ctx), c.join(ctx))
 		begun(t, a, c)
 		a.Ended(0)
-		go b.store.stop(t)
+		defer b.stopping(t)()
 		began := time.Now()
 		if f, err := a.Fate(ctx, time.Second); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %+v, %v; want that the store is lost", f, err)

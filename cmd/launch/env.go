@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -108,7 +109,7 @@ func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
 		in.World.Hosts = j.Hosts
 	}
 	if in.Mpirun && !a.o.dryRun {
-		in.World = mpirunWorld(j)
+		in.World = mpirunWorld(j, n)
 	}
 	in.Files = readFiles(a.root(), envgen.Paths(in))
 	return in
@@ -169,21 +170,30 @@ func python(l launcher.Line) bool {
 // hydra tells whether mpirun is one whose other nodes call the host name.
 func hydra(j job.Job) bool { return j.MPI == "mpich" || j.MPI == "intel" }
 
-// mpirunWorld is the hosts of mpirun's own list, as this head sees them.
-func mpirunWorld(j job.Job) envgen.World {
+// mpirunWorld is the hosts of mpirun's own list, as this head sees them. A name
+// that means this machine stands for the address by which the others reach it,
+// whatever stands behind the name here.
+func mpirunWorld(j job.Job, n fabric.Node) envgen.World {
 	w := envgen.World{Nodes: max(len(j.Hosts), 1)}
 	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
 	defer cancel()
+	own := func(a netip.Addr) bool { return a.IsLoopback() || n.IsLocal(a) }
 	for _, h := range j.Hosts {
 		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
 		if err != nil || len(addrs) == 0 {
 			continue
 		}
-		w.Peers = append(w.Peers, addrs[0].Unmap())
-	}
-	if n := len(w.Peers); n > 0 {
-		if r, err := fabric.RouteTo(w.Peers[n-1]); err == nil {
+		a := addrs[0].Unmap()
+		if w.Peers = append(w.Peers, a); own(a) && w.Addr.IsValid() {
+			continue
+		}
+		if r, err := fabric.RouteTo(a); err == nil {
 			w.Addr = r.Src
+		}
+	}
+	for i, a := range w.Peers {
+		if own(a) && w.Addr.IsValid() {
+			w.Peers[i] = w.Addr
 		}
 	}
 	return w
