@@ -17,6 +17,7 @@ type Node struct {
 	Rank  int    // in the sealed world, or the wanted one; -1: none yet
 	Name  string // for people
 	Here  bool   // its lease is alive
+	Bad   bool   // gone: its command ended with another status than 0; the name says which
 	Spare bool   // of a job that has some to spare
 	Phase string // arrived, started; ended: its command has, and others may not have
 }
@@ -35,11 +36,13 @@ type Evidence struct {
 
 // Start judges a job's start by what the store knows.
 func Start(e Evidence) finding.Report {
-	var gone, here, silent, waiting, spare []string
+	var gone, bad, here, silent, waiting, spare []string
 	for _, n := range e.Nodes {
 		switch {
 		case !n.Here:
-			gone = append(gone, label(n))
+			if gone = append(gone, label(n)); n.Bad {
+				bad = append(bad, label(n))
+			}
 		case n.Rank < 0 && n.Spare:
 			spare = append(spare, n.Name)
 		case n.Rank < 0:
@@ -64,7 +67,7 @@ func Start(e Evidence) finding.Report {
 	case "over":
 		r = finding.Report{over(e, here)}
 	default:
-		r = started(e, gone, silent)
+		r = started(e, gone, bad, silent)
 	}
 	if len(spare) > 0 {
 		r = append(r, finding.Passf("spare, and waiting for a place: %s", strings.Join(spare, ", ")).Named("start.spare"))
@@ -77,12 +80,15 @@ func Start(e Evidence) finding.Report {
 }
 
 // started judges a run whose nodes have been told that they may start.
-func started(e Evidence, gone, silent []string) (r finding.Report) {
+func started(e Evidence, gone, bad, silent []string) (r finding.Report) {
 	if len(silent) > 0 {
 		r = append(r, finding.Warnf("may start, but has not said so: %s", strings.Join(silent, ", ")).Named("start.silent").
 			Breaking("the others wait for it in their first collective").Do("look at the output of launch there"))
 	}
 	switch {
+	case len(gone) == e.Want && len(bad) > 0:
+		r = append(r, finding.Warnf("all %d nodes have ended, and not all well: %s", e.Want, strings.Join(bad, ", ")).Named("start.ended").
+			Do("look at the end of the command's output there"))
 	case len(gone) == e.Want:
 		r = append(r, finding.Passf("all %d nodes have ended", e.Want).Named("start.ended"))
 	case len(gone) > 0:

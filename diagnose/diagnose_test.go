@@ -37,6 +37,8 @@ func TestStart(t *testing.T) {
 			map[string]finding.Status{"start.ended": finding.Pass}, "the commands of all 2 nodes have ended well; still ending: rank 1 b"},
 		{"over, and not well", Evidence{State: "over", Want: 2, Why: "rank 1, b, is gone", Restarts: 3, Nodes: []Node{{Rank: 0, Name: "a"}, {Rank: 1, Name: "b"}, here(-1, "c", "arrived")}},
 			map[string]finding.Status{"start.failed": finding.Fail, "start.surplus": finding.Warn}, "the job has failed: rank 1, b, is gone; no restart is left (--restarts 3)"},
+		{"all ended, one with 3", Evidence{State: "started", Want: 2, Nodes: []Node{{Rank: 0, Name: "a with 0"}, {Rank: 1, Name: "b with 3", Bad: true}}},
+			map[string]finding.Status{"start.ended": finding.Warn}, "all 2 nodes have ended, and not all well: rank 1 b with 3"},
 		{"all ended", Evidence{State: "started", Want: 1, Nodes: []Node{{Rank: 0, Name: "a"}}},
 			map[string]finding.Status{"start.ended": finding.Pass}, "all 1 nodes have ended"},
 		{"one too many", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), here(-1, "c", "arrived")}},

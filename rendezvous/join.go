@@ -194,6 +194,26 @@ func (s *Session) still(ctx context.Context, ep Epoch) []string {
 	return out
 }
 
+// Finished says how this node's command ended, for Leave to leave behind.
+func (s *Session) Finished(status int) { s.update(func() { s.status = &status }) }
+
+// remains is what a node leaves behind whose command has ended: its place says
+// so, for people. A place that is gone is not made again.
+func (s *Session) remains() []clientv3.Op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.self.Phase == PhaseArrived || s.joined.Nonce == "" {
+		return nil
+	}
+	p := Place{Rank: s.rank, ID: s.self.ID, Name: s.self.Name(), Over: true, Status: s.status}
+	if s.self.Phase == PhaseEnded {
+		p.Status = &s.self.Status
+	}
+	key := s.k.place(s.joined.Nonce, s.self)
+	return []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)},
+		[]clientv3.Op{clientv3.OpPut(key, encode(p))}, nil)}
+}
+
 // Leave takes this node out at once and says why, then ends the session.
 func (s *Session) Leave(why string) {
 	s.stop()
@@ -211,7 +231,7 @@ func (s *Session) Leave(why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	var ops []clientv3.Op
+	ops := s.remains()
 	if quits {
 		ops = append(ops, clientv3.OpPut(s.k.quit(ep.Nonce), self.ID))
 	}

@@ -60,6 +60,22 @@ func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Pla
 	return out, nil
 }
 
+// Ready are the ranks that have said all that is asked of them before the go.
+func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, round string) (map[int]bool, error) {
+	k := keysOf(job)
+	r, err := cli.Get(timeout(ctx), k.round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, fmt.Errorf("read who is ready: %w", reason(ctx, err))
+	}
+	ready := map[int]bool{}
+	for _, kv := range r.Kvs {
+		if _, rank, ok := k.posted(string(kv.Key)); ok {
+			ready[rank] = true
+		}
+	}
+	return ready, nil
+}
+
 // Jobs are the ids of the jobs that have state in the store.
 func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
 	r, err := cli.Get(timeout(ctx), "/launch/", clientv3.WithPrefix(), clientv3.WithKeysOnly())

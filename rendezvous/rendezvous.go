@@ -166,6 +166,10 @@ type Place struct {
 	Rank int    `json:"rank"`
 	ID   string `json:"id"`   // of the incarnation that was sealed
 	Name string `json:"name"` // for people, once it is gone
+	// Over says that its command has ended, and Status how, as a shell has it;
+	// nil: unknown.
+	Over   bool `json:"over,omitempty"`
+	Status *int `json:"status,omitempty"`
 }
 
 // Attendance is who has come, as the leader tells it. Its lists are bounded, so

@@ -66,6 +66,7 @@ type Session struct {
 	running   []string          // who of the last run was last seen to go on
 	resigned  time.Time         // when this node last left the lead to others
 	lost      bool              // and people were told
+	status    *int              // of the command that has ended; nil: unknown
 	lease     clientv3.LeaseID
 	leases    []clientv3.LeaseID // of this life and of earlier ones that may hold this node's keys yet
 	leadLease clientv3.LeaseID   // the lease that this node leads with

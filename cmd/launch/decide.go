@@ -21,6 +21,9 @@ import (
 	"launch/preflight"
 )
 
+// goRound is the round that decides whether all start.
+const goRound = "go"
+
 // decide posts what this node has to say and returns the one decision. The
 // plan is made before it, so that a line that cannot be run ends nobody else.
 func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (preflight.Decision, error) {
@@ -44,7 +47,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err != nil {
 		return preflight.Decision{}, err
 	}
-	out, err := comp.Round(ctx, "go", mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
+	out, err := comp.Round(ctx, goRound, mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
 		posts := make([]preflight.Post, len(raw))
 		for i, b := range raw {
 			if err := json.Unmarshal(b, &posts[i]); err != nil {

@@ -147,7 +147,13 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 		if ep.State == "" && len(ms) > 0 { // the leader is about to say it
 			ep.Size, ep.Min = ms[0].Size, ms[0].Min
 		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(ep, places, ms))})
+		var ready map[int]bool
+		if ep.State == rendezvous.Sealed {
+			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, goRound); err != nil {
+				return nil, s.lost(err)
+			}
+		}
+		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready, Verdict: diagnose.Start(evidence(ep, places, ms))})
 	}
 	return shown, nil
 }
@@ -161,7 +167,11 @@ func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Me
 	}
 	for _, p := range places {
 		now, ok := here[p.ID]
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: p.Name, Here: ok, Phase: now.Phase})
+		name := p.Name
+		if !ok && p.Status != nil {
+			name = fmt.Sprintf("%s with %d", name, *p.Status)
+		}
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil && *p.Status != 0, Phase: now.Phase})
 		delete(here, p.ID)
 	}
 	for _, m := range ms {

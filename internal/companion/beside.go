@@ -10,11 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/internal/finding"
+	"launch/internal/handoff"
 	"launch/internal/port"
 	"launch/internal/tcpstore"
 	"launch/internal/ui"
 	"launch/rendezvous"
 )
+
+// reaped is how long the parent of a command that has ended may take to ask for
+// its status, before which the kernel tells nobody else.
+const reaped = 100 * time.Millisecond
 
 // beside is the life beside the command. For as long as its start may still
 // fail silently stderr stays open to say so; then it is let go, so that nobody
@@ -24,6 +29,9 @@ func (p *process) beside(ended <-chan error, term <-chan os.Signal) (why string)
 	for {
 		select {
 		case <-ended:
+			if status, ok := handoff.PidfdStatus(fdLaunch, reaped); ok {
+				p.member.Finished(status)
+			}
 			return "its command has ended"
 		case <-term:
 			return "its companion was ended"

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -16,6 +17,7 @@ type Job struct {
 	Epoch   rendezvous.Epoch    `json:"epoch"`
 	Places  []rendezvous.Place  `json:"places,omitempty"`
 	Members []rendezvous.Member `json:"members"`
+	Ready   map[int]bool        `json:"ready,omitempty"` // ranks of a sealed world that wait for the go alone
 	Verdict finding.Report      `json:"verdict"`
 }
 
@@ -30,15 +32,21 @@ func (u *UI) Job(j Job) {
 		here[m.ID] = m
 	}
 	t := plainTable("RANK", "NODE", "ADDRESS", "PHASE", "SINCE", "PID")
-	since := func(m rendezvous.Member) string { return m.Since.Local().Format("15:04:05") }
+	since := func(m rendezvous.Member) string {
+		return fmt.Sprintf("%s (%s)", m.Since.Local().Format("15:04:05"), max(time.Since(m.Since), 0).Round(time.Second))
+	}
 	for _, p := range j.Places {
 		m, ok := here[p.ID]
 		if !ok {
-			t.AppendRow(table.Row{p.Rank, visible(p.Name), "", "gone"})
+			t.AppendRow(table.Row{p.Rank, visible(p.Name), "", end(p)})
 			continue
 		}
 		delete(here, p.ID)
-		t.AppendRow(table.Row{p.Rank, visible(m.Host), m.Addr, phase(m), since(m), m.PID})
+		word := phase(m)
+		if j.Ready[p.Rank] && m.Phase == rendezvous.PhaseArrived {
+			word = "ready"
+		}
+		t.AppendRow(table.Row{p.Rank, visible(m.Host), m.Addr, word, since(m), m.PID})
 	}
 	for _, m := range j.Members {
 		if _, waits := here[m.ID]; waits {
@@ -65,6 +73,17 @@ func (u *UI) Job(j Job) {
 	}
 	u.Print(fmt.Sprintf("job %s  epoch %d %s, %s nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, nodes, len(j.Members), t.Render()))
 	u.findings(u.out, j.Verdict)
+}
+
+// end is what became of a place that nobody holds any more.
+func end(p rendezvous.Place) string {
+	switch {
+	case !p.Over:
+		return "gone"
+	case p.Status == nil:
+		return "ended"
+	}
+	return fmt.Sprintf("ended %d", *p.Status)
 }
 
 // phase is how far a node is, with the status of a command that has ended.

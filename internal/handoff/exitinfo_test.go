@@ -1,0 +1,41 @@
+package handoff
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestTheStatusOfAProcessIsToldOnceItWasReaped(t *testing.T) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137} {
+		c := exec.Command("sh", "-c", "read x; "+script)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(c.Process.Pid, 0)
+		if err != nil {
+			t.Skipf("needs pidfd_open: %v", err)
+		}
+		defer unix.Close(fd)
+		if got, ok := PidfdStatus(fd, 10*time.Millisecond); ok {
+			t.Errorf("%s: %d was told while it runs", script, got)
+		}
+		in.Close()
+		_ = c.Wait()
+		got, ok := PidfdStatus(fd, time.Second)
+		if !ok {
+			var u unix.Utsname
+			_ = unix.Uname(&u)
+			t.Skipf("this kernel does not tell it (from 6.15 on): %s", unix.ByteSliceToString(u.Release[:]))
+		}
+		if got != want {
+			t.Errorf("%s: got %d, want %d", script, got, want)
+		}
+	}
+}
