@@ -12,17 +12,17 @@ import (
 
 func TestLibrariesFilesAreReadInTheirOrder(t *testing.T) {
 	in := input("torchrun t.py", "UCX_TLS=tcp", "HOME=/home/u", "UCX_CONFIG_DIR=conf")
-	in.Dir = "/work"
+	in.Dir = "/job"
 	in.Root = fstest.MapFS{
-		"work/ucx.conf":                       {Data: []byte("; mine\nUCX_TLS = rc\nUCX_A=here ; why\nUCX_A : last\n[Grace]\nCPU model=Grace\nUCX_B=grace\n")},
-		"work/conf/ucx.conf":                  {Data: []byte("UCX_A=conf\nUCX_C=conf\n")},
+		"job/ucx.conf":                       {Data: []byte("; mine\nUCX_TLS = rc\nUCX_A=here ; why\nUCX_A : last\n[Grace]\nCPU model=Grace\nUCX_B=grace\n")},
+		"job/conf/ucx.conf":                  {Data: []byte("UCX_A=conf\nUCX_C=conf\n")},
 		"home/u/ucx.conf":                     {Data: []byte("UCX_C=home\nUCX_D=home\r\n")},
 		"etc/ucx/ucx.conf":                    {Data: []byte("UCX_D=etc\nUCX_E=etc\nPATH=/x\n")},
 		"etc/nccl.conf":                       {Data: []byte("NCCL_IB_TC=41\n")},
 		"etc/openmpi/openmpi-mca-params.conf": {Data: []byte("pml = ^ucx\n")},
 	}
-	want := "UCX_CONFIG_DIR=conf environment; UCX_TLS=tcp environment; NCCL_IB_TC=41 /etc/nccl.conf; UCX_A=last /work/ucx.conf; " +
-		"UCX_C=conf /work/conf/ucx.conf; UCX_D=home /home/u/ucx.conf; UCX_E=etc /etc/ucx/ucx.conf"
+	want := "UCX_CONFIG_DIR=conf environment; UCX_TLS=tcp environment; NCCL_IB_TC=41 /etc/nccl.conf; UCX_A=last /job/ucx.conf; " +
+		"UCX_C=conf /job/conf/ucx.conf; UCX_D=home /home/u/ucx.conf; UCX_E=etc /etc/ucx/ucx.conf"
 	if diff := cmp.Diff(want, decisions(resolve(t, in))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
