@@ -45,7 +45,8 @@ func (z anonymizer) bit(original []byte, i int) byte {
 	return sum[0] & 1
 }
 
-// kept is how many of the first bits stay.
+// kept is how many of the first bits stay: as many as tell a block of a kind of
+// its own from the rest, so that an address beside it does not become one in it.
 func kept(a netip.Addr) int {
 	if a.Is6() {
 		if a.IsLinkLocalUnicast() {
@@ -53,8 +54,8 @@ func kept(a netip.Addr) int {
 		}
 		return 16
 	}
-	for _, block := range []string{"172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"} {
-		if p := netip.MustParsePrefix(block); p.Contains(a) {
+	for _, block := range []string{"172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"} {
+		if p := netip.MustParsePrefix(block); p.Addr().As4()[0] == a.As4()[0] {
 			return p.Bits()
 		}
 	}
