@@ -14,8 +14,8 @@ func TestLibrariesFilesAreReadInTheirOrder(t *testing.T) {
 	in := input("torchrun t.py", "UCX_TLS=tcp", "HOME=/home/u", "UCX_CONFIG_DIR=conf")
 	in.Dir = "/job"
 	in.Root = fstest.MapFS{
-		"job/ucx.conf":                       {Data: []byte("; mine\nUCX_TLS = rc\nUCX_A=here ; why\nUCX_A : last\n[Grace]\nCPU model=Grace\nUCX_B=grace\n")},
-		"job/conf/ucx.conf":                  {Data: []byte("UCX_A=conf\nUCX_C=conf\n")},
+		"job/ucx.conf":                        {Data: []byte("; mine\nUCX_TLS = rc\nUCX_A=here ; why\nUCX_A : last\n[Grace]\nCPU model=Grace\nUCX_B=grace\n")},
+		"job/conf/ucx.conf":                   {Data: []byte("UCX_A=conf\nUCX_C=conf\n")},
 		"home/u/ucx.conf":                     {Data: []byte("UCX_C=home\nUCX_D=home\r\n")},
 		"etc/ucx/ucx.conf":                    {Data: []byte("UCX_D=etc\nUCX_E=etc\nPATH=/x\n")},
 		"etc/nccl.conf":                       {Data: []byte("NCCL_IB_TC=41\n")},
