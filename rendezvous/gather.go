@@ -31,7 +31,7 @@ func (l *lead) earliest() (registered, bool) {
 func (l *lead) here(ep Epoch) []registered {
 	var out []registered
 	for _, m := range l.members {
-		if waits(m) && m.Size == ep.Size && m.Min == ep.Min {
+		if waits(m) && m.wants(ep) {
 			out = append(out, m)
 		}
 	}
@@ -49,33 +49,37 @@ func (l *lead) gather(ctx context.Context, ep Epoch) error {
 	if !ok {
 		return nil
 	}
-	if ep.State == "" || ep.Size != first.Size || ep.Min != first.Min {
+	if ep.State == "" || !first.wants(ep) {
 		return l.open(ctx, ep, ep.Why)
 	}
-	if len(l.members) < cmp.Or(ep.Min, ep.Size) { // a look at each, for each that comes, would cost the square
-		l.call, l.moved, l.telling.due = call{}, false, true
-		return l.tell(ctx, ep)
-	}
-	n, returning, hosted := 0, false, !l.s.cfg.Hosted
-	for _, m := range l.members {
-		switch {
-		case waits(m) && m.Size == ep.Size && m.Min == ep.Min:
-			n++
-			hosted = hosted || m.First
-		case m.Left == "" && m.Phase != PhaseArrived:
-			// Within a run it is about to return, and a spare node is not to
-			// take its place. Else it is the companion of an earlier run.
-			returning = ep.Restart > 0
-		}
-	}
-	if hosted && !returning && (n >= ep.Size || ep.Min > 0 && n >= ep.Min && l.called(n)) {
+	if l.enough(ep) {
 		return l.seal(ctx, ep, l.here(ep))
-	}
-	if n < ep.Min || returning {
-		l.call = call{}
 	}
 	l.moved, l.telling.due = false, true
 	return l.tell(ctx, ep)
+}
+
+// enough tells whether an open epoch is to be sealed with those that are here.
+func (l *lead) enough(ep Epoch) bool {
+	n, returning, hosted := 0, false, !l.s.cfg.Hosted
+	if len(l.members) >= cmp.Or(ep.Min, ep.Size) { // else a look at each, for each that comes, would cost the square
+		for _, m := range l.members {
+			switch {
+			case waits(m) && m.wants(ep):
+				n++
+				hosted = hosted || m.First
+			case m.Left == "" && m.Phase != PhaseArrived:
+				// Within a run it is about to return, and a spare node is not to
+				// take its place. Else it is the companion of an earlier run.
+				returning = ep.Restart > 0
+			}
+		}
+	}
+	if n < cmp.Or(ep.Min, ep.Size) || returning {
+		l.call = call{}
+		return false
+	}
+	return hosted && (n >= ep.Size || l.called(n))
 }
 
 // call is the last call of an elastic epoch, for which enough nodes are here.

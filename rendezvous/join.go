@@ -62,7 +62,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 				s.emit(Event{Kind: Waiting, Have: still})
 			}
 			continue
-		case ep.Size > 0 && (ep.Size != self.Size || ep.Min != self.Min) && s.outsized(ctx):
+		case ep.Size > 0 && !self.wants(ep) && s.outsized(ctx):
 			return World{}, &SizeError{Self: Count(self.Size, self.Min), Want: Count(ep.Size, ep.Min), First: ep.First}
 		}
 		select {

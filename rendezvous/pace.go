@@ -34,8 +34,9 @@ func (p paced) NextBackOff() time.Duration {
 	return p.ExponentialBackOff.NextBackOff() + stagger(p.nodes)
 }
 
-// retries is exponential with full jitter (0 to twice the interval) and without an end of its own: ctx ends it
-// (backoff's default would give up silently after 15 minutes).
+// retries is exponential with full jitter (0 to twice the interval) and without
+// an end of its own: ctx ends it (backoff's default would give up silently after
+// 15 minutes).
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),

@@ -118,6 +118,10 @@ type Member struct {
 	Left     string `json:"left,omitempty"`   // why it is about to leave
 }
 
+// wants tells whether a member expects as many nodes as an epoch takes; of a
+// sealed one it says nothing, since that has the size it got.
+func (m Member) wants(ep Epoch) bool { return m.Size == ep.Size && m.Min == ep.Min }
+
 // extra tells whether the job of a member can do without it: it is then part of
 // the run that goes on, not of a next one.
 func (m Member) extra() bool { return m.Spares > 0 || m.Min > 0 }
