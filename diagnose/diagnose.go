@@ -25,10 +25,9 @@ type Node struct {
 // Evidence is what the store knows of one job.
 type Evidence struct {
 	State    string // of the epoch: "", open, sealed, started, over (only of a job with restarts)
-	Why      string // over: who failed or was lost; "" where all commands ended well
+	Why      string // open: why it was opened again; over: who failed or was lost, "" where all commands ended well
 	Restarts int    // how many there might be
 	Want     int    // nodes expected; 0: nobody said yet
-	Again    string // why an epoch was opened again; "" where it was not
 	Min      int    // so many are enough; 0: Want
 	Nodes    []Node // of the sealed world, and who waits beside it
 	Missing  []int  // indexes that have not come, where indexes are used
@@ -57,8 +56,8 @@ func Start(e Evidence) finding.Report {
 	var r finding.Report
 	switch e.State {
 	case "", "open":
-		if e.Again != "" {
-			r = append(r, finding.Skipf("opened again: %s", e.Again).Named("start.again"))
+		if e.Why != "" {
+			r = append(r, finding.Skipf("opened again: %s", e.Why).Named("start.again"))
 		}
 		return append(r, open(e))
 	case "sealed":

@@ -160,7 +160,7 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 
 // evidence is a job's state in the words of diagnose.
 func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Again: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
+	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
@@ -239,6 +239,9 @@ func (a *app) store(c *cli.Context) error {
 // over refuses, before anything is removed, jobs that were named and are not
 // there, or not over.
 func (a *app) over(ctx context.Context, s stored) error {
+	if len(s.jobs) == 0 {
+		return nil
+	}
 	known, err := rendezvous.Jobs(ctx, s.Client)
 	if err != nil {
 		return s.lost(err)
