@@ -1,7 +1,6 @@
 package software
 
 import (
-	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -22,8 +21,14 @@ type files struct{ root fs.FS }
 // real is the file that a path leads to, every link followed. ok is false where
 // there is none.
 func (f files) real(name string) (p string, ok bool) {
+	p, _, ok = f.resolve(name)
+	return p, ok
+}
+
+// resolve is real, and the type and the rights of that file.
+func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	if !path.IsAbs(name) {
-		return "", false
+		return "", 0, false
 	}
 	left, links := strings.Split(name, "/"), 0
 	done := "/"
@@ -43,15 +48,18 @@ func (f files) real(name string) (p string, ok bool) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", false
+			return "", 0, false
 		}
 		if path.IsAbs(target) {
 			done = "/"
 		}
 		left = append(strings.Split(target, "/"), left...)
 	}
-	_, err := fs.Lstat(f.root, inside(done))
-	return done, err == nil
+	info, err := fs.Lstat(f.root, inside(done))
+	if err != nil {
+		return done, 0, false
+	}
+	return done, info.Mode(), true
 }
 
 // inside is an absolute path as fs.FS takes it.
@@ -65,15 +73,8 @@ func inside(p string) string {
 // mode is the type and the rights of what a path leads to; ok is false where
 // there is nothing.
 func (f files) mode(name string) (m fs.FileMode, ok bool) {
-	p, ok := f.real(name)
-	if !ok {
-		return 0, false
-	}
-	info, err := fs.Lstat(f.root, inside(p))
-	if err != nil {
-		return 0, false
-	}
-	return info.Mode(), true
+	_, m, ok = f.resolve(name)
+	return m, ok
 }
 
 // file tells whether a path leads to a regular file.
@@ -84,21 +85,12 @@ func (f files) file(name string) bool {
 
 // text is the beginning of a file, "" where it cannot be read.
 func (f files) text(name string) string {
-	r, ok := f.open(name)
-	if !ok {
-		return ""
-	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, maxText))
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return string(f.bytes(name, maxText))
 }
 
 func (f files) open(name string) (fs.File, bool) {
-	p, ok := f.real(name)
-	if !ok || !f.file(p) {
+	p, m, ok := f.resolve(name)
+	if !ok || !m.IsRegular() {
 		return nil, false // a pipe would wait for a writer
 	}
 	r, err := f.root.Open(inside(p))

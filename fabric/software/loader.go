@@ -76,8 +76,8 @@ func (l *loader) at(name string) string {
 	if !path.IsAbs(name) {
 		name = l.dir + "/" + name
 	}
-	p, ok := l.real(name)
-	if !ok || !l.file(p) {
+	p, m, ok := l.resolve(name)
+	if !ok || !m.IsRegular() {
 		return ""
 	}
 	return p

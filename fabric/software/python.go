@@ -115,12 +115,12 @@ func (d detector) python(file string) (version string, sites []string) {
 	set := assignments(cfg)
 	version = cmp.Or(set["version"], strings.TrimSuffix(set["version_info"], ".final.0")) // uv and virtualenv have the second
 	minor := shorter(version)
-	user = user && strings.EqualFold(set["include-system-site-packages"], "true")
-	if user {
+	system := strings.EqualFold(set["include-system-site-packages"], "true")
+	if user && system {
 		sites = append(sites, d.userSite(minor))
 	}
 	sites = append(sites, d.sites(prefix, minor, false)...)
-	if strings.EqualFold(set["include-system-site-packages"], "true") && set["home"] != "" {
+	if system && set["home"] != "" {
 		sites = append(sites, d.sites(path.Dir(set["home"]), minor, false)...)
 	}
 	return version, sites

@@ -68,12 +68,12 @@ func Detect(ctx context.Context, root fs.FS, cmd Command) Facts {
 type detector struct {
 	files
 	cmd    Command
-	loader loader
+	loader *loader // one: it keeps the cache that it read
 }
 
 func detect(root fs.FS, cmd Command) Facts {
 	d := detector{files: files{root}, cmd: cmd}
-	d.loader = loader{files: d.files, preload: d.env("LD_PRELOAD"), path: d.env("LD_LIBRARY_PATH"), dir: cmd.Dir}
+	d.loader = &loader{files: d.files, preload: d.env("LD_PRELOAD"), path: d.env("LD_LIBRARY_PATH"), dir: cmd.Dir}
 	var f Facts
 	interpreter, program := d.interpreter()
 	if interpreter != "" {
