@@ -93,9 +93,7 @@ func (v *view) decide() decision {
 		}
 	}
 	d.others = append(d.others, gone...)
-	slices.SortStableFunc(d.rails, func(a, b candidate) int {
-		return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
-	})
+	slices.SortStableFunc(d.rails, inOrder)
 	d.explain(v)
 	return d
 }

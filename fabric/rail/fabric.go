@@ -28,7 +28,7 @@ type Fabric struct {
 	Sure  bool   `json:"sure"`            // false: a rule of thumb decided
 	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
 	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
-	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role, as Roles gives them
+	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
 }
 
 // Rail is one port of the training fabric.
@@ -67,19 +67,22 @@ func (f Fabric) Name(r Rail) string {
 	return r.HCA
 }
 
-// Of is the training fabric of a node; see Roles for addr.
+// Of is the training fabric of a node. addr is this node's address as its peers
+// use it (see fabric.RouteTo); a peer's address will do where it lies in a
+// directly connected network; the zero Addr is "not known yet".
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
 	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, NICs: v.roles(d)}
-	for _, c := range d.rails {
+	rails := d.rails
+	if len(rails) == 0 && d.kind != Unknown {
+		rails = v.plain(f.NICs)
+	}
+	for _, c := range rails {
 		f.Rails = append(f.Rails, Rail{
 			HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev,
 			Link: c.port.LinkLayer, Rate: c.port.Rate, GID: v.gid(c),
 		})
-	}
-	if len(d.rails) == 0 && d.kind != Unknown {
-		f.Rails = v.plain(f.NICs)
 	}
 	v.pair(&f)
 	return f

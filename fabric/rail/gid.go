@@ -1,8 +1,6 @@
 package rail
 
 import (
-	"slices"
-
 	"launch/fabric"
 )
 
@@ -34,6 +32,6 @@ func (v *view) gid(c candidate) int {
 // ours tells whether an entry is of an interface in this network namespace;
 // yes where the table does not say whose it is.
 func (v *view) ours(g fabric.GID) bool {
-	return g.Netdev == "" || len(v.node.Interfaces) == 0 ||
-		slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool { return i.Name == g.Netdev })
+	_, here := v.node.Interface(g.Netdev)
+	return here || g.Netdev == "" || len(v.node.Interfaces) == 0
 }

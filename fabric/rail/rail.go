@@ -3,12 +3,7 @@
 // reads nothing, judges no health and sets no variable.
 package rail
 
-import (
-	"fmt"
-	"net/netip"
-
-	"launch/fabric"
-)
+import "fmt"
 
 // Role is what a device is for, as far as the facts tell.
 type Role string
@@ -38,15 +33,8 @@ type NIC struct {
 	Missing bool `json:"missing,omitempty"`
 }
 
-// Roles gives each interface (in kernel order) and then each HCA (by name) its
-// role. addr is this node's address as its peers use it (see fabric.RouteTo);
-// a peer's address will do where it lies in a directly connected network; the
-// zero Addr is "not known yet".
-func Roles(n fabric.Node, addr netip.Addr) []NIC {
-	v := look(n, addr)
-	return v.roles(v.decide())
-}
-
+// roles gives each interface (in kernel order) and then each HCA (by name) its
+// role.
 func (v *view) roles(d decision) []NIC {
 	type owner struct {
 		hca  string

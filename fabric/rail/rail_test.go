@@ -58,7 +58,7 @@ func TestInterfacesOfAWorkstationAreToldApart(t *testing.T) {
 		"docker0": Virtual, "virbr0": Virtual, "veth1": Member, "cali1": Virtual, "tailscale0": Virtual, "flannel.1": Virtual,
 		"ens9": Member, "br0": Management,
 	}
-	if diff := cmp.Diff(want, roles(Roles(n, netip.MustParseAddr("10.0.0.5")))); diff != "" {
+	if diff := cmp.Diff(want, roles(Of(n, netip.MustParseAddr("10.0.0.5")).NICs)); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 }
@@ -76,7 +76,7 @@ func TestWhateverCarriesThePeersAddressIsPeer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []NIC
-			for _, nic := range Roles(pod, netip.MustParseAddr(tt.addr)) {
+			for _, nic := range Of(pod, netip.MustParseAddr(tt.addr)).NICs {
 				if nic.Role == Peer {
 					got = append(got, nic)
 				}
@@ -87,7 +87,7 @@ func TestWhateverCarriesThePeersAddressIsPeer(t *testing.T) {
 		})
 	}
 	for _, addr := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8")} {
-		if got := roles(Roles(pod, addr)); got["eth0"] != Management || got["tailscale0"] != Virtual {
+		if got := roles(Of(pod, addr).NICs); got["eth0"] != Management || got["tailscale0"] != Virtual {
 			t.Errorf("with address %v: roles %v, want no peer", addr, got)
 		}
 	}
@@ -146,7 +146,7 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			want := NIC{Name: tt.of, HCA: true, Role: tt.role, Sure: tt.sure, Why: tt.why, Missing: tt.of == "mlx5_9"}
-			for _, got := range Roles(fabric.Node{HCAs: tt.hcas}, netip.Addr{}) {
+			for _, got := range Of(fabric.Node{HCAs: tt.hcas}, netip.Addr{}).NICs {
 				if got.Name == tt.of {
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Errorf("role (-want +got):\n%s", diff)
@@ -165,11 +165,11 @@ func TestInterfacesOfRailsAreComputeUnlessThePeersUseThem(t *testing.T) {
 		HCAs:       []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "rdma0"), hca("mlx5_1", "Ethernet", 400, "rdma1"), hca("mlx5_2", "Ethernet", 100, "eth0")},
 	}
 	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute, "mlx5_2": Management} // eth0 is the way out
-	if diff := cmp.Diff(want, roles(Roles(n, netip.MustParseAddr("10.0.0.5")))); diff != "" {
+	if diff := cmp.Diff(want, roles(Of(n, netip.MustParseAddr("10.0.0.5")).NICs)); diff != "" {
 		t.Errorf("roles by eth0 (-want +got):\n%s", diff)
 	}
 	want["rdma0"], want["eth0"], want["mlx5_2"] = Peer, Storage, Storage
-	if diff := cmp.Diff(want, roles(Roles(n, netip.MustParseAddr("10.200.0.1")))); diff != "" {
+	if diff := cmp.Diff(want, roles(Of(n, netip.MustParseAddr("10.200.0.1")).NICs)); diff != "" {
 		t.Errorf("roles by rdma0 (-want +got):\n%s", diff)
 	}
 }

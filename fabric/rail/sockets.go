@@ -30,19 +30,20 @@ func (d *decision) sockets(v *view) {
 	d.sure = false
 	d.why += fmt.Sprintf("; %d interfaces of driver %s beside the way out, for %d GPUs", len(best), best[0].Driver, len(v.gpus))
 	for _, i := range best {
-		d.rails = append(d.rails, candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, overTCP(i), TCP})
+		d.rails = append(d.rails, overTCP(i))
 	}
 	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
 }
 
-// overTCP is an interface as a port.
-func overTCP(i fabric.Interface) fabric.Port {
-	return fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
+// overTCP is an interface as a rail.
+func overTCP(i fabric.Interface) candidate {
+	port := fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
+	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
 }
 
 // plain is the rail of a job that has only one network: the interface that the
 // peers use or that leads out, else the fastest that could carry traffic.
-func (v *view) plain(nics []NIC) []Rail {
+func (v *view) plain(nics []NIC) []candidate {
 	var best fabric.Interface
 	rank := func(i fabric.Interface, role Role) int {
 		switch {
@@ -68,6 +69,5 @@ func (v *view) plain(nics []NIC) []Rail {
 	if top == 0 {
 		return nil
 	}
-	p := overTCP(best)
-	return []Rail{{PCI: best.PCI, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: -1}}
+	return []candidate{overTCP(best)}
 }

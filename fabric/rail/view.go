@@ -37,6 +37,11 @@ type candidate struct {
 	kind Kind
 }
 
+// inOrder is the order of rails: by HCA and port.
+func inOrder(a, b candidate) int {
+	return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
+}
+
 // candidates are the ports that could carry a job's traffic, in the order of
 // rails, and why each other HCA cannot, by name.
 func (v *view) candidates() (able []candidate, unable map[string]NIC) {
@@ -58,9 +63,7 @@ func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 			able = append(able, candidate{h, fabric.Port{Num: 1}, cmp.Or(k, v.linkKind(h, fabric.Port{}))})
 		}
 	}
-	slices.SortStableFunc(able, func(a, b candidate) int {
-		return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
-	})
+	slices.SortStableFunc(able, inOrder)
 	return able, unable
 }
 
