@@ -57,7 +57,7 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 // AskVerbs asks libibverbs in a child, if sysfs shows an RDMA device at all.
 // It takes 3 s at most.
 func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
-	class := dir{fsys: roots.filled().Sys, name: "class/infiniband"}
+	class := dir{fsys: roots.filled().Sys, name: classInfiniBand}
 	if len(class.names("")) == 0 {
 		return verbs.Facts{Absent: "no device in /sys/class/infiniband"}
 	}

@@ -25,8 +25,8 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 		c.Provider = "ibm"
 	}
 	for _, p := range bus {
-		if own := map[string]string{vendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]; c.Provider == "" && own != "" {
-			c.Provider = own
+		if c.Provider == "" {
+			c.Provider = map[string]string{vendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
 		}
 	}
 	c.Virtual = virtual(c, vendor, product)

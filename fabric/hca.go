@@ -84,7 +84,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if ok && h.PCI != "" {
 		h.Driver, h.NUMA, h.VF = bus[i].Driver, bus[i].NUMA, bus[i].VF
 	} else {
-		h.Driver, h.NUMA = driver(d), d.number("device/numa_node", unknownNUMA)
+		h.Driver, h.NUMA = driver(d, "device"), d.number("device/numa_node", unknownNUMA)
 		h.VF = isVF(d.line("device/vendor"), d.line("device/device")) || d.link("device/physfn") != ""
 	}
 	if h.Driver == "" && parent != "" {

@@ -64,7 +64,7 @@ func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	}
 	if h.PCI == "" {
 		for _, name := range d.names("device/net") {
-			if i := slices.IndexFunc(ifaces, func(f Interface) bool { return f.Name == name }); i >= 0 {
+			if i := indexOf(ifaces, name); i >= 0 {
 				own = append(own, ifaces[i])
 			}
 		}
@@ -86,15 +86,12 @@ func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 // that it belongs to in the end, or the paravirtual one of Hyper-V. The masters
 // of Open vSwitch and of VRFs hold none.
 func above(ifaces []Interface, name string) string {
-	find := func(name string) int {
-		return slices.IndexFunc(ifaces, func(f Interface) bool { return f.Name == name })
-	}
 	for range 4 { // a port in a bond in a bridge is 2
-		i := find(name)
+		i := indexOf(ifaces, name)
 		if i < 0 || slices.ContainsFunc(ifaces[i].Addrs, func(p netip.Prefix) bool { return !p.Addr().IsLinkLocalUnicast() }) {
 			break
 		}
-		m := find(ifaces[i].Master)
+		m := indexOf(ifaces, ifaces[i].Master)
 		if m < 0 || !slices.Contains([]string{"bond", "bridge", "physical"}, ifaces[m].Kind) {
 			break
 		}
@@ -104,5 +101,10 @@ func above(ifaces []Interface, name string) string {
 }
 
 func here(ifaces []Interface, name string) bool {
-	return name != "" && slices.ContainsFunc(ifaces, func(f Interface) bool { return f.Name == name })
+	return name != "" && indexOf(ifaces, name) >= 0
+}
+
+// indexOf is where the interface of that name stands, -1 where it does not.
+func indexOf(ifaces []Interface, name string) int {
+	return slices.IndexFunc(ifaces, func(f Interface) bool { return f.Name == name })
 }

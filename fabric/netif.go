@@ -101,7 +101,7 @@ func sysInterface(d *dir, name string) Interface {
 		Running: up && (oper == "up" || oper == "unknown" || oper == ""),
 		MTU:     d.number("mtu", 0),
 		Speed:   speed(d),
-		Driver:  driver(d),
+		Driver:  driver(d, "device"),
 		Master:  d.link("master"),
 		NUMA:    d.number("device/numa_node", unknownNUMA),
 		DevPort: devPort(d, kind),
@@ -175,13 +175,13 @@ func speed(d *dir) int {
 	return 0
 }
 
-// driver is the driver of the device behind d: the target of the link, which
-// dangles in a recorded machine, or the line in its uevent.
-func driver(d *dir) string {
-	if name := d.link("device/driver"); name != "" {
+// driver is the driver of a device, d itself or the one behind it: the target
+// of the link, which dangles in a recorded machine, or the line in its uevent.
+func driver(d *dir, device string) string {
+	if name := d.link(path.Join(device, "driver")); name != "" {
 		return name
 	}
-	return ueventValue(d.line("device/uevent"), "DRIVER")
+	return ueventValue(d.line(path.Join(device, "uevent")), "DRIVER")
 }
 
 func sortByIndex(list []Interface) {
@@ -192,7 +192,7 @@ func sortByIndex(list []Interface) {
 
 // Interface finds an interface by its name.
 func (n Node) Interface(name string) (Interface, bool) {
-	i := slices.IndexFunc(n.Interfaces, func(f Interface) bool { return f.Name == name })
+	i := indexOf(n.Interfaces, name)
 	if i < 0 {
 		return Interface{}, false
 	}

@@ -76,7 +76,7 @@ func (p PCI) matters() bool {
 
 func (p *PCI) read(d *dir, acs *redirects) {
 	p.Device = d.line("device")
-	p.Driver = ownDriver(d)
+	p.Driver = driver(d, "")
 	p.NUMA = d.number("numa_node", unknownNUMA)
 	p.Gen, p.MaxGen = generation(d.line("current_link_speed")), generation(d.line("max_link_speed"))
 	p.Lanes, p.MaxLanes = lanes(d, "current_link_width"), lanes(d, "max_link_width")
@@ -163,15 +163,6 @@ func isVF(vendor, device string) bool {
 		return true
 	}
 	return id >= firstMellanoxVFID && id <= lastMellanoxVFID && id%2 == 0
-}
-
-// ownDriver is the driver of the device at d: the target of the link, which
-// dangles in a recorded machine, or the line in its uevent.
-func ownDriver(d *dir) string {
-	if name := d.link("driver"); name != "" {
-		return name
-	}
-	return ueventValue(d.line("uevent"), "DRIVER")
 }
 
 // Function finds a PCI function by its address.
