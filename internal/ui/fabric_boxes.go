@@ -207,11 +207,11 @@ func interfaceCards(n fabric.Node, f rail.Fabric, drawn map[string]bool) (out []
 		}
 		switch nic.Role {
 		case rail.Peer, rail.Management, rail.Compute, rail.Storage:
-			speed := ""
+			line := i.Kind
 			if i.Speed > 0 {
-				speed = rate(float64(i.Speed)/1000) + " Gb/s "
+				line = speed(float64(i.Speed)/1000) + " " + line
 			}
-			c := nicCard(nic, speed+i.Kind, "")
+			c := nicCard(nic, line, "")
 			c.numa = i.NUMA
 			out = append(out, c.at(n, i.PCI))
 		}
