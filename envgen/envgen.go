@@ -62,7 +62,7 @@ type Input struct {
 	Torch   bool     // the command is torchrun or a Python program: Gloo and TensorPipe may be used
 	Mpirun  bool     // the command is an MPI's mpirun on the head: only job constants are planned
 	MPI     string   // the MPI of mpirun, or that started this process: "openmpi", "openmpi4", "openmpi5", "mpich", "intel"; "" none, or not known
-	Uses    []string // libraries that the command names or its script imports: "jax", "tensorflow", "horovod", "nixl", "nvshmem", "ucx", "mpi"
+	Uses    []string // libraries that the command names or its script imports: "jax", "tensorflow", "horovod", "nixl", "nvshmem", "ucx"
 
 	// Files holds what stands in those of Paths that exist, a directory being
 	// "". nil: nobody looked, so that no rule speaks of files.

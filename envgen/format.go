@@ -20,7 +20,7 @@ func Render(format string, p Plan) (string, error) {
 	p = slices.DeleteFunc(slices.Clone(p), func(v Var) bool { return v.Kept })
 	switch format {
 	case "shell":
-		return Shell(p)
+		return each(p, shell)
 	case "dotenv":
 		return each(p, dotenv)
 	case "json":
@@ -45,21 +45,20 @@ func each(p Plan, line func(Var) (string, error)) (string, error) {
 	return b.String(), nil
 }
 
-// Shell writes the plan as POSIX shell, for eval "$(launch env)": one export
-// for each variable that is set, none for those whose user's value was kept.
-// Each ends in a semicolon, so that an eval without the quotes works too. A
-// value that POSIX shell cannot quote (a control character) is an error.
-func Shell(p Plan) (string, error) {
-	return each(p, func(v Var) (string, error) {
-		if v.Kept {
-			return "", nil
-		}
-		value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
-		if err != nil {
-			return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
-		}
-		return fmt.Sprintf("export %s=%s;\n", v.Name, value), nil
-	})
+// shell is POSIX shell, for eval "$(launch env)". It ends in a semicolon, so
+// that an eval without the quotes works too.
+func shell(v Var) (string, error) {
+	word, err := quoted(v)
+	return "export " + word + ";\n", err
+}
+
+// quoted is NAME=VALUE for POSIX shell, which cannot quote a control character.
+func quoted(v Var) (string, error) {
+	value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
+	if err != nil {
+		return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
+	}
+	return v.Name + "=" + value, nil
 }
 
 // dotenv writes NAME=VALUE. Docker's --env-file takes quotes for part of the
@@ -113,11 +112,11 @@ func mpirun(p Plan) (string, error) {
 		if v.Scope != Job {
 			continue
 		}
-		value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
+		word, err := quoted(v)
 		if err != nil {
-			return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
+			return "", err
 		}
-		words = append(words, "-x "+v.Name+"="+value)
+		words = append(words, "-x "+word)
 	}
 	if words == nil {
 		return "", nil

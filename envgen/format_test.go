@@ -16,7 +16,7 @@ import (
 )
 
 func TestShellLeavesKeptValuesAlone(t *testing.T) {
-	got, err := Shell(Plan{{Name: "A", Value: "=eth0"}, {Name: "B", Value: "x", Kept: true, User: "y"}, {Name: "C", Value: "10.0.0.0/24"}})
+	got, err := Render("shell", Plan{{Name: "A", Value: "=eth0"}, {Name: "B", Value: "x", Kept: true, User: "y"}, {Name: "C", Value: "10.0.0.0/24"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestShellLeavesKeptValuesAlone(t *testing.T) {
 }
 
 func TestShellRefusesWhatPOSIXCannotQuote(t *testing.T) {
-	if got, err := Shell(Plan{{Name: "A", Value: "a\x01b"}}); err == nil {
+	if got, err := Render("shell", Plan{{Name: "A", Value: "a\x01b"}}); err == nil {
 		t.Errorf("Shell = %q, want an error", got)
 	}
 }
@@ -41,7 +41,7 @@ func TestShellSurvivesARealShell(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(`'"\$`+"`"+`!*?[]{}();|&<>~#= ^%,:-a0é`)), rapid.Rune())).Draw(t, "value")
-		script, err := Shell(Plan{{Name: "LAUNCH_TEST_A", Value: value}, {Name: "LAUNCH_TEST_B", Value: "end"}})
+		script, err := Render("shell", Plan{{Name: "LAUNCH_TEST_A", Value: value}, {Name: "LAUNCH_TEST_B", Value: "end"}})
 		if err != nil {
 			t.Skip("not quotable")
 		}

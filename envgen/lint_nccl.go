@@ -75,10 +75,7 @@ func lintP2P(v *view, d Decided) (finding.Finding, bool) {
 // lintAlgo leaves the profiles alone that a cloud ships with its own network
 // module: there ALGO and PROTO belong to the module.
 func lintAlgo(v *view, d Decided) (finding.Finding, bool) {
-	vendor := slices.ContainsFunc([]string{"gib", "fastrak", "gpudirecttcpx"}, func(s string) bool {
-		return strings.HasPrefix(strings.ToLower(v.value("NCCL_NET")), s)
-	})
-	if vendor || d.Value == "" {
+	if v.netIs([]string{"gib", "fastrak", "gpudirecttcpx"}) || d.Value == "" {
 		return none()
 	}
 	return finding.Warnf("%s=%s takes the choice from NCCL for every size and topology", d.Name, d.Value).

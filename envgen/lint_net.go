@@ -2,13 +2,12 @@ package envgen
 
 import (
 	"cmp"
-	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"launch/fabric"
-	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
 )
@@ -150,9 +149,9 @@ func lintNetPlugin(v *view, d Decided) (finding.Finding, bool) {
 	}
 	needs := ""
 	switch {
-	case v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot:
+	case v.needsPlugin():
 		needs = "this machine's fabric is " + string(v.fab.Kind)
-	case slices.ContainsFunc(vendorModules(), func(m string) bool { return strings.HasPrefix(strings.ToLower(v.value("NCCL_NET")), m) }):
+	case v.netIs(vendorModules()):
 		needs = "NCCL_NET=" + v.value("NCCL_NET") + " is a plugin"
 	}
 	switch {
@@ -170,17 +169,12 @@ func lintCrossNIC(v *view, d Decided) (finding.Finding, bool) {
 	if leadingInt(d.Value, 0) != 1 {
 		return none()
 	}
-	subnets := map[string]string{}
+	subnets := map[netip.Prefix]bool{}
 	for _, p := range v.roceRails() {
-		i, ok := v.Node.Interface(p.Netdev)
-		if !ok || len(i.Addrs) == 0 {
-			continue
-		}
-		for _, a := range i.Addrs {
-			if a.Addr().IsGlobalUnicast() {
-				subnets[a.Masked().String()] = p.String()
-				break
-			}
+		i, _ := v.Node.Interface(p.Netdev)
+		at := slices.IndexFunc(i.Addrs, func(a netip.Prefix) bool { return a.Addr().IsGlobalUnicast() })
+		if at >= 0 {
+			subnets[i.Addrs[at].Masked()] = true
 		}
 	}
 	if len(subnets) < 2 {
@@ -205,8 +199,8 @@ func lintRange(v *view, d Decided) (finding.Finding, bool) {
 	}
 	threads := leadingInt(v.value("NCCL_SOCKET_NTHREADS"), 0)
 	if d.Name == "NCCL_NSOCKS_PERTHREAD" && n*threads > 64 {
-		return finding.Warnf("%s threads with %s sockets each are more than the 64 sockets that NCCL opens", strconv.Itoa(threads), d.Value).
-			Breaking("fewer are opened than written").Do("%s", put(d, fmt.Sprint(64/threads))), true
+		return finding.Warnf("%d threads with %s sockets each are more than the 64 sockets that NCCL opens", threads, d.Value).
+			Breaking("fewer are opened than written").Do("%s", put(d, strconv.Itoa(64/threads))), true
 	}
 	return none()
 }

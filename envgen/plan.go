@@ -84,6 +84,10 @@ func (v *view) judge() []verdict {
 	return out
 }
 
+// perNode tells that the rule is for each node by itself and this is mpirun,
+// which would carry one node's value to the others.
+func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == Node && !r.head }
+
 // versionOf is the version that the span of a rule is about.
 func (v *view) versionOf(r rule) version {
 	if r.library == ncclLib {
@@ -106,20 +110,21 @@ func spanWords(r rule, now version) string {
 // the job are planned, and what mpirun itself reads.
 func Make(in Input) Plan {
 	var plan Plan
-	for _, d := range look(in).judge() {
-		if in.Mpirun && d.scope == Node && !d.head || !d.sets() && !d.kept() {
+	v := look(in)
+	for _, d := range v.judge() {
+		if v.perNode(d.rule) || !d.sets() && !d.kept() {
 			continue
 		}
-		v := Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
+		p := Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
 		if d.because != "" {
-			v.Reason += "; " + d.because
+			p.Reason += "; " + d.because
 		}
 		if d.kept() {
-			v.Kept, v.User, v.From = true, d.user.Value, d.user.From
-			v.Seen = []finding.Seen{{Where: d.user.From, What: d.user.Name + "=" + d.user.Value}}
-			v.Reason = "your value is kept, but " + d.because
+			p.Kept, p.User, p.From = true, d.user.Value, d.user.From
+			p.Seen = []finding.Seen{{Where: d.user.From, What: d.user.Name + "=" + d.user.Value}}
+			p.Reason = "your value is kept, but " + d.because
 		}
-		plan = append(plan, v)
+		plan = append(plan, p)
 	}
 	return plan
 }

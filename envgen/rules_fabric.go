@@ -74,7 +74,8 @@ func (v *view) strays() bool {
 	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
 }
 
-// needsPlugin tells whether NCCL can use the fabric by a plugin only.
+// needsPlugin tells whether the fabric is libfabric's alone, so that NCCL can use
+// it by a plugin only.
 func (v *view) needsPlugin() bool { return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot }
 
 func (v *view) wantNet() want {
@@ -143,8 +144,13 @@ func wantHCA(library, mark string) func(*view) want {
 
 // vendorPlugin tells that a plugin other than one for verbs carries the data.
 func (v *view) vendorPlugin() bool {
-	p, net := strings.ToLower(v.plugin()), strings.ToLower(v.value("NCCL_NET"))
-	return strings.HasPrefix(p, "aws-ofi-nccl") || slices.ContainsFunc(vendorModules(), func(m string) bool { return strings.HasPrefix(net, m) })
+	return strings.HasPrefix(strings.ToLower(v.plugin()), "aws-ofi-nccl") || v.netIs(vendorModules())
+}
+
+// netIs tells whether NCCL_NET begins with one of these names.
+func (v *view) netIs(modules []string) bool {
+	net := strings.ToLower(v.value("NCCL_NET"))
+	return slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(net, m) })
 }
 
 // vendorModules are the network modules of clouds, whose own scripts set what

@@ -129,12 +129,8 @@ func (v *view) pci(addr string) bool {
 	if len(v.Node.PCI) == 0 {
 		return true
 	}
-	for _, p := range v.Node.PCI {
-		if p.Addr == addr {
-			return true
-		}
-	}
-	return false
+	_, ok := v.Node.Function(addr)
+	return ok
 }
 
 // status is a field of /proc/self/status (proc(5)).

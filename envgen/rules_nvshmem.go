@@ -76,7 +76,7 @@ func (v *view) fabricSeen() []finding.Seen {
 }
 
 func (v *view) wantTransport() want {
-	if v.fab.Kind != rail.EFA && v.fab.Kind != rail.Slingshot {
+	if !v.needsPlugin() {
 		return right("the fabric is " + string(v.fab.Kind))
 	}
 	return want{value: "libfabric", wrong: "NVSHMEM would look for InfiniBand verbs", because: "the fabric is " + string(v.fab.Kind), seen: v.fabricSeen()}

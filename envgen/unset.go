@@ -87,7 +87,7 @@ func (v *view) used(library string) bool {
 	case ucxLib:
 		return v.ucx()
 	case fabricLib:
-		return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot || v.Node.Software.Libfabric.Version != ""
+		return v.needsPlugin() || v.Node.Software.Libfabric.Version != ""
 	case ompiLib:
 		return v.openMPI()
 	case intelLib:
@@ -124,7 +124,7 @@ func Explain(in Input) []Explanation {
 	for _, d := range v.judge() {
 		e := Explanation{Name: d.name, Library: d.library, Set: d.sets(), Scope: d.scope, Alone: d.alone, Versions: d.span.String(), Source: d.source}
 		switch {
-		case in.Mpirun && d.scope == Node && !d.head && d.wrong != "":
+		case v.perNode(d.rule) && d.wrong != "":
 			e.Set, e.PerNode = false, true
 			e.Why = "not set: per node; mpirun would carry this node's value to the others. mpirun … launch PROGRAM sets it on each"
 		case d.given:
@@ -141,8 +141,6 @@ func Explain(in Input) []Explanation {
 			}
 		case d.not != "":
 			e.Why = d.not
-		case d.wrong != "":
-			e.Why = d.wrong + ", and no value would choose right here"
 		default:
 			e.Why = fmt.Sprintf("%s does the right thing here by itself", d.library)
 		}
