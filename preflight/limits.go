@@ -59,7 +59,7 @@ func memlock(_ context.Context, in Input) finding.Finding {
 		return finding.Skipf("no active RDMA port here")
 	case limit == math.MaxUint64:
 		return finding.Passf("unlimited")
-	case limit >= minMemlock:
+	case float64(limit) >= in.threshold("limits.memlock"):
 		return finding.Passf("%s", size(limit))
 	}
 	return finding.Warnf("memlock is %s, RDMA wants unlimited", size(limit)).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
@@ -97,11 +97,11 @@ func shmSize(_ context.Context, in Input) finding.Finding {
 	case l.Shm < 0:
 		return finding.Warnf("/dev/shm is not mounted").
 			Breaking("NCCL and data loaders cannot share memory").Do("mount -t tmpfs tmpfs /dev/shm; docker run --shm-size=1g")
-	case l.Shm >= int64(local)*shmPerRank:
+	case float64(l.Shm) >= float64(local)*in.threshold("shm.size"):
 		return finding.Passf("%s free for %d processes", size(uint64(l.Shm)), local)
 	}
 	return finding.Warnf("/dev/shm has %s free of %s, %d processes want about %s",
-		size(uint64(l.Shm)), size(uint64(max(0, l.ShmSize))), local, size(uint64(local)*shmPerRank)).
+		size(uint64(l.Shm)), size(uint64(max(0, l.ShmSize))), local, size(uint64(float64(local)*in.threshold("shm.size")))).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
 		Breaking("NCCL or a data loader dies of a bus error when it is full").
 		Do("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyDir with medium Memory at /dev/shm")

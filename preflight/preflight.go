@@ -25,12 +25,21 @@ type Check struct {
 	Title string        // what is asked, as a statement that holds on a healthy node
 	Doc   string        // what goes wrong where it does not hold
 	Limit time.Duration // the longest that it may take; over it, it is a skip
+	Scope Scope         // zero: this node
 
 	// Run answers with one finding, or with several where the check covers
 	// several things. A finding without an ID gets the check's own. It returns
 	// when ctx ends.
 	Run func(ctx context.Context, in Input) []finding.Finding
 }
+
+// Scope is what a check looks at.
+type Scope string
+
+const (
+	OfNode  Scope = "node"  // this node alone, before it joins
+	OfPeers Scope = "peers" // the nodes beside each other, when all are here
+)
 
 // Input is all that the checks look at. A func field that is nil makes the
 // checks that need it skips: so a dry run opens no socket.
@@ -39,9 +48,11 @@ type Input struct {
 	Node fabric.Node
 	Addr netip.Addr // this node's address for its peers; the zero Addr: not known yet
 
-	Serve []netip.AddrPort  // where this node is to host the embedded store; empty: another node does, or it is not known yet
-	Dir   string            // the working directory
-	Lint  []finding.Finding // what envgen.Lint found in the inherited settings
+	Serve []netip.AddrPort // where this node is to host the embedded store; empty: another node does, or it is not known yet
+	Dir   string           // the working directory
+
+	Thresholds map[string]float64 // what the user wants judged by another number, by Threshold.Name
+	Lint       []finding.Finding  // what envgen.Lint found in the inherited settings
 
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed

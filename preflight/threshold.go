@@ -1,0 +1,40 @@
+package preflight
+
+// Unit is how a threshold is written by people.
+type Unit string
+
+const (
+	Bytes   Unit = "bytes"   // "64MiB"; held in bytes
+	Seconds Unit = "seconds" // "5s", "200ms"; held in seconds
+	Number  Unit = "number"  // "3"
+)
+
+// Threshold is a number that a check judges by, and that a user may change:
+// --threshold NAME=VALUE, or LAUNCH_THRESHOLDS with several behind commas.
+type Threshold struct {
+	Name    string // the check's ID, or one below it: "peer.clock", "shm.size"
+	Unit    Unit
+	Default float64
+	Doc     string // what is compared with it, and why the default
+}
+
+// Thresholds is the table, in the order of the checks.
+func Thresholds() []Threshold {
+	return []Threshold{
+		{"limits.memlock", Bytes, minMemlock, "locked memory that one process may have, where RDMA is used"},
+		{"shm.size", Bytes, shmPerRank, "free room in /dev/shm for each process of this node"},
+	}
+}
+
+// threshold is the number that counts for a name of the table.
+func (in Input) threshold(name string) float64 {
+	if v, set := in.Thresholds[name]; set {
+		return v
+	}
+	for _, t := range Thresholds() {
+		if t.Name == name {
+			return t.Default
+		}
+	}
+	panic("preflight: no threshold " + name)
+}
