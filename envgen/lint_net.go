@@ -18,6 +18,7 @@ func netLint() []lintRule {
 		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, "a name without = is the beginning of other HCAs' too: mlx5_1 also means mlx5_10", false, lintHCAPrefix},
 		{"env.ib-hca", []string{"NCCL_IB_HCA"}, "it selects no ACTIVE port of this node", false, lintHCA},
 		{"env.gid-index", []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, "it is not the RoCE v2 entry of each rail, or needless: NCCL chooses by itself from 2.21 on and does not read it for InfiniBand", false, lintGIDIndex},
+		{"env.pkey", []string{"NCCL_IB_PKEY"}, "the entry of a rail's partition table with this index is not set, or a limited membership", false, lintPKey},
 		{"env.addr-family", []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, "no rail has a RoCE address of the family", false, lintAddrFamily},
 		{"env.net", []string{"NCCL_NET"}, "the module is not here, or TCP is pinned on a node with a fabric", false, lintNet},
 		{"env.net-plugin", []string{"NCCL_NET_PLUGIN"}, "it is none on a fabric that needs a plugin, or the plugin that it names is not found", false, lintNetPlugin},
@@ -103,6 +104,32 @@ func lintGIDIndex(v *view, d Decided) (finding.Finding, bool) {
 	}
 	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry by itself since 2.21", d.Name, d.Value).
 		Breaking("it is right here now, and wrong after the next VLAN, address or network namespace").Do("%s", drop(d)), true
+}
+
+// lintPKey: the variable is an index into the table, and no key, although many
+// guides write one.
+func lintPKey(v *view, d Decided) (finding.Finding, bool) {
+	index := leadingInt(d.Value, 0)
+	if !v.gpus() {
+		return none()
+	}
+	for _, p := range v.rails() {
+		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(p.PKeys, func(k fabric.PKey) bool { return k.Index == index })
+		if i >= 0 && fullMember(p.PKeys[i]) {
+			continue
+		}
+		state := "is a limited membership"
+		if i < 0 {
+			state = "is not set"
+		}
+		return finding.Warnf("NCCL_IB_PKEY=%s is an index, and entry %d of %s's partition table %s", d.Value, index, p, state).
+			See(p.pkeyTable(), "%s", keys(p.PKeys)).
+			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
+	}
+	return none()
 }
 
 func lintAddrFamily(v *view, d Decided) (finding.Finding, bool) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
 )
 
 // verdicts are the findings as "status id".
@@ -20,6 +22,8 @@ func TestLint(t *testing.T) {
 	gpu := machine(lo, docker0, eth0) // two nodes, two GPUs, reached at 10.0.0.5 on eth0
 	cpu := gpu.noGPUs()
 	rdma := gpu.hca("mlx5_0", 4)
+	keyed := gpu.ib("mlx5_0")
+	keyed.Node.HCAs[0].Ports[0].PKeys = []fabric.PKey{{Index: 0, Key: "0xffff"}, {Index: 2, Key: "0x0002"}}
 	ens := iface(3, "ens5", "physical", "10.0.0.5/24")
 	aws := machine(lo, ens)
 	aws.Node.Interfaces[1].Driver = "ena"
@@ -77,6 +81,11 @@ func TestLint(t *testing.T) {
 		{"HCA renamed", gpu.hca("ibp65s0", 4).with("NCCL_IB_HCA", "mlx5_0"), []string{"warn env.ib-hca"}},
 		{"HCA renamed and the module pinned", gpu.hca("ibp65s0", 4).with("NCCL_IB_HCA", "mlx5_0", "NCCL_NET", "IB"), []string{"fail env.ib-hca"}},
 		{"HCA down", gpu.hca("mlx5_0", 1).with("NCCL_IB_HCA", "mlx5_0"), []string{"warn env.ib-hca"}},
+		{"partition by index", keyed.with("NCCL_IB_PKEY", "0"), nil},
+		{"partition by its key", keyed.with("NCCL_IB_PKEY", "0x8001"), []string{"warn env.pkey"}},
+		{"partition that is not set", keyed.with("NCCL_IB_PKEY", "1"), []string{"warn env.pkey"}},
+		{"partition with limited membership", keyed.with("NCCL_IB_PKEY", "2"), []string{"warn env.pkey"}},
+		{"partition where the table is not known", gpu.ib("mlx5_0").with("NCCL_IB_PKEY", "3"), nil},
 		{"HCA port", rdma.with("NCCL_IB_HCA", "mlx5_0:2"), []string{"warn env.ib-hca"}},
 		{"HCA without GPUs", cpu.with("NCCL_IB_HCA", "mlx5_0"), nil},
 		{"communicator id under torch", gpu.with("NCCL_COMM_ID", "10.0.0.5:1234"), []string{"warn env.comm-id"}},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
@@ -172,27 +173,40 @@ func (v *view) sameHCAs(value string) bool {
 	return true
 }
 
-// wantPKey: a key's highest bit is full membership (IBTA 10.9.3).
+// wantPKey: a key's highest bit is full membership (IBTA 10.9.3). A table whose
+// first entry is not set has none there either.
 func (v *view) wantPKey() want {
 	index, seen := -1, []finding.Seen(nil)
 	for _, p := range v.rails() {
-		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || fullMember(p.PKeys[0]) {
+		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && fullMember(p.PKeys[0]) {
 			return right("entry 0 of the partition table is a full membership, or not known")
 		}
 		i := slices.IndexFunc(p.PKeys, fullMember)
-		if i < 0 || index >= 0 && i != index {
+		if i < 0 || index >= 0 && p.PKeys[i].Index != index {
 			return right("no one entry of the partition table is a full membership on all HCAs")
 		}
-		index = i
-		seen = append(seen, finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num), What: strings.Join(p.PKeys, " ")})
+		index = p.PKeys[i].Index
+		seen = append(seen, finding.Seen{Where: p.pkeyTable(), What: keys(p.PKeys)})
 	}
 	if index < 0 {
 		return right("there is no InfiniBand here")
 	}
-	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, a limited membership", because: "entry " + strconv.Itoa(index) + " is a full one", seen: seen}
+	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is no full membership", because: "entry " + strconv.Itoa(index) + " is a full one", seen: seen}
 }
 
-func fullMember(key string) bool { return leadingInt(key, 0)&0x8000 != 0 }
+func (p hcaPort) pkeyTable() string {
+	return fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num)
+}
+
+func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
+
+func keys(table []fabric.PKey) string {
+	var words []string
+	for _, k := range table {
+		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
+	}
+	return strings.Join(words, ", ")
+}
 
 // many is the number of nodes above which the timeout of NCCL before 2.23 is
 // too short.

@@ -175,10 +175,14 @@ func fabricCases() []planCase {
 	rails := base.roce("mlx5_0", "r0", "10.1.0.5/24").roce("mlx5_1", "r1", "10.2.0.5/24")
 	limited := base.ib("mlx5_0", "mlx5_1")
 	for i := range limited.Node.HCAs {
-		limited.Node.HCAs[i].Ports[0].PKeys = []string{"0x7fff", "0x8001"}
+		limited.Node.HCAs[i].Ports[0].PKeys = []fabric.PKey{{Index: 0, Key: "0x7fff"}, {Index: 1, Key: "0x8001"}}
+	}
+	gap := base.ib("mlx5_0", "mlx5_1")
+	for i := range gap.Node.HCAs {
+		gap.Node.HCAs[i].Ports[0].PKeys = []fabric.PKey{{Index: 2, Key: "0x8001"}, {Index: 3, Key: "0x8002"}}
 	}
 	full := base.ib("mlx5_0")
-	full.Node.HCAs[0].Ports[0].PKeys = []string{"0xffff", "0x8001"}
+	full.Node.HCAs[0].Ports[0].PKeys = []fabric.PKey{{Index: 0, Key: "0xffff"}, {Index: 1, Key: "0x8001"}}
 	return []planCase{
 		{"healthy InfiniBand", base.ib("mlx5_0", "mlx5_1"), nil},
 		{"healthy RoCE", rails, nil},
@@ -211,6 +215,7 @@ func fabricCases() []planCase {
 		{"RoCE v1 with IPv6 alone", v1Rails("fd01::5/64"), []string{"NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ROCE_VERSION_NUM=1"}},
 		{"the host's address before the pod's", podRail(), []string{"NCCL_IB_ADDR_RANGE=10.65.0.0/24"}},
 		{"limited partition first", limited, []string{"NCCL_IB_PKEY=1"}},
+		{"no partition in the first entries", gap, []string{"NCCL_IB_PKEY=2"}},
 		{"full partition first", full, nil},
 		{"bond of two cables", bond(base), []string{"NCCL_IB_QPS_PER_CONNECTION=2"}},
 		{"bond of two cables in 2.19", bond(base).nccl("2.19.3").with("NCCL_IB_GID_INDEX", "3"), []string{"NCCL_IB_QPS_PER_CONNECTION=2", "NCCL_IB_SPLIT_DATA_ON_QPS=0"}},

@@ -33,16 +33,28 @@ func container(r Roots, n *Node) Container {
 	case env("container") != "": // systemd-nspawn and others name themselves so
 		c.Kind = env("container")
 	}
-	// The parameter is the variable that "rdma system set netns" changes
-	// (ib_devices_shared_netns in drivers/infiniband/core/device.c).
+	c.RDMA = rdmaMode(r, n)
+	n.note(proc.bad)
+	return c
+}
+
+// rdmaMode is what "rdma system show" tells. It asks only where there is an RDMA
+// device: the socket alone makes the kernel look for a module. Where netlink
+// does not answer, the module's parameter is the same variable
+// (ib_devices_shared_netns in drivers/infiniband/core/device.c).
+func rdmaMode(r Roots, n *Node) string {
+	if r.RDMA != nil && len(n.HCAs) > 0 {
+		if mode, err := r.RDMA(); err == nil && (mode == "shared" || mode == "exclusive") {
+			return mode
+		}
+	}
 	sys := dir{fsys: r.Sys}
+	defer func() { n.note(sys.bad) }()
 	switch sys.line("module/ib_core/parameters/netns_mode") {
 	case "Y":
-		c.RDMA = "shared"
+		return "shared"
 	case "N":
-		c.RDMA = "exclusive"
+		return "exclusive"
 	}
-	n.note(proc.bad)
-	n.note(sys.bad)
-	return c
+	return ""
 }

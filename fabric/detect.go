@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"launch/fabric/gpu"
 	"launch/fabric/software"
 	"launch/fabric/verbs"
@@ -45,6 +47,7 @@ func Live() Roots {
 		Links: links,
 		Shm:   shm,
 		Route: RouteTo,
+		RDMA:  netlink.RdmaSystemGetNetnsMode,
 		Env:   os.Getenv,
 	}
 }
@@ -111,7 +114,7 @@ func (n *Node) hardware(ctx context.Context, roots Roots) {
 func (n *Node) around(roots Roots) {
 	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
 	proc := dir{fsys: roots.Proc}
-	n.Product = strings.TrimSpace(dmi.line("sys_vendor") + " " + dmi.line("product_name"))
+	n.Product = product(dmi.line("sys_vendor"), dmi.line("product_name"))
 	n.Cloud = cloud(&dmi, n.PCI)
 	n.Kernel = proc.line("sys/kernel/osrelease")
 	n.Container = container(roots, n)
@@ -123,6 +126,15 @@ func (n *Node) around(roots Roots) {
 			n.Route = r
 		}
 	}
+}
+
+// product is a machine's maker and name. Some say the maker in the name too
+// ("Google" "Google Compute Engine").
+func product(vendor, name string) string {
+	if strings.HasPrefix(strings.ToLower(name), strings.ToLower(vendor)) {
+		return name
+	}
+	return strings.TrimSpace(vendor + " " + name)
 }
 
 // farAway is no address of any network (RFC 5737), so it shows the default

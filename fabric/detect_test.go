@@ -89,7 +89,7 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 	}
 	want := HCA{
 		Name: "mlx5_5", PCI: "0000:1d:00.0", Driver: "mlx5_core", NodeType: 1, Firmware: "28.39.1002", NUMA: 1, Uverbs: "/dev/infiniband/uverbs2",
-		Ports: []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "InfiniBand", Rate: 400, Netdev: "ibp5"}},
+		Ports: []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "InfiniBand", Rate: 400, Lanes: 4, Netdev: "ibp5"}},
 	}
 	if diff := cmp.Diff(want, got.HCAs[5]); diff != "" {
 		t.Errorf("an InfiniBand HCA (-want +got):\n%s", diff)
@@ -98,7 +98,7 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 	if diff := cmp.Diff(wantIf, got.Interfaces[7], compare); diff != "" {
 		t.Errorf("its interface (-want +got):\n%s", diff)
 	}
-	wantPort := []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "Ethernet", Rate: 100, Netdev: "eno1"}}
+	wantPort := []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "Ethernet", Rate: 100, Lanes: 4, Netdev: "eno1"}}
 	if diff := cmp.Diff(wantPort, got.HCAs[8].Ports); diff != "" {
 		t.Errorf("the Ethernet HCA (-want +got):\n%s", diff)
 	}
@@ -215,7 +215,7 @@ func TestSoftRoCEIsKnownByItsParent(t *testing.T) {
 	files(m.sys, at, map[string]string{"node_type": "1: CA", "parent": "eth0", "ports/1/state": "4: ACTIVE", "ports/1/rate": "2.5 Gb/sec (1X SDR)", "ports/1/link_layer": "Ethernet"})
 	symlink(m.sys, "class/infiniband/rxe0", "../../"+at)
 	got := Detect(t.Context(), m.roots(m.sys), Options{})
-	want := []HCA{{Name: "rxe0", Driver: "rdma_rxe", NodeType: 1, NUMA: -1, Ports: []Port{{Num: 1, State: 4, LinkLayer: "Ethernet", Rate: 2.5, Netdev: "eth0"}}}}
+	want := []HCA{{Name: "rxe0", Driver: "rdma_rxe", NodeType: 1, NUMA: -1, Ports: []Port{{Num: 1, State: 4, LinkLayer: "Ethernet", Rate: 2.5, Lanes: 1, Netdev: "eth0"}}}}
 	if diff := cmp.Diff(want, got.HCAs); diff != "" {
 		t.Errorf("HCAs (-want +got):\n%s", diff)
 	}

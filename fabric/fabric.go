@@ -33,6 +33,9 @@ type Roots struct {
 	// Route tells how the kernel would reach an address; RouteTo on a live
 	// machine. nil: not recorded.
 	Route func(netip.Addr) (Route, error)
+	// RDMA is the mode of the RDMA subsystem's network namespaces, "shared" or
+	// "exclusive". nil: not recorded.
+	RDMA func() (string, error)
 	// Env is a variable of this process' environment, "" where it is not set.
 	// nil: not recorded.
 	Env func(name string) string
@@ -106,21 +109,28 @@ type HCA struct {
 
 // Port is one port of an HCA.
 type Port struct {
-	Num       int      `json:"num"`              // 1-based
-	State     int      `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
-	PhysState int      `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
-	LinkLayer string   `json:"link_layer"`       // InfiniBand, Ethernet
-	Rate      float64  `json:"rate"`             // Gb/s; of a port that is not ACTIVE it means nothing
-	LID       int      `json:"lid,omitempty"`    // 0 and 0xffff are none
-	SMLID     int      `json:"sm_lid,omitempty"` // of the subnet manager: another one is another subnet
-	PKeys     []string `json:"pkeys,omitempty"`  // those that are set, "0xffff"
-	GIDs      []GID    `json:"gids,omitempty"`   // those that are set, by index
-	Netdev    string   `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
+	Num       int     `json:"num"`              // 1-based
+	State     int     `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
+	PhysState int     `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
+	LinkLayer string  `json:"link_layer"`       // InfiniBand, Ethernet
+	Rate      float64 `json:"rate"`             // Gb/s of all lanes together; of a port that is not ACTIVE it means nothing
+	Lanes     int     `json:"lanes,omitempty"`  // the 4 of "4X NDR"; 0 unknown
+	LID       int     `json:"lid,omitempty"`    // 0 and 0xffff are none
+	SMLID     int     `json:"sm_lid,omitempty"` // of the subnet manager: another one is another subnet
+	PKeys     []PKey  `json:"pkeys,omitempty"`  // those that are set, by index
+	GIDs      []GID   `json:"gids,omitempty"`   // those that are set, by index
+	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
 
 	// Elsewhere is the netdev that the GID table names where Netdev is "": it
 	// is in another network namespace, as in a container that sees every HCA
 	// of its host.
 	Elsewhere string `json:"elsewhere,omitempty"`
+}
+
+// PKey is one entry of a port's partition table.
+type PKey struct {
+	Index int    `json:"index"` // what NCCL_IB_PKEY counts by
+	Key   string `json:"key"`   // "0xffff"; the highest bit is full membership
 }
 
 // GID is one entry of a port's table.

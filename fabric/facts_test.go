@@ -92,6 +92,39 @@ func TestContainersAreToldByTheirMarks(t *testing.T) {
 	}
 }
 
+func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
+	says := func(mode string, err error) func() (string, error) {
+		return func() (string, error) { return mode, err }
+	}
+	refused := errors.New("operation not supported")
+	device := []HCA{{Name: "mlx5_0"}}
+	for _, tt := range []struct {
+		name string
+		ask  func() (string, error)
+		file string
+		hcas []HCA
+		want string
+	}{
+		{"netlink", says("exclusive", nil), "", device, "exclusive"},
+		{"netlink before the file", says("shared", nil), "N", device, "shared"},
+		{"a mode that nobody knows yet", says("unknown", nil), "", device, ""},
+		{"no answer", says("", refused), "", device, ""},
+		{"no answer, but the file", says("", refused), "N", device, "exclusive"},
+		{"the file alone", nil, "Y", device, "shared"},
+		{"neither", nil, "", device, ""},
+		{"no device: nobody is asked", says("exclusive", nil), "", nil, ""},
+	} {
+		sys := fstest.MapFS{}
+		if tt.file != "" {
+			sys["module/ib_core/parameters/netns_mode"] = &fstest.MapFile{Data: []byte(tt.file + "\n")}
+		}
+		n := Node{HCAs: tt.hcas}
+		if got := rdmaMode((Roots{Sys: sys, RDMA: tt.ask}).filled(), &n); got != tt.want || len(n.Unknown) != 0 {
+			t.Errorf("%s: %q, want %q; unknown %v", tt.name, got, tt.want, n.Unknown)
+		}
+	}
+}
+
 func TestCloudWithoutDMIIsToldByItsNetworkCards(t *testing.T) {
 	for vendor, want := range map[string]Cloud{
 		vendorAmazon: {Provider: "aws"}, // a metal instance has the same cards

@@ -32,6 +32,26 @@ func TestLeadingRate(t *testing.T) {
 	}
 }
 
+func TestRateLanes(t *testing.T) {
+	for in, want := range map[string]int{"400 Gb/sec (4X NDR)": 4, "25 Gb/sec (1X EDR)": 1, "100 Gb/sec (2X HDR)": 2, "120 Gb/sec (12X QDR)": 12,
+		"": 0, "100 Gb/sec": 0, "4X": 0, "100 Gb/sec (X)": 0, "100 Gb/sec (-1X)": 0, "100 Gb/sec (99X)": 0} {
+		if got := rateLanes(in); got != want {
+			t.Errorf("rateLanes(%q) = %d, want %d", in, got, want)
+		}
+	}
+}
+
+func TestProductSaysTheMakerOnce(t *testing.T) {
+	for in, want := range map[[2]string]string{
+		{"Google", "Google Compute Engine"}: "Google Compute Engine", {"Amazon EC2", "p5.48xlarge"}: "Amazon EC2 p5.48xlarge",
+		{"HPE", "HPE CRAY EX235A"}: "HPE CRAY EX235A", {"NVIDIA", "NVIDIA_DGX_Spark"}: "NVIDIA_DGX_Spark", {"QEMU", ""}: "QEMU", {"", "x"}: "x", {"", ""}: "",
+	} {
+		if got := product(in[0], in[1]); got != want {
+			t.Errorf("product(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestParseMemlock(t *testing.T) {
 	row := func(soft string) string {
 		return "Limit  Soft Limit  Hard Limit  Units\nMax locked memory   " + soft + "   unlimited   bytes\n"
@@ -67,6 +87,9 @@ func FuzzParsers(f *testing.F) {
 	f.Add("DEVTYPE=vlan\nINTERFACE=eth0.7", "INTERFACE")
 	f.Fuzz(func(t *testing.T, s, key string) {
 		leadingInt(s)
+		if n := rateLanes(s); n < 0 || n > 12 {
+			t.Errorf("rateLanes(%q) = %d", s, n)
+		}
 		if rate, err := leadingRate(s); err == nil && !(rate >= 0 && rate < math.Inf(1)) {
 			t.Errorf("leadingRate(%q) = %v", s, rate)
 		}

@@ -28,7 +28,7 @@ func readPort(d *dir, n int) Port {
 		if err != nil {
 			d.blame(path.Join(at, "rate"), err)
 		}
-		p.Rate = rate
+		p.Rate, p.Lanes = rate, rateLanes(s)
 	}
 	p.PKeys = pkeys(d, path.Join(at, "pkeys"))
 	p.GIDs = gids(d, at)
@@ -37,13 +37,17 @@ func readPort(d *dir, n int) Port {
 
 // pkeys are the partition keys that are set. Bit 15 is the membership: 0x0000
 // and 0x8000 are no partition.
-func pkeys(d *dir, table string) []string {
-	var out []string
+func pkeys(d *dir, table string) []PKey {
+	var out []PKey
 	unset := 0
 	for _, entry := range byNumber(d.names(table)) {
+		index, err := strconv.Atoi(entry)
+		if err != nil || index < 0 {
+			continue
+		}
 		s := d.line(path.Join(table, entry))
 		if k, err := strconv.ParseUint(s, 0, 16); err == nil && k&0x7fff != 0 {
-			out, unset = append(out, s), 0
+			out, unset = append(out, PKey{Index: index, Key: s}), 0
 		} else if unset++; unset == pkeyGap {
 			break
 		}

@@ -163,6 +163,18 @@ func leadingRate(s string) (float64, error) {
 	return rate, nil
 }
 
+// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 where the text is another.
+// The kernel's widths are 1, 2, 4, 8 and 12 (ib_width_enum_to_int).
+func rateLanes(s string) int {
+	_, word, _ := strings.Cut(s, "(")
+	word, _, ok := strings.Cut(word, "X")
+	n, err := strconv.Atoi(word)
+	if !ok || err != nil || n < 1 || n > 12 {
+		return 0
+	}
+	return n
+}
+
 // ueventValue is the value of a key in a uevent file.
 func ueventValue(uevent, key string) string {
 	for line := range strings.Lines(uevent) {

@@ -119,6 +119,8 @@ func (w *writer) top(b *block) {
 		w.memlock = rest
 	case what == "shm":
 		w.shm(b)
+	case what == "rdma":
+		w.m.answers.RDMA = rest
 	case what == "env":
 		w.environment(b)
 	case what == "route":

@@ -248,9 +248,9 @@ func TestLinksRedirectsAndGroupsOfFunctions(t *testing.T) {
 func TestPortsKeepTheirNumbers(t *testing.T) {
 	n := machinetest.Node(t, "ib-no-subnet-manager")
 	want := []fabric.Port{
-		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, LID: 0xffff},
-		{Num: 1, State: 1, PhysState: 3, LinkLayer: "InfiniBand", Rate: 10, LID: 0xffff},
-		{Num: 1, State: 1, PhysState: 2, LinkLayer: "InfiniBand", Rate: 10, LID: 0xffff},
+		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, Lanes: 4, LID: 0xffff},
+		{Num: 1, State: 1, PhysState: 3, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff},
+		{Num: 1, State: 1, PhysState: 2, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff},
 	}
 	for i, h := range n.HCAs {
 		p := h.Ports[0]
@@ -260,7 +260,7 @@ func TestPortsKeepTheirNumbers(t *testing.T) {
 		}
 	}
 	p := hca(t, machinetest.Node(t, "azure-nd-h100-v5"), "mlx5_ib0").Ports[0]
-	if diff := cmp.Diff([]string{"0x80a5", "0x7fff"}, p.PKeys); diff != "" || p.SMLID != 1 {
+	if diff := cmp.Diff([]fabric.PKey{{Index: 0, Key: "0x80a5"}, {Index: 1, Key: "0x7fff"}}, p.PKeys); diff != "" || p.SMLID != 1 {
 		t.Errorf("partition keys (-want +got):\n%s, subnet manager %d", diff, p.SMLID)
 	}
 	var gids []string

@@ -66,6 +66,15 @@ func (r *Recorder) Roots() fabric.Roots {
 			return route, err
 		}
 	}
+	if ask := r.live.RDMA; ask != nil {
+		roots.RDMA = func() (string, error) {
+			mode, err := ask()
+			if err == nil {
+				r.keep(func(a *answers) { a.RDMA = mode })
+			}
+			return mode, err
+		}
+	}
 	if ask := r.live.Env; ask != nil {
 		roots.Env = func(name string) string {
 			v := ask(name)
