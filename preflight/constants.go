@@ -12,7 +12,7 @@ import (
 // same on all nodes (Post.Constants). NCCL's are known to make the ranks of a
 // job on GPUs disagree about messages, or choose different networks: then the
 // minority is unfit.
-func compareConstants(posts []Post) (report finding.Report, unfit []int) {
+func compareConstants(posts []Post) (out []judged) {
 	names := map[string]bool{}
 	gpus := true
 	for _, p := range posts {
@@ -34,13 +34,14 @@ func compareConstants(posts []Post) (report finding.Report, unfit []int) {
 		f := finding.Warnf("%s differs: %s", name, differs(gs, len(posts))).Named("same.env").
 			Breaking("it has to be the same on all nodes: else ranks disagree about their messages, and hang or fail").
 			Do("set it on all nodes alike, or on none; look at the environment and the library's own files there (launch env --explain)")
+		var unfit []int
 		if gpus && strings.HasPrefix(name, "NCCL_") {
 			f.Status = finding.Fail
 			for _, g := range gs[1:] {
 				unfit = append(unfit, g.ranks...)
 			}
 		}
-		report = append(report, f)
+		out = append(out, judged{f, unfit})
 	}
-	return report, unfit
+	return out
 }

@@ -32,7 +32,7 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 		{"another library's", posts(4, set(true, 3, "UCX_TLS", "tcp")), "UCX_TLS differs", finding.Warn, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := Decide(tc.posts)
+			d := Decide(tc.posts, nil)
 			if !slices.Equal(d.Unfit, tc.unfit) || d.Go != (tc.unfit == nil) {
 				t.Errorf("go %v, unfit %v; want unfit %v", d.Go, d.Unfit, tc.unfit)
 			}

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,73 +10,63 @@ import (
 	"launch/internal/finding"
 )
 
-// reachBudget bounds the call to node rank 0: three SYN retransmissions (1, 3
-// and 7 s, RFC 6298) on a network that loses packets, and no more.
-const reachBudget = 8 * time.Second
-
-// Reach judges whether this node reaches node rank 0 at the address that the
-// whole job will use. call connects to rank 0's side channel.
-func Reach(ctx context.Context, rank0, addr string, call func(ctx context.Context) (time.Duration, error)) finding.Finding {
-	ctx, cancel := context.WithTimeout(ctx, reachBudget)
-	defer cancel()
-	d, err := call(ctx)
-	if err == nil {
-		return finding.Passf("%s answered at %s in %s", rank0, addr, d.Round(10*time.Microsecond)).Named("peer.rank0")
-	}
-	return finding.Failf("%s does not answer at %s: %v", rank0, addr, plainDial(err)).Named("peer.rank0").
-		See("connect "+addr, "%v", err).
-		Breaking("every rank connects to that node first; it would time out minutes later without a reason").
-		Do("open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16")
-}
-
-func plainDial(err error) string {
-	s := err.Error()
-	for _, known := range []string{"connection refused", "no route to host", "network is unreachable", "i/o timeout", "connection reset by peer"} {
-		if strings.Contains(s, known) {
-			if known == "i/o timeout" {
-				return "no answer within " + reachBudget.String() + " (dropped, as by a firewall)"
-			}
-			return known
-		}
-	}
-	return s
-}
-
 // Post is what one node says about itself before the start.
 type Post struct {
-	Rank     int             `json:"rank"`
-	Name     string          `json:"name"`
-	Reach    finding.Finding `json:"reach"`
-	NProc    string          `json:"nproc,omitempty"`
-	Version  string          `json:"version"`            // of launch
-	Command  string          `json:"command"`            // what all nodes should have typed alike
-	Restarts string          `json:"restarts,omitempty"` // --restarts
-	Loads    Loads           `json:"loads,omitzero"`
+	Rank     int            `json:"rank"`
+	Name     string         `json:"name"`
+	Local    finding.Report `json:"local,omitempty"` // what is wrong here by its own checks (Telling)
+	Calls    []Call         `json:"calls,omitempty"` // to some of the others, and to node rank 0
+	NProc    string         `json:"nproc,omitempty"`
+	Version  string         `json:"version"`            // of launch
+	Command  string         `json:"command"`            // what all nodes should have typed alike
+	Restarts string         `json:"restarts,omitempty"` // --restarts
+	Loads    Loads          `json:"loads,omitzero"`
 	// Constants are the settings that have to be the same on all nodes, as they
 	// will be in force on this one, by name.
 	Constants map[string]string `json:"constants,omitempty"`
 	Nameless  bool              `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
+	Skip      []string          `json:"skip,omitempty"`     // IDs that its user does not want judged
 }
 
 // Decision is what all nodes print and act on.
 type Decision struct {
 	Go       bool           `json:"go"`
-	Unfit    []int          `json:"unfit,omitempty"` // node ranks that must leave
-	Who      string         `json:"who,omitempty"`   // their names, for people
-	Findings finding.Report `json:"findings,omitempty"`
+	Unfit    []int          `json:"unfit,omitempty"`    // node ranks that must leave
+	Who      string         `json:"who,omitempty"`      // their names, for people
+	Findings finding.Report `json:"findings,omitempty"` // of the nodes beside each other
+	Nodes    finding.Report `json:"nodes,omitempty"`    // of the nodes by themselves, merged
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that does not
-// reach rank 0 is unfit; where most do not, it is rank 0 itself. What differs
-// but may run is a warning that names the minority; what is known to hang or die
-// makes the minority unfit. Where nothing but the meeting point says that this
-// is one job, who brings another command than node rank 0 is unfit: it may be
-// another job's node.
-func Decide(posts []Post) Decision {
-	d := Decision{Go: true}
-	for _, compare := range []func([]Post) (finding.Report, []int){compareReach, compareLines, compareLoads, compareConstants} {
-		found, unfit := compare(posts)
-		d.Findings, d.Unfit = append(d.Findings, found...), append(d.Unfit, unfit...)
+// judged is a finding about several nodes, with those that have to leave where
+// it is a Fail.
+type judged struct {
+	finding.Finding
+	unfit []int // ranks
+}
+
+// Decide compares the posts of all nodes, in rank order. A node that is not
+// reached or does not reach the others is unfit. What differs but may run is a
+// warning that names the minority; what is known to hang or die makes the
+// minority unfit. Where nothing but the meeting point says that this is one job,
+// who brings another command than node rank 0 is unfit: it may be another job's
+// node. What one node's user does not want judged is judged for none.
+func Decide(posts []Post, thresholds map[string]float64) Decision {
+	d := Decision{Go: true, Nodes: Merge(posts)}
+	clocks := func(posts []Post) []judged {
+		return compareClocks(posts, time.Duration(threshold(thresholds, "peer.clock")*float64(time.Second)))
+	}
+	skipped := func(f finding.Finding) bool {
+		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
+	}
+	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareLoads, compareConstants} {
+		for _, v := range compare(posts) {
+			if skipped(v.Finding) {
+				continue
+			}
+			if d.Findings = append(d.Findings, v.Finding); v.Status == finding.Fail {
+				d.Unfit = append(d.Unfit, v.unfit...)
+			}
+		}
 	}
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
@@ -85,28 +74,8 @@ func Decide(posts []Post) Decision {
 	return d
 }
 
-// compareReach tells who does not reach node rank 0.
-func compareReach(posts []Post) (finding.Report, []int) {
-	var deaf []int
-	for _, p := range posts {
-		if p.Reach.Status == finding.Fail {
-			deaf = append(deaf, p.Rank)
-		}
-	}
-	if len(deaf) == 0 {
-		return nil, nil
-	}
-	f := posts[deaf[0]].Reach
-	if others := len(posts) - 1; len(deaf) > 1 && 2*len(deaf) > others {
-		f.What = fmt.Sprintf("%d of %d nodes do not reach %s: %s", len(deaf), others, posts[0].Name, f.What)
-		return finding.Report{f}, []int{0}
-	}
-	f.What = fmt.Sprintf("%s: %s", some(namesOf(posts, deaf)), f.What)
-	return finding.Report{f}, deaf
-}
-
 // compareLines compares what the nodes were asked to do.
-func compareLines(posts []Post) (report finding.Report, unfit []int) {
+func compareLines(posts []Post) (out []judged) {
 	for _, c := range []struct {
 		id, what, breaks string
 		of               func(Post) string
@@ -127,6 +96,7 @@ func compareLines(posts []Post) (report finding.Report, unfit []int) {
 			f = f.Do("type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
 				"is it another job? give that one a port of its own: --store HOST:PORT")
 		}
+		var unfit []int
 		if stray || c.id == "same.restarts" {
 			f.Status = finding.Fail
 			for _, g := range gs {
@@ -135,9 +105,9 @@ func compareLines(posts []Post) (report finding.Report, unfit []int) {
 				}
 			}
 		}
-		report = append(report, f)
+		out = append(out, judged{f, unfit})
 	}
-	return report, unfit
+	return out
 }
 
 func namesOf(posts []Post, ranks []int) []string {

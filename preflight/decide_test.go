@@ -1,12 +1,8 @@
 package preflight
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,7 +12,7 @@ import (
 func posts(n int, edit func(rank int, p *Post)) []Post {
 	out := make([]Post, n)
 	for i := range out {
-		out[i] = Post{Rank: i, Name: fmt.Sprintf("host%d", i), NProc: "2", Version: "1", Command: "torchrun t.py", Reach: finding.Passf("fine")}
+		out[i] = Post{Rank: i, Name: fmt.Sprintf("host%d", i), NProc: "2", Version: "1", Command: "torchrun t.py"}
 		if edit != nil {
 			edit(i, &out[i])
 		}
@@ -25,15 +21,6 @@ func posts(n int, edit func(rank int, p *Post)) []Post {
 }
 
 func TestDecide(t *testing.T) {
-	deaf := func(ranks ...int) func(int, *Post) {
-		return func(i int, p *Post) {
-			for _, r := range ranks {
-				if r == i {
-					p.Reach = finding.Failf("host0 does not answer at 10.77.0.1:4000: connection refused").Named("peer.rank0")
-				}
-			}
-		}
-	}
 	other := func(rank int, nameless bool) func(int, *Post) {
 		return func(i int, p *Post) {
 			p.Nameless = nameless
@@ -48,10 +35,6 @@ func TestDecide(t *testing.T) {
 		want  Decision
 	}{
 		{"all alike", posts(4, nil), Decision{Go: true}},
-		{"one does not reach rank 0", posts(4, deaf(2)), Decision{Unfit: []int{2}, Who: "host2", Findings: finding.Report{
-			{ID: "peer.rank0", Status: finding.Fail, What: "host2: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
-		{"nobody reaches rank 0", posts(4, deaf(1, 2, 3)), Decision{Unfit: []int{0}, Who: "host0", Findings: finding.Report{
-			{ID: "peer.rank0", Status: finding.Fail, What: "3 of 3 nodes do not reach host0: host0 does not answer at 10.77.0.1:4000: connection refused"}}}},
 		{"one has another number of processes", posts(4, func(i int, p *Post) {
 			if i == 3 {
 				p.NProc = "4"
@@ -74,22 +57,9 @@ func TestDecide(t *testing.T) {
 				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Decide(tc.posts)); diff != "" {
+			if diff := cmp.Diff(tc.want, Decide(tc.posts, nil)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestReachSaysWhatHappened(t *testing.T) {
-	f := Reach(t.Context(), "host0", "10.77.0.1:4000", func(context.Context) (time.Duration, error) {
-		return 0, errors.New("dial tcp 10.77.0.1:4000: connect: no route to host")
-	})
-	if f.Status != finding.Fail || !strings.HasSuffix(f.What, "no route to host") || f.Fix == "" {
-		t.Errorf("got %+v", f)
-	}
-	f = Reach(t.Context(), "host0", "10.77.0.1:4000", func(context.Context) (time.Duration, error) { return time.Millisecond, nil })
-	if f.Status != finding.Pass {
-		t.Errorf("got %+v", f)
 	}
 }

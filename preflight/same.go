@@ -90,12 +90,12 @@ type difference struct {
 
 // compareLoads names who has something else than most, and who cannot stay. A
 // version that is not known is never a difference.
-func compareLoads(posts []Post) (report finding.Report, unfit []int) {
+func compareLoads(posts []Post) (out []judged) {
 	var diffs []difference
 	for _, r := range loadRules() {
 		known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Loads).Version == "" })
 		if n := len(posts) - len(known); n > 0 && len(known) > 0 {
-			report = append(report, unread(r, posts))
+			out = append(out, judged{Finding: unread(r, posts)})
 		}
 		gs := groups(known, func(p Post) string { return r.of(p.Loads).Version })
 		if len(gs) < 2 {
@@ -113,14 +113,13 @@ func compareLoads(posts []Post) (report finding.Report, unfit []int) {
 		diffs[at].rules, diffs[at].found = append(diffs[at].rules, r), append(diffs[at].found, o)
 	}
 	for _, d := range diffs {
-		f := d.finding(posts)
-		if report = append(report, f); f.Status == finding.Fail {
-			for _, g := range d.groups[1:] {
-				unfit = append(unfit, g.ranks...)
-			}
+		v := judged{Finding: d.finding(posts)}
+		for _, g := range d.groups[1:] {
+			v.unfit = append(v.unfit, g.ranks...)
 		}
+		out = append(out, v)
 	}
-	return report, unfit
+	return out
 }
 
 func sameNodes(a, b group) bool { return slices.Equal(a.ranks, b.ranks) }

@@ -107,7 +107,7 @@ func TestNodesThatWouldLoadSomethingElse(t *testing.T) {
 		"one without a GPU and a torch": {cluster(3, func(l *Loads) { *l = Loads{} }, 1), "", false, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Decide(tc.posts)
+			d := Decide(tc.posts, nil)
 			said := slices.DeleteFunc(d.Findings, func(f finding.Finding) bool { return f.Status == finding.Skip })
 			if tc.id == "" {
 				if len(said) > 0 || !d.Go {
@@ -135,7 +135,7 @@ func TestNodesThatWouldLoadSomethingElse(t *testing.T) {
 
 // Whoever reads this is tired.
 func TestADifferenceSaysWhereAndWhatToDo(t *testing.T) {
-	d := Decide(cluster(4, func(l *Loads) { l.NCCL = software.Item{Version: "2.26.2", Path: "/usr/lib/libnccl.so.2.26.2"} }, 3))
+	d := Decide(cluster(4, func(l *Loads) { l.NCCL = software.Item{Version: "2.26.2", Path: "/usr/lib/libnccl.so.2.26.2"} }, 3), nil)
 	want := finding.Report{{
 		ID: "same.nccl", Status: finding.Fail,
 		What:   "NCCL differs: 3 of 4 nodes have NCCL 2.27.5; host3 (rank 3) has NCCL 2.26.2",
@@ -154,7 +154,7 @@ func TestADifferenceSaysWhereAndWhatToDo(t *testing.T) {
 
 // What is not known is no difference, and is told as that.
 func TestWhatCouldNotBeReadIsNoDifference(t *testing.T) {
-	d := Decide(cluster(3, func(l *Loads) { l.NCCL = software.Item{} }, 2))
+	d := Decide(cluster(3, func(l *Loads) { l.NCCL = software.Item{} }, 2), nil)
 	want := finding.Report{{ID: "same.nccl", Status: finding.Skip, What: "NCCL was not found or could not be read on host2 (rank 2)"}}
 	if diff := cmp.Diff(want, d.Findings); diff != "" || !d.Go {
 		t.Errorf("go %v (-want +got):\n%s", d.Go, diff)
@@ -162,7 +162,7 @@ func TestWhatCouldNotBeReadIsNoDifference(t *testing.T) {
 	// Two that are known still differ, and only they are judged.
 	p := cluster(3, func(l *Loads) { l.NCCL = software.Item{} }, 0)
 	p[2].Loads.NCCL.Version = "2.26.2"
-	d = Decide(p)
+	d = Decide(p, nil)
 	if diff := cmp.Diff([]int{2}, d.Unfit); diff != "" {
 		t.Errorf("unfit (-want +got):\n%s", diff)
 	}
@@ -172,7 +172,7 @@ func TestWhatCouldNotBeReadIsNoDifference(t *testing.T) {
 func TestTwoOddNodesAreTwoFindings(t *testing.T) {
 	p := cluster(8, image, 5)
 	p[3].Loads.Plugin = software.Item{Version: "libnccl-net.so 0a0b0c0d"}
-	d := Decide(p)
+	d := Decide(p, nil)
 	var ids []string
 	for _, f := range d.Findings {
 		ids = append(ids, f.ID)

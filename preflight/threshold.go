@@ -22,13 +22,17 @@ type Threshold struct {
 func Thresholds() []Threshold {
 	return []Threshold{
 		{"limits.memlock", Bytes, minMemlock, "locked memory that one process may have, where RDMA is used"},
+		{"peer.clock", Seconds, 5, "how far a node's wall clock may be off the others'"},
 		{"shm.size", Bytes, shmPerRank, "free room in /dev/shm for each process of this node"},
+		{userLimit, Seconds, userSeconds, "how long each check of --check-dir may take before it is killed"},
 	}
 }
 
 // threshold is the number that counts for a name of the table.
-func (in Input) threshold(name string) float64 {
-	if v, set := in.Thresholds[name]; set {
+func (in Input) threshold(name string) float64 { return threshold(in.Thresholds, name) }
+
+func threshold(set map[string]float64, name string) float64 {
+	if v, ok := set[name]; ok {
 		return v
 	}
 	for _, t := range Thresholds() {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -33,15 +34,21 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		return preflight.Decision{}, err
 	}
 	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
-		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint}
+		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local)}
 	if w.Rank != 0 {
 		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
-		post.Reach = preflight.Reach(ctx, m.Name(), to.String(), func(ctx context.Context) (time.Duration, error) {
-			if a.keys == nil {
-				return peer.Call(ctx, to, nil)
-			}
-			return peer.Call(ctx, to, a.keys.Client())
-		})
+		c := preflight.Call{To: 0, Addr: to.String()}
+		var keys *tls.Config
+		if a.keys != nil {
+			keys = a.keys.Client()
+		}
+		ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
+		rtt, err := peer.Call(ctx, to, keys)
+		if c.RTT = rtt; err != nil {
+			c.Cause, c.Err = preflight.Unclear, err.Error()
+		}
+		cancel()
+		post.Calls = append(post.Calls, c)
 	}
 	mine, err := json.Marshal(post)
 	if err != nil {
@@ -54,7 +61,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 				posts[i] = preflight.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
 			}
 		}
-		d := preflight.Decide(posts)
+		d := preflight.Decide(posts, nil)
 		if a.o.warnOnly {
 			d.Go, d.Unfit = true, nil
 		}

@@ -1,0 +1,86 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// worthPosting bounds what one node tells the others of its own checks.
+const worthPosting = 16
+
+// Telling is what of a node's own report the others should know: what is wrong,
+// the gravest first.
+func Telling(r finding.Report) finding.Report {
+	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
+	slices.SortStableFunc(out, func(a, b finding.Finding) int { return cmp.Compare(gravity(b.Status), gravity(a.Status)) })
+	return out[:min(len(out), worthPosting)]
+}
+
+func gravity(s finding.Status) int {
+	return slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail}, s)
+}
+
+// Merge is what the nodes have found on themselves: the same on several once,
+// the gravest first, and of these what the fewest have.
+func Merge(posts []Post) finding.Report {
+	type shared struct {
+		finding finding.Finding // of the first
+		who     []Post
+		what    []string
+	}
+	var all []*shared
+	for _, p := range posts {
+		for _, f := range p.Local {
+			i := slices.IndexFunc(all, func(s *shared) bool { return s.finding.ID == f.ID && s.finding.Status == f.Status })
+			if i < 0 {
+				i, all = len(all), append(all, &shared{finding: f})
+				all[i].finding.Seen = nil
+			}
+			s := all[i]
+			s.who, s.what = append(s.who, p), append(s.what, f.What)
+			for _, seen := range f.Seen {
+				if len(s.finding.Seen) < worthSeeing {
+					s.finding.Seen = append(s.finding.Seen, finding.Seen{Where: p.Name + ": " + seen.Where, What: seen.What})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *shared) int {
+		return cmp.Or(cmp.Compare(gravity(b.finding.Status), gravity(a.finding.Status)), cmp.Compare(len(a.who), len(b.who)))
+	})
+	var report finding.Report
+	for _, s := range all {
+		s.finding.What = together(namesOf(posts, ranksOf(s.who)), s.what, len(posts))
+		report = append(report, s.finding)
+	}
+	return report
+}
+
+// worthSeeing bounds the evidence of a finding that several nodes share.
+const worthSeeing = 6
+
+// together says who has found what.
+func together(names, what []string, n int) string {
+	if !slices.ContainsFunc(what, func(w string) bool { return w != what[0] }) {
+		switch {
+		case len(names) == n && n > 1:
+			return fmt.Sprintf("all %d nodes: %s", n, what[0])
+		case len(names) > 1:
+			return fmt.Sprintf("%d of %d nodes (%s): %s", len(names), n, some(names), what[0])
+		}
+		return names[0] + ": " + what[0]
+	}
+	const few = 4
+	var parts []string
+	for i := range min(few, len(names)) {
+		parts = append(parts, names[i]+": "+what[i])
+	}
+	if more := len(names) - few; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d of %d nodes: %s", len(names), n, strings.Join(parts, "; "))
+}
