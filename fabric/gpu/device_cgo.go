@@ -31,6 +31,7 @@ func by(what, function string, read func(nvml.Device, *GPU) nvml.Return) questio
 func (a *asker) questions() []question {
 	type dev = nvml.Device
 	return append(identity(), append(health(),
+		recovery(),
 		by("gen", "nvmlDeviceGetCurrPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.Gen, ret = d.GetCurrPcieLinkGeneration(); return }),
 		by("max_gen", "nvmlDeviceGetMaxPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.MaxGen, ret = d.GetMaxPcieLinkGeneration(); return }),
 		by("lanes", "nvmlDeviceGetCurrPcieLinkWidth", func(d dev, g *GPU) (ret nvml.Return) { g.Lanes, ret = d.GetCurrPcieLinkWidth(); return }),

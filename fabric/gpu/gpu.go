@@ -51,6 +51,7 @@ type GPU struct {
 	Throttle    []string `json:"throttle,omitempty"`     // why its clocks are not at their highest now: see throttle in words.go
 	ECC         *ECC     `json:"ecc,omitempty"`
 	Rows        *Rows    `json:"remapped_rows,omitempty"`
+	Recovery    string   `json:"recovery,omitempty"` // what the driver wants done before it is used again: reset, reboot, drain_p2p, drain_and_reset, …; "" nothing, or not told
 
 	MIG        string      `json:"mig,omitempty"`         // on, off
 	MIGPending string      `json:"mig_pending,omitempty"` // what it will be after the next reset, where that is another

@@ -120,6 +120,9 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 			g.Memory, g.MemoryUsed, g.Minor = 0, 0, -1
 			g.Unknown = []Unknown{{"minor", sentence("nvmlDeviceGetMinorNumber", 4)}, {"memory", sentence("nvmlDeviceGetMemoryInfo", 999)}}
 		}, nil},
+		{"the driver wants a reset", []string{"nvmlDeviceGetFieldValues 6 230 = 1"}, 6, func(g *GPU) { g.Recovery = "reset" }, nil},
+		{"nothing is to be done", []string{"nvmlDeviceGetFieldValues 6 230 = 0"}, 6, func(g *GPU) {}, nil},
+		{"a driver without that field", []string{"nvmlDeviceGetFieldValues 6 230 = !3"}, 6, func(g *GPU) {}, nil},
 		{"needs a reset", []string{"nvmlDeviceGetMemoryInfo 6 = !16"}, 6, func(g *GPU) {
 			g.Memory, g.MemoryUsed = 0, 0
 			g.Err, g.Code = sentence("nvmlDeviceGetMemoryInfo", 16), "RESET_REQUIRED"

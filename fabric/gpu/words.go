@@ -155,6 +155,12 @@ func remoteType(n int) string {
 	return word(n, "gpu", "npu", "switch")
 }
 
+// recoveryAction names nvmlDeviceGpuRecoveryAction_t; 0 is none. The last three
+// are in headers newer than go-nvml's.
+func recoveryAction(n int) string {
+	return word(n, "", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain", "bus_reset", "system_reboot")
+}
+
 // uuid is 16 bytes as people write them; "" where they are zero.
 func uuid(b [16]byte) string {
 	if b == [16]byte{} {
