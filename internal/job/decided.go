@@ -26,6 +26,9 @@ func (r *resolver) decided() {
 			}
 		}
 	}
+	for _, file := range r.overrides() {
+		add(parseMCA(r.conf(file), file, ompiMCA)...)
+	}
 	if r.line.Kind == launcher.Mpirun {
 		add(onLine(r.line)...)
 	}
@@ -39,23 +42,37 @@ func (r *resolver) decided() {
 		add(parseUCX(r.conf(file), file)...)
 	}
 	for _, file := range r.mcaFiles() {
-		add(parseMCA(r.conf(file), file)...)
+		add(parseMCA(r.conf(file), file, ompiMCA)...)
+	}
+	for _, file := range r.prteFiles() {
+		add(parseMCA(r.conf(file), file, prteMCA)...)
 	}
 }
 
+// What stands before a parameter's name in the environment.
+const (
+	ompiMCA = "OMPI_MCA_"
+	prteMCA = "PRTE_MCA_"
+)
+
 // onLine is what an mpirun line sets: --mca NAME VALUE goes before
-// OMPI_MCA_NAME (mpirun(1)), -x NAME=VALUE replaces what is inherited.
+// OMPI_MCA_NAME (mpirun(1)); -x NAME=VALUE replaces what is inherited, and so
+// do Hydra's -genv and -env.
 func onLine(l launcher.Line) []envgen.Decided {
 	var out []envgen.Decided
-	prefix := map[string]string{"mca": "OMPI_MCA_", "gmca": "OMPI_MCA_", "omca": "OMPI_MCA_", "gomca": "OMPI_MCA_",
-		"prtemca": "PRTE_MCA_", "gprtemca": "PRTE_MCA_", "pmixmca": "PMIX_MCA_", "gpmixmca": "PMIX_MCA_"}
+	prefix := map[string]string{"mca": ompiMCA, "gmca": ompiMCA, "omca": ompiMCA, "gomca": ompiMCA,
+		"prtemca": prteMCA, "gprtemca": prteMCA, "pmixmca": "PMIX_MCA_", "gpmixmca": "PMIX_MCA_"}
+	sets := []string{"x"}
+	if l.Hydra() {
+		prefix, sets = nil, []string{"genv", "env"}
+	}
 	for _, o := range l.Options {
 		if p, ok := prefix[o.Name]; ok {
 			name, value, _ := strings.Cut(o.Value, " ")
 			out = append(out, envgen.Decided{Name: p + name, Value: value, From: "mpirun --" + o.Name})
 		}
-		if name, value, ok := strings.Cut(o.Value, "="); ok && o.Name == "x" {
-			out = append(out, envgen.Decided{Name: name, Value: value, From: "mpirun -x"})
+		if name, value, ok := strings.Cut(o.Value, "="); ok && slices.Contains(sets, o.Name) {
+			out = append(out, envgen.Decided{Name: name, Value: value, From: "mpirun -" + o.Name})
 		}
 	}
 	return out
@@ -91,20 +108,48 @@ func (r *resolver) ucxFiles() []string {
 	return append(files, "/etc/ucx/ucx.conf")
 }
 
-// mcaFiles are Open MPI's (mca_base_param_files): the user's, then those of its
-// installation, which Debian has below /etc.
-func (r *resolver) mcaFiles() []string {
-	if r.line.Kind != launcher.Mpirun {
+// etcs are the directories in which the Open MPI of an mpirun line has its own
+// files: its installation's, and Debian's. None where another MPI is known.
+func (r *resolver) etcs() []string {
+	if r.line.Kind != launcher.Mpirun || r.line.Hydra() {
 		return nil
 	}
-	var files []string
-	if home := r.env["HOME"]; home != "" {
-		files = append(files, path.Join(home, ".openmpi/mca-params.conf"))
-	}
+	var dirs []string
 	if program := r.binary(r.line.Argv[r.line.At]); program != "" {
-		files = append(files, path.Join(path.Dir(path.Dir(program)), "etc/openmpi-mca-params.conf"))
+		dirs = append(dirs, path.Join(path.Dir(path.Dir(program)), "etc"))
 	}
-	return append(files, "/etc/openmpi/openmpi-mca-params.conf")
+	return append(dirs, "/etc/openmpi")
+}
+
+// overrides are the files that go before the line and the environment
+// (mca_base_override_param_file).
+func (r *resolver) overrides() []string { return r.inEtc("openmpi-mca-params-override.conf") }
+
+// mcaFiles are Open MPI's (mca_base_param_files): the user's, then those of its
+// installation.
+func (r *resolver) mcaFiles() []string {
+	return slices.Concat(r.inHome(".openmpi/mca-params.conf"), r.inEtc("openmpi-mca-params.conf"))
+}
+
+// prteFiles are those of the PRRTE that starts Open MPI 5's processes
+// (prte_mca_param_files).
+func (r *resolver) prteFiles() []string {
+	return slices.Concat(r.inHome(".prte/mca-params.conf"), r.inEtc("prte-mca-params.conf"))
+}
+
+func (r *resolver) inEtc(name string) []string {
+	var files []string
+	for _, dir := range r.etcs() {
+		files = append(files, path.Join(dir, name))
+	}
+	return files
+}
+
+func (r *resolver) inHome(name string) []string {
+	if home := r.env["HOME"]; home != "" && r.etcs() != nil {
+		return []string{path.Join(home, name)}
+	}
+	return nil
 }
 
 func (r *resolver) absolute(name string) string {
@@ -167,9 +212,10 @@ func parseUCX(text, file string) []envgen.Decided {
 	return out
 }
 
-// parseMCA reads Open MPI's "name = value" lines (opal/util/keyval); the last
-// of a name counts. In the environment the same has OMPI_MCA_ before it.
-func parseMCA(text, file string) []envgen.Decided {
+// parseMCA reads the "name = value" lines of Open MPI (opal/util/keyval) and
+// PRRTE; the last of a name counts. In the environment the same has prefix before
+// it.
+func parseMCA(text, file, prefix string) []envgen.Decided {
 	var out []envgen.Decided
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(line, "=")
@@ -177,7 +223,7 @@ func parseMCA(text, file string) []envgen.Decided {
 		if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
 			continue
 		}
-		d := envgen.Decided{Name: "OMPI_MCA_" + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
+		d := envgen.Decided{Name: prefix + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
 		out = slices.DeleteFunc(out, func(o envgen.Decided) bool { return o.Name == d.Name })
 		out = append(out, d)
 	}

@@ -49,6 +49,43 @@ func TestMpirunsLineAndFilesCount(t *testing.T) {
 	}
 }
 
+// The override file goes before what mpirun's own line says.
+func TestOpenMPIsOverridesGoBeforeTheLine(t *testing.T) {
+	in := input("mpirun --mca pml ob1 -np 2 ./x", "OMPI_MCA_btl=self", "HOME=/home/u", "PATH=/opt/ompi/bin")
+	in.Root = fstest.MapFS{
+		"opt/ompi/bin/mpirun":                           {Data: []byte("x")},
+		"opt/ompi/etc/openmpi-mca-params-override.conf": {Data: []byte("pml = ucx\nbtl = ^tcp\n")},
+		"opt/ompi/etc/openmpi-mca-params.conf":          {Data: []byte("pml = cm\nosc = ucx\n")},
+		"home/u/.prte/mca-params.conf":                  {Data: []byte("prte_if_include = 10.0.0.0/24\n")},
+		"opt/ompi/etc/prte-mca-params.conf":             {Data: []byte("prte_if_include = 10.1.0.0/24\n")},
+	}
+	const override = " /opt/ompi/etc/openmpi-mca-params-override.conf; "
+	want := "OMPI_MCA_pml=ucx" + override + "OMPI_MCA_btl=^tcp" + override +
+		"OMPI_MCA_osc=ucx /opt/ompi/etc/openmpi-mca-params.conf; PRTE_MCA_prte_if_include=10.0.0.0/24 /home/u/.prte/mca-params.conf"
+	if diff := cmp.Diff(want, decisions(resolve(t, in))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHydrasLineCountsAndOpenMPIsFilesDoNot(t *testing.T) {
+	in := input("mpiexec -genv NCCL_DEBUG INFO -hosts a,b -n 2 -env NCCL_ALGO=Ring python jax.py", "NCCL_DEBUG=WARN", "HOME=/home/u", "PATH=/opt/mpich/bin")
+	in.Root = fstest.MapFS{
+		"opt/mpich/bin/mpiexec":               {Data: []byte("x")},
+		"opt/mpich/bin/mpichversion":          {Data: []byte("x")},
+		"etc/openmpi/openmpi-mca-params.conf": {Data: []byte("pml = ^ucx\n")},
+		"data/jax.py":                         {Data: []byte("import jax\n")},
+	}
+	in.Dir = "/data"
+	j := resolve(t, in)
+	want := "NCCL_DEBUG=INFO mpirun -genv; NCCL_ALGO=Ring mpirun -env"
+	if diff := cmp.Diff(want, decisions(j)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := strings.Join(append(j.Hosts, j.Uses...), " "); got != "a b jax" {
+		t.Errorf("hosts and libraries %q, want a, b and jax", got)
+	}
+}
+
 func TestMPIIsToldByWhatStandsBesideIt(t *testing.T) {
 	file := &fstest.MapFile{Data: []byte("x")}
 	link := func(to string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(to), Mode: 0o777 | 1<<27} }
@@ -101,7 +138,8 @@ func FuzzFiles(f *testing.F) {
 	f.Add("# c\nbtl = ^ucx\n-x A=b\n mca = \"q'\n")
 	f.Add("import a, b.c as d\nfrom e.f import g\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, parse := range []func(string, string) []envgen.Decided{parseUCX, parseMCA} {
+		mca := func(text, file string) []envgen.Decided { return parseMCA(text, file, "OMPI_MCA_") }
+		for _, parse := range []func(string, string) []envgen.Decided{parseUCX, mca} {
 			names := map[string]bool{}
 			for _, d := range parse(text, "f") {
 				value := strings.TrimSpace(d.Value)

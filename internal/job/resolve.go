@@ -51,7 +51,10 @@ func Resolve(in Input) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	r := &resolver{in: in, line: line, own: toMap(in.Env), env: toMap(line.Environ(in.Env)), job: Job{Line: line}}
+	r := &resolver{in: in, line: line, own: toMap(in.Env), env: toMap(line.Environ(in.Env))}
+	r.job.MPI = r.whichMPI()
+	r.line = line.Of(r.job.MPI)
+	r.job.Line = r.line
 	if err := r.misplaced(); err != nil {
 		return Job{}, err
 	}
@@ -63,7 +66,6 @@ func Resolve(in Input) (Job, error) {
 	}
 	r.keep()
 	r.decided()
-	r.job.MPI = r.whichMPI()
 	r.uses()
 	return r.job, nil
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"launch/internal/near"
 )
 
 // argparser reads a line as Python's argparse reads it for torchrun, as far
@@ -47,7 +49,11 @@ func (p *argparser) parse() (rest int, err error) {
 		case kind == positional:
 			return p.base + i, nil
 		case kind == unknown:
-			p.notes = append(p.notes, fmt.Sprintf("launch does not know torchrun's option %s: written as %s=VALUE it is passed on safely, otherwise launch may mistake its value for the script", w, strings.TrimRight(w, "=")))
+			meant := near.Word(strings.ReplaceAll(strings.Trim(w, "-="), "_", "-"), p.flags())
+			if meant != "" {
+				meant = " (did you mean --" + meant + "?)"
+			}
+			p.notes = append(p.notes, fmt.Sprintf("launch does not know torchrun's option %s%s: written as %s=VALUE it is passed on safely, otherwise launch may mistake its value for the script", w, meant, strings.TrimRight(w, "=")))
 			p.unknown = append(p.unknown, p.base+i)
 			i++
 		default:
@@ -59,6 +65,14 @@ func (p *argparser) parse() (rest int, err error) {
 		}
 	}
 	return p.base + len(p.words), nil
+}
+
+// flags are the options that there are, without their dashes.
+func (p *argparser) flags() (names []string) {
+	for _, o := range p.table {
+		names = append(names, strings.TrimLeft(o.flag(), "-"))
+	}
+	return names
 }
 
 type wordKind int

@@ -14,7 +14,7 @@ type Kind string
 
 const (
 	Torchrun Kind = "torchrun" // torchrun, python -m torch.distributed.run, torch.distributed.launch
-	Mpirun   Kind = "mpirun"   // mpirun, mpiexec, orterun, prterun of Open MPI
+	Mpirun   Kind = "mpirun"   // mpirun, mpiexec, orterun, prterun of Open MPI; mpiexec.hydra of MPICH and Intel MPI
 	Program  Kind = "program"  // anything else: one process per node, or one of a node's tasks
 )
 
@@ -76,6 +76,7 @@ type Line struct {
 	Standalone  Ask `json:"standalone,omitzero"`
 
 	// Mpirun.
+	MPI      string   `json:"-"`                 // whose it is, as Of was told; the job has it too
 	NP       Ask      `json:"np,omitzero"`       // -np; the sum over the sections where each has one
 	Hostfile Ask      `json:"hostfile,omitzero"` // path
 	Hosts    []string `json:"hosts,omitempty"`   // from --host, without :slots

@@ -11,10 +11,9 @@ import (
 	"launch/envgen"
 )
 
-// parseMpirun reads the options of Open MPI's mpirun, section by section: a
-// lone ":" begins the next program of an MPMD line (mpirun(1)). Hydra's
-// mpiexec and others carry the same names and cannot be told by the line; they
-// spell these options differently (-genv for -x) and are not served yet.
+// parseMpirun reads mpirun's options, section by section: a lone ":" begins the
+// next program of an MPMD line (mpirun(1)). Open MPI's are taken for granted
+// until Of says otherwise, since the line does not tell whose mpirun it is.
 func (l *Line) parseMpirun() {
 	l.Rest = len(l.Argv)
 	total, counted := 0, 0
@@ -50,6 +49,9 @@ func (l *Line) parseMpirun() {
 // the program behind them.
 func (l *Line) mpirunSection(start, end int) int {
 	arity := mpirunArity()
+	if l.Hydra() {
+		arity = hydraArity()
+	}
 	for i := start; i < end; {
 		w := l.Argv[i]
 		if w == "--" {
@@ -60,9 +62,12 @@ func (l *Line) mpirunSection(start, end int) int {
 		}
 		name, value, attached := strings.Cut(strings.TrimLeft(w, "-"), "=")
 		words := 1 + arity[name]
-		if attached { // PRRTE (Open MPI 5) takes --np=4
+		switch {
+		case l.Hydra():
+			value, words = l.hydraValue(value, attached, arity[name], i, end)
+		case attached: // PRRTE (Open MPI 5) takes --np=4
 			words = 1
-		} else if words > 1 {
+		case words > 1:
 			value = strings.Join(l.Argv[min(i+1, end):min(i+words, end)], " ")
 		}
 		l.Options = append(l.Options, Option{Name: canonical(name), Value: value, At: i, Words: min(words, end-i)})
@@ -80,14 +85,14 @@ func (l Line) sectionValue(name string, start, end int) string {
 	return ""
 }
 
-// canonical folds the synonyms of mpirun(1).
+// canonical folds the synonyms of mpirun(1) and of Hydra's mpiexec.
 func canonical(name string) string {
 	switch name {
 	case "c", "n", "np":
 		return "np"
-	case "machinefile", "hostfile":
+	case "machinefile", "hostfile", "f":
 		return "hostfile"
-	case "H", "host":
+	case "H", "host", "hosts":
 		return "host"
 	}
 	return name
@@ -123,20 +128,30 @@ func appendHosts(hosts []string, list string) []string {
 	return hosts
 }
 
-// mpirun forwards the job's constants with -x, in every section: an -x counts
-// for its own program only (Open MPI 4.1). Facts of one node are never
-// forwarded.
+// mpirun forwards the job's constants, and never a fact of one node, in the
+// words of the MPI whose mpirun it is.
 func (l Line) mpirun(w World, plan []envgen.Var, env []string) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
-	vars := forwardable(w, plan, env)
-	if why := l.noForward(env); why != "" && len(vars) > 0 {
+	vars := forwardable(w, plan, l.Environ(env))
+	switch why := l.noForward(env); {
+	case len(vars) == 0:
+	case why != "":
 		var names []string
 		for _, v := range vars {
 			names = append(names, v.Name)
 		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s: launch forwards nothing by -x (it would set %s)", why, strings.Join(names, " ")))
-		return e
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: launch forwards nothing (it would set %s)", why, strings.Join(names, " ")))
+	case l.Hydra():
+		l.genv(&e, vars)
+	default:
+		l.dashX(&e, vars)
 	}
+	return e
+}
+
+// dashX forwards with -x in every section: it counts for its own program only
+// (Open MPI 4.1).
+func (l Line) dashX(e *Exec, vars []envgen.Var) {
 	for i, start := range slices.Backward(l.Starts) {
 		end := len(l.Argv)
 		if i+1 < len(l.Starts) {
@@ -153,7 +168,6 @@ func (l Line) mpirun(w World, plan []envgen.Var, env []string) Exec {
 		e.Argv = slices.Insert(e.Argv, start, words...)
 		e.Changes = append(changes, e.Changes...)
 	}
-	return e
 }
 
 func forwardable(w World, plan []envgen.Var, env []string) []envgen.Var {
@@ -188,9 +202,16 @@ func (l Line) forwards(name string, start, end int) bool {
 	})
 }
 
-// noForward says why -x cannot be used: Open MPI ends a job that mixes it
-// with mca_base_env_list, and --app overrides the rest of the line.
+// noForward says why nothing can be forwarded: an MPI that is not known may
+// refuse the words; Open MPI ends a job that mixes -x with mca_base_env_list,
+// and its --app overrides the rest of the line.
 func (l Line) noForward(env []string) string {
+	switch {
+	case l.MPI == "":
+		return "whose " + path.Base(l.Argv[l.At]) + " this is cannot be told by what stands beside it"
+	case l.Hydra():
+		return ""
+	}
 	for _, o := range l.Options {
 		if o.Name == "app" {
 			return "mpirun --app ignores the options of the line"

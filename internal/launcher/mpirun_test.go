@@ -53,7 +53,7 @@ func TestMpirunForwardsTheJobsConstantsInEverySection(t *testing.T) {
 		"mpirun --mca mca_base_env_list A=5 a.out":                  "mpirun --mca mca_base_env_list A=5 a.out",
 		"mpirun --app f":                                            "mpirun --app f",
 	} {
-		e, err := parse(t, line).Command(World{Nodes: 1, Single: true}, plan, nil)
+		e, err := parse(t, line).Of("openmpi4").Command(World{Nodes: 1, Single: true}, plan, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,15 +67,17 @@ func TestMpirunForwardsTheJobsConstantsInEverySection(t *testing.T) {
 }
 
 func TestMpirunSaysWhenNothingCanBeForwarded(t *testing.T) {
-	l := parse(t, "mpirun -np 2 a.out")
-	e, err := l.Command(World{}, plan, []string{"OMPI_MCA_mca_base_env_list=A=5"})
-	if err != nil || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "NCCL_SOCKET_FAMILY") || len(e.Changes) != 0 {
-		t.Errorf("%+v, %v", e, err)
+	for mpi, env := range map[string][]string{"openmpi4": {"OMPI_MCA_mca_base_env_list=A=5"}, "": nil} {
+		l := parse(t, "mpirun -np 2 a.out").Of(mpi)
+		e, err := l.Command(World{}, plan, env)
+		if err != nil || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "NCCL_SOCKET_FAMILY") || len(e.Changes) != 0 {
+			t.Errorf("%q: %+v, %v", mpi, e, err)
+		}
 	}
 }
 
 func TestMpirunForwardsTheMeetingPointUnlessTheUserSetOne(t *testing.T) {
-	l := parse(t, "mpirun a.out")
+	l := parse(t, "mpirun a.out").Of("openmpi")
 	w := World{MasterAddr: "10.0.0.1", MasterPort: 29500}
 	e, _ := l.Command(w, nil, nil)
 	if diff := cmp.Diff(strings.Fields("mpirun -x MASTER_ADDR=10.0.0.1 -x MASTER_PORT=29500 a.out"), e.Argv); diff != "" {

@@ -72,7 +72,7 @@ func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
 		"mpirun -np 2 ./a.out":                                           "mpirun mpirun",
 		"/usr/bin/mpiexec.openmpi -n 2 ./a.out":                          "mpirun /usr/bin/mpiexec.openmpi",
 		"nice orterun ./a.out":                                           "mpirun orterun",
-		"mpiexec.hydra -n 2 ./a.out":                                     "program mpiexec.hydra",
+		"mpiexec.hydra -n 2 ./a.out":                                     "mpirun mpiexec.hydra",
 		"python train.py --torchrun":                                     "program python",
 		"python -c x torchrun":                                           "program python",
 		"python -m pytest torchrun":                                      "program python",

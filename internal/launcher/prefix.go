@@ -78,7 +78,7 @@ type found struct {
 var (
 	torchrunName = regexp.MustCompile(`^torchrun(-?[0-9]+(\.[0-9]+)*)?$`)
 	pythonName   = regexp.MustCompile(`^python([0-9]+(\.[0-9]+)?t?)?$`)
-	mpirunName   = regexp.MustCompile(`^(mpirun|mpiexec|orterun|prterun)(\.openmpi)?$`)
+	mpirunName   = regexp.MustCompile(`^(mpirun|mpiexec|orterun|prterun)(\.(openmpi|mpich|hydra))?$`)
 )
 
 // locate looks for a launcher behind prefixes.
