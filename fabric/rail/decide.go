@@ -144,8 +144,10 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	na, nb := len(of[a]), len(of[b])
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
-		// One very fast card beside a rail for each GPU is storage.
-		return a.kind == b.kind && len(v.gpus) > 1 && na >= len(v.gpus) && na >= 2*nb && nearA >= nearB && 2*a.rate >= b.rate
+		// One very fast card beside a rail for each GPU is storage, and so is one
+		// Ethernet card beside as much InfiniBand.
+		each := na >= len(v.gpus) || nearA == len(v.gpus)
+		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB && 2*a.rate >= b.rate
 	}
 	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
 }
@@ -156,10 +158,12 @@ func preference(k Kind) int {
 	return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k)
 }
 
-// equal tells whether two classes are rails of two kinds side by side.
+// equal tells whether two classes are rails of two kinds side by side. DPUs
+// beside plain HCAs are none.
 func (v *view) equal(a, b class, of map[class][]candidate) bool {
+	plain := func(c candidate) bool { return !v.isBlueField(c) }
 	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&
-		v.served(of[a]) == v.served(of[b])
+		v.served(of[a]) == v.served(of[b]) && slices.ContainsFunc(of[a], plain) == slices.ContainsFunc(of[b], plain)
 }
 
 // degraded tells a rail that came up slower than its like: the same card in
@@ -167,7 +171,7 @@ func (v *view) equal(a, b class, of map[class][]candidate) bool {
 func (v *view) degraded(c candidate, rails []candidate) bool {
 	like := func(r candidate) bool {
 		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
-			r.port.SMLID == c.port.SMLID && r.hca.VF == c.hca.VF
+			r.port.SMLID == c.port.SMLID && r.hca.VF == c.hca.VF && r.port.Rate > c.port.Rate
 	}
 	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
@@ -217,10 +221,10 @@ func (d *decision) explain(v *view) {
 		if subnet(c) != "" {
 			subnets[c.port.SMLID] = true
 		}
-		if c.kind == RoCE && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
+		if c.kind == RoCE && c.hca.NodeType != nodeRNIC && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
 			homeless++
 		}
-		if c.kind == Unknown || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
+		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
 			d.sure = false
 		}
 	}
@@ -241,6 +245,10 @@ func (d *decision) explain(v *view) {
 	}
 	if n := len(v.missing(*d)); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
+	}
+	if n := v.dead(*d); n > 0 {
+		d.sure = false
+		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n, map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
 	}
 	if d.kind == Unknown {
 		d.why += "; their link layer could not be read"

@@ -74,6 +74,26 @@ func (v *view) missing(d decision) (out []string) {
 	return out
 }
 
+// dead counts the HCAs without a link, where they and not what is taken for
+// rails look like the fabric: there are more of them and the rails are only the
+// machine's way out, or they alone are behind the GPUs' switches.
+func (v *view) dead(d decision) int {
+	var down []candidate
+	for _, h := range v.node.HCAs {
+		nic, bad := d.unable[h.Name]
+		linkless := bad && nic.Role == Unusable && len(h.Ports) > 0 && h.NodeType == nodeCA && !slices.ContainsFunc(h.Ports, fabric.Port.Active)
+		like := slices.ContainsFunc(d.rails, func(c candidate) bool { return c.hca.Type == h.Type && c.hca.Board == h.Board })
+		if linkless && !like && v.closed(h) == "" {
+			down = append(down, candidate{hca: h, port: h.Ports[0]})
+		}
+	}
+	out := !slices.ContainsFunc(d.rails, func(c candidate) bool { return !v.isWayOut(c) })
+	if len(down) > len(d.rails) && out || v.served(down) > 0 && v.served(d.rails) == 0 {
+		return len(down)
+	}
+	return 0
+}
+
 // cardOf names the card of an HCA: the GUID that all its ports share, else its
 // PCI device without the function.
 func cardOf(h fabric.HCA) string {

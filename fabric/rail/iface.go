@@ -35,7 +35,7 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	switch {
 	case f.Kind == "loopback":
 		return nic(Loopback, true, "loopback")
-	case f.Master != "":
+	case f.Master != "" && !inVRF(n, f):
 		return nic(Member, true, "part of %s", f.Master)
 	case f.Kind == "bridge" && !overHardware(n, f.Name):
 		return nic(Virtual, true, "a bridge without a network card in it, as of containers or VMs")
@@ -53,6 +53,13 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 		return nic(Unusable, true, "has no address that another machine could reach")
 	}
 	return nic(Management, false, "%s with an address, and not known to lead to the peers", f.Kind)
+}
+
+// inVRF tells an interface that keeps its address though another stands above
+// it: a VRF is a routing table, and no switch.
+func inVRF(n fabric.Node, f fabric.Interface) bool {
+	m, ok := n.Interface(f.Master)
+	return ok && m.Kind == "virtual" && reachable(f)
 }
 
 // reachable tells whether an interface has an address beyond its own cable.

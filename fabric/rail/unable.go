@@ -11,6 +11,7 @@ import (
 
 // Node types of an RDMA device (the kernel's enum rdma_node_type).
 const (
+	nodeCA          = 1
 	nodeRNIC        = 4
 	nodeUSNIC       = 5
 	nodeUSNICUDP    = 6
@@ -30,7 +31,7 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 		return nic(Virtual, true, "Soft-RoCE: done by the CPU")
 	case isSoft(h, "siw", "siw"):
 		return nic(Virtual, true, "software iWARP: done by the CPU")
-	case h.NodeType == nodeRNIC:
+	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is made for NCCL all the same
 		return nic(Unusable, true, "iWARP: neither InfiniBand nor RoCE")
 	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
 		return nic(Unusable, true, "usNIC: neither InfiniBand nor RoCE")
@@ -44,7 +45,7 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 		}
 		return NIC{}, false // a card whose ports could not be read
 	}
-	if !slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Active() || unread(p) }) {
+	if !slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Active() || v.unread(h, p) }) {
 		return nic(Unusable, true, "no active port: %s", states(h))
 	}
 	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
@@ -55,8 +56,10 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 
 // unread tells a port whose state could not be read, and nothing speaks
 // against it: an InfiniBand port without a local identifier never came up.
-func unread(p fabric.Port) bool {
-	return p.State == 0 && (p.LinkLayer != "InfiniBand" || p.LID != 0 && p.LID != noLID)
+func (v *view) unread(h fabric.HCA, p fabric.Port) bool {
+	silent := p.LinkLayer == "" && len(p.GIDs) == 0 // nothing was read
+	named := p.LID != 0 && p.LID != noLID
+	return p.State == 0 && (silent || named || v.linkKind(h, p) != InfiniBand)
 }
 
 // isSoft tells a device that is a program on top of a network interface. What

@@ -54,7 +54,7 @@ func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 		k := v.kindOf(h)
 		ports := 0
 		for _, p := range h.Ports {
-			if p.Active() || unread(p) {
+			if p.Active() || v.unread(h, p) {
 				able = append(able, candidate{h, p, cmp.Or(k, v.linkKind(h, p))})
 				ports++
 			}
