@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo faultbench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. Both may be given: the same
 # sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
@@ -43,6 +43,9 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 bench: build ## launch true against true; the start of many nodes beside torch's
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
+
+faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones
+	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 60m ./lab/faultbench
 
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh

@@ -22,6 +22,10 @@ type Host struct {
 	Name string // host0; every host's /etc/hosts knows it
 	Addr string // 10.77.0.1
 
+	// Prepare are shell commands that run before each command of the host, as
+	// root in its mount namespace: mount -t tmpfs -o size=64k tmpfs /dev/shm.
+	Prepare []string
+
 	lab  *Lab
 	ns   string // the namespace
 	port string // its interface on the switch
@@ -68,7 +72,7 @@ func (h *Host) write(path, text string) {
 // PATH, HOME and TMPDIR, the last two private to the host; append to cmd.Env.
 // /sys shows this host's interfaces, which hides /sys/fs/cgroup.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	const inside = `mount --bind "$0/shm" /dev/shm && mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id && exec "$@"`
+	inside := strings.Join(slices.Concat([]string{`mount --bind "$0/shm" /dev/shm`, `mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id`}, h.Prepare, []string{`exec "$@"`}), " && ")
 	args := append([]string{"netns", "exec", h.ns, "/bin/sh", "-c", inside, h.dir}, argv...)
 	cmd := exec.CommandContext(ctx, "ip", args...)
 	cmd.Env = []string{
@@ -81,6 +85,26 @@ func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	cmd.WaitDelay = grace
 	return cmd
 }
+
+// Run runs a command on this host to its end, in its network alone; a failure
+// is the test's.
+func (h *Host) Run(stdin string, argv ...string) {
+	h.lab.t.Helper()
+	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns}, argv...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.lab.t.Fatalf("%s: %s: %v\n%s", h.Name, strings.Join(argv, " "), err, out)
+	}
+}
+
+// Etc writes a file that the host has in /etc, such as hosts or resolv.conf.
+func (h *Host) Etc(name, text string) {
+	h.lab.t.Helper()
+	h.write(filepath.Join("/etc/netns", h.ns, name), text)
+}
+
+// Dir is a directory for files of the host; it is gone when the lab is.
+func (h *Host) Dir() string { return h.dir }
 
 // Signal sends a signal to every process of the host. SIGKILL is the host's
 // sudden end; new programs can be started afterwards, as after a reboot.

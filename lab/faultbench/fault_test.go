@@ -1,0 +1,122 @@
+package faultbench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fault is one thing that is wrong.
+type fault struct {
+	group, name string
+	sizes       []int // numbers of hosts; nil: 2, 3 and 5
+	ci          bool  // also in the short form
+	inject      func(tr *trial)
+
+	// want are IDs of findings each of which names the cause. An entry with a
+	// space is an exit status and a part of the error's text: "75 missing".
+	want []string
+	// runs: the job is not to be stopped, since it may well work.
+	runs bool
+	// nobody: the cause is no single host's.
+	nobody bool
+	real   string // what a real cluster shows differently, or what is replayed here
+}
+
+// faults are all of them, by group.
+func faults() []fault {
+	return slices.Concat(jobFaults(), reachFaults())
+}
+
+func TestFaults(t *testing.T) {
+	for _, f := range faults() {
+		sizes := f.sizes
+		if sizes == nil {
+			sizes = []int{2, 3, 5}
+		}
+		if !full {
+			if !f.ci {
+				continue
+			}
+			sizes = sizes[len(sizes)/2 : len(sizes)/2+1]
+		}
+		for _, n := range sizes {
+			t.Run(fmt.Sprintf("%s/%s/%d", f.group, strings.ReplaceAll(f.name, " ", "-"), n), func(t *testing.T) {
+				t.Parallel()
+				tr := newTrial(t, n)
+				f.inject(tr)
+				tr.run()
+				s := f.judge(tr)
+				keep(s)
+				if s.bad != "" {
+					t.Errorf("%s: %s\n%s", f.name, s.bad, tr.told())
+				}
+			})
+		}
+	}
+}
+
+// judge scores one trial.
+func (f fault) judge(tr *trial) score {
+	s := score{group: f.group, name: f.name, hosts: len(tr.hosts), real: f.real}
+	first := time.Time{}
+	for _, h := range tr.hosts {
+		for _, l := range h.lines {
+			if !f.cause(l.said) {
+				continue
+			}
+			s.found = true
+			about := l.said.What + l.said.Text
+			named := f.nobody || h == tr.sick || strings.Contains(about, tr.sick.Addr) || strings.Contains(about, tr.sick.Name)
+			if !named {
+				continue
+			}
+			s.named = true
+			if h != tr.sick {
+				s.others = true
+			}
+			if first.IsZero() || l.at.Before(first) {
+				first = l.at
+			}
+		}
+	}
+	s.after = max(0, first.Sub(tr.observable))
+	var exits []string
+	last := time.Time{}
+	for _, h := range tr.hosts {
+		exits = append(exits, fmt.Sprint(h.status))
+		if h.ended.After(last) {
+			last = h.ended
+		}
+		if h.status == 137 && h.ended.Sub(h.begun) >= patience {
+			s.bad = h.Name + " did not end"
+		}
+		if f.runs && h.status != 0 && !h.absent {
+			s.bad = fmt.Sprintf("%s ended with %d; the job was to run", h.Name, h.status)
+		}
+		if !f.runs && h.out.Len() > 0 {
+			s.bad = h.Name + " started its ranks"
+		}
+	}
+	s.exits, s.ended = strings.Join(exits, " "), last.Sub(tr.observable)
+	switch {
+	case s.bad != "":
+	case !s.found:
+		s.bad = fmt.Sprintf("nobody said %q", f.want)
+	case !s.named:
+		s.bad = fmt.Sprintf("%s was not named", tr.sick.Name)
+	}
+	return s
+}
+
+// cause tells whether what was said names the fault.
+func (f fault) cause(s said) bool {
+	return slices.ContainsFunc(f.want, func(w string) bool {
+		if code, part, ok := strings.Cut(w, " "); ok {
+			return s.Type == "error" && fmt.Sprint(s.Code) == code && strings.Contains(s.What, part)
+		}
+		return s.Type == "finding" && s.ID == w && (s.Status == "fail" || s.Status == "warn")
+	})
+}

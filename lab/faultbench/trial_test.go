@@ -1,0 +1,175 @@
+package faultbench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"launch/lab/netns"
+)
+
+const (
+	// joinTimeout is what the nodes are given to meet, and patience what the
+	// bench gives them to end: less than nobody would notice, more than any limit
+	// of launch's own.
+	joinTimeout = 25 * time.Second
+	patience    = 60 * time.Second
+)
+
+// trial is one start on a few hosts.
+type trial struct {
+	t     *testing.T
+	lab   *netns.Lab
+	hosts []*host
+	sick  *host // the one to be named; the last one unless the fault says otherwise
+
+	observable time.Time // since when the cause can be seen; zero: the last start
+}
+
+// host is one host of a trial, and what is typed there.
+type host struct {
+	*netns.Host
+	flags  []string // of launch
+	line   []string // the command; nil: the same as on all
+	env    []string
+	late   time.Duration
+	absent bool // nobody types anything
+
+	mu     sync.Mutex
+	lines  []line
+	out    strings.Builder // the ranks' own
+	begun  time.Time
+	ended  time.Time
+	status int
+}
+
+// line is one line of launch's stderr, and when it came.
+type line struct {
+	at   time.Time
+	text string
+	said said
+}
+
+// said is what the bench reads of a JSON line (docs/json.md).
+type said struct {
+	Type   string `json:"type"`
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	What   string `json:"what"`
+	Text   string `json:"text"`
+	Code   int    `json:"code"`
+}
+
+// newTrial is n hosts, the store carried by the first.
+func newTrial(t *testing.T, n int) *trial {
+	t.Helper()
+	tr := &trial{t: t, lab: netns.New(t, n)}
+	for _, h := range tr.lab.Hosts {
+		tr.hosts = append(tr.hosts, &host{Host: h})
+	}
+	tr.sick = tr.hosts[n-1]
+	return tr
+}
+
+// each does the same on all hosts.
+func (tr *trial) each(f func(*host)) {
+	for _, h := range tr.hosts {
+		f(h)
+	}
+}
+
+// run types the line on every host and waits until all have ended, or patience
+// has.
+func (tr *trial) run() {
+	tr.t.Helper()
+	var wg sync.WaitGroup
+	for _, h := range tr.hosts {
+		if h.absent {
+			h.status = -1
+			continue
+		}
+		wg.Go(func() { tr.start(h) })
+	}
+	wg.Wait()
+	if tr.observable.IsZero() {
+		for _, h := range tr.hosts {
+			if h.begun.After(tr.observable) {
+				tr.observable = h.begun
+			}
+		}
+	}
+}
+
+func (tr *trial) start(h *host) {
+	if h.late > 0 {
+		select {
+		case <-time.After(h.late):
+		case <-tr.t.Context().Done():
+		}
+	}
+	command := h.line
+	if command == nil {
+		command = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "2", tools.script}
+	}
+	argv := slices.Concat([]string{tools.launch, "--store", "host0", "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
+	cmd := h.Command(tr.t.Context(), argv...)
+	cmd.Env = slices.Concat(cmd.Env, []string{"PATH=" + tools.fake + ":" + os.Getenv("PATH"), "OMP_NUM_THREADS=1", "LAUNCH_JSON=1"}, h.env)
+	cmd.Stdout, cmd.Stderr = &h.out, &stamped{host: h}
+	h.begun = time.Now()
+	if err := cmd.Start(); err != nil {
+		tr.t.Error(err)
+		return
+	}
+	late := time.AfterFunc(patience, func() { _ = h.Signal(syscall.SIGKILL) })
+	err := cmd.Wait()
+	late.Stop()
+	h.ended = time.Now()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		tr.t.Errorf("%s: %v", h.Name, err)
+	}
+	ws := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if h.status = ws.ExitStatus(); ws.Signaled() {
+		h.status = 128 + int(ws.Signal())
+	}
+}
+
+// stamped keeps the lines of a host with their times.
+type stamped struct {
+	host *host
+	rest string
+}
+
+func (s *stamped) Write(p []byte) (int, error) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.rest += string(p)
+	for {
+		text, more, whole := strings.Cut(s.rest, "\n")
+		if !whole {
+			return len(p), nil
+		}
+		l := line{at: time.Now(), text: text}
+		_ = json.Unmarshal([]byte(text), &l.said) // a rank's own words are no JSON
+		s.host.lines, s.rest = append(s.host.lines, l), more
+	}
+}
+
+// told is what all hosts said, for a failed trial.
+func (tr *trial) told() string {
+	var b strings.Builder
+	for _, h := range tr.hosts {
+		fmt.Fprintf(&b, "%s (%s): exit %d after %s\n", h.Name, h.Addr, h.status, h.ended.Sub(h.begun).Round(10*time.Millisecond))
+		for _, l := range h.lines {
+			fmt.Fprintf(&b, "   %6.2f  %s\n", l.at.Sub(h.begun).Seconds(), l.text)
+		}
+	}
+	return b.String()
+}
