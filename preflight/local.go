@@ -16,6 +16,7 @@ type Options struct {
 	Skip     []string // IDs that are reported as skipped
 	Only     []string // IDs; the others are left out of the report
 	WarnOnly bool     // a Fail is reported as a Warn
+	More     []Check  // behind those of the table: the user's own
 }
 
 // grace is how long a check whose time is up may take to say what it knows by
@@ -27,7 +28,7 @@ const grace = 250 * time.Millisecond
 // so that one cause is reported once. The error is an ID that no check has,
 // or the cause of ctx's end; a failed check is no error.
 func Local(ctx context.Context, in Input, opt Options) (finding.Report, error) {
-	return local(ctx, Checks(), in, opt)
+	return local(ctx, slices.Concat(Checks(), opt.More), in, opt)
 }
 
 // result is what a check found, once done is closed.
@@ -38,7 +39,7 @@ type result struct {
 }
 
 func local(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
-	if err := known(table, slices.Concat(opt.Skip, opt.Only)); err != nil {
+	if err := known(slices.Concat(table, PeerChecks()), slices.Concat(opt.Skip, opt.Only)); err != nil {
 		return nil, err
 	}
 	if len(opt.Only) > 0 {
@@ -135,7 +136,7 @@ func known(table []Check, ids []string) error {
 		case meant != "":
 			return fmt.Errorf("no check %q, did you mean %q?", id, meant)
 		default:
-			return fmt.Errorf("no check %q; launch check prints them with their IDs", id)
+			return fmt.Errorf("no check %q; launch check prints them with their IDs, and docs/checks.md has those between nodes", id)
 		}
 	}
 	return nil

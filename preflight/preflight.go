@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric"
+	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/internal/job"
 )
@@ -52,11 +53,15 @@ type Input struct {
 	Dir   string           // the working directory
 
 	Thresholds map[string]float64 // what the user wants judged by another number, by Threshold.Name
+	UserEnv    []string           // the environment of the user's own checks; nil: nothing is executed
 	Lint       []finding.Finding  // what envgen.Lint found in the inherited settings
 
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
 	Exists   func(path string) bool                                            // whether a device node is there
+	Servers  func(ctx context.Context, host string) []dns.Said                 // what each server of resolv.conf says of a name, in their order; asked once for each name
+	Reverse  func(ctx context.Context, a netip.Addr) []dns.Answer              // which name they give an address
+	Disks    func(ctx context.Context, paths []string) []fabric.Disk           // the file systems that paths lie on, in their order
 	Resolve  func(ctx context.Context, host string) ([]netip.Addr, error)      // a *net.DNSError with IsNotFound: the name does not exist
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // to the store's endpoints only
 	Stat     func(path string) (fs.FileMode, error)                            // an error that is fs.ErrPermission: it is there, and this user cannot read it
@@ -88,7 +93,7 @@ const (
 
 // Checks is the table, in the order of a report.
 func Checks() []Check {
-	return slices.Concat(commandChecks(), envChecks(), storeChecks(), addrChecks(), gpuChecks(), limitChecks())
+	return slices.Concat(commandChecks(), envChecks(), storeChecks(), dnsChecks(), addrChecks(), gpuChecks(), limitChecks(), systemChecks(), storageChecks())
 }
 
 // one makes a Run of a func with a single finding.

@@ -30,8 +30,9 @@ var doors = map[string][]string{
 
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt. software, since what the nodes would load is compared.
-	"preflight": {"fabric", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near"},
+	// is misspelt. software, since what the nodes would load is compared. unix, to
+	// end all that a user's own check has started before its number is another's.
+	"preflight": {"fabric", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -50,7 +51,8 @@ var doors = map[string][]string{
 	// says that there is no plugin.
 	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", shell},
 
-	"internal/launcher": {"envgen", shell},
+	// near, for an option of torchrun's that is misspelt.
+	"internal/launcher": {"envgen", "internal/near", shell},
 	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
 	"internal/child":    {unixPkg},
 	"internal/handoff":  {unixPkg},
@@ -101,6 +103,7 @@ var testDoors = map[string][]string{
 	"internal/ui":      {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
 	"lab/e2e": {"lab/netns", unixPkg},
+	"lab/faultbench": {"lab/netns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs":  {"envgen", "lab/netns"},
 	"preflight": {"fabric/gpu"},

@@ -1,0 +1,121 @@
+package preflight
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPage holds docs/checks.md to the tables (UPDATE=1 writes it).
+func TestPage(t *testing.T) {
+	file := filepath.Join("..", "docs", "checks.md")
+	got := page()
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(want, got) {
+		t.Errorf("docs/checks.md is not what the tables say (%v): UPDATE=1 go test ./preflight -run Page", err)
+	}
+}
+
+const pageHead = `<!-- Generated from the tables of preflight: UPDATE=1 go test ./preflight -run Page -->
+# Checks
+
+Each is asked before the command starts; ` + "`launch check`" + ` asks them alone and prints
+all. An answer is **ok**, **warn** (the job may run), **fail** (it is certain to
+hang or die, so it does not start here) or **skip** (could not tell, and why). Of
+a check that failed those that need it are skips, so one cause is told once. What
+is not through when its time is over is a skip, too.
+
+` + "`--skip ID` and `--only ID`" + ` choose among all of them, those between nodes too:
+what one node's user skips there is judged for none. ` + "`--warn-only`" + ` makes each fail a
+warning. ` + "`--threshold NAME=VALUE`" + `, or several in LAUNCH_THRESHOLDS behind commas,
+judges by another number.
+
+## This node
+`
+
+const pageUser = `
+## Your own: --check-dir DIR (LAUNCH_CHECK_DIR)
+
+Each executable regular file of DIR is a check ` + "`user.FILE`" + ` (a character of its name
+that is no letter, digit, dot, - or _ becomes -; hidden files and those that end
+in ~ are left out). They run at the same time as the others, on each node,
+as the user and in the directory and environment of the job, with LAUNCH_CHECK=1;
+on stdin is what is known of this node, the JSON object ` + "`node`" + ` of [json.md](json.md).
+Each has ` + "`user.limit`" + `, then it is killed with all that it started. A dry run executes
+none of them.
+
+| exit status | |
+|---|---|
+| 0 | ok |
+| 75 | skip: it could not tell |
+| any other | fail |
+
+The last line of its stdout says what was seen. If that is a JSON object, it is
+the finding: ` + "`{\"status\": …, \"what\": …, \"breaks\": …, \"fix\": …}`" + `, each as in
+[json.md](json.md), any of them missing. Where ` + "`status`" + ` and the exit status differ
+the graver one counts (ok, skip, warn, fail), so a warning is ` + "`\"status\": \"warn\"`" + ` with
+exit status 0. A check that cannot be started, is killed or dies of a signal gave
+no verdict: that is a warning. 64 KiB of what it writes are kept.
+[examples/checks](../examples/checks) has one.
+`
+
+func page() []byte {
+	var b bytes.Buffer
+	b.WriteString(pageHead)
+	pageTable(&b, Checks())
+	b.WriteString("\n## The nodes beside each other\n")
+	pageTable(&b, PeerChecks())
+	b.WriteString(pageUser)
+	b.WriteString("\n## Thresholds\n\n| name | default | what it is |\n|---|---|---|\n")
+	for _, t := range Thresholds() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", t.Name, t.Unit.format(t.Default), cell(t.Doc))
+	}
+	b.WriteString("\nBytes: 64MiB, 1Gi (powers of 1024), 500k, 2M, 1G (powers of 1000). Times: 200ms, 5s, 1m30s.\n")
+	return b.Bytes()
+}
+
+func pageTable(b *bytes.Buffer, checks []Check) {
+	local := slices.ContainsFunc(checks, func(c Check) bool { return c.Scope != OfPeers })
+	if local {
+		b.WriteString("\n| ID | what is asked | what goes wrong | needs | time |\n|---|---|---|---|---|\n")
+	} else {
+		b.WriteString("\n| ID | what is asked | what goes wrong |\n|---|---|---|\n")
+	}
+	for _, c := range checks {
+		fmt.Fprintf(b, "| `%s` | %s | %s |", c.ID, cell(c.Title), cell(c.Doc))
+		if local {
+			fmt.Fprintf(b, " %s | %s |", strings.Join(c.Needs, ", "), c.Limit)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// What the page and the report say of a check, it has.
+func TestEveryCheckSaysWhatItIs(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range slices.Concat(Checks(), PeerChecks()) {
+		if c.ID == "" || c.Title == "" || c.Doc == "" || seen[c.ID] {
+			t.Errorf("%q: title %q, doc %q, twice: %v", c.ID, c.Title, c.Doc, seen[c.ID])
+		}
+		if (c.Scope == OfPeers) != (c.Run == nil) || c.Run != nil && c.Limit <= 0 {
+			t.Errorf("%s: scope %q, limit %v, run %v", c.ID, c.Scope, c.Limit, c.Run != nil)
+		}
+		for _, id := range c.Needs {
+			if !seen[id] {
+				t.Errorf("%s needs %s, which is not before it", c.ID, id)
+			}
+		}
+		seen[c.ID] = true
+	}
+}

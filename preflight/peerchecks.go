@@ -1,0 +1,71 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+)
+
+// PeerChecks is the table of what Decide judges, when all nodes are here. They
+// have no Run: the nodes bring what is compared.
+func PeerChecks() []Check {
+	out := []Check{{
+		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
+		Doc: "Every rank connects to others, on ports of the kernel's choice; where a firewall is between two, the job times out many minutes later.",
+	}, {
+		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN",
+		Doc: "A node without it is refused by the others.",
+	}, {
+		ID: "peer.identity", Title: "the address of a node is answered by that node",
+		Doc: "An address that two machines have, or that a proxy answers, brings ranks to the wrong one.",
+	}, {
+		ID: "peer.large", Title: "long messages arrive as short ones do",
+		Doc: "Where packets of full size vanish the ranks connect, and the first large collective hangs.",
+	}, {
+		ID: "peer.mtu", Title: "packets of full size arrive between the nodes",
+		Doc: "TCP makes its segments smaller and gets through; RDMA over the same network does not.",
+	}, {
+		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
+		Doc: "Certificates, file times and logs of several nodes are compared by them.",
+	}, {
+		ID: "same.nproc", Title: "the nodes have the same number of processes",
+		Doc: "What splits work by node goes wrong where the ranks are unevenly spread.",
+	}, {
+		ID: "same.command", Title: "the nodes run the same command",
+		Doc: "Ranks that run different programs wait for each other's collectives.",
+	}, {
+		ID: "same.restarts", Title: "the nodes have the same --restarts",
+		Doc: "A node that has become its command cannot start it again with the others.",
+	}, {
+		ID: "same.launch", Title: "the nodes run the same launch",
+		Doc: "Different versions are not tested together.",
+	}}
+	for _, r := range loadRules() {
+		c := Check{ID: r.id, Title: r.title + " is the same on all nodes"}
+		for _, o := range r.outcomes {
+			if c.Doc += "; " + o.breaks; o.source != "" {
+				c.Doc += " (" + o.source + ")"
+			}
+		}
+		c.Doc = strings.TrimPrefix(c.Doc, "; ") + "."
+		out = append(out, c)
+	}
+	out = append(out, Check{
+		ID: "same.env", Title: "settings that have to be alike are the same on all nodes",
+		Doc: "Ranks that disagree about their messages or their network hang or fail in the first collective.",
+	})
+	for i := range out {
+		out[i].Scope = OfPeers
+	}
+	return out
+}
+
+// NotJudged is the IDs of PeerChecks that the user has switched off.
+func (o Options) NotJudged() []string {
+	var out []string
+	for _, c := range PeerChecks() {
+		if slices.Contains(o.Skip, c.ID) || len(o.Only) > 0 && !slices.Contains(o.Only, c.ID) {
+			out = append(out, c.ID)
+		}
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package preflight
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestThresholdsAreReadInTheirUnits(t *testing.T) {
+	for text, want := range map[string]float64{
+		"shm.size=64MiB": 64 << 20, "shm.size=1g": 1e9, "shm.size=1Gi": 1 << 30, "shm.size=512k": 512e3, "shm.size=1.5 KiB": 1536,
+		"shm.size=0": 0, "shm.size=100B": 100, "user.limit=200ms": 0.2, "user.limit=1m30s": 90, " shm.size = 2M ": 2e6,
+	} {
+		_, got, err := ParseThreshold(text)
+		if err != nil || got != want {
+			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	if v, ok := Number.parse("2.5"); !ok || v != 2.5 {
+		t.Errorf("2.5 is %v", v)
+	}
+}
+
+func TestAThresholdThatCannotBeIsRefusedWithOneThatCan(t *testing.T) {
+	for text, want := range map[string]string{
+		"shm.szie=1G": `did you mean "shm.size"?`, "nothing=1": "there are limits.memlock", "shm.size": "has no value", "shm.size=": "no number of bytes",
+		"shm.size=-1": "no number of bytes", "shm.size=1X": "no number of bytes", "shm.size=1e999": "no number of bytes", "shm.size=NaN": "no number of bytes", "user.limit=5": "no time", "user.limit=-5s": "no time", "": "no threshold",
+	} {
+		_, _, err := ParseThreshold(text)
+		e, ok := errors.AsType[*ThresholdError](err)
+		if !ok || !strings.Contains(e.What, want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+			continue
+		}
+		if _, _, err := ParseThreshold(e.Fix); err != nil {
+			t.Errorf("%q: the example %q is refused: %v", text, e.Fix, err)
+		}
+	}
+}
+
+func TestTheExampleOfEachThresholdIsItsDefault(t *testing.T) {
+	for _, th := range Thresholds() {
+		name, v, err := ParseThreshold(th.example())
+		if err != nil || name != th.Name || v != th.Default {
+			t.Errorf("%s reads as %s=%v (%v), want %v", th.example(), name, v, err, th.Default)
+		}
+	}
+}
+
+func FuzzParseThreshold(f *testing.F) {
+	f.Add("shm.size=64MiB")
+	f.Add("user.limit=5s")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, v, err := ParseThreshold(text)
+		if err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {
+			t.Errorf("%q is %v", text, v)
+		}
+	})
+}
