@@ -63,6 +63,9 @@ var doors = map[string][]string{
 	"internal/follow": {unixPkg},
 	// port holds the master port without listening, by socket options.
 	"internal/port": {unixPkg},
+	// peer sends what must not be fragmented, and reads what routers and TCP say
+	// of it, by socket options.
+	"internal/peer": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
 	// The companion keeps what outlives execve: the lease and the store
@@ -99,10 +102,11 @@ var testDoors = map[string][]string{
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
-	"internal/peer":    {"internal/secret"},
-	"internal/ui":      {"fabric/machine/machinetest"},
+	// The paths between hosts of a lab are what is measured.
+	"internal/peer": {"internal/secret", "lab/netns"},
+	"internal/ui":   {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
-	"lab/e2e": {"lab/netns", unixPkg},
+	"lab/e2e":        {"lab/netns", unixPkg},
 	"lab/faultbench": {"lab/netns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs":  {"envgen", "lab/netns"},

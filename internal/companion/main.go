@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -209,7 +210,9 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		}
 		p.listen = keys.Server()
 	}
-	if p.peer, err = peer.Listen(s.Listen, p.listen); err != nil {
+	self := s.Self
+	self.ID = rand.Text()
+	if p.peer, err = peer.Listen(s.Listen, p.listen, self.ID); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
@@ -217,7 +220,6 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	if p.client, err = p.store(ctx, s, keys); err != nil {
 		return nil, err
 	}
-	self := s.Self
 	self.First = p.server != nil
 	if p.held, err = hold(s, self, 0); err != nil {
 		return nil, err
@@ -241,7 +243,7 @@ func (p *process) again() (*rendezvous.Member, error) {
 	if p.held, err = hold(&s, self, last); err != nil {
 		return nil, err
 	}
-	if p.peer, err = peer.Listen(s.Listen, p.listen); err != nil {
+	if p.peer, err = peer.Listen(s.Listen, p.listen, self.ID); err != nil {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()

@@ -1,49 +1,61 @@
 // Package peer is the side channel between the nodes of one job: a listener
-// that launch itself opened and announced. With a secret both sides prove it by
-// mutual TLS; peers connect to nothing else.
+// that launch itself opened and announced, and calls to it which measure the
+// way there. With a secret both sides prove it by mutual TLS; peers connect to
+// nothing else.
 package peer
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 )
 
+// Limits of a listener. A stray connection costs a descriptor for as long, and
+// no more than that.
 const (
-	// nonceLen is what a caller sends and gets back, so that no other service
-	// on the port is taken for a peer.
-	nonceLen = 16
-	// callBudget bounds one call on the listener's side: a stray connection
-	// costs a descriptor for as long, no more.
-	callBudget = 3 * time.Second
+	helloBudget  = 2 * time.Second // until the hello and the handshake are over
+	callBudget   = 6 * time.Second // for one call in all
+	maxCalls     = 64              // at once; the kernel's queue holds those that wait
+	maxOps       = 32              // of one call
+	maxBulk      = 1 << 20         // bytes each way of one exchange
+	maxSoundings = 512             // datagrams that one call may have answered
+	acceptPause  = 50 * time.Millisecond
 )
-
-// ErrSecret: the other side does not share this job's secret.
-var ErrSecret = errors.New("the other side has another LAUNCH_TOKEN, or none")
 
 // Listener answers calls until it is closed.
 type Listener struct {
-	l  net.Listener
-	wg sync.WaitGroup
+	l     net.Listener
+	keys  *tls.Config
+	id    string
+	echo  *echo // nil: no UDP socket was to be had
+	now   func() time.Time
+	ctx   context.Context
+	stop  context.CancelFunc
+	calls sync.WaitGroup
 }
 
-// Listen opens a listener on a port of its own choice; keys is nil where no
-// secret is shared.
-func Listen(addr netip.Addr, keys *tls.Config) (*Listener, error) {
-	l, err := net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+// Listen opens a listener on a port of its own choice, TCP and UDP. keys is nil
+// where no secret is shared; id, at most 64 bytes, is what it answers with.
+func Listen(addr netip.Addr, keys *tls.Config, id string) (*Listener, error) {
+	return open(netip.AddrPortFrom(addr, 0), keys, id, time.Now)
+}
+
+func open(at netip.AddrPort, keys *tls.Config, id string, now func() time.Time) (*Listener, error) {
+	if len(id) > maxID {
+		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, at most %d are sent", len(id), maxID)
+	}
+	l, err := net.Listen("tcp", at.String())
 	if err != nil {
 		return nil, fmt.Errorf("open the side channel: %w", err)
 	}
-	s := &Listener{l: l}
-	s.wg.Go(func() { s.serve(keys) })
+	s := &Listener{l: l, keys: keys, id: id, now: now}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.echo = openEcho(s.ctx, at.Addr(), s.Port())
+	s.calls.Go(s.serve)
 	return s, nil
 }
 
@@ -52,65 +64,45 @@ func (s *Listener) Port() int { return s.l.Addr().(*net.TCPAddr).Port }
 
 // Close ends the listener and every call in it.
 func (s *Listener) Close() {
+	s.stop()
 	s.l.Close()
-	s.wg.Wait()
+	s.calls.Wait()
+	s.echo.close()
 }
 
-func (s *Listener) serve(keys *tls.Config) {
+// serve takes calls. It accepts no more than it has room for: who waits in the
+// kernel's queue is connected and late, not refused.
+func (s *Listener) serve() {
+	room := make(chan struct{}, maxCalls)
 	for {
-		c, err := s.l.Accept()
-		if err != nil {
+		select {
+		case room <- struct{}{}:
+		case <-s.ctx.Done():
 			return
 		}
-		s.wg.Go(func() {
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(callBudget))
-			if keys != nil {
-				c = tls.Server(c, keys)
+		c, err := s.l.Accept()
+		if err != nil {
+			<-room
+			select { // no descriptor is free just now, or it is closed
+			case <-time.After(acceptPause):
+				continue
+			case <-s.ctx.Done():
+				return
 			}
-			nonce := make([]byte, nonceLen)
-			if _, err := io.ReadFull(c, nonce); err == nil {
-				_, _ = c.Write(nonce)
-			}
+		}
+		s.calls.Go(func() {
+			defer func() { <-room }()
+			s.take(c.(*net.TCPConn))
 		})
 	}
 }
 
-// Call connects to a peer's listener and has a nonce sent back. It returns how
-// long that took: a connection, the handshake where there is a secret, and one
-// round trip.
-func Call(ctx context.Context, to netip.AddrPort, keys *tls.Config) (time.Duration, error) {
-	began := time.Now()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.String())
-	if err != nil {
-		return 0, err
-	}
+// take serves one connection, for no longer than a call may last.
+func (s *Listener) take(c *net.TCPConn) {
 	defer c.Close()
-	if d, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(d)
+	defer context.AfterFunc(s.ctx, func() { c.Close() })()
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	if !s.converse(c, from) {
+		_ = c.SetLinger(0) // what a dead path did not take shall not linger in the kernel
 	}
-	if keys != nil {
-		t := tls.Client(c, keys)
-		if err := t.HandshakeContext(ctx); err != nil {
-			_, plain := errors.AsType[tls.RecordHeaderError](err)
-			_, other := errors.AsType[*tls.CertificateVerificationError](err)
-			if plain || other {
-				err = ErrSecret
-			}
-			return 0, fmt.Errorf("greet %s: %w", to, err)
-		}
-		c = t
-	}
-	nonce, back := make([]byte, nonceLen), make([]byte, nonceLen)
-	_, _ = rand.Read(nonce)
-	if _, err := c.Write(nonce); err != nil {
-		return 0, fmt.Errorf("greet %s: %w", to, err)
-	}
-	if _, err := io.ReadFull(c, back); err != nil {
-		return 0, fmt.Errorf("read the answer of %s: %w", to, err)
-	}
-	if !bytes.Equal(nonce, back) {
-		return 0, fmt.Errorf("read the answer of %s: it is not the one of a peer", to)
-	}
-	return time.Since(began), nil
 }

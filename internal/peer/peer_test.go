@@ -5,22 +5,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"launch/internal/secret"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var lo = netip.MustParseAddr("127.0.0.1")
 
 func listen(t *testing.T, keys *tls.Config) (*Listener, netip.AddrPort) {
 	t.Helper()
-	l, err := Listen(lo, keys)
+	l, err := Listen(lo, keys, "id of "+t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +63,7 @@ func TestCallProvesTheSecretBothWays(t *testing.T) {
 func TestACallToNothingSaysRefused(t *testing.T) {
 	l, to := listen(t, nil)
 	l.Close()
-	if _, err := Call(t.Context(), to, nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := Call(t.Context(), to, nil); CauseOf(err) != Refused {
 		t.Errorf("got %v", err)
 	}
 }
