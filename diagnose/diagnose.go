@@ -129,6 +129,9 @@ func open(e Evidence) finding.Finding {
 		return finding.Warnf("nobody is here any more, and nobody waits").Named("start.missing").Do("start launch on the nodes")
 	case e.Min > 0 && have >= e.Min:
 		return finding.Passf("%d of up to %d nodes are here, enough to start after the last call", have, e.Want).Named("start.enough")
+	case e.Min == 0 && have >= e.Want:
+		return finding.Warnf("all %d nodes are here, the ranks are not agreed on yet", e.Want).Named("start.decide").
+			Do("look again: this takes seconds")
 	case e.Min > 0:
 		want = fmt.Sprintf("at least %d", e.Min)
 	case len(e.Missing) > 0:

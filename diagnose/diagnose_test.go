@@ -22,6 +22,8 @@ func TestStart(t *testing.T) {
 			map[string]finding.Status{"start.missing": finding.Warn}, "1 of at least 2 nodes are here, 1 missing"},
 		{"enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
 			map[string]finding.Status{"start.enough": finding.Pass}, "2 of up to 4 nodes are here, enough to start after the last call"},
+		{"all have come", Evidence{State: "", Want: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
+			map[string]finding.Status{"start.decide": finding.Warn}, "all 2 nodes are here, the ranks are not agreed on yet"},
 		{"one to spare", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), {Rank: -1, Name: "c", Here: true, Phase: "arrived", Spare: true}}},
 			map[string]finding.Status{"start.running": finding.Pass, "start.spare": finding.Pass}, "all 1 nodes have started"},
 		{"nobody", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "nobody has come yet"},
