@@ -145,12 +145,34 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		if final(err) {
 			return nil, err
 		}
-		if told == "" {
-			told = err.Error()
+		if told == "" || told == noAnswer {
+			told = s.silence()
 		}
 		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, told)
 	}
 	return c, nil
+}
+
+// noAnswer is what is said of a request whose time ran out.
+const noAnswer = "no answer"
+
+// silence says what is in the place of a store that never gave a reason, as far
+// as one more connection to each endpoint shows it.
+func (s Store) silence() string {
+	for _, e := range s.Endpoints {
+		if u, err := url.Parse(e); err == nil && u.Host != "" {
+			e = u.Host
+		}
+		c, err := net.DialTimeout("tcp", e, time.Second)
+		if err != nil {
+			continue
+		}
+		defer c.Close()
+		if !plain(c) && !speaksTLS(e) {
+			return noAnswer + " as an etcd gives it, though something takes connections there"
+		}
+	}
+	return noAnswer
 }
 
 // config is how the store is spoken with.
@@ -365,7 +387,7 @@ func reason(ctx context.Context, err error) error {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
-		msg = "no answer"
+		msg = noAnswer
 	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
 }

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
@@ -30,6 +31,17 @@ func TestConnectSaysWhyNothingAnswers(t *testing.T) {
 	}
 	if len(told) != 1 {
 		t.Errorf("told %q, want the one reason once", told)
+	}
+}
+
+func TestConnectSaysThatSomethingElseListens(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	for _, at := range []string{web.URL, web.Listener.Addr().String()} {
+		_, err := Connect(short(t, time.Second), Store{Endpoints: []string{at}}, nil)
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "though something takes connections there") {
+			t.Errorf("%s: got %v", at, err)
+		}
 	}
 }
 
