@@ -40,9 +40,18 @@ type app struct {
 	caught func() os.Signal // the one that ended the wait; nil: none
 }
 
-// run parses args and does what they ask. The command's own flags are never
-// looked at: everything from the first word that is no flag belongs to it.
+// run does what args ask and returns the exit status.
 func (a *app) run(args []string) int {
+	code := a.dispatch(args)
+	if err := a.ui.Unwritten(); err != nil && code == 0 {
+		return a.fail(&ended{ui.Failure{Code: exitUnwritten, What: "what was asked for was not written, or not all of it: " + err.Error(), Fix: "is the disk full? df -h ."}}, nil)
+	}
+	return code
+}
+
+// dispatch parses args and does what they ask. The command's own flags are never
+// looked at: everything from the first word that is no flag belongs to it.
+func (a *app) dispatch(args []string) int {
 	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, startTimeout: defaultStartTimeout, portRange: defaultPortRange}
 	own, rest, dashed, err := a.split(args[1:])
 	a.ui = a.newUI(slices.Contains(own, "--json"))
@@ -92,11 +101,10 @@ func (a *app) run(args []string) int {
 // ownSplit parts a subcommand's flags from its arguments. Where these are a
 // COMMAND with flags of its own they end at its first word, else at --.
 func (a *app) ownSplit(args []string) (own, rest []string, err error) {
-	command := a.word == "check" || a.word == "env"
 	for {
 		more, behind, dashed, err := a.split(args)
 		own = append(own, more...)
-		if err != nil || command || dashed || len(behind) == 0 {
+		if err != nil || a.takesCommand() || dashed || len(behind) == 0 {
 			return own, append(rest, behind...), err
 		}
 		rest, args = append(rest, behind[0]), behind[1:]
@@ -218,6 +226,9 @@ func (a *app) start(c *cli.Context) error {
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
 		return &job.Error{Code: exitUsage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
+	}
+	if argv[0] == "" {
+		return &job.Error{Code: exitUsage, What: "the command is an empty word (a variable that was not expanded?)", Fix: "launch --store HOST torchrun --nnodes N train.py"}
 	}
 	var ctx context.Context
 	ctx, a.stop, a.caught = handoff.NotifyContext(context.Background())

@@ -65,7 +65,10 @@ func (a *app) printPlan(in envgen.Input, j job.Job) error {
 		for _, v := range plan {
 			a.ui.Emit(true, "var", v)
 		}
-		a.ui.Emit(true, "plan", map[string]any{"vars": len(plan), "why": why})
+		a.ui.Emit(true, "plan", struct {
+			Vars int    `json:"vars"`
+			Why  string `json:"why,omitempty"`
+		}{len(plan), why})
 		return nil
 	}
 	text, err := envgen.Render(a.o.format, plan)

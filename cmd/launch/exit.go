@@ -26,6 +26,7 @@ const (
 	exitUnreachable = 69
 	exitBug         = 70
 	exitDuplicate   = 73
+	exitUnwritten   = 74
 	exitMissing     = 75
 	exitConfig      = 78
 	exitNotExec     = 126
@@ -50,6 +51,7 @@ func exitCodes() []exitCode {
 		{exitUnreachable, "the store could not be reached, or its port is taken by something else; or the first task of this node, which the others follow, is gone", "check that the node that hosts it runs launch, and that its port is open"},
 		{exitBug, "a bug in launch, or its companion process was killed", "report it with the output of the same line and --dry-run --json"},
 		{exitDuplicate, "two processes claim the same node rank, or a newer one replaced this one", "give each node its own --node-rank, or none"},
+		{exitUnwritten, "what a subcommand or a dry run prints could not be written to stdout", "make room, or write it elsewhere; what was written is not all"},
 		{exitMissing, "the time ran out before all nodes were here", "start launch on the nodes that the message names, or raise --join-timeout"},
 		{exitConfig, "the settings contradict each other or cannot be", "drop or change what the message names; trying again does not help"},
 		{exitNotExec, "the command was found but cannot be executed", "check its permissions and its first line"},

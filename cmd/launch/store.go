@@ -20,6 +20,7 @@ import (
 	"launch/diagnose"
 	"launch/internal/companion"
 	"launch/internal/job"
+	"launch/internal/port"
 	"launch/internal/ui"
 	"launch/rendezvous"
 )
@@ -51,13 +52,18 @@ type stored struct {
 
 // open reaches the store that the flags name, for the jobs in args and --job.
 func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored, err error) {
-	if _, s.at, err = a.connect(c); err != nil {
+	var j job.Job
+	if j, s.at, err = a.connect(c); err != nil {
 		return s, err
 	}
 	if s.jobs = args; a.o.Job.Set {
 		s.jobs = append(s.jobs, a.o.Job.V)
 	}
 	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
+	if f, ok := rendezvousFailure(err); ok && j.Store.V.Embedded && errors.Is(err, rendezvous.ErrUnreachable) {
+		f.Fix += "\na store inside launch is there only while its job is: was it started, and is it not over?"
+		return s, &ended{f}
+	}
 	return s, err
 }
 
@@ -206,6 +212,13 @@ func (a *app) serve(c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.keys, true, nil))
+	if errors.Is(err, rendezvous.ErrPortTaken) {
+		f := ui.Failure{Code: exitUnreachable, What: fmt.Sprintf("port %d is taken", listen.Port()), Fix: "launch store --store " + job.NextPort(listen.String())}
+		if u, err := port.Look(os.DirFS("/proc"), listen); err == nil && u.By != "" {
+			f.What += " by " + u.By
+		}
+		return &ended{f}
+	}
 	if err != nil {
 		return err
 	}

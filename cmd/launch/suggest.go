@@ -80,9 +80,14 @@ func (a *app) unknownFlag(e *job.Error, name string) {
 	}
 	slices.Sort(known) // the same suggestion every time
 	if s := near.Word(name, known); s != "" {
-		e.Fix = fmt.Sprintf("did you mean --%s? (the command's own flags go behind the command)", s)
+		if e.Fix = fmt.Sprintf("did you mean --%s?", s); a.takesCommand() {
+			e.Fix += " (the command's own flags go behind the command)"
+		}
 	}
 }
+
+// takesCommand tells whether a command may follow.
+func (a *app) takesCommand() bool { return a.word == "" || a.word == "check" || a.word == "env" }
 
 // called is how this part of launch is called.
 func (a *app) called() string { return strings.TrimSpace("launch " + a.word) }
@@ -94,12 +99,17 @@ func meantForLaunch(err error, command string) error {
 	if !ok || f.Code != exitNotFound {
 		return err
 	}
+	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
 	var known []string
 	for _, s := range (&app{}).subcommands() {
 		known = append(known, s.Name)
 	}
 	if s := near.Word(command, known); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
+	} else if s := near.Word(command, starters); s != "" {
+		if _, err := lookPath(s); err == nil {
+			f.Fix = strings.TrimSpace("did you mean " + s + "?\n" + f.Fix)
+		}
 	}
 	return f
 }

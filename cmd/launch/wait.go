@@ -77,7 +77,7 @@ func (a *app) tell(e rendezvous.Event) {
 	}
 	if a.ui.JSON() {
 		a.ui.Emit(false, "wait", e)
-	} else if text != "" {
+	} else if text != "" && !(e.Kind == rendezvous.Left && e.Text == notNeeded) { // that one left as the job ended
 		a.ui.Note("%s", text)
 	}
 }
@@ -113,6 +113,9 @@ func (a *app) missing(err error, j job.Job) error {
 	return &ended{f}
 }
 
+// notNeeded is why a spare node leaves at the end of a job.
+const notNeeded = "this spare node was not needed"
+
 // spared ends a spare node that is not needed well, where the job did.
 func (a *app) spared(err error) error {
 	e, ok := errors.AsType[*rendezvous.SpareError](err)
@@ -146,7 +149,7 @@ func (a *app) farewell(ctx context.Context, err error) string {
 		return "it waited for as long as its --join-timeout"
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
-		return "this spare node was not needed"
+		return notNeeded
 	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
 		return fmt.Sprintf("it was refused, since it was started with --nnodes %s and this job has %s", e.Self, e.Want)

@@ -231,7 +231,7 @@ func limits(l fabric.Limits) string {
 	if l.Memlock < 1<<60 {
 		mem = size(int64(l.Memlock))
 	}
-	files := "unknown (this build does not see what it inherited)"
+	files := "unknown"
 	if l.NofileKnown {
 		files = strconv.FormatUint(l.Nofile, 10)
 	}

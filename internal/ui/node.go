@@ -59,7 +59,7 @@ func (u *UI) Job(j Job) {
 	}
 	state := visible(string(j.Epoch.State))
 	if state == "" {
-		state = "no epoch yet"
+		state = "not open yet"
 	}
 	nodes := strconv.Itoa(j.Epoch.Size)
 	switch {

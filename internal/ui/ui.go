@@ -4,6 +4,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,7 +23,8 @@ import (
 // UI writes what launch has to say. Data goes to Out, everything else to Err.
 // Its methods may be called from several goroutines.
 type UI struct {
-	out, err io.Writer
+	out      *sink
+	err      io.Writer
 	json     bool
 	colour   bool
 	width    int // columns of Err; 0: a log, lines are not wrapped
@@ -42,7 +44,7 @@ type Options struct {
 // New makes a UI for two writers; a terminal on errw gets colour (unless
 // NO_COLOR or TERM=dumb) and a live line for long waits.
 func New(out, errw io.Writer, o Options) *UI {
-	u := &UI{out: out, err: errw, json: o.JSON}
+	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON}
 	u.width, u.outWidth = columns(errw), columns(out)
 	u.live = u.width > 0 && o.Env("TERM") != "dumb"
 	u.colour = u.live && o.Env("NO_COLOR") == ""
@@ -60,6 +62,29 @@ func columns(w io.Writer) int {
 		return 80
 	}
 	return n
+}
+
+// sink keeps why data could not be written: a full disk must not look like a
+// short answer. A reader that is gone ends launch by SIGPIPE.
+type sink struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.to.Write(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = cmp.Or(s.err, err)
+	return n, err
+}
+
+// Unwritten is why a part of the data did not get to Out; nil: all did.
+func (u *UI) Unwritten() error {
+	u.out.mu.Lock()
+	defer u.out.mu.Unlock()
+	return u.out.err
 }
 
 // JSON tells whether machines read along.
@@ -124,7 +149,7 @@ func (u *UI) Status(text string) {
 // Clear empties a terminal that data goes to, for a table that is printed anew;
 // what is no terminal keeps all of them.
 func (u *UI) Clear() {
-	if f, ok := u.out.(*os.File); ok && !u.json && term.IsTerminal(int(f.Fd())) {
+	if u.outWidth > 0 && !u.json {
 		u.Print("\x1b[H\x1b[2J")
 	}
 }

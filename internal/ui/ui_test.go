@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -179,5 +180,35 @@ func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
 	Blank(&e, "-73")
 	if diff := cmp.Diff([]string{"torchrun", "--node_rank=" + Unknown, "t.py", "--seed=-73"}, e.Argv); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// short is a writer with room for so many bytes.
+type short int
+
+func (s *short) Write(b []byte) (int, error) {
+	if len(b) > int(*s) {
+		return 0, io.ErrShortWrite
+	}
+	*s -= short(len(b))
+	return len(b), nil
+}
+
+func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		out := short(200)
+		u := New(&out, io.Discard, Options{JSON: json, Env: func(string) string { return "" }})
+		u.Note("talk is no data")
+		if u.Report(report, 0); u.Unwritten() == nil {
+			t.Errorf("json %v: a report is longer than 200 bytes, and nothing is said to be lost", json)
+		}
+		out = 1 << 20
+		if u.Report(report, 0); u.Unwritten() == nil {
+			t.Errorf("json %v: what was lost is forgotten", json)
+		}
+	}
+	u, _, _ := log(Options{})
+	if u.Report(report, 0); u.Unwritten() != nil {
+		t.Errorf("all was written: %v", u.Unwritten())
 	}
 }
