@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+
+	"launch/internal/peer"
 )
 
 // side is what bad calls have in common.
@@ -243,7 +245,7 @@ func (b blamed) what(noun string) string {
 
 // common is a bad call with the cause that most of them have.
 func (b blamed) common() edge {
-	n, best := map[Cause]int{}, b.edges[0]
+	n, best := map[peer.Cause]int{}, b.edges[0]
 	for _, e := range b.edges {
 		n[e.call.Cause]++
 	}

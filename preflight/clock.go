@@ -61,7 +61,7 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	}
 	next := map[int][]edge{}
 	for _, e := range edges(posts) {
-		if e.call.Cause == "" && e.call.Doubt > 0 {
+		if !e.call.failed() && e.call.Doubt > 0 {
 			next[e.from.Rank] = append(next[e.from.Rank], e)
 			back := edge{from: e.to, to: e.from, call: e.call}
 			back.call.Offset = -e.call.Offset

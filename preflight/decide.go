@@ -14,6 +14,7 @@ import (
 type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
+	ID       string         `json:"id,omitempty"`    // what it answers calls with
 	Local    finding.Report `json:"local,omitempty"` // what is wrong here by its own checks (Telling)
 	Calls    []Call         `json:"calls,omitempty"` // to some of the others, and to node rank 0
 	NProc    string         `json:"nproc,omitempty"`
@@ -26,6 +27,8 @@ type Post struct {
 	Constants map[string]string `json:"constants,omitempty"`
 	Nameless  bool              `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
 	Skip      []string          `json:"skip,omitempty"`     // IDs that its user does not want judged
+
+	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // of launch check: how each of its own checks ended
 }
 
 // Decision is what all nodes print and act on.
@@ -35,6 +38,7 @@ type Decision struct {
 	Who      string         `json:"who,omitempty"`      // their names, for people
 	Findings finding.Report `json:"findings,omitempty"` // of the nodes beside each other
 	Nodes    finding.Report `json:"nodes,omitempty"`    // of the nodes by themselves, merged
+	Survey   *Survey        `json:"survey,omitempty"`   // of launch check
 }
 
 // judged is a finding about several nodes, with those that have to leave where

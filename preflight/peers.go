@@ -7,28 +7,16 @@ import (
 	"time"
 
 	"launch/internal/finding"
-)
-
-// Cause is why a call to a peer failed. The words are those of the side channel.
-type Cause string
-
-const (
-	Refused     Cause = "refused"     // the machine is there, and nothing listens
-	Dropped     Cause = "dropped"     // no answer at all, as where a firewall drops
-	Reset       Cause = "reset"       // connected, and ended before a word
-	Unreachable Cause = "unreachable" // no route, or a router says so
-	Token       Cause = "token"       // another LAUNCH_TOKEN, or none
-	Stranger    Cause = "stranger"    // something answers that is not this launch
-	OtherNode   Cause = "other node"  // a launch answers, but of another node
-	Unclear     Cause = "unclear"
+	"launch/internal/peer"
 )
 
 // Call is what one node found out when it called another one's side channel.
 type Call struct {
-	To    int    `json:"to"` // rank
-	Addr  string `json:"addr"`
-	Cause Cause  `json:"cause,omitempty"` // "": it answered, and as itself
-	Err   string `json:"err,omitempty"`
+	To    int        `json:"to"` // rank
+	Addr  string     `json:"addr"`
+	Cause peer.Cause `json:"cause,omitempty"` // "": a launch answered
+	Err   string     `json:"err,omitempty"`
+	Other string     `json:"other,omitempty"` // the Post.ID of who answered in its place
 
 	RTT    time.Duration `json:"rtt,omitempty"`
 	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
@@ -41,6 +29,9 @@ type Call struct {
 	// Hole: larger packets vanish, and no router says why.
 	Hole bool `json:"hole,omitempty"`
 }
+
+// failed tells whether the call did not get to the node that was meant.
+func (c Call) failed() bool { return c.Cause != "" || c.Other != "" }
 
 // CallBudget bounds a call to a peer: three SYN retransmissions (1, 3 and 7 s,
 // RFC 6298) on a network that loses packets, and no more.
@@ -66,7 +57,18 @@ func edges(posts []Post) []edge {
 			}
 		}
 	}
+	for i, e := range out {
+		out[i].call.Hole = e.call.Hole && !narrow(out, e)
+	}
 	return out
+}
+
+// narrow tells whether the called node's own interface takes no more than what
+// arrived: TCP is told so by the other side, and nothing on the way is at fault.
+func narrow(all []edge, e edge) bool {
+	return slices.ContainsFunc(all, func(back edge) bool {
+		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 && back.call.IfMTU <= e.call.MTU
+	})
 }
 
 // compareCalls judges who reaches whom. Each node calls a few others, and every
@@ -74,10 +76,10 @@ func edges(posts []Post) []edge {
 // fail it is this node, where one does it is the way between two.
 func compareCalls(posts []Post) (out []judged) {
 	all := edges(posts)
-	blame(all, len(posts), func(e edge) bool { return e.call.Cause != "" }, func(b blamed) {
-		out = append(out, judged{b.reach(), b.unfit()})
+	blame(all, len(posts), func(e edge) bool { return e.call.failed() }, func(b blamed) {
+		out = append(out, judged{b.reach(posts), b.unfit()})
 	})
-	arrived := slices.DeleteFunc(slices.Clone(all), func(e edge) bool { return e.call.Cause != "" })
+	arrived := slices.DeleteFunc(slices.Clone(all), func(e edge) bool { return e.call.failed() })
 	blame(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }, func(b blamed) {
 		out = append(out, judged{b.large(), b.unfit()})
 	})
@@ -88,48 +90,52 @@ func compareCalls(posts []Post) (out []judged) {
 }
 
 // reach says of calls that failed what is known.
-func (b blamed) reach() finding.Finding {
+func (b blamed) reach(posts []Post) finding.Finding {
 	e := b.common()
-	id, why, fix := "peer.reach", plain(e.call), ""
-	switch e.call.Cause {
-	case Refused:
-		fix = fmt.Sprintf("on %s: is a firewall set to REJECT, or the address another machine's? open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16", e.to.Name)
-	case Token:
-		id, fix = "peer.token", "give all nodes the same LAUNCH_TOKEN"
-	case Stranger, OtherNode:
-		id = "peer.identity"
-		fix = fmt.Sprintf("ip addr on both; give %s an address of its own: launch --addr ADDRESS …", e.to.Name)
-	case Reset:
-		fix = "a proxy or service mesh is in the way: keep it from the job (Istio: the annotation sidecar.istio.io/inject: \"false\"), or open TCP between the nodes"
-	case Unreachable:
-		fix = fmt.Sprintf("ip route get %s on %s; or name a network that all nodes share: --addr 10.0.0.0/16", hostOf(e.call.Addr), e.from.Name)
-	default:
-		fix = "open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16"
+	w := wordsOf(e, posts)
+	fix := w.fix
+	if w.fix == "" {
+		fix = openTCP
 		if b.side == toNode || b.side == fromNode {
-			fix = fmt.Sprintf("iptables -S; nft list ruleset on %s: ", b.names()) + fix
+			fix = fmt.Sprintf("look at the firewall of %s: iptables -S; nft list ruleset\n%s", b.names(), fix)
 		}
 	}
-	return b.see(finding.Failf("%s: %s", b.what("calls"), why).Named(id)).
+	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later without a reason").Do("%s", fix)
 }
 
-// plain is the cause for a tired reader.
-func plain(c Call) string {
-	switch c.Cause {
-	case Refused:
-		return "connection refused"
-	case Dropped:
-		return "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"
-	case Reset:
-		return "the connection is made and then reset"
-	case Token:
-		return "another LAUNCH_TOKEN, or none"
-	case Stranger:
-		return "something else than launch answers at " + c.Addr
-	case OtherNode:
-		return c.Addr + " is answered by another node (" + c.Err + ")"
+const openTCP = "open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16"
+
+// words are what a cause is for a tired reader.
+type words struct{ id, why, fix string }
+
+func wordsOf(e edge, posts []Post) words {
+	c := e.call
+	if c.Other != "" {
+		who := "another launch"
+		if i := slices.IndexFunc(posts, func(p Post) bool { return p.ID == c.Other }); i >= 0 {
+			who = posts[i].Name
+		}
+		return words{"peer.identity", fmt.Sprintf("%s answers at %s in its place", who, c.Addr),
+			fmt.Sprintf("two machines have that address, or something forwards it: ip addr on both; give %s one of its own: launch --addr ADDRESS …", e.to.Name)}
 	}
-	return c.Err
+	switch c.Cause {
+	case peer.Refused:
+		return words{why: "connection refused", fix: fmt.Sprintf("a firewall on the way rejects, or %s is another machine's too: on %s, ip addr; iptables -S; nft list ruleset\n%s", hostOf(c.Addr), e.to.Name, openTCP)}
+	case peer.Dropped:
+		return words{why: "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"}
+	case peer.NoRoute, peer.NoHost, peer.Denied:
+		return words{why: string(c.Cause), fix: fmt.Sprintf("on %s: ip route get %s\nor name a network that all nodes share: --addr 10.0.0.0/16", e.from.Name, hostOf(c.Addr))}
+	case peer.Reset, peer.Silent:
+		why := map[peer.Cause]string{peer.Reset: "the connection is made and then cut off", peer.Silent: "the connection is made, and no word comes"}[c.Cause]
+		return words{why: why, fix: "a proxy, a service mesh or a firewall that looks into connections is in the way: keep it from the job (Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
+	case peer.Token:
+		return words{"peer.token", "another LAUNCH_TOKEN, or none", "give all nodes the same LAUNCH_TOKEN"}
+	case peer.Stranger:
+		return words{"peer.identity", "what answers at " + c.Addr + " is no launch, or one of another version",
+			fmt.Sprintf("ip addr on %s: is the address its own, and no proxy before it? else launch --addr ADDRESS …", e.to.Name)}
+	}
+	return words{why: c.Err}
 }
 
 // large judges long messages that did not arrive where short ones did.
@@ -163,8 +169,8 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 			f = f.See("and", "%d more calls", len(b.edges)-enough)
 			break
 		}
-		said := cmp.Or(e.call.Err, string(e.call.Cause))
-		if e.call.Cause == "" {
+		said := cmp.Or(e.call.Err, string(e.call.Cause), e.call.Other)
+		if !e.call.failed() {
 			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU, cmp.Or(e.call.Stall, "no"))
 		}
 		f = f.See(fmt.Sprintf("%s calls %s at %s", e.from.Name, e.to.Name, e.call.Addr), "%s", said)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"launch/internal/finding"
+	"launch/internal/peer"
 )
 
 // calling has n nodes call each other as in a start: two neighbours on either
@@ -34,7 +35,7 @@ func calling(n int, answer func(from, to int, c *Call)) []Post {
 	})
 }
 
-func drop(c *Call) { c.Cause, c.Err = Dropped, "i/o timeout" }
+func drop(c *Call) { c.Cause, c.Err = peer.Dropped, "i/o timeout" }
 
 func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 	for _, tc := range []struct {
@@ -128,18 +129,48 @@ func TestLongMessagesThatVanish(t *testing.T) {
 }
 
 func TestEachCauseHasItsWords(t *testing.T) {
-	for cause, want := range map[Cause]string{
-		Refused: "connection refused", Dropped: "no answer within 8s", Reset: "made and then reset", Unreachable: "no route to host",
-		Token: "LAUNCH_TOKEN", Stranger: "something else than launch", OtherNode: "another node (host7)",
+	for cause, want := range map[peer.Cause]string{
+		peer.Refused: "connection refused", peer.Dropped: "no answer within 8s", peer.Reset: "made and then cut off", peer.Silent: "no word comes", peer.NoRoute: "no route",
+		peer.NoHost: "host unreachable", peer.Denied: "denied", peer.Token: "LAUNCH_TOKEN", peer.Stranger: "no launch", peer.Unknown: "what it was",
 	} {
 		got := compareCalls(calling(3, func(_, to int, c *Call) {
 			if to == 1 {
-				c.Cause, c.Err = cause, map[Cause]string{Unreachable: "no route to host", OtherNode: "host7"}[cause]
+				c.Cause, c.Err = cause, "what it was"
 			}
 		}))
 		if len(got) != 1 || !strings.Contains(got[0].What, want) || got[0].Fix == "" {
 			t.Errorf("%s: got %+v", cause, got)
 		}
+	}
+}
+
+func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
+	nodes := calling(3, func(_, to int, c *Call) {
+		if to == 1 {
+			c.Other = "id2"
+		}
+	})
+	for i := range nodes {
+		nodes[i].ID = fmt.Sprintf("id%d", i)
+	}
+	got := compareCalls(nodes)
+	if len(got) != 1 || got[0].ID != "peer.identity" || !strings.Contains(got[0].What, "host2 answers at 10.0.0.1:4000") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestANarrowInterfaceIsNoHoleOnTheWay(t *testing.T) {
+	got := compareCalls(calling(3, func(from, to int, c *Call) {
+		if c.IfMTU = 9000; from == 2 {
+			c.IfMTU = 1500
+		}
+		if c.MTU = 9000; from == 2 || to == 2 {
+			c.MTU = 1500
+		}
+		c.Hole = to == 2
+	}))
+	if len(got) > 0 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -17,7 +16,6 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/peer"
 	"launch/internal/record"
 	"launch/preflight"
 )
@@ -33,22 +31,12 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
-		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local)}
-	if w.Rank != 0 {
-		to := netip.AddrPortFrom(m.Addr, uint16(m.Peer))
-		c := preflight.Call{To: 0, Addr: to.String()}
-		var keys *tls.Config
-		if a.keys != nil {
-			keys = a.keys.Client()
-		}
-		ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
-		rtt, err := peer.Call(ctx, to, keys)
-		if c.RTT = rtt; err != nil {
-			c.Cause, c.Err = preflight.Unclear, err.Error()
-		}
-		cancel()
-		post.Calls = append(post.Calls, c)
+	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
+		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local),
+		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
+	var err error
+	if post.Calls, err = a.calls(ctx, s, comp); err != nil {
+		return preflight.Decision{}, err
 	}
 	mine, err := json.Marshal(post)
 	if err != nil {
@@ -61,7 +49,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 				posts[i] = preflight.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
 			}
 		}
-		d := preflight.Decide(posts, nil)
+		d := preflight.Decide(posts, a.o.thresholds)
 		if a.o.warnOnly {
 			d.Go, d.Unfit = true, nil
 		}
@@ -93,7 +81,7 @@ func single(j job.Job) launcher.World {
 
 // plan computes the variables and the command of this node.
 func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err error) {
-	in := a.planInput(s.Job, s.Node)
+	in := s.Input
 	if in.Mpirun { // rank 0 runs on the first host of its list
 		if len(in.World.Peers) > 0 {
 			w.MasterAddr = in.World.Peers[0].String()

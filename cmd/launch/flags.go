@@ -31,6 +31,12 @@ type options struct {
 
 	skip, only         []string
 	warnOnly, failFast bool
+	allPairs           bool
+	thresholds         map[string]float64
+	typed              list // --threshold
+	checkDir           string
+	local              bool   // of launch check
+	textfile, html     string // of launch check
 	dryRun, json       bool
 	watch              bool
 	svg                string
@@ -97,6 +103,12 @@ func flagTable(o *options) []cli.Flag {
 		&cli.StringSliceFlag{Name: "skip", Category: string(grpCheck), Usage: "`ID` leave out a check (comma list)", EnvVars: env("skip")},
 		&cli.StringSliceFlag{Name: "only", Category: string(grpCheck), Usage: "`ID` run only these checks (comma list)", EnvVars: env("only")},
 		b(grpCheck, "warn-only", "start although a check failed", &o.warnOnly),
+		b(grpCheck, "all-pairs", "each node calls every other one before the start, not a few", &o.allPairs),
+		&cli.GenericFlag{Name: "threshold", Category: string(grpCheck), Usage: "`NAME=VALUE` judge by another number, such as shm.size=1GiB; again for several (LAUNCH_THRESHOLDS: a comma list)", Value: &o.typed},
+		&cli.StringFlag{Name: "check-dir", Category: string(grpCheck), Usage: "`DIR` each executable file there is a check, too: exit status 0 is ok, 75 a skip, any other a failure", EnvVars: env("check-dir"), Destination: &o.checkDir},
+		b(grpCheck, "local", "only this node, although the job has several", &o.local),
+		&cli.StringFlag{Name: "textfile", Category: string(grpOutput), Usage: "`FILE` the outcome for node_exporter's textfile collector, too", EnvVars: env("textfile"), Destination: &o.textfile},
+		&cli.StringFlag{Name: "html", Category: string(grpOutput), Usage: "`FILE` the outcome as a page, too", EnvVars: env("html"), Destination: &o.html},
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
 		&cli.DurationFlag{Name: "last-call", Category: string(grpStart), Usage: "`TIME` with --nnodes MIN:MAX: how long after the last node that came a start with fewer than MAX waits for more", EnvVars: env("last-call"), Value: defaultLastCall, Destination: &o.lastCall},
 		&cli.DurationFlag{Name: "start-timeout", Category: string(grpStart), Usage: "`TIME` how long after the start a node that is lost, or has not started, is named", EnvVars: env("start-timeout"), Value: defaultStartTimeout, Destination: &o.startTimeout},
@@ -116,6 +128,9 @@ func flagTable(o *options) []cli.Flag {
 }
 
 func env(name string) []string {
+	if name == "threshold" {
+		name = "thresholds" // one variable for several
+	}
 	return []string{"LAUNCH_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
 }
 
@@ -145,7 +160,7 @@ func (v *value) String() string {
 // startFlags are the flags of a start.
 func startFlags(o *options) []cli.Flag {
 	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
-		return slices.Contains([]string{"watch", "svg", "record", "format", "explain"}, f.Names()[0])
+		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "html"}, f.Names()[0])
 	})
 }
 

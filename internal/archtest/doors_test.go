@@ -30,9 +30,10 @@ var doors = map[string][]string{
 
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt. software, since what the nodes would load is compared. unix, to
+	// is misspelt. software, since what the nodes would load is compared; gpu and rail, for
+	// the health of the GPUs and of the rails. unix, to
 	// end all that a user's own check has started before its number is another's.
-	"preflight": {"fabric", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near", unixPkg},
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -81,9 +82,10 @@ var doors = map[string][]string{
 	// record is the one value that walks through the rooms: it names the type
 	// of each and calls none.
 	"internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
-	// ui renders the values of every room and decides nothing.
+	// ui renders the values of every room and decides nothing. prometheus writes
+	// its text format.
 	"internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher",
-		"internal/record", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "golang.org/x/term"},
+		"internal/record", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -110,7 +112,7 @@ var testDoors = map[string][]string{
 	"lab/faultbench": {"lab/netns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs":  {"envgen", "lab/netns"},
-	"preflight": {"fabric/gpu"},
+	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
 	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"launch/fabric"
+	"launch/internal/companion"
+	"launch/internal/peer"
+	"launch/internal/record"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+const (
+	// longMessage is sent both ways in each call: many full segments, and more
+	// than a socket's buffers hold before the first is acknowledged.
+	longMessage = 256 << 10
+	// atOnce bounds the calls of one node at a time, where it calls all others.
+	atOnce = 64
+)
+
+// calls has this node look at some of the others, and at node rank 0: whether
+// they answer as themselves, whether long messages arrive, and what their clock
+// says. A few for each node, so that it takes as long at any number of nodes;
+// all of them on request.
+func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client) ([]preflight.Call, error) {
+	w := s.World
+	others := w.Partners
+	if a.o.allPairs {
+		var err error
+		if others, err = comp.Everyone(ctx, a.o.joinTimeout); err != nil {
+			return nil, err
+		}
+	}
+	m := w.Master
+	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
+		others = append(slices.Clone(others), rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Peer: m.Peer})
+	}
+	others = slices.DeleteFunc(slices.Clone(others), func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
+	var keys *tls.Config
+	if a.keys != nil {
+		keys = a.keys.Client()
+	}
+	out := make([]preflight.Call, len(others))
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, p := range others {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			out[i] = call(ctx, s.Node, p, keys)
+		})
+	}
+	wg.Wait()
+	return out, context.Cause(ctx)
+}
+
+// call is one call, as the judge reads it.
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, keys *tls.Config) preflight.Call {
+	at := netip.AddrPortFrom(to.Addr, uint16(to.Peer))
+	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
+	defer cancel()
+	mtu := mtuTo(ctx, n, at)
+	c := preflight.Call{To: to.Rank, Addr: at.String(), IfMTU: mtu}
+	got, err := peer.Probe(ctx, at, keys, peer.Options{IfMTU: mtu, Bulk: longMessage})
+	if err != nil {
+		c.Cause, c.Err = peer.CauseOf(err), err.Error()
+		return c
+	}
+	if got.ID != to.ID {
+		c.Other = got.ID
+		return c
+	}
+	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
+	switch {
+	case got.Bulk.Out.Stalled:
+		c.Stall = "there"
+	case got.Bulk.Back.Stalled && got.MTU.Answered: // else the other process may stand still
+		c.Stall = "back"
+	}
+	if got.MTU.Answered {
+		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
+	}
+	return c
+}
+
+// mtuTo is the MTU of the interface that packets to a peer leave by; 0: not
+// known. Connecting a datagram socket asks the kernel for the route and sends
+// nothing.
+func mtuTo(ctx context.Context, n fabric.Node, to netip.AddrPort) int {
+	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	from, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return 0
+	}
+	i, _ := n.InterfaceOf(from.Addr().Unmap())
+	return i.MTU
+}
