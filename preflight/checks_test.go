@@ -328,7 +328,8 @@ func TestLimits(t *testing.T) {
 		}
 		return in
 	}
-	many := four().nodes(256).nproc("8")
+	many, cpus, recorded := four().nodes(256).nproc("8"), four().nproc("8"), four().nproc("8")
+	cpus.Node.GPUs, recorded.Node.GPUs = gpu.Facts{Absent: "no driver"}, gpu.Facts{}
 	for _, tt := range []struct {
 		name, id string
 		in       Input
@@ -349,7 +350,8 @@ func TestLimits(t *testing.T) {
 		{"full of other jobs", "shm.size", with(four().gpus(8).nproc("gpu"), fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
 		{"not mounted", "shm.size", with(four().gpus(8).nproc("8"), fabric.Limits{Shm: -1}, 0), "warn not mounted"},
 		{"one process", "shm.size", with(four().gpus(8), fabric.Limits{Shm: 64 << 20}, 0), "skip one process"},
-		{"no GPUs", "shm.size", with(four().nproc("8"), fabric.Limits{Shm: 64 << 20}, 0), "skip no GPUs"},
+		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
+		{"GPUs that nobody asked", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip were not asked for"},
 	} {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) { wants(t, verdict(t, tt.id, tt.in), tt.want) })
 	}

@@ -47,11 +47,19 @@ func (in Input) lookUp() (name, path string, err error, ok bool) {
 	return name, path, err, true
 }
 
+// notLookedUp says why nothing was looked for.
+func (in Input) notLookedUp() finding.Finding {
+	if len(in.Job.Line.Argv) == 0 {
+		return finding.Skipf("no command is given")
+	}
+	return finding.Skipf("no program is looked up now")
+}
+
 func commandFound(_ context.Context, in Input) finding.Finding {
 	name, path, err, ok := in.lookUp()
 	switch {
 	case !ok:
-		return finding.Skipf("no command is given")
+		return in.notLookedUp()
 	case errors.Is(err, fs.ErrPermission):
 		return finding.Passf("%s is here", name)
 	case err != nil:
@@ -135,7 +143,7 @@ func commandExecutable(_ context.Context, in Input) finding.Finding {
 	name, path, err, ok := in.lookUp()
 	switch {
 	case !ok:
-		return finding.Skipf("no command is given")
+		return in.notLookedUp()
 	case errors.Is(err, fs.ErrPermission):
 		return in.stops(notExecutable(in, name, err)).See("look up "+name, "%v", err)
 	case err != nil:

@@ -70,7 +70,7 @@ func memlock(_ context.Context, in Input) finding.Finding {
 func nofile(_ context.Context, in Input) finding.Finding {
 	l := in.Node.Limits
 	if !l.NofileKnown {
-		return finding.Skipf("this build of launch cannot tell the limit that it was started with")
+		return finding.Skipf("cannot tell the limit that launch was started with: a build without cgo does not see it, and a recording may lack it")
 	}
 	local, _ := asked(in)
 	ranks := max(1, in.Job.Nodes.V) * max(1, local)
@@ -89,9 +89,14 @@ func nofile(_ context.Context, in Input) finding.Finding {
 func shmSize(_ context.Context, in Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := asked(in)
+	gpus := in.Node.GPUs
 	switch {
-	case len(in.Node.GPUs.Devices) == 0:
-		return finding.Skipf("no GPUs, NCCL shares no memory here")
+	case gpus.Err != "":
+		return finding.Skipf("could not tell: the GPUs of this node could not be asked")
+	case !gpus.Present && gpus.Absent == "":
+		return finding.Skipf("the GPUs of this node were not asked for")
+	case len(gpus.Devices) == 0:
+		return finding.Skipf("no NVIDIA GPU, NCCL shares no memory here")
 	case !ok || local < 2:
 		return finding.Skipf("one process on this node")
 	case l.Shm < 0:
