@@ -13,8 +13,10 @@ import (
 )
 
 // decoys are those of the interfaces by which no other machine is reached: the
-// bridges and tunnels of containers, guests and VPNs, and what has no carrier
-// or no address beyond its own cable.
+// bridges and tunnels of containers, guests and VPNs, what has no carrier or no
+// address beyond its own cable, and the host's end of a container's cable also
+// where it has an address. Inside a container, or where a veth is the way to
+// the peers, it is not known which end a veth is.
 func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	away := map[string]bool{}
 	for _, nic := range v.fab.NICs {
@@ -22,7 +24,11 @@ func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 			away[nic.Name] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(i fabric.Interface) bool { return !away[i.Name] })
+	via, _, ok := v.via()
+	host := ok && via.Kind != "veth" && v.Node.Container.Kind == ""
+	return slices.DeleteFunc(slices.Clone(all), func(i fabric.Interface) bool {
+		return !away[i.Name] && !(host && i.Kind == "veth")
+	})
 }
 
 func names(all []fabric.Interface) string {
@@ -78,7 +84,7 @@ func (v *view) ncclSockets() bool {
 	switch {
 	case strings.EqualFold(v.value("NCCL_NET"), "Socket"):
 		return true
-	case v.plugin() != "":
+	case v.plugin() != "", v.netIs(vendorModules()):
 		return false
 	case leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0:
 		return true

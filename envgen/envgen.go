@@ -47,7 +47,7 @@ type World struct {
 	Nodes  int
 	Rank   int
 	Addr   netip.Addr     // this node's address, as its peers use it
-	Peers  []netip.Addr   // the other nodes' addresses; empty until the rendezvous; for mpirun, the hosts of its list
+	Peers  []netip.Addr   // the other nodes' addresses; empty until the rendezvous; for mpirun, those hosts of its list whose address is known
 	Master netip.AddrPort // where node rank 0's own store will listen; not valid until the rendezvous
 	Job    string         // the job's id
 	Store  []string       // URLs of the etcd that the nodes met in, where a program may use it without a key
@@ -62,6 +62,7 @@ type Input struct {
 	Torch   bool     // the command is torchrun or a Python program: Gloo and TensorPipe may be used
 	Mpirun  bool     // the command is an MPI's mpirun on the head: only job constants are planned
 	MPI     string   // the MPI of mpirun, or that started this process: "openmpi", "openmpi4", "openmpi5", "mpich", "intel"; "" none, or not known
+	Script  bool     // the command is a shell script, or stands in one: what that sets itself is not seen
 	Uses    []string // libraries that the command names or its script imports: "jax", "tensorflow", "horovod", "nixl", "nvshmem", "ucx"
 
 	// Files holds what stands in those of Paths that exist, a directory being

@@ -68,6 +68,26 @@ func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	var heads []string
+	for _, e := range Explain(in.with("OMPI_MCA_btl_tcp_if_include", "docker0", "NCCL_IB_HCA", "mlx5_0", "NCCL_NET", "IB").using("nvshmem")) {
+		if e.PerNode && e.User != "" {
+			t.Errorf("%s: the user's own value is not said: %+v", e.Name, e)
+		}
+		heads = append(heads, e.Group())
+	}
+	if diff := cmp.Diff([]string{"set", "wanted on each node", "yours", "not set"}, slices.Compact(heads)); diff != "" {
+		t.Errorf("heads of the explanations (-want +got):\n%s", diff)
+	}
+}
+
+func TestExplainDoesNotSayThatWhatWasNotAskedIsRight(t *testing.T) {
+	in := machine(lo, eth0)
+	in.Node.HostAddrs, in.Node.HostErr = nil, ""
+	for _, e := range Explain(in) {
+		if e.Name == "GLOO_SOCKET_IFNAME" && (e.Set || strings.Contains(e.Why, "right") || !strings.Contains(e.Why, "at the start")) {
+			t.Errorf("%+v", e)
+		}
+	}
 }
 
 func TestConstantsAreWhatNodesCompare(t *testing.T) {

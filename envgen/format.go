@@ -11,7 +11,7 @@ import (
 )
 
 // Formats are the forms that Render knows; the first is for eval in a shell.
-func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes", "mpirun"} }
+func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes", "mpirun", "hydra"} }
 
 // Render writes the variables that a plan sets, not those whose user's value
 // was kept, in one of the Formats. A value that the form cannot hold (a control
@@ -28,7 +28,9 @@ func Render(format string, p Plan) (string, error) {
 	case "kubernetes":
 		return kubernetes(p)
 	case "mpirun":
-		return mpirun(p)
+		return words(p, func(v Var, value string) string { return "-x " + v.Name + "=" + value })
+	case "hydra":
+		return words(p, func(v Var, value string) string { return "-genv " + v.Name + " " + value })
 	}
 	return "", fmt.Errorf("write the plan as %q: it is none of %s", format, strings.Join(Formats(), ", "))
 }
@@ -48,17 +50,17 @@ func each(p Plan, line func(Var) (string, error)) (string, error) {
 // shell is POSIX shell, for eval "$(launch env)". It ends in a semicolon, so
 // that an eval without the quotes works too.
 func shell(v Var) (string, error) {
-	word, err := quoted(v)
-	return "export " + word + ";\n", err
+	value, err := quoted(v)
+	return "export " + v.Name + "=" + value + ";\n", err
 }
 
-// quoted is NAME=VALUE for POSIX shell, which cannot quote a control character.
+// quoted is the value for POSIX shell, which cannot quote a control character.
 func quoted(v Var) (string, error) {
 	value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
 	if err != nil {
 		return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
 	}
-	return v.Name + "=" + value, nil
+	return value, nil
 }
 
 // dotenv writes NAME=VALUE. Docker's --env-file takes quotes for part of the
@@ -104,22 +106,22 @@ func kubernetes(p Plan) (string, error) {
 	return "env:\n" + s, err
 }
 
-// mpirun is words for Open MPI's command line, for the job's constants alone:
-// what is a fact of this node would be wrong on the others.
-func mpirun(p Plan) (string, error) {
-	var words []string
+// words are for an mpirun's command line, for the job's constants alone: what is
+// a fact of this node would be wrong on the others.
+func words(p Plan, option func(v Var, value string) string) (string, error) {
+	var out []string
 	for _, v := range p {
 		if v.Scope != Job {
 			continue
 		}
-		word, err := quoted(v)
+		value, err := quoted(v)
 		if err != nil {
 			return "", err
 		}
-		words = append(words, "-x "+word)
+		out = append(out, option(v, value))
 	}
-	if words == nil {
+	if out == nil {
 		return "", nil
 	}
-	return strings.Join(words, " ") + "\n", nil
+	return strings.Join(out, " ") + "\n", nil
 }

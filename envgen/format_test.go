@@ -145,6 +145,11 @@ func FuzzRender(f *testing.F) {
 				t.Errorf("mpirun (-want +got):\n%s", diff)
 			}
 		}
+		if s, err := Render("hydra", p); err == nil {
+			if diff := cmp.Diff([]string{"-genv", "A", value}, evaluate(t, s)); diff != "" {
+				t.Errorf("hydra (-want +got):\n%s", diff)
+			}
+		}
 		want := map[string]string{"A": value, "B": value}
 		s, err := Render("json", p)
 		var object map[string]string
@@ -190,6 +195,7 @@ func TestFormatsSayWhatIsANodesOwn(t *testing.T) {
 	p := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: Node}, {Name: "NCCL_NET", Value: "Socket", Scope: Job}}
 	for _, tt := range []struct{ format, want string }{
 		{"mpirun", "-x NCCL_NET=Socket\n"},
+		{"hydra", "-genv NCCL_NET Socket\n"},
 		{"kubernetes", "env:\n- name: NCCL_SOCKET_IFNAME\n  value: \"=eth0\"   # a fact of this node: not for pods on others\n- name: NCCL_NET\n  value: \"Socket\"\n"},
 		{"dotenv", "NCCL_SOCKET_IFNAME==eth0\nNCCL_NET=Socket\n"},
 		{"json", "{\n  \"NCCL_NET\": \"Socket\",\n  \"NCCL_SOCKET_IFNAME\": \"=eth0\"\n}\n"},

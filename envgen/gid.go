@@ -269,7 +269,7 @@ func gidRules() []rule {
 }
 
 func gidVars(prefix, library, source string, used func(*view) bool, plan func(*view) gidPlan) []rule {
-	const alone = "on RoCE, takes the first entry of RoCE v2 that has an IPv4 address"
+	const alone = "takes, on RoCE, the first entry of RoCE v2 that has an IPv4 address"
 	var out []rule
 	for _, r := range []rule{
 		{name: addrFamily, scope: Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},

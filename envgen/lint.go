@@ -18,8 +18,8 @@ type lintRule struct {
 }
 
 // Lint looks at what is already decided (in.Decided) and reports what is
-// harmful, obsolete or without effect on this machine, in the order of the
-// table. Nothing found is an empty list. A Fail means that the job dies or
+// harmful, obsolete or without effect on this machine, and what is lacking, in
+// the order of the tables. Nothing found is an empty list. A Fail means that the job dies or
 // hangs of it here; it is given only for several nodes and for the library
 // that this node will use (NCCL with GPUs, Gloo without), so that a stale
 // variable never stops a job that does not read it.
@@ -36,6 +36,11 @@ func Lint(in Input) []finding.Finding {
 			if f, bad := r.look(v, d); bad {
 				out = append(out, f.Named(r.id).See(d.From, "%s=%s", d.Name, d.Value))
 			}
+		}
+	}
+	for _, r := range lackRules() {
+		if f, bad := r.look(v); bad {
+			out = append(out, f.Named(r.id))
 		}
 	}
 	return out

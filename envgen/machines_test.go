@@ -52,7 +52,12 @@ func (in Input) nodes(n int) Input { in.World.Nodes = n; return in }
 
 func (in Input) noGPUs() Input { in.Node.GPUs = gpu.Facts{Absent: "no driver"}; return in }
 
-func (in Input) mpirun() Input { in.Torch, in.Mpirun = false, true; return in }
+// mpirun is its line on a head that is none of its two hosts.
+func (in Input) mpirun() Input {
+	in.Torch, in.Mpirun = false, true
+	in.World.Peers = []netip.Addr{netip.MustParseAddr("10.0.0.6"), netip.MustParseAddr("10.0.0.7")}
+	return in
+}
 
 func (in Input) unnamed() Input {
 	in.Node.HostAddrs, in.Node.HostErr = nil, "no such host"

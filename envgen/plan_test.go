@@ -107,6 +107,8 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 	far.World.Peers = append(far.World.Peers, netip.MustParseAddr("10.7.0.6"))
 	noPeers := machine(lo, docker0, eth0).mpirun()
 	noPeers.World.Peers = nil
+	onePeer := machine(lo, docker0, eth0).mpirun()
+	onePeer.World.Peers = onePeer.World.Peers[:1]
 	cloud := machine(lo, docker0, iface(3, "ens4", "physical", "10.0.0.5/32")).mpirun()
 	for _, tt := range []struct {
 		name string
@@ -120,6 +122,7 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 		{"bridge that NCCL would take too", machine(lo, bridge, eth0).named("127.0.1.1").mpirun(), both},
 		{"a host outside the subnet", far, nil},
 		{"hosts not known", noPeers, nil},
+		{"one of the hosts not known", onePeer, nil},
 		{"address without a subnet", cloud, nil},
 		{"user excludes", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_exclude", "docker0"), both[1:]},
 		{"user names the interface", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "eth0"), both[1:]},

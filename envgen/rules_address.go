@@ -128,6 +128,9 @@ func wantHost(library string) func(*view) want {
 			return v.noWay()
 		}
 		w := want{value: via.Name, because: v.because(), seen: []finding.Seen{hostSeen(v.Node)}}
+		if len(v.Node.HostAddrs) == 0 && v.Node.HostErr == "" {
+			w.not = "what this node's host name leads to is asked for at the start"
+		}
 		if bad := hostWrong(v, via, addr); bad != "" {
 			w.wrong = library + " " + bad
 		}

@@ -55,7 +55,7 @@ func (v *view) wantCoordinator() want {
 		return right("where node rank 0 is found is known at the start")
 	}
 	value := v.World.Master.String()
-	return want{value: value, wrong: "JAX knows the coordinator by itself only under Slurm, Open MPI and on TPUs", because: "node rank 0 is there",
+	return want{value: value, wrong: "JAX knows the coordinator by itself only under Slurm, Open MPI and on TPUs", because: "node rank 0 is there; jax.distributed.initialize reads the rest from no variable: give it num_processes=int(os.environ[\"WORLD_SIZE\"]) and process_id=int(os.environ[\"RANK\"])",
 		seen: []finding.Seen{{Where: "rendezvous", What: value}}}
 }
 
@@ -66,7 +66,7 @@ func (v *view) wantTFConfig() want {
 		return right("the ranks of the nodes are known at the start")
 	}
 	if len(v.World.Hosts) != v.World.Nodes {
-		return right("it needs the address of every node, which only a scheduler lists; MASTER_ADDR, RANK and WORLD_SIZE are set")
+		return right("it needs the address of every node; a node learns rank 0's alone and its own place, so that starts stay fast with many nodes, and here no scheduler lists the rest. MASTER_ADDR, RANK and WORLD_SIZE are set")
 	}
 	type task struct {
 		Type  string `json:"type"`

@@ -62,7 +62,7 @@ func (v *view) wantSubnet() want {
 	switch {
 	case !addr.Addr().Is4() || addr.IsSingleIP():
 		return right(fmt.Sprintf("%s is no subnet of IPv4", addr))
-	case len(v.World.Peers) == 0 || slices.ContainsFunc(v.World.Peers, outside):
+	case len(v.World.Peers) < v.World.Nodes || slices.ContainsFunc(v.World.Peers, outside):
 		return right("not every host is known to be in " + addr.Masked().String())
 	}
 	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {

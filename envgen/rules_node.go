@@ -68,6 +68,9 @@ func Paths(in Input) []string {
 		paths = append(paths, virtualTopology)
 		paths = append(paths, azureTopologies()...)
 	}
+	if in.Node.Cloud.Provider == "gcp" {
+		paths = append(append(paths, gibScript), fastrakScripts()...)
+	}
 	if f := v.value("NCCL_TOPO_FILE"); path.IsAbs(f) {
 		paths = append(paths, f)
 	}

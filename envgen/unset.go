@@ -30,8 +30,8 @@ func unsets() []unset {
 		{"NCCL_IB_TC", ncclLib, "uses traffic class 0", "the class with the fabric's guarantees is known to its operator alone", wire, roceOnly},
 		{"NCCL_IB_SL", ncclLib, "uses service level 0", "as NCCL_IB_TC", wire, verbsOnly},
 		{"NCCL_IB_RETRY_CNT", ncclLib, "tries 7 times, the most that the field holds", "there is no larger value", wire, verbsOnly},
-		{"NCCL_IB_ADAPTIVE_ROUTING", ncclLib, "is on for InfiniBand and off for RoCE", "whether a RoCE fabric routes adaptively is known to its operator alone", wire, roceOnly},
-		{"NCCL_IB_PCI_RELAXED_ORDERING", ncclLib, "is on where the driver has it", "the library sees it", wire, verbsOnly},
+		{"NCCL_IB_ADAPTIVE_ROUTING", ncclLib, "turns it on for InfiniBand and off for RoCE", "whether a RoCE fabric routes adaptively is known to its operator alone", wire, roceOnly},
+		{"NCCL_IB_PCI_RELAXED_ORDERING", ncclLib, "turns it on where the driver has it", "the library sees it", wire, verbsOnly},
 		{"NCCL_NET_GDR_LEVEL", ncclLib, "uses GPUDirect as far as one PCI switch reaches", "farther can be slower or broken, and only a measurement tells", "NCCL src/graph/paths.cc", verbsOnly},
 		{"NCCL_CROSS_NIC", ncclLib, "prefers the same rail", "whether the rails reach each other is not seen from one node", "NCCL src/graph/search.cc", verbsOnly},
 		{"NCCL_IB_SUBNET_AWARE_ROUTING", ncclLib, "takes every rail to reach every peer", "a cable without a switch is not told from a routed port by one node", wire, roceOnly},
@@ -124,7 +124,7 @@ func Explain(in Input) []Explanation {
 	for _, d := range v.judge() {
 		e := Explanation{Name: d.name, Library: d.library, Set: d.sets(), Scope: d.scope, Alone: d.alone, Versions: d.span.String(), Source: d.source}
 		switch {
-		case v.perNode(d.rule) && d.wrong != "":
+		case v.perNode(d.rule) && d.wrong != "" && !d.given:
 			e.Set, e.PerNode = false, true
 			e.Why = "not set: per node; mpirun would carry this node's value to the others. mpirun … launch PROGRAM sets it on each"
 		case d.given:
@@ -157,16 +157,26 @@ func Explain(in Input) []Explanation {
 		}
 		out = append(out, e)
 	}
-	slices.SortStableFunc(out, func(a, b Explanation) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(out, func(a, b Explanation) int {
+		return slices.Index(groups(), a.Group()) - slices.Index(groups(), b.Group())
+	})
 	return out
 }
 
-func rank(e Explanation) int {
+// groups are the groups of explanations, in their order.
+func groups() []string { return []string{"set", "wanted on each node", "yours", "not set"} }
+
+// Group is a head for explanations that belong together: what launch does about
+// the variable.
+func (e Explanation) Group() string {
+	g := groups()
 	switch {
-	case e.Set, e.PerNode:
-		return 0
-	case e.User != "" || e.From != "":
-		return 1
+	case e.Set:
+		return g[0]
+	case e.PerNode:
+		return g[1]
+	case e.From != "":
+		return g[2]
 	}
-	return 2
+	return g[3]
 }

@@ -24,4 +24,7 @@ type Start struct {
 	Peer    finding.Report    `json:"peer,omitempty"`   // what the nodes found out about each other
 	Plan    envgen.Plan       `json:"plan,omitempty"`   // variables to set, with reasons
 	Command launcher.Exec     `json:"command,omitzero"` // what is executed
+
+	// Input is what the plan is made from, but for what the rendezvous tells.
+	Input envgen.Input `json:"-"`
 }

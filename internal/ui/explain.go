@@ -17,7 +17,7 @@ func (u *UI) Explain(all []envgen.Explanation) {
 	}
 	head := ""
 	for _, e := range all {
-		if h := explainHead(e); h != head {
+		if h := e.Group(); h != head {
 			if head != "" {
 				fmt.Fprintln(u.out)
 			}
@@ -26,18 +26,6 @@ func (u *UI) Explain(all []envgen.Explanation) {
 		}
 		u.explain(e)
 	}
-}
-
-func explainHead(e envgen.Explanation) string {
-	switch {
-	case e.Set:
-		return "set"
-	case e.From != "":
-		return "yours"
-	case e.PerNode:
-		return "wanted on each node"
-	}
-	return "not set"
 }
 
 func (u *UI) explain(e envgen.Explanation) {
@@ -61,6 +49,9 @@ func (u *UI) explain(e envgen.Explanation) {
 	row("alone", e.Library+" "+e.Alone)
 	for _, s := range e.Seen {
 		row("seen", strings.TrimPrefix(s.Where+": "+s.What, ": "))
+	}
+	if e.Group() == "not set" { // one of many; docs/env.md and --json have the rest
+		return
 	}
 	row("for", versionsOf(e))
 	row("source", e.Source)
