@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ func (a *app) env(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	in := a.planInput(s.Job, s.Node)
+	in := s.Input
 	if c.NArg() == 0 {
 		in.Torch = true
 	}
@@ -71,12 +72,16 @@ func (a *app) printPlan(in envgen.Input, j job.Job) error {
 		}{len(plan), why})
 		return nil
 	}
-	text, err := envgen.Render(a.o.format, plan)
+	format := a.o.format
+	if format == "mpirun" && j.Line.Hydra() { // the line tells better
+		format = "hydra"
+	}
+	text, err := envgen.Render(format, plan)
 	if err != nil {
 		return err
 	}
 	a.ui.Print(text)
-	if a.o.format == "mpirun" {
+	if format == "mpirun" || format == "hydra" {
 		a.perNode(in, plan)
 	}
 	if why != "" {
@@ -104,15 +109,16 @@ func (a *app) perNode(in envgen.Input, plan envgen.Plan) {
 }
 
 // planInput is all that a plan is computed from but what the rendezvous tells.
-func (a *app) planInput(j job.Job, n fabric.Node) envgen.Input {
+func (a *app) planInput(ctx context.Context, j job.Job, n fabric.Node) envgen.Input {
 	in := envgen.Input{Node: n, Decided: j.Decided, World: envgen.World{Nodes: j.Nodes.V, Job: j.ID.V, Store: a.openStore(j)},
 		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
 	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
+	in.Script = j.Line.Inside || shell(j.Line)
 	if j.Vouch == job.Scheduled && j.Tasks.LocalSize < 2 {
 		in.World.Hosts = j.Hosts
 	}
-	if in.Mpirun && !a.o.dryRun {
-		in.World = mpirunWorld(j, n)
+	if in.Mpirun {
+		in.World = a.mpirunWorld(ctx, j, n)
 	}
 	in.Files = readFiles(a.root(), envgen.Paths(in))
 	return in
@@ -159,6 +165,15 @@ func readFiles(root fs.FS, names []string) map[string]string {
 	return files
 }
 
+// shell tells whether the program is a shell, or a script for one.
+func shell(l launcher.Line) bool {
+	if l.Kind != launcher.Program || l.Program >= len(l.Argv) {
+		return false
+	}
+	base := filepath.Base(l.Argv[l.Program])
+	return strings.HasSuffix(base, ".sh") || slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, base)
+}
+
 // python tells whether a plain program is a Python one: then it may use Gloo.
 func python(l launcher.Line) bool {
 	for _, w := range l.Argv[:min(len(l.Argv), l.Rest+1)] {
@@ -170,32 +185,37 @@ func python(l launcher.Line) bool {
 	return false
 }
 
-// hydra tells whether mpirun is one whose other nodes call the host name.
-func hydra(j job.Job) bool { return j.MPI == "mpich" || j.MPI == "intel" }
-
-// mpirunWorld is the hosts of mpirun's own list, as this head sees them. A name
-// that means this machine stands for the address by which the others reach it,
-// whatever stands behind the name here.
-func mpirunWorld(j job.Job, n fabric.Node) envgen.World {
+// mpirunWorld is the hosts of mpirun's own list, as this head sees them; those
+// whose address is not known are not among the peers. A name that means this
+// machine stands for the address by which the others reach it, whatever stands
+// behind the name here. Of a recording, and for a dry run, no name is asked for.
+func (a *app) mpirunWorld(ctx context.Context, j job.Job, n fabric.Node) envgen.World {
 	w := envgen.World{Nodes: max(len(j.Hosts), 1)}
-	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	ctx, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
-	own := func(a netip.Addr) bool { return a.IsLoopback() || n.IsLocal(a) }
+	own := func(addr netip.Addr) bool { return addr.IsLoopback() || n.IsLocal(addr) }
 	for _, h := range j.Hosts {
-		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
-		if err != nil || len(addrs) == 0 {
+		addr, err := netip.ParseAddr(h)
+		if err != nil && a.from == nil && !a.o.dryRun {
+			var all []netip.Addr
+			if all, err = net.DefaultResolver.LookupNetIP(ctx, "ip", h); len(all) > 0 {
+				addr = all[0].Unmap()
+			}
+		}
+		if err != nil || !addr.IsValid() {
 			continue
 		}
-		a := addrs[0].Unmap()
-		if w.Peers = append(w.Peers, a); own(a) && w.Addr.IsValid() {
+		if w.Peers = append(w.Peers, addr); own(addr) && w.Addr.IsValid() {
 			continue
 		}
-		if r, err := fabric.RouteTo(a); err == nil {
+		if a.from != nil {
+			w.Addr = n.Route.Src
+		} else if r, err := fabric.RouteTo(addr); err == nil {
 			w.Addr = r.Src
 		}
 	}
-	for i, a := range w.Peers {
-		if own(a) && w.Addr.IsValid() {
+	for i, addr := range w.Peers {
+		if own(addr) && w.Addr.IsValid() {
 			w.Peers[i] = w.Addr
 		}
 	}

@@ -93,6 +93,7 @@ func (a *app) look(c *cli.Context) (s record.Start, err error) {
 		return s, err
 	}
 	s.Node = a.detect(c.Context, s.Job)
+	s.Input = a.planInput(c.Context, s.Job, s.Node)
 	return s, nil
 }
 

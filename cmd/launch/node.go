@@ -51,6 +51,7 @@ func ofAPod(j job.Job) bool {
 func (a *app) local(ctx context.Context, s *record.Start) error {
 	began := time.Now()
 	s.Node = a.detect(ctx, s.Job)
+	s.Input = a.planInput(ctx, s.Job, s.Node)
 	in := a.checkInput(s)
 	if s.Job.Several() && !a.o.dryRun && !ofAPod(s.Job) {
 		if p, err := a.place(ctx, s, firstLook); err == nil {
@@ -106,7 +107,7 @@ func (a *app) detect(ctx context.Context, j job.Job) fabric.Node {
 func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fabric.Node {
 	in := handoff.Inherited()
 	return fabric.Detect(ctx, roots, fabric.Options{
-		Resolve: (j.Several() || hydra(j)) && !a.o.dryRun,
+		Resolve: (j.Several() || j.Line.Hydra()) && !a.o.dryRun,
 		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
@@ -116,7 +117,7 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 
 func (a *app) checkInput(s *record.Start) preflight.Input {
 	in := preflight.Input{
-		Job: s.Job, Node: s.Node, Lint: envgen.Lint(a.planInput(s.Job, s.Node)),
+		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input),
 		Env: os.LookupEnv,
 		LookPath: func(name string) (string, error) {
 			path, err := lookPath(name)

@@ -26,20 +26,14 @@ func Names() []string {
 	return out
 }
 
-// Text is a machine's description by its name.
-func Text(t testing.TB, name string) []byte {
+// Machine is a machine by its name.
+func Machine(t testing.TB, name string) *machine.Machine {
 	t.Helper()
 	text, err := machines.ReadFile(path.Join("machines", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
-}
-
-// Machine is a machine by its name.
-func Machine(t testing.TB, name string) *machine.Machine {
-	t.Helper()
-	m, err := machine.Read(Text(t, name))
+	m, err := machine.Read(text)
 	if err != nil {
 		t.Fatalf("machine %s: %v", name, err)
 	}
