@@ -59,7 +59,7 @@ func (v *view) roles(d decision) []NIC {
 				nic.Why = fmt.Sprintf("%v is in a network of this interface", v.addr)
 			}
 		} else if o, ok := owners[f.Name]; ok && nic.Role == Management {
-			nic.Role, nic.Why = o.role, "belongs to "+o.hca
+			nic.Role, nic.Why, nic.Sure = o.role, "belongs to "+o.hca, d.sure && o.role == Compute
 			if o.hca == "" {
 				nic.Why = d.why
 			}

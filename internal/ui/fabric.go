@@ -35,7 +35,7 @@ func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
 		fmt.Fprintf(&b, "its name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
 	}
 	b.WriteString("\n" + u.rails(f) + u.distances(n, f) + u.otherHCAs(f) + "\n" + u.interfaces(n, f))
-	b.WriteString("\n" + gpus(n, f) + loaded(n.Software) + limits(n.Limits))
+	b.WriteString("\n" + gpus(n, f) + u.around(n) + loaded(n.Software) + limits(n.Limits))
 	for _, x := range n.Unknown {
 		fmt.Fprintf(&b, "unknown: %s: %s\n", x.What, x.Why)
 	}
@@ -48,7 +48,7 @@ const pageWidth = 80
 // rails is the training fabric: its kind, and a line for each rail.
 func (u *UI) rails(f rail.Fabric) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", strings.Join(wrap(fmt.Sprintf("fabric %s: %s", kindWord(f), f.Why), cmp.Or(u.outWidth, pageWidth)), "\n  "))
+	fmt.Fprintf(&b, "%s\n", strings.Join(wrap(fmt.Sprintf("fabric %s: %s", kindWord(f), f.Why), cmp.Or(u.outWidth, pageWidth)-2), "\n  "))
 	if len(f.Rails) == 0 {
 		return b.String()
 	}
@@ -61,7 +61,7 @@ func (u *UI) rails(f rail.Fabric) string {
 		} else if r.HCA != "" && r.Link == "Ethernet" && f.Kind != rail.EFA {
 			gid = "none"
 		}
-		t.AppendRow(table.Row{f.Name(r), speed(r.Rate), r.Link, gid, r.Netdev, nearest(f, r, index)})
+		t.AppendRow(table.Row{f.Name(r), speed(r.Rate), linkWord(r.Link, "", f.Kind), gid, r.Netdev, nearest(f, r, index)})
 	}
 	return b.String() + "\n" + t.Render() + "\n"
 }
@@ -177,7 +177,9 @@ func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
 	for _, i := range n.Interfaces {
 		var addrs []string
 		for _, a := range i.Addrs {
-			addrs = append(addrs, a.String())
+			if len(i.Addrs) == 1 || !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() { // beside another nobody looks for it
+				addrs = append(addrs, a.String())
+			}
 		}
 		state := "down"
 		if i.Up && i.Running {

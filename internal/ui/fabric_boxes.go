@@ -212,6 +212,9 @@ func interfaceCards(n fabric.Node, f rail.Fabric, drawn map[string]bool) (out []
 				line = speed(float64(i.Speed)/1000) + " " + line
 			}
 			c := nicCard(nic, line, "")
+			if slices.ContainsFunc(f.Rails, func(r rail.Rail) bool { return r.HCA == "" && r.Netdev == i.Name }) {
+				c.class = "rail" // also where its address is the one that the peers use
+			}
 			c.numa = i.NUMA
 			out = append(out, c.at(n, i.PCI))
 		}
@@ -246,16 +249,25 @@ func (c *card) at(n fabric.Node, addr string) *card {
 	return c
 }
 
+// portLine is what the ports of an HCA run, alike ones once.
 func portLine(h fabric.HCA) string {
 	var words []string
+	count := map[string]int{}
 	for _, p := range h.Ports {
+		link, word := linkWord(p.LinkLayer, h.Driver, ""), "no link"
 		switch {
 		case p.State == 0 || p.Active() && p.Rate == 0:
-			words = append(words, cmp.Or(strings.TrimPrefix(p.LinkLayer, "Unknown"), h.Driver))
-		case !p.Active():
-			words = append(words, "no link")
-		default:
-			words = append(words, strings.TrimSpace(rate(p.Rate)+" Gb/s "+p.LinkLayer))
+			word = cmp.Or(link, h.Driver)
+		case p.Active():
+			word = strings.TrimSpace(speed(p.Rate) + " " + link)
+		}
+		if count[word]++; count[word] == 1 {
+			words = append(words, word)
+		}
+	}
+	for i, word := range words {
+		if n := count[word]; n > 1 {
+			words[i] = fmt.Sprintf("%d x %s", n, word)
 		}
 	}
 	return strings.Join(words, ", ")

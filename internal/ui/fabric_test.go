@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -87,16 +86,17 @@ func TestAFabricIsReadIn80Columns(t *testing.T) {
 		n := machinetest.Node(t, name)
 		u, out, _ := log(Options{})
 		f := rail.Of(n, netip.Addr{})
-		f.NICs = slices.DeleteFunc(slices.Clone(f.NICs), func(nic rail.NIC) bool { return !nic.HCA })
-		n.Interfaces, n.Unknown = nil, nil // their addresses may be longer
-		n.Limits = fabric.Limits{Nofile: 1024, NofileKnown: true}
+		n.Unknown = nil // a path may be longer
 		for i := range n.GPUs.Devices {
 			n.GPUs.Devices[i].UUID = ""
 		}
 		u.Fabric(n, f)
 		for line := range strings.Lines(out.String()) {
-			if utf8.RuneCountInString(line) > pageWidth+1 && !strings.HasPrefix(line, "software") {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > pageWidth && !strings.HasPrefix(line, "software") {
 				t.Errorf("%s: %d columns: %s", name, utf8.RuneCountInString(line), line)
+			}
+			if strings.Contains(line, "\x1b") {
+				t.Errorf("%s: colour in a file: %q", name, line)
 			}
 		}
 		for _, r := range f.Rails {
@@ -104,6 +104,37 @@ func TestAFabricIsReadIn80Columns(t *testing.T) {
 				t.Errorf("%s: rail %s is not in\n%s", name, f.Name(r), out)
 			}
 		}
+	}
+}
+
+func TestWhatIsSaidOfALink(t *testing.T) {
+	page := func(name string) string {
+		n := machinetest.Node(t, name)
+		u, out, _ := log(Options{})
+		f := rail.Of(n, n.Route.Src)
+		u.Fabric(n, f)
+		return out.String() + string(FabricSVG(n, f))
+	}
+	for name, want := range map[string][]string{
+		"aws-p5-48xlarge":  {"rdmap79s0   100 Gb/s  EFA ", ">100 Gb/s EFA<"},
+		"omnipath":         {" Omni-Path "},
+		"cx3-two-fabrics":  {">2 x 56 Gb/s InfiniBand<"},
+		"gcp-pod-one-nic":  {"cloud gcp, a virtual machine, in kubernetes, RDMA namespaces\n  shared\n", "host a3u-pod  Google Compute Engine\n"},
+		"h100-ib-ndr-bond": {"GPUDirect RDMA: peermem is loaded; by DMA-BUF: yes\n", "bond0       bond      up           1500  peer      10.20.0.17/22\n"},
+	} {
+		got := page(name)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: no %q in\n%s", name, w, got)
+			}
+		}
+		if strings.Contains(got, "Unknown") {
+			t.Errorf("%s: a link is called Unknown in\n%s", name, got)
+		}
+	}
+	// The interface that the peers use is drawn as the rail that it is.
+	if svg := page("slingshot-mi250x"); strings.Contains(svg, paintOf("management").stroke) {
+		t.Errorf("a rail is drawn as management:\n%s", svg)
 	}
 }
 

@@ -26,14 +26,20 @@ func Names() []string {
 	return out
 }
 
-// Machine is a machine by its name.
-func Machine(t testing.TB, name string) *machine.Machine {
+// Text is a machine's description by its name.
+func Text(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := machines.ReadFile(path.Join("machines", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := machine.Read(text)
+	return text
+}
+
+// Machine is a machine by its name.
+func Machine(t testing.TB, name string) *machine.Machine {
+	t.Helper()
+	m, err := machine.Read(Text(t, name))
 	if err != nil {
 		t.Fatalf("machine %s: %v", name, err)
 	}
