@@ -28,10 +28,10 @@ const (
 	verbsChild = "verbs"
 )
 
-// Children are the functions that AskGPU and AskVerbs run in children; main
+// Children are the functions that AskGPU, AskVerbs and AskDisks run in children; main
 // hands them to child.Dispatch.
 func Children() child.Table {
-	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child}
+	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
 
 // AskGPU asks NVML in a child, if there is a driver at all, and the kernel log

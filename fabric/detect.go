@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ const resolveBudget = 2 * time.Second
 // Options are what Detect is told, and what it asks beyond files. The zero
 // value asks nothing that can take time.
 type Options struct {
+	Names   []string                              // host names of the job, to be looked for in /etc/hosts
 	Resolve bool                                  // resolve this node's own host name (2 s at most)
 	GPU     func(ctx context.Context) gpu.Facts   // AskGPU on a live machine; nil: not asked
 	Verbs   func(ctx context.Context) verbs.Facts // AskVerbs on a live machine; nil: not asked
@@ -45,7 +47,7 @@ func Live() Roots {
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root:  os.DirFS("/"),
 		Links: links,
-		Shm:   shm,
+		Shm:   shm, System: liveSystem,
 		Route: RouteTo,
 		RDMA:  netlink.RdmaSystemGetNetnsMode,
 		Env:   os.Getenv,
@@ -77,6 +79,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
+	}
+	if roots.System != nil {
+		n.System = roots.System(append(slices.Clone(opt.Names), n.Hostname))
 	}
 
 	n.hardware(ctx, roots)

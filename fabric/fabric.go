@@ -30,6 +30,9 @@ type Roots struct {
 	// Shm tells the bytes free in /dev/shm and the bytes in all; -1 and 0
 	// where nothing is mounted there. nil: not recorded.
 	Shm func() (free, size int64)
+	// System tells how the operating system is set, and what /etc/hosts has for
+	// these names. nil: not recorded.
+	System func(names []string) System
 	// Route tells how the kernel would reach an address; RouteTo on a live
 	// machine. nil: not recorded.
 	Route func(netip.Addr) (Route, error)
@@ -58,6 +61,7 @@ type Node struct {
 	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // libibverbs, asked in a child process
 	Software   software.Facts `json:"software,omitzero"`    // what the job's command would load
 	Limits     Limits         `json:"limits"`
+	System     System         `json:"system,omitzero"`
 	Product    string         `json:"product,omitempty"` // DMI sys_vendor and product_name
 	Cloud      Cloud          `json:"cloud,omitzero"`
 	Container  Container      `json:"container,omitzero"`

@@ -42,6 +42,15 @@ func hostResolves(_ context.Context, in Input) finding.Finding {
 	case len(n.HostAddrs) == 0:
 		return finding.Skipf("no name server is asked now")
 	}
+	if len(n.Interfaces) > 0 && !slices.ContainsFunc(n.HostAddrs, func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err != nil || a.IsLoopback() || n.IsLocal(a)
+	}) {
+		return finding.Warnf("this node's host name %s is %s, which is no address of this node", n.Hostname, strings.Join(n.HostAddrs, ", ")).
+			See("getaddrinfo "+n.Hostname, "%s", strings.Join(n.HostAddrs, ", ")).
+			Breaking("Gloo and others that look it up cannot listen there, and take loopback").
+			Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname)
+	}
 	return finding.Passf("%s is %s", n.Hostname, strings.Join(n.HostAddrs, ", "))
 }
 

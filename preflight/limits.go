@@ -61,10 +61,18 @@ func memlock(_ context.Context, in Input) finding.Finding {
 		return finding.Passf("unlimited")
 	case float64(limit) >= in.threshold("limits.memlock"):
 		return finding.Passf("%s", size(limit))
+	case in.Node.System.IPCLock:
+		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", size(limit))
 	}
 	return finding.Warnf("memlock is %s, RDMA wants unlimited", size(limit)).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
-		Do("ulimit -l unlimited; LimitMEMLOCK=infinity in the service; docker run --ulimit memlock=-1")
+		Do("%s", in.remedy(map[around]string{
+			inKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container; the limit itself: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
+			inContainer:  "docker run --ulimit memlock=-1:-1 …",
+			inSlurm:      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, then restart slurmd",
+			inSystemd:    "LimitMEMLOCK=infinity in the unit's [Service]",
+			inShell:      "ulimit -l unlimited, or in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and a new login",
+		}))
 }
 
 func nofile(_ context.Context, in Input) finding.Finding {
@@ -81,7 +89,13 @@ func nofile(_ context.Context, in Input) finding.Finding {
 	return finding.Warnf("a process may open %d files, %d ranks need about %d", l.Nofile, ranks, need).
 		See("getrlimit RLIMIT_NOFILE", "%d", l.Nofile).
 		Breaking("processes stop with \"too many open files\" while they connect").
-		Do("ulimit -n %d", max(need, 65536))
+		Do("%s", in.remedy(map[around]string{
+			inKubernetes: "LimitNOFILE=1048576 in the runtime's unit (containerd.service); the container's own soft limit: ulimit -n $(ulimit -Hn)",
+			inContainer:  fmt.Sprintf("docker run --ulimit nofile=%d …", max(need, 65536)),
+			inSlurm:      "PropagateResourceLimitsExcept=NOFILE in slurm.conf, LimitNOFILE=1048576 in slurmd.service; for this job: ulimit -n $(ulimit -Hn)",
+			inSystemd:    fmt.Sprintf("LimitNOFILE=%d in the unit's [Service]", max(need, 65536)),
+			inShell:      fmt.Sprintf("ulimit -n %d", max(need, 65536)),
+		}))
 }
 
 // shmSize looks at what is free, since other jobs may share it. It never
@@ -101,7 +115,7 @@ func shmSize(_ context.Context, in Input) finding.Finding {
 		return finding.Skipf("one process on this node")
 	case l.Shm < 0:
 		return finding.Warnf("/dev/shm is not mounted").
-			Breaking("NCCL and data loaders cannot share memory").Do("mount -t tmpfs tmpfs /dev/shm; docker run --shm-size=1g")
+			Breaking("NCCL and data loaders cannot share memory").Do("%s", in.moreShm(local, "mount -t tmpfs tmpfs /dev/shm"))
 	case float64(l.Shm) >= float64(local)*in.threshold("shm.size"):
 		return finding.Passf("%s free for %d processes", size(uint64(l.Shm)), local)
 	}
@@ -109,7 +123,17 @@ func shmSize(_ context.Context, in Input) finding.Finding {
 		size(uint64(l.Shm)), size(uint64(max(0, l.ShmSize))), local, size(uint64(float64(local)*in.threshold("shm.size")))).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
 		Breaking("NCCL or a data loader dies of a bus error when it is full").
-		Do("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyDir with medium Memory at /dev/shm")
+		Do("%s", in.moreShm(local, "mount -o remount,size=50% /dev/shm; what fills it: ls -lS /dev/shm"))
+}
+
+// moreShm is how more is given, a gigabyte for each process.
+func (in Input) moreShm(ranks int, here string) string {
+	gigs := max(1, ranks)
+	return in.remedy(map[around]string{
+		inKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the pod, volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
+		inContainer:  fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
+		inShell:      here,
+	})
 }
 
 // size writes bytes with a binary unit and no more digits than it needs.

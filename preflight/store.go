@@ -104,6 +104,11 @@ func storeResolves(ctx context.Context, in Input) finding.Finding {
 		return err
 	})
 	bad := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	for i, e := range all {
+		if f, wrong := in.misleads(e.host, found[i]); wrong && errs[i] == nil {
+			return f
+		}
+	}
 	if bad < 0 {
 		return finding.Passf("%s", join(all, func(e endpoint) string {
 			if isAddr(e.host) {
@@ -112,7 +117,7 @@ func storeResolves(ctx context.Context, in Input) finding.Finding {
 			return e.host + " is " + join(found[slices.Index(all, e)], netip.Addr.String)
 		}))
 	}
-	return unresolved(in, all, errs, bad)
+	return in.servedBeside(ctx, all[bad].host, unresolved(in, all, errs, bad))
 }
 
 // unresolved judges a name without an address. That no such name exists is an
@@ -130,7 +135,7 @@ func unresolved(in Input, all []endpoint, errs []error, bad int) finding.Finding
 		return finding.Warnf("%s does not resolve, the other endpoints do", host).See("look up "+host, "%v", err).
 			Breaking("one endpoint less when another one fails").Do("correct %s in --store", host)
 	case in.Job.Vouch == job.Scheduled:
-		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod", host)
+		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod", host).Do("%s", unready(host))
 	}
 	return finding.Failf("%s does not resolve on this node", host).See("look up "+host, "%v", err).
 		Breaking("this node never finds the others").

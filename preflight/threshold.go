@@ -21,9 +21,15 @@ type Threshold struct {
 // Thresholds is the table, in the order of the checks.
 func Thresholds() []Threshold {
 	return []Threshold{
+		{"gpu.busy", Bytes, busyMemory, "memory of a GPU that others may hold: a bare context of CUDA has half a GiB, as monitoring leaves it"},
+		{"gpu.xid", Seconds, recentXID, "how long ago a fault in the kernel log may be; the log does not tell of a reset since"},
+		{"dns.reverse", Seconds, 1, "how long the name of this node's address may be looked up, on node 0"},
 		{"limits.memlock", Bytes, minMemlock, "locked memory that one process may have, where RDMA is used"},
+		{"limits.memory", Bytes, memoryPerRank, "what the control group's limit of memory must grant to each process of this node"},
+		{"limits.pids", Number, pidsPerRank, "processes and threads that each process of this node may need"},
 		{"peer.clock", Seconds, 5, "how far a node's wall clock may be off the others'"},
 		{"shm.size", Bytes, shmPerRank, "free room in /dev/shm for each process of this node"},
+		{"storage.space", Bytes, minSpace, "free room where temporary files go, and in the working directory"},
 		{userLimit, Seconds, userSeconds, "how long each check of --check-dir may take before it is killed"},
 	}
 }

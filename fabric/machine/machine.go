@@ -30,7 +30,8 @@ type answers struct {
 	Links       []fabric.Interface `json:"links,omitempty"` // rtnetlink, with addresses
 	Route       *fabric.Route      `json:"route,omitempty"` // the default route
 	Shm         *[2]int64          `json:"shm,omitempty"`   // /dev/shm: bytes free and in all
-	RDMA        string             `json:"rdma,omitempty"`  // the RDMA subsystem's namespaces, by netlink
+	System      *fabric.System     `json:"system,omitempty"`
+	RDMA        string             `json:"rdma,omitempty"` // the RDMA subsystem's namespaces, by netlink
 	Nofile      *uint64            `json:"nofile,omitempty"`
 	HostAddrs   []string           `json:"host_addrs,omitempty"`
 	HostErr     string             `json:"host_err,omitempty"`
@@ -133,6 +134,9 @@ func (m *Machine) Roots() fabric.Roots {
 	}
 	if mode := m.answers.RDMA; mode != "" {
 		r.RDMA = func() (string, error) { return mode, nil }
+	}
+	if s := m.answers.System; s != nil {
+		r.System = func([]string) fabric.System { return *s }
 	}
 	if s := m.answers.Shm; s != nil {
 		r.Shm = func() (int64, int64) { return s[0], s[1] }

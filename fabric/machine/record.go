@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"launch/fabric"
 )
@@ -64,6 +65,13 @@ func (r *Recorder) Roots() fabric.Roots {
 				r.keep(func(a *answers) { a.Route = &route })
 			}
 			return route, err
+		}
+	}
+	if ask := r.live.System; ask != nil {
+		roots.System = func(names []string) fabric.System {
+			s := ask(names)
+			r.keep(func(a *answers) { a.System = &s })
+			return s
 		}
 	}
 	if ask := r.live.RDMA; ask != nil {
@@ -173,9 +181,9 @@ func (w *watched) note(name string, f func(real string)) {
 	f(path.Join(w.prefix, real))
 }
 
-// failed keeps an error. What is not there needs no mark.
+// failed keeps an error. What is not there, or is below a file, needs no mark.
 func (w *watched) failed(name string, err error) {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
 	}
 	w.note(name, func(real string) {

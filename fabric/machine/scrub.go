@@ -187,12 +187,29 @@ func (s *scrubber) value(key string, v any) any {
 			v[i] = s.value(key, v[i])
 		}
 	case string:
-		if strings.Contains(key, "serial") {
+		switch {
+		case strings.Contains(key, "serial"):
 			return ""
+		case key == "search":
+			return domain(v)
+		case key == "names" && v != "localhost" && s.word(v) == v: // beside this node's own in /etc/hosts
+			return "alias"
 		}
 		return s.word(v)
 	}
 	return v
+}
+
+// domain stands for one of a search list. A cluster's own are the same in all
+// clusters, but for the namespace.
+func domain(name string) string {
+	if at := strings.Index("."+name, ".svc."); at >= 0 {
+		return strings.TrimPrefix("default."[:min(at, 1)*len("default.")]+name[at:], ".")
+	}
+	if name == "cluster.local" {
+		return name
+	}
+	return "example.internal"
 }
 
 // systemDirs hold nobody's own files.

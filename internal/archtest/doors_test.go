@@ -33,7 +33,8 @@ var doors = map[string][]string{
 	// is misspelt. software, since what the nodes would load is compared; gpu and rail, for
 	// the health of the GPUs and of the rails. unix, to
 	// end all that a user's own check has started before its number is another's.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
+	// dns, for what name servers said.
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -76,6 +77,8 @@ var doors = map[string][]string{
 	// late when launch itself has become the command.
 	"internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/peer", "internal/port", "internal/secret",
 		"internal/tcpstore", "internal/ui", "rendezvous", etcd, unixPkg},
+	// dns asks name servers one by one, which the standard library does not show.
+	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
 	"internal/meeting": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},

@@ -46,6 +46,10 @@ type Place struct {
 type Finder struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Route   func(dst netip.Addr) (fabric.Route, error)
+	// Beside, where set, asks the name servers themselves, and around what they
+	// remember: it is asked while Resolve does not know the name of an embedded
+	// store. It returns soon, and nothing where there is no address yet.
+	Beside func(ctx context.Context, host string) []netip.Addr
 	// Hosts overrides, where set, whether this node hosts an embedded store:
 	// for an endpoint behind NAT or a virtual address.
 	Hosts *bool
@@ -78,19 +82,26 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	f = f.defaults()
 	s := j.Store.V
 	host := s.Host
-	if !s.Embedded {
+	if !s.Embedded { // its name may have to stand in a certificate, and is nothing new
+		f.Beside = nil
 		var err error
 		if host, err = hostOf(s.Endpoints[0]); err != nil {
 			return Place{}, err
 		}
 	}
-	addrs, err := f.resolve(ctx, host)
+	addrs, beside, err := f.resolve(ctx, host)
 	if err != nil {
 		return Place{}, err
 	}
 	p := Place{Endpoints: s.Endpoints}
 	if s.Embedded {
 		p.Endpoints = []string{net.JoinHostPort(host, strconv.Itoa(s.Port))}
+		if beside { // the store's client would not find the name
+			p.Endpoints = nil
+			for _, a := range addrs {
+				p.Endpoints = append(p.Endpoints, netip.AddrPortFrom(a, uint16(s.Port)).String())
+			}
+		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
 	}
 	if err := f.own(&p, j, n, host, addrs); err != nil {
@@ -120,11 +131,57 @@ func hostOf(endpoint string) (string, error) {
 	return u.Hostname(), nil
 }
 
-func (f Finder) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+// resolve waits for the addresses of a name. beside: the system's resolver did
+// not know them yet.
+func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, beside bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{a.Unmap()}, nil
+		return []netip.Addr{a.Unmap()}, false, nil
 	}
-	var addrs []netip.Addr
+	type answer struct {
+		addrs []netip.Addr
+		err   error
+	}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	system, servers := make(chan answer, 1), make(chan []netip.Addr, 1)
+	go func() {
+		addrs, err := f.system(asking, host)
+		system <- answer{addrs, err}
+	}()
+	if f.Beside != nil {
+		go func() { servers <- f.servers(asking, host) }()
+	}
+	select {
+	case a := <-system:
+		addrs, err = a.addrs, a.err
+	case addrs = <-servers:
+		beside = true
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return addrs, beside, err
+}
+
+// servers asks beside the system's resolver, once that has had its time, until
+// there is an address or ctx ends.
+func (f Finder) servers(ctx context.Context, host string) []netip.Addr {
+	tick := time.NewTicker(nameRetryMax)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if addrs := f.Beside(ctx, host); len(addrs) > 0 {
+				return addrs
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// system asks the system's resolver until it knows the name.
+func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, err error) {
 	var last error
 	op := func() error {
 		short, cancel := context.WithTimeout(ctx, nameBudget)
@@ -141,13 +198,12 @@ func (f Finder) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 			last = why
 			return err
 		}
-		for _, a := range found {
-			addrs = append(addrs, a.Unmap())
-		}
+		addrs = found
 		return nil
 	}
+	// Each pause is up to half as long again.
 	b := backoff.NewExponentialBackOff(backoff.WithInitialInterval(20*time.Millisecond),
-		backoff.WithMaxInterval(nameRetryMax), backoff.WithMaxElapsedTime(0))
+		backoff.WithMaxInterval(nameRetryMax*2/3), backoff.WithMaxElapsedTime(0))
 	if err := backoff.Retry(op, backoff.WithContext(b, ctx)); err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause

@@ -1,0 +1,134 @@
+package fabric
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What glibc takes where resolv.conf says nothing, and the most that it takes
+// (resolv/resolv.h: MAXNS, RES_TIMEOUT, RES_DFLRETRY, RES_MAXNDOTS,
+// RES_MAXRETRANS, RES_MAXRETRY).
+const (
+	maxServers      = 3
+	defaultNdots    = 1
+	defaultTimeout  = 5
+	defaultAttempts = 2
+	maxNdots        = 15
+	maxTimeout      = 30
+	maxAttempts     = 5
+)
+
+// parseResolver reads resolv.conf. Without a search list glibc takes the
+// domain of the host's own name; without a server, the one on this machine.
+func parseResolver(text, hostname string) Resolver {
+	r := Resolver{Ndots: defaultNdots, Timeout: defaultTimeout, Attempts: defaultAttempts}
+	searched := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+			continue
+		}
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "nameserver":
+			if a, err := netip.ParseAddr(f[1]); err == nil && len(r.Servers) < maxServers {
+				r.Servers = append(r.Servers, a)
+			}
+		case "domain":
+			r.Search, searched = domains(f[1:2]), true
+		case "search": // the last of both counts
+			r.Search, searched = domains(f[1:]), true
+		case "options":
+			r.options(f[1:])
+		}
+	}
+	if len(r.Servers) == 0 {
+		r.Servers = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	}
+	if _, domain, ok := strings.Cut(hostname, "."); ok && !searched {
+		r.Search = domains([]string{domain})
+	}
+	return r
+}
+
+func domains(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if d := strings.Trim(w, "."); d != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (r *Resolver) options(words []string) {
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, ":")
+		n, err := strconv.Atoi(value)
+		switch {
+		case name == "rotate":
+			r.Rotate = true
+		case err != nil || n < 0:
+		case name == "ndots":
+			r.Ndots = min(n, maxNdots)
+		case name == "timeout":
+			r.Timeout = min(n, maxTimeout)
+		case name == "attempts":
+			r.Attempts = min(n, maxAttempts)
+		}
+	}
+}
+
+// parseHosts reads the lines of a hosts file that have one of the names. Case
+// does not count, nor does a dot at the end of a name that is looked for.
+func parseHosts(text string, names []string) []HostsLine {
+	wanted := map[string]bool{}
+	for _, n := range names {
+		if n = strings.ToLower(strings.TrimSuffix(n, ".")); n != "" {
+			wanted[n] = true
+		}
+	}
+	var out []HostsLine
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return wanted[strings.ToLower(n)] }) {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil {
+			out = append(out, HostsLine{Addr: a, Names: f[1:]})
+		}
+	}
+	return out
+}
+
+// parseServices reads what nsswitch.conf asks for hosts. Without the line it
+// is files and dns (glibc's nss/nss_database.c).
+func parseServices(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "hosts:")
+		if !ok {
+			continue
+		}
+		action := false // [NOTFOUND=return], perhaps with blanks
+		for _, w := range strings.Fields(rest) {
+			if strings.HasPrefix(w, "[") {
+				action = true
+			}
+			if !action {
+				out = append(out, w)
+			}
+			if strings.HasSuffix(w, "]") {
+				action = false
+			}
+		}
+		return out
+	}
+	return []string{"files", "dns"}
+}

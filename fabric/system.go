@@ -1,0 +1,166 @@
+package fabric
+
+import (
+	"io"
+	"io/fs"
+	"math"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// System is how the operating system around the job is set, beyond its
+// devices. It is one answer of Roots, since most of its files are too long or
+// too private to be recorded as they are.
+type System struct {
+	Resolver Resolver    `json:"resolver,omitzero"`
+	Hosts    []HostsLine `json:"hosts,omitempty"` // the lines of /etc/hosts with this node's name, or with one of Options.Names
+	Cgroup   Cgroup      `json:"cgroup,omitzero"`
+	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC: processes and threads of this user; math.MaxUint64 is unlimited, 0 unknown
+	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports: what no connection gets by itself, both ends inclusive
+
+	// Capabilities that lift a limit. They count only in the first user
+	// namespace, since the kernel asks capable() for them.
+	IPCLock   bool `json:"ipc_lock,omitempty"`   // CAP_IPC_LOCK: memory may be locked beyond the limit (ib_umem_get)
+	FreeProcs bool `json:"free_procs,omitempty"` // root, CAP_SYS_RESOURCE or CAP_SYS_ADMIN: RLIMIT_NPROC does not bind (copy_process)
+}
+
+// Resolver is resolv.conf and nsswitch.conf as glibc reads them.
+type Resolver struct {
+	Servers  []netip.Addr `json:"servers,omitempty"`  // at most three (MAXNS), in their order
+	Search   []string     `json:"search,omitempty"`   // without dots at their ends
+	Ndots    int          `json:"ndots"`              // a name with fewer dots is tried with the search list first
+	Timeout  int          `json:"timeout"`            // seconds for each server, the first time
+	Attempts int          `json:"attempts"`           // rounds over all servers
+	Rotate   bool         `json:"rotate,omitempty"`   // each question begins with another server
+	Services []string     `json:"services,omitempty"` // what nsswitch.conf asks for hosts, in order: files, dns, myhostname, …
+}
+
+// HostsLine is one line of /etc/hosts.
+type HostsLine struct {
+	Addr  netip.Addr `json:"addr"`
+	Names []string   `json:"names"`
+}
+
+// Cgroup is what the control groups of this process grant. A limit is the
+// lowest of this group and those above it that can be seen; 0: none.
+type Cgroup struct {
+	Memory   int64 `json:"memory,omitempty"`    // bytes
+	Pids     int64 `json:"pids,omitempty"`      // processes and threads
+	PidsUsed int64 `json:"pids_used,omitempty"` // of them, in the group with that limit
+}
+
+// maxText bounds a file that people keep: a hosts file of a thousand nodes is
+// tens of kilobytes.
+const maxText = 1 << 20
+
+// readText reads a whole file of text, "" where there is none.
+func readText(fsys fs.FS, name string) string {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxText))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// liveSystem is Roots.System of this machine.
+func liveSystem(names []string) System {
+	return system(os.DirFS("/proc"), os.DirFS("/etc"), os.DirFS("/sys"), names)
+}
+
+// system reads a machine's System. names are those that are looked for in
+// /etc/hosts.
+func system(proc, etc, sys fs.FS, names []string) System {
+	s := System{
+		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
+		Hosts:    parseHosts(readText(etc, "hosts"), names),
+		Cgroup:   cgroup(proc, sys),
+		Procs:    parseProcs(readText(proc, "self/limits")),
+		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
+	}
+	s.Resolver.Services = parseServices(readText(etc, "nsswitch.conf"))
+	if firstNamespace(readText(proc, "self/uid_map")) {
+		uid, caps := parseStatus(readText(proc, "self/status"))
+		s.IPCLock = caps&(1<<capIPCLock) != 0
+		s.FreeProcs = uid == 0 || caps&(1<<capSysResource|1<<capSysAdmin) != 0
+	}
+	return s
+}
+
+// From include/uapi/linux/capability.h.
+const (
+	capIPCLock     = 14
+	capSysAdmin    = 21
+	capSysResource = 24
+)
+
+// firstNamespace tells by uid_map whether this is the first user namespace.
+func firstNamespace(uidMap string) bool {
+	f := strings.Fields(uidMap)
+	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(math.MaxUint32, 10)
+}
+
+// parseStatus reads the real user and the effective capabilities; -1 and 0
+// where they do not stand there.
+func parseStatus(status string) (uid int, caps uint64) {
+	uid = -1
+	for line := range strings.Lines(status) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "Uid:":
+			if n, err := strconv.ParseUint(f[1], 10, 32); err == nil {
+				uid = int(n)
+			}
+		case "CapEff:":
+			caps, _ = strconv.ParseUint(f[1], 16, 64) // 0 where it is no number: no capability
+		}
+	}
+	return uid, caps
+}
+
+// parseProcs reads the soft limit of processes from /proc/self/limits; 0 where
+// it does not stand there.
+func parseProcs(limits string) uint64 {
+	for line := range strings.Lines(limits) {
+		rest, ok := strings.CutPrefix(line, "Max processes")
+		if !ok {
+			continue
+		}
+		f := strings.Fields(rest)
+		if len(f) == 0 {
+			return 0
+		}
+		if f[0] == "unlimited" {
+			return math.MaxUint64
+		}
+		n, _ := strconv.ParseUint(f[0], 10, 64) // 0: unknown
+		return n
+	}
+	return 0
+}
+
+// parsePorts reads "8080,29400-29500".
+func parsePorts(text string) [][2]int {
+	var out [][2]int
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		if !isRange {
+			hi = lo
+		}
+		a, errA := strconv.ParseUint(lo, 10, 16)
+		b, errB := strconv.ParseUint(hi, 10, 16)
+		if errA == nil && errB == nil && a <= b {
+			out = append(out, [2]int{int(a), int(b)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+// Package dns asks name servers one by one, beside the system's resolver, which
+// tells neither which server said what nor how long it will be remembered. It
+// sends few questions: one name, its search list in turn, each server once.
+package dns
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	wire "github.com/miekg/dns"
+)
+
+// Says is what came of a question to one server.
+type Says string
+
+const (
+	Found       Says = "found"       // it has addresses (of Reverse: a name)
+	NotFound    Says = "NXDOMAIN"    // there is no such name
+	NoData      Says = "no address"  // the name is there, and has no address
+	ServFail    Says = "SERVFAIL"    // it could not find out, or lacks what it asks itself
+	Refused     Says = "REFUSED"     // it does not serve this node
+	OtherError  Says = "error"       // another code; Why has it
+	Silent      Says = "no answer"   // nothing came in time
+	Unreachable Says = "unreachable" // nothing listens there, or no way leads there; Why tells which
+	Garbage     Says = "no DNS"      // what came is no DNS message
+)
+
+// Negative tells an answer that is one: no address, and no other server need
+// be asked.
+func (s Says) Negative() bool { return s == NotFound || s == NoData }
+
+// Definite tells an answer that ends a lookup, as glibc sees it.
+func (s Says) Definite() bool { return s == Found || s.Negative() }
+
+// Answer is what one server said of one name.
+type Answer struct {
+	Name  string // as asked, without the dot at its end
+	Says  Says
+	Addrs []netip.Addr
+	Why   string        // for people, where Says is not all
+	Took  time.Duration // from the first packet on
+
+	// Half: the question for the other address family was not answered. glibc
+	// waits for it as for a server that is silent.
+	Half bool
+
+	// Of a negative answer: how long caches may keep it (RFC 2308: the lesser of
+	// the SOA's TTL and its minimum; 0: not at all), the zone and its master.
+	Keeps  time.Duration
+	Zone   string
+	Master string
+}
+
+// The longest that one server is asked, and when an unanswered packet is sent
+// once more: a healthy server answers within milliseconds from its cache, and
+// within some hundred where it asks others itself.
+const (
+	Budget = 1800 * time.Millisecond
+	resend = 600 * time.Millisecond
+)
+
+// packet is the largest answer over UDP that is asked for: below what any path
+// fragments.
+const packet = 1232
+
+// Ask asks a server for the addresses of a name, A and AAAA at once. It ends
+// within Budget.
+func Ask(ctx context.Context, server netip.AddrPort, name string) Answer {
+	return addresses(ctx, server, name, true)
+}
+
+// Reverse asks a server which name an address has; the name stands in Why.
+func Reverse(ctx context.Context, server netip.AddrPort, a netip.Addr) Answer {
+	name, err := wire.ReverseAddr(a.Unmap().WithZone("").String())
+	if err != nil {
+		return Answer{Says: OtherError, Why: err.Error()}
+	}
+	return question(ctx, server, name, wire.TypePTR, true)
+}
+
+func addresses(ctx context.Context, server netip.AddrPort, name string, recurse bool) Answer {
+	var both [2]Answer
+	var wg sync.WaitGroup
+	for i, kind := range []uint16{wire.TypeA, wire.TypeAAAA} {
+		wg.Go(func() { both[i] = question(ctx, server, name, kind, recurse) })
+	}
+	wg.Wait()
+	return merge(both[0], both[1])
+}
+
+// merge is one answer of two: addresses of either, else what the gravest says
+// of whether the name is there. A server that answers A and not AAAA, as some
+// load balancers do, has answered.
+func merge(a, b Answer) Answer {
+	out := a
+	switch {
+	case a.Says == Found && b.Says == Found:
+		out.Addrs = append(out.Addrs, b.Addrs...)
+	case a.Says != Found && (b.Says == Found || !a.Says.Definite() && b.Says.Definite()):
+		out = b
+	}
+	out.Half = (a.Says == Silent) != (b.Says == Silent)
+	out.Took = max(a.Took, b.Took)
+	return out
+}
+
+// question sends one question and waits for its answer.
+func question(ctx context.Context, server netip.AddrPort, name string, kind uint16, recurse bool) Answer {
+	began := time.Now()
+	a := Answer{Name: strings.TrimSuffix(name, ".")}
+	m := new(wire.Msg).SetQuestion(wire.Fqdn(name), kind)
+	m.RecursionDesired = recurse
+	m.SetEdns0(packet, false)
+	ctx, cancel := context.WithTimeout(ctx, Budget)
+	defer cancel()
+	r, err := exchange(ctx, m, server)
+	if err == nil && r.Rcode == wire.RcodeFormatError { // a server that knows no EDNS (RFC 6891, 7)
+		m.Extra = nil
+		r, err = exchange(ctx, m, server)
+	}
+	a.Took = time.Since(began)
+	if err != nil {
+		a.Says, a.Why = failure(err)
+		return a
+	}
+	a.read(r, kind)
+	return a
+}
+
+// exchange asks over UDP, a second time where nothing came, and over TCP where
+// the answer was too long.
+func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Msg, error) {
+	c := &wire.Client{UDPSize: packet, Timeout: resend}
+	var r *wire.Msg
+	var err error
+	for ctx.Err() == nil {
+		r, _, err = c.ExchangeContext(ctx, m, server.String())
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() {
+			break
+		}
+		c.Timeout = Budget // the second waits for all that is left
+	}
+	if err == nil && r == nil {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Question) != 1 || !strings.EqualFold(r.Question[0].Name, m.Question[0].Name) || !r.Response {
+		return nil, errors.New("the answer is to another question")
+	}
+	if r.Truncated {
+		whole, _, err := (&wire.Client{Net: "tcp", Timeout: Budget}).ExchangeContext(ctx, m, server.String())
+		if err == nil {
+			return whole, nil
+		} // what came is better than nothing
+	}
+	return r, nil
+}
+
+func failure(err error) (Says, string) {
+	switch ne, isNet := errors.AsType[net.Error](err); {
+	case errors.Is(err, context.DeadlineExceeded), isNet && ne.Timeout():
+		return Silent, ""
+	case errors.Is(err, context.Canceled):
+		return Silent, "it was not waited for"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Unreachable, "connection refused: nothing listens there"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return Unreachable, "no route to it"
+	case errors.Is(err, syscall.EPERM):
+		return Unreachable, "a firewall of this node forbids it"
+	case isNet:
+		return Unreachable, err.Error()
+	}
+	return Garbage, err.Error()
+}
+
+func (a *Answer) read(r *wire.Msg, kind uint16) {
+	for _, rr := range r.Answer {
+		switch rr := rr.(type) {
+		case *wire.A:
+			a.add(rr.A)
+		case *wire.AAAA:
+			a.add(rr.AAAA)
+		case *wire.PTR:
+			a.Why = strings.TrimSuffix(rr.Ptr, ".")
+		}
+	}
+	switch {
+	case r.Rcode == wire.RcodeSuccess && (len(a.Addrs) > 0 || kind == wire.TypePTR && a.Why != ""):
+		a.Says = Found
+		return
+	case r.Rcode == wire.RcodeSuccess:
+		a.Says = NoData
+	case r.Rcode == wire.RcodeNameError:
+		a.Says = NotFound
+	case r.Rcode == wire.RcodeServerFailure:
+		a.Says = ServFail
+	case r.Rcode == wire.RcodeRefused:
+		a.Says = Refused
+	default:
+		a.Says, a.Why = OtherError, wire.RcodeToString[r.Rcode]
+	}
+	for _, rr := range r.Ns {
+		if soa, ok := rr.(*wire.SOA); ok && a.Says.Negative() {
+			a.Keeps = time.Duration(min(soa.Hdr.Ttl, soa.Minttl)) * time.Second
+			a.Zone, a.Master = strings.TrimSuffix(soa.Hdr.Name, "."), strings.TrimSuffix(soa.Ns, ".")
+		}
+	}
+}
+
+func (a *Answer) add(ip net.IP) {
+	if addr, ok := netip.AddrFromSlice(ip); ok {
+		a.Addrs = append(a.Addrs, addr.Unmap())
+	}
+}
