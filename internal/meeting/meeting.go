@@ -183,6 +183,7 @@ func (f Finder) servers(ctx context.Context, host string) []netip.Addr {
 // system asks the system's resolver until it knows the name.
 func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, err error) {
 	var last error
+	told := map[string]bool{}
 	op := func() error {
 		short, cancel := context.WithTimeout(ctx, nameBudget)
 		defer cancel()
@@ -192,8 +193,9 @@ func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, er
 		}
 		if err != nil {
 			why := plain(err)
-			if f.Tell != nil && ctx.Err() == nil && (last == nil || last.Error() != why.Error()) {
+			if f.Tell != nil && ctx.Err() == nil && !told[why.Error()] {
 				f.Tell(host, why)
+				told[why.Error()] = true
 			}
 			last = why
 			return err
@@ -221,6 +223,9 @@ func plain(err error) error {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		if e.IsTimeout {
 			return errors.New("the name server did not answer")
+		}
+		if _, server, ok := strings.Cut(e.Err, "->"); ok { // read udp FROM->SERVER: why; each try is from another port
+			return errors.New("the name server at " + server)
 		}
 		return errors.New(e.Err)
 	}

@@ -3,8 +3,10 @@ package meeting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +93,27 @@ func TestFind(t *testing.T) {
 				t.Errorf("serve, address, interface (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFindTellsEachReasonOnce: the resolver names the port of each try, and with
+// several name servers it is now the one and now the other that is to blame.
+func TestFindTellsEachReasonOnce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var told []string
+	tries := 0
+	f := Finder{Route: route, Tell: func(_ string, err error) { told = append(told, err.Error()) }, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+		tries++
+		return nil, &net.DNSError{Name: host, Err: fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)}
+	}}
+	_, err := f.Find(ctx, embedded("host0"), host0)
+	if e, ok := errors.AsType[*NameError](err); !ok || strings.Contains(e.Error(), "->") {
+		t.Errorf("got %v", err)
+	}
+	want := []string{"the name server at 10.0.0.3:53: read: connection refused", "the name server at 10.0.0.2:53: read: connection refused"}
+	if diff := cmp.Diff(want, told); tries < 4 || diff != "" {
+		t.Errorf("%d tries (-want +got):\n%s", tries, diff)
 	}
 }
 
