@@ -312,7 +312,7 @@ func TestGPUCount(t *testing.T) {
 		{"no driver, one per GPU, AMD not looked for", four().nproc("gpu"), "warn no NVIDIA GPU"},
 		{"driver without a GPU", empty, "skip the driver lists none"},
 		{"not asked", unasked, "skip were not asked"},
-		{"driver does not answer", wedged, "warn could not be asked"},
+		{"driver does not answer", wedged, "skip could not be asked"},
 		{"by number of CPUs", four().gpus(2).nproc("cpu"), "ok 2 GPUs visible"},
 		{"a program", program, "skip does not say"},
 	} {

@@ -22,6 +22,7 @@ type Post struct {
 	Command  string         `json:"command"`            // what all nodes should have typed alike
 	Restarts string         `json:"restarts,omitempty"` // --restarts
 	Loads    Loads          `json:"loads,omitzero"`
+	Traits   Traits         `json:"traits,omitzero"`
 	// Constants are the settings that have to be the same on all nodes, as they
 	// will be in force on this one, by name.
 	Constants map[string]string `json:"constants,omitempty"`
@@ -62,7 +63,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareLoads, compareConstants} {
+	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareTraits, compareLoads, compareConstants} {
 		for _, v := range compare(posts) {
 			if skipped(v.Finding) {
 				continue

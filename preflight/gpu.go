@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"strings"
 
 	"launch/internal/finding"
 	"launch/internal/launcher"
@@ -12,10 +11,60 @@ import (
 
 func gpuChecks() []Check {
 	return []Check{{
-		ID: "gpu.count", Limit: computed,
+		ID: "gpu.driver", Limit: computed,
+		Title: "the GPU driver answers, and is of one version",
+		Doc:   "A driver that was upgraded and not loaded anew refuses every process that asks it; one that hangs takes them with it.",
+		Run:   one(gpuDriver),
+	}, {
+		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "the driver is new enough for the CUDA that torch brings",
+		Doc:   "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
+		Run:   one(gpuCUDA),
+	}, {
+		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
+		Doc:   "What stands behind a GPU that is not here is hidden without a word, and a GPU that is named twice hides them all.",
+		Run:   one(gpuVisible),
+	}, {
+		ID: "gpu.health", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "the GPUs that the job sees are in order",
+		Doc:   "A GPU that is lost or waits for a reset is found by one process of the job, which dies, while the others wait for it in their first collective.",
+		Run:   gpuHealth,
+	}, {
+		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "the fabric manager has set the GPUs up",
+		Doc:   "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU its place.",
+		Run:   one(gpuFabric),
+	}, {
+		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "the modes of the GPUs let a process use a whole one",
+		Doc:   "A GPU whose compute mode forbids processes refuses them; in MIG mode a process sees one slice, without NVLink or P2P.",
+		Run:   gpuMode,
+	}, {
+		ID: "gpu.count", Needs: []string{"gpu.driver", "gpu.visible", "gpu.health"}, Limit: computed,
 		Title: "this node has a GPU for each process that was asked for",
 		Doc:   "A GPU that fell off the bus is found by one process of the job, which dies, while the others wait for it in their first collective.",
 		Run:   one(gpuCount),
+	}, {
+		ID: "gpu.busy", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "nobody else uses the GPUs that the job sees",
+		Doc:   "Memory that another process holds is missing to the job, which dies when it needs it; on a GPU for one process at a time it does not start.",
+		Run:   gpuBusy,
+	}, {
+		ID: "gpu.throttle", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "no GPU is slowed down for want of power or cooling",
+		Doc:   "All ranks wait for the slowest GPU.",
+		Run:   one(gpuThrottle),
+	}, {
+		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"}, Limit: computed,
+		Title: "each GPU has as many NVLinks up as those beside it",
+		Doc:   "A link that is down slows all collectives of the node, and may stop them.",
+		Run:   gpuNVLink,
+	}, {
+		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: computed,
+		Title: "GPUs and network cards behind one PCIe switch may talk across it",
+		Doc:   "Access control services send what one device writes to another up to the root of the bus and back, which is slow and has made NCCL hang.",
+		Run:   one(gpuP2P),
 	}}
 }
 
@@ -30,39 +79,8 @@ func asked(in Input) (n int, ok bool) {
 	if n, err := strconv.Atoi(v.V); err == nil && n > 0 {
 		return n, true
 	}
-	gpus, _ := visible(in)
+	gpus := seen(in).count()
 	return gpus, (v.V == "gpu" || v.V == "auto") && gpus > 0
-}
-
-// visible is how many GPUs a process can see, and how that was found.
-// CUDA_VISIBLE_DEVICES lists indices or UUIDs; what stands behind the first one
-// that does not exist is not seen (CUDA C++ Programming Guide, CUDA Environment
-// Variables). One that is lost is not counted.
-func visible(in Input) (n int, how string) {
-	devices := in.Node.GPUs.Devices
-	list, set := in.env("CUDA_VISIBLE_DEVICES")
-	if !set {
-		for _, d := range devices {
-			if d.Err == "" {
-				n++
-			}
-		}
-		return n, "NVML"
-	}
-	how = "CUDA_VISIBLE_DEVICES=" + list
-	for word := range strings.SplitSeq(list, ",") {
-		word = strings.TrimSpace(word)
-		i, err := strconv.Atoi(word)
-		uuid := strings.HasPrefix(word, "GPU-") || strings.HasPrefix(word, "MIG-")
-		if !uuid && (err != nil || i < 0 || i >= len(devices)) {
-			break
-		}
-		if !uuid && devices[i].Err != "" {
-			continue
-		}
-		n++
-	}
-	return n, how
 }
 
 func gpuCount(_ context.Context, in Input) finding.Finding {
@@ -72,16 +90,16 @@ func gpuCount(_ context.Context, in Input) finding.Finding {
 	case in.Job.Line.Kind != launcher.Torchrun:
 		return finding.Skipf("the command does not say how many processes it starts on a node")
 	case facts.Err != "":
-		return finding.Warnf("an NVIDIA driver is here, but it could not be asked").See("NVML", "%s", facts.Err).
-			Breaking("a process that uses CUDA may hang or stop here").Do("nvidia-smi")
+		return finding.Skipf("could not tell: the driver could not be asked")
 	case len(facts.Devices) == 0:
 		return noGPU(in)
 	}
 	n, numeric := asked(in)
-	have, how := visible(in)
+	s := seen(in)
+	have := s.count()
 	switch {
-	case have == 0:
-		return finding.Skipf("%s hides the %d GPUs of this node", how, len(facts.Devices))
+	case have == 0 && s.set:
+		return finding.Skipf("%s hides the %d GPUs of this node", s, len(facts.Devices))
 	case !numeric:
 		return finding.Passf("%d GPUs visible", have)
 	case n <= have:
@@ -96,8 +114,8 @@ func gpuCount(_ context.Context, in Input) finding.Finding {
 	for _, d := range facts.Devices {
 		f = f.See("NVML", "GPU %d %s %s", d.Index, cmp.Or(d.Err, d.Name), d.PCI)
 	}
-	if how != "NVML" {
-		f = f.See("environment", "%s", how)
+	if s.set {
+		f = f.See("environment", "%s", s)
 	}
 	return f.Breaking("the process without a GPU dies, and the other nodes wait for it").
 		Do("%s %d; or CUDA_VISIBLE_DEVICES= launch … if the job runs on CPUs", want.From.Name, have)

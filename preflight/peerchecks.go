@@ -39,6 +39,13 @@ func PeerChecks() []Check {
 		ID: "same.launch", Title: "the nodes run the same launch",
 		Doc: "Different versions are not tested together.",
 	}}
+	out = append(out, Check{
+		ID: "same.gpu.owner", Title: "no two nodes use one GPU",
+		Doc: "Two containers or two starts on one machine may see the same GPUs; NCCL refuses two ranks on one (\"Duplicate GPU detected\").",
+	})
+	for _, r := range traitRules() {
+		out = append(out, Check{ID: r.id, Title: "the nodes do not differ in " + r.title, Doc: strings.ToUpper(r.breaks[:1]) + r.breaks[1:] + "."})
+	}
 	for _, r := range loadRules() {
 		c := Check{ID: r.id, Title: r.title + " is the same on all nodes"}
 		for _, o := range r.outcomes {

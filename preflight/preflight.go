@@ -93,7 +93,7 @@ const (
 
 // Checks is the table, in the order of a report.
 func Checks() []Check {
-	return slices.Concat(commandChecks(), envChecks(), storeChecks(), dnsChecks(), addrChecks(), gpuChecks(), limitChecks(), systemChecks(), storageChecks())
+	return slices.Concat(commandChecks(), envChecks(), storeChecks(), dnsChecks(), addrChecks(), gpuChecks(), rdmaChecks(), limitChecks(), systemChecks(), storageChecks())
 }
 
 // one makes a Run of a func with a single finding.

@@ -30,11 +30,11 @@ var doors = map[string][]string{
 
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt. software, since what the nodes would load is compared; gpu and rail, for
-	// the health of the GPUs and of the rails. unix, to
+	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and
+	// rail, for the health of the GPUs and of the rails. unix, to
 	// end all that a user's own check has started before its number is another's.
 	// dns, for what name servers said.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},

@@ -1,0 +1,402 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/software"
+	"launch/fabric/verbs"
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+func rdmaChecks() []Check {
+	return []Check{{
+		ID: "rdma.link", Limit: computed,
+		Title: "every rail of the training fabric has its link up",
+		Doc:   "A rail that is down leaves its GPUs to share another's; where a node has fewer rails than the others NCCL is slower, or hangs.",
+		Run:   rdmaLink,
+	}, {
+		ID: "rdma.open", Limit: computed,
+		Title: "this process may use the RDMA devices that it sees",
+		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed; NCCL then takes TCP and says so only in its log.",
+		Run:   rdmaOpen,
+	}, {
+		ID: "rdma.rate", Limit: computed,
+		Title: "the rails of one kind of card run at one rate, with all lanes",
+		Doc:   "A bad cable or slot makes a port fall to fewer lanes or a lower rate; every collective waits for it.",
+		Run:   rdmaRate,
+	}, {
+		ID: "rdma.gid", Limit: computed,
+		Title: "each RoCE rail has an address to be reached at",
+		Doc:   "A RoCE connection is made by a GID, and a GID comes from an IP address of the port's interface; without one the first transfer fails (error 12).",
+		Run:   one(rdmaGID),
+	}, {
+		ID: "rdma.mtu", Limit: computed,
+		Title: "the RoCE rails have one MTU",
+		Doc:   "A RoCE port sends packets of the largest size that fits into its interface's MTU; one rail with a smaller one is slower.",
+		Run:   one(rdmaMTU),
+	}, {
+		ID: "rdma.firmware", Limit: computed,
+		Title: "cards of one kind have one firmware",
+		Doc:   "A card that was left out of an upgrade behaves differently from those beside it.",
+		Run:   one(rdmaFirmware),
+	}, {
+		ID: "rdma.plugin", Limit: computed,
+		Title: "NCCL has the plugin that this fabric needs",
+		Doc:   "EFA and Slingshot are reached by a plugin and libfabric; without them NCCL takes TCP and says so only in its log.",
+		Run:   one(rdmaPlugin),
+	}}
+}
+
+// port is one rail with the HCA and the port that it is.
+type port struct {
+	rail.Rail
+	name string
+	hca  fabric.HCA
+	port fabric.Port
+}
+
+// railPorts are the rails that are RDMA ports.
+func railPorts(n fabric.Node, f rail.Fabric) []port {
+	var out []port
+	for _, r := range f.Rails {
+		for _, h := range n.HCAs {
+			for _, p := range h.Ports {
+				if h.Name == r.HCA && p.Num == r.Port && r.HCA != "" {
+					out = append(out, port{Rail: r, name: f.Name(r), hca: h, port: p})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// noRails is why a check of the rails has nothing to say; "" where there are some.
+func noRails(in Input, ports []port) string {
+	switch why := noRDMA(in); {
+	case why != "":
+		return why
+	case len(ports) == 0:
+		return "no RDMA port here that a job could use"
+	}
+	return ""
+}
+
+// noRDMA is why the RDMA devices of this node do not matter to the job; "" where
+// they may. A job on CPUs talks over TCP, whatever else is in the machine: NCCL,
+// UCX or an MPI have to be in sight. launch check without a command looks at all.
+func noRDMA(in Input) string {
+	s, line := in.Node.Software, in.Job.Line
+	set := false
+	for _, d := range in.Job.Decided {
+		set = set || strings.HasPrefix(d.Name, "NCCL_") || strings.HasPrefix(d.Name, "UCX_")
+	}
+	gpu := len(in.Node.GPUs.Devices) > 0 || in.Node.GPUs.Err != "" || s.HIP != ""
+	switch {
+	case len(in.Node.HCAs) == 0:
+		return "no RDMA device here"
+	case line.Kind == launcher.Mpirun || len(line.Argv) == 0:
+		return ""
+	case !in.Job.Several():
+		return "a job on one node uses no RDMA"
+	case !gpu && s.NCCL.Version == "" && s.UCX.Version == "" && !set:
+		return "nothing says that the job uses RDMA: no GPU, no NCCL, no UCX"
+	}
+	return ""
+}
+
+// alike tells cards of one kind, as they are made.
+func alike(a, b fabric.HCA) bool {
+	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver && (a.Type != "" || a.Board != "")
+}
+
+// rdmaLink names what is of the rails' kind and has no link. Where no rail is
+// left at all, it is a port whose cable is in and that nobody brings up: an
+// InfiniBand fabric without a subnet manager.
+func rdmaLink(_ context.Context, in Input) []finding.Finding {
+	if why := noRDMA(in); why != "" {
+		return skip(why)
+	}
+	f := rail.Of(in.Node, in.Addr)
+	ports := railPorts(in.Node, f)
+	var out []finding.Finding
+	for _, nic := range f.NICs {
+		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.HCA || i < 0 {
+			continue
+		}
+		h := in.Node.HCAs[i]
+		switch waiting := unmanaged(h); {
+		case waiting > 0 && (nic.Missing || len(ports) == 0):
+			out = append(out, finding.Warnf("%s port %d waits for a subnet manager", h.Name, waiting).
+				See("/sys/class/infiniband/"+h.Name, "%s", nic.Why).
+				Breaking("the port carries no traffic; NCCL takes another network").
+				Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", h.Name))
+		case nic.Missing:
+			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
+				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+				Breaking("this node has a rail fewer; the GPUs near to it share another's").
+				Do("ibstat %s; look at its cable and at the switch's port; if no cable is meant to be there: --skip rdma.link", h.Name))
+		}
+	}
+	if why := noRails(in, ports); len(out) == 0 && why != "" {
+		return skip(why)
+	}
+	if len(out) == 0 {
+		out = append(out, finding.Passf("%s", f.Why))
+	}
+	return out
+}
+
+// unmanaged is the number of an InfiniBand port whose cable is up and that no
+// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp); 0: none.
+func unmanaged(h fabric.HCA) int {
+	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
+		return 0
+	}
+	for _, p := range h.Ports {
+		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
+			return p.Num
+		}
+	}
+	return 0
+}
+
+// rdmaOpen: a container is often given one of its host's devices, so one that
+// does not open says little; none that opens does.
+func rdmaOpen(_ context.Context, in Input) []finding.Finding {
+	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
+		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
+	})
+	v := in.Node.Verbs
+	const breaks = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+	switch why := noRDMA(in); {
+	case why != "":
+		return skip(why)
+	case len(active) == 0:
+		return skip("no active RDMA port here")
+	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
+		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
+			See("libibverbs", "%s", v.Err).Breaking(breaks).
+			Do("apt-get install libibverbs1 ibverbs-providers (dnf install libibverbs), in the image of the job")}
+	case !v.Present:
+		return skip("could not tell: libibverbs was not asked")
+	}
+	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device"))
+	for _, h := range active {
+		i := slices.IndexFunc(v.Devices, func(d verbs.Device) bool { return d.Name == h.Name })
+		switch {
+		case i >= 0 && v.Devices[i].Opens:
+			return []finding.Finding{finding.Passf("%s opens", h.Name)}
+		case i < 0:
+			f = f.See("libibverbs", "%s is not listed: no driver for %s is installed here", h.Name, cmp.Or(h.Driver, "it"))
+		default:
+			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
+		}
+	}
+	return []finding.Finding{f.Breaking(breaks).
+		Do("ls -l /dev/infiniband; docker run --device /dev/infiniband --ulimit memlock=-1; in Kubernetes a resource of the RDMA device plugin; ibverbs-providers in the image")}
+}
+
+// are is a number with its word and its verb.
+func are(n int, word string) string {
+	return howMany(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
+}
+
+// rdmaRate compares ports of cards that are made alike.
+func rdmaRate(_ context.Context, in Input) []finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	ports := railPorts(in.Node, f)
+	if why := noRails(in, ports); why != "" {
+		return skip(why)
+	}
+	bus := map[string]fabric.PCI{}
+	for _, p := range in.Node.PCI {
+		bus[p.Addr] = p
+	}
+	var out []finding.Finding
+	for _, p := range ports {
+		best := p
+		wide := bus[p.PCI]
+		for _, o := range ports {
+			if !alike(p.hca, o.hca) || p.port.LinkLayer != o.port.LinkLayer || p.hca.Driver == "efa" {
+				continue
+			}
+			if o.port.Active() && o.port.Rate > best.port.Rate {
+				best = o
+			}
+			if b := bus[o.PCI]; b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
+				wide = b
+			}
+		}
+		own := bus[p.PCI]
+		where := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/rate", p.HCA, p.Port)
+		if p.port.Active() && p.port.Rate > 0 && best.port.Rate > p.port.Rate {
+			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.name, p.port.Rate, laned(p.port), best.name, best.port.Rate, laned(best.port)).
+				See(where, "%g", p.port.Rate).Breaking("every collective waits for the slowest rail").
+				Do("mlxlink -d %s -m -c (or ethtool %s): reseat or replace its cable, look at the switch's port", p.PCI, cmp.Or(p.Netdev, p.HCA)))
+		}
+		if own.Lanes > 0 && wide.Lanes > own.Lanes {
+			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d", p.name, own.Lanes, wide.Addr, wide.Lanes).
+				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
+				Breaking("the card is slower than its port").Do("reseat the card or its riser (lspci -vv -s %s shows LnkSta)", p.PCI))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, finding.Passf("%s", f.Why))
+	}
+	return out
+}
+
+func laned(p fabric.Port) string {
+	if p.Lanes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d lanes)", p.Lanes)
+}
+
+// rdmaGID: a port whose only GIDs are link-local belongs to an interface without
+// an address. RoCE v1 needs none, so that only a port that has a v2 entry counts.
+func rdmaGID(_ context.Context, in Input) finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	ports := railPorts(in.Node, f)
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	var bare []string
+	roce := 0
+	out := finding.Warnf("")
+	for _, p := range ports {
+		if p.port.LinkLayer != "Ethernet" || p.hca.Driver == "efa" || len(p.port.GIDs) == 0 || f.Kind == rail.EFA {
+			continue
+		}
+		roce++
+		if p.GID < 0 && slices.ContainsFunc(p.port.GIDs, func(g fabric.GID) bool { return g.Type == rocev2 }) {
+			bare = append(bare, p.name)
+			out = out.See(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids", p.HCA, p.Port), "%d entries, all link-local or of another network namespace; interface %s", len(p.port.GIDs), cmp.Or(p.Netdev, p.port.Elsewhere, "not known"))
+		}
+	}
+	switch {
+	case roce == 0:
+		return finding.Skipf("no RoCE rail here")
+	case len(bare) == 0:
+		return finding.Passf("%s with an address", howMany(roce, "RoCE rail"))
+	}
+	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s", len(bare), howMany(roce, "RoCE rail"), some(bare))
+	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or take RoCE v1, which no router forwards").
+		Do("give their interfaces an address (ip -br addr), or leave these rails out: NCCL_IB_HCA=^=%s", strings.Join(bare, ","))
+}
+
+// rocev2 is how the kernel writes the type of a RoCE v2 entry.
+const rocev2 = "RoCE v2"
+
+// activeMTU is what the kernel makes of an interface's MTU for RoCE, in bytes:
+// the largest size of InfiniBand's that fits beside the headers (iboe_get_mtu in
+// include/rdma/ib_addr.h, which takes off 96 bytes); 0 unknown. Only libibverbs
+// tells the number in use, and it is this one as far as the card can.
+func activeMTU(netdev int) int {
+	const headers = 40 + 8 + 12 + 4 + 28 + 4 // GRH, UDP, BTH, XRC, atomic ETH, ICRC
+	for _, size := range []int{4096, 2048, 1024, 512, 256} {
+		if netdev-headers >= size {
+			return size
+		}
+	}
+	return 0
+}
+
+// roceMTU is the MTU of a RoCE rail and of its interface; 0 of another rail, or
+// where the interface is not known.
+func (p port) roceMTU(n fabric.Node) (active, netdev int) {
+	i, ok := n.Interface(p.Netdev)
+	if !ok || p.port.LinkLayer != "Ethernet" || p.hca.Driver == "efa" {
+		return 0, 0
+	}
+	return activeMTU(i.MTU), i.MTU
+}
+
+func rdmaMTU(_ context.Context, in Input) finding.Finding {
+	ports := railPorts(in.Node, rail.Of(in.Node, in.Addr))
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	most := 0
+	for _, p := range ports {
+		active, _ := p.roceMTU(in.Node)
+		most = max(most, active)
+	}
+	if most == 0 {
+		return finding.Skipf("no RoCE rail whose interface is known")
+	}
+	var small []string
+	f := finding.Warnf("")
+	for _, p := range ports {
+		if active, netdev := p.roceMTU(in.Node); active > 0 && active < most {
+			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.name, p.Netdev, netdev))
+			f = f.See("MTU of "+p.Netdev, "%d, so RoCE sends packets of %d", netdev, active)
+		}
+	}
+	if len(small) == 0 {
+		return finding.Passf("packets of %d bytes", most)
+	}
+	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s", len(small), howMany(len(ports), "rail"), most, some(small))
+	return f.Breaking("these rails are slower; and where only one end of a connection has the larger size, large messages vanish").
+		Do("ip link set dev INTERFACE mtu 9000 (or as the other rails and the switch have it), and in the network's configuration")
+}
+
+func rdmaFirmware(_ context.Context, in Input) finding.Finding {
+	ports := railPorts(in.Node, rail.Of(in.Node, in.Addr))
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	for _, p := range ports {
+		versions := map[string][]string{}
+		var order []string
+		for _, o := range ports {
+			if alike(p.hca, o.hca) && o.hca.Firmware != "" {
+				if versions[o.hca.Firmware] == nil {
+					order = append(order, o.hca.Firmware)
+				}
+				versions[o.hca.Firmware] = append(versions[o.hca.Firmware], o.name)
+			}
+		}
+		if len(order) < 2 {
+			continue
+		}
+		slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(len(versions[b]), len(versions[a])) })
+		f := finding.Warnf("")
+		var parts []string
+		for _, v := range order {
+			parts = append(parts, fmt.Sprintf("%s on %s", v, some(versions[v])))
+			f = f.See("/sys/class/infiniband/"+versions[v][0]+"/fw_ver", "%s", v)
+		}
+		f.What = "cards of one kind (" + cmp.Or(p.hca.Board, p.hca.Type) + ") have different firmware: " + strings.Join(parts, "; ")
+		return f.Breaking("rails may differ in what they can do and in their faults").Do("bring all to one version between jobs (mlxfwmanager, or the vendor's tool)")
+	}
+	return finding.Passf("one firmware for each kind of card")
+}
+
+// rdmaPlugin judges only where NCCL itself was found: else nothing says that the
+// job uses it.
+func rdmaPlugin(_ context.Context, in Input) finding.Finding {
+	f, s := rail.Of(in.Node, in.Addr), in.Node.Software
+	switch {
+	case f.Kind != rail.EFA && f.Kind != rail.Slingshot:
+		return finding.Skipf("this fabric needs no plugin")
+	case s.NCCL.Version == "":
+		return finding.Skipf("no NCCL was found that the command would load")
+	case s.Plugin.Version == software.None:
+		return finding.Warnf("the fabric is %s, and NCCL finds no network plugin (libnccl-net.so)", f.Kind).
+			See("libnccl-net.so", "not found").See("NCCL", "%s %s", s.NCCL.Version, s.NCCL.Path).
+			Breaking("NCCL takes TCP, at a fraction of the rate, and says so only at NCCL_DEBUG=INFO").
+			Do("install aws-ofi-nccl (with the EFA installer), and put its lib directory into LD_LIBRARY_PATH: /opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib")
+	case s.Plugin.Version == "":
+		return finding.Skipf("could not tell which plugin NCCL would load")
+	}
+	return finding.Passf("%s", s.Plugin.Version)
+}

@@ -1,0 +1,159 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/rail"
+)
+
+// Traits is what a node is made of, as far as the others should have it too. An
+// empty field is one that is not known or that the node has none of; it is never
+// a difference.
+type Traits struct {
+	GPU    string `json:"gpu,omitempty"`    // the models of the GPUs that the job sees
+	GPUs   int    `json:"gpus,omitempty"`   // how many; only where the number of processes follows from it
+	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, to the next 8: error correction takes a share of some
+	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
+	// What tells that two nodes use one GPU: the machine, and the ends of the UUIDs.
+	Machine string   `json:"machine,omitempty"`
+	UUIDs   []string `json:"uuids,omitempty"`
+	Certain bool     `json:"certain,omitempty"` // each of these GPUs is some process' own
+
+	Fabric   rail.Kind `json:"fabric,omitempty"`
+	Rails    string    `json:"rails,omitempty"`    // "8 x 400 Gb/s"
+	MTU      string    `json:"mtu,omitempty"`      // of the RoCE rails, in bytes: see activeMTU
+	GID      string    `json:"gid,omitempty"`      // "RoCE v2, IPv4"
+	Firmware string    `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
+	Subnets  string    `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
+	PeerMTU  int       `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
+}
+
+// machineMark and uuidMark are how much of an identity is posted: enough to tell
+// the nodes of one job apart, and no more.
+const (
+	machineMark = 12
+	uuidMark    = 8
+)
+
+// TraitsOf is a node's traits. f is its fabric as its peers' address shows it. It
+// reads Job, Node and Env of its Input.
+func TraitsOf(in Input, f rail.Fabric) Traits {
+	t := Traits{Fabric: f.Kind}
+	if f.Kind == rail.Unknown {
+		t.Fabric = ""
+	}
+	t.gpus(in)
+	t.rails(in.Node, f)
+	for _, nic := range f.NICs {
+		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
+			t.PeerMTU = i.MTU
+		}
+	}
+	return t
+}
+
+func (t *Traits) gpus(in Input) {
+	u, _ := used(in)
+	if len(u.devices) == 0 {
+		return
+	}
+	var models []string
+	var least uint64
+	for _, d := range u.devices {
+		models = append(models, d.Name)
+		if least == 0 || d.Memory > 0 && d.Memory < least {
+			least = d.Memory
+		}
+		t.MIG = t.MIG || d.MIG == "on"
+	}
+	t.GPU = counted(models, false)
+	t.Memory = int(least+4<<30) >> 30 / 8 * 8
+	if v := in.Job.NProc.V; v == "gpu" || v == "auto" {
+		t.GPUs = len(u.devices)
+	}
+	if len(in.Node.BootID) >= machineMark && !slices.ContainsFunc(u.devices, func(d gpu.GPU) bool { return len(d.UUID) < uuidMark }) && !t.MIG {
+		t.Machine, t.Certain = in.Node.BootID[:machineMark], u.certain
+		for _, d := range u.devices {
+			t.UUIDs = append(t.UUIDs, d.UUID[len(d.UUID)-uuidMark:])
+		}
+	}
+}
+
+func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
+	var rates, mtus, gids, firmware, subnets []string
+	for _, r := range f.Rails {
+		if f.Kind != rail.TCP {
+			rates = append(rates, rateOf(r))
+		}
+	}
+	for _, p := range railPorts(n, f) {
+		if active, _ := p.roceMTU(n); active > 0 {
+			mtus = append(mtus, strconv.Itoa(active))
+		}
+		if p.hca.Firmware != "" && p.hca.Type != "" {
+			firmware = append(firmware, p.hca.Type+" "+p.hca.Firmware)
+		}
+		gids = append(gids, kindOfGID(p))
+		subnets = append(subnets, subnetOf(p))
+	}
+	t.Rails, t.MTU, t.GID = counted(rates, true), counted(mtus, false), counted(gids, false)
+	t.Firmware, t.Subnets = counted(firmware, false), counted(subnets, false)
+}
+
+func rateOf(r rail.Rail) string {
+	if r.Rate == 0 {
+		return "unknown rate"
+	}
+	return fmt.Sprintf("%g Gb/s", r.Rate)
+}
+
+// kindOfGID is the kind of address that a RoCE rail is reached at; "" of another
+// rail, or one without an address: that is a matter of its own.
+func kindOfGID(p port) string {
+	i := slices.IndexFunc(p.port.GIDs, func(g fabric.GID) bool { return g.Index == p.GID })
+	if p.GID < 0 || i < 0 || p.port.LinkLayer != "Ethernet" {
+		return ""
+	}
+	if p.port.GIDs[i].Addr.Unmap().Is4() {
+		return "RoCE v2, IPv4"
+	}
+	return "RoCE v2, IPv6"
+}
+
+// subnetOf is the upper half of an InfiniBand port's first GID, which the subnet
+// manager gives.
+func subnetOf(p port) string {
+	if p.port.LinkLayer != "InfiniBand" || p.hca.Driver == "efa" || len(p.port.GIDs) == 0 {
+		return ""
+	}
+	b := p.port.GIDs[0].Addr.As16()
+	return fmt.Sprintf("%x:%x:%x:%x", b[0:2], b[2:4], b[4:6], b[6:8])
+}
+
+// counted is the different words of a list, sorted, with their number if asked.
+func counted(words []string, number bool) string {
+	count := map[string]int{}
+	for _, w := range words {
+		if w != "" {
+			count[w]++
+		}
+	}
+	var out []string
+	for _, w := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
+		if number {
+			w = fmt.Sprintf("%d x %s", count[w], w)
+		}
+		out = append(out, w)
+	}
+	if !number {
+		slices.Sort(out)
+	}
+	return strings.Join(out, " + ")
+}

@@ -1,0 +1,216 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric/rail"
+	"launch/internal/finding"
+)
+
+// traitRule is one trait that all nodes should have alike.
+type traitRule struct {
+	id, title string
+	of        func(Traits) string // "" is not compared
+	breaks    string
+	fix       string
+	// dies tells why a node dies of it; nil: none does. Like all that is about the
+	// fabric it is asked only where every node has a GPU: a job on CPUs talks over TCP.
+	dies func(p Post) string
+	cpu  bool // it matters to a job on CPUs too
+}
+
+// traitRules is the table; what explains the rest is first.
+func traitRules() []traitRule {
+	positive := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	const hardware = "launch fabric on both shows the difference"
+	return []traitRule{
+		{"same.gpu", "GPU model", func(t Traits) string { return t.GPU }, "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", hardware, nil, false},
+		{"same.gpus", "number of GPUs", func(t Traits) string { return positive(t.GPUs) }, "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", nil, false},
+		{"same.gpu.memory", "GPU memory (GiB)", func(t Traits) string { return positive(t.Memory) }, "a batch that fits on some nodes does not on others", hardware, nil, false},
+		{"same.gpu.mig", "MIG mode", func(t Traits) string {
+			if t.GPU == "" {
+				return ""
+			}
+			return map[bool]string{true: "on", false: "off"}[t.MIG]
+		}, "a process on a slice has a part of a GPU only, and no NVLink", "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", nil, false},
+		{"same.fabric", "training fabric", func(t Traits) string { return string(t.Fabric) }, "ranks that choose different networks do not reach each other: the first collective hangs or fails, or all fall back to TCP",
+			"launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", pinnedIB, false},
+		{"same.rails", "rails", func(t Traits) string { return t.Rails }, "NCCL is slower, and hangs with some versions where nodes have different numbers of rails (NVIDIA/nccl#2428)",
+			"launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", nil, false},
+		{"same.gid", "RoCE addresses", func(t Traits) string { return t.GID }, "a connection needs both ends to have an address of one family: it fails at the first transfer", "give the rails there addresses as on the others (ip -br addr)", nil, false},
+		{"same.subnet", "InfiniBand subnet", func(t Traits) string { return t.Subnets }, "ports of two subnets reach each other only by an InfiniBand router", "ibstat and sminfo there: is it cabled to the same fabric?", nil, false},
+		{"same.rail.mtu", "packet size of RoCE (bytes)", func(t Traits) string { return t.MTU }, "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", "ip link set dev INTERFACE mtu N on the rails there, as on the others", nil, false},
+		{"same.mtu", "MTU of the peers' interface", func(t Traits) string { return positive(t.PeerMTU) }, "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", "ip link set dev INTERFACE mtu N there, as on the others", nil, true},
+		{"same.firmware", "firmware of the rails", func(t Traits) string { return t.Firmware }, "rails may differ in what they can do and in their faults", "bring all to one version between jobs", nil, false},
+	}
+}
+
+// pinnedIB is why a node without InfiniBand or RoCE dies of a setting that is the
+// same on all: NCCL takes no other network then.
+func pinnedIB(p Post) string {
+	fabric := p.Traits.Fabric
+	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") && (fabric == rail.TCP || fabric == rail.EFA || fabric == rail.Slingshot) {
+		return "NCCL_NET=IB leaves NCCL no network there, and it stops (\"Failed to initialize any NET plugin\")"
+	}
+	return ""
+}
+
+// unlike is one way in which nodes fall apart by their traits: several that differ
+// between the same nodes are one cause.
+type unlike struct {
+	groups []group
+	rules  []traitRule
+}
+
+// compareTraits names who is made of something else than most.
+func compareTraits(posts []Post) []judged {
+	var found []unlike
+	gpus := !slices.ContainsFunc(posts, func(p Post) bool { return !p.Loads.GPU })
+	for _, r := range traitRules() {
+		if !r.cpu && !gpus {
+			continue
+		}
+		known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Traits) == "" })
+		gs := groups(known, func(p Post) string { return r.of(p.Traits) })
+		if len(gs) < 2 {
+			continue
+		}
+		at := slices.IndexFunc(found, func(u unlike) bool { return sameOdd(u.groups, gs) })
+		if at < 0 {
+			found = append(found, unlike{groups: gs, rules: []traitRule{r}})
+		} else {
+			found[at].rules = append(found[at].rules, r)
+		}
+	}
+	out := compareOwners(posts)
+	for _, u := range found {
+		out = append(out, u.judge(posts))
+	}
+	return out
+}
+
+// sameOdd tells that the same nodes differ from most in two traits. Most need not
+// be the same: a node without the fabric has no rails to be counted.
+func sameOdd(a, b []group) bool {
+	return slices.EqualFunc(a[1:], b[1:], sameNodes) && len(a[0].ranks) > len(a[1].ranks) || slices.EqualFunc(a, b, sameNodes)
+}
+
+func (u unlike) judge(posts []Post) judged {
+	r := u.rules[0]
+	byRank := make(map[int]Post, len(posts))
+	for _, p := range posts {
+		byRank[p.Rank] = p
+	}
+	f := finding.Finding{ID: r.id, Status: finding.Warn, Breaks: r.breaks, Fix: r.fix}
+	var titles []string
+	for _, r := range u.rules {
+		titles = append(titles, r.title)
+	}
+	total := 0
+	for _, g := range u.groups {
+		total += len(g.ranks)
+	}
+	majority := len(u.groups[0].ranks) > len(u.groups[1].ranks)
+	v := judged{}
+	var parts []string
+	for i, g := range u.groups {
+		first := byRank[g.ranks[0]]
+		who := whoOf(byRank, g.ranks)
+		switch has := u.has(first.Traits); {
+		case i >= most:
+		case i == 0 && majority:
+			parts = append(parts, fmt.Sprintf("%d of %d nodes have %s", len(who), total, has))
+		case len(who) == 1:
+			parts = append(parts, who[0]+" has "+has)
+		default:
+			parts = append(parts, some(who)+" have "+has)
+		}
+		if i < most {
+			f = f.See(ranked(first), "%s", u.has(first.Traits))
+		}
+		if why := u.dies(first); why != "" {
+			f.Status, f.Breaks = finding.Fail, why
+			v.unfit = append(v.unfit, g.ranks...)
+		}
+	}
+	if n := len(u.groups) - most; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more kinds", n))
+	}
+	f.What = "different " + strings.Join(titles, ", ") + ": " + strings.Join(parts, "; ")
+	v.Finding = f
+	return v
+}
+
+func whoOf(byRank map[int]Post, ranks []int) []string {
+	var out []string
+	for _, r := range ranks {
+		out = append(out, ranked(byRank[r]))
+	}
+	return out
+}
+
+// dies is the first reason of the rules why a node dies.
+func (u unlike) dies(p Post) string {
+	for _, r := range u.rules {
+		if r.dies != nil {
+			if why := r.dies(p); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// has is all that differs, as one node has it. What it has none of is left out.
+func (u unlike) has(t Traits) string {
+	var out []string
+	for _, r := range u.rules {
+		if v := r.of(t); v != "" {
+			out = append(out, v)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// compareOwners finds GPUs that two nodes have: two containers, or two starts by
+// mistake, of one machine. NCCL refuses two ranks on one GPU (ncclInvalidUsage,
+// "Duplicate GPU detected" in src/init.cc).
+func compareOwners(posts []Post) (out []judged) {
+	owner := map[string]Post{}
+	for _, p := range posts {
+		var shared []string
+		var with Post
+		for _, uuid := range p.Traits.UUIDs {
+			key := p.Traits.Machine + " " + uuid
+			if o, taken := owner[key]; taken && o.Rank != p.Rank {
+				shared, with = append(shared, "GPU-…"+uuid), o
+				continue
+			}
+			owner[key] = p
+		}
+		if len(shared) == 0 {
+			continue
+		}
+		f := failOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s", ranked(with), ranked(p), plural(len(shared), "GPU"), some(shared)).
+			Named("same.gpu.owner").See("NVML", "%s on %s and %s", some(shared), ranked(with), ranked(p)).
+			Breaking("NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")").
+			Do("give each its own by CUDA_VISIBLE_DEVICES or by the scheduler (--gpus-per-task, nvidia.com/gpu), or start one launch on each machine")
+		out = append(out, judged{f, []int{p.Rank}})
+	}
+	return out
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
