@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"os"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/handoff"
 	"launch/internal/job"
@@ -58,4 +60,9 @@ func loads(n fabric.Node) preflight.Loads {
 		GPU:  amd || len(n.GPUs.Devices) > 0 || n.GPUs.Err != "", // a driver that could not be asked is there
 		RDMA: len(n.HCAs) > 0,
 	}
+}
+
+// traits is what this node tells the others of what it is made of.
+func traits(j job.Job, n fabric.Node, addr netip.Addr) preflight.Traits {
+	return preflight.TraitsOf(preflight.Input{Job: j, Node: n, Env: os.LookupEnv}, rail.Of(n, addr))
 }
