@@ -32,6 +32,8 @@ const (
 	skipStatus = 75
 	// maxShown is how much of what a check said is shown, in bytes.
 	maxShown = 500
+	// maxQuoted is the same for what is no text.
+	maxQuoted = 64
 )
 
 // CheckDir is the user's own checks: each executable file of a directory, by
@@ -255,7 +257,7 @@ func shown(s string) string {
 	}
 	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 	if strings.ContainsFunc(s, odd) {
-		s = strconv.Quote(s)
+		s = strconv.Quote(s[:min(len(s), maxQuoted)])
 	}
 	return s + cut
 }

@@ -158,6 +158,11 @@ func (a *app) prepare(c *cli.Context) error {
 	if err := a.o.check(has); err != nil {
 		return err
 	}
+	if has["threshold"] {
+		if err := a.o.readThresholds(); err != nil {
+			return err
+		}
+	}
 	if err := a.replay(); err != nil {
 		return err
 	}

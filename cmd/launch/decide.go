@@ -20,20 +20,24 @@ import (
 	"launch/preflight"
 )
 
-// goRound is the round that decides whether all start.
-const goRound = "go"
+// goRound is the round that decides whether all start, checkRound that of a
+// check, after which none does.
+const goRound, checkRound = "go", "check"
 
 // decide posts what this node has to say and returns the one decision. The
 // plan is made before it, so that a line that cannot be run ends nobody else.
 func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (preflight.Decision, error) {
 	w := s.World
-	m := w.Master
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
 	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
-		Loads: loads(s.Node), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local),
+		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local),
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
+	round, checking := goRound, a.word == "check"
+	if checking {
+		round, post.Outcomes = checkRound, preflight.Outcomes(s.Local)
+	}
 	var err error
 	if post.Calls, err = a.calls(ctx, s, comp); err != nil {
 		return preflight.Decision{}, err
@@ -42,7 +46,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err != nil {
 		return preflight.Decision{}, err
 	}
-	out, err := comp.Round(ctx, goRound, mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
+	out, err := comp.Round(ctx, round, mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
 		posts := make([]preflight.Post, len(raw))
 		for i, b := range raw {
 			if err := json.Unmarshal(b, &posts[i]); err != nil {
@@ -53,8 +57,12 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		if a.o.warnOnly {
 			d.Go, d.Unfit = true, nil
 		}
+		if checking {
+			survey := preflight.Compare(posts, d)
+			d.Survey = &survey
+		}
 		b, _ := json.Marshal(d)
-		return b, d.Go
+		return b, d.Go || checking // all leave after a check, and nobody is to miss its result for that
 	})
 	var d preflight.Decision
 	if err == nil {

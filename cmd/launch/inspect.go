@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,7 +13,6 @@ import (
 	"launch/internal/job"
 	"launch/internal/record"
 	"launch/internal/ui"
-	"launch/preflight"
 )
 
 // version and commit are set by the Makefile with -X: the build itself does
@@ -56,34 +54,6 @@ func (a *app) version(c *cli.Context) error {
 			"  nofile       the inherited limit of open files is not known\n")
 	}
 	a.ui.Print(b.String())
-	return nil
-}
-
-// check runs this node's checks alone.
-func (a *app) check(c *cli.Context) error {
-	began := time.Now()
-	s, err := a.look(c)
-	if err != nil {
-		return err
-	}
-	in := a.checkInput(&s)
-	if c.NArg() == 0 { // nothing is started, so nothing can be missing
-		in.Job.Line.Argv, in.LookPath = nil, nil
-	}
-	if s.Job.Several() && a.from == nil {
-		if p, err := a.place(c.Context, &s, firstLook); err == nil {
-			in.Addr, in.Serve = p.Addr, p.Serve
-		}
-	}
-	r, err := preflight.Local(c.Context, in, preflight.Options{Skip: a.o.skip, Only: a.o.only, WarnOnly: a.o.warnOnly})
-	if err != nil {
-		return &job.Error{Code: exitUsage, What: err.Error()}
-	}
-	a.ui.Findings(s.Job.Notes, false)
-	a.ui.Report(r, time.Since(began))
-	if len(r.Failed()) > 0 {
-		a.code = exitUnfit
-	}
 	return nil
 }
 

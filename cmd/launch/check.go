@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"launch/internal/companion"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/record"
+	"launch/internal/ui"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+// check runs the checks of this node, or of all nodes of a job, and starts
+// nothing.
+func (a *app) check(c *cli.Context) error {
+	began := time.Now()
+	s, err := a.look(c)
+	if err != nil {
+		return err
+	}
+	together := s.Job.Several() && !a.o.local && a.from == nil
+	if t := s.Job.Tasks; together && t.Local > 0 {
+		a.ui.Note("task %d of this node: its first task checks it", t.Local)
+		return nil
+	}
+	in := a.checkInput(&s)
+	if c.NArg() == 0 { // nothing is started, so nothing can be missing
+		in.Job.Line.Argv, in.LookPath = nil, nil
+	}
+	var ctx context.Context
+	ctx, a.stop, a.caught = handoff.NotifyContext(c.Context)
+	defer a.stop()
+	if s.Job.Several() && a.from == nil && !ofAPod(s.Job) {
+		if p, err := a.place(ctx, &s, firstLook); err == nil {
+			in.Addr, in.Serve = p.Addr, p.Serve
+		}
+	}
+	opt, err := a.choice(&in)
+	if err != nil {
+		return err
+	}
+	s.Local, err = preflight.Local(ctx, in, opt)
+	switch {
+	case ctx.Err() != nil:
+		a.code = a.fail(context.Cause(ctx), a.caught())
+		return nil
+	case err != nil:
+		return &job.Error{Code: exitUsage, What: err.Error()}
+	}
+	a.ui.Findings(s.Job.Notes, false)
+	if together {
+		a.code, err = a.checkJob(ctx, &s, began)
+	} else {
+		a.code, err = a.checkNode(&s, began)
+	}
+	if sig := a.caught(); err != nil && ctx.Err() != nil {
+		a.code = a.fail(err, sig)
+		return nil
+	}
+	return err
+}
+
+// checkNode reports on this node alone; the code says whether it is fit.
+func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) {
+	c := a.checked(s, preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: preflight.Outcomes(s.Local)}, began)
+	a.ui.Report(s.Local, c.Took)
+	if len(c.Unfit()) > 0 {
+		code = exitUnfit
+	}
+	return code, a.keep(c)
+}
+
+// checked is the outcome of this node's own checks.
+func (a *app) checked(s *record.Start, own preflight.Post, began time.Time) ui.Checked {
+	c := ui.Checked{Survey: preflight.Compare([]preflight.Post{own}, preflight.Decision{}), Node: s.Node, Own: s.Local, Version: versionText(), At: time.Now()}
+	c.Report, c.Took = s.Local, c.At.Sub(began)
+	return c
+}
+
+// checkJob reports on all nodes, the same on each of them. The code says whether
+// this node is fit, and if so whether all are.
+func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (code int, err error) {
+	s.Job.ID.V = "check-" + s.Job.ID.V // it does not meet a start of the job
+	a.o.startTimeout = 0               // nobody is awaited after it
+	a.ui.Note("checking %s together; --local checks this one alone", ui.Nodes(s.Job.Nodes.V, s.Job.Min))
+	d, err := a.together(ctx, s, began)
+	if err != nil {
+		a.ui.Findings(s.Local, false)
+		return 0, err
+	}
+	c := a.checked(s, preflight.Post{}, began)
+	c.Survey, c.Self, c.Job = *d.Survey, s.World.Rank, ui.Identity(s.Job)
+	c.Report = d.All()
+	a.ui.Survey(c)
+	unfit := func(n preflight.Surveyed) bool { return n.Unfit }
+	switch i := slices.IndexFunc(c.Nodes, func(n preflight.Surveyed) bool { return n.Rank == c.Self }); {
+	case i >= 0 && c.Nodes[i].Unfit:
+		code = exitUnfit
+	case slices.ContainsFunc(c.Nodes, unfit):
+		code = exitPeerUnfit
+	}
+	return code, a.keep(c)
+}
+
+// together meets the other nodes, as a start does, and decides with them.
+func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d preflight.Decision, err error) {
+	comp, err := a.meet(ctx, s, began)
+	if err != nil {
+		return d, err
+	}
+	defer func() {
+		why := "its check is over"
+		if err != nil {
+			why = a.farewell(ctx, err)
+		}
+		comp.Leave(why)
+	}()
+	deadline := began.Add(a.o.joinTimeout)
+	for {
+		if err := a.join(ctx, s, comp, began, deadline); err != nil {
+			return d, a.missing(err, s.Job)
+		}
+		d, err = a.decide(ctx, s, comp, deadline)
+		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
+			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
+			continue
+		}
+		if err != nil {
+			return d, a.missing(err, s.Job)
+		}
+		_ = comp.Go(ctx, s.World.Master) // the result is here; on the store's host it waits for those that read it yet
+		return d, nil
+	}
+}
+
+// join waits for a world.
+func (a *app) join(ctx context.Context, s *record.Start, comp *companion.Client, began, deadline time.Time) error {
+	defer a.waiting(began)()
+	w, err := comp.Join(ctx, time.Until(deadline))
+	if err == nil {
+		s.World = &w
+	}
+	return err
+}
+
+// keep writes the outcome to the files that were asked for.
+func (a *app) keep(c ui.Checked) error {
+	cannot := func(flag string, err error) error {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from(flag), err), Fix: "--" + flag + " names a file in a directory that can be written"}
+	}
+	if a.o.textfile != "" {
+		if err := ui.WriteMetrics(a.o.textfile, c); err != nil {
+			return cannot("textfile", err)
+		}
+	}
+	if a.o.html != "" {
+		page, err := ui.CheckHTML(c)
+		if err == nil {
+			err = os.WriteFile(a.o.html, page, 0o666)
+		}
+		if err != nil {
+			return cannot("html", err)
+		}
+	}
+	return nil
+}
+
+// list is a flag that may be given several times, its values as they were
+// typed: cli's own would part them at commas.
+type list []string
+
+// Set adds a value.
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+func (l *list) String() string { return "" }
+
+// readThresholds takes over LAUNCH_THRESHOLDS and what was typed, which counts
+// where both speak of the same.
+func (o *options) readThresholds() error {
+	o.thresholds = map[string]float64{}
+	read := func(from, sep, text string) error {
+		name, value, err := preflight.ParseThreshold(text)
+		if e, ok := errors.AsType[*preflight.ThresholdError](err); ok {
+			return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %s", from, e.What), Fix: from + sep + e.Fix}
+		}
+		o.thresholds[name] = value
+		return err
+	}
+	variable := env("threshold")[0]
+	for _, text := range strings.Split(os.Getenv(variable), ",") {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if err := read(variable, "=", text); err != nil {
+			return err
+		}
+	}
+	for _, text := range o.typed {
+		if err := read("--threshold", " ", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choice is which checks run, the user's own among them.
+func (a *app) choice(in *preflight.Input) (preflight.Options, error) {
+	opt := preflight.Options{Skip: a.o.skip, Only: a.o.only, WarnOnly: a.o.warnOnly}
+	if a.o.checkDir == "" {
+		return opt, nil
+	}
+	if !a.o.dryRun { // a dry run executes nothing
+		in.UserEnv = handoff.Environ()
+	}
+	var err error
+	if opt.More, err = preflight.CheckDir(a.o.checkDir, *in); err != nil {
+		return opt, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("check-dir"), a.o.checkDir, err), Fix: "ls -ld " + a.o.checkDir + "   # on this node"}
+	}
+	return opt, nil
+}

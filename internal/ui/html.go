@@ -1,0 +1,156 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// page is what the template of launch check --html is filled with.
+type page struct {
+	Sentence, Summary, Job string
+	Bad, Many              bool
+	Findings, Own          []pageFinding
+	Columns                []pageColumn
+	Rows                   []pageRow
+	Picture                *peersPicture
+	Facts                  string
+	Version, At, Host      string
+}
+
+type pageFinding struct {
+	finding.Finding
+	Letter, Title string
+}
+
+type pageColumn struct{ ID, Title string }
+
+type pageRow struct {
+	Name, Who string
+	Unfit     bool
+	Cells     []pageCell
+}
+
+type pageCell struct{ Letter, Sign, Tip string }
+
+// CheckHTML is the outcome as one page that needs nothing else.
+func CheckHTML(c Checked) ([]byte, error) {
+	t, err := template.New("check").Parse(reportPage)
+	if err != nil {
+		return nil, fmt.Errorf("read the page's template: %w", err)
+	}
+	p := page{
+		Sentence: sentenceCase(c.Sentence()), Summary: Summary(c.Report, c.Took), Job: c.Job,
+		Bad: len(c.Unfit()) > 0, Many: len(c.Nodes) > 1, Picture: peersOf(c.Survey),
+		Facts: c.facts(), Version: c.Version, At: c.At.Format("2006-01-02 15:04:05 MST"), Host: c.Node.Hostname,
+	}
+	if len(c.Report) == 0 {
+		p.Summary = "nothing to look at in " + round(c.Took)
+	}
+	for _, f := range gravest(c.Report) {
+		p.Findings = append(p.Findings, newPageFinding(f))
+	}
+	for _, f := range c.Own {
+		p.Own = append(p.Own, newPageFinding(f))
+	}
+	for _, id := range c.Checks {
+		p.Columns = append(p.Columns, pageColumn{id, preflight.Title(id)})
+	}
+	p.Rows = rowsOf(c.Survey)
+	var b bytes.Buffer
+	if err := t.Execute(&b, p); err != nil {
+		return nil, fmt.Errorf("fill the page: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func newPageFinding(f finding.Finding) pageFinding {
+	return pageFinding{f, letterClass(preflight.Cell(f.Status)), preflight.Title(f.ID)}
+}
+
+// gravest is what warns or fails, failures first.
+func gravest(r finding.Report) finding.Report {
+	var out finding.Report
+	for _, s := range []finding.Status{finding.Fail, finding.Warn} {
+		for _, f := range r {
+			if f.Status == s {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// aloneRows is up to how many nodes each has its row; of more, those that are
+// alike share one.
+const aloneRows = 64
+
+// rowsOf is the matrix, the unfit first, then those with something to look at.
+func rowsOf(s preflight.Survey) []pageRow {
+	nodes := slices.Clone(s.Nodes)
+	weight := func(n preflight.Surveyed) int {
+		switch {
+		case n.Unfit:
+			return 0
+		case strings.ContainsAny(n.Cells, "wf"):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(nodes, func(a, b preflight.Surveyed) int { return weight(a) - weight(b) })
+	var rows []pageRow
+	alike := map[string]int{}
+	names := map[int][]string{}
+	for _, n := range nodes {
+		key := fmt.Sprint(n.Unfit, n.Cells)
+		if i, ok := alike[key]; ok && len(nodes) > aloneRows {
+			names[i] = append(names[i], n.Name)
+			continue
+		}
+		alike[key] = len(rows)
+		names[len(rows)] = []string{n.Name}
+		rows = append(rows, newRow(n, s.Checks))
+	}
+	for i := range rows {
+		if all := names[i]; len(all) > 1 {
+			rows[i].Name, rows[i].Who = fmt.Sprintf("%s and %d alike", all[0], len(all)-1), Names(all, len(all))
+		}
+	}
+	return rows
+}
+
+func newRow(n preflight.Surveyed, checks []string) pageRow {
+	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
+	words := map[byte]string{'o': "ok", 'w': "warn", 'f': "fail", 's': "skip"}
+	for i, id := range checks {
+		letter := byte('-')
+		if i < len(n.Cells) {
+			letter = n.Cells[i]
+		}
+		c := pageCell{Letter: letterClass(letter), Sign: string(letter), Tip: n.Name + ": " + id + " " + words[letter]}
+		switch letter {
+		case 'f':
+			c.Sign = "F"
+		case 'o', 'w', 's':
+		default:
+			c.Sign, c.Tip = "", n.Name+": "+id+" was not asked"
+		}
+		r.Cells = append(r.Cells, c)
+	}
+	return r
+}
+
+// letterClass is the page's class for a letter of a survey.
+func letterClass(letter byte) string {
+	if strings.IndexByte("owfs", letter) >= 0 {
+		return string(letter)
+	}
+	return "none"
+}

@@ -1,0 +1,66 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// WriteMetrics writes the outcome for this node as node_exporter's textfile
+// collector reads it: the file is there whole, or as it was.
+func WriteMetrics(file string, c Checked) error {
+	node := c.Node.Hostname
+	reg := prometheus.NewRegistry()
+	gauge := func(name, help string, value float64) {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"node": visible(node)}})
+		g.Set(value)
+		reg.MustRegister(g)
+	}
+	status := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "launch_check_status", Help: "Outcome of a check: 0 ok, 1 warn, 2 fail, -1 skip (could not tell).",
+	}, []string{"id", "node"})
+	reg.MustRegister(status)
+	all := preflight.Outcomes(c.Own)
+	if len(c.Nodes) > 1 {
+		found := preflight.Outcomes(c.Report)
+		for _, check := range preflight.PeerChecks() {
+			all[check.ID] = cmp.Or(found[check.ID], finding.Pass)
+			if slices.Contains(c.NotJudged, check.ID) {
+				all[check.ID] = finding.Skip
+			}
+		}
+	}
+	for id, s := range all {
+		status.WithLabelValues(visible(id), visible(node)).Set(level(s))
+	}
+	fit := 1.0
+	if c.self().Unfit {
+		fit = 0
+	}
+	gauge("launch_node_fit", "1: the checks found nothing of which a job is certain to hang or die on this node.", fit)
+	gauge("launch_check_nodes", "Number of nodes that were checked together.", float64(len(c.Nodes)))
+	gauge("launch_check_unfit_nodes", "How many of them are not fit.", float64(len(c.Unfit())))
+	gauge("launch_check_duration_seconds", "How long the checks took.", c.Took.Seconds())
+	gauge("launch_check_timestamp_seconds", "When they ended, in seconds since 1970.", float64(c.At.UnixMilli())/1000)
+	if err := prometheus.WriteToTextfile(file, reg); err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}
+
+func level(s finding.Status) float64 {
+	switch s {
+	case finding.Pass:
+		return 0
+	case finding.Warn:
+		return 1
+	case finding.Fail:
+		return 2
+	}
+	return -1
+}

@@ -1,0 +1,86 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// Checked is one run of launch check, for its report.
+type Checked struct {
+	preflight.Survey
+	Self    int    // this node's rank
+	Job     string // whose nodes these are, in a sentence; "": this node alone
+	Node    fabric.Node
+	Own     finding.Report // of this node, all of it
+	Version string
+	At      time.Time
+	Took    time.Duration
+}
+
+// self is this node's row.
+func (c Checked) self() preflight.Surveyed {
+	for _, n := range c.Nodes {
+		if n.Rank == c.Self {
+			return n
+		}
+	}
+	return preflight.Surveyed{Name: c.Node.Hostname}
+}
+
+// Sentence says how it went.
+func (c Checked) Sentence() string {
+	unfit := c.Unfit()
+	switch {
+	case len(c.Nodes) < 2 && len(unfit) > 0:
+		return "this node is unfit"
+	case len(c.Nodes) < 2:
+		return "this node is fit"
+	case len(unfit) == 0:
+		return fmt.Sprintf("all %d nodes are fit", len(c.Nodes))
+	case len(unfit) == len(c.Nodes):
+		return fmt.Sprintf("none of the %d nodes is fit", len(c.Nodes))
+	}
+	return fmt.Sprintf("%d of %d nodes unfit: %s", len(unfit), len(c.Nodes), Names(unfit, len(unfit)))
+}
+
+// Survey writes what the nodes of a job found, the same on all of them, as data.
+func (u *UI) Survey(c Checked) {
+	if u.json {
+		for _, f := range c.Report {
+			u.Emit(true, "finding", f)
+		}
+		u.Emit(true, "survey", c.Survey)
+		u.Emit(true, "summary", summary{c.Report.Worst(), c.Took.Seconds(), len(c.Nodes), c.Unfit()})
+		return
+	}
+	u.findings(u.out, c.Report)
+	tail := Summary(c.Report, c.Took)
+	if len(c.Report) == 0 {
+		tail = "nothing to look at in " + round(c.Took)
+	}
+	u.Print("launch: " + visible(c.Sentence()) + "; " + tail + "\n")
+}
+
+// summary is the last line of launch check for machines.
+type summary struct {
+	Worst   finding.Status `json:"worst"`
+	Seconds float64        `json:"seconds"`
+	Nodes   int            `json:"nodes"`
+	Unfit   []string       `json:"unfit,omitempty"`
+}
+
+// facts is this node as launch fabric prints it.
+func (c Checked) facts() string {
+	var b bytes.Buffer
+	u := New(&b, io.Discard, Options{Env: func(string) string { return "" }})
+	u.Fabric(c.Node, rail.Of(c.Node, c.Node.Route.Src))
+	return strings.TrimSpace(b.String())
+}
