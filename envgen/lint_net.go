@@ -126,7 +126,7 @@ func lintPKey(v *view, d Decided) (finding.Finding, bool) {
 			state = "is not set"
 		}
 		return finding.Warnf("NCCL_IB_PKEY=%s is an index, and entry %d of %s's partition table %s", d.Value, index, p, state).
-			See(p.pkeyTable(), "%s", keys(p.PKeys)).
+			See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
 			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
 	}
 	return none()

@@ -186,7 +186,7 @@ func (v *view) wantPKey() want {
 			return right("no one entry of the partition table is a full membership on all HCAs")
 		}
 		index = p.PKeys[i].Index
-		seen = append(seen, finding.Seen{Where: p.pkeyTable(), What: keys(p.PKeys)})
+		seen = append(seen, p.pkeysSeen())
 	}
 	if index < 0 {
 		return right("there is no InfiniBand here")
@@ -194,19 +194,15 @@ func (v *view) wantPKey() want {
 	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is no full membership", because: "entry " + strconv.Itoa(index) + " is a full one", seen: seen}
 }
 
-func (p hcaPort) pkeyTable() string {
-	return fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num)
+func (p hcaPort) pkeysSeen() finding.Seen {
+	var words []string
+	for _, k := range p.PKeys {
+		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
+	}
+	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num), What: strings.Join(words, ", ")}
 }
 
 func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
-
-func keys(table []fabric.PKey) string {
-	var words []string
-	for _, k := range table {
-		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
-	}
-	return strings.Join(words, ", ")
-}
 
 // many is the number of nodes above which the timeout of NCCL before 2.23 is
 // too short.
