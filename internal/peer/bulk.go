@@ -28,8 +28,9 @@ type Bulk struct {
 	Took      time.Duration
 }
 
-// Flow is one direction. That Back stalls may also mean that the other process
-// stands still; MTU.Answered tells.
+// Flow is one direction. Bytes that are missing without a stall were cut off, or
+// slow where it took 2 s. That Back stalls may also mean that the other process
+// stands still: only where MTU says the same is it the path.
 type Flow struct {
 	Arrived int  // bytes; out, those that the other side's kernel has acknowledged
 	Stalled bool // bytes are missing and none has moved for the last 1.6 s
@@ -126,10 +127,10 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		}
 		now := time.Now()
 		back.see(int(arrived.Load()), now)
-		if all.Load() {
+		if info := tcpInfo(raw); all.Load() {
 			out.see(n, now)
-		} else {
-			out.see(min(int(tcpInfo(raw).Bytes_acked-before), n), now)
+		} else if out.see(min(int(info.Bytes_acked-before), n), now); info.Unacked == 0 {
+			out.moved = now // the other process does not read: nothing of ours is on the way
 		}
 		// Acknowledged bytes are the kernel's word; the receipt is the peer's.
 		ended = ended || out.over(n, now) && back.over(n, now) && (out.stalled(n, now) || back.stalled(n, now))

@@ -67,6 +67,7 @@ func mute(t *testing.T, routers []*netns.Host) {
 }
 
 func TestAHealthyPathIsMeasured(t *testing.T) {
+	t.Parallel()
 	lab := netns.New(t, 2)
 	const skew = 90 * time.Minute
 	for _, token := range []string{"", "0123456789abcdef"} {
@@ -89,6 +90,7 @@ func TestAHealthyPathIsMeasured(t *testing.T) {
 }
 
 func TestAPeerWithSeveralAddressesAnswersFromTheOneAsked(t *testing.T) {
+	t.Parallel()
 	lab := netns.New(t, 2)
 	sh(t, lab.Hosts[1], "ip addr add 10.77.0.99/24 dev eth0; ip -6 addr add fd77::2/64 dev eth0 nodad")
 	sh(t, lab.Hosts[0], "ip -6 addr add fd77::1/64 dev eth0 nodad")
@@ -102,11 +104,12 @@ func TestAPeerWithSeveralAddressesAnswersFromTheOneAsked(t *testing.T) {
 }
 
 func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	for _, tc := range []struct {
 		middle int
 		mute   bool
-	}{{1500, true}, {1500, false}, {1438, true}} {
+	}{{1500, true}, {1500, false}, {1438, true}, {1280, true}} {
 		t.Run(fmt.Sprintf("%d bytes in the middle, ICMP dropped %v", tc.middle, tc.mute), func(t *testing.T) {
 			t.Parallel()
 			caller, peer, routers, v4, v6 := jumbo(t, tc.middle)
@@ -136,6 +139,7 @@ func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
 }
 
 func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	for _, there := range []bool{true, false} {
 		lab := netns.New(t, 2)
@@ -157,7 +161,23 @@ func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
 	}
 }
 
+// Where only the way back takes less, a router tells the peer, not the caller.
+func TestANarrowWayBackIsNoBlackHoleToALoad(t *testing.T) {
+	t.Parallel()
+	caller, peer, routers, v4, _ := jumbo(t, 9000)
+	sh(t, routers[1], "ip route change 10.1.0.0/24 via 10.2.0.1 mtu lock 1500")
+	port := serveOn(t, peer, "listen", listening{At: anywhere})
+	got := probeFrom(t, caller, calling{To: netip.AddrPortFrom(v4, port), Opt: Options{IfMTU: 9000, Bulk: loadSize}})
+	if want := (MTU{Answered: true, Tried: 9000, Out: 9000, Back: 1500}); got.Answer.MTU != want {
+		t.Errorf("got %+v, want %+v", got.Answer.MTU, want)
+	}
+	if b := got.Answer.Bulk; b.Out.Arrived != loadSize || b.Back.Arrived != loadSize {
+		t.Errorf("got %+v, want all bytes", b)
+	}
+}
+
 func TestASwitchThatTakesLessIsABlackHole(t *testing.T) {
+	t.Parallel()
 	lab := netns.New(t, 2) // its switch takes 1500
 	for _, h := range lab.Hosts {
 		sh(t, h, "ip link set eth0 mtu 9000")
@@ -174,6 +194,7 @@ func TestASwitchThatTakesLessIsABlackHole(t *testing.T) {
 }
 
 func TestLostDatagramsAreNoBlackHole(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	lab := netns.New(t, 2)
 	port := serveOn(t, lab.Hosts[1], "listen", listening{At: anywhere})
@@ -185,6 +206,7 @@ func TestLostDatagramsAreNoBlackHole(t *testing.T) {
 }
 
 func TestFilteredUDPSaysNothing(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	for _, verdict := range []string{"drop", "reject"} {
 		lab := netns.New(t, 2)
@@ -202,6 +224,7 @@ func TestFilteredUDPSaysNothing(t *testing.T) {
 
 // An interface of a size that the caller did not expect is no finding.
 func TestALargerSizeThanTheInterfaceTakesIsLessTried(t *testing.T) {
+	t.Parallel()
 	lab := netns.New(t, 2)
 	sh(t, lab.Hosts[1], "ip -6 addr add fd77::2/64 dev eth0 nodad")
 	sh(t, lab.Hosts[0], "ip -6 addr add fd77::1/64 dev eth0 nodad")
@@ -215,6 +238,7 @@ func TestALargerSizeThanTheInterfaceTakesIsLessTried(t *testing.T) {
 }
 
 func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	const open = 34017 // for what needs a port before the listener is there
 	for _, tc := range []struct {
@@ -275,6 +299,7 @@ func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
 }
 
 func TestOneWayIsFilteredAndTheOtherIsNot(t *testing.T) {
+	t.Parallel()
 	needNft(t)
 	lab := netns.New(t, 2)
 	a, b := lab.Hosts[0], lab.Hosts[1]
@@ -290,6 +315,7 @@ func TestOneWayIsFilteredAndTheOtherIsNot(t *testing.T) {
 }
 
 func TestTheNamedSourceAddressIsUsed(t *testing.T) {
+	t.Parallel()
 	lab := netns.New(t, 2)
 	sh(t, lab.Hosts[0], "ip addr add 10.77.0.55/24 dev eth0")
 	port := serveOn(t, lab.Hosts[1], "listen", listening{At: anywhere})
