@@ -100,8 +100,8 @@ var hushGRPC = sync.OnceFunc(func() {
 })
 
 // Connect dials the store and waits until it answers, with full jitter between
-// tries, until ctx ends. tell, where not nil, is called after the first failed
-// try and whenever the reason changes. The error wraps ErrUnreachable where
+// tries, until ctx ends. tell, where not nil, is called once for each reason that
+// a try failed. The error wraps ErrUnreachable where
 // nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
 	hushGRPC()
@@ -114,7 +114,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	case <-ctx.Done():
 	}
 	var c *clientv3.Client
-	told := ""
+	last, told := "", map[string]bool{}
 	op := func() (err error) {
 		if c == nil { // with a user, New logs in
 			if c, err = clientv3.New(cfg); err != nil && !refused(err) {
@@ -130,11 +130,12 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		if final(err) {
 			return backoff.Permanent(err)
 		}
-		if err != nil && ctx.Err() == nil && err.Error() != told {
-			told = err.Error()
-			if tell != nil {
-				tell(err)
+		if err != nil && ctx.Err() == nil {
+			why := reason(ctx, err)
+			if last = why.Error(); tell != nil && !told[last] {
+				tell(why)
 			}
+			told[last] = true
 		}
 		return err
 	}
@@ -145,10 +146,10 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		if final(err) {
 			return nil, err
 		}
-		if told == "" || told == noAnswer {
-			told = s.silence()
+		if last == "" || last == noAnswer {
+			last = s.silence()
 		}
-		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, told)
+		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, last)
 	}
 	return c, nil
 }
@@ -163,13 +164,11 @@ func (s Store) silence() string {
 		if u, err := url.Parse(e); err == nil && u.Host != "" {
 			e = u.Host
 		}
-		c, err := net.DialTimeout("tcp", e, time.Second)
-		if err != nil {
-			continue
-		}
-		defer c.Close()
-		if !plain(c) && !speaksTLS(e) {
-			return noAnswer + " as an etcd gives it, though something takes connections there"
+		if c, err := net.DialTimeout("tcp", e, time.Second); err == nil {
+			defer c.Close()
+			if !plain(c) && !speaksTLS(e) {
+				return noAnswer + " as an etcd gives it, though something takes connections there"
+			}
 		}
 	}
 	return noAnswer
@@ -385,6 +384,10 @@ func reason(ctx context.Context, err error) error {
 		if _, why, ok := strings.Cut(msg, ": "); ok {
 			msg = why // the address is said already
 		}
+	}
+	if _, to, ok := strings.Cut(msg, "->"); ok { // read tcp FROM->TO: read: why; each try is from another port
+		_, why, _ := strings.Cut(to, ": ")
+		msg = cmp.Or(strings.TrimPrefix(strings.TrimPrefix(why, "read: "), "write: "), msg)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
 		msg = noAnswer

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -42,6 +43,43 @@ func TestConnectSaysThatSomethingElseListens(t *testing.T) {
 		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "though something takes connections there") {
 			t.Errorf("%s: got %v", at, err)
 		}
+	}
+}
+
+// TestConnectTellsEachReasonOnce: what hangs up, as a proxy in front of a dead
+// etcd does, is met from another port at each try.
+func TestConnectTellsEachReasonOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := make(chan int, 1)
+	go func() {
+		n := 0
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				tries <- n
+				return
+			}
+			n++
+			_ = c.(*net.TCPConn).SetLinger(0) // a reset
+			c.Close()
+		}
+	}()
+	told := map[string]int{}
+	_, err = Connect(short(t, 2*time.Second), Store{Endpoints: []string{"https://" + l.Addr().String()}}, func(err error) { told[err.Error()]++ })
+	l.Close()
+	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "->") {
+		t.Errorf("got %v", err)
+	}
+	for why, n := range told {
+		if n > 1 || strings.Contains(why, "->") {
+			t.Errorf("told %d times: %s", n, why)
+		}
+	}
+	if n := <-tries; n < 3 || len(told) == 0 {
+		t.Errorf("%d tries, told %v: nothing is shown", n, told)
 	}
 }
 
