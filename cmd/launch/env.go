@@ -82,7 +82,10 @@ func (a *app) printPlan(in envgen.Input, j job.Job) error {
 	}
 	a.ui.Print(text)
 	if format == "mpirun" || format == "hydra" {
-		a.perNode(in, plan)
+		if names := perNode(in, plan); len(names) > 0 {
+			a.ui.Note("%s: not set: per node (mpirun … launch PROGRAM sets it on each)", strings.Join(names, ", "))
+			return nil
+		}
 	}
 	if why != "" {
 		a.ui.Note("nothing to set: %s", why)
@@ -90,8 +93,8 @@ func (a *app) printPlan(in envgen.Input, j job.Job) error {
 	return nil
 }
 
-// perNode names what mpirun must not carry to other nodes.
-func (a *app) perNode(in envgen.Input, plan envgen.Plan) {
+// perNode are the variables that mpirun must not carry to other nodes.
+func perNode(in envgen.Input, plan envgen.Plan) []string {
 	var names []string
 	for _, v := range plan {
 		if v.Scope == envgen.Node && !v.Kept {
@@ -103,9 +106,7 @@ func (a *app) perNode(in envgen.Input, plan envgen.Plan) {
 			names = append(names, e.Name)
 		}
 	}
-	for _, n := range names {
-		a.ui.Note("%s is not set: per node (mpirun … launch PROGRAM sets it on each)", n)
-	}
+	return names
 }
 
 // planInput is all that a plan is computed from but what the rendezvous tells.

@@ -32,11 +32,11 @@ func (u *UI) explain(e envgen.Explanation) {
 	title := e.Name
 	switch {
 	case e.Set:
-		title += "=" + e.Value
+		title += "=" + worded(e.Value)
 	case e.From != "":
-		title += "=" + e.User + "   # from " + e.From
+		title += "=" + worded(e.User) + "   # from " + e.From
 		if e.Value != "" {
-			title += "; launch would set " + e.Value
+			title += "; launch would set " + worded(e.Value)
 		}
 	}
 	u.print(u.out, "  ", "      ", title)
@@ -55,6 +55,15 @@ func (u *UI) explain(e envgen.Explanation) {
 	}
 	row("for", versionsOf(e))
 	row("source", e.Source)
+}
+
+// worded keeps a value that begins with NCCL's mark for whole names from looking
+// like a slip: NAME='=eth0'.
+func worded(value string) string {
+	if strings.HasPrefix(value, "=") {
+		return "'" + value + "'"
+	}
+	return value
 }
 
 func versionsOf(e envgen.Explanation) string {
