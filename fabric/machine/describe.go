@@ -76,8 +76,11 @@ func (w *writer) defaults() {
 const limitsText = "Limit                     Soft Limit           Hard Limit           Units     \n" +
 	"Max locked memory         %-20s %-20s bytes     \n"
 
-// limits writes the files that every Linux has, where the text did not.
+// limits writes what every Linux has, where the text did not.
 func (w *writer) limits() {
+	if w.m.answers.Shm == nil {
+		w.m.answers.Shm = &[2]int64{ampleShm, ampleShm}
+	}
 	at := &block{words: []string{"defaults"}}
 	for name, text := range map[string]string{
 		"proc/sys/kernel/hostname":              "node-1",
@@ -139,6 +142,9 @@ func (w *writer) top(b *block) {
 		w.raw(b, "")
 	}
 }
+
+// ampleShm is the bytes of /dev/shm on a machine of half a TiB: half its memory.
+const ampleShm = 256 << 30
 
 func (w *writer) shm(b *block) {
 	n, err := strconv.ParseInt(b.word(1), 10, 64)
