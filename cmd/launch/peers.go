@@ -54,21 +54,28 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			out[i] = call(ctx, s.Node, p, keys)
+			// All nodes call rank 0: what takes its time there only its partners do.
+			long := p.Rank != 0 || a.o.allPairs || slices.ContainsFunc(w.Partners, func(o rendezvous.Partner) bool { return o.Rank == 0 })
+			out[i] = call(ctx, s.Node, p, keys, long)
 		})
 	}
 	wg.Wait()
 	return out, context.Cause(ctx)
 }
 
-// call is one call, as the judge reads it.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, keys *tls.Config) preflight.Call {
+// call is one call, as the judge reads it; a long one sends long messages and
+// full packets, too.
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, keys *tls.Config, long bool) preflight.Call {
 	at := netip.AddrPortFrom(to.Addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
 	defer cancel()
-	mtu := mtuTo(ctx, n, at)
-	c := preflight.Call{To: to.Rank, Addr: at.String(), IfMTU: mtu}
-	got, err := peer.Probe(ctx, at, keys, peer.Options{IfMTU: mtu, Bulk: longMessage})
+	c := preflight.Call{To: to.Rank, Addr: at.String()}
+	var opt peer.Options
+	if long {
+		c.IfMTU = mtuTo(ctx, n, at)
+		opt = peer.Options{IfMTU: c.IfMTU, Bulk: longMessage}
+	}
+	got, err := peer.Probe(ctx, at, keys, opt)
 	if err != nil {
 		c.Cause, c.Err = peer.CauseOf(err), err.Error()
 		return c

@@ -122,10 +122,6 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn
 func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
 	c := raw
 	if keys != nil {
-		// A post-quantum key would make the first flight longer than 1,500 bytes:
-		// a path that loses large packets would lose it. Nothing here is secret.
-		keys = keys.Clone()
-		keys.CurvePreferences = []tls.CurveID{tls.X25519}
 		t := tls.Client(raw, keys)
 		if err := t.Handshake(); err != nil {
 			return nil, greeting{}, handshake(keys, err)
