@@ -1,14 +1,18 @@
 package main
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"launch/envgen"
+	"launch/fabric"
+	"launch/fabric/machine"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/record"
@@ -74,5 +78,30 @@ func TestFilesThatRulesAskForAreReadAsFarAsTheyExist(t *testing.T) {
 	}
 	if got := readFiles(nil, []string{"/proc/self/status"}); got != nil {
 		t.Errorf("without a root: %v", got)
+	}
+}
+
+// Of a recording no name is asked for, and a host whose address is not known is
+// none of the peers.
+func TestHostsOfMpirunAreThoseWhoseAddressIsKnown(t *testing.T) {
+	n := fabric.Node{Route: fabric.Route{Src: netip.MustParseAddr("10.0.0.5")},
+		Interfaces: []fabric.Interface{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")}}}}
+	replayed := &app{from: &machine.Machine{}}
+	want := envgen.World{Nodes: 3, Addr: n.Route.Src, Peers: []netip.Addr{n.Route.Src, netip.MustParseAddr("10.0.0.6")}}
+	got := replayed.mpirunWorld(t.Context(), job.Job{Hosts: []string{"127.0.0.1", "localhost", "10.0.0.6"}}, n)
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAShellOrItsScriptMaySetWhatIsNotSeen(t *testing.T) {
+	for line, want := range map[string]bool{"bash -c x": true, "./run.sh": true, "nice sh run": true, "python run.py": false, "torchrun t.py": false, "./all_reduce_perf": false} {
+		l, err := launcher.Parse(strings.Fields(line), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shell(l); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
 	}
 }
