@@ -1,0 +1,225 @@
+package preflight
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
+	"launch/fabric/machine/machinetest"
+	"launch/fabric/software"
+	"launch/fabric/verbs"
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+)
+
+// railed is a GPU node with so many rails of one kind at 400 Gb/s.
+func railed(n int, link string, edit ...func(*Input)) Input {
+	in := hgx()
+	for i := range n {
+		name, pci := fmt.Sprintf("mlx5_%d", i), fmt.Sprintf("0000:%02x:00.0", 0x18+i*0x10)
+		p := fabric.Port{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: 400, Lanes: 4}
+		h := fabric.HCA{Name: name, PCI: pci, Driver: "mlx5_core", NodeType: 1, Type: "MT4129", Board: "MT_0000000838", Firmware: "28.39.1002",
+			GUID: fmt.Sprintf("a088:c203:0000:10%02x", i), System: fmt.Sprintf("a088:c203:0000:10%02x", i), NUMA: 0}
+		if link == "Ethernet" {
+			p.Netdev = fmt.Sprintf("eth%d", i+10)
+			addr := netip.AddrFrom4([4]byte{10, 224, byte(i), 6})
+			p.GIDs = []fabric.GID{{Index: 1, Addr: netip.MustParseAddr("fe80::1"), Type: rocev2, Netdev: p.Netdev}, {Index: 3, Addr: addr, Type: rocev2, Netdev: p.Netdev}}
+			in.Node.Interfaces = append(in.Node.Interfaces, fabric.Interface{Index: 10 + i, Name: p.Netdev, Kind: "physical", Up: true, Running: true, MTU: 9000,
+				PCI: pci, Addrs: []netip.Prefix{netip.PrefixFrom(addr, 31)}})
+		} else {
+			p.LID, p.SMLID, p.GIDs = 10+i, 1, []fabric.GID{{Addr: netip.MustParseAddr(fmt.Sprintf("fe80::a088:c203:0:10%02x", i))}}
+		}
+		h.Ports = []fabric.Port{p}
+		in.Node.HCAs = append(in.Node.HCAs, h)
+		in.Node.PCI = append(in.Node.PCI, fabric.PCI{Addr: pci, Class: "0x020700", Vendor: "0x15b3", Driver: "mlx5_core", Gen: 5, MaxGen: 5, Lanes: 16, MaxLanes: 16, Path: []string{"pci0000:15", "0000:15:01.0"}})
+	}
+	for _, e := range edit {
+		e(&in)
+	}
+	return in
+}
+
+func ofHCA(i int, edit func(h *fabric.HCA, p *fabric.Port)) func(*Input) {
+	return func(in *Input) { edit(&in.Node.HCAs[i], &in.Node.HCAs[i].Ports[0]) }
+}
+
+func ofAll(edit func(h *fabric.HCA, p *fabric.Port)) func(*Input) {
+	return func(in *Input) {
+		for i := range in.Node.HCAs {
+			edit(&in.Node.HCAs[i], &in.Node.HCAs[i].Ports[0])
+		}
+	}
+}
+
+func TestRDMAChecks(t *testing.T) {
+	const ib, roce = "InfiniBand", "Ethernet"
+	down := func(_ *fabric.HCA, p *fabric.Port) { p.State, p.PhysState, p.Rate, p.LID = 1, 2, 10, 0xffff }
+	waits := func(_ *fabric.HCA, p *fabric.Port) { p.State, p.PhysState, p.LID, p.SMLID = 2, 5, 0, 0 }
+	bare := func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = p.GIDs[:1] }
+	mtu := func(i, n int) func(*Input) {
+		return func(in *Input) {
+			for j := range in.Node.Interfaces {
+				if in.Node.Interfaces[j].Name == fmt.Sprintf("eth%d", i+10) {
+					in.Node.Interfaces[j].MTU = n
+				}
+			}
+		}
+	}
+	opens := func(err string, names ...string) func(*Input) {
+		return func(in *Input) {
+			in.Node.Verbs.Present = true
+			for _, n := range names {
+				in.Node.Verbs.Devices = append(in.Node.Verbs.Devices, verbs.Device{Name: n, Opens: err == "", Err: err})
+			}
+		}
+	}
+	cpus := func(in *Input) {
+		in.Node.GPUs.Devices, in.Node.GPUs.Present, in.Node.GPUs.Absent = nil, false, "no driver"
+	}
+	ucx := func(in *Input) { in.Node.Software.UCX.Version = "libucp.so.0 1f2e3d4c" }
+	alone := func(in *Input) { in.Job.Nodes = job.Value[int]{V: 1} }
+	efa := func(plugin string) Input {
+		in := hgx(func(in *Input) { in.Node = machinetest.Node(t, "aws-p5-48xlarge") })
+		in.Node.Software.NCCL.Version, in.Node.Software.Plugin.Version = "2.27.5", plugin
+		in.Node.Software.NCCL.Path = "/env/libnccl.so.2"
+		return in
+	}
+	for _, tt := range []struct {
+		name, id string
+		in       Input
+		want     string
+	}{
+		{"healthy", "rdma.link", railed(8, ib), "ok 8 x InfiniBand at 400 Gb/s"},
+		{"one is down", "rdma.link", railed(8, ib, ofHCA(2, down)), "warn mlx5_2 is like the rails of this node and has no link"},
+		{"no subnet manager", "rdma.link", railed(2, ib, ofAll(waits)), "warn mlx5_0 port 1 waits for a subnet manager"},
+		{"one is not yet served", "rdma.link", railed(8, ib, ofHCA(2, waits)), "warn mlx5_2 port 1 waits for a subnet manager"},
+		{"all cables are out", "rdma.link", railed(2, ib, ofAll(down)), "skip no RDMA port here that a job could use"},
+		{"no device", "rdma.link", hgx(), "skip no RDMA device"},
+		{"a job on CPUs", "rdma.link", railed(2, ib, ofAll(waits), cpus), "skip nothing says that the job uses RDMA"},
+		{"a job on CPUs with UCX", "rdma.link", railed(2, ib, ofAll(waits), cpus, ucx), "warn waits for a subnet manager"},
+		{"a job on CPUs by mpirun", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) { in.Job.Line.Kind = launcher.Mpirun }), "warn waits"},
+		{"a job on one node", "rdma.link", railed(8, ib, ofHCA(2, down), alone), "skip one node"},
+		{"a check of this node without a command", "rdma.link", railed(8, ib, ofHCA(2, down), alone, cpus, func(in *Input) { in.Job.Line.Argv = nil }), "warn mlx5_2"},
+
+		{"healthy", "rdma.rate", railed(8, ib), "ok 8 x"},
+		{"one runs slower", "rdma.rate", railed(8, roce, ofHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.Rate, p.Lanes = 100, 1 }), sameSubnet), "warn mlx5_2 runs at 100 Gb/s (1 lanes), mlx5_0 of the same kind at 400 (4 lanes)"},
+		{"a slower card of another kind", "rdma.rate", railed(8, ib, ofHCA(2, func(h *fabric.HCA, p *fabric.Port) { p.Rate, h.Type, h.Board = 100, "MT4125", "MT_9" })), "ok 7 x"},
+		{"one has fewer lanes to the bus", "rdma.rate", railed(8, ib, func(in *Input) { in.Node.PCI[2].Lanes = 8 }), "warn mlx5_2 has 8 PCIe lanes"},
+		{"all have fewer lanes than they could", "rdma.rate", railed(8, ib, func(in *Input) {
+			for i := range in.Node.PCI {
+				in.Node.PCI[i].Lanes = 8
+			}
+		}), "ok 8 x"},
+
+		{"healthy", "rdma.gid", railed(8, roce), "ok 8 RoCE rails with an address"},
+		{"one has no address", "rdma.gid", railed(8, roce, ofHCA(2, bare)), "warn 1 of 8 RoCE rails without an IP address for RoCE v2: mlx5_2"},
+		{"InfiniBand", "rdma.gid", railed(8, ib), "skip no RoCE rail"},
+		{"RoCE v1 alone", "rdma.gid", railed(2, roce, ofAll(func(_ *fabric.HCA, p *fabric.Port) {
+			for i := range p.GIDs {
+				p.GIDs[i].Type = "IB/RoCE v1"
+			}
+		})), "ok 2 RoCE rails"},
+
+		{"healthy", "rdma.mtu", railed(8, roce), "ok packets of 4096"},
+		{"all have 1500", "rdma.mtu", railed(2, roce, mtu(0, 1500), mtu(1, 1500)), "ok packets of 1024"},
+		{"one has 1500", "rdma.mtu", railed(8, roce, mtu(5, 1500)), "warn 1 of 8 rails send smaller packets than the others' 4096 bytes: mlx5_5 (eth15, MTU 1500)"},
+		{"another MTU, the same packets", "rdma.mtu", railed(8, roce, mtu(5, 4200)), "ok packets of 4096"},
+		{"InfiniBand", "rdma.mtu", railed(8, ib), "skip no RoCE rail"},
+
+		{"healthy", "rdma.firmware", railed(8, ib), "ok one firmware"},
+		{"one was left out", "rdma.firmware", railed(8, ib, ofHCA(2, func(h *fabric.HCA, _ *fabric.Port) { h.Firmware = "28.36.1010" })), "warn 28.36.1010 on mlx5_2"},
+		{"another kind of card", "rdma.firmware", railed(8, ib, ofHCA(2, func(h *fabric.HCA, _ *fabric.Port) { h.Firmware, h.Board = "22.1.1", "MT_9" })), "ok one firmware"},
+
+		{"not asked", "rdma.open", railed(2, ib), "skip could not tell"},
+		{"opens", "rdma.open", railed(2, ib, opens("", "mlx5_0", "mlx5_1")), "ok mlx5_0 opens"},
+		{"one of its host's", "rdma.open", railed(2, ib, opens("", "mlx5_1"), opens("Permission denied", "mlx5_0")), "ok mlx5_1 opens"},
+		{"none opens", "rdma.open", railed(2, ib, opens("Permission denied", "mlx5_0", "mlx5_1")), "warn 2 RDMA devices are here, and this process can open none"},
+		{"no driver for them", "rdma.open", railed(2, ib, opens("", "other0")), "warn can open none"},
+		{"no library", "rdma.open", railed(2, ib, func(in *Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "warn libibverbs is not installed"},
+		{"no library, on CPUs", "rdma.open", railed(2, ib, cpus, func(in *Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "skip nothing says"},
+		{"all down", "rdma.open", railed(2, ib, ofAll(down), opens("Permission denied", "mlx5_0")), "skip no active"},
+
+		{"EFA and no plugin", "rdma.plugin", efa(software.None), "warn the fabric is efa, and NCCL finds no network plugin"},
+		{"EFA and its plugin", "rdma.plugin", efa("aws-ofi-nccl 1.16.0"), "ok aws-ofi-nccl 1.16.0"},
+		{"EFA, and not known", "rdma.plugin", efa(""), "skip could not tell"},
+		{"InfiniBand", "rdma.plugin", railed(2, ib), "skip needs no plugin"},
+	} {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) { wants(t, verdict(t, tt.id, tt.in), tt.want) })
+	}
+}
+
+// sameSubnet leaves only what tells a slow rail from a card for something else.
+func sameSubnet(in *Input) {
+	for i := range in.Node.HCAs {
+		in.Node.HCAs[i].Ports[0].SMLID = 0
+	}
+}
+
+func TestActiveMTU(t *testing.T) {
+	for netdev, want := range map[int]int{9216: 4096, 9000: 4096, 4200: 4096, 4191: 2048, 2200: 2048, 1500: 1024, 1280: 1024, 1100: 512, 576: 256, 300: 0, 0: 0} {
+		if got := activeMTU(netdev); got != want {
+			t.Errorf("activeMTU(%d) = %d, want %d", netdev, got, want)
+		}
+	}
+}
+
+// recorded is a recorded machine as a node of a job on all its GPUs; its GPUs, if
+// NVML was not recorded, are healthy.
+func recorded(t *testing.T, name string) Input {
+	in := four().nproc("gpu").envs()
+	in.Node = machinetest.Node(t, name)
+	if len(in.Node.GPUs.Devices) > 0 {
+		return in
+	}
+	for _, c := range in.Node.Cards {
+		if c.Vendor == "nvidia" {
+			g := board(len(in.Node.GPUs.Devices), c.PCI)
+			g.Name, g.NVLink, g.Fabric = c.Model, nil, nil
+			in.Node.GPUs.Present, in.Node.GPUs.Absent = true, ""
+			in.Node.GPUs.Devices = append(in.Node.GPUs.Devices, g)
+		}
+	}
+	if len(in.Node.GPUs.Devices) == 0 {
+		in.Node.Software.NCCL.Version = "2.27.5" // an RCCL, or a torch that has one
+	}
+	return in
+}
+
+// faulty is what is wrong on the recorded machines: every other one is in order.
+var faulty = map[string][]string{
+	"roce-lag-no-address":  {"warn rdma.gid"},  // its fast bond was never given an address
+	"ib-no-subnet-manager": {"warn rdma.link"}, // by its name
+	"h200-two-rails":       {"warn gpu.p2p"},   // the bridge above one rail redirects, those of the GPUs beside it do not
+}
+
+// A recorded machine that is in order is called so, by all checks of GPUs and
+// RDMA.
+func TestRecordedMachinesGiveNoFalseAlarm(t *testing.T) {
+	var ids []string
+	for _, c := range slices.Concat(gpuChecks(), rdmaChecks()) {
+		if c.ID != "gpu.count" {
+			ids = append(ids, c.ID)
+		}
+	}
+	for _, name := range machinetest.Names() {
+		report, err := Local(t.Context(), recorded(t, name), Options{Only: ids})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range report {
+			if f.Status == finding.Fail || f.Status == finding.Warn {
+				got = append(got, fmt.Sprintf("%s %s", f.Status, f.ID))
+				t.Logf("%s: %s %s: %s %v", name, f.Status, f.ID, f.What, f.Seen)
+			}
+		}
+		if diff := cmp.Diff(faulty[name], got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
