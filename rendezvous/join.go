@@ -15,14 +15,15 @@ import (
 // returned before, or the budget is used up (*MissingError, or ErrUnreachable).
 // A spare node, or one that came late to an elastic job, waits on while a world
 // that it is no part of is complete and may yet need it, until that is over
-// (*SpareError). It never begins a run of its own beside one.
+// (*SpareError). It never begins a run of its own beside one. With FailFast a
+// node that is not fit ends the wait (*UnfitError).
 func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error) {
 	limit := time.After(budget)
 	outside := "" // a world that this node has no place in
 	for {
 		s.mu.Lock()
 		ep, fatal, changed, self, joined := s.ep, s.fatal, s.changed, s.self, s.joined.Nonce
-		unneeded := s.unneeded
+		unneeded, unfit := s.unneeded, s.hopeless()
 		spare := self.extra() && s.up && ep.Nonce != "" && ep.Nonce == outside
 		s.mu.Unlock()
 		switch {
@@ -38,11 +39,16 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 			return World{}, fatal
 		case unneeded != nil:
 			return World{}, unneeded
+		case unfit != nil:
+			if self.First { // the store goes with this node; the others are to end with names too
+				<-time.After(lastWords)
+			}
+			return World{}, unfit
 		case ep.Nonce != "" && (ep.Nonce == joined || ep.Nonce == outside):
 		case ep.State == Sealed:
 			p, err := s.place(ctx, ep)
 			if err == nil && p.ID == self.ID {
-				return s.enterWorld(ep, p.Rank), nil
+				return s.enterWorld(ep, p), nil
 			}
 			if err == nil {
 				outside = ep.Nonce
@@ -85,13 +91,13 @@ func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
 	return p, err
 }
 
-func (s *Session) enterWorld(ep Epoch, rank int) World {
+func (s *Session) enterWorld(ep Epoch, p Place) World {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joined, s.rank = ep, rank
+	s.joined, s.rank = ep, p.Rank
 	clear(s.posts)
 	return World{
-		Job: s.cfg.Job, Epoch: ep.N, Rank: rank, Size: ep.Size, Self: s.self, Master: *ep.Master,
+		Job: s.cfg.Job, Epoch: ep.N, Rank: p.Rank, Size: ep.Size, Self: s.self, Master: *ep.Master, Partners: p.Partners,
 		RunID: fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(s.cfg.Job, "/", "-"), ep.N, ep.Nonce[:8]),
 	}
 }

@@ -24,6 +24,7 @@ func (k keys) late() string     { return k.root + "c/late" }
 func (k keys) results() string  { return k.root + "c/r/" }
 func (k keys) worlds() string   { return k.root + "w/" }
 func (k keys) posts() string    { return k.root + "p/" }
+func (k keys) notes() string    { return k.root + "n/" }
 
 // slot is where a node belongs: its index where it has one, so that two nodes
 // with one index meet at one key; else its random identity.
@@ -32,6 +33,15 @@ func slot(m Member) string {
 		return fmt.Sprintf("%07d", m.Index)
 	}
 	return "a-" + m.ID
+}
+
+// note is where a node that is not fit says so: its index, or its name. A member
+// of that key has come in its place.
+func (k keys) note(index int, name string) string {
+	if index >= 0 {
+		return fmt.Sprintf("%s%07d", k.notes(), index)
+	}
+	return k.notes() + "a-" + name
 }
 
 func (k keys) member(m Member) string { return k.members() + slot(m) }

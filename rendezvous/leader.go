@@ -76,6 +76,9 @@ type lead struct {
 	telling telling
 	call    call
 	roll    roll
+	notes   map[string]noted // by key
+	since   time.Time        // when this node took the lead
+	heard   bool             // what it found then is old enough to be told
 }
 
 // takeOver reads the whole job, and watches it from there.
@@ -84,7 +87,9 @@ func (s *Session) takeOver(ctx context.Context) (*lead, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
-	l := &lead{s: s, members: map[string]registered{}, places: map[string]Place{}, posts: map[string]map[int][]byte{}, moved: true}
+	l := &lead{s: s, members: map[string]registered{}, places: map[string]Place{}, posts: map[string]map[int][]byte{}, moved: true,
+		notes: s.recalled(), since: time.Now()}
+	time.AfterFunc(noteGrace+time.Millisecond, s.nudge)
 	for _, kv := range r.Kvs {
 		l.put(string(kv.Key), kv.Value, kv.CreateRevision, kv.ModRevision)
 	}
@@ -118,8 +123,11 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 	case strings.HasPrefix(key, l.s.k.worlds()):
 		var p Place
 		if json.Unmarshal(v, &p) == nil {
+			p.Partners = nil
 			l.places[key] = p
 		}
+	case strings.HasPrefix(key, l.s.k.notes()):
+		l.note(key, v, mod)
 	case strings.HasPrefix(key, l.s.k.posts()):
 		if round, rank, ok := l.s.k.posted(key); ok {
 			if l.posts[round] == nil {
@@ -137,6 +145,8 @@ func (l *lead) drop(key string) {
 		l.moved = true
 	case strings.HasPrefix(key, l.s.k.worlds()):
 		delete(l.places, key)
+	case strings.HasPrefix(key, l.s.k.notes()):
+		l.forget(key)
 	case strings.HasPrefix(key, l.s.k.posts()):
 		if round, rank, ok := l.s.k.posted(key); ok {
 			if delete(l.posts[round], rank); len(l.posts[round]) == 0 {

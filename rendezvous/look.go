@@ -43,23 +43,6 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 	return ep, true, json.Unmarshal(r.Kvs[0].Value, &ep)
 }
 
-// Places are the places of a sealed world, in rank order.
-func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
-	r, err := cli.Get(timeout(ctx), keysOf(job).world(nonce), clientv3.WithPrefix())
-	if err != nil {
-		return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
-	}
-	var out []Place
-	for _, kv := range r.Kvs {
-		var p Place
-		if json.Unmarshal(kv.Value, &p) == nil {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b Place) int { return a.Rank - b.Rank })
-	return out, nil
-}
-
 // Ready are the ranks that have said all that is asked of them before the go.
 func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, round string) (map[int]bool, error) {
 	k := keysOf(job)

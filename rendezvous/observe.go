@@ -129,9 +129,13 @@ func (s *Session) observeProgress(v []byte) {
 		if !s.final { // its words are the last
 			s.seen, s.final = &p.Attendance, p.Final
 		}
+		s.unfit = unfit{s.ep.N, p.Unfit, p.More}
 	})
 	for _, m := range p.Left {
 		s.departed(m)
+	}
+	if news := s.untold(p.Unfit); len(news) > 0 {
+		s.emit(Event{Kind: Unfit, Unfit: news})
 	}
 	if !p.Final {
 		s.emit(Event{Kind: Progress, Attendance: &p.Attendance})

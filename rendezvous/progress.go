@@ -27,6 +27,10 @@ type telling struct {
 // nodes can read it.
 func (l *lead) tell(ctx context.Context, ep Epoch) error {
 	t := &l.telling
+	if !l.heard && time.Since(l.since) >= noteGrace {
+		l.heard = true
+		t.due = t.due || len(l.notes) > 0
+	}
 	if !t.due {
 		return nil
 	}
@@ -59,6 +63,7 @@ func (l *lead) attendance(ep Epoch) Attendance {
 		Come: len(have), Want: ep.Size, Min: ep.Min,
 		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
 	}
+	a.Unfit, a.More = l.unfit()
 	if l.s.me().Spares == 0 { // else anybody may take any place
 		a.Missing = Missing(append(slices.Clone(have), left...), ep.Size)
 	}

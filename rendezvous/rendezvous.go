@@ -12,6 +12,7 @@
 //	c/epoch         the epoch: open, sealed or started (Epoch)
 //	c/progress      who has come and who left (Attendance), for people
 //	c/conflict      who wants an index that somebody holds, for people
+//	n/WHO           why a node is not fit and did not register, for a minute (Note)
 //	c/r/N/NAME      the result of a round of epoch N
 //	w/NONCE/SLOT    the place of a node in a sealed world (Place)
 //	p/N/NAME/RANK   what a node posted for a round of epoch N, bound to its lease
@@ -167,9 +168,13 @@ type Epoch struct {
 
 // Place is a node's place in a sealed world.
 type Place struct {
-	Rank int    `json:"rank"`
-	ID   string `json:"id"`   // of the incarnation that was sealed
-	Name string `json:"name"` // for people, once it is gone
+	Rank int        `json:"rank"`
+	ID   string     `json:"id"`             // of the incarnation that was sealed
+	Name string     `json:"name"`           // for people, once it is gone
+	Addr netip.Addr `json:"addr,omitzero"`  // for its peers
+	Peer int        `json:"peer,omitempty"` // port of its side channel
+	// Partners are the nodes that it looks at before the start; see Partners.
+	Partners []Partner `json:"partners,omitempty"`
 	// Over says that its command has ended, and Status how, as a shell has it;
 	// nil: unknown.
 	Over   bool `json:"over,omitempty"`
@@ -185,6 +190,8 @@ type Attendance struct {
 	Here    []string `json:"here,omitempty"`    // the names of the first few of them
 	Missing []int    `json:"missing,omitempty"` // the first few indexes that nobody holds, where indexes are used
 	Left    []Member `json:"left,omitempty"`    // the last few that came and left; Left of each says why
+	Unfit   []Note   `json:"unfit,omitempty"`   // the last few that have said that they are not fit
+	More    int      `json:"more,omitempty"`    // how many others have said so
 }
 
 // State of an epoch.
@@ -206,6 +213,8 @@ type World struct {
 	Size   int    `json:"size"`   // number of nodes
 	Self   Member `json:"self"`
 	Master Member `json:"master"` // node rank 0
+	// Partners are the few other nodes that this one looks at; see Partners.
+	Partners []Partner `json:"partners,omitempty"`
 }
 
 // Event is something that people want to read while they wait.
@@ -213,8 +222,9 @@ type Event struct {
 	Kind       EventKind   `json:"kind"`
 	Member     *Member     `json:"member,omitempty"`
 	Attendance *Attendance `json:"attendance,omitempty"`
-	Have       []string    `json:"have,omitempty"` // Waiting: the names of the first few that still run
-	Size       int         `json:"size,omitempty"` // Spare: of the world that is complete
+	Have       []string    `json:"have,omitempty"`  // Waiting: the names of the first few that still run
+	Size       int         `json:"size,omitempty"`  // Spare: of the world that is complete
+	Unfit      []Note      `json:"unfit,omitempty"` // who has just said that it is not fit
 	Text       string      `json:"text,omitempty"`
 	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints what all would print
 }
@@ -225,6 +235,7 @@ type EventKind string
 const (
 	Progress EventKind = "progress"   // who is here, who is not
 	Left     EventKind = "left"       // Member left before the start; Text says why
+	Unfit    EventKind = "unfit"      // nodes that did not register said why
 	Conflict EventKind = "conflict"   // Member holds the index that this node wants
 	Lost     EventKind = "store-lost" // the store does not answer; Text says why
 	Back     EventKind = "store-back" // it answers again

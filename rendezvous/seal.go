@@ -64,17 +64,24 @@ func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
 		clear(l.places)
 	}
 	var ops []clientv3.Op
-	for rank, m := range list {
-		p := Place{Rank: rank, ID: m.ID, Name: m.Name()}
-		l.places[l.s.k.place(next.Nonce, m)] = p
-		ops = append(ops, clientv3.OpPut(l.s.k.place(next.Nonce, m), encode(p)))
+	for rank, p := range seated(list) {
+		key := l.s.k.place(next.Nonce, list[rank])
+		ops = append(ops, clientv3.OpPut(key, encode(p)))
+		p.Partners = nil
+		l.places[key] = p
 	}
 	for part := range slices.Chunk(ops, batch) {
 		if ok, err := l.commit(ctx, part); !ok {
 			return err
 		}
 	}
-	_, err := l.commit(ctx, []clientv3.Op{clientv3.OpPut(l.s.k.epoch(), encode(next))}, l.unchanged())
+	ok, err := l.commit(ctx, []clientv3.Op{
+		clientv3.OpPut(l.s.k.epoch(), encode(next)),
+		clientv3.OpDelete(l.s.k.notes(), clientv3.WithPrefix()), // nobody waits for them any more
+	}, l.unchanged())
+	if ok {
+		clear(l.notes)
+	}
 	return err
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	// LastCall is how long, where Min nodes are enough, the others may take
 	// after the last one that came.
 	LastCall time.Duration
+	// FailFast ends the wait for a world where a node has said that it is not
+	// fit, and the job cannot do without it.
+	FailFast bool
 	Events   func(Event) // may be nil; called from one goroutine at a time
 }
 
@@ -57,6 +60,7 @@ type Session struct {
 	doubt     int64             // revision before a first registration that may have become true; 0: none
 	trouble   error             // why not up
 	seen      *Attendance       // what the leader told last
+	unfit     unfit             // who of the wait for this epoch is not fit, as the leader told it last
 	final     bool              // it was the store's host, as it gave up
 	left      map[string]Member // by key: who left while this node waits
 	told      map[string]bool   // incarnations whose departure was told here

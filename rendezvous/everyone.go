@@ -1,0 +1,84 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// page is how many places one request reads: 60 KB.
+const page = 120
+
+// Partner is a node of a sealed world as another one calls it.
+type Partner struct {
+	Rank int        `json:"rank"`
+	ID   string     `json:"id"`   // of the incarnation that was sealed
+	Name string     `json:"name"` // for people
+	Addr netip.Addr `json:"addr"` // for its peers
+	Peer int        `json:"peer"` // port of its side channel
+}
+
+func (p Place) partner() Partner { return Partner{p.Rank, p.ID, p.Name, p.Addr, p.Peer} }
+
+// seated are the places of the members in rank order, each with its partners.
+func seated(list []Member) []Place {
+	places := make([]Place, len(list))
+	for rank, m := range list {
+		places[rank] = Place{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Peer: m.Peer}
+	}
+	for rank := range places {
+		for _, other := range Partners(rank, len(list)) {
+			places[rank].Partners = append(places[rank].Partners, places[other].partner())
+		}
+	}
+	return places
+}
+
+// Everyone is each node of the joined world, this one included, in rank order.
+// It costs O(N) for whoever asks, hence O(N^2) where all do: for requests of
+// people alone. The world that is no more is a *BrokenError.
+func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
+	s.mu.Lock()
+	ep := s.joined
+	s.mu.Unlock()
+	places, err := Places(ctx, s.cli, s.cfg.Job, ep.Nonce)
+	if err != nil {
+		return nil, err
+	}
+	if len(places) < ep.Size {
+		return nil, &BrokenError{Why: fmt.Sprintf("%d of its %d places are left", len(places), ep.Size)}
+	}
+	out := make([]Partner, len(places))
+	for i, p := range places {
+		out[i] = p.partner()
+	}
+	return out, nil
+}
+
+// Places are the places of a sealed world, in rank order, without the partners
+// of each.
+func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
+	prefix := keysOf(job).world(nonce)
+	var out []Place
+	for from, more := prefix, true; more; {
+		r, err := cli.Get(timeout(ctx), from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(page))
+		if err != nil {
+			return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
+		}
+		for _, kv := range r.Kvs {
+			var p Place
+			if json.Unmarshal(kv.Value, &p) == nil {
+				p.Partners = nil
+				out = append(out, p)
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		more = r.More
+	}
+	slices.SortFunc(out, func(a, b Place) int { return a.Rank - b.Rank })
+	return out, nil
+}
