@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/fabric/gpu"
 	"launch/fabric/machine/machinetest"
 )
 
@@ -83,5 +84,22 @@ func TestTheHostsEndOfACableLeadsToNoOtherMachine(t *testing.T) {
 		if diff := cmp.Diff(tt.want, brief(Make(tt.in))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// A recording of the HCAs alone does not say that there are no GPUs; no finding
+// is certain there.
+func TestGPUsThatNobodyLookedForMayBeThere(t *testing.T) {
+	in := machine(lo, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0")
+	in.Node.GPUs = gpu.Facts{}
+	if diff := cmp.Diff([]string{"NCCL_IB_HCA==mlx5_0:1"}, brief(Make(in))); diff != "" {
+		t.Errorf("Make (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"warn env.ifname.nccl"}, verdicts(in.with("NCCL_SOCKET_IFNAME", "eth9"))); diff != "" {
+		t.Errorf("Lint (-want +got):\n%s", diff)
+	}
+	in.Node.PCI = []fabric.PCI{{Addr: "0000:00:00.0"}}
+	if diff := cmp.Diff([]string(nil), brief(Make(in))); diff != "" {
+		t.Errorf("Make where the devices are known (-want +got):\n%s", diff)
 	}
 }

@@ -40,8 +40,8 @@ func (v *view) value(name string) string { d, _ := v.decided(name); return d.Val
 func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopback() }
 
 // gpuCount is the number of GPUs that NCCL or RCCL could use here; -1: a
-// driver that did not answer, which counts as some, since a variable for a
-// library that is not used costs nothing.
+// driver that did not answer, or a recording without PCI devices, which counts
+// as some, since a variable for a library that is not used costs nothing.
 func (v *view) gpuCount() int {
 	n := v.Node
 	cards := map[string]int{}
@@ -55,6 +55,8 @@ func (v *view) gpuCount() int {
 		return -1
 	case g.Absent == "" && !g.Present && cards["nvidia"] > 0: // nobody asked NVML
 		return cards["nvidia"]
+	case g.Absent == "" && !g.Present && len(n.PCI) == 0:
+		return -1
 	case n.Software.HIP == "" && n.Software.Torch.Version != "":
 		return 0 // a torch that cannot use AMD's
 	}

@@ -11,6 +11,7 @@ import (
 	"launch/fabric/rail"
 	"launch/internal/launcher"
 	"launch/internal/record"
+	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -32,13 +33,16 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 		seen[v] = true
 		for _, f := range reflect.VisibleFields(v) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
 			if name != "" && !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), `"`+name+`"`) {
 				t.Errorf("docs/json.md does not name %q of %s", name, v)
 			}
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}, envgen.Explanation{}} {
+	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}, envgen.Explanation{}, preflight.Survey{}, summary{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {
