@@ -107,6 +107,8 @@ func (c Call) bad() string {
 	switch {
 	case c.Cause != "":
 		return string(c.Cause)
+	case c.Other != "":
+		return "another node answers"
 	case c.Stall != "":
 		return "long messages stall"
 	case c.Hole:

@@ -17,6 +17,7 @@ type page struct {
 	Bad, Many              bool
 	Findings, Own          []pageFinding
 	Columns                []pageColumn
+	Unasked                int // checks that were skipped everywhere
 	Rows                   []pageRow
 	Picture                *peersPicture
 	Facts                  string
@@ -58,10 +59,12 @@ func CheckHTML(c Checked) ([]byte, error) {
 	for _, f := range c.Own {
 		p.Own = append(p.Own, newPageFinding(f))
 	}
-	for _, id := range c.Checks {
+	told := telling(c.Survey)
+	p.Unasked = len(c.Checks) - len(told.Checks)
+	for _, id := range told.Checks {
 		p.Columns = append(p.Columns, pageColumn{id, preflight.Title(id)})
 	}
-	p.Rows = rowsOf(c.Survey)
+	p.Rows = rowsOf(told)
 	var b bytes.Buffer
 	if err := t.Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("fill the page: %w", err)
@@ -83,6 +86,31 @@ func gravest(r finding.Report) finding.Report {
 			if f.Status == s {
 				out = append(out, f)
 			}
+		}
+	}
+	return out
+}
+
+// telling is a survey without the checks that no node could make.
+func telling(s preflight.Survey) preflight.Survey {
+	out := s
+	out.Checks, out.Nodes = nil, slices.Clone(s.Nodes)
+	for i := range out.Nodes {
+		out.Nodes[i].Cells = ""
+	}
+	for i, id := range s.Checks {
+		cell := func(n preflight.Surveyed) byte {
+			if i < len(n.Cells) {
+				return n.Cells[i]
+			}
+			return '-'
+		}
+		if !slices.ContainsFunc(s.Nodes, func(n preflight.Surveyed) bool { return strings.IndexByte("owf", cell(n)) >= 0 }) {
+			continue
+		}
+		out.Checks = append(out.Checks, id)
+		for j := range out.Nodes {
+			out.Nodes[j].Cells += string(cell(s.Nodes[j]))
 		}
 	}
 	return out
@@ -130,10 +158,7 @@ func newRow(n preflight.Surveyed, checks []string) pageRow {
 	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
 	words := map[byte]string{'o': "ok", 'w': "warn", 'f': "fail", 's': "skip"}
 	for i, id := range checks {
-		letter := byte('-')
-		if i < len(n.Cells) {
-			letter = n.Cells[i]
-		}
+		letter := n.Cells[i]
 		c := pageCell{Letter: letterClass(letter), Sign: string(letter), Tip: n.Name + ": " + id + " " + words[letter]}
 		switch letter {
 		case 'f':

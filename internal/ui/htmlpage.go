@@ -33,10 +33,10 @@ td { min-width: 1.9em; font-weight: 600 }
 .none { color: var(--soft); font-weight: 400 }
 .badge { display: inline-block; min-width: 3.2em; text-align: center; border-radius: .25rem; padding: 0 .4em; font-weight: 600 }
 article { border: 1px solid var(--line); border-radius: .4rem; background: var(--box); padding: .7rem 1rem; margin: .6rem 0 }
-article p { margin: .3rem 0 } dl { margin: .4rem 0 0; display: grid; grid-template-columns: 5.5rem 1fr; gap: .2rem .6rem } dt { color: var(--soft) } dd { margin: 0 }
+article p { margin: .3rem 0; overflow-wrap: anywhere } dl { margin: .4rem 0 0; display: grid; grid-template-columns: 5.5rem 1fr; gap: .2rem .6rem } dt { color: var(--soft) } dd { margin: 0 }
 pre { margin: 0; padding: .4rem .6rem; background: var(--bg); border: 1px solid var(--line); border-radius: .3rem; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere }
 pre.facts { white-space: pre; max-height: 60vh } details { margin-top: .4rem } summary { cursor: pointer; color: var(--soft) }
-svg { max-width: 100%; height: auto } svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .small { font-size: 11px; fill: var(--fail) }
+svg { max-width: 100%; height: auto } svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .small { font-size: 11px; fill: var(--fail); stroke: var(--bg); stroke-width: 4px; paint-order: stroke }
 .edge { stroke: var(--soft); stroke-width: 1; opacity: .45; fill: none } .edge.bad { stroke: var(--fail); stroke-width: 2.5; opacity: 1 }
 .node { fill: var(--box); stroke: var(--soft); stroke-width: 1.5 } .node.bad { fill: var(--fail); stroke: var(--fail) }
 footer { margin-top: 2.5rem; color: var(--soft) }
@@ -53,7 +53,7 @@ footer { margin-top: 2.5rem; color: var(--soft) }
 <div class="scroll"><table><thead><tr><th>node</th><th><span>fit</span></th>{{range .Columns}}<th title="{{.Title}}"><span>{{.ID}}</span></th>{{end}}</tr></thead><tbody>
 {{range .Rows}}<tr><th title="{{.Who}}">{{.Name}}</th><td class="{{if .Unfit}}f{{else}}o{{end}}" title="{{.Name}}: {{if .Unfit}}unfit{{else}}fit{{end}}">{{if .Unfit}}F{{else}}o{{end}}</td>{{range .Cells}}<td class="{{.Letter}}" title="{{.Tip}}">{{.Sign}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
-<p class="soft"><span class="badge o">o</span> ok <span class="badge w">w</span> look at it <span class="badge f">F</span> failed <span class="badge s">s</span> could not tell, or left out · the rest was not asked there</p>
+<p class="soft"><span class="badge o">o</span> ok <span class="badge w">w</span> look at it <span class="badge f">F</span> failed <span class="badge s">s</span> could not tell, or left out · empty: not asked there{{if .Unasked}} · not shown, since no node could make them: {{.Unasked}}{{end}}</p>
 {{with .Picture}}<h2>Who called whom</h2><figure style="margin:0"><svg viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}" role="img" aria-label="{{.Says}}">
 <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor" opacity=".5"/></marker><marker id="b" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="12" markerHeight="12" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8z" style="fill:var(--fail)"/></marker></defs>
 {{range .Edges}}<path class="edge{{if .Bad}} bad{{end}}" d="M{{.X1}} {{.Y1}}L{{.X2}} {{.Y2}}" marker-end="url(#{{if .Bad}}b{{else}}a{{end}})"><title>{{.Tip}}</title></path>
