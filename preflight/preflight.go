@@ -65,7 +65,9 @@ type Input struct {
 	Resolve  func(ctx context.Context, host string) ([]netip.Addr, error)      // a *net.DNSError with IsNotFound: the name does not exist
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // to the store's endpoints only
 	Stat     func(path string) (fs.FileMode, error)                            // an error that is fs.ErrPermission: it is there, and this user cannot read it
-	PortUse  func(at netip.AddrPort) (PortUse, error)                          // who has a port of this machine; error: it could not be used for another reason
+	// LinkErrors reads the counters of a port of an HCA; nil: they are not to be read.
+	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
+	PortUse    func(at netip.AddrPort) (PortUse, error) // who has a port of this machine; error: it could not be used for another reason
 }
 
 // PortUse is who has a port of this machine.

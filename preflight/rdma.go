@@ -32,6 +32,11 @@ func rdmaChecks() []Check {
 		Doc:   "A bad cable or slot makes a port fall to fewer lanes or a lower rate; every collective waits for it.",
 		Run:   rdmaRate,
 	}, {
+		ID: "rdma.errors", Limit: network,
+		Title: "no link error is counted on a rail while it is looked at",
+		Doc:   "A cable that is dirty or loose loses its link or damages packets, which are repeated until a transfer times out.",
+		Run:   rdmaErrors,
+	}, {
 		ID: "rdma.gid", Limit: computed,
 		Title: "each RoCE rail has an address to be reached at",
 		Doc:   "A RoCE connection is made by a GID, and a GID comes from an IP address of the port's interface; without one the first transfer fails (error 12).",

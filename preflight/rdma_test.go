@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -157,6 +159,47 @@ func TestRDMAChecks(t *testing.T) {
 func sameSubnet(in *Input) {
 	for i := range in.Node.HCAs {
 		in.Node.HCAs[i].Ports[0].SMLID = 0
+	}
+}
+
+// counting is a link whose counters move by so much between two readings.
+func counting(hca string, by fabric.LinkErrors) func(*Input) {
+	return func(in *Input) {
+		read := map[string]uint64{}
+		in.LinkErrors = func(name string, _ int) (fabric.LinkErrors, error) {
+			n := read[name]
+			if read[name]++; name != hca {
+				return fabric.LinkErrors{Downed: 255, Symbols: 65535}, nil
+			}
+			return fabric.LinkErrors{Downed: 3 + n*by.Downed, Symbols: 100 + n*by.Symbols, Packets: n * by.Packets}, nil
+		}
+	}
+}
+
+func TestCountersThatGrow(t *testing.T) {
+	refused := func(in *Input) {
+		in.LinkErrors = func(string, int) (fabric.LinkErrors, error) { return fabric.LinkErrors{}, syscall.EINVAL }
+	}
+	for name, tt := range map[string]struct {
+		edit func(*Input)
+		want string
+	}{
+		"not to be read":       {func(*Input) {}, "skip do not move"},
+		"nothing moves":        {counting("", fabric.LinkErrors{}), "ok no error on 8 rails within 0.5 s"},
+		"the link was lost":    {counting("mlx5_5", fabric.LinkErrors{Downed: 1}), "warn the link of mlx5_5 is bad now: 1 times lost"},
+		"a few symbols":        {counting("mlx5_5", fabric.LinkErrors{Symbols: 5}), "ok no error"},
+		"many symbols":         {counting("mlx5_5", fabric.LinkErrors{Symbols: 6}), "warn 6 symbol errors within 0.5 s"},
+		"packets":              {counting("mlx5_5", fabric.LinkErrors{Packets: 900}), "warn 900 damaged packets"},
+		"somebody resets them": {counting("mlx5_5", fabric.LinkErrors{Symbols: 1<<64 - 50}), "ok no error"},
+		"the firmware refuses": {refused, "skip could not tell: invalid argument"},
+		"a limit of the user's": {func(in *Input) {
+			counting("mlx5_5", fabric.LinkErrors{Symbols: 6})(in)
+			in.Thresholds = map[string]float64{"rdma.errors": 100}
+		}, "ok no error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { wants(t, verdict(t, "rdma.errors", railed(8, "InfiniBand", tt.edit)), tt.want) })
+		})
 	}
 }
 

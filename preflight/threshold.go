@@ -28,6 +28,7 @@ func Thresholds() []Threshold {
 		{"limits.memory", Bytes, memoryPerRank, "what the control group's limit of memory must grant to each process of this node"},
 		{"limits.pids", Number, pidsPerRank, "processes and threads that each process of this node may need"},
 		{"peer.clock", Seconds, 5, "how far a node's wall clock may be off the others'"},
+		{"rdma.errors", Number, linkErrors, "link errors in a second on a rail that nobody uses yet"},
 		{"shm.size", Bytes, shmPerRank, "free room in /dev/shm for each process of this node"},
 		{"storage.space", Bytes, minSpace, "free room where temporary files go, and in the working directory"},
 		{userLimit, Seconds, userSeconds, "how long each check of --check-dir may take before it is killed"},
