@@ -34,7 +34,7 @@ func used(in Input) (u usage, why string) {
 	case len(facts.Devices) == 0 && facts.Present:
 		return u, "the driver lists no GPU"
 	case len(facts.Devices) == 0 && facts.Absent != "":
-		return u, "no NVIDIA GPU here: " + facts.Absent
+		return u, "no NVIDIA GPU here"
 	case len(facts.Devices) == 0:
 		return u, "the GPUs of this node were not asked for"
 	}
