@@ -98,6 +98,12 @@ func TestRDMAChecks(t *testing.T) {
 	}{
 		{"healthy", "rdma.link", railed(8, ib), "ok 8 x InfiniBand at 400 Gb/s"},
 		{"one is down", "rdma.link", railed(8, ib, ofHCA(2, down)), "warn mlx5_2 is like the rails of this node and has no link"},
+		{"one does not answer", "rdma.link", railed(8, ib, ofHCA(2, func(h *fabric.HCA, p *fabric.Port) {
+			h.Board, h.Firmware, *p = "", "", fabric.Port{Num: 1, LinkLayer: ib}
+		}),
+			func(in *Input) {
+				in.Node.Unknown = []fabric.Unknown{{What: "class/infiniband/mlx5_2/fw_ver", Why: "input/output error"}}
+			}), "warn mlx5_2 is of the rails' kind and does not answer: mlx5_2/fw_ver: input/output error"},
 		{"no subnet manager", "rdma.link", railed(2, ib, ofAll(waits)), "warn mlx5_0 port 1 waits for a subnet manager"},
 		{"one is not yet served", "rdma.link", railed(8, ib, ofHCA(2, waits)), "warn mlx5_2 port 1 waits for a subnet manager"},
 		{"all cables are out", "rdma.link", railed(2, ib, ofAll(down)), "skip no RDMA port here that a job could use"},
@@ -112,11 +118,16 @@ func TestRDMAChecks(t *testing.T) {
 		{"one runs slower", "rdma.rate", railed(8, roce, ofHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.Rate, p.Lanes = 100, 1 }), sameSubnet), "warn mlx5_2 runs at 100 Gb/s (1 lanes), mlx5_0 of the same kind at 400 (4 lanes)"},
 		{"a slower card of another kind", "rdma.rate", railed(8, ib, ofHCA(2, func(h *fabric.HCA, p *fabric.Port) { p.Rate, h.Type, h.Board = 100, "MT4125", "MT_9" })), "ok 7 x"},
 		{"one has fewer lanes to the bus", "rdma.rate", railed(8, ib, func(in *Input) { in.Node.PCI[2].Lanes = 8 }), "warn mlx5_2 has 8 PCIe lanes"},
+		{"the only one has fewer lanes than its port needs", "rdma.rate", railed(1, ib, func(in *Input) { in.Node.PCI[0].Lanes = 4 }), "warn mlx5_0 has 4 of its 16 PCIe lanes, which carry 128 Gb/s, and its port 400"},
+		{"the same in a virtual machine", "rdma.rate", railed(1, ib, func(in *Input) { in.Node.PCI[0].Lanes, in.Node.Cloud.Virtual = 4, true }), "ok 1 x"},
+		{"all have fewer lanes and enough for their ports", "rdma.rate", railed(2, ib, ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.Rate = 200 }), func(in *Input) {
+			in.Node.PCI[0].Lanes, in.Node.PCI[1].Lanes = 8, 8
+		}), "ok 2 x"},
 		{"all have fewer lanes than they could", "rdma.rate", railed(8, ib, func(in *Input) {
 			for i := range in.Node.PCI {
 				in.Node.PCI[i].Lanes = 8
 			}
-		}), "ok 8 x"},
+		}), "warn mlx5_0 has 8 of its 16 PCIe lanes, which carry 256 Gb/s, and its port 400"},
 
 		{"healthy", "rdma.gid", railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", railed(8, roce, ofHCA(2, bare)), "warn 1 of 8 RoCE rails without an IP address for RoCE v2: mlx5_2"},
@@ -235,9 +246,10 @@ func recorded(t *testing.T, name string) Input {
 
 // faulty is what is wrong on the recorded machines: every other one is in order.
 var faulty = map[string][]string{
-	"roce-lag-no-address":  {"warn rdma.gid"},  // its fast bond was never given an address
-	"ib-no-subnet-manager": {"warn rdma.link"}, // by its name
-	"h200-two-rails":       {"warn gpu.p2p"},   // the bridge above one rail redirects, those of the GPUs beside it do not
+	"roce-lag-no-address":  {"warn rdma.gid"},                    // its fast bond was never given an address
+	"ib-no-subnet-manager": {"warn rdma.link"},                   // by its name
+	"broken-hca":           {"warn rdma.link", "warn rdma.rate"}, // one has lost its firmware, the other 12 of 16 lanes
+	"h200-two-rails":       {"warn gpu.p2p"},                     // the bridge above one rail redirects, those of the GPUs beside it do not
 }
 
 // A recorded machine that is in order is called so, by all checks of GPUs and

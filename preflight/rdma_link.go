@@ -1,0 +1,123 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/verbs"
+	"launch/internal/finding"
+)
+
+// rdmaLink names what is of the rails' kind and has no link. Where no rail is
+// left at all, it is a port whose cable is in and that nobody brings up: an
+// InfiniBand fabric without a subnet manager.
+func rdmaLink(_ context.Context, in Input) []finding.Finding {
+	if why := noRDMA(in); why != "" {
+		return skip(why)
+	}
+	f := rail.Of(in.Node, in.Addr)
+	ports := railPorts(in.Node, f)
+	var out []finding.Finding
+	for _, nic := range f.NICs {
+		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.HCA || i < 0 {
+			continue
+		}
+		h := in.Node.HCAs[i]
+		switch waiting := unmanaged(h); {
+		case waiting > 0 && (nic.Missing || len(ports) == 0):
+			out = append(out, finding.Warnf("%s port %d waits for a subnet manager", h.Name, waiting).
+				See("/sys/class/infiniband/"+h.Name, "%s", nic.Why).
+				Breaking("the port carries no traffic; NCCL takes another network").
+				Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", h.Name))
+		case !slices.ContainsFunc(h.Ports, fabric.Port.Active) && silent(in, h) != "" &&
+			slices.ContainsFunc(ports, func(p port) bool { return p.hca.Type == h.Type && h.Type != "" && p.hca.VF == h.VF }):
+			out = append(out, finding.Warnf("%s is of the rails' kind and does not answer: %s", h.Name, silent(in, h)).
+				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+				Breaking("this node has a rail fewer; what asks this card may hang").
+				Do("dmesg | grep -e mlx5 -e %s; reset it (mlxfwreset -d %s r), or take this node out and power it off and on", h.PCI, h.PCI))
+		case nic.Missing:
+			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
+				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+				Breaking("this node has a rail fewer; the GPUs near to it share another's").
+				Do("ibstat %s; look at its cable and at the switch's port; if no cable is meant to be there: --skip rdma.link", h.Name))
+		}
+	}
+	if why := noRails(in, ports); len(out) == 0 && why != "" {
+		return skip(why)
+	}
+	if len(out) == 0 {
+		out = append(out, finding.Passf("%s", f.Why))
+	}
+	return out
+}
+
+// silent is why something of an HCA could not be read; "" where all could.
+func silent(in Input, h fabric.HCA) string {
+	at := "class/infiniband/" + h.Name
+	for _, u := range in.Node.Unknown {
+		if u.What == at || strings.HasPrefix(u.What, at+"/") {
+			return strings.TrimPrefix(u.What, "class/infiniband/") + ": " + u.Why
+		}
+	}
+	return ""
+}
+
+// unmanaged is the number of an InfiniBand port whose cable is up and that no
+// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp); 0: none.
+func unmanaged(h fabric.HCA) int {
+	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
+		return 0
+	}
+	for _, p := range h.Ports {
+		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
+			return p.Num
+		}
+	}
+	return 0
+}
+
+// rdmaOpen: a container is often given one of its host's devices, so one that
+// does not open says little; none that opens does.
+func rdmaOpen(_ context.Context, in Input) []finding.Finding {
+	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
+		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
+	})
+	v := in.Node.Verbs
+	const breaks = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+	switch why := noRDMA(in); {
+	case why != "":
+		return skip(why)
+	case len(active) == 0:
+		return skip("no active RDMA port here")
+	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
+		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
+			See("libibverbs", "%s", v.Err).Breaking(breaks).
+			Do("apt-get install libibverbs1 ibverbs-providers (dnf install libibverbs), in the image of the job")}
+	case !v.Present:
+		return skip("could not tell: libibverbs was not asked")
+	}
+	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device"))
+	for _, h := range active {
+		i := slices.IndexFunc(v.Devices, func(d verbs.Device) bool { return d.Name == h.Name })
+		switch {
+		case i >= 0 && v.Devices[i].Opens:
+			return []finding.Finding{finding.Passf("%s opens", h.Name)}
+		case i < 0:
+			f = f.See("libibverbs", "%s is not listed: no driver for %s is installed here", h.Name, cmp.Or(h.Driver, "it"))
+		default:
+			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
+		}
+	}
+	return []finding.Finding{f.Breaking(breaks).
+		Do("ls -l /dev/infiniband; docker run --device /dev/infiniband --ulimit memlock=-1; in Kubernetes a resource of the RDMA device plugin; ibverbs-providers in the image")}
+}
+
+// are is a number with its word and its verb.
+func are(n int, word string) string {
+	return howMany(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
+}
