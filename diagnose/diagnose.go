@@ -31,6 +31,7 @@ type Evidence struct {
 	Min      int    // so many are enough; 0: Want
 	Nodes    []Node // of the sealed world, and who waits beside it
 	Missing  []int  // indexes that have not come, where indexes are used
+	Unfit    string // open: which nodes have said that they are not fit, and why
 }
 
 // Start judges a job's start by what the store knows.
@@ -58,6 +59,10 @@ func Start(e Evidence) finding.Report {
 	case "", "open":
 		if e.Why != "" {
 			r = append(r, finding.Skipf("opened again: %s", e.Why).Named("start.again"))
+		}
+		if e.Unfit != "" {
+			r = append(r, finding.Warnf("%s", e.Unfit).Named("start.unfit").
+				Breaking("the others wait for it, or another in its place").Do("mend it there, and start launch with the same line again"))
 		}
 		return append(r, open(e))
 	case "sealed":

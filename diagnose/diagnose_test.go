@@ -26,6 +26,8 @@ func TestStart(t *testing.T) {
 			map[string]finding.Status{"start.decide": finding.Warn}, "all 2 nodes are here, the ranks are not agreed on yet"},
 		{"one to spare", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), {Rank: -1, Name: "c", Here: true, Phase: "arrived", Spare: true}}},
 			map[string]finding.Status{"start.running": finding.Pass, "start.spare": finding.Pass}, "all 1 nodes have started"},
+		{"who has not come is not fit", Evidence{State: "open", Want: 2, Nodes: []Node{here(-1, "a", "arrived")}, Missing: []int{1}, Unfit: "node 1 b is not fit: gpu.count: 7"},
+			map[string]finding.Status{"start.unfit": finding.Warn, "start.missing": finding.Warn}, "node 1 b is not fit: gpu.count: 7"},
 		{"nobody", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "nobody has come yet"},
 		{"all run", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "started")}},
 			map[string]finding.Status{"start.running": finding.Pass}, "all 2 nodes have started"},

@@ -22,8 +22,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 	outside := "" // a world that this node has no place in
 	for {
 		s.mu.Lock()
-		ep, fatal, changed, self, joined := s.ep, s.fatal, s.changed, s.self, s.joined.Nonce
-		unneeded, unfit := s.unneeded, s.hopeless()
+		ep, end, changed, self, joined := s.ep, s.end(), s.changed, s.self, s.joined.Nonce
 		spare := self.extra() && s.up && ep.Nonce != "" && ep.Nonce == outside
 		s.mu.Unlock()
 		switch {
@@ -35,15 +34,11 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 		}
 		var retry <-chan time.Time
 		switch {
-		case fatal != nil:
-			return World{}, fatal
-		case unneeded != nil:
-			return World{}, unneeded
-		case unfit != nil:
-			if self.First { // the store goes with this node; the others are to end with names too
+		case end != nil:
+			if self.First { // the store goes with this node; the others are to hear of it
 				<-time.After(lastWords)
 			}
-			return World{}, unfit
+			return World{}, end
 		case ep.Nonce != "" && (ep.Nonce == joined || ep.Nonce == outside):
 		case ep.State == Sealed:
 			p, err := s.place(ctx, ep)
@@ -80,6 +75,17 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 			return World{}, s.expired(ctx)
 		}
 	}
+}
+
+// end is what ends a wait for good; nil: nothing yet. The caller holds mu.
+func (s *Session) end() error {
+	if s.fatal == nil && s.unneeded != nil {
+		return s.unneeded
+	}
+	if unfit := s.hopeless(); s.fatal == nil && unfit != nil {
+		return unfit
+	}
+	return s.fatal
 }
 
 // place is this node's place in a sealed world; the zero Place: none.

@@ -33,7 +33,7 @@ func (a *app) launch(ctx context.Context, argv []string) error {
 // node starts this node, from its checks on.
 func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error {
 	if err := a.local(ctx, s); err != nil {
-		return err
+		return a.excused(ctx, s, err)
 	}
 	if a.o.dryRun {
 		return a.dry(s, began)
@@ -52,7 +52,7 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	}
 	comp, err := a.meet(ctx, s, began)
 	if err != nil {
-		return err
+		return a.excused(ctx, s, err)
 	}
 	if err := a.agree(ctx, s, comp, began); err != nil {
 		comp.Leave(a.farewell(ctx, err))
@@ -84,12 +84,8 @@ func (a *app) possible(j job.Job) error {
 // meet finds the store, hosts it where that falls to this node, and registers.
 func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*companion.Client, error) {
 	j := s.Job
-	if ofAPod(j) {
-		select {
-		case <-time.After(podNameDelay):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := awaitName(ctx, j); err != nil {
+		return nil, err
 	}
 	place, err := a.place(ctx, s, a.o.joinTimeout)
 	if err != nil {

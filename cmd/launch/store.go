@@ -143,7 +143,13 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 		if err != nil {
 			return nil, s.lost(err)
 		}
-		if !known && len(ms) == 0 {
+		var notes []rendezvous.Note
+		if ep.State == "" || ep.State == rendezvous.Open {
+			if notes, err = rendezvous.Notes(ctx, s.Client, id, len(ms) > 0); err != nil {
+				return nil, s.lost(err)
+			}
+		}
+		if !known && len(ms)+len(notes) == 0 {
 			return nil, a.unknown(s, id)
 		}
 		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
@@ -159,14 +165,14 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 				return nil, s.lost(err)
 			}
 		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready, Verdict: diagnose.Start(evidence(ep, places, ms))})
+		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready, Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
 	}
 	return shown, nil
 }
 
 // evidence is a job's state in the words of diagnose.
-func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member) diagnose.Evidence {
-	e := diagnose.Evidence{State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
+func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member, notes []rendezvous.Note) diagnose.Evidence {
+	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m

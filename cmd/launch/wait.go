@@ -75,6 +75,9 @@ func (a *app) tell(e rendezvous.Event) {
 	if e.Kind == rendezvous.Progress && !e.Leader {
 		return // one of them tells it
 	}
+	if e.Kind == rendezvous.Unfit && e.Leader && !a.ui.JSON() {
+		return // the progress says it
+	}
 	if a.ui.JSON() {
 		a.ui.Emit(false, "wait", e)
 	} else if text != "" && !(e.Kind == rendezvous.Left && e.Text == notNeeded) { // that one left as the job ended
@@ -96,6 +99,10 @@ func (a *app) missing(err error, j job.Job) error {
 		if l.Index >= 0 { // without one it may have come back as another
 			came++
 		}
+	}
+	if len(m.Unfit) > 0 {
+		left += "; " + ui.Unfit(m.Unfit, m.More)
+		f.Fix = "mend what is named, and start launch with the same line on the nodes that did not come, or raise --join-timeout"
 	}
 	switch {
 	case m.Running != "":

@@ -158,6 +158,14 @@ func (c *Client) Join(ctx context.Context, budget time.Duration) (rendezvous.Wor
 	return *r.World, nil
 }
 
+// Everyone is each node of the joined world; see rendezvous.Session.Everyone.
+func (c *Client) Everyone(ctx context.Context, budget time.Duration) ([]rendezvous.Partner, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
+	defer cancel()
+	r, err := c.ask(ctx, order{Op: "everyone", Budget: budget})
+	return r.All, err
+}
+
 // Round posts mine and returns the result; see rendezvous.Session.Round.
 func (c *Client) Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)

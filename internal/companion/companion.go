@@ -34,7 +34,8 @@ type Spec struct {
 
 	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
 	// StartTimeout is how long after the go a loss is told, and who has not
-	// started; FailFast ends the command then.
+	// started; FailFast ends the command then, and before that the wait for nodes
+	// of which one is not fit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	JSON         bool          `json:"json,omitempty"` // what is said after the handoff
@@ -49,7 +50,7 @@ type Spec struct {
 
 // order is what launch asks of the companion.
 type order struct {
-	Op     string             `json:"op"` // start, join, round, reduced, go, handoff, ended, fate, return, leave
+	Op     string             `json:"op"` // start, join, everyone, round, reduced, go, handoff, ended, fate, return, leave
 	Spec   *Spec              `json:"spec,omitempty"`
 	Name   string             `json:"name,omitempty"`
 	Value  []byte             `json:"value,omitempty"`
@@ -66,12 +67,13 @@ const failed = "failed"
 
 // report is what the companion answers or tells.
 type report struct {
-	Op     string             `json:"op"` // event, reduce, listening, failed, or the op that it answers
-	Event  *rendezvous.Event  `json:"event,omitempty"`
-	Self   *rendezvous.Member `json:"self,omitempty"`
-	World  *rendezvous.World  `json:"world,omitempty"`
-	Posts  [][]byte           `json:"posts,omitempty"`
-	Result []byte             `json:"result,omitempty"`
-	Fate   *rendezvous.Fate   `json:"fate,omitempty"`
-	Fault  *fault             `json:"fault,omitempty"`
+	Op     string               `json:"op"` // event, reduce, listening, failed, or the op that it answers
+	Event  *rendezvous.Event    `json:"event,omitempty"`
+	Self   *rendezvous.Member   `json:"self,omitempty"`
+	World  *rendezvous.World    `json:"world,omitempty"`
+	All    []rendezvous.Partner `json:"all,omitempty"`
+	Posts  [][]byte             `json:"posts,omitempty"`
+	Result []byte               `json:"result,omitempty"`
+	Fate   *rendezvous.Fate     `json:"fate,omitempty"`
+	Fault  *fault               `json:"fault,omitempty"`
 }

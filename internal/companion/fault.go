@@ -20,6 +20,7 @@ type fault struct {
 	Spare      *rendezvous.SpareError      `json:"spare,omitempty"`
 	Other      *rendezvous.OtherStoreError `json:"other,omitempty"`
 	Broken     *rendezvous.BrokenError     `json:"broken,omitempty"`
+	Unfit      *rendezvous.UnfitError      `json:"unfit,omitempty"`
 }
 
 var sentinels = map[string]error{
@@ -45,6 +46,7 @@ func faultOf(err error) *fault {
 	errors.As(err, &f.Spare)
 	errors.As(err, &f.Other)
 	errors.As(err, &f.Broken)
+	errors.As(err, &f.Unfit)
 	for kind, s := range sentinels {
 		if errors.Is(err, s) {
 			f.Kind = kind
@@ -72,6 +74,8 @@ func (f *fault) err() error {
 		return f.Other
 	case f.Broken != nil:
 		return f.Broken
+	case f.Unfit != nil:
+		return f.Unfit
 	}
 	return &remoteError{f.Text, sentinels[f.Kind]}
 }

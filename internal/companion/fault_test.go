@@ -36,6 +36,7 @@ func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 		&rendezvous.SpareError{Size: 2, Why: "rank 0 failed"},
 		&rendezvous.OtherStoreError{Endpoint: "h:1", Job: "j", Host: "h"},
 		&rendezvous.BrokenError{Why: "h left"},
+		&rendezvous.UnfitError{Notes: []rendezvous.Note{{Name: "h", Index: 1, Text: "gpu.count: 7"}}, More: 2},
 	} {
 		if diff := cmp.Diff(err, cross(t, fmt.Errorf("wrapped: %w", err)), cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) })); diff != "" {
 			t.Errorf("(-sent +received):\n%s", diff)

@@ -169,6 +169,8 @@ func (p *process) do(o order) {
 		if w, err = p.member.Join(p.ctx, max(o.Budget, time.Second)); err == nil {
 			r.World, p.epoch = &w, &w
 		}
+	case "everyone":
+		r.All, err = p.member.Everyone(ctx)
 	case "round":
 		r.Result, err = p.member.Round(ctx, o.Name, o.Value, p.reducer(ctx))
 	case "go":
@@ -225,7 +227,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
-	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, Hosted: s.Embedded, Events: p.tell})
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast, Hosted: s.Embedded, Events: p.tell})
 	return &self, nil
 }
 

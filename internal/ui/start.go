@@ -55,6 +55,8 @@ func Event(e rendezvous.Event) string {
 	switch e.Kind {
 	case rendezvous.Left:
 		return fmt.Sprintf("%s left: %s; waiting for it or another in its place", e.Member.Name(), e.Text)
+	case rendezvous.Unfit:
+		return Unfit(e.Unfit, 0) + "; waiting for it or another in its place"
 	case rendezvous.Conflict:
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
 	case rendezvous.Late:
@@ -72,9 +74,37 @@ func Event(e rendezvous.Event) string {
 		if a.Min > 0 && a.Come >= a.Min {
 			return fmt.Sprintf("%d of up to %d nodes are here, enough to start; last call for more", a.Come, a.Want)
 		}
-		return fmt.Sprintf("%d of %s nodes are here, %s", a.Come, Wanted(a), Missing(a, nil))
+		text := fmt.Sprintf("%d of %s nodes are here, %s", a.Come, Wanted(a), Missing(a, nil))
+		if len(a.Unfit) > 0 {
+			text += "; " + Unfit(a.Unfit, a.More) + "; waiting for it or another in its place"
+		}
+		return text
 	}
 	return ""
+}
+
+// Unfit says which nodes are not fit, and why: those with one reason together.
+// more is how many there are besides.
+func Unfit(notes []rendezvous.Note, more int) string {
+	var texts, out []string
+	who := map[string][]string{}
+	for _, n := range notes {
+		if who[n.Text] == nil {
+			texts = append(texts, n.Text)
+		}
+		who[n.Text] = append(who[n.Text], n.Name)
+	}
+	for _, text := range texts {
+		names, are := who[text], "are"
+		if len(names) == 1 {
+			are = "is"
+		}
+		out = append(out, fmt.Sprintf("%s %s not fit: %s", Names(names, len(names)), are, text))
+	}
+	if more > 0 {
+		out = append(out, Plural(more, "more is not", "more are not"))
+	}
+	return strings.Join(out, "; ")
 }
 
 // Wanted is how many nodes a start needs.

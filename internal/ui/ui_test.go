@@ -172,6 +172,27 @@ func TestMissingNamesWhoHasNotCome(t *testing.T) {
 	}
 }
 
+func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
+	note := func(name, text string) rendezvous.Note { return rendezvous.Note{Name: name, Text: text} }
+	for _, tc := range []struct {
+		notes []rendezvous.Note
+		more  int
+		want  string
+	}{
+		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is not fit: gpu.count: 7 GPUs, 8 asked"},
+		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are not fit: x; b is not fit: y; 1 more is not"},
+		{[]rendezvous.Note{note("a", "x")}, 7, "a is not fit: x; 7 more are not"},
+	} {
+		if got := Unfit(tc.notes, tc.more); got != tc.want {
+			t.Errorf("says %q, want %q", got, tc.want)
+		}
+		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2, Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
+		if got, want := Event(e), "1 of 2 nodes are here, 1 missing (here: z); "+tc.want+"; waiting for it or another in its place"; got != want {
+			t.Errorf("the progress says %q, want %q", got, want)
+		}
+	}
+}
+
 func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
 	e := launcher.Exec{
 		Argv:    []string{"torchrun", "--node_rank=-73", "t.py", "--seed=-73"},

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// three is the flags of node rank of three, which meet at a store that none of
+// them hosts.
+func three(store, rank string, command ...string) []string {
+	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"}, command...)
+}
+
+// hosted starts a store, and waits until it is up.
+func hosted(t *testing.T) string {
+	t.Helper()
+	at := "127.0.0.1:" + freePort(t)
+	start(t, "store", "--store", at).line(t, "the store is up")
+	return "http://" + at
+}
+
+const notFit = `is not fit: command.found: `
+
+func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
+	for name, store := range map[string]func(*testing.T) string{
+		"a store of its own": hosted,
+		"node 0 hosts it":    func(t *testing.T) string { return "127.0.0.1:" + freePort(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := store(t)
+			a := start(t, three(at, "0", "true")...)
+			a.line(t, "1 of 3 nodes are here")
+			b := start(t, three(at, "1", "true")...)
+			a.line(t, "2 of 3 nodes are here")
+			bad := start(t, three(at, "2", "no-such-program")...)
+			if got := bad.end(t); got != exitNotFound {
+				t.Errorf("the node that is not fit ended with %d", got)
+			}
+			for _, n := range []*node{a, b} {
+				n.line(t, "node 2 ")
+				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for it or another in its place") {
+					t.Errorf("told %q", last)
+				}
+			}
+			c := start(t, three(at, "2", "true")...)
+			for _, n := range []*node{a, b, c} {
+				n.line(t, "all 3 nodes are here")
+				if got := n.end(t); got != 0 {
+					t.Errorf("ended with %d", got)
+				}
+			}
+		})
+	}
+}
+
+func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
+	at := hosted(t)
+	nodes := []*node{start(t, append([]string{"--fail-fast"}, three(at, "0", "true")...)...)}
+	nodes[0].line(t, "1 of 3 nodes are here")
+	nodes = append(nodes, start(t, append([]string{"--fail-fast"}, three(at, "1", "true")...)...))
+	nodes[0].line(t, "2 of 3 nodes are here")
+	start(t, append([]string{"--fail-fast"}, three(at, "2", "no-such-program")...)...).end(t)
+	for _, n := range nodes {
+		n.line(t, "launch: error: node 2 ")
+		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {
+			t.Errorf("ended with %q", last)
+		}
+		if got := n.end(t); got != exitPeerUnfit {
+			t.Errorf("ended with %d, want %d", got, exitPeerUnfit)
+		}
+	}
+}
