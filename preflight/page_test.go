@@ -28,16 +28,23 @@ func TestPage(t *testing.T) {
 const pageHead = `<!-- Generated from the tables of preflight: UPDATE=1 go test ./preflight -run Page -->
 # Checks
 
-Each is asked before the command starts; ` + "`launch check`" + ` asks them alone and prints
-all. An answer is **ok**, **warn** (the job may run), **fail** (it is certain to
-hang or die, so it does not start here) or **skip** (could not tell, and why). Of
-a check that failed those that need it are skips, so one cause is told once. What
-is not through when its time is over is a skip, too.
+Each is asked before the command starts; "launch check" asks them alone and
+prints all. An answer is **ok**, **warn** (the job may run), **fail** (it is
+certain to hang or die, so it does not start here) or **skip** (could not tell,
+and why). Of a check that failed those that need it are skips, so one cause is
+told once. What is not through when its time is over is a skip, too.
 
-` + "`--skip ID` and `--only ID`" + ` choose among all of them, those between nodes too:
-what one node's user skips there is judged for none. ` + "`--warn-only`" + ` makes each fail a
-warning. ` + "`--threshold NAME=VALUE`" + `, or several in LAUNCH_THRESHOLDS behind commas,
-judges by another number.
+"--skip ID" and "--only ID" choose among all of them, those between nodes too:
+what one node's user skips there is judged for none. "--warn-only" makes each
+fail a warning. "--threshold NAME=VALUE", or several in LAUNCH_THRESHOLDS behind
+commas, judges by another number.
+
+"launch check --store host0 --nnodes 4", the same line on each node, checks all
+four together: they meet as for a start, under a name of their own, compare what
+they found, print the same report, and leave. Its exit status is 0 where all are
+fit, 65 on a node that is not, 66 on the others then, 75 where some did not come.
+"--local" checks one node of such a job alone. "--html FILE" writes a page that
+needs nothing else, "--textfile FILE" metrics for node_exporter.
 
 ## This node
 `
@@ -45,13 +52,13 @@ judges by another number.
 const pageUser = `
 ## Your own: --check-dir DIR (LAUNCH_CHECK_DIR)
 
-Each executable regular file of DIR is a check ` + "`user.FILE`" + ` (a character of its name
-that is no letter, digit, dot, - or _ becomes -; hidden files and those that end
-in ~ are left out). They run at the same time as the others, on each node,
-as the user and in the directory and environment of the job, with LAUNCH_CHECK=1;
-on stdin is what is known of this node, the JSON object ` + "`node`" + ` of [json.md](json.md).
-Each has ` + "`user.limit`" + `, then it is killed with all that it started. A dry run executes
-none of them.
+Each executable regular file of DIR is a check "user.FILE"; hidden files and
+those that end in ~ are left out, and in the ID a character that is no letter,
+digit, dot, - or _ becomes -. They run at the same time as the others, on each
+node, as the user and in the directory and environment of the job, with
+LAUNCH_CHECK=1; on stdin is what is known of this node, the JSON object "node"
+of [json.md](json.md). Each has "user.limit", then it is killed with all that it
+started. A dry run executes none of them.
 
 | exit status | |
 |---|---|
@@ -60,26 +67,32 @@ none of them.
 | any other | fail |
 
 The last line of its stdout says what was seen. If that is a JSON object, it is
-the finding: ` + "`{\"status\": …, \"what\": …, \"breaks\": …, \"fix\": …}`" + `, each as in
-[json.md](json.md), any of them missing. Where ` + "`status`" + ` and the exit status differ
-the graver one counts (ok, skip, warn, fail), so a warning is ` + "`\"status\": \"warn\"`" + ` with
-exit status 0. A check that cannot be started, is killed or dies of a signal gave
-no verdict: that is a warning. 64 KiB of what it writes are kept.
-[examples/checks](../examples/checks) has one.
+the finding: "{JSON}", each as in
+[json.md](json.md), any of them missing. Where "status" and the exit status
+differ the graver one counts (ok, skip, warn, fail), so a warning is a "status"
+of "warn" with exit status 0. A check that cannot be started, takes too long or
+dies of a signal gave no verdict: that is a warning. 64 KiB of what it writes
+are kept. [examples/checks](../examples/checks) has one.
 `
+
+// text is a constant of this page with its code marked as such: in Go a raw
+// string has no backquote.
+func text(s string) string {
+	return strings.NewReplacer(`"`, "`", "{JSON}", `{"status": …, "what": …, "breaks": …, "fix": …}`).Replace(s)
+}
 
 func page() []byte {
 	var b bytes.Buffer
-	b.WriteString(pageHead)
+	b.WriteString(text(pageHead))
 	pageTable(&b, Checks())
 	b.WriteString("\n## The nodes beside each other\n")
 	pageTable(&b, PeerChecks())
-	b.WriteString(pageUser)
+	b.WriteString(text(pageUser))
 	b.WriteString("\n## Thresholds\n\n| name | default | what it is |\n|---|---|---|\n")
 	for _, t := range Thresholds() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", t.Name, t.Unit.format(t.Default), cell(t.Doc))
 	}
-	b.WriteString("\nBytes: 64MiB, 1Gi (powers of 1024), 500k, 2M, 1G (powers of 1000). Times: 200ms, 5s, 1m30s.\n")
+	b.WriteString("\nBytes: 64MiB, 1Gi (powers of 1024), 500k, 2M, 1G (powers of 1000). Times: 200ms,\n5s, 1m30s.\n")
 	return b.Bytes()
 }
 

@@ -138,8 +138,29 @@ func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d
 		if err != nil {
 			return d, a.missing(err, s.Job)
 		}
-		_ = comp.Go(ctx, s.World.Master) // the result is here; on the store's host it waits for those that read it yet
+		a.part(ctx, comp)
 		return d, nil
+	}
+}
+
+const (
+	// readRound is over when all nodes have read the result of a check: then
+	// they may leave, and the store with the one that hosts it.
+	readRound = "read"
+	// partBudget bounds the wait for those that are slow to read; lastWords is
+	// how long the store's host lets the others see that all have.
+	partBudget, lastWords = 2 * time.Second, 200 * time.Millisecond
+)
+
+// part waits until all nodes have the result. One that is lost now keeps nobody.
+func (a *app) part(ctx context.Context, comp *companion.Client) {
+	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
+	if _, err := comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !comp.Self.First {
+		return
+	}
+	select {
+	case <-time.After(lastWords):
+	case <-ctx.Done():
 	}
 }
 

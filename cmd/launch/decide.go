@@ -62,7 +62,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 			d.Survey = &survey
 		}
 		b, _ := json.Marshal(d)
-		return b, d.Go || checking // all leave after a check, and nobody is to miss its result for that
+		return b, d.Go && !checking
 	})
 	var d preflight.Decision
 	if err == nil {

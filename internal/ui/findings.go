@@ -87,6 +87,9 @@ func Summary(r finding.Report, took time.Duration) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[p.s], p.word))
 		}
 	}
+	if len(parts) == 0 {
+		parts = []string{"nothing checked"}
+	}
 	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), round(took))
 }
 
