@@ -101,7 +101,9 @@ func noRDMA(in Input) string {
 	for _, d := range in.Job.Decided {
 		set = set || strings.HasPrefix(d.Name, "NCCL_") || strings.HasPrefix(d.Name, "UCX_")
 	}
-	gpu := len(in.Node.GPUs.Devices) > 0 || in.Node.GPUs.Err != "" || s.HIP != ""
+	nvml := in.Node.GPUs
+	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
+	gpu := len(nvml.Devices) > 0 || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
 	switch {
 	case len(in.Node.HCAs) == 0:
 		return "no RDMA device here"
