@@ -96,6 +96,8 @@ func memory(_ context.Context, in Input) finding.Finding {
 	ranks := localRanks(in)
 	need := ranks * uint64(in.threshold("limits.memory"))
 	switch {
+	case limit == 0 && in.Node.System.Procs == 0:
+		return finding.Skipf("could not tell: the control group could not be read")
 	case limit == 0:
 		return finding.Passf("no limit")
 	case limit >= need:
