@@ -66,6 +66,9 @@ type port struct {
 	port fabric.Port
 }
 
+// file is the name of one of the port's files below the class' directory.
+func (p port) file(name string) string { return fmt.Sprintf("%s/ports/%d/%s", p.HCA, p.Port, name) }
+
 // railPorts are the rails that are RDMA ports.
 func railPorts(n fabric.Node, f rail.Fabric) []port {
 	var out []port
@@ -140,7 +143,7 @@ func rdmaGID(_ context.Context, in Input) finding.Finding {
 		roce++
 		if p.GID < 0 && slices.ContainsFunc(p.port.GIDs, func(g fabric.GID) bool { return g.Type == rocev2 }) {
 			bare = append(bare, p.name)
-			out = out.See(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids", p.HCA, p.Port), "%d entries, all link-local or of another network namespace; interface %s", len(p.port.GIDs), cmp.Or(p.Netdev, p.port.Elsewhere, "not known"))
+			out = out.See("/sys/class/infiniband/"+p.file("gids"), "%d entries, all link-local or of another network namespace; interface %s", len(p.port.GIDs), cmp.Or(p.Netdev, p.port.Elsewhere, "not known"))
 		}
 	}
 	switch {

@@ -89,7 +89,7 @@ func grown(p port, a, b fabric.LinkErrors, seconds, limit float64) (finding.Find
 			continue
 		}
 		what = append(what, fmt.Sprintf("%d %s", c.after-c.before, c.word))
-		f = f.See(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/counters/%s", p.HCA, p.Port, c.file), "%d, %.1f s later %d", c.before, seconds, c.after)
+		f = f.See("/sys/class/infiniband/"+p.file("counters/"+c.file), "%d, %.1f s later %d", c.before, seconds, c.after)
 	}
 	f.What = fmt.Sprintf("the link of %s is bad now: %s within %.1f s", p.name, strings.Join(what, ", "), seconds)
 	return f.Breaking("transfers over it are repeated or time out, and every collective waits for them").

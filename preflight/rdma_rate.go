@@ -38,10 +38,9 @@ func rdmaRate(_ context.Context, in Input) []finding.Finding {
 			}
 		}
 		own := bus[p.PCI]
-		where := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/rate", p.HCA, p.Port)
 		if p.port.Active() && p.port.Rate > 0 && best.port.Rate > p.port.Rate {
 			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.name, p.port.Rate, laned(p.port), best.name, best.port.Rate, laned(best.port)).
-				See(where, "%g", p.port.Rate).Breaking("every collective waits for the slowest rail").
+				See("/sys/class/infiniband/"+p.file("rate"), "%g", p.port.Rate).Breaking("every collective waits for the slowest rail").
 				Do("mlxlink -d %s -m -c (or ethtool %s): reseat or replace its cable, look at the switch's port", p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
 		switch now, could := carries(own, own.Lanes), carries(own, own.MaxLanes); {
