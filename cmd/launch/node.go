@@ -60,8 +60,11 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 			return err
 		}
 	}
-	var err error
-	s.Local, err = preflight.Local(ctx, in, preflight.Options{Skip: a.o.skip, Only: a.o.only, WarnOnly: a.o.warnOnly})
+	opt, err := a.choice(&in)
+	if err != nil {
+		return err
+	}
+	s.Local, err = preflight.Local(ctx, in, opt)
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -118,7 +121,8 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 func (a *app) checkInput(s *record.Start) preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input),
-		Env: os.LookupEnv,
+		Thresholds: a.o.thresholds,
+		Env:        os.LookupEnv,
 		LookPath: func(name string) (string, error) {
 			path, err := lookPath(name)
 			if errors.Is(err, handoff.ErrNotExecutable) {
