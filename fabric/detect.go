@@ -41,17 +41,19 @@ type Options struct {
 
 // Live is this machine.
 func Live() Roots {
-	return Roots{
+	r := Roots{
 		// DirFS and not os.Root: /sys is a forest of links that the kernel
 		// resolves in one call and os.Root in one call for each component.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root:  os.DirFS("/"),
 		Links: links,
-		Shm:   shm, System: liveSystem,
+		Shm:   shm,
 		Route: RouteTo,
 		RDMA:  netlink.RdmaSystemGetNetnsMode,
 		Env:   os.Getenv,
 	}
+	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
+	return r
 }
 
 // Detect reads the facts of one node. It never fails as a whole: what could

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"math"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -67,11 +66,6 @@ func readText(fsys fs.FS, name string) string {
 		return ""
 	}
 	return string(text)
-}
-
-// liveSystem is Roots.System of this machine.
-func liveSystem(names []string) System {
-	return system(os.DirFS("/proc"), os.DirFS("/etc"), os.DirFS("/sys"), names)
 }
 
 // system reads a machine's System. names are those that are looked for in

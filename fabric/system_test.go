@@ -1,13 +1,16 @@
 package fabric
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -238,4 +241,30 @@ func FuzzSystemFiles(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file system whose server never answers is told from those beside it, and
+// nobody waits for it for ever.
+func TestADiskThatHangsIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes the whole time limit")
+	}
+	dead, well := t.TempDir(), t.TempDir()
+	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no FUSE: %v", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev.Fd())
+	if err := unix.Mount("dead", dead, "fuse", 0, options); err != nil {
+		dev.Close()
+		t.Skipf("may not mount: %v", err)
+	}
+	t.Cleanup(func() {
+		unix.Unmount(dead, unix.MNT_DETACH)
+		dev.Close()
+	})
+	got := AskDisks(t.Context(), []string{well, dead})
+	if len(got) != 2 || got[0].Late != "" || got[0].Size == 0 || got[1].Late == "" || got[1].Kind != "fuse" || got[1].Source != "dead" {
+		t.Errorf("%+v", got)
+	}
 }

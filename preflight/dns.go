@@ -248,14 +248,14 @@ func dnsSearch(ctx context.Context, in Input) finding.Finding {
 		return finding.Skipf("%s", why)
 	}
 	r := in.Node.System.Resolver
-	vain := 0
+	vain, known := 0, false
 	for i, said := range in.surveys(ctx, names) {
 		for _, s := range said {
 			got := s.Result()
 			if got.Says != dns.Found {
 				continue
 			}
-			vain = max(vain, len(s.Answers)-1)
+			vain, known = max(vain, len(s.Answers)-1), true
 			w := s.Whole
 			if w == nil || w.Says != dns.Found || slices.ContainsFunc(w.Addrs, func(a netip.Addr) bool { return slices.Contains(got.Addrs, a) }) {
 				continue
@@ -265,6 +265,9 @@ func dnsSearch(ctx context.Context, in Input) finding.Finding {
 				Breaking("this node goes to another host than the one that is named").
 				Do("use the address, --store %s, or lower ndots in /etc/resolv.conf (in Kubernetes: dnsConfig)", w.Addrs[0])
 		}
+	}
+	if !known {
+		return finding.Skipf("no name server has an address for it")
 	}
 	if vain > 0 {
 		return finding.Passf("%d names are asked for in vain before the right one (search list, ndots:%d)", vain, r.Ndots)

@@ -190,7 +190,8 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.Nodes)},
 			MinConnectTimeout: 6*time.Second + queue(s.Nodes),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
-			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window)},
+			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
+			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
 	cfg.TLS, err = s.speaks()
 	return cfg, err

@@ -149,7 +149,11 @@ func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, b
 		system <- answer{addrs, err}
 	}()
 	if f.Beside != nil {
-		go func() { servers <- f.servers(asking, host) }()
+		go func() {
+			if addrs := f.servers(asking, host); len(addrs) > 0 {
+				servers <- addrs
+			}
+		}()
 	}
 	select {
 	case a := <-system:

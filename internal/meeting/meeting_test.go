@@ -143,11 +143,71 @@ func TestFindNamesWhatDoesNotResolve(t *testing.T) {
 	}
 }
 
+func TestFindNamesWhatNoServerKnowsEither(t *testing.T) {
+	for range 20 { // both give up at the same moment
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		f := Finder{Route: route, Resolve: names(nil), Beside: func(context.Context, string) []netip.Addr { return nil }}
+		_, err := f.Find(ctx, embedded("hsot0"), host0)
+		cancel()
+		if _, ok := errors.AsType[*NameError](err); !ok {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
 func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
 	j := embedded("10.77.0.2")
 	j.Addr = job.Value[string]{V: "ib0", Set: true}
 	_, err := Finder{Route: route}.Find(t.Context(), j, host0)
 	if e, ok := errors.AsType[*AddrError](err); !ok || len(e.Have) != 4 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A resolver that hangs at a dead server, or that remembers that there is no
+// such name, does not hold up the wait.
+func TestFindAsksTheServersBesideTheSystem(t *testing.T) {
+	gone := names(nil)
+	hangs := func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for name, resolve := range map[string]func(context.Context, string) ([]netip.Addr, error){"it hangs": hangs, "it says no": gone} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			asked := 0
+			f := Finder{Route: route, Resolve: resolve, Beside: func(context.Context, string) []netip.Addr {
+				if asked++; asked < 3 {
+					return nil
+				}
+				return []netip.Addr{netip.MustParseAddr("10.77.0.2")}
+			}}
+			p, err := f.Find(ctx, embedded("host1"), host0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"10.77.0.2:29377"}, p.Endpoints); diff != "" || p.Serve != nil {
+				t.Errorf("the store's client would not find the name: endpoints (-want +got):\n%s, serve %v", diff, p.Serve)
+			}
+		})
+	}
+}
+
+func TestFindAsksTheSystemFirst(t *testing.T) {
+	f := Finder{Route: route, Resolve: names(map[string]string{"host1": "10.77.0.2"}), Beside: func(context.Context, string) []netip.Addr {
+		t.Error("a server was asked, though the system knows the name")
+		return nil
+	}}
+	p, err := f.Find(t.Context(), embedded("host1"), host0)
+	if diff := cmp.Diff([]string{"host1:29377"}, p.Endpoints); err != nil || diff != "" {
+		t.Errorf("%v; endpoints (-want +got):\n%s", err, diff)
+	}
+	// An external store keeps its name, which may stand in its certificate.
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	j := job.Job{Store: job.Value[job.Store]{Set: true, V: job.Store{Endpoints: []string{"https://etcd:2379"}}}}
+	if _, err := f.Find(ctx, j, host0); err == nil {
+		t.Error("an unknown etcd was found")
 	}
 }
