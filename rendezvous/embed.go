@@ -210,23 +210,37 @@ func storeDir() (string, *os.File, error) {
 			errs = append(errs, fmt.Errorf("%s has %d MB left", base, fs.Bavail*uint64(fs.Bsize)>>20))
 			continue
 		}
-		dir, err := os.MkdirTemp(base, "launch-store-")
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		dir, lock, err := lockedDir(base)
+		for tries := 0; tries < 3 && (errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)); tries++ {
+			dir, lock, err = lockedDir(base) // another launch took the last for one that was left behind
 		}
-		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 		if err == nil {
-			err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+			return dir, lock, nil
 		}
-		if err != nil {
-			_ = os.RemoveAll(dir)
-			errs = append(errs, err)
-			continue
-		}
-		return dir, lock, nil
+		errs = append(errs, err)
 	}
 	return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, errors.Join(errs...))
+}
+
+// lockedDir makes one folder, with its lock held. Until it is held another
+// process may sweep the folder away, and does so before it lets go of the lock.
+func lockedDir(base string) (dir string, lock *os.File, err error) {
+	if dir, err = os.MkdirTemp(base, "launch-store-"); err != nil {
+		return "", nil, err
+	}
+	path := filepath.Join(dir, "lock")
+	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			_, err = os.Stat(path)
+		}
+	}
+	if err != nil {
+		_ = lock.Close() // nil is fine
+		_ = os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return dir, lock, nil
 }
 
 // sweep removes the store folders below base whose owner is dead. One without

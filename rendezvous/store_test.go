@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,4 +161,26 @@ func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestStoresThatStartAtOnceDoNotSweepEachOther(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				dir, lock, err := storeDir()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+					t.Errorf("its folder was swept away: %v", err)
+				}
+				_ = os.RemoveAll(dir)
+				_ = lock.Close()
+			}
+		})
+	}
+	wg.Wait()
 }
