@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -137,6 +139,22 @@ func (in Input) hostsSeen(host string, f finding.Finding) finding.Finding {
 		f = f.See("/etc/hosts", "%s %s", a, host)
 	}
 	return f
+}
+
+// inTime is what the system's resolver would have come to, had it the time: it
+// waits for a dead server before it asks the next, which may say that there is
+// no such name.
+func (in Input) inTime(ctx context.Context, host string, err error) error {
+	e, ok := errors.AsType[*net.DNSError](err)
+	if in.Servers == nil || ok && e.IsNotFound || !slices.Contains(in.toServers(), host) {
+		return err
+	}
+	said := in.Servers(ctx, host)
+	i := slices.IndexFunc(said, func(s dns.Said) bool { return s.Result().Says.Definite() })
+	if i < 0 || said[i].Result().Says != dns.NotFound {
+		return err
+	}
+	return &net.DNSError{Err: "no such host", Name: host, Server: said[i].Server.String(), IsNotFound: true}
 }
 
 // servedBeside completes a finding about a name that the system's resolver did

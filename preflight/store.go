@@ -117,6 +117,7 @@ func storeResolves(ctx context.Context, in Input) finding.Finding {
 			return e.host + " is " + join(found[slices.Index(all, e)], netip.Addr.String)
 		}))
 	}
+	errs[bad] = in.inTime(ctx, all[bad].host, errs[bad])
 	return in.servedBeside(ctx, all[bad].host, unresolved(in, all, errs, bad))
 }
 

@@ -40,7 +40,7 @@ func (a *app) root() fs.FS {
 	if a.from != nil {
 		return a.from.Roots().Root
 	}
-	return os.DirFS("/")
+	return fabric.Bounded(os.DirFS("/"))
 }
 
 // recorded is this node, kept in the file of --record.

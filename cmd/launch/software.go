@@ -20,7 +20,9 @@ func (a *app) software(j job.Job) func(context.Context) software.Facts {
 	if !j.Several() && !a.o.dryRun || j.Line.Kind == launcher.Mpirun {
 		return nil
 	}
-	return func(ctx context.Context) software.Facts { return software.Detect(ctx, os.DirFS("/"), loaded(j)) }
+	return func(ctx context.Context) software.Facts {
+		return software.Detect(ctx, fabric.Bounded(os.DirFS("/")), loaded(j))
+	}
 }
 
 // loaded is the job's command as software.Detect takes it. Without a command it
