@@ -18,6 +18,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/fabric/verbs"
+	"launch/internal/dns"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
@@ -115,6 +116,7 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
 		Software: a.software(j),
+		Names:    []string{j.Store.V.Host},
 	})
 }
 
@@ -132,10 +134,11 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		},
 		Exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
 		Stat:   readable,
+		Disks:  fabric.RememberDisks(),
 	}
 	in.Dir, _ = os.Getwd()
 	if a.from != nil { // what would be found here is not there
-		in.LookPath, in.Exists, in.Stat, in.Dir = nil, nil, nil, ""
+		in.LookPath, in.Exists, in.Stat, in.Disks, in.Dir = nil, nil, nil, nil, ""
 	}
 	if a.o.dryRun {
 		return in
@@ -145,6 +148,10 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	}
 	in.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	}
+	if a.from == nil {
+		servers := nameServers(s.Node)
+		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
 	in.Dial = (&net.Dialer{}).DialContext
 	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
@@ -172,6 +179,15 @@ func readable(path string) (fs.FileMode, error) {
 	return info.Mode(), nil
 }
 
+// nameServers are those of resolv.conf; none where nsswitch.conf asks none.
+func nameServers(n fabric.Node) dns.Config {
+	r := n.System.Resolver
+	if !slices.Contains(r.Services, "dns") && !slices.Contains(r.Services, "resolve") {
+		return dns.Config{}
+	}
+	return dns.Config{Servers: dns.At(r.Servers), Search: r.Search, Ndots: r.Ndots}
+}
+
 // place finds the meeting point, waiting for its name for as long as budget.
 func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) (meeting.Place, error) {
 	hosts, err := a.o.hosts()
@@ -181,6 +197,9 @@ func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) 
 	ctx, cancel := context.WithTimeout(ctx, min(budget, a.o.joinTimeout))
 	defer cancel()
 	f := meeting.Finder{Hosts: hosts}
+	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
+		f.Beside = servers.Find
+	}
 	if budget > firstLook {
 		f.Tell = func(host string, err error) {
 			a.ui.Note("the store's host %q does not resolve yet: %v; trying on", host, err)
