@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -206,7 +207,7 @@ func storeAnswers(ctx context.Context, in Input) finding.Finding {
 		case err == nil:
 			open++
 			continue
-		case timedOut(err):
+		case timedOut(err), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 			silent++
 		}
 		seen = append(seen, finding.Seen{Where: "connect " + all[i].String(), What: err.Error()})
@@ -223,6 +224,11 @@ func answered(in Input, all []endpoint, open, silent int) finding.Finding {
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)
+	case in.Job.Store.V.Embedded && silent == len(all):
+		// A machine that is there refuses before its launch is started.
+		return finding.Warnf("%s does not answer at all, where a machine without a store would refuse", names).
+			Breaking("that machine is down, its address is another one's, or a firewall drops: then this node waits in vain").
+			Do("on that machine, which hosts the store: ip addr; ss -ltn; iptables -S; nft list ruleset")
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:

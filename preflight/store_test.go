@@ -90,7 +90,7 @@ func TestStoreAnswers(t *testing.T) {
 	}{
 		{"embedded, up", four(), "host0:29377", "", "ok host0:29377 answers"},
 		{"embedded, not up yet", four(), "", "", "skip launch waits for it"},
-		{"embedded, silent", four(), "", "host0:29377", "skip launch waits for it"},
+		{"embedded, silent", four(), "", "host0:29377", "warn host0:29377 does not answer at all"},
 		{"embedded here", own, "", "", "skip this node hosts the store"},
 		{"external, all", ext, "a:2379 b:2379", "", "ok a:2379, b:2379 answers"},
 		{"external, one of two", ext, "a:2379", "", "warn 1 of the store's 2"},
