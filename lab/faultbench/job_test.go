@@ -1,23 +1,137 @@
 package faultbench
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
 
 // jobFaults: who comes, and what was typed.
 func jobFaults() []fault {
+	indexed := func(tr *trial) {
+		for i, h := range tr.hosts {
+			h.flags = append(h.flags, "--node-rank", strconv.Itoa(i))
+		}
+	}
+	torchrun := func(tr *trial, more ...string) []string {
+		return append([]string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts)), "--nproc-per-node", "2"}, more...)
+	}
 	return []fault{{
 		group: "job", name: "one node never comes", ci: true, sizes: []int{3, 5},
 		inject: func(tr *trial) {
-			for i, h := range tr.hosts {
-				h.flags = []string{"--node-rank", string(rune('0' + i))}
-			}
+			indexed(tr)
 			tr.sick.absent = true
 		},
-		want: []string{"75 missing"}, nobody: true,
+		want: []string{"75 missing: node", "wait progress"},
+	}, {
+		group: "job", name: "the host of the store never comes", nobody: true,
+		inject: func(tr *trial) { tr.hosts[0].absent = true },
+		want:   []string{"69 store unreachable", "69 host0"},
+	}, {
+		group: "job", name: "one node dies while the others wait", sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			indexed(tr)
+			tr.hosts[1].absent = true
+			tr.sick.killAfter(tr, 3*time.Second)
+		},
+		want: []string{"75 missing: node", "wait progress"},
 	}, {
 		group: "job", name: "the script is on no disk of one node", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.Prepare = append(tr.sick.Prepare, "mount -t tmpfs none "+filepath.Dir(tools.script))
 		},
 		want: []string{"command.script"},
+	}, {
+		group: "job", name: "the script cannot be read on one node",
+		inject: func(tr *trial) {
+			script := filepath.Join(tr.sick.Dir(), "private.py")
+			if err := os.WriteFile(script, []byte("print()\n"), 0o600); err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.sick.wrap = []string{"setpriv", "--reuid", "65534", "--clear-groups"}
+			tr.sick.line = torchrun(tr, script)
+			tr.each(func(h *host) {
+				if h != tr.sick {
+					h.line = torchrun(tr, script)
+				}
+			})
+		},
+		want: []string{"command.script"},
+	}, {
+		group: "job", name: "the command is not installed on one node", ci: true,
+		inject: func(tr *trial) { tr.sick.line = append([]string{"torchrun-2.15"}, torchrun(tr, tools.script)[1:]...) },
+		want:   []string{"command.found"},
+	}, {
+		group: "job", name: "the command may not be executed on one node",
+		inject: func(tr *trial) {
+			fake := filepath.Join(tr.sick.Dir(), "torchrun")
+			if err := os.WriteFile(fake, []byte("#!/bin/sh\n"), 0o644); err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.sick.line = append([]string{fake}, torchrun(tr, tools.script)[1:]...)
+		},
+		want: []string{"command.executable"},
+	}, {
+		group: "job", name: "two nodes say the same rank", sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			indexed(tr)
+			tr.sick.flags = []string{"--node-rank", "1"}
+			tr.sick.late = time.Second
+		},
+		want: []string{"73 node", "wait conflict"},
+	}, {
+		group: "job", name: "one line has another number of nodes", sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			tr.sick.line = []string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts) + 1), "--nproc-per-node", "2", tools.script}
+			tr.sick.late = time.Second
+		},
+		want: []string{"78 nodes", "75 nodes", "73 nodes", "78 --nnodes"},
+	}, {
+		group: "job", name: "one line has another script", ci: true,
+		inject: func(tr *trial) { tr.sick.line = torchrun(tr, tools.script, "--lr", "0.5") },
+		want:   []string{"same.command"},
+	}, {
+		group: "job", name: "one line has another number of processes", runs: true,
+		inject: func(tr *trial) {
+			tr.sick.line = []string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts)), "--nproc-per-node", "3", tools.script}
+		},
+		want: []string{"same.nproc"},
+	}, {
+		group: "job", name: "one line has --restarts",
+		inject: func(tr *trial) { tr.sick.flags = append(tr.sick.flags, "--restarts", "2") },
+		want:   []string{"same.restarts"},
+	}, {
+		group: "job", name: "one node has no LAUNCH_TOKEN", ci: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) {
+				if h != tr.sick {
+					h.env = append(h.env, "LAUNCH_TOKEN=0123456789abcdef0123")
+				}
+			})
+		},
+		want: []string{"78 secret", "78 TOKEN", "69 TOKEN", "69 secret"},
+	}, {
+		group: "job", name: "one node has another LAUNCH_TOKEN",
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.env = append(h.env, "LAUNCH_TOKEN=0123456789abcdef0123") })
+			tr.sick.env = append(tr.sick.env, "LAUNCH_TOKEN=fedcba9876543210fedc")
+		},
+		want: []string{"78 secret", "78 TOKEN", "69 TOKEN", "69 secret"},
+	}, {
+		group: "clock", name: "one clock is 20 s ahead", ci: true, runs: true,
+		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, 20*time.Second) },
+		want:   []string{"peer.clock"}, real: "the clock of launch is set by a library, the kernel's is right",
+	}, {
+		group: "clock", name: "one clock is an hour behind", runs: true,
+		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, -time.Hour) },
+		want:   []string{"peer.clock"}, real: "as above",
 	}}
+}
+
+// killAfter ends all processes of a host at once, as a power cut does.
+func (h *host) killAfter(tr *trial, d time.Duration) {
+	h.killed = true
+	time.AfterFunc(d, func() { _ = h.Signal(syscall.SIGKILL) })
 }

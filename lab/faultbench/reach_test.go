@@ -1,17 +1,105 @@
 package faultbench
 
-import "strings"
+import (
+	"strings"
+)
 
-// reachFaults: who reaches whom.
+// reachFaults: who reaches whom, with what.
 func reachFaults() []fault {
+	const tcpReset = "meta l4proto tcp reject with tcp reset"
+	last := func(f func(h *host)) func(*trial) { return func(tr *trial) { f(tr.sick) } }
 	return []fault{{
 		group: "reach", name: "firewall drops what comes in", ci: true,
-		inject: func(tr *trial) { tr.sick.firewall("input", "drop") },
+		inject: last(func(h *host) { h.firewall("input", "drop") }),
 		want:   []string{"peer.reach"},
 	}, {
 		group: "reach", name: "firewall rejects what comes in",
-		inject: func(tr *trial) { tr.sick.firewall("input", "meta l4proto tcp reject with tcp reset") },
+		inject: last(func(h *host) { h.firewall("input", tcpReset) }),
 		want:   []string{"peer.reach"},
+	}, {
+		group: "reach", name: "firewall drops what goes out",
+		inject: last(func(h *host) { h.firewall("output", "drop") }),
+		want:   []string{"peer.reach"},
+	}, {
+		group: "reach", name: "firewall rejects what goes out", ci: true,
+		inject: last(func(h *host) { h.firewall("output", "reject") }),
+		want:   []string{"peer.reach"},
+	}, {
+		group: "reach", name: "ephemeral ports are closed everywhere", nobody: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.firewall("input", "drop", "tcp dport 29500-29599 accept") })
+		},
+		want: []string{"peer.reach"},
+	}, {
+		group: "reach", name: "no route to one node", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "ip", "route", "add", "prohibit", tr.hosts[1].Addr+"/32")
+		},
+		want: []string{"peer.reach"},
+	}, {
+		group: "reach", name: "packets to one node vanish one way", sizes: []int{3, 5},
+		inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) },
+		want:   []string{"peer.reach"},
+	}, {
+		group: "reach", name: "two racks without a way between", sizes: []int{4, 5}, nobody: true,
+		inject: func(tr *trial) {
+			n := len(tr.hosts)
+			for _, a := range tr.hosts[:n-2] {
+				if a == tr.hosts[0] { // the store is there
+					continue
+				}
+				for _, b := range tr.hosts[n-2:] {
+					a.Mute(b.Host)
+					b.Mute(a.Host)
+				}
+			}
+			for _, b := range tr.hosts[n-2:] { // to rank 0 but for its store
+				tr.hosts[0].firewall("input", "accept", "ip saddr "+b.Addr+" drop")
+				break
+			}
+		},
+		want: []string{"peer.reach"},
+	}, {
+		group: "reach", name: "two machines have one address", sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			// Connections to the address of the last go to the one before it.
+			other := tr.hosts[len(tr.hosts)-2]
+			tr.each(func(h *host) {
+				if h != tr.sick && h != other {
+					h.Run("table ip n {\nchain o {\ntype nat hook output priority -100\nip daddr "+tr.sick.Addr+" dnat to "+other.Addr+"\n}\n}\n", "nft", "-f", "-")
+				}
+			})
+		},
+		want: []string{"peer.identity", "peer.reach"}, // another port listens there, or none
+	}, {
+		group: "reach", name: "a proxy takes every connection that comes in", ci: true,
+		inject: func(tr *trial) {
+			tr.sick.assist(tr, "proxy", ":15001")
+			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to :15001\n}\n}\n", "nft", "-f", "-")
+		},
+		want: []string{"peer.reach", "peer.identity"},
+	}, {
+		group: "mtu", name: "long packets vanish before one node", ci: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.jumbo() })
+			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\nip length > 1500 drop\n}\nchain o {\ntype filter hook output priority 0\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
+		},
+		want: []string{"peer.large"},
+	}, {
+		group: "mtu", name: "long packets vanish between all", nobody: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) {
+				h.jumbo()
+				h.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
+			})
+		},
+		want: []string{"peer.large"},
+	}, {
+		group: "mtu", name: "a tunnel takes 1400 bytes and says nothing",
+		inject: func(tr *trial) {
+			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1400 drop\n}\nchain o {\ntype filter hook output priority 0\noif lo accept\nip length > 1400 drop\n}\n}\n", "nft", "-f", "-")
+		},
+		want: []string{"peer.large"},
 	}}
 }
 
@@ -22,4 +110,11 @@ func (h *host) firewall(hook, verdict string, before ...string) {
 		"ct state established accept", "tcp dport 29377 accept"}
 	rules = append(append(rules, before...), verdict)
 	h.Run("table inet f {\nchain c {\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")
+}
+
+// jumbo gives the host an interface of 9000 bytes, which sends each segment by
+// itself as a wire has it.
+func (h *host) jumbo() {
+	h.Run("", "ip", "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
+	h.Port("mtu", "9000")
 }

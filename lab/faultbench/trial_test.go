@@ -1,6 +1,7 @@
 package faultbench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,9 @@ type trial struct {
 	t     *testing.T
 	lab   *netns.Lab
 	hosts []*host
-	sick  *host // the one to be named; the last one unless the fault says otherwise
+	sick  *host       // the one to be named; the last one unless the fault says otherwise
+	store string      // --store; "": host0
+	extra *netns.Host // a host that has no part in the job
 
 	observable time.Time // since when the cause can be seen; zero: the last start
 }
@@ -41,7 +44,10 @@ type host struct {
 	line   []string // the command; nil: the same as on all
 	env    []string
 	late   time.Duration
-	absent bool // nobody types anything
+	wrap   []string // before launch itself
+	launch string   // another launch
+	absent bool     // nobody types anything
+	killed bool     // by the fault itself
 
 	mu     sync.Mutex
 	lines  []line
@@ -65,14 +71,30 @@ type said struct {
 	Status string `json:"status"`
 	What   string `json:"what"`
 	Text   string `json:"text"`
-	Code   int    `json:"code"`
+	Kind   string `json:"kind"`
+
+	Attendance struct {
+		Missing []int `json:"missing"`
+	} `json:"attendance"`
+	Code int `json:"code"`
+}
+
+// about is where a host may be named. Those that type an index type the number
+// in their name.
+func (s said) about() string {
+	text := s.What + s.Text
+	for _, i := range s.Attendance.Missing {
+		text += fmt.Sprintf(" host%d", i)
+	}
+	return text
 }
 
 // newTrial is n hosts, the store carried by the first.
 func newTrial(t *testing.T, n int) *trial {
 	t.Helper()
-	tr := &trial{t: t, lab: netns.New(t, n)}
-	for _, h := range tr.lab.Hosts {
+	tr := &trial{t: t, lab: netns.New(t, n+1)}
+	tr.extra = tr.lab.Hosts[n]
+	for _, h := range tr.lab.Hosts[:n] {
 		tr.hosts = append(tr.hosts, &host{Host: h})
 	}
 	tr.sick = tr.hosts[n-1]
@@ -119,7 +141,8 @@ func (tr *trial) start(h *host) {
 	if command == nil {
 		command = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "2", tools.script}
 	}
-	argv := slices.Concat([]string{tools.launch, "--store", "host0", "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
+	store := cmp.Or(tr.store, "host0")
+	argv := slices.Concat(h.wrap, []string{cmp.Or(h.launch, tools.launch), "--store", store, "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
 	cmd := h.Command(tr.t.Context(), argv...)
 	cmd.Env = slices.Concat(cmd.Env, []string{"PATH=" + tools.fake + ":" + os.Getenv("PATH"), "OMP_NUM_THREADS=1", "LAUNCH_JSON=1"}, h.env)
 	cmd.Stdout, cmd.Stderr = &h.out, &stamped{host: h}
@@ -168,7 +191,7 @@ func (tr *trial) told() string {
 	for _, h := range tr.hosts {
 		fmt.Fprintf(&b, "%s (%s): exit %d after %s\n", h.Name, h.Addr, h.status, h.ended.Sub(h.begun).Round(10*time.Millisecond))
 		for _, l := range h.lines {
-			fmt.Fprintf(&b, "   %6.2f  %s\n", l.at.Sub(h.begun).Seconds(), l.text)
+			fmt.Fprintf(&b, "   %6.2f  %.300s\n", l.at.Sub(h.begun).Seconds(), l.text)
 		}
 	}
 	return b.String()

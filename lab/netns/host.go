@@ -117,12 +117,18 @@ func (h *Host) Signal(sig syscall.Signal) error {
 	return nil
 }
 
+// Port changes the switch's end of the host's cable: Port("mtu", "9000").
+func (h *Host) Port(change ...string) {
+	h.lab.t.Helper()
+	h.lab.must(append([]string{"-n", h.lab.sw, "link", "set", h.port}, change...)...)
+}
+
 // Cut pulls the host's cable: it keeps its address and its programs, and
 // nothing arrives.
-func (h *Host) Cut() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set", h.port, "down") }
+func (h *Host) Cut() { h.lab.t.Helper(); h.Port("down") }
 
 // Heal plugs the cable in again.
-func (h *Host) Heal() { h.lab.t.Helper(); h.lab.must("-n", h.lab.sw, "link", "set", h.port, "up") }
+func (h *Host) Heal() { h.lab.t.Helper(); h.Port("up") }
 
 // Mute loses all that this host sends to another, until Unmute: questions
 // arrive, answers do not.
