@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"launch/internal/child"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 )
@@ -58,7 +59,7 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 		if len(out) == maxUser {
 			return nil, fmt.Errorf("more than %d files: is it the directory that was meant?", maxUser)
 		}
-		c := Check{ID: userID(e.Name(), out), Title: path, Limit: limit + 2*killDelay}
+		c := Check{ID: userID(e.Name(), out), Title: path, Limit: limit + child.Slack}
 		switch {
 		case err != nil:
 			c.Run = always(finding.Warnf("%s cannot be looked at: %v", path, cause(err)).Do("ls -lL %s", launcher.Quote([]string{path})))
@@ -102,30 +103,30 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 	if err != nil {
 		return finding.Skipf("could not tell: %v", err)
 	}
-	e := runProgram(ctx, program{path: path, dir: in.Dir, env: append(slices.Clone(in.UserEnv), "LAUNCH_CHECK=1"), stdin: facts, limit: limit})
+	e := child.Run(ctx, child.Program{Path: path, Dir: in.Dir, Env: append(slices.Clone(in.UserEnv), "LAUNCH_CHECK=1"), Stdin: facts, Limit: limit})
 	switch {
-	case e.notStarted != nil:
-		return notStarted(path, e.notStarted)
-	case e.late:
+	case e.NotStarted != nil:
+		return notStarted(path, e.NotStarted)
+	case e.Late:
 		f := finding.Warnf("did not end within %s, and was killed", limit).
 			Do("%s   # by hand; more time: --threshold %s=%s", launcher.Quote([]string{path}), userLimit, Seconds.format(4*max(limit, time.Second).Seconds()))
-		if e.stuck != 0 {
-			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel", limit, e.stuck)
+		if e.Stuck != 0 {
+			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel", limit, e.Stuck)
 			f = f.Breaking("what it looked at hangs every process that looks at it, as a mount whose server is gone does")
 		}
-		return e.said(f, path)
-	case e.signal != "":
-		return e.said(finding.Warnf("died of %s", e.signal).Do("%s   # by hand", launcher.Quote([]string{path})), path)
+		return lastWords(e, f, path)
+	case e.Signal != "":
+		return lastWords(e, finding.Warnf("died of %s", e.Signal).Do("%s   # by hand", launcher.Quote([]string{path})), path)
 	}
-	return e.verdict(path)
+	return userVerdict(e, path)
 }
 
-// verdict is what an exit status and a last line say. 0 is a pass, 75 a skip,
+// userVerdict is what an exit status and a last line say. 0 is a pass, 75 a skip,
 // any other a fail; where the line says something graver that counts.
-func (e programEnd) verdict(path string) finding.Finding {
-	line := lastLine(e.stdout)
-	f := finding.Finding{Status: finding.Fail, What: shown(cmp.Or(line, lastLine(e.stderr), fmt.Sprintf("ended with exit status %d", e.status)))}
-	switch e.status {
+func userVerdict(e child.End, path string) finding.Finding {
+	line := lastLine(e.Stdout)
+	f := finding.Finding{Status: finding.Fail, What: shown(cmp.Or(line, lastLine(e.Stderr), fmt.Sprintf("ended with exit status %d", e.Status)))}
+	switch e.Status {
 	case 0:
 		f = finding.Passf("%s", shown(cmp.Or(line, "ended well")))
 	case skipStatus:
@@ -134,7 +135,7 @@ func (e programEnd) verdict(path string) finding.Finding {
 	by := f.Status
 	said, ok, odd := parseVerdict(line)
 	if ok {
-		f = finding.Finding{Status: f.Status, What: shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.status))), Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
+		f = finding.Finding{Status: f.Status, What: shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.Status))), Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
 		if counts(said.Status) > counts(f.Status) {
 			f.Status = said.Status
 		}
@@ -145,12 +146,12 @@ func (e programEnd) verdict(path string) finding.Finding {
 	if odd != "" {
 		f = f.See(path, "%s", odd)
 	}
-	how := fmt.Sprintf("exit status %d", e.status)
+	how := fmt.Sprintf("exit status %d", e.Status)
 	if ok && said.Status != "" && said.Status != by {
 		how += fmt.Sprintf(", and its line says %q", said.Status)
 	}
 	f = f.See(path, "%s", how)
-	if text := lastLine(e.stderr); text != "" && shown(text) != f.What {
+	if text := lastLine(e.Stderr); text != "" && shown(text) != f.What {
 		f = f.See(path+" stderr", "%s", shown(text))
 	}
 	if f.Fix == "" {
@@ -159,9 +160,9 @@ func (e programEnd) verdict(path string) finding.Finding {
 	return f
 }
 
-// said adds the last words of a check that gave no verdict.
-func (e programEnd) said(f finding.Finding, path string) finding.Finding {
-	if text := cmp.Or(lastLine(e.stderr), lastLine(e.stdout)); text != "" {
+// lastWords adds the last words of a check that gave no verdict.
+func lastWords(e child.End, f finding.Finding, path string) finding.Finding {
+	if text := cmp.Or(lastLine(e.Stderr), lastLine(e.Stdout)); text != "" {
 		f = f.See(path, "%s", shown(text))
 	}
 	return f

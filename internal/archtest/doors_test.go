@@ -31,10 +31,9 @@ var doors = map[string][]string{
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
 	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and
-	// rail, for the health of the GPUs and of the rails. unix, to
-	// end all that a user's own check has started before its number is another's.
-	// dns, for what name servers said.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", unixPkg},
+	// rail, for the health of the GPUs and of the rails. dns, for what name servers
+	// said; peer, for why a call failed. child, which runs the user's own checks.
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer"},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -111,8 +110,9 @@ var testDoors = map[string][]string{
 	"internal/peer": {"internal/secret", "lab/netns"},
 	"internal/ui":   {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
-	"lab/e2e":        {"lab/netns", unixPkg},
-	"lab/faultbench": {"lab/netns"},
+	"lab/e2e": {"lab/netns", unixPkg},
+	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
+	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "github.com/miekg/dns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs":  {"envgen", "lab/netns"},
 	"preflight": {"fabric/machine/machinetest"},
