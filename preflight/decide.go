@@ -20,6 +20,7 @@ type Post struct {
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
 	Command  string         `json:"command"`            // what all nodes should have typed alike
+	Script   string         `json:"script,omitempty"`   // the content of the script, in words that can be compared
 	Restarts string         `json:"restarts,omitempty"` // --restarts
 	Loads    Loads          `json:"loads,omitzero"`
 	Traits   Traits         `json:"traits,omitzero"`
@@ -63,7 +64,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareTraits, compareLoads, compareConstants} {
+	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareScripts, compareTraits, compareLoads, compareConstants} {
 		for _, v := range compare(posts) {
 			if skipped(v.Finding) {
 				continue

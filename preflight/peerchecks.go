@@ -33,6 +33,9 @@ func PeerChecks() []Check {
 		ID: "same.command", Title: "the nodes run the same command",
 		Doc: "Ranks that run different programs wait for each other's collectives.",
 	}, {
+		ID: "same.script", Title: "the script has the same content on all nodes",
+		Doc: "Ranks that run different versions of a program wait in different collectives.",
+	}, {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
 		Doc: "A node that has become its command cannot start it again with the others.",
 	}, {

@@ -31,7 +31,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
+	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local),
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
 	round, checking := goRound, a.word == "check"

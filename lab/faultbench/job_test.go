@@ -99,6 +99,16 @@ func jobFaults() []fault {
 		},
 		want: []string{"same.nproc"},
 	}, {
+		group: "job", name: "one node has an older script", runs: true, ci: true,
+		inject: func(tr *trial) {
+			old := filepath.Join(tr.sick.Dir(), "train.py")
+			if err := os.WriteFile(old, []byte("print('older')\n"), 0o644); err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.sick.Prepare = append(tr.sick.Prepare, "mount --bind "+old+" "+tools.script)
+		},
+		want: []string{"same.script"},
+	}, {
 		group: "job", name: "one line has --restarts",
 		inject: func(tr *trial) { tr.sick.flags = append(tr.sick.flags, "--restarts", "2") },
 		want:   []string{"same.restarts"},
