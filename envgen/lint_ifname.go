@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 	"launch/internal/finding"
 )
 
@@ -14,6 +15,7 @@ func ifnameLint() []lintRule {
 		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, "a name in it is no whole name of an interface with an address; NCCL's marks = and ^ mean nothing to Gloo", false, lintGlooIfname},
 		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, "it is not the one whole name of an interface with an address", false, lintTPIfname},
 		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is loopback, and the job has several nodes", false, lintLoopback},
+		{"env.ifname.virtual", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is a bridge without a network card (docker0), and the job has several nodes", false, lintVirtual},
 		{"env.ifname.family", []string{"NCCL_SOCKET_FAMILY"}, "it is neither AF_INET nor AF_INET6, or no interface has an address of it", false, lintFamily},
 	}
 }
@@ -108,28 +110,49 @@ func lintLoopback(v *view, d Decided) (finding.Finding, bool) {
 	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {
 		return none()
 	}
-	sure := v.ncclSure()
-	var names []string
-	if d.Name == "GLOO_SOCKET_IFNAME" {
-		sure = v.glooSure()
-		names = strings.Split(d.Value, ",")
-	} else if len(d.Value) > 1 {
-		for _, i := range ncclWith(v, d.Value) {
-			names = append(names, i.Name)
-		}
-	}
+	names, sure, mark := selected(v, d)
 	notLoopback := func(name string) bool {
 		return !slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
 	}
-	mark := "="
-	if d.Name == "GLOO_SOCKET_IFNAME" {
-		mark = ""
-	}
 	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, and the job has %d nodes", d.Name, d.Value, v.World.Nodes).
 		Breaking("the other nodes cannot connect to this one").
+		Do("%s", fixIfname(v, d, mark)), true
+}
+
+// selected are the interfaces that a setting of NCCL's or Gloo's means, whether
+// this job uses that library for certain, and the mark of a whole name.
+func selected(v *view, d Decided) (names []string, sure bool, mark string) {
+	if d.Name == "GLOO_SOCKET_IFNAME" {
+		return strings.Split(d.Value, ","), v.glooSure(), ""
+	}
+	if len(d.Value) > 1 {
+		for _, i := range ncclWith(v, d.Value) {
+			names = append(names, i.Name)
+		}
+	}
+	return names, v.ncclSure(), "="
+}
+
+// lintVirtual never fails: a container network can have routes between the
+// bridges of its nodes.
+func lintVirtual(v *view, d Decided) (finding.Finding, bool) {
+	names, _, mark := selected(v, d)
+	why := ""
+	leadsOn := func(name string) bool {
+		i, here := v.Node.Interface(name)
+		return !here || i.Kind != "bridge" || !slices.ContainsFunc(v.fab.NICs, func(n rail.NIC) bool {
+			why = n.Why
+			return n.Name == name && !n.HCA && n.Role == rail.Virtual && n.Sure
+		})
+	}
+	if v.World.Nodes < 2 || len(names) == 0 || slices.ContainsFunc(names, leadsOn) {
+		return none()
+	}
+	return finding.Warnf("%s=%s is %s, and the job has %d nodes", d.Name, d.Value, why, v.World.Nodes).
+		Breaking("the other nodes cannot connect to an address that only this machine knows").
 		Do("%s", fixIfname(v, d, mark)), true
 }
 

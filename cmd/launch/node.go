@@ -57,6 +57,9 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 	if s.Job.Several() && !a.o.dryRun && !ofAPod(s.Job) {
 		if p, err := a.place(ctx, s, firstLook); err == nil {
 			in.Addr, in.Serve = p.Addr, p.Serve
+			known := s.Input
+			known.World.Addr = p.Addr
+			in.Lint = envgen.Lint(known)
 		} else if _, late := errors.AsType[*meeting.NameError](err); !late {
 			return err
 		}
@@ -115,8 +118,8 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
-		Software: a.software(j),
 		Names:    []string{j.Store.V.Host},
+		Software: a.software(j),
 	})
 }
 
@@ -147,9 +150,15 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		return in
 	}
 	in.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		for i := range addrs {
+			addrs[i] = addrs[i].Unmap()
+		}
+		return addrs, err
 	}
 	if a.from == nil {
+		sys := fabric.Live().Sys
+		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
