@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"launch/fabric/gpu"
@@ -13,14 +14,19 @@ import (
 
 // What the children may take before they are reported as not answering. The
 // user waits for them, so it is seconds. NVML's is for each GPU besides: the
-// first process to ask starts one that nothing keeps awake (persistence mode),
-// one after the other, and that takes 1 to 3 s each (NVIDIA, "Driver
-// Persistence", Overview).
+// first process to ask starts one that nothing keeps awake, one after the other,
+// and that takes 1 to 3 s each (NVIDIA, "Driver Persistence", Overview); where
+// the persistence daemon runs none has to be started.
 const (
 	gpuBudget   = 3 * time.Second
 	gpuWakes    = 3 * time.Second
+	gpuAwake    = 500 * time.Millisecond
 	verbsBudget = 3 * time.Second
 )
+
+// persistenced is there while NVIDIA's persistence daemon runs. In a container it
+// is what the container runtime passes on.
+const persistenced = "run/nvidia-persistenced/socket"
 
 // The names of this package's children.
 const (
@@ -35,7 +41,8 @@ func Children() child.Table {
 }
 
 // AskGPU asks NVML in a child, if there is a driver at all, and the kernel log
-// for what the driver wrote there. It takes 3 s, and 3 s for each GPU, at most.
+// for what the driver wrote there. It takes 3 s, and 3 s for each GPU, at most;
+// half a second for each with the persistence daemon.
 func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)
@@ -43,7 +50,11 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 		return seen
 	}
 	var answer gpu.Facts
-	limit := gpuBudget + time.Duration(gpu.Count(roots.Proc))*gpuWakes
+	each := gpuWakes
+	if _, err := fs.Stat(roots.Root, persistenced); err == nil {
+		each = gpuAwake
+	}
+	limit := gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
 	if err := child.Ask(ctx, gpuChild, nil, &answer, limit); err != nil {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
