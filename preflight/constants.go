@@ -22,13 +22,8 @@ func compareConstants(posts []Post) (out []judged) {
 		gpus = gpus && p.Loads.GPU
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		gs := groups(posts, func(p Post) string {
-			if v, set := p.Constants[name]; set {
-				return name + "=" + v
-			}
-			return name + " not set"
-		})
-		if len(gs) < 2 {
+		gs := groupsBySetting(posts, name)
+		if len(gs) < 2 || gpus && explained(posts, name) {
 			continue
 		}
 		f := finding.Warnf("%s differs: %s", name, differs(gs, len(posts))).Named("same.env").
@@ -44,4 +39,34 @@ func compareConstants(posts []Post) (out []judged) {
 		out = append(out, judged{f, unfit})
 	}
 	return out
+}
+
+func groupsBySetting(posts []Post, name string) []group {
+	return groups(posts, func(p Post) string {
+		if v, set := p.Constants[name]; set {
+			return name + "=" + v
+		}
+		return name + " not set"
+	})
+}
+
+// consequence is the setting that a node's plan makes of a trait, by the ID of its
+// rule: where a node alone has the trait, the setting is there alone.
+func consequence(rule string) (setting string) {
+	return map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY"}[rule]
+}
+
+// follows tells that the setting differs between the same nodes as the trait.
+func (r traitRule) follows(posts []Post) bool {
+	setting := consequence(r.id)
+	if setting == "" {
+		return false
+	}
+	a, b := r.groups(posts), groupsBySetting(posts, setting)
+	return len(a) > 1 && len(b) > 1 && sameOdd(a, b)
+}
+
+// explained tells that a difference in a setting is told with its cause.
+func explained(posts []Post, setting string) bool {
+	return slices.ContainsFunc(traitRules(), func(r traitRule) bool { return consequence(r.id) == setting && r.follows(posts) })
 }

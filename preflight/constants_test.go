@@ -46,3 +46,48 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 		})
 	}
 }
+
+// What launch sets on a node for its fabric alone is one cause with the fabric.
+func TestASettingThatFollowsFromTheFabricIsToldWithIt(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(i int, p *Post)
+		want []string // ID and status
+	}{
+		{"the same node", func(i int, p *Post) {
+			if p.Traits.Fabric = "infiniband"; i == 2 {
+				p.Traits.Fabric, p.Constants = "tcp", map[string]string{"NCCL_NET": "Socket"}
+			}
+		}, []string{"same.fabric fail"}},
+		{"another node", func(i int, p *Post) {
+			p.Traits.Fabric = "infiniband"
+			switch i {
+			case 1:
+				p.Constants = map[string]string{"NCCL_NET": "Socket"}
+			case 2:
+				p.Traits.Fabric = "tcp"
+			}
+		}, []string{"same.fabric warn", "same.env fail"}},
+		{"no setting follows", func(i int, p *Post) {
+			if p.Traits.Fabric = "infiniband"; i == 2 {
+				p.Traits.Fabric = "tcp"
+			}
+		}, []string{"same.fabric warn"}},
+		{"addresses", func(i int, p *Post) {
+			if p.Traits.GID = "RoCE v2, IPv4"; i == 2 {
+				p.Traits.GID, p.Constants = "RoCE v2, IPv6", map[string]string{"NCCL_IB_ADDR_FAMILY": "AF_INET6"}
+			}
+		}, []string{"same.gid fail"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			d := Decide(posts(4, func(i int, p *Post) { p.Loads.GPU = true; tc.edit(i, p) }), nil)
+			for _, f := range d.Findings {
+				got = append(got, f.ID+" "+string(f.Status))
+			}
+			if !slices.Equal(got, tc.want) || d.Go == strings.Contains(strings.Join(got, " "), "fail") {
+				t.Errorf("go %v, found %q, want %q", d.Go, got, tc.want)
+			}
+		})
+	}
+}

@@ -82,7 +82,7 @@ func (in Input) uses() []use {
 
 // disks asks for all of them; nil: nothing is looked at now.
 func (in Input) disks(ctx context.Context) ([]use, []fabric.Disk) {
-	if in.Disks == nil || in.Dir == "" {
+	if in.Disks == nil {
 		return nil, nil
 	}
 	uses := in.uses()
@@ -144,6 +144,11 @@ func storageSpace(ctx context.Context, in Input) []finding.Finding {
 	}
 	temp := in.temp()
 	var out []finding.Finding
+	if in.Dir == "" {
+		out = append(out, finding.Warnf("the working directory is not there any more").See("getcwd", "no such directory").
+			Breaking("programs that ask for it, or name a file in it, end with \"No such file or directory\"").
+			Do("cd to a directory that is there, and start again: cd \"$PWD\" if it was made anew"))
+	}
 	var full []string // mounts that were named
 	for i, d := range disks {
 		isTemp := uses[i].path == temp.path

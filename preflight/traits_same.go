@@ -78,8 +78,7 @@ func compareTraits(posts []Post) []judged {
 		if !r.cpu && !gpus {
 			continue
 		}
-		known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Traits) == "" })
-		gs := groups(known, func(p Post) string { return r.of(p.Traits) })
+		gs := r.groups(posts)
 		if len(gs) < 2 {
 			continue
 		}
@@ -95,6 +94,12 @@ func compareTraits(posts []Post) []judged {
 		out = append(out, u.judge(posts))
 	}
 	return out
+}
+
+// groups are the nodes of which the trait is known.
+func (r traitRule) groups(posts []Post) []group {
+	known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Traits) == "" })
+	return groups(known, func(p Post) string { return r.of(p.Traits) })
 }
 
 // sameOdd tells that the same nodes differ from most in two traits. Most need not
@@ -143,6 +148,13 @@ func (u unlike) judge(posts []Post) judged {
 	}
 	if n := len(u.groups) - most; n > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more kinds", n))
+	}
+	if i := slices.IndexFunc(u.rules, func(r traitRule) bool { return r.follows(posts) }); i >= 0 && f.Status != finding.Fail {
+		f.Status = finding.Fail
+		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", consequence(u.rules[i].id))
+		for _, g := range u.groups[1:] {
+			v.unfit = append(v.unfit, g.ranks...)
+		}
 	}
 	f.What = "different " + strings.Join(titles, ", ") + ": " + strings.Join(parts, "; ")
 	v.Finding = f
