@@ -16,7 +16,8 @@ type fault struct {
 	inject      func(tr *trial)
 
 	// want are IDs of findings each of which names the cause. An entry with a
-	// space is an exit status and a part of the error's text: "75 missing".
+	// space is an exit status and a part of the error's text, "75 missing", or the
+	// kind of a wait line, "wait conflict".
 	want []string
 	// runs: the job is not to be stopped, since it may well work.
 	runs bool
@@ -27,7 +28,7 @@ type fault struct {
 
 // faults are all of them, by group.
 func faults() []fault {
-	return slices.Concat(jobFaults(), reachFaults())
+	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), reachFaults(), gpuFaults(), rdmaFaults(), envFaults(), systemFaults())
 }
 
 func TestFaults(t *testing.T) {
@@ -68,7 +69,7 @@ func (f fault) judge(tr *trial) score {
 				continue
 			}
 			s.found = true
-			about := l.said.What + l.said.Text
+			about := l.said.about()
 			named := f.nobody || h == tr.sick || strings.Contains(about, tr.sick.Addr) || strings.Contains(about, tr.sick.Name)
 			if !named {
 				continue
@@ -93,7 +94,7 @@ func (f fault) judge(tr *trial) score {
 		if h.status == 137 && h.ended.Sub(h.begun) >= patience {
 			s.bad = h.Name + " did not end"
 		}
-		if f.runs && h.status != 0 && !h.absent {
+		if f.runs && h.status != 0 && !h.absent && !h.killed {
 			s.bad = fmt.Sprintf("%s ended with %d; the job was to run", h.Name, h.status)
 		}
 		if !f.runs && h.out.Len() > 0 {
@@ -114,6 +115,9 @@ func (f fault) judge(tr *trial) score {
 // cause tells whether what was said names the fault.
 func (f fault) cause(s said) bool {
 	return slices.ContainsFunc(f.want, func(w string) bool {
+		if kind, ok := strings.CutPrefix(w, "wait "); ok {
+			return s.Type == "wait" && s.Kind == kind && (kind != "progress" || len(s.Attendance.Missing) > 0)
+		}
 		if code, part, ok := strings.Cut(w, " "); ok {
 			return s.Type == "error" && fmt.Sprint(s.Code) == code && strings.Contains(s.What, part)
 		}

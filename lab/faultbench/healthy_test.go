@@ -35,6 +35,8 @@ func oddities() []oddity {
 			h.Decoy("storage0", "192.0.2.9/24")
 			h.Run("", "ip", "link", "set", "storage0", "mtu", "9000")
 		}},
+		{"eight GPUs and InfiniBand on all", func(tr *trial, _ *rand.Rand) { tr.equip(onIB) }},
+		{"eight GPUs and RoCE on all", func(tr *trial, _ *rand.Rand) { tr.equip(onRoCE) }},
 		{"a second address", func(tr *trial, r *rand.Rand) {
 			some(tr, r).Run("", "ip", "addr", "add", "10.78.0."+strconv.Itoa(1+r.IntN(200))+"/24", "dev", "eth0")
 		}},

@@ -1,0 +1,126 @@
+package faultbench
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// systemFaults: limits, disks and software of the sick host.
+func systemFaults() []fault {
+	prepare := func(lines ...string) func(*trial) {
+		return func(tr *trial) { tr.sick.Prepare = append(tr.sick.Prepare, lines...) }
+	}
+	onGPUs := func(lines ...string) func(*trial) {
+		return func(tr *trial) {
+			tr.equip(onIB)
+			tr.sick.Prepare = append(tr.sick.Prepare, lines...)
+		}
+	}
+	// checks has a check of the user's on every host, another one on the sick.
+	checks := func(sick string) func(*trial) {
+		return func(tr *trial) {
+			tr.each(func(h *host) {
+				h.write(tr, "checks/fs-mounted", "#!/bin/sh\necho mounted\n")
+				h.flags = append(h.flags, "--check-dir", h.file("checks"))
+			})
+			tr.sick.write(tr, "checks/fs-mounted", "#!/bin/sh\n"+sick+"\n")
+		}
+	}
+	venvs := func(gpus bool, torch, nccl, sickTorch, sickNCCL string) func(*trial) {
+		return func(tr *trial) {
+			if gpus {
+				tr.equip(onIB)
+			}
+			tr.each(func(h *host) {
+				if h == tr.sick {
+					h.venv(tr, sickTorch, "12.8", sickNCCL)
+				} else {
+					h.venv(tr, torch, "12.8", nccl)
+				}
+			})
+		}
+	}
+	all := []fault{
+		{name: "64 open files", ci: true, runs: true, inject: prepare("ulimit -S -n 64"), want: []string{"limits.nofile"}},
+		{name: "64 KiB of shared memory", ci: true, runs: true, inject: onGPUs("mount -t tmpfs -o size=64k none /dev/shm"), want: []string{"shm.size"}},
+		{name: "shared memory that others filled", runs: true, inject: onGPUs("mount -t tmpfs -o size=16m none /dev/shm", "head -c 16000000 /dev/zero >/dev/shm/left"), want: []string{"shm.size"}},
+		{name: "a full TMPDIR", ci: true, runs: true, inject: prepare(`mount -t tmpfs -o size=1m none "$TMPDIR"`, `{ head -c 2m /dev/zero >"$TMPDIR/left"; true; } 2>/dev/null`), want: []string{"storage.space"}},
+		{name: "a TMPDIR without inodes", runs: true, inject: prepare(`mount -t tmpfs -o nr_inodes=20 none "$TMPDIR"`), want: []string{"storage.space"}},
+		{name: "a TMPDIR that is read-only", runs: true, inject: prepare(`mount -t tmpfs -o ro none "$TMPDIR"`), want: []string{"storage.space"}},
+		{name: "a TMPDIR that is not there", runs: true, inject: func(tr *trial) { tr.sick.env = append(tr.sick.env, "TMPDIR=/scratch/of/another/node") }, want: []string{"storage.space"}},
+		{name: "the working directory is gone", runs: true, inject: prepare(`mkdir "$0/gone"`, `cd "$0/gone"`, `rmdir "$0/gone"`), want: []string{"storage.space"}},
+		{name: "40 processes at most", runs: true, inject: group("pids", "pids.max", "40"), want: []string{"limits.pids"}},
+		{name: "300 MiB of memory", runs: true, inject: group("memory", "memory.limit_in_bytes", "314572800"), want: []string{"limits.memory"}},
+		{name: "a check of the user's fails", ci: true, inject: checks("echo not mounted; exit 1"), want: []string{"user.fs-mounted"}},
+		{name: "a check of the user's hangs", runs: true, inject: checks("exec sleep 100"), want: []string{"user.fs-mounted"}},
+		{name: "torch before and after its store changed", ci: true, inject: venvs(false, "2.9.0", "", "2.0.1", ""), want: []string{"same.torch"}},
+		{name: "another torch", runs: true, inject: venvs(false, "2.9.0", "", "2.8.0", ""), want: []string{"same.torch"}},
+		{name: "another NCCL", ci: true, inject: venvs(true, "2.9.0", "2.27.5", "2.9.0", "2.26.2"), want: []string{"same.nccl"}},
+		{name: "another launch", runs: true, inject: func(tr *trial) {
+			other, err := otherLaunch()
+			if err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.sick.Prepare = append(tr.sick.Prepare, "mount --bind "+other+" "+tools.launch)
+		}, want: []string{"same.launch"}},
+	}
+	for i := range all {
+		all[i].group, all[i].real = "system", "all is real"
+		if strings.HasPrefix(all[i].want[0], "same.") {
+			all[i].real = "versions as files tell them, without the libraries"
+		}
+	}
+	return all
+}
+
+// otherLaunch is launch with another version, built once.
+var otherLaunch = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(filepath.Dir(tools.fake), "launch-other")
+	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=v0.0.1-other", "-o", file, "launch/cmd/launch")
+	cmd.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", &exec.Error{Name: string(out), Err: err}
+	}
+	return file, nil
+})
+
+// group puts the sick host's processes into a control group with a limit. It
+// needs the controller as of version 1, which one machine may share among
+// several hosts.
+func group(controller, file, limit string) func(*trial) {
+	return func(tr *trial) {
+		dir := filepath.Join("/sys/fs/cgroup", controller, filepath.Base(tr.t.TempDir())+strings.ReplaceAll(tr.t.Name(), "/", "-"))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			tr.t.Skipf("needs control groups of version 1: %v", err)
+		}
+		tr.t.Cleanup(func() { removeGroup(tr.t, dir) })
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(limit), 0o644); err != nil {
+			tr.t.Fatal(err)
+		}
+		tr.sick.Prepare = append(tr.sick.Prepare,
+			"mount -t tmpfs none /sys/fs/cgroup", "mkdir /sys/fs/cgroup/"+controller,
+			"mount -t cgroup -o "+controller+" none /sys/fs/cgroup/"+controller,
+			"echo $$ >"+dir+"/cgroup.procs")
+	}
+}
+
+// removeGroup waits until a group is empty: the companion outlives the command
+// by up to a second.
+func removeGroup(t *testing.T, dir string) {
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for os.Remove(dir) != nil {
+		select {
+		case <-deadline:
+			t.Errorf("%s is not empty", dir)
+			return
+		case <-tick.C:
+		}
+	}
+}
