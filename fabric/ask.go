@@ -50,12 +50,7 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 		return seen
 	}
 	var answer gpu.Facts
-	each := gpuWakes
-	if _, err := fs.Stat(roots.Root, persistenced); err == nil {
-		each = gpuAwake
-	}
-	limit := gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
-	if err := child.Ask(ctx, gpuChild, nil, &answer, limit); err != nil {
+	if err := child.Ask(ctx, gpuChild, nil, &answer, gpuLimit(roots)); err != nil {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
 	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)
@@ -63,6 +58,14 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 		f.KernelLog() // also of a driver that does not answer: there it says why
 	}
 	return f
+}
+
+func gpuLimit(roots Roots) time.Duration {
+	each := gpuWakes
+	if _, err := fs.Stat(roots.Root, persistenced); err == nil {
+		each = gpuAwake
+	}
+	return gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
 }
 
 // AskVerbs asks libibverbs in a child, if sysfs shows an RDMA device at all.

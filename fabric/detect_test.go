@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -348,6 +349,19 @@ func TestAskedChildrenAnswer(t *testing.T) {
 		t.Errorf("verbs facts = %+v, want one outcome", v)
 	}
 	t.Logf("GPUs: %+v; verbs: %+v", g, v)
+}
+
+func TestGPUsThatAreAwakeHaveLessTime(t *testing.T) {
+	gpus := fstest.MapFS{}
+	for i := range 8 {
+		gpus[fmt.Sprintf("driver/nvidia/gpus/0000:%02x:00.0/information", i)] = &fstest.MapFile{}
+	}
+	for root, want := range map[string]time.Duration{"etc/hosts": 27 * time.Second, persistenced: 7 * time.Second} {
+		roots := Roots{Proc: gpus, Root: fstest.MapFS{root: &fstest.MapFile{}}}
+		if got := gpuLimit(roots.filled()); got != want {
+			t.Errorf("with /%s %v, want %v", root, got, want)
+		}
+	}
 }
 
 func TestASilentDriverIsReportedInOneLine(t *testing.T) {

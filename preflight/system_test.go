@@ -254,6 +254,8 @@ func TestStorage(t *testing.T) {
 		})
 	}
 	in := onDisks(nil)
+	in.Dir = ""
+	wants(t, verdict(t, "storage.space", in), "warn the working directory is not there any more")
 	in.Disks = nil
 	for _, id := range []string{"storage.answers", "storage.space", "storage.nfs"} {
 		wants(t, verdict(t, id, in), "skip no file system is looked at now")
