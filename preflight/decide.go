@@ -14,9 +14,10 @@ import (
 type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
-	ID       string         `json:"id,omitempty"`    // what it answers calls with
-	Local    finding.Report `json:"local,omitempty"` // what is wrong here by its own checks (Telling)
-	Calls    []Call         `json:"calls,omitempty"` // to some of the others, and to node rank 0
+	ID       string         `json:"id,omitempty"`      // what it answers calls with
+	Local    finding.Report `json:"local,omitempty"`   // what is wrong here by its own checks (Telling)
+	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
+	Listens  []Listen       `json:"listens,omitempty"` // where its libraries will wait, beside its address
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
 	Command  string         `json:"command"`            // what all nodes should have typed alike

@@ -8,7 +8,16 @@ import (
 // PeerChecks is the table of what Decide judges, when all nodes are here. They
 // have no Run: the nodes bring what is compared.
 func PeerChecks() []Check {
-	out := []Check{{
+	out := slices.Concat(callChecks(), lineChecks(), sameChecks())
+	for i := range out {
+		out[i].Scope = OfPeers
+	}
+	return out
+}
+
+// callChecks are judged by what came of the calls between the nodes.
+func callChecks() []Check {
+	return []Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
 		Doc: "Every rank connects to others, on ports of the kernel's choice; where a firewall is between two, the job times out many minutes later.",
 	}, {
@@ -27,6 +36,14 @@ func PeerChecks() []Check {
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
 		Doc: "Certificates, file times and logs of several nodes are compared by them.",
 	}, {
+		ID: "peer.beside", Title: "the nodes reach each other where NCCL and Gloo will wait beside these addresses",
+		Doc: "A library that is told another interface, or takes several, hangs where only the node's own address is open.",
+	}}
+}
+
+// lineChecks are judged by what was typed on each node.
+func lineChecks() []Check {
+	return []Check{{
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "What splits work by node goes wrong where the ranks are unevenly spread.",
 	}, {
@@ -42,10 +59,14 @@ func PeerChecks() []Check {
 		ID: "same.launch", Title: "the nodes run the same launch",
 		Doc: "Different versions are not tested together.",
 	}}
-	out = append(out, Check{
+}
+
+// sameChecks are judged by what the nodes are made of and would load.
+func sameChecks() []Check {
+	out := []Check{{
 		ID: "same.gpu.owner", Title: "no two nodes use one GPU",
 		Doc: "Two containers or two starts on one machine may see the same GPUs; NCCL refuses two ranks on one (\"Duplicate GPU detected\").",
-	})
+	}}
 	for _, r := range traitRules() {
 		out = append(out, Check{ID: r.id, Title: "the nodes do not differ in " + r.title, Doc: strings.ToUpper(r.breaks[:1]) + r.breaks[1:] + "."})
 	}
@@ -59,14 +80,10 @@ func PeerChecks() []Check {
 		c.Doc = strings.TrimPrefix(c.Doc, "; ") + "."
 		out = append(out, c)
 	}
-	out = append(out, Check{
+	return append(out, Check{
 		ID: "same.env", Title: "settings that have to be alike are the same on all nodes",
 		Doc: "Ranks that disagree about their messages or their network hang or fail in the first collective.",
 	})
-	for i := range out {
-		out[i].Scope = OfPeers
-	}
-	return out
 }
 
 // NotJudged is the IDs of PeerChecks that the user has switched off.

@@ -3,7 +3,9 @@ package preflight
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"launch/internal/finding"
@@ -14,6 +16,7 @@ import (
 type Call struct {
 	To    int        `json:"to"` // rank
 	Addr  string     `json:"addr"`
+	Also  bool       `json:"also,omitempty"`  // one of the called node's Listens, not its address
 	Cause peer.Cause `json:"cause,omitempty"` // "": a launch answered
 	Err   string     `json:"err,omitempty"`
 	Other string     `json:"other,omitempty"` // the Post.ID of who answered in its place
@@ -28,6 +31,14 @@ type Call struct {
 	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
 	// Hole: larger packets vanish, and no router says why.
 	Hole bool `json:"hole,omitempty"`
+}
+
+// Listen is an address on which a library will wait for the other nodes, beside
+// the node's own.
+type Listen struct {
+	Library string     `json:"library"` // "NCCL", "Gloo"
+	Addr    netip.Addr `json:"addr"`
+	Typed   bool       `json:"typed,omitempty"` // a setting says so, not the library's own choice
 }
 
 // failed tells whether the call did not get to the node that was meant.
@@ -75,11 +86,22 @@ func narrow(all []edge, e edge) bool {
 // node rank 0, so a node is judged by several: where most of those that call it
 // fail it is this node, where one does it is the way between two.
 func compareCalls(posts []Post) (out []judged) {
-	all := edges(posts)
-	blame(all, len(posts), func(e edge) bool { return e.call.failed() }, func(b blamed) {
+	var all, also []edge
+	for _, e := range edges(posts) {
+		if e.call.Also {
+			also = append(also, e)
+		} else {
+			all = append(all, e)
+		}
+	}
+	failed := func(e edge) bool { return e.call.failed() }
+	blame(all, len(posts), failed, func(b blamed) {
 		out = append(out, judged{b.reach(posts), b.unfit()})
 	})
-	arrived := slices.DeleteFunc(slices.Clone(all), func(e edge) bool { return e.call.failed() })
+	if len(out) == 0 { // else it is told already that the way is shut
+		blame(also, len(posts), failed, func(b blamed) { out = append(out, b.beside(posts)) })
+	}
+	arrived := slices.DeleteFunc(all, failed)
 	blame(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }, func(b blamed) {
 		out = append(out, judged{b.large(), b.unfit()})
 	})
@@ -102,6 +124,28 @@ func (b blamed) reach(posts []Post) finding.Finding {
 	}
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later without a reason").Do("%s", fix)
+}
+
+// beside judges calls to the other addresses on which a library will wait. It is
+// a Fail where the user's own setting names one: what a library chooses by
+// itself it may yet not use.
+func (b blamed) beside(posts []Post) judged {
+	e := b.common()
+	w := wordsOf(e, posts)
+	library, typed := "a library", false
+	for _, l := range e.to.Listens {
+		if l.Addr.String() == hostOf(e.call.Addr) {
+			library, typed = l.Library, l.Typed
+		}
+	}
+	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to where %s will wait (%s)", library, hostOf(e.call.Addr))), w.why).Named("peer.beside").
+		Breaking("the nodes reach each other at their addresses, but %s would wait there, and hang when it connects", library).
+		Do("%s_SOCKET_IFNAME with the interface of %s on that node, or open that network between the nodes", strings.ToUpper(library), e.to.Name)
+	if !typed {
+		return judged{Finding: b.see(f)}
+	}
+	f.Status = finding.Fail
+	return judged{b.see(f), b.unfit()}
 }
 
 const openTCP = "open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16"

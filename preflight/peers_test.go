@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,30 @@ func TestEachCauseHasItsWords(t *testing.T) {
 		}))
 		if len(got) != 1 || !strings.Contains(got[0].What, want) || got[0].Fix == "" {
 			t.Errorf("%s: got %+v", cause, got)
+		}
+	}
+}
+
+func TestCallsBesideTheNodesAddress(t *testing.T) {
+	nodes := func(typed bool) []Post {
+		all := calling(3, func(int, int, *Call) {})
+		for i := range all {
+			all[i].Listens = []Listen{{Library: "NCCL", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), Typed: typed}}
+			for _, c := range slices.Clone(all[i].Calls) {
+				c.Also, c.Addr = true, fmt.Sprintf("10.1.0.%d:4000", c.To)
+				if c.To == 2 {
+					drop(&c)
+				}
+				all[i].Calls = append(all[i].Calls, c)
+			}
+		}
+		return all
+	}
+	for typed, want := range map[bool]finding.Status{true: finding.Fail, false: finding.Warn} {
+		got := compareCalls(nodes(typed))
+		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want || typed != slices.Equal(got[0].unfit, []int{2}) ||
+			!strings.Contains(got[0].What, "calls to where NCCL will wait (10.1.0.2) to host2 do not get through") {
+			t.Errorf("typed %v: got %+v", typed, got)
 		}
 	}
 }

@@ -15,20 +15,21 @@ const page = 120
 
 // Partner is a node of a sealed world as another one calls it.
 type Partner struct {
-	Rank int        `json:"rank"`
-	ID   string     `json:"id"`   // of the incarnation that was sealed
-	Name string     `json:"name"` // for people
-	Addr netip.Addr `json:"addr"` // for its peers
-	Peer int        `json:"peer"` // port of its side channel
+	Rank  int          `json:"rank"`
+	ID    string       `json:"id"`              // of the incarnation that was sealed
+	Name  string       `json:"name"`            // for people
+	Addr  netip.Addr   `json:"addr"`            // for its peers
+	Addrs []netip.Addr `json:"addrs,omitempty"` // as Member.Addrs
+	Peer  int          `json:"peer"`            // port of its side channel
 }
 
-func (p Place) partner() Partner { return Partner{p.Rank, p.ID, p.Name, p.Addr, p.Peer} }
+func (p Place) partner() Partner { return Partner{p.Rank, p.ID, p.Name, p.Addr, p.Addrs, p.Peer} }
 
 // seated are the places of the members in rank order, each with its partners.
 func seated(list []Member) []Place {
 	places := make([]Place, len(list))
 	for rank, m := range list {
-		places[rank] = Place{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Peer: m.Peer}
+		places[rank] = Place{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer}
 	}
 	for rank := range places {
 		for _, other := range Partners(rank, len(list)) {

@@ -99,11 +99,13 @@ type Member struct {
 	// Patience is how long it waits for a world from when it said so.
 	Patience time.Duration `json:"patience,omitempty"`
 
-	Host  string     `json:"host"`            // kernel host name, for people
-	Addr  netip.Addr `json:"addr"`            // its address for its peers
-	Port  int        `json:"port"`            // the candidate for the job's own store, held there
-	Peer  int        `json:"peer,omitempty"`  // port of its side channel
-	First bool       `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
+	Host string     `json:"host"` // kernel host name, for people
+	Addr netip.Addr `json:"addr"` // its address for its peers
+	// Addrs are more, on which its program will wait for theirs.
+	Addrs []netip.Addr `json:"addrs,omitempty"`
+	Port  int          `json:"port"`            // the candidate for the job's own store, held there
+	Peer  int          `json:"peer,omitempty"`  // port of its side channel
+	First bool         `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
 
 	Machine string    `json:"machine,omitempty"` // boot id and PID namespace: in which PIDs can be compared
 	PID     int       `json:"pid"`
@@ -168,11 +170,12 @@ type Epoch struct {
 
 // Place is a node's place in a sealed world.
 type Place struct {
-	Rank int        `json:"rank"`
-	ID   string     `json:"id"`             // of the incarnation that was sealed
-	Name string     `json:"name"`           // for people, once it is gone
-	Addr netip.Addr `json:"addr,omitzero"`  // for its peers
-	Peer int        `json:"peer,omitempty"` // port of its side channel
+	Rank  int          `json:"rank"`
+	ID    string       `json:"id"`            // of the incarnation that was sealed
+	Name  string       `json:"name"`          // for people, once it is gone
+	Addr  netip.Addr   `json:"addr,omitzero"` // for its peers
+	Addrs []netip.Addr `json:"addrs,omitempty"`
+	Peer  int          `json:"peer,omitempty"` // port of its side channel
 	// Partners are the nodes that it looks at before the start; see Partners.
 	Partners []Partner `json:"partners,omitempty"`
 	// Over says that its command has ended, and Status how, as a shell has it;

@@ -80,7 +80,7 @@ func (s *Session) describe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe this node: %w", reason(ctx, err))
 	}
-	s.update(func() { s.dirty = s.self != self })
+	s.update(func() { s.dirty = encode(s.self) != encode(self) })
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
 		return preflight.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Restarts: strconv.Itoa(a.o.restarts),
+	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: a.listens(s), Restarts: strconv.Itoa(a.o.restarts),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint, Local: preflight.Telling(s.Local),
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
 	round, checking := goRound, a.word == "check"
@@ -103,6 +103,17 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 	s.Plan, a.crew.world = envgen.Make(in), w
 	s.Command, err = s.Job.Line.Command(w, s.Plan, handoff.Environ())
 	return err
+}
+
+// listens is where NCCL and Gloo will wait here beside this node's address.
+func (a *app) listens(s *record.Start) []preflight.Listen {
+	in := s.Input
+	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
+	var out []preflight.Listen
+	for _, l := range envgen.Listens(in, s.Plan) {
+		out = append(out, preflight.Listen(l))
+	}
+	return out
 }
 
 // commandOf is the part of the line that should be alike on all nodes: the

@@ -229,6 +229,11 @@ func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) 
 		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
 		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
 	}
+	in := s.Input
+	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr
+	for _, l := range envgen.Listens(in, envgen.Make(in)) {
+		m.Addrs = append(m.Addrs, l.Addr)
+	}
 	if s.Job.Index.Set {
 		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
 	}

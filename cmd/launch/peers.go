@@ -40,24 +40,30 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 	}
 	m := w.Master
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
-		others = append(slices.Clone(others), rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Peer: m.Peer})
+		others = append(slices.Clone(others), rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer})
 	}
 	others = slices.DeleteFunc(slices.Clone(others), func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	var keys *tls.Config
 	if a.keys != nil {
 		keys = a.keys.Client()
 	}
-	out := make([]preflight.Call, len(others))
+	var out []preflight.Call
+	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
-	for i, p := range others {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			// All nodes call rank 0: what takes its time there only its partners do.
-			long := p.Rank != 0 || a.o.allPairs || slices.ContainsFunc(w.Partners, func(o rendezvous.Partner) bool { return o.Rank == 0 })
-			out[i] = call(ctx, s.Node, p, keys, long)
-		})
+	for _, p := range others {
+		// All nodes call rank 0: what takes its time there only its partners do.
+		long := p.Rank != 0 || a.o.allPairs || slices.ContainsFunc(w.Partners, func(o rendezvous.Partner) bool { return o.Rank == 0 })
+		for _, addr := range append([]netip.Addr{p.Addr}, p.Addrs...) {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				c := call(ctx, s.Node, p, addr, keys, long)
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, c)
+			})
+		}
 	}
 	wg.Wait()
 	return out, context.Cause(ctx)
@@ -65,15 +71,15 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 
 // call is one call, as the judge reads it; a long one sends long messages and
 // full packets, too.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, keys *tls.Config, long bool) preflight.Call {
-	at := netip.AddrPortFrom(to.Addr, uint16(to.Peer))
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) preflight.Call {
+	at := netip.AddrPortFrom(addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
 	defer cancel()
-	c := preflight.Call{To: to.Rank, Addr: at.String()}
-	var opt peer.Options
-	if long {
+	c := preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	opt := peer.Options{From: beside(n, addr)}
+	if long && !c.Also {
 		c.IfMTU = mtuTo(ctx, n, at)
-		opt = peer.Options{IfMTU: c.IfMTU, Bulk: longMessage}
+		opt.IfMTU, opt.Bulk = c.IfMTU, longMessage
 	}
 	got, err := peer.Probe(ctx, at, keys, opt)
 	if err != nil {
@@ -95,6 +101,19 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, keys *tls.C
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}
 	return c
+}
+
+// beside is this node's address in the network of a peer's, from which a library
+// that uses the interface there would call; the zero Addr: there is none.
+func beside(n fabric.Node, peer netip.Addr) netip.Addr {
+	for _, i := range n.Interfaces {
+		for _, p := range i.Addrs {
+			if i.Up && p.Contains(peer) {
+				return p.Addr()
+			}
+		}
+	}
+	return netip.Addr{}
 }
 
 // mtuTo is the MTU of the interface that packets to a peer leave by; 0: not

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -201,6 +202,15 @@ func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 	}
 }
 
+// listenAt is where the side channel listens: everywhere, where the others are to
+// call at several addresses.
+func listenAt(s *Spec) netip.Addr {
+	if len(s.Self.Addrs) > 0 {
+		return netip.IPv6Unspecified()
+	}
+	return s.Listen
+}
+
 // start gets the port, the side channel, the store and the membership.
 func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	var err error
@@ -214,7 +224,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	}
 	self := s.Self
 	self.ID = rand.Text()
-	if p.peer, err = peer.Listen(s.Listen, p.listen, self.ID); err != nil {
+	if p.peer, err = peer.Listen(listenAt(s), p.listen, self.ID); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
@@ -245,7 +255,7 @@ func (p *process) again() (*rendezvous.Member, error) {
 	if p.held, err = hold(&s, self, last); err != nil {
 		return nil, err
 	}
-	if p.peer, err = peer.Listen(s.Listen, p.listen, self.ID); err != nil {
+	if p.peer, err = peer.Listen(listenAt(&s), p.listen, self.ID); err != nil {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
