@@ -28,6 +28,9 @@ var doors = map[string][]string{
 	// Interpretation of facts.
 	"fabric/rail": {"fabric"},
 
+	// unix, to open interfaces of another namespace.
+	"lab/netns": {unixPkg},
+
 	// Verdicts. launcher, because the checks read the wrapped line: which
 	// word is the command, how many processes a node has. near, for an ID that
 	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and

@@ -40,6 +40,7 @@ type Lab struct {
 	sw   string   // the namespace that holds the bridge
 	dir  string   // files of all hosts
 	left []string // patterns of names of files that may be left behind
+	ends []func() // what else there is to end when the processes have
 }
 
 // MayLeave excuses files in a host's TMPDIR or /dev/shm whose name matches a
@@ -120,6 +121,9 @@ func (l *Lab) takeDown() {
 		for _, f := range h.files() {
 			l.t.Errorf("%s: file left behind: %s", h.Name, f)
 		}
+	}
+	for _, end := range l.ends {
+		end()
 	}
 	for _, h := range l.Hosts {
 		remove(h.ns)

@@ -100,12 +100,42 @@ func TestADecoyIsSeenOnItsHostOnly(t *testing.T) {
 	}
 }
 
+func TestALongCableTakesItsTime(t *testing.T) {
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		t.Skip("needs /dev/net/tun")
+	}
+	lab := netns.New(t, 2)
+	lab.Hosts[1].Long(100*time.Millisecond, 0)
+	began := time.Now()
+	out, _ := run(t, lab.Hosts[0], "timeout", "10", "bash", "-c", "exec 3<>/dev/tcp/host1/9")
+	// There and back, and nobody knew the other's Ethernet address.
+	if took := time.Since(began); !strings.Contains(out, "refused") || took < 200*time.Millisecond {
+		t.Errorf("connect: %q after %v; want refused after 200 ms or more", out, took)
+	}
+}
+
+func TestASecondInterfaceReachesTheOthers(t *testing.T) {
+	lab := netns.New(t, 2)
+	for i, h := range lab.Hosts {
+		h.NIC("eth1", "192.168.50."+string(rune('1'+i))+"/24")
+	}
+	if out, _ := run(t, lab.Hosts[0], "timeout", "10", "bash", "-c", "exec 3<>/dev/tcp/192.168.50.2/9"); !strings.Contains(out, "refused") {
+		t.Errorf("connect over it: %q; want refused, which only a reachable host says", out)
+	}
+}
+
 func TestFilesAndSignalsStayOnTheirHost(t *testing.T) {
 	lab := netns.New(t, 2)
 	a, b := lab.Hosts[0].Command(t.Context(), "sleep", "60"), lab.Hosts[1].Command(t.Context(), "sleep", "60")
 	for _, c := range []*exec.Cmd{a, b} {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for len(lab.Hosts[0].Processes()) == 0 { // ip-netns(8) has yet to go there
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
 		}
 	}
 	if err := lab.Hosts[0].Signal(syscall.SIGKILL); err != nil {
