@@ -102,8 +102,36 @@ func (u *UI) Report(r finding.Report, took time.Duration) {
 		u.Emit(true, "summary", map[string]any{"worst": r.Worst(), "seconds": took.Seconds()})
 		return
 	}
-	u.findings(u.out, r)
+	looked, skipped := apart(r)
+	u.findings(u.out, looked)
+	for _, s := range skipped {
+		u.print(u.out, "launch: "+u.paint(colours[finding.Skip], "skip")+" ", "             ", s.What+": "+s.ID)
+	}
 	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
+}
+
+// apart takes out of a report the skips that have a reason in common: one row
+// for each reason, the IDs in one word.
+func apart(r finding.Report) (looked, skipped finding.Report) {
+	same := map[string]int{}
+	for _, f := range r {
+		if f.Status == finding.Skip {
+			same[f.What]++
+		}
+	}
+	for _, f := range r {
+		if f.Status != finding.Skip || same[f.What] == 1 {
+			looked = append(looked, f)
+			continue
+		}
+		i := slices.IndexFunc(skipped, func(s finding.Finding) bool { return s.What == f.What })
+		if i < 0 {
+			skipped = append(skipped, f)
+		} else {
+			skipped[i].ID += ", " + f.ID
+		}
+	}
+	return looked, skipped
 }
 
 // Failure is why launch ends without becoming the command.

@@ -189,12 +189,16 @@ func (u *UI) Dry(s record.Start) {
 		}
 	}
 	u.Print("checks\n")
-	for _, f := range s.Local {
-		head := fmt.Sprintf("  %-4s %-*s  ", f.Status, idWidth(s.Local), f.ID)
+	looked, skipped := apart(s.Local)
+	for _, f := range looked {
+		head := fmt.Sprintf("  %-4s %-*s  ", f.Status, idWidth(looked), f.ID)
 		u.print(u.out, head, strings.Repeat(" ", len(head)), f.What)
 		if f.Fix != "" && (f.Status == finding.Fail || f.Status == finding.Warn) {
 			u.print(u.out, "       fix  ", "            ", f.Fix)
 		}
+	}
+	for _, f := range skipped {
+		u.print(u.out, "  skip ", "       ", f.What+": "+f.ID)
 	}
 	u.Print("plan\n")
 	vars := slices.Concat(s.Command.Set, s.Plan)

@@ -233,3 +233,11 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 		t.Errorf("all was written: %v", u.Unwritten())
 	}
 }
+
+func TestSkipsWithOneReasonAreOneRow(t *testing.T) {
+	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"), finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
+	looked, skipped := apart(r)
+	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 || skipped[0].ID != "gpu.a, gpu.c" {
+		t.Errorf("got %+v and %+v", looked, skipped)
+	}
+}
