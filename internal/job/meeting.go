@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"launch/internal/finding"
@@ -53,9 +54,12 @@ func (r *resolver) meeting() error {
 		}
 		return nil
 	}
-	v, notes, err := choose("store", sameStore, r.parseMeeting, given,
-		said(r.line.Endpoint), said(r.line.MasterAddr), r.sched.host,
-		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))
+	typed := []claim{given, said(r.line.Endpoint), said(r.line.MasterAddr)}
+	if !slices.ContainsFunc(typed, func(c claim) bool { return c.set }) {
+		typed = append(typed, r.sched.host) // one of the job's nodes, in case that nobody names another
+	}
+	v, notes, err := choose("store", agree, r.parseMeeting, append(typed,
+		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))...)
 	if err != nil {
 		return err
 	}
@@ -92,10 +96,30 @@ func (r *resolver) parseMeeting(c claim) (Store, error) {
 	return embedded(host, DefaultStorePort), nil
 }
 
-// sameStore ignores the port where both stores are launch's own: the others
-// only named a host.
-func sameStore(a, b Store) bool {
-	return a.Embedded == b.Embedded && a.Host == b.Host && (a.Embedded || strings.Join(a.Endpoints, ",") == strings.Join(b.Endpoints, ","))
+// agree tells whether two stores may be one. An etcd that runs somewhere does
+// not contradict a host that torch was told. Of two hosts the port does not
+// matter, since the others only named a host; and whether a name is an address,
+// or another name's alias, is not known here.
+func agree(a, b Store) bool {
+	if a.Embedded != b.Embedded {
+		return true
+	}
+	if !a.Embedded {
+		return slices.Equal(a.Endpoints, b.Endpoints)
+	}
+	if isAddr(a.Host) != isAddr(b.Host) {
+		return true
+	}
+	one, two := strings.TrimSuffix(a.Host, "."), strings.TrimSuffix(b.Host, ".")
+	first, domain, _ := strings.Cut(one, ".")
+	second, other, _ := strings.Cut(two, ".")
+	return strings.EqualFold(one, two) ||
+		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "")
+}
+
+func isAddr(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 func (r *resolver) nowhere() error {

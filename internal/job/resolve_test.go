@@ -161,6 +161,38 @@ func TestExplicitBeatsLineBeatsSchedulerBeatsAmbient(t *testing.T) {
 	}
 }
 
+// What names the meeting point in another way, or may, is no contradiction: what
+// is another host is.
+func TestOnlyAnotherMeetingPointIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		store, endpoint string
+		want            finding.Status
+	}{
+		{"host0", "host0:29500", ""},
+		{"host0", "HOST0.:29500", ""},
+		{"host0", "host0.cluster.local:29500", ""},
+		{"host0", "10.0.0.1:29500", ""}, // may be host0's
+		{"10.0.0.1", "host0:29500", ""},
+		{"http://etcd0:2379", "host0:29500", ""}, // launch hosts nothing there
+		{"host0", "host1:29500", finding.Warn},
+		{"host0.a.org", "host0.b.org:29500", finding.Warn},
+		{"10.0.0.1", "10.0.0.2:29500", finding.Warn},
+	} {
+		in := input("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint " + c.endpoint + " t.py")
+		in.Flags.Store = flagged("--store", c.store)
+		if got := noted(resolve(t, in), "job.store", "is not used"); got != c.want {
+			t.Errorf("--store %s and an endpoint %s: %q, want %q", c.store, c.endpoint, got, c.want)
+		}
+	}
+	// The first node of a Slurm step is where they meet unless somebody says it.
+	in := input("torchrun t.py", step("n[1-4]", 2)...)
+	in.Hostname = "n3"
+	in.Flags.Store = flagged("--store", "n2")
+	if j := resolve(t, in); j.Store.V.Host != "n2" || noted(j, "job.store", "is not used") != "" {
+		t.Errorf("a store that was typed in a Slurm step: %+v", j)
+	}
+}
+
 func TestAgreeingSourcesAreNotNoted(t *testing.T) {
 	j := resolve(t, input("torchrun --nnodes 2 --rdzv-endpoint h:29500 t.py", "PET_NNODES=2", "MASTER_ADDR=h", "MASTER_PORT=29500"))
 	if len(j.Notes) != 0 {

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -96,7 +95,7 @@ func parse(args []string) (node, error) {
 		}
 		*into = v
 	}
-	n.addr = net.JoinHostPort(opt["master_addr"], opt["master_port"])
+	n.addr = opt["master_addr"] + ":" + opt["master_port"] // as torchrun joins them, IPv6 or not
 	if e := opt["rdzv_endpoint"]; e != "" {
 		n.addr = e
 	}

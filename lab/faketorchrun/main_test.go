@@ -29,6 +29,16 @@ func TestParseTakesBothSpellings(t *testing.T) {
 	}
 }
 
+func TestParseTakesIPv6AsTorchrunDoes(t *testing.T) {
+	got, err := parse([]string{"--nnodes=2", "--master_addr=[fd00::1]", "--master_port=29501", "t.py"})
+	if err != nil || got.addr != "[fd00::1]:29501" {
+		t.Errorf("%q, %v", got.addr, err)
+	}
+	if got, err := parse([]string{"--nnodes=2", "--master_addr=fd00::1", "t.py"}); err == nil {
+		t.Errorf("an address without brackets became %q", got.addr)
+	}
+}
+
 func TestParseRefusesWhatLaunchMustNotHandOver(t *testing.T) {
 	for line, want := range map[string]string{
 		"--nnodes=2 --rdzv_backend=c10d t.py":                     "not static",
