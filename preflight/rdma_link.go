@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ func rdmaLink(_ context.Context, in Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := railPorts(in.Node, f)
 	var out []finding.Finding
+	var idle []string // ports that nobody brings up: one cause
+	last, manager := "", finding.Warnf("")
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
 		if !nic.HCA || i < 0 {
@@ -30,10 +33,8 @@ func rdmaLink(_ context.Context, in Input) []finding.Finding {
 		h := in.Node.HCAs[i]
 		switch waiting := unmanaged(h); {
 		case waiting > 0 && (nic.Missing || len(ports) == 0):
-			out = append(out, finding.Warnf("%s port %d waits for a subnet manager", h.Name, waiting).
-				See("/sys/class/infiniband/"+h.Name, "%s", nic.Why).
-				Breaking("the port carries no traffic; NCCL takes another network").
-				Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", h.Name))
+			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
+			manager = manager.See("/sys/class/infiniband/"+h.Name, "%s", nic.Why)
 		case !slices.ContainsFunc(h.Ports, fabric.Port.Active) && silent(in, h) != "" &&
 			slices.ContainsFunc(ports, func(p port) bool { return p.hca.Type == h.Type && h.Type != "" && p.hca.VF == h.VF }):
 			out = append(out, finding.Warnf("%s is of the rails' kind and does not answer: %s", h.Name, silent(in, h)).
@@ -46,6 +47,11 @@ func rdmaLink(_ context.Context, in Input) []finding.Finding {
 				Breaking("this node has a rail fewer; the GPUs near to it share another's").
 				Do("ibstat %s; look at its cable and at the switch's port; if no cable is meant to be there: --skip rdma.link", h.Name))
 		}
+	}
+	if len(idle) > 0 {
+		manager.What = some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] + " for a subnet manager"
+		out = append(out, manager.Breaking("no traffic is carried there; NCCL takes another network").
+			Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", last))
 	}
 	if why := noRails(in, ports); len(out) == 0 && why != "" {
 		return skip(why)

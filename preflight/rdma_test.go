@@ -104,13 +104,13 @@ func TestRDMAChecks(t *testing.T) {
 			func(in *Input) {
 				in.Node.Unknown = []fabric.Unknown{{What: "class/infiniband/mlx5_2/fw_ver", Why: "input/output error"}}
 			}), "warn mlx5_2 is of the rails' kind and does not answer: mlx5_2/fw_ver: input/output error"},
-		{"no subnet manager", "rdma.link", railed(2, ib, ofAll(waits)), "warn mlx5_0 port 1 waits for a subnet manager"},
+		{"no subnet manager", "rdma.link", railed(2, ib, ofAll(waits)), "warn mlx5_0 port 1, mlx5_1 port 1 wait for a subnet manager"},
 		{"one is not yet served", "rdma.link", railed(8, ib, ofHCA(2, waits)), "warn mlx5_2 port 1 waits for a subnet manager"},
 		{"all cables are out", "rdma.link", railed(2, ib, ofAll(down)), "skip no RDMA port here that a job could use"},
 		{"no device", "rdma.link", hgx(), "skip no RDMA device"},
 		{"a job on CPUs", "rdma.link", railed(2, ib, ofAll(waits), cpus), "skip nothing says that the job uses RDMA"},
-		{"a job on CPUs with UCX", "rdma.link", railed(2, ib, ofAll(waits), cpus, ucx), "warn waits for a subnet manager"},
-		{"a job on CPUs by mpirun", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) { in.Job.Line.Kind = launcher.Mpirun }), "warn waits"},
+		{"a job on CPUs with UCX", "rdma.link", railed(2, ib, ofAll(waits), cpus, ucx), "warn wait for a subnet manager"},
+		{"a job on CPUs by mpirun", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) { in.Job.Line.Kind = launcher.Mpirun }), "warn wait for"},
 		{"a job on one node", "rdma.link", railed(8, ib, ofHCA(2, down), alone), "skip one node"},
 		{"a check of this node without a command", "rdma.link", railed(8, ib, ofHCA(2, down), alone, cpus, func(in *Input) { in.Job.Line.Argv = nil }), "warn mlx5_2"},
 
