@@ -19,6 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) != "" {
+		os.Exit(serveMain())
+	}
 	if code, ok := child.Dispatch(children()); ok {
 		os.Exit(code)
 	}

@@ -91,16 +91,25 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		return c
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	switch {
-	case got.Bulk.Out.Stalled:
-		c.Stall = "there"
-	case got.Bulk.Back.Stalled && got.MTU.Answered: // else the other process may stand still
-		c.Stall = "back"
-	}
+	c.Stall = stalled(got)
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}
 	return c
+}
+
+// stalled tells which way a long message did not arrive. What the other process
+// does not send in time, since it stands still or has no processor, looks as what
+// the path loses: then full packets are lost, too. It calls this node itself, so
+// a path that loses only long messages is told by its "there".
+func stalled(a peer.Answer) string {
+	switch {
+	case a.Bulk.Out.Stalled:
+		return "there"
+	case a.Bulk.Back.Stalled && a.MTU.Answered && a.MTU.Back < a.MTU.Tried:
+		return "back"
+	}
+	return ""
 }
 
 // beside is this node's address in the network of a peer's, from which a library

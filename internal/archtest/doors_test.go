@@ -102,7 +102,9 @@ var testDoors = map[string][]string{
 		"pgregory.net/rapid",
 		"sigs.k8s.io/yaml",
 	},
-	"envgen": {"fabric/gpu", "fabric/machine/machinetest"},
+	// The benchmark of the checks between nodes: what its store has served.
+	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
+	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// The machines made for tests.

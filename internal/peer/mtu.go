@@ -67,6 +67,7 @@ type sounding struct {
 	mu          sync.Mutex
 	there, back map[int]bool // sizes of packets
 	here, told  int
+	first       time.Time // when the first came back
 }
 
 func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, ifMTU int, rtt time.Duration) MTU {
@@ -88,6 +89,9 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	m := s.sound(ctx, min(ifMTU, maxPacket))
 	s.conn.Close()
 	<-listening
+	if m.BlackHole() && time.Since(s.first) < 2*s.gap {
+		return MTU{} // late is not lost: large ones have to be sent again when small ones come back, and be given their time
+	}
 	return m
 }
 
@@ -223,6 +227,9 @@ func (s *sounding) listen() {
 		if d, ok := parseDatagram(reply, in[:n]); ok && d.pass == s.pass {
 			s.mu.Lock()
 			s.there[d.size+s.header] = true
+			if s.first.IsZero() {
+				s.first = time.Now()
+			}
 			if d.size == d.want {
 				s.back[d.size+s.header] = true
 			}
