@@ -119,26 +119,31 @@ func memory(_ context.Context, in Input) finding.Finding {
 // itself, outside the range.
 func portEphemeral(_ context.Context, in Input) finding.Finding {
 	var found []finding.Finding
-	judge := func(port int, name, fix string) {
+	// better is a port that launch takes by itself.
+	judge := func(port int, name, option string, better int) {
 		if in.ephemeral(port) {
+			fix := fmt.Sprintf("keep it free: sysctl -w net.ipv4.ip_local_reserved_ports=%d", port)
+			if !in.ephemeral(better) {
+				fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
+			}
 			found = append(found, finding.Warnf("port %d of %s is one that connections get by themselves (%d to %d)",
 				port, name, in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
 				See("net.ipv4.ip_local_port_range", "%d %d", in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
 				Breaking("where a connection of any process has it by chance, the job cannot listen there").
-				Do("%s, or keep it free: sysctl -w net.ipv4.ip_local_reserved_ports=%d", fix, port))
+				Do("%s", fix))
 		}
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
-	typedStore := store.Set && store.V.Embedded && store.From.Tier == job.Explicit && len(in.Serve) > 0
+	typedStore := store.Set && store.V.Embedded && store.From.Tier == job.Explicit && store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
 	typedMaster := master.Set && master.From.Tier == job.Explicit && in.Job.Line.Kind != launcher.Mpirun && !(in.Job.Index.Set && in.Job.Index.V > 0)
 	if !typedStore && !typedMaster {
 		return finding.Skipf("no port was named that this node would listen on")
 	}
 	if typedStore {
-		judge(store.V.Port, store.From.Name, fmt.Sprintf("--store %s:%d on all nodes", store.V.Host, job.DefaultStorePort))
+		judge(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
 	}
 	if typedMaster {
-		judge(master.V, master.From.Name, fmt.Sprintf("%s %d", master.From.Name, job.DefaultMasterPort))
+		judge(master.V, master.From.Name, master.From.Name+" ", job.DefaultMasterPort)
 	}
 	if len(found) > 0 {
 		return found[0]

@@ -112,6 +112,11 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 		in.Job.MasterPort = job.Value[int]{V: port, Set: true, From: job.Source{Name: "--master-port", Tier: tier}}
 		return in
 	}
+	wide := func(port int) Input {
+		in := host(port, job.Explicit)
+		in.Node.Ephemeral = [2]int{1024, 65535}
+		return in
+	}
 	reserved := host(40000, job.Explicit)
 	reserved.Node.System.Reserved = [][2]int{{40000, 40010}}
 	second := master(40000, job.Explicit)
@@ -123,7 +128,10 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 		in   Input
 		want string
 	}{
-		{"the default", host(29377, job.Explicit), "ok outside of 32768 to 60999"},
+		{"the default", host(29377, job.Explicit), "skip no port was named"},
+		{"the default, where every port is in the range", wide(29377), "skip no port was named"},
+		{"another one there", wide(29378), "warn port 29378 of --store"},
+		{"outside", host(29378, job.Explicit), "ok outside of 32768 to 60999"},
 		{"in the range", host(40000, job.Explicit), "warn port 40000 of --store is one that connections get by themselves (32768 to 60999)"},
 		{"its last", host(60999, job.Explicit), "warn port 60999"},
 		{"reserved", reserved, "ok "},

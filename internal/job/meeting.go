@@ -38,7 +38,11 @@ func endpointPort(c claim) claim {
 func (r *resolver) masterPort() claim {
 	c := r.ambient("MASTER_PORT")
 	if _, err := parsePort(c); c.set && err != nil {
-		r.note(finding.Warnf("%s is not used: it is not a port", c).Named("job.master-port"))
+		f := finding.Warnf("%s is not used: it is not a port", c)
+		if strings.Contains(c.raw, "://") {
+			f.Status = finding.Skip
+		}
+		r.note(f.Named("job.master-port"))
 		return claim{}
 	}
 	return c

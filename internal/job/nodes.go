@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,6 +49,14 @@ func (r *resolver) nodes() error {
 		r.sched = scheduler{}
 	}
 	return r.line.CheckNodes(v.V.high)
+}
+
+// severalTyped tells whether a person said that the job has several nodes.
+func (r *resolver) severalTyped() bool {
+	return slices.ContainsFunc([]claim{explicit(r.in.Flags.NNodes), said(r.line.NNodes)}, func(c claim) bool {
+		n, err := parseNodes(c)
+		return c.set && err == nil && n.high > 1
+	})
 }
 
 // spare takes the spare nodes off what the scheduler has given: there the number

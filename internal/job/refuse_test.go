@@ -54,10 +54,25 @@ func TestNumericHostNameIsRefused(t *testing.T) {
 	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "3") }), 78, "is a number")
 }
 
-func TestRankAndWorldSizeAroundTorchrunAreAWarning(t *testing.T) {
-	j := resolve(t, input("torchrun --nnodes 2 --master-addr h t.py", "RANK=1", "WORLD_SIZE=16"))
-	if j.Nodes.V != 2 || j.Index.Set || noted(j, "job.rank", "RANK=1 WORLD_SIZE=16 in the environment: torchrun ignores this") != finding.Warn {
-		t.Errorf("%+v", j)
+// Operators give them to each pod, and shells keep them; torchrun follows other
+// words. A warning is due where nothing else says that there are several nodes.
+func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		env   []string
+		nodes int
+		want  finding.Status
+	}{
+		{"torchrun --nnodes 2 --master-addr h t.py", []string{"RANK=1", "WORLD_SIZE=16"}, 2, finding.Skip},
+		{"torchrun t.py", []string{"RANK=1", "WORLD_SIZE=16"}, 1, finding.Warn},
+		{"torchrun t.py", []string{"WORLD_SIZE=2"}, 1, finding.Warn},
+		{"torchrun t.py", []string{"RANK=0", "WORLD_SIZE=1"}, 1, finding.Skip},
+		{"torchrun t.py", nil, 1, ""},
+	} {
+		j := resolve(t, input(c.line, c.env...))
+		if got := noted(j, "job.rank", strings.Join(c.env, " ")+" in the environment: torchrun ignores this"); j.Nodes.V != c.nodes || j.Index.V != 0 || got != c.want {
+			t.Errorf("%s with %q: %d nodes, %q; want %d, %q", c.line, c.env, j.Nodes.V, got, c.nodes, c.want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"launch/internal/finding"
@@ -161,21 +162,27 @@ func choosing(r *resolver, to *Value[string], what string, claims ...claim) erro
 	return err
 }
 
-// ignoredByTorchrun warns of RANK and WORLD_SIZE: people set them expecting
+// ignoredByTorchrun notes RANK and WORLD_SIZE: people set them expecting
 // torchrun to follow, but it computes its own and overrides them for the
-// workers.
+// workers. That is bad where they speak of several nodes and nothing else does.
 func (r *resolver) ignoredByTorchrun() {
 	var names []string
-	for _, name := range []string{"RANK", "WORLD_SIZE"} {
+	several := false
+	for name, alone := range map[string]string{"RANK": "0", "WORLD_SIZE": "1"} {
 		if c := r.ambient(name); c.set {
 			names = append(names, c.String())
+			several = several || c.raw != alone
 		}
 	}
-	if names != nil {
-		r.note(finding.Warnf("%s in the environment: torchrun ignores this and gives its workers their own", strings.Join(names, " ")).
-			Named("job.rank").
-			Do("say it with --nnodes and --node-rank, or unset RANK WORLD_SIZE"))
+	if names == nil {
+		return
 	}
+	slices.Sort(names)
+	f := finding.Warnf("%s in the environment: torchrun ignores this and gives its workers their own", strings.Join(names, " "))
+	if r.job.Several() || !several {
+		f.Status = finding.Skip
+	}
+	r.note(f.Named("job.rank").Do("say it with --nnodes and --node-rank, or unset RANK WORLD_SIZE"))
 }
 
 func (r *resolver) note(notes ...finding.Finding) { r.job.Notes = append(r.job.Notes, notes...) }

@@ -55,6 +55,10 @@ func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
 		if j.Nodes.V != 1 || !j.Single || noted(j, "job.slurm", "not used") != finding.Warn {
 			t.Errorf("%s: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
+		typed := on("n1", input("torchrun --nnodes 2 t.py", env...)).with(func(f *Flags) { f.Store = flagged("--store", "h") })
+		if j := resolve(t, typed); j.Nodes.V != 2 || noted(j, "job.slurm", "not used") != finding.Skip {
+			t.Errorf("%s: a number that was typed: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
+		}
 		bad := refused(t, on("n1", input("torchrun --nnodes 4 t.py", env...)), 78, "4 nodes", "where they meet")
 		if !strings.HasPrefix(bad.Fix, "srun --ntasks-per-node=1 launch torchrun") {
 			t.Errorf("%s: fix %q", what, bad.Fix)
