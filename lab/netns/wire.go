@@ -25,6 +25,7 @@ func (h *Host) Long(delay time.Duration, loss float64) {
 	near, far, between := h.port+"near", h.port+"far", h.port+"br"
 	for _, tap := range []string{near, far} {
 		l.must("-n", l.sw, "tuntap", "add", tap, "mode", "tap")
+		l.must("-n", l.sw, "link", "set", tap, "mtu", "9000") // a cable takes what is sent
 	}
 	l.must("-n", l.sw, "link", "add", between, "type", "bridge")
 	l.must("-n", l.sw, "link", "set", h.port, "master", between)
