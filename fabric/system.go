@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"io/fs"
 	"math"
@@ -18,6 +20,11 @@ type System struct {
 	Cgroup   Cgroup      `json:"cgroup,omitzero"`
 	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC: processes and threads of this user; math.MaxUint64 is unlimited, 0 unknown
 	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports: what no connection gets by itself, both ends inclusive
+
+	// Image is a mark of /etc/machine-id, which clones of one disk image share; ""
+	// where there is none. It is a digest, since the id itself is to stay on its
+	// machine (machine-id(5)).
+	Image string `json:"image,omitempty"`
 
 	// Capabilities that lift a limit. They count only in the first user
 	// namespace, since the kernel asks capable() for them.
@@ -78,6 +85,7 @@ func system(proc, etc, sys fs.FS, names []string) System {
 		Procs:    parseProcs(readText(proc, "self/limits")),
 		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
 	}
+	s.Image = imageMark(readText(etc, "machine-id"))
 	s.Resolver.Services = parseServices(readText(etc, "nsswitch.conf"))
 	if firstNamespace(readText(proc, "self/uid_map")) {
 		uid, caps := parseStatus(readText(proc, "self/status"))
@@ -85,6 +93,17 @@ func system(proc, etc, sys fs.FS, names []string) System {
 		s.FreeProcs = uid == 0 || caps&(1<<capSysResource|1<<capSysAdmin) != 0
 	}
 	return s
+}
+
+// imageMark is a digest of a machine id of 128 bits, in hexadecimal; "" of
+// anything else, such as the word that an image holds before its first boot.
+func imageMark(text string) string {
+	id := strings.TrimSpace(text)
+	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("launch " + id))
+	return hex.EncodeToString(sum[:4])
 }
 
 // From include/uapi/linux/capability.h.

@@ -127,6 +127,19 @@ func TestCapabilitiesCountInTheFirstNamespaceOnly(t *testing.T) {
 	}
 }
 
+func TestTheMarkOfAMachineIDIsNotTheID(t *testing.T) {
+	const id = "8b0a1f6e2c3d4e5f60718293a4b5c6d7"
+	mark := imageMark(id + "\n")
+	if len(mark) != 8 || strings.Contains(id, mark) || imageMark(id) != mark || imageMark("0"+id[1:]) == mark {
+		t.Errorf("%q of %q", mark, id)
+	}
+	for _, text := range []string{"", "uninitialized\n", id[:30], id + "00", "z" + id[1:]} {
+		if got := imageMark(text); got != "" {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 func TestLimitOfProcessesAndReservedPorts(t *testing.T) {
 	row := "Max processes             %s               unlimited            processes \n"
 	for text, want := range map[string]uint64{"4096": 4096, "unlimited": math.MaxUint64, "many": 0, "": 0} {

@@ -51,14 +51,17 @@ func groupsBySetting(posts []Post, name string) []group {
 }
 
 // consequence is the setting that a node's plan makes of a trait, by the ID of its
-// rule: where a node alone has the trait, the setting is there alone.
-func consequence(rule string) (setting string) {
-	return map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY"}[rule]
+// rule: where a node alone has the trait, the setting is there alone. stops tells
+// that NCCL does not go on then: sockets of another family it opens as its peer's
+// address is.
+func consequence(rule string) (setting string, stops bool) {
+	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY", "same.family": "NCCL_SOCKET_FAMILY"}[rule]
+	return setting, setting != "" && rule != "same.family"
 }
 
 // follows tells that the setting differs between the same nodes as the trait.
 func (r traitRule) follows(posts []Post) bool {
-	setting := consequence(r.id)
+	setting, _ := consequence(r.id)
 	if setting == "" {
 		return false
 	}
@@ -68,5 +71,8 @@ func (r traitRule) follows(posts []Post) bool {
 
 // explained tells that a difference in a setting is told with its cause.
 func explained(posts []Post, setting string) bool {
-	return slices.ContainsFunc(traitRules(), func(r traitRule) bool { return consequence(r.id) == setting && r.follows(posts) })
+	return slices.ContainsFunc(traitRules(), func(r traitRule) bool {
+		of, _ := consequence(r.id)
+		return of == setting && r.follows(posts)
+	})
 }

@@ -95,7 +95,16 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 	}
 	failed := func(e edge) bool { return e.call.failed() }
+	shared := map[string]int{} // findings about an address of several machines, by its words
 	blame(all, len(posts), failed, func(b blamed) {
+		w, several := twins(b.common(), posts)
+		if i, told := shared[w.why]; several && told {
+			out[i].unfit = append(out[i].unfit, b.unfit()...)
+			return
+		}
+		if several {
+			shared[w.why] = len(out)
+		}
 		out = append(out, judged{b.reach(posts), b.unfit()})
 	})
 	if len(out) == 0 { // else it is told already that the way is shut
@@ -155,6 +164,9 @@ type words struct{ id, why, fix string }
 
 func wordsOf(e edge, posts []Post) words {
 	c := e.call
+	if w, ok := twins(e, posts); ok {
+		return w
+	}
 	if c.Other != "" {
 		who := "another launch"
 		if i := slices.IndexFunc(posts, func(p Post) bool { return p.ID == c.Other }); i >= 0 {
@@ -169,7 +181,11 @@ func wordsOf(e edge, posts []Post) words {
 	case peer.Dropped:
 		return words{why: "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"}
 	case peer.NoRoute, peer.NoHost, peer.Denied:
-		return words{why: string(c.Cause), fix: fmt.Sprintf("on %s: ip route get %s\nor name a network that all nodes share: --addr 10.0.0.0/16", e.from.Name, hostOf(c.Addr))}
+		why := string(c.Cause)
+		if a, b := e.from.Traits.Family, e.to.Traits.Family; a != "" && b != "" && a != b {
+			why += fmt.Sprintf(", and %s has an %s address where %s has %s", e.to.Name, b, e.from.Name, a)
+		}
+		return words{why: why, fix: fmt.Sprintf("on %s: ip route get %s\nor name a network that all nodes share: --addr 10.0.0.0/16", e.from.Name, hostOf(c.Addr))}
 	case peer.Reset, peer.Silent:
 		why := map[peer.Cause]string{peer.Reset: "the connection is made and then cut off", peer.Silent: "the connection is made, and no word comes"}[c.Cause]
 		return words{why: why, fix: "a proxy, a service mesh or a firewall that looks into connections is in the way: keep it from the job (Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
@@ -180,6 +196,44 @@ func wordsOf(e edge, posts []Post) words {
 			fmt.Sprintf("ip addr on %s: is the address its own, and no proxy before it? else launch --addr ADDRESS …", e.to.Name)}
 	}
 	return words{why: c.Err}
+}
+
+// twins is what is known where another machine has the called node's address as
+// its own: both are called and one is meant. Nodes that share a machine have one
+// address rightly.
+func twins(e edge, posts []Post) (words, bool) {
+	at := hostOf(e.call.Addr)
+	if e.call.Also || e.call.Cause == peer.Token || e.to.Traits.Machine == "" {
+		return words{}, false
+	}
+	of := map[int]string{}
+	for _, o := range edges(posts) {
+		if !o.call.Also {
+			of[o.to.Rank] = hostOf(o.call.Addr)
+		}
+	}
+	var who []string // in rank order, so that it reads the same of each of them
+	image, other := false, false
+	for _, p := range posts {
+		if of[p.Rank] != at || p.Traits.Machine == "" || p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
+			continue
+		}
+		who = append(who, p.Name)
+		if p.Rank != e.to.Rank {
+			other, image = true, image || p.Traits.Image != "" && p.Traits.Image == e.to.Traits.Image
+		}
+	}
+	if !other {
+		return words{}, false
+	}
+	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, some(who)),
+		fix: "in containers, each in a network of its own? docker run --network host …; in Kubernetes the pods' network, or hostNetwork: true\n" +
+			"else give each machine an address of its own (ip addr), or name another network: --addr 10.0.0.0/16"}
+	if image {
+		w.why += "; and one /etc/machine-id, as clones of one disk have, to which DHCP gives one address"
+		w.fix = "on one of them: rm /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; reboot"
+	}
+	return w, true
 }
 
 // large judges long messages that did not arrive where short ones did.

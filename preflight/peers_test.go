@@ -184,6 +184,66 @@ func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
 	}
 }
 
+// Where several machines have one address, each calls itself in place of the
+// others. Nodes that share a machine share its address rightly.
+func TestOneAddressOfSeveralMachines(t *testing.T) {
+	const bridge = "172.17.0.2"
+	nodes := func(n int, same func(rank int) bool, edit func(rank int, tr *Traits)) []Post {
+		all := calling(n, func(from, to int, c *Call) {
+			if same(to) {
+				c.Addr = bridge + ":4000"
+				c.Cause, c.Err = peer.Refused, "connection refused"
+			}
+		})
+		for i := range all {
+			all[i].Traits.Machine = fmt.Sprint("machine", i)
+			edit(i, &all[i].Traits)
+		}
+		return all
+	}
+	plain := func(int, *Traits) {}
+	everyone, two := func(int) bool { return true }, func(rank int) bool { return rank == 1 || rank == 3 }
+	for _, tc := range []struct {
+		name  string
+		posts []Post
+		ids   string
+		says  string
+		fix   string
+	}{
+		{"all in containers of their own", nodes(3, everyone, plain), "peer.identity", "3 machines have the address 172.17.0.2: host", "docker run --network host"},
+		{"of many", nodes(64, everyone, plain), "peer.identity", "64 machines have the address 172.17.0.2: host", "and 60 more"},
+		{"two of five", nodes(5, two, plain), "peer.identity", "2 machines have the address 172.17.0.2: host", "ip addr"},
+		{"two clones of one disk", nodes(5, two, func(rank int, tr *Traits) { tr.Image = map[bool]string{true: "clone"}[two(rank)] }), "peer.identity",
+			"one /etc/machine-id", "systemd-machine-id-setup"},
+		{"nodes of one machine behind its own firewall", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "m" }), "peer.reach", "connection refused", "iptables"},
+		{"which machine is not known", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "" }), "peer.reach", "connection refused", "iptables"},
+	} {
+		var ids []string
+		got := compareCalls(tc.posts)
+		for _, v := range got {
+			ids = append(ids, v.ID)
+		}
+		if strings.Join(ids, " ") != tc.ids || !strings.Contains(got[0].What, tc.says) || !strings.Contains(got[0].What+got[0].Fix, tc.fix) {
+			t.Errorf("%s: got %q: %+v", tc.name, ids, got)
+		}
+	}
+}
+
+func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
+	all := calling(3, func(from, to int, c *Call) {
+		if from == 2 || to == 2 {
+			c.Cause, c.Err = peer.NoRoute, "network is unreachable"
+		}
+	})
+	for i := range all {
+		all[i].Traits.Family = map[bool]string{false: "IPv4", true: "IPv6"}[i == 2]
+	}
+	got := Decide(all, nil).Findings
+	if len(got) != 1 || got[0].ID != "peer.reach" || !strings.Contains(got[0].What, "no route, and host") || !strings.Contains(got[0].What, "IPv6") || !strings.Contains(got[0].Fix, "--addr") {
+		t.Errorf("one cause: got %+v", got)
+	}
+}
+
 func TestANarrowInterfaceIsNoHoleOnTheWay(t *testing.T) {
 	got := compareCalls(calling(3, func(from, to int, c *Call) {
 		if c.IfMTU = 9000; from == 2 {

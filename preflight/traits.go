@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,10 @@ type Traits struct {
 	GPUs   int    `json:"gpus,omitempty"`   // how many; only where the number of processes follows from it
 	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, to the next 8: error correction takes a share of some
 	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
-	// What tells that two nodes use one GPU: the machine, and the ends of the UUIDs.
+	// What tells one machine from two, and that two nodes use one GPU: the beginning
+	// of the kernel's boot id, a mark of /etc/machine-id, the ends of the UUIDs.
 	Machine string   `json:"machine,omitempty"`
+	Image   string   `json:"image,omitempty"` // alike on clones of one disk image; none in a container, whose file is its image's
 	UUIDs   []string `json:"uuids,omitempty"`
 	Certain bool     `json:"certain,omitempty"` // each of these GPUs is some process' own
 
@@ -33,6 +36,7 @@ type Traits struct {
 	Firmware string    `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets  string    `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU  int       `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
+	Family   string    `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; none of loopback
 }
 
 // machineMark and uuidMark are how much of an identity is posted: enough to tell
@@ -43,9 +47,15 @@ const (
 )
 
 // TraitsOf is a node's traits. f is its fabric as its peers' address shows it. It
-// reads Job, Node and Env of its Input.
+// reads Job, Node, Addr and Env of its Input.
 func TraitsOf(in Input, f rail.Fabric) Traits {
-	t := Traits{Fabric: f.Kind}
+	t := Traits{Fabric: f.Kind, Family: family(in.Addr)}
+	if len(in.Node.BootID) >= machineMark {
+		t.Machine = in.Node.BootID[:machineMark]
+	}
+	if in.Node.Container.Kind == "" {
+		t.Image = in.Node.System.Image
+	}
 	if f.Kind == rail.Unknown {
 		t.Fabric = ""
 	}
@@ -57,6 +67,18 @@ func TraitsOf(in Input, f rail.Fabric) Traits {
 		}
 	}
 	return t
+}
+
+// family is what an address is; "" of none, and of loopback, where both are one
+// machine's.
+func family(a netip.Addr) string {
+	switch a = a.Unmap(); {
+	case !a.IsValid() || a.IsLoopback():
+		return ""
+	case a.Is4():
+		return "IPv4"
+	}
+	return "IPv6"
 }
 
 func (t *Traits) gpus(in Input) {
@@ -78,8 +100,8 @@ func (t *Traits) gpus(in Input) {
 	if v := in.Job.NProc.V; v == "gpu" || v == "auto" {
 		t.GPUs = len(u.devices)
 	}
-	if len(in.Node.BootID) >= machineMark && !slices.ContainsFunc(u.devices, func(d gpu.GPU) bool { return len(d.UUID) < uuidMark }) && !t.MIG {
-		t.Machine, t.Certain = in.Node.BootID[:machineMark], u.certain
+	if t.Machine != "" && !slices.ContainsFunc(u.devices, func(d gpu.GPU) bool { return len(d.UUID) < uuidMark }) && !t.MIG {
+		t.Certain = u.certain
 		for _, d := range u.devices {
 			t.UUIDs = append(t.UUIDs, d.UUID[len(d.UUID)-uuidMark:])
 		}

@@ -49,6 +49,8 @@ func traitRules() []traitRule {
 		{"same.subnet", "InfiniBand subnet", func(t Traits) string { return t.Subnets }, "ports of two subnets reach each other only by an InfiniBand router", "ibstat and sminfo there: is it cabled to the same fabric?", nil, false},
 		{"same.rail.mtu", "packet size of RoCE (bytes)", func(t Traits) string { return t.MTU }, "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", "ip link set dev INTERFACE mtu N on the rails there, as on the others", nil, false},
 		{"same.mtu", "MTU of the peers' interface", func(t Traits) string { return positive(t.PeerMTU) }, "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", "ip link set dev INTERFACE mtu N there, as on the others", nil, true},
+		{"same.family", "family of the nodes' addresses", func(t Traits) string { return t.Family }, "Gloo connects no two addresses of different families (\"address family mismatch\"), and a node without the other family reaches nobody by it",
+			"name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", nil, true},
 		{"same.firmware", "firmware of the rails", func(t Traits) string { return t.Firmware }, "rails may differ in what they can do and in their faults", "bring all to one version between jobs", nil, false},
 	}
 }
@@ -74,8 +76,9 @@ type unlike struct {
 func compareTraits(posts []Post) []judged {
 	var found []unlike
 	gpus := !slices.ContainsFunc(posts, func(p Post) bool { return !p.Loads.GPU })
+	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.failed() && !e.call.Also }) // told with what did not arrive
 	for _, r := range traitRules() {
-		if !r.cpu && !gpus {
+		if !r.cpu && !gpus || r.id == "same.family" && apart {
 			continue
 		}
 		gs := r.groups(posts)
@@ -149,9 +152,14 @@ func (u unlike) judge(posts []Post) judged {
 	if n := len(u.groups) - most; n > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more kinds", n))
 	}
-	if i := slices.IndexFunc(u.rules, func(r traitRule) bool { return r.follows(posts) }); i >= 0 && f.Status != finding.Fail {
+	follows := func(r traitRule) bool {
+		_, stops := consequence(r.id)
+		return stops && r.follows(posts)
+	}
+	if i := slices.IndexFunc(u.rules, follows); i >= 0 && f.Status != finding.Fail {
+		setting, _ := consequence(u.rules[i].id)
 		f.Status = finding.Fail
-		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", consequence(u.rules[i].id))
+		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", setting)
 		for _, g := range u.groups[1:] {
 			v.unfit = append(v.unfit, g.ranks...)
 		}

@@ -70,7 +70,7 @@ func (r *Recorder) Roots() fabric.Roots {
 	if ask := r.live.System; ask != nil {
 		roots.System = func(names []string) fabric.System {
 			s := ask(names)
-			r.keep(func(a *answers) { a.System = &s })
+			r.keep(func(a *answers) { a.System = unnamed(s) })
 			return s
 		}
 	}
@@ -93,6 +93,12 @@ func (r *Recorder) Roots() fabric.Roots {
 		}
 	}
 	return roots
+}
+
+// unnamed is a System without what tells whose machine it is.
+func unnamed(s fabric.System) *fabric.System {
+	s.Image = ""
+	return &s
 }
 
 func (r *Recorder) keep(f func(*answers)) {

@@ -78,6 +78,7 @@ func ids(n fabric.Node) (list []string, pattern []int) {
 func blank(n fabric.Node) fabric.Node {
 	n.Hostname, n.BootID, n.Product, n.HostAddrs = "", "", "", nil
 	n.Route.Src = netip.Addr{}
+	n.System.Image = ""
 	n.System.Hosts, n.System.Resolver.Servers, n.System.Resolver.Search = nil, nil, nil
 	for i := range n.HCAs {
 		n.HCAs[i].GUID, n.HCAs[i].System = "", ""
