@@ -31,6 +31,14 @@ const envNote = `
 launch env NAME=VALUE COMMAND... is env(1) before the command, not a subcommand.
 `
 
+// checkNote is what launch check ends with.
+const checkNote = `
+On each node of a job the same line: they meet, check each other, print the same
+report and end with 0 (all are fit), 65 (this node is not), 66 (another one is
+not) or 75 (some did not come). Several nodes are meant where --nnodes, the
+command or a scheduler says so.
+`
+
 const helpTail = `
 LAUNCH_TOKEN, where set, must be the same on all nodes: they prove it to each
 other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
@@ -67,8 +75,11 @@ func subHelp(c *cli.Command) string {
 		words = slices.Insert(words, 2, "[flags]")
 	}
 	fmt.Fprintf(&b, "%s\n\n%s\n", strings.TrimSpace(strings.Join(words, " ")), c.Usage)
-	if c.Name == "env" {
+	switch c.Name {
+	case "env":
 		b.WriteString(envNote)
+	case "check":
+		b.WriteString(checkNote)
 	}
 	for _, g := range groups() {
 		writeGroup(&b, g, c.Flags)
