@@ -96,14 +96,17 @@ func noRails(in Input, ports []port) string {
 }
 
 // noRDMA is why the RDMA devices of this node do not matter to the job; "" where
-// they may. A job on CPUs talks over TCP, whatever else is in the machine: NCCL,
-// UCX or an MPI have to be in sight. launch check without a command looks at all.
+// they may. A job on CPUs talks over TCP, whatever else is in the machine: GPUs,
+// UCX or an MPI have to be in sight. NCCL says nothing by itself, since each torch
+// brings it and site profiles set its variables on all machines: there has to be a
+// card that it could run on. launch check without a command looks at all.
 func noRDMA(in Input) string {
 	s, line := in.Node.Software, in.Job.Line
-	set := false
+	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""
 	for _, d := range in.Job.Decided {
-		set = set || strings.HasPrefix(d.Name, "NCCL_") || strings.HasPrefix(d.Name, "UCX_")
+		ucx, nccl = ucx || strings.HasPrefix(d.Name, "UCX_"), nccl || strings.HasPrefix(d.Name, "NCCL_")
 	}
+	nccl = nccl && len(in.Node.Cards) > 0
 	nvml := in.Node.GPUs
 	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
 	gpu := len(nvml.Devices) > 0 || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
@@ -114,8 +117,8 @@ func noRDMA(in Input) string {
 		return ""
 	case !in.Job.Several():
 		return "a job on one node uses no RDMA"
-	case !gpu && s.NCCL.Version == "" && s.UCX.Version == "" && !set:
-		return "nothing says that the job uses RDMA: no GPU, no NCCL, no UCX"
+	case !gpu && !nccl && !ucx:
+		return "nothing says that the job uses RDMA: no GPU, no UCX"
 	}
 	return ""
 }

@@ -200,19 +200,24 @@ func storeAnswers(ctx context.Context, in Input) finding.Finding {
 		}
 		return err
 	})
-	open, silent := 0, 0
+	open, silent, unasked := 0, 0, 0
 	var seen []finding.Seen
 	for i, err := range errs {
 		switch {
 		case err == nil:
 			open++
 			continue
+		case isNameError(err): // store.resolves has judged the name; nobody was asked here
+			unasked++
 		case timedOut(err), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 			silent++
 		}
 		seen = append(seen, finding.Seen{Where: "connect " + all[i].String(), What: err.Error()})
 	}
 	f := answered(in, all, open, silent)
+	if open == 0 && unasked > 0 {
+		f = finding.Skipf("could not tell: the address of %s was not found in time", join(all, endpoint.String))
+	}
 	f.Seen = seen
 	return f
 }
@@ -246,6 +251,11 @@ func answered(in Input, all []endpoint, open, silent int) finding.Finding {
 func timedOut(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, context.DeadlineExceeded) || ok && ne.Timeout()
+}
+
+func isNameError(err error) bool {
+	_, ok := errors.AsType[*net.DNSError](err)
+	return ok
 }
 
 func isAddr(host string) bool {

@@ -71,6 +71,8 @@ func dialer(t *testing.T, open, silent string) func(context.Context, string, str
 				}
 			})
 			return a, nil
+		case strings.Contains(silent, "?"+addr):
+			return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{Err: "i/o timeout", Name: addr, IsTimeout: true}}
 		case strings.Contains(silent, addr):
 			return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
 		}
@@ -91,6 +93,7 @@ func TestStoreAnswers(t *testing.T) {
 		{"embedded, up", four(), "host0:29377", "", "ok host0:29377 answers"},
 		{"embedded, not up yet", four(), "", "", "skip launch waits for it"},
 		{"embedded, silent", four(), "", "host0:29377", "warn host0:29377 does not answer at all"},
+		{"embedded, its name not found in time", four(), "", "?host0:29377", "skip could not tell: the address of host0:29377"},
 		{"embedded here", own, "", "", "skip this node hosts the store"},
 		{"external, all", ext, "a:2379 b:2379", "", "ok a:2379, b:2379 answers"},
 		{"external, one of two", ext, "a:2379", "", "warn 1 of the store's 2"},
