@@ -62,8 +62,8 @@ func gpuChecks() []Check {
 		Run:   gpuNVLink,
 	}, {
 		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: computed,
-		Title: "GPUs and network cards behind one PCIe switch may talk across it",
-		Doc:   "Access control services send what one device writes to another up to the root of the bus and back, which is slow and has made NCCL hang.",
+		Title: "GPUs reach each other's memory, and network cards theirs across a common PCIe switch",
+		Doc:   "Where one pair of GPUs may not, NCCL goes through the host's memory. Access control services send what one device writes to another up to the root of the bus and back, which is slow and has made NCCL hang.",
 		Run:   one(gpuP2P),
 	}}
 }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -126,15 +127,66 @@ func gpuNVLink(_ context.Context, in Input) []finding.Finding {
 	return u.pass()
 }
 
-// gpuP2P looks at GPUs and rails behind one switch, on a machine that is no
+// oddPairs names GPUs that may not use each other's memory, where others of the
+// same models and as far apart may: what holds for all of them is how the machine
+// or the model is made.
+func oddPairs(in Input, u usage) (finding.Finding, bool) {
+	type kind struct{ distance, a, b string }
+	devices := map[int]gpu.GPU{}
+	for _, d := range u.devices {
+		if d.MIG != "on" {
+			devices[d.Index] = d
+		}
+	}
+	good, bad := map[kind]bool{}, map[kind][]gpu.Pair{}
+	for _, p := range in.Node.GPUs.Pairs {
+		a, seenA := devices[p.A]
+		b, seenB := devices[p.B]
+		if !seenA || !seenB || p.Read == "" || p.Write == "" {
+			continue
+		}
+		k := kind{p.Distance, min(a.Name, b.Name), max(a.Name, b.Name)}
+		if p.Read == "ok" && p.Write == "ok" {
+			good[k] = true
+		} else {
+			bad[k] = append(bad[k], p)
+		}
+	}
+	var odd []gpu.Pair
+	for k, pairs := range bad {
+		if good[k] {
+			odd = append(odd, pairs...)
+		}
+	}
+	if len(odd) == 0 {
+		return finding.Finding{}, false
+	}
+	slices.SortFunc(odd, func(x, y gpu.Pair) int { return cmp.Or(x.A-y.A, x.B-y.B) })
+	f := finding.Warnf("")
+	var names []string
+	for _, p := range odd {
+		names = append(names, fmt.Sprintf("%d and %d", p.A, p.B))
+		if len(f.Seen) < worthSeeing {
+			f = f.See("NVML", "GPU %d and %d (%s): read %s, write %s", p.A, p.B, p.Distance, p.Read, p.Write)
+		}
+	}
+	f.What = "GPUs that may not use each other's memory, as others like them may: " + some(names)
+	return f.Breaking("NCCL goes through the host's memory between them, and all ranks wait for these").
+		Do("nvidia-smi topo -p2p rw; reset the GPUs between jobs (sudo nvidia-smi -r), then reboot"), true
+}
+
+// gpuP2P looks at pairs of GPUs, and at GPUs and rails behind one switch, on a machine that is no
 // guest: a VM needs the redirection. Bridges that nobody could read are no
 // evidence.
 func gpuP2P(_ context.Context, in Input) finding.Finding {
 	u, why := used(in)
-	switch {
-	case why != "":
+	if why != "" {
 		return finding.Skipf("%s", why)
-	case in.Node.Cloud.Virtual:
+	}
+	if f, bad := oddPairs(in, u); bad {
+		return f
+	}
+	if in.Node.Cloud.Virtual {
 		return finding.Skipf("a virtual machine: its bridges are not the real ones")
 	}
 	state := map[string]fabric.PCI{}

@@ -63,6 +63,22 @@ func envOf(pairs ...string) func(*Input) {
 	return func(in *Input) { *in = in.envs(pairs...) }
 }
 
+// paired has all GPUs reach each other across the machine, but of 2 and 5, which
+// are so far apart, it is another answer.
+func paired(distance, answer string) func(*Input) {
+	return func(in *Input) {
+		for a := range 8 {
+			for b := a + 1; b < 8; b++ {
+				p := gpu.Pair{A: a, B: b, Distance: "SYS", Read: "ok", Write: "ok", NVLink: "ok"}
+				if a == 2 && b == 5 {
+					p.Distance, p.Read, p.Write = distance, answer, answer
+				}
+				in.Node.GPUs.Pairs = append(in.Node.GPUs.Pairs, p)
+			}
+		}
+	}
+}
+
 func processesOf(n string) func(*Input) { return func(in *Input) { *in = in.nproc(n) } }
 
 func fewer(in *Input)       { *in = in.nproc("4") }
@@ -134,6 +150,21 @@ func TestGPUChecks(t *testing.T) {
 		{"a fault of a switch that is none", "gpu.health", hgx(func(in *Input) {
 			in.Node.GPUs.XIDs = []gpu.XID{{PCI: "0000:c1:00.0", Switch: true, Code: 12028, Count: 9, Text: "Non-fatal, Link 32 egress"}}
 		}), "ok 8 GPUs"},
+
+		{"one pair may not", "gpu.p2p", hgx(paired("SYS", "topology")), "warn GPUs that may not use each other's memory, as others like them may: 2 and 5"},
+		{"one pair may not, in a virtual machine", "gpu.p2p", hgx(paired("SYS", "disabled"), func(in *Input) { in.Node.Cloud.Virtual = true }), "warn 2 and 5"},
+		{"one that is farther apart may not", "gpu.p2p", hgx(paired("NODE", "topology")), "skip no GPU and rail"},
+		{"one that could not be asked", "gpu.p2p", hgx(paired("SYS", "")), "skip no GPU and rail"},
+		{"all may", "gpu.p2p", hgx(paired("SYS", "ok")), "skip no GPU and rail"},
+		{"one of them in MIG mode", "gpu.p2p", hgx(paired("SYS", "not_supported"), of(5, func(g *gpu.GPU) { g.MIG = "on" })), "skip no GPU and rail"},
+		{"one of another model", "gpu.p2p", hgx(paired("SYS", "gpu"), of(5, func(g *gpu.GPU) { g.Name = "NVIDIA T4" }), func(in *Input) {
+			for i, p := range in.Node.GPUs.Pairs {
+				if p.A == 5 || p.B == 5 {
+					in.Node.GPUs.Pairs[i].Read = "gpu"
+				}
+			}
+		}), "skip no GPU and rail"},
+		{"hidden from the job", "gpu.p2p", hgx(paired("SYS", "gpu"), envOf("CUDA_VISIBLE_DEVICES", "0,1,2,3")), "skip no GPU and rail"},
 
 		{"healthy", "gpu.fabric", hgx(), "ok 8 GPUs"},
 		{"the manager does not run", "gpu.fabric", hgx(state("not_started")), "fail has not set up"},

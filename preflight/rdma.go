@@ -22,8 +22,8 @@ func rdmaChecks() []Check {
 		Run:   rdmaLink,
 	}, {
 		ID: "rdma.open", Limit: computed,
-		Title: "this process may use the RDMA devices that it sees",
-		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed; NCCL then takes TCP and says so only in its log.",
+		Title: "this process may use the RDMA cards of this node",
+		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed, or cards without a device; NCCL then takes TCP and says so only in its log.",
 		Run:   rdmaOpen,
 	}, {
 		ID: "rdma.rate", Limit: computed,

@@ -87,6 +87,45 @@ func unmanaged(h fabric.HCA) int {
 	return 0
 }
 
+const overTCP = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+
+// cardsAlone finds a node of GPUs whose HCAs are on the bus, and none of which is
+// an RDMA device here: the half of the driver that makes it is not loaded, or the
+// devices are in another network namespace. Ethernet cards count where there is
+// one for each of several GPUs: one card of the same maker may be for anything.
+func cardsAlone(in Input) (finding.Finding, bool) {
+	u, why := used(in)
+	off := false
+	for _, d := range in.Job.Decided {
+		off = off || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
+	}
+	if why != "" || off || len(in.Node.HCAs) > 0 || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
+		return finding.Finding{}, false
+	}
+	const several = 4
+	cards := slices.DeleteFunc(in.Node.WithoutRDMA(), func(p fabric.PCI) bool { return p.VF })
+	made := slices.DeleteFunc(slices.Clone(cards), func(p fabric.PCI) bool {
+		return !strings.HasPrefix(p.Class, "0x0207") && p.Driver != "efa" && p.Driver != "hfi1"
+	})
+	what := "InfiniBand or EFA card"
+	if len(made) == 0 && len(cards) >= max(several, len(u.devices)) {
+		made, what = cards, "card"
+	}
+	if len(made) == 0 {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s here, and no RDMA device: the driver's other half is not loaded, or the devices are in another network namespace", are(len(made), what))
+	for _, p := range made[:min(len(made), worthSeeing)] {
+		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
+	}
+	fix := "on the machine: modprobe -a ib_uverbs mlx5_ib (another maker's: the module of that name); rdma link shows the devices"
+	if mode := in.Node.Container.RDMA; mode == "exclusive" || in.Node.Container.Kind != "" {
+		f = f.See("RDMA namespaces", "%s", cmp.Or(mode, "not known"))
+		fix = "give the container RDMA devices: a resource of the RDMA device plugin, or docker run --network host --device /dev/infiniband; are there any on the machine itself? rdma link"
+	}
+	return f.Breaking(overTCP).Do("%s", fix), true
+}
+
 // rdmaOpen: a container is often given one of its host's devices, so one that
 // does not open says little; none that opens does.
 func rdmaOpen(_ context.Context, in Input) []finding.Finding {
@@ -94,7 +133,10 @@ func rdmaOpen(_ context.Context, in Input) []finding.Finding {
 		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
 	})
 	v := in.Node.Verbs
-	const breaks = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+	const breaks = overTCP
+	if f, bad := cardsAlone(in); bad {
+		return []finding.Finding{f}
+	}
 	switch why := noRDMA(in); {
 	case why != "":
 		return skip(why)

@@ -84,6 +84,12 @@ func TestRDMAChecks(t *testing.T) {
 		in.Node.GPUs.Devices, in.Node.GPUs.Present, in.Node.GPUs.Absent = nil, false, "no driver"
 	}
 	ucx := func(in *Input) { in.Node.Software.UCX.Version = "libucp.so.0 1f2e3d4c" }
+	noDevice := func(in *Input) { in.Node.HCAs = nil }
+	plainCards := func(in *Input) {
+		for i := range in.Node.PCI {
+			in.Node.PCI[i].Class = "0x020000"
+		}
+	}
 	alone := func(in *Input) { in.Job.Nodes = job.Value[int]{V: 1} }
 	efa := func(plugin string) Input {
 		in := hgx(func(in *Input) { in.Node = machinetest.Node(t, "aws-p5-48xlarge") })
@@ -153,6 +159,20 @@ func TestRDMAChecks(t *testing.T) {
 		{"one was left out", "rdma.firmware", railed(8, ib, ofHCA(2, func(h *fabric.HCA, _ *fabric.Port) { h.Firmware = "28.36.1010" })), "warn 28.36.1010 on mlx5_2"},
 		{"another kind of card", "rdma.firmware", railed(8, ib, ofHCA(2, func(h *fabric.HCA, _ *fabric.Port) { h.Firmware, h.Board = "22.1.1", "MT_9" })), "ok one firmware"},
 
+		{"cards without a device", "rdma.open", railed(8, ib, noDevice), "warn 8 InfiniBand or EFA cards are here, and no RDMA device"},
+		{"the same on CPUs", "rdma.open", railed(8, ib, noDevice, cpus), "skip no RDMA device"},
+		{"the same on one node", "rdma.open", railed(8, ib, noDevice, alone), "skip no RDMA device"},
+		{"the same, and TCP is asked for", "rdma.open", railed(8, ib, noDevice, func(in *Input) {
+			in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
+			in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_NET", "Socket"
+		}), "skip no RDMA device"},
+		{"an Ethernet card for each GPU", "rdma.open", railed(8, ib, noDevice, plainCards), "warn 8 cards are here, and no RDMA device"},
+		{"an Ethernet card of the same maker", "rdma.open", railed(1, ib, noDevice, plainCards), "skip no RDMA device"},
+		{"functions that are guests'", "rdma.open", railed(8, ib, noDevice, func(in *Input) {
+			for i := range in.Node.PCI {
+				in.Node.PCI[i].VF = true
+			}
+		}), "skip no RDMA device"},
 		{"not asked", "rdma.open", railed(2, ib), "skip could not tell"},
 		{"opens", "rdma.open", railed(2, ib, opens("", "mlx5_0", "mlx5_1")), "ok mlx5_0 opens"},
 		{"one of its host's", "rdma.open", railed(2, ib, opens("", "mlx5_1"), opens("Permission denied", "mlx5_0")), "ok mlx5_1 opens"},
