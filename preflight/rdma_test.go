@@ -115,17 +115,17 @@ func TestRDMAChecks(t *testing.T) {
 		{"all cables are out", "rdma.link", railed(2, ib, ofAll(down)), "skip no RDMA port here that a job could use"},
 		{"no device", "rdma.link", hgx(), "skip no RDMA device"},
 		{"a job on CPUs", "rdma.link", railed(2, ib, ofAll(waits), cpus), "skip nothing says that the job uses RDMA"},
+		{"a job on CPUs whose torch has NCCL, which is set", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) {
+			in.Node.Software.NCCL.Version = "2.27.5"
+			in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
+			in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_DEBUG", "INFO"
+		}), "skip nothing says that the job uses RDMA"},
 		{"a job on CPUs with UCX", "rdma.link", railed(2, ib, ofAll(waits), cpus, ucx), "warn wait for a subnet manager"},
 		{"a job on CPUs by mpirun", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) { in.Job.Line.Kind = launcher.Mpirun }), "warn wait for"},
 		{"a job on one node", "rdma.link", railed(8, ib, ofHCA(2, down), alone), "skip one node"},
 		{"a check of this node without a command", "rdma.link", railed(8, ib, ofHCA(2, down), alone, cpus, func(in *Input) { in.Job.Line.Argv = nil }), "warn mlx5_2"},
 
 		{"healthy", "rdma.rate", railed(8, ib), "ok 8 x"},
-		{"a job on CPUs whose torch has NCCL, which is set", "rdma.link", railed(2, ib, ofAll(waits), cpus, func(in *Input) {
-			in.Node.Software.NCCL.Version = "2.27.5"
-			in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
-			in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_DEBUG", "INFO"
-		}), "skip nothing says that the job uses RDMA"},
 		{"one runs slower", "rdma.rate", railed(8, roce, ofHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.Rate, p.Lanes = 100, 1 }), sameSubnet), "warn mlx5_2 runs at 100 Gb/s (1 lanes), mlx5_0 of the same kind at 400 (4 lanes)"},
 		{"a slower card of another kind", "rdma.rate", railed(8, ib, ofHCA(2, func(h *fabric.HCA, p *fabric.Port) { p.Rate, h.Type, h.Board = 100, "MT4125", "MT_9" })), "ok 7 x"},
 		{"one has fewer lanes to the bus", "rdma.rate", railed(8, ib, func(in *Input) { in.Node.PCI[2].Lanes = 8 }), "warn mlx5_2 has 8 PCIe lanes"},
