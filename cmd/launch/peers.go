@@ -82,7 +82,10 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		opt.IfMTU, opt.Bulk = c.IfMTU, longMessage
 	}
 	got, err := peer.Probe(ctx, at, keys, opt)
-	if err != nil {
+	if peer.CauseOf(err) == peer.Reset { // once more: a listener hangs up on who is late
+		got, err = peer.Probe(ctx, at, keys, opt)
+	}
+	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
 		c.Cause, c.Err = peer.CauseOf(err), err.Error()
 		return c
 	}

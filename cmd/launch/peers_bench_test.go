@@ -102,6 +102,7 @@ func newBenchStore(b *testing.B) benchStore {
 // first word to the store to the decision.
 type simulated struct {
 	began, joined, called, decided time.Time
+	took                           time.Duration // of its calls
 	calls                          []preflight.Call
 	post                           int // bytes
 	decision                       preflight.Decision
@@ -113,6 +114,7 @@ type world struct {
 	nodes []simulated
 	facts fabric.Node
 	job   string
+	turn  chan struct{} // of those that call; see atATime
 
 	mu   sync.Mutex
 	ends []func()
@@ -150,10 +152,15 @@ func (w *world) node(ctx context.Context, i int) error {
 	}
 	n.joined = time.Now()
 	start := record.Start{Node: w.facts, World: &joined}
-	if n.calls, err = (&app{}).calls(ctx, &start, nil); err != nil {
+	w.turn <- struct{}{}
+	began := time.Now()
+	n.calls, err = (&app{}).calls(ctx, &start, nil)
+	<-w.turn
+	if err != nil {
 		return err
 	}
 	n.called = time.Now()
+	n.took = n.called.Sub(began)
 	j := job.Job{Nodes: job.Value[int]{V: size}}
 	mine, err := json.Marshal(preflight.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
 		Loads: loads(w.facts), Traits: traits(j, w.facts, lo), Calls: n.calls})
@@ -188,6 +195,11 @@ func (w *world) close() {
 	}
 	wg.Wait()
 }
+
+// atATime is how many nodes call at the same time. On a cluster all do, each with
+// processors of its own; here a thousand share two, and would each be taken for
+// one that does not answer.
+const atATime = 64
 
 // late is how long the last node keeps the others waiting.
 const late = 3 * time.Second
@@ -233,13 +245,15 @@ func (w *world) last(of func(simulated) time.Time) (t time.Time) {
 type measured struct {
 	whole, join, calls, decision float64 // after the last node's arrival: all, and its parts
 	cpu, storeCPU                float64
+	own, slowest                 float64 // ms, of a node's own calls: the median and the longest
 	requests, kilobytes          float64 // to and from the store, a node
+	post                         float64 // bytes
 }
 
 func measure(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	store := newBenchStore(b)
 	defer store.end()
-	w := &world{store: store.Store, nodes: make([]simulated, n), facts: facts, job: "bench"}
+	w := &world{store: store.Store, nodes: make([]simulated, n), facts: facts, job: "bench", turn: make(chan struct{}, atATime)}
 	runtime.GC() // what the last start left is not this one's
 	before := cpuOf(os.Getpid())
 	requests, bytes := store.ask()
@@ -252,17 +266,19 @@ func measure(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	}
 	for i, node := range w.nodes {
 		if d := node.decision; !d.Go || len(d.Findings)+len(d.Nodes) > 0 {
-			b.Fatalf("%d nodes: a false alarm, as node %d read it: %+v", n, i, d)
+			b.Fatalf("%d nodes: a false alarm, as node %d read it: %d unfit; %.1000v", n, i, len(d.Unfit), d.Findings)
 		}
 	}
 	arrived := w.last(func(s simulated) time.Time { return s.began })
 	joined := w.last(func(s simulated) time.Time { return s.joined })
 	called := w.last(func(s simulated) time.Time { return s.called })
 	decided := w.last(func(s simulated) time.Time { return s.decided })
+	slices.SortFunc(w.nodes, func(a, b simulated) int { return cmp.Compare(a.took, b.took) })
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return measured{
 		decided.Sub(arrived).Seconds(), joined.Sub(arrived).Seconds(), called.Sub(joined).Seconds(), decided.Sub(called).Seconds(),
-		own.Seconds(), theirs.Seconds(),
-		(r2 - requests) / float64(n), (b2 - bytes) / 1000 / float64(n),
+		own.Seconds(), theirs.Seconds(), ms(w.nodes[n/2].took), ms(w.nodes[n-1].took),
+		(r2 - requests) / float64(n), (b2 - bytes) / 1000 / float64(n), float64(w.nodes[n/2].post),
 	}
 }
 
@@ -291,7 +307,7 @@ func BenchmarkPreflight(b *testing.B) {
 		}
 	}
 	w := tabwriter.NewWriter(os.Stdout, 10, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nnodes\tarrival\ts\tjoin s\tcalls s\tdecision s\tnodes' CPU s\tstore CPU s\trequests a node\tKB a node\tload\t")
+	fmt.Fprintln(w, "\nnodes\tarrival\ts\tjoin s\tcalls s\tdecision s\ta node's calls ms\tslowest ms\tnodes' CPU s\tstore CPU s\trequests a node\tKB a node\tpost B\tload\t")
 	sizes := strings.Split(cmp.Or(os.Getenv("BENCH_SIZES"), "2,16,64,256,1000"), ",")
 	for _, size := range sizes {
 		n, err := strconv.Atoi(size)
@@ -312,12 +328,26 @@ func BenchmarkPreflight(b *testing.B) {
 				return vs[len(vs)/2]
 			}
 			load, _ := os.ReadFile("/proc/loadavg")
-			fmt.Fprintf(w, "%d\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%s\t\n", n, map[bool]string{false: "all at once", true: "one late"}[oneLate],
-				mid(func(m measured) float64 { return m.whole }), mid(func(m measured) float64 { return m.join }),
-				mid(func(m measured) float64 { return m.calls }), mid(func(m measured) float64 { return m.decision }),
-				mid(func(m measured) float64 { return m.cpu }), mid(func(m measured) float64 { return m.storeCPU }),
-				mid(func(m measured) float64 { return m.requests }), mid(func(m measured) float64 { return m.kilobytes }),
-				strings.Fields(string(load))[0])
+			fmt.Fprintf(w, "%d\t%s\t", n, map[bool]string{false: "all at once", true: "one late"}[oneLate])
+			for _, c := range []struct {
+				format string
+				of     func(measured) float64
+			}{
+				{"%.2f", func(m measured) float64 { return m.whole }},
+				{"%.2f", func(m measured) float64 { return m.join }},
+				{"%.2f", func(m measured) float64 { return m.calls }},
+				{"%.2f", func(m measured) float64 { return m.decision }},
+				{"%.1f", func(m measured) float64 { return m.own }},
+				{"%.0f", func(m measured) float64 { return m.slowest }},
+				{"%.2f", func(m measured) float64 { return m.cpu }},
+				{"%.2f", func(m measured) float64 { return m.storeCPU }},
+				{"%.1f", func(m measured) float64 { return m.requests }},
+				{"%.1f", func(m measured) float64 { return m.kilobytes }},
+				{"%.0f", func(m measured) float64 { return m.post }},
+			} {
+				fmt.Fprintf(w, c.format+"\t", mid(c.of))
+			}
+			fmt.Fprintf(w, "%s\t\n", strings.Fields(string(load))[0])
 			w.Flush()
 		}
 	}

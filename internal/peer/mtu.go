@@ -67,7 +67,7 @@ type sounding struct {
 	mu          sync.Mutex
 	there, back map[int]bool // sizes of packets
 	here, told  int
-	first       time.Time // when the first came back
+	again       int // how often sizes were sent once more since any has come back
 }
 
 func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, ifMTU int, rtt time.Duration) MTU {
@@ -89,8 +89,8 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	m := s.sound(ctx, min(ifMTU, maxPacket))
 	s.conn.Close()
 	<-listening
-	if m.BlackHole() && time.Since(s.first) < 2*s.gap {
-		return MTU{} // late is not lost: large ones have to be sent again when small ones come back, and be given their time
+	if m.BlackHole() && s.again < soundTries-1 {
+		return MTU{} // late is not lost: small ones have only just begun to come back
 	}
 	return m
 }
@@ -147,6 +147,11 @@ func (s *sounding) result(full int) MTU {
 func (s *sounding) round(ctx context.Context, sizes []int) {
 	for try := range soundTries {
 		var left []int
+		s.mu.Lock()
+		if len(s.there) > 0 && try > 0 {
+			s.again++
+		}
+		s.mu.Unlock()
 		for _, n := range sizes {
 			if there, settled := s.known(n); !settled {
 				left = append(left, n)
@@ -227,9 +232,6 @@ func (s *sounding) listen() {
 		if d, ok := parseDatagram(reply, in[:n]); ok && d.pass == s.pass {
 			s.mu.Lock()
 			s.there[d.size+s.header] = true
-			if s.first.IsZero() {
-				s.first = time.Now()
-			}
 			if d.size == d.want {
 				s.back[d.size+s.header] = true
 			}

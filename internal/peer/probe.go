@@ -109,7 +109,7 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn
 	defer cancel()
 	var d net.Dialer
 	if from.IsValid() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), setNoPort
 	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {

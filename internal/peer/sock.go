@@ -22,6 +22,13 @@ func tcpInfo(c *net.TCPConn) (info unix.TCPInfo) {
 	return info
 }
 
+// setNoPort leaves the choice of the port to connect: bind would look for one that
+// is free towards everybody, which takes long where thousands are in use (ip(7),
+// IP_BIND_ADDRESS_NO_PORT).
+func setNoPort(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
+}
+
 // setSounding forbids fragments and keeps what routers say by ICMP.
 func setSounding(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
