@@ -46,6 +46,18 @@ func Lint(in Input) []finding.Finding {
 	return out
 }
 
+// LintIDs are the IDs of all that Lint may find.
+func LintIDs() []string {
+	var out []string
+	for _, r := range lintRules() {
+		out = append(out, r.id)
+	}
+	for _, r := range lackRules() {
+		out = append(out, r.id)
+	}
+	return out
+}
+
 func lintRules() []lintRule {
 	return slices.Concat(ifnameLint(), ncclLint(), netLint(), libraryLint(), plainLint())
 }

@@ -39,9 +39,10 @@ type result struct {
 }
 
 func local(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
-	if err := known(slices.Concat(table, PeerChecks()), slices.Concat(opt.Skip, opt.Only)); err != nil {
+	if err := known(slices.Concat(idsOf(table), idsOf(PeerChecks()), in.LintIDs), slices.Concat(opt.Skip, opt.Only)); err != nil {
 		return nil, err
 	}
+	opt, in = opt.ofLint(in)
 	if len(opt.Only) > 0 {
 		table = slices.DeleteFunc(slices.Clone(table), func(c Check) bool { return !slices.Contains(opt.Only, c.ID) })
 	}
@@ -124,19 +125,23 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	}
 }
 
-// known refuses an ID that is in no line of the table.
-func known(table []Check, ids []string) error {
+func idsOf(table []Check) []string {
 	all := make([]string, len(table))
 	for i, c := range table {
 		all[i] = c.ID
 	}
+	return all
+}
+
+// known refuses an ID that no check has.
+func known(all, ids []string) error {
 	for _, id := range ids {
 		switch meant := near.Word(id, all); {
 		case slices.Contains(all, id):
 		case meant != "":
 			return fmt.Errorf("no check %q, did you mean %q?", id, meant)
 		default:
-			return fmt.Errorf("no check %q; launch check prints them with their IDs, and docs/checks.md has those between nodes", id)
+			return fmt.Errorf("no check %q; launch check prints them with their IDs; docs/checks.md has those between nodes, too", id)
 		}
 	}
 	return nil

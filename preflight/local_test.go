@@ -73,6 +73,33 @@ func TestLocalChooses(t *testing.T) {
 	}
 }
 
+// What the lint finds is chosen by its own ID, too, which is the one that is seen.
+func TestASettingsFindingIsChosenByItsOwnID(t *testing.T) {
+	in := Input{LintIDs: []string{"env.ifname.nccl", "env.ib-hca", "env.algo"}, Lint: []finding.Finding{
+		finding.Failf("no such interface").Named("env.ifname.nccl"), finding.Warnf("no port").Named("env.ib-hca"),
+	}}
+	const interfaces, harmful = "env.interfaces", "env.harmful"
+	for _, tt := range []struct {
+		name string
+		opt  Options
+		want []string
+	}{
+		{"one left out", Options{Skip: []string{"env.ifname.nccl"}, Only: []string{interfaces, harmful}}, []string{"skip env.ifname.nccl: switched off by the user", "warn env.ib-hca: no port"}},
+		{"one alone", Options{Only: []string{"env.ib-hca"}}, []string{"warn env.ib-hca: no port"}},
+		{"one that was not found", Options{Only: []string{"env.algo"}}, []string{"ok env.harmful: no inherited variable is known to be harmful"}},
+		{"one and a whole check", Options{Only: []string{"env.algo", interfaces}}, []string{"fail env.ifname.nccl: no such interface", "ok env.harmful: no inherited variable is known to be harmful"}},
+		{"a whole check", Options{Skip: []string{interfaces}, Only: []string{interfaces, harmful}}, []string{"skip env.interfaces: switched off by the user", "warn env.ib-hca: no port"}},
+	} {
+		got, err := Local(t.Context(), in, tt.opt)
+		if diff := cmp.Diff(tt.want, lines(got)); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
+		}
+	}
+	if _, err := Local(t.Context(), in, Options{Skip: []string{"env.ifname.ncl"}}); err == nil || !strings.Contains(err.Error(), `did you mean "env.ifname.nccl"?`) {
+		t.Errorf("a misspelt one: %v", err)
+	}
+}
+
 func TestLocalRefusesAnUnknownID(t *testing.T) {
 	for id, want := range map[string]string{
 		"limits.memlok": `"limits.memlock"`,

@@ -43,8 +43,10 @@ commas, judges by another number.
 four together: they meet as for a start, under a name of their own, compare what
 they found, print the same report, and leave. Its exit status is 0 where all are
 fit, 65 on a node that is not, 66 on the others then, 75 where some did not come.
-"--local" checks one node of such a job alone. "--html FILE" writes a page that
-needs nothing else, "--textfile FILE" metrics for node_exporter.
+Each node calls at most four others and node rank 0, and each is called by some;
+with "--all-pairs" each calls all. "--local" checks one node of such a job alone.
+"--html FILE" writes a page that needs nothing else, "--textfile FILE" metrics
+for node_exporter.
 
 ## This node
 `
@@ -75,6 +77,30 @@ dies of a signal gave no verdict: that is a warning. 64 KiB of what it writes
 are kept. [examples/checks](../examples/checks) has one.
 `
 
+const pageNot = `
+## What is not looked at
+
+- **PFC, ECN and traffic classes of RoCE.** /sys does not show them, and the half
+  that matters is the switch's: a RoCE network that loses packets under load
+  passes. "mlnx_qos -i INTERFACE" shows the node's half, NCCL_IB_TC and
+  NCCL_IB_SL are compared ("same.env").
+- **RDMA and GPUs at work.** No message is sent by verbs, no kernel is run:
+  devices are opened and asked, counters read twice. The calls between nodes are
+  TCP and UDP, to each node's address, and TCP to where NCCL and Gloo will wait.
+- **The packet size of InfiniBand ports** stands in no file. That of RoCE is
+  computed from the interface's MTU, as the kernel does. One that is small on all
+  nodes alike is no finding: which one the switches carry is not known here.
+- **Names of the other nodes.** The job is handed addresses; only the name of the
+  meeting point and this node's own are looked up. mpirun's hosts are mpirun's.
+- **Proxies.** launch reaches store and nodes directly, whatever HTTP_PROXY says,
+  as torch's store, NCCL and Gloo do.
+- **One number for all nodes' limits.** Each node's limits are held against what
+  its own processes need, and not against the other nodes'.
+
+GPUs and HCAs were never here: "gpu.*" and "rdma.*" were tried on recorded
+machines, and with an NVML and a libibverbs made for the tests.
+`
+
 // text is a constant of this page with its code marked as such: in Go a raw
 // string has no backquote.
 func text(s string) string {
@@ -93,6 +119,7 @@ func page() []byte {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", t.Name, t.Unit.format(t.Default), cell(t.Doc))
 	}
 	b.WriteString("\nBytes: 64MiB, 1Gi (powers of 1024), 500k, 2M, 1G (powers of 1000). Times: 200ms,\n5s, 1m30s.\n")
+	b.WriteString(text(pageNot))
 	return b.Bytes()
 }
 

@@ -3,6 +3,8 @@ package preflight
 import (
 	"slices"
 	"strings"
+
+	"launch/internal/finding"
 )
 
 // PeerChecks is the table of what Decide judges, when all nodes are here. They
@@ -72,12 +74,21 @@ func sameChecks() []Check {
 	}
 	for _, r := range loadRules() {
 		c := Check{ID: r.id, Title: r.title + " is the same on all nodes"}
+		var comes []string
 		for _, o := range r.outcomes {
-			if c.Doc += "; " + o.breaks; o.source != "" {
-				c.Doc += " (" + o.source + ")"
+			if o.status == finding.Skip {
+				continue
 			}
+			text := o.breaks
+			if len(r.outcomes) > 1 {
+				text = string(o.status) + ": " + text
+			}
+			if o.source != "" {
+				text += " (" + o.source + ")"
+			}
+			comes = append(comes, text)
 		}
-		c.Doc = strings.TrimPrefix(c.Doc, "; ") + "."
+		c.Doc = strings.Join(comes, "; ") + "."
 		out = append(out, c)
 	}
 	return append(out, Check{

@@ -55,6 +55,7 @@ type Input struct {
 	Thresholds map[string]float64 // what the user wants judged by another number, by Threshold.Name
 	UserEnv    []string           // the environment of the user's own checks; nil: nothing is executed
 	Lint       []finding.Finding  // what envgen.Lint found in the inherited settings
+	LintIDs    []string           // all that it may find
 
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed

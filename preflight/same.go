@@ -75,8 +75,8 @@ func loadRules() []loadRule {
 		{"same.python", "Python", func(l Loads) software.Item {
 			return software.Item{Version: minorOf(l.Python.Version), Path: l.Python.Path}
 		}, alike("objects that ranks pickle for each other may not load", "docs.python.org/3/library/pickle.html")},
-		{"same.ucx", "UCX", func(l Loads) software.Item { return l.UCX }, alike("untested together", "")},
-		{"same.libfabric", "libfabric", func(l Loads) software.Item { return l.Libfabric }, alike("untested together", "")},
+		{"same.ucx", "UCX", func(l Loads) software.Item { return l.UCX }, alike("different versions are not tested together, and may not connect", "")},
+		{"same.libfabric", "libfabric", func(l Loads) software.Item { return l.Libfabric }, alike("different versions are not tested together, and may not connect", "")},
 	}
 }
 

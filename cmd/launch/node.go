@@ -125,7 +125,7 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 
 func (a *app) checkInput(s *record.Start) preflight.Input {
 	in := preflight.Input{
-		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input),
+		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
 		Thresholds: a.o.thresholds,
 		Env:        os.LookupEnv,
 		LookPath: func(name string) (string, error) {
