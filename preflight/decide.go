@@ -81,6 +81,19 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	return d
 }
 
+// Waive is a decision by which nobody has to leave: each Fail between the nodes is
+// a Warn.
+func (d Decision) Waive() Decision {
+	d.Go, d.Unfit, d.Who = true, nil, ""
+	d.Findings = slices.Clone(d.Findings)
+	for i, f := range d.Findings {
+		if f.Status == finding.Fail {
+			d.Findings[i].Status = finding.Warn
+		}
+	}
+	return d
+}
+
 // compareLines compares what the nodes were asked to do.
 func compareLines(posts []Post) (out []judged) {
 	for _, c := range []struct {

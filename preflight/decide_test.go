@@ -63,3 +63,16 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsWaivedIsStillTold(t *testing.T) {
+	was := Decide(posts(3, func(i int, p *Post) { p.Restarts = map[bool]string{true: "1", false: "0"}[i == 2] }), nil)
+	got := was.Waive()
+	if was.Go || len(was.Findings) != 1 || was.Findings[0].Status != finding.Fail {
+		t.Fatalf("not waived: %+v", was)
+	}
+	want := was.Findings[0]
+	want.Status = finding.Warn
+	if diff := cmp.Diff(Decision{Go: true, Nodes: was.Nodes, Findings: finding.Report{want}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -36,7 +36,7 @@ told once. What is not through when its time is over is a skip, too.
 
 "--skip ID" and "--only ID" choose among all of them, those between nodes too:
 what one node's user skips there is judged for none. "--warn-only" makes each
-fail a warning. "--threshold NAME=VALUE", or several in LAUNCH_THRESHOLDS behind
+fail a warning, between nodes where all say so. "--threshold NAME=VALUE", or several in LAUNCH_THRESHOLDS behind
 commas, judges by another number.
 
 "launch check --store host0 --nnodes 4", the same line on each node, checks all

@@ -55,7 +55,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		}
 		d := preflight.Decide(posts, a.o.thresholds)
 		if a.o.warnOnly {
-			d.Go, d.Unfit = true, nil
+			d = d.Waive()
 		}
 		if checking {
 			survey := preflight.Compare(posts, d)
