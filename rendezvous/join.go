@@ -232,7 +232,7 @@ func (s *Session) Leave(why string) {
 	<-s.done
 	s.mu.Lock()
 	lease, leases, self, ep := s.lease, s.leases, s.self, s.ep
-	leads, quits := s.leader.ID == self.ID, ep.State == Sealed && ep.Nonce == s.joined.Nonce
+	quits := ep.State == Sealed && ep.Nonce == s.joined.Nonce
 	s.mu.Unlock()
 	if lease == 0 {
 		return
@@ -249,11 +249,12 @@ func (s *Session) Leave(why string) {
 	}
 	if why != "" {
 		self.Left = why
-		words := []clientv3.Op{clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease))}
-		if leads {
-			words = append(words, clientv3.OpTxn(
-				[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", lease)},
-				[]clientv3.Op{clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease))}, nil))
+		words := []clientv3.Op{
+			clientv3.OpPut(s.k.member(self), encode(self), clientv3.WithLease(lease)),
+			// The lead may be this node's without its knowledge: the leader before it
+			// has just gone, and the answer is on its way.
+			clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.leader()), "=", lease)},
+				[]clientv3.Op{clientv3.OpPut(s.k.leader(), encode(self), clientv3.WithLease(lease))}, nil),
 		}
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(s.k.member(self)), "=", lease)}, words, nil))
 	}

@@ -4,7 +4,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"launch/rendezvous/memstore"
 )
 
 // gone is three nodes that have all read that they may start; those of acks
@@ -62,5 +65,57 @@ func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
 				t.Errorf("told %q, but its command ended", e.Text)
 			}
 		}
+	})
+}
+
+// Commands that end one after the other pass the lead on: who has it when it
+// leaves, and does not know that yet, was not lost.
+func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		b := &bench{t: t, store: memory{s}, job: "j", exact: true, startTimeout: 30 * time.Second}
+		var links []*memstore.Link
+		var nodes []*node
+		var chs []<-chan joined
+		for i := range 3 {
+			l := s.Dial()
+			n := b.enterBy(l.Client(), Member{Index: i, Vouch: Typed, Size: 3, Host: string(rune('a' + i))})
+			links, nodes = append(links, l), append(nodes, n)
+			if i == 0 {
+				n.told(t, Progress) // it leads
+			}
+			chs = append(chs, n.join(t.Context()))
+		}
+		worlds(t, chs...)
+		var wg sync.WaitGroup
+		for _, n := range nodes {
+			wg.Go(func() {
+				if _, err := n.Round(t.Context(), "go", nil, concat); err != nil {
+					t.Error(err)
+				}
+				n.Start(t.Context())
+			})
+		}
+		wg.Wait()
+		for i, there := range []time.Duration{0, 500 * time.Millisecond, 600 * time.Millisecond} {
+			links[i].SetFaults(func(r any) (memstore.Fault, time.Duration) {
+				if puts(r, nodes[i].k.leader()) {
+					return memstore.None, 2 * there // and as long back
+				}
+				return memstore.None, 0
+			})
+		}
+		nodes[0].Leave("its command has ended")
+		time.Sleep(700 * time.Millisecond) // the second node leads, which it has not heard
+		nodes[1].Leave("its command has ended")
+		time.Sleep(5 * time.Second)
+		nodes[2].mu.Lock()
+		for _, e := range nodes[2].events {
+			if e.Kind == Late {
+				t.Errorf("told %q, but its command ended", e.Text)
+			}
+		}
+		nodes[2].mu.Unlock()
+		nodes[2].Leave("")
 	})
 }
