@@ -40,12 +40,13 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 	go tool -modfile=tools/go.mod staticcheck ./...
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
 
-bench: build ## launch true against true; the start of many nodes beside torch's
+bench: build ## launch true against true; start and checks of many nodes, beside torch's start
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
+	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/launch
 
-faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones
-	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 60m ./lab/faultbench
+faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones; torchrun alone beside
+	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
 
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh

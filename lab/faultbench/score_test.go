@@ -70,4 +70,5 @@ func print(w io.Writer) {
 			fmt.Fprintln(w, "  "+a)
 		}
 	}
+	printCompared(w)
 }

@@ -112,13 +112,28 @@ func (tr *trial) each(f func(*host)) {
 // has.
 func (tr *trial) run() {
 	tr.t.Helper()
+	tr.runEach(patience, tr.typed)
+}
+
+// runEach runs what typed says of a host on each.
+func (tr *trial) runEach(patience time.Duration, typed func(*host) (env, argv []string)) {
+	tr.t.Helper()
 	var wg sync.WaitGroup
 	for _, h := range tr.hosts {
 		if h.absent {
 			h.status = -1
 			continue
 		}
-		wg.Go(func() { tr.start(h) })
+		wg.Go(func() {
+			if h.late > 0 {
+				select {
+				case <-time.After(h.late):
+				case <-tr.t.Context().Done():
+				}
+			}
+			env, argv := typed(h)
+			tr.exec(h, patience, env, argv...)
+		})
 	}
 	wg.Wait()
 	if tr.observable.IsZero() {
@@ -130,21 +145,21 @@ func (tr *trial) run() {
 	}
 }
 
-func (tr *trial) start(h *host) {
-	if h.late > 0 {
-		select {
-		case <-time.After(h.late):
-		case <-tr.t.Context().Done():
-		}
-	}
+// typed is the line of a host, and what stands in its environment.
+func (tr *trial) typed(h *host) (env, argv []string) {
 	command := h.line
 	if command == nil {
 		command = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "2", tools.script}
 	}
 	store := cmp.Or(tr.store, "host0")
-	argv := slices.Concat(h.wrap, []string{cmp.Or(h.launch, tools.launch), "--store", store, "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
+	argv = slices.Concat(h.wrap, []string{cmp.Or(h.launch, tools.launch), "--store", store, "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
+	return slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), argv
+}
+
+// exec runs a command on a host until it ends, or patience has.
+func (tr *trial) exec(h *host, patience time.Duration, env []string, argv ...string) {
 	cmd := h.Command(tr.t.Context(), argv...)
-	cmd.Env = slices.Concat(cmd.Env, []string{"PATH=" + tools.fake + ":" + os.Getenv("PATH"), "OMP_NUM_THREADS=1", "LAUNCH_JSON=1"}, h.env)
+	cmd.Env = slices.Concat(cmd.Env, []string{"OMP_NUM_THREADS=1", "LAUNCH_JSON=1"}, env)
 	cmd.Stdout, cmd.Stderr = &h.out, &stamped{host: h}
 	h.begun = time.Now()
 	if err := cmd.Start(); err != nil {

@@ -1,0 +1,241 @@
+package faultbench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cut is when the bench ends both sides of a comparison. Before starts the next
+// has to wait for the time that three torchruns and their ranks need to load
+// torch on two cores.
+const (
+	cut    = 120 * time.Second
+	before = 15 * time.Second
+)
+
+// compared are the rows of the comparison of this run, by their place in
+// plainFaults, and those of the times of one node's checks.
+var compared struct {
+	sync.Mutex
+	rows  map[int]string
+	times []string
+}
+
+// A fault meets torchrun by itself and the same line behind launch. Nothing is
+// asked of torchrun; launch has to name the cause, or the job has to run.
+func TestPlainTorchrunBeside(t *testing.T) {
+	if !full {
+		t.Skip("takes 10 minutes of waiting: make faultbench")
+	}
+	python := cmp.Or(os.Getenv("LAUNCH_TEST_PYTHON"), filepath.Join("..", "..", ".venv", "bin", "python"))
+	bin, err := filepath.Abs(filepath.Dir(python))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(bin, "torchrun"))
+	}
+	if err != nil {
+		t.Skipf("needs a current torch: %v", err)
+	}
+	atOnce, loading := make(chan struct{}, 3), make(chan struct{}, 1)
+	for i, f := range plainFaults() {
+		t.Run(strings.ReplaceAll(f.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
+			plain, beside := beside(t, f, bin, "", loading), beside(t, f, bin, tools.launch, loading)
+			finding, bad := f.told(beside)
+			if bad != "" {
+				t.Errorf("%s: %s\n%s", f.name, bad, beside.told())
+			}
+			t.Logf("torchrun alone:\n%s", plain.told())
+			compared.Lock()
+			defer compared.Unlock()
+			if compared.rows == nil {
+				compared.rows = map[int]string{}
+			}
+			compared.rows[i] = fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", f.name,
+				plain.perHost(ending), plain.perHost(plain.useful), plain.names(f), finding, beside.perHost(ending))
+		})
+	}
+}
+
+// beside runs the line under a fault on three hosts, whose kernel host names are
+// theirs: torchrun finds out by these which is the endpoint. Without launch it
+// runs alone.
+func beside(t *testing.T, f fault, bin, launch string, loading chan struct{}) *trial {
+	t.Helper()
+	loading <- struct{}{}
+	loaded := sync.OnceFunc(func() { <-loading })
+	defer loaded()
+	time.AfterFunc(before, loaded)
+	tr := newTrial(t, 3)
+	tr.lab.MayLeave("*") // of processes that were cut off
+	f.inject(tr)
+	tr.runEach(cut, func(h *host) (env, argv []string) {
+		argv = []string{"unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.Name}
+		if launch != "" {
+			argv = append(argv, cmp.Or(h.launch, launch))
+		}
+		argv = append(argv, "torchrun", "--nnodes", strconv.Itoa(len(tr.hosts)), "--nproc-per-node", "1",
+			"--rdzv-backend", "c10d", "--rdzv-endpoint", cmp.Or(tr.store, "host0")+":29400", "--rdzv-id", "bench")
+		argv = slices.Concat(argv, h.flags, []string{tr.reduce()}, h.line)
+		return append([]string{"PATH=" + bin + ":" + os.Getenv("PATH")}, h.env...), argv
+	})
+	for _, h := range tr.hosts {
+		_ = h.Signal(syscall.SIGKILL) // ranks whose torchrun was cut off
+	}
+	return tr
+}
+
+// reduce is a copy of the job's script that the fault may hide.
+func (tr *trial) reduce() string {
+	tr.t.Helper()
+	script := filepath.Join(tr.extra.Dir(), "reduce.py")
+	text, err := os.ReadFile("testdata/reduce.py")
+	if err == nil {
+		err = os.WriteFile(script, text, 0o644)
+	}
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	return script
+}
+
+// trouble is a line that a person would look at first: what an exception says,
+// and a warning where there is none.
+var trouble = []*regexp.Regexp{
+	regexp.MustCompile(`^(?:\[rank\d+\]:\s*)?((?:[\w.]*\.)?\w*(?:Error|Exception|Timeout|Signal)\w*: .+)`),
+	regexp.MustCompile(`^(?:\[W\d.*?\]|W\d{4}.*?\]) *(.+)`),
+	regexp.MustCompile(`(.*(?:rror|failed|timed out).*)`),
+}
+
+// noise is what torch says of a healthy start, too: nobody asks a name server for
+// names of addresses.
+var noise = regexp.MustCompile(`hostname of the client socket cannot be retrieved`)
+
+// useful is that line of a host, and after how long it came.
+func (tr *trial) useful(h *host) string {
+	for _, r := range trouble {
+		for _, l := range h.lines {
+			if m := r.FindStringSubmatch(l.text); m != nil && !noise.MatchString(l.text) {
+				text := strings.NewReplacer("|", "/", "`", "'").Replace(m[1])
+				if len(text) > 150 {
+					text = text[:150] + "…"
+				}
+				return fmt.Sprintf("%.0f s: `%s`", l.at.Sub(tr.observable).Seconds(), text)
+			}
+		}
+	}
+	return "nothing"
+}
+
+// ending is how a host's command ended, counted from its own start.
+func ending(h *host) string {
+	after := h.ended.Sub(h.begun)
+	switch {
+	case h.status == 137 && after >= cut:
+		return fmt.Sprintf("cut at %.0f s", cut.Seconds())
+	case h.status == 0:
+		return fmt.Sprintf("ran, %.0f s", after.Seconds())
+	}
+	return fmt.Sprintf("%d after %.0f s", h.status, after.Seconds())
+}
+
+// perHost is what is to be said of each host that took part to its end, with
+// those together of which it is the same.
+func (tr *trial) perHost(of func(*host) string) string {
+	var said []string
+	who := map[string][]string{}
+	for _, h := range tr.hosts {
+		if h.absent || h.killed {
+			continue
+		}
+		text := of(h)
+		if who[text] == nil {
+			said = append(said, text)
+		}
+		who[text] = append(who[text], h.Name)
+	}
+	if len(said) == 1 {
+		return said[0]
+	}
+	for i, text := range said {
+		said[i] = strings.Join(who[text], ", ") + ": " + text
+	}
+	return strings.Join(said, "<br>")
+}
+
+// summary is torchrun's list of its own ranks that ended, by host: not a cause.
+var summary = regexp.MustCompile(`^\s+host\s+:`)
+
+// names tells whether any host printed the name or the address of the sick one,
+// or that one alone had something to say.
+func (tr *trial) names(f fault) string {
+	if f.nobody {
+		return "-"
+	}
+	alone := tr.useful(tr.sick) != "nothing"
+	for _, h := range tr.hosts {
+		for _, l := range h.lines {
+			if !summary.MatchString(l.text) && (strings.Contains(l.text, tr.sick.Name) || strings.Contains(l.text, tr.sick.Addr)) {
+				return "yes"
+			}
+		}
+		alone = alone && (h == tr.sick || tr.useful(h) == "nothing")
+	}
+	return map[bool]string{true: "by its own words", false: "no"}[alone]
+}
+
+// told is what launch said of a fault, and what is wrong with that. "here 2" is
+// that two nodes are here; who waits has been told before where.
+func (f fault) told(tr *trial) (finding, bad string) {
+	for _, h := range tr.hosts {
+		before := ""
+		for _, l := range h.lines {
+			before += l.text
+			kind, wait := strings.CutPrefix(strings.Join(f.want, ""), "wait ")
+			here, some := strings.CutPrefix(strings.Join(f.want, ""), "here ")
+			switch {
+			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+here), !wait && !some && !f.cause(l.said):
+				continue
+			case !f.nobody && h != tr.sick && !strings.Contains(before, tr.sick.Addr) && !strings.Contains(before, tr.sick.Name):
+				continue
+			}
+			return fmt.Sprintf("%.1f s: `%s`", l.at.Sub(tr.observable).Seconds(), cmp.Or(l.said.ID, l.said.What, l.said.Kind)), ""
+		}
+	}
+	if len(f.want) > 0 {
+		return "NO", fmt.Sprintf("nobody said %q", f.want)
+	}
+	for _, h := range tr.hosts {
+		if h.status != 0 {
+			return "NO", h.Name + " did not run"
+		}
+	}
+	return "-", ""
+}
+
+// printCompared writes the comparison and the times as tables of
+// docs/benchmarks.md.
+func printCompared(w io.Writer) {
+	if len(compared.rows) > 0 {
+		fmt.Fprintf(w, "\n| fault | torchrun alone | what it says | names the host | launch says | with launch |\n|---|---|---|---|---|---|\n")
+	}
+	for _, i := range slices.Sorted(maps.Keys(compared.rows)) {
+		fmt.Fprintln(w, compared.rows[i])
+	}
+	if len(compared.times) > 0 {
+		fmt.Fprintf(w, "\n| one node's checks | ms | load |\n|---|---|---|\n%s\n", strings.Join(compared.times, "\n"))
+	}
+}
