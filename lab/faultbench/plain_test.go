@@ -115,6 +115,7 @@ func (tr *trial) reduce() string {
 // trouble is a line that a person would look at first: what an exception says,
 // and a warning where there is none.
 var trouble = []*regexp.Regexp{
+	regexp.MustCompile(`(can't open file .+)`),
 	regexp.MustCompile(`^(?:\[rank\d+\]:\s*)?((?:[\w.]*\.)?\w*(?:Error|Exception|Timeout|Signal)\w*: .+)`),
 	regexp.MustCompile(`^(?:\[W\d.*?\]|W\d{4}.*?\]) *(.+)`),
 	regexp.MustCompile(`(.*(?:rror|failed|timed out).*)`),
@@ -130,8 +131,8 @@ func (tr *trial) useful(h *host) string {
 		for _, l := range h.lines {
 			if m := r.FindStringSubmatch(l.text); m != nil && !noise.MatchString(l.text) {
 				text := strings.NewReplacer("|", "/", "`", "'").Replace(m[1])
-				if len(text) > 150 {
-					text = text[:150] + "…"
+				if len(text) > 180 {
+					text = text[:180] + "…"
 				}
 				return fmt.Sprintf("%.0f s: `%s`", l.at.Sub(tr.observable).Seconds(), text)
 			}
