@@ -152,7 +152,9 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 		}
 		return crash
 	}
-	if err != nil {
+	// A pipe that stays open does not matter once the answer is whole: a process
+	// that launch is about to start elsewhere has it until its exec.
+	if err != nil && !(errors.Is(err, exec.ErrWaitDelay) && json.Valid(answer.b)) {
 		return fmt.Errorf("read answer of child %q: %w", name, err)
 	}
 	if err := json.Unmarshal(answer.b, out); err != nil {

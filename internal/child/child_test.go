@@ -101,6 +101,21 @@ var table = Table{
 		}
 		return os.WriteFile(file, fmt.Append(nil, c.Process.Pid), 0o600)
 	},
+	"told": func(_ context.Context, in io.Reader, out io.Writer) error {
+		var file string
+		if err := json.NewDecoder(in).Decode(&file); err != nil {
+			return err
+		}
+		c := exec.Command("sleep", "600")
+		c.Stdout = os.Stdout
+		if err := c.Start(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, fmt.Append(nil, c.Process.Pid), 0o600); err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(7)
+	},
 	"deep": func(ctx context.Context, _ io.Reader, out io.Writer) error {
 		var below []int
 		err := Ask(ctx, "deep", nil, &below, 20*time.Second)
@@ -294,6 +309,16 @@ func TestAskKillsAGrandchildThatHoldsStdout(t *testing.T) {
 	err := Ask(t.Context(), "holder", file, new(int), ample)
 	if !errors.Is(err, exec.ErrWaitDelay) {
 		t.Fatalf("error = %v, want %v", err, exec.ErrWaitDelay)
+	}
+	wantGone(t, pidsIn(t, file)...)
+}
+
+// On a busy machine a process that is between fork and exec keeps the pipe open.
+func TestAskTakesAWholeAnswerAlthoughItsPipeStaysOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	var got int
+	if err := Ask(t.Context(), "told", file, &got, ample); err != nil || got != 7 {
+		t.Fatalf("got %d, %v; want 7", got, err)
 	}
 	wantGone(t, pidsIn(t, file)...)
 }
