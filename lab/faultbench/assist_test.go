@@ -24,7 +24,7 @@ const assistant = "FAULTBENCH_ASSISTANT"
 
 // assist runs a program of the fault on a host until the trial ends: "proxy"
 // takes connections and cuts them off, "listen" only takes them, "dns-…" is a
-// name server.
+// name server of one name, "zone-…" one of a zone.
 func (h *host) assist(tr *trial, what, addr string) { assist(tr, h.Host, what, addr) }
 
 func assist(tr *trial, h *netns.Host, what, addr string) {
@@ -57,6 +57,8 @@ func assistOn(what, addr string) int {
 	switch kind, _, _ := strings.Cut(what, "-"); kind {
 	case "proxy", "listen":
 		err = take(what == "proxy", addr)
+	case "zone":
+		err = zone(what, addr)
 	case "dns":
 		err = nameServer(strings.TrimPrefix(what, "dns-"), addr)
 	default:

@@ -1,9 +1,13 @@
 package faultbench
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,77 +16,162 @@ import (
 
 // oddity is something that is unusual and harmless.
 type oddity struct {
-	name string
-	make func(tr *trial, r *rand.Rand)
+	name  string
+	takes string // what no other oddity of a start may have, each word by itself
+	needs string // a program or a file; without it the oddity is left out
+	make  func(s *healthy)
 }
 
+// healthy is one start with a few oddities.
+type healthy struct {
+	*trial
+	r      *rand.Rand
+	six    bool // the hosts have no IPv4 address
+	naming naming
+}
+
+// oddities are all of them, in the order in which they are made: what others
+// build on comes first.
 func oddities() []oddity {
-	some := func(tr *trial, r *rand.Rand) *host { return tr.hosts[r.IntN(len(tr.hosts))] }
-	return []oddity{
-		{"docker0", func(tr *trial, r *rand.Rand) { some(tr, r).Decoy("docker0", "172.17.0.1/16") }},
-		{"a bridge of virtual machines on all", func(tr *trial, _ *rand.Rand) {
-			tr.each(func(h *host) { h.Decoy("virbr0", "192.168.122.1/24") })
-		}},
-		{"one node comes 3 s late", func(tr *trial, r *rand.Rand) { some(tr, r).late = 3 * time.Second }},
-		{"a VPN on one", func(tr *trial, r *rand.Rand) {
-			h := some(tr, r)
-			h.Run("", "ip", "tuntap", "add", "wg0", "mode", "tun")
-			h.Run("", "ip", "addr", "add", "10.200.0.7/32", "dev", "wg0")
-			h.Run("", "ip", "link", "set", "wg0", "mtu", "1420", "up")
-		}},
-		{"another MTU of an interface that is not used", func(tr *trial, r *rand.Rand) {
-			h := some(tr, r)
-			h.Decoy("storage0", "192.0.2.9/24")
-			h.Run("", "ip", "link", "set", "storage0", "mtu", "9000")
-		}},
-		{"eight GPUs and InfiniBand on all", func(tr *trial, _ *rand.Rand) { tr.equip(onIB) }},
-		{"eight GPUs and RoCE on all", func(tr *trial, _ *rand.Rand) { tr.equip(onRoCE) }},
-		{"a second address", func(tr *trial, r *rand.Rand) {
-			some(tr, r).Run("", "ip", "addr", "add", "10.78.0."+strconv.Itoa(1+r.IntN(200))+"/24", "dev", "eth0")
-		}},
+	return slices.Concat(machineOddities(), networkOddities(), processOddities(), lineOddities(), meetingOddities())
+}
+
+// some is one, a few or all of the hosts.
+func (s *healthy) some(f func(*host)) {
+	switch s.r.IntN(3) {
+	case 0:
+		f(s.hosts[s.r.IntN(len(s.hosts))])
+	case 1:
+		for _, i := range s.r.Perm(len(s.hosts))[:1+s.r.IntN(len(s.hosts))] {
+			f(s.hosts[i])
+		}
+	default:
+		s.each(f)
 	}
 }
 
-// A healthy start with a few oddities says nothing of it, and runs.
-func TestHealthyStartsGiveNoAlarm(t *testing.T) {
-	n := 12
-	if full {
-		n = 200
+// one of several.
+func one[T any](s *healthy, of ...T) T { return of[s.r.IntN(len(of))] }
+
+// draw is what a seed stands for: the number of hosts, and one to four oddities
+// that go together.
+func draw(seed uint64) (r *rand.Rand, hosts int, odd []oddity) {
+	r = rand.New(rand.NewPCG(seed, 0))
+	hosts = 2 + r.IntN(4)
+	all := oddities()
+	n := 1 + r.IntN(4)
+	var picked []int
+	taken := map[string]bool{}
+	order := r.Perm(len(all))
+	if r.IntN(3) == 0 { // on GPUs more is looked at
+		order = append([]int{r.IntN(len(machineOddities()))}, order...)
 	}
+	for _, i := range order {
+		takes := strings.Fields(all[i].takes)
+		if len(picked) == n || slices.Contains(picked, i) || slices.ContainsFunc(takes, func(t string) bool { return taken[t] }) {
+			continue
+		}
+		for _, t := range takes {
+			taken[t] = true
+		}
+		picked = append(picked, i)
+	}
+	slices.Sort(picked)
+	for _, i := range picked {
+		odd = append(odd, all[i])
+	}
+	return r, hosts, odd
+}
+
+// seeds are those of this run: 200 from LAUNCH_FAULTBENCH_SEED on, or the 12 of
+// them that have the most oddities.
+func seeds() []uint64 {
 	first := uint64(1)
 	if s := os.Getenv("LAUNCH_FAULTBENCH_SEED"); s != "" {
 		first, _ = strconv.ParseUint(s, 10, 64)
 	}
-	for seed := first; seed < first+uint64(n); seed++ {
+	var all []uint64
+	for i := range uint64(200) {
+		all = append(all, first+i)
+	}
+	if full {
+		return all
+	}
+	var few []uint64
+	seen := map[string]bool{}
+	fresh := func(seed uint64) (n int) {
+		_, _, odd := draw(seed)
+		for _, o := range odd {
+			if !seen[o.name] {
+				n++
+			}
+		}
+		return n
+	}
+	for range 12 {
+		best := slices.MaxFunc(all, func(a, b uint64) int { return cmp.Compare(fresh(a), fresh(b)) })
+		few = append(few, best)
+		_, _, odd := draw(best)
+		for _, o := range odd {
+			seen[o.name] = true
+		}
+	}
+	return few
+}
+
+// A healthy start with a few oddities says nothing of them, and runs. One seed:
+// -run 'Healthy.*/^17$' with LAUNCH_FAULTBENCH=full.
+func TestHealthyStartsGiveNoAlarm(t *testing.T) {
+	for _, seed := range seeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			r := rand.New(rand.NewPCG(seed, 0))
-			tr := newTrial(t, 2+r.IntN(4))
+			r, n, odd := draw(seed)
+			s := &healthy{trial: newTrial(t, n), r: r}
+			s.each(func(h *host) {
+				h.line = []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", tools.script}
+			})
 			var names []string
-			all := oddities()
-			r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-			for _, o := range all[:1+r.IntN(3)] {
-				o.make(tr, r)
+			for _, o := range odd {
+				if o.missing() {
+					t.Logf("left out: %s needs %s", o.name, o.needs)
+					continue
+				}
+				o.make(s)
 				names = append(names, o.name)
 			}
-			tr.run()
-			alarm := tr.alarm()
+			s.name()
+			s.run()
+			alarm, took := s.alarm(), s.overhead()
 			kept.Lock()
-			kept.healthy++
+			kept.starts = append(kept.starts, started{names, took})
 			if alarm != "" {
 				kept.alarms = append(kept.alarms, fmt.Sprintf("seed %d (%s): %s", seed, strings.Join(names, ", "), alarm))
 			}
 			kept.Unlock()
 			if alarm != "" {
-				t.Errorf("%s: %s\n%s", strings.Join(names, ", "), alarm, tr.told())
+				t.Errorf("%s: %s\n%s", strings.Join(names, ", "), alarm, s.told())
 			}
 		})
 	}
 }
 
+// missing tells whether this machine cannot make it.
+func (o oddity) missing() bool {
+	if o.needs == "" {
+		return false
+	}
+	_, err := os.Stat(o.needs)
+	if !strings.HasPrefix(o.needs, "/") {
+		_, err = exec.LookPath(o.needs)
+	}
+	return err != nil
+}
+
 // alarm is what a healthy start should not have said or done.
-func (tr *trial) alarm() string {
-	for _, h := range tr.hosts {
+func (s *healthy) alarm() string {
+	ranks := map[string]int{}
+	size := 0
+	for _, h := range s.hosts {
 		for _, l := range h.lines {
 			if l.said.Type == "finding" && (l.said.Status == "warn" || l.said.Status == "fail") {
 				return fmt.Sprintf("%s: %s %s: %s", h.Name, l.said.Status, l.said.ID, l.said.What)
@@ -91,9 +180,73 @@ func (tr *trial) alarm() string {
 		if h.status != 0 {
 			return fmt.Sprintf("%s ended with %d", h.Name, h.status)
 		}
-		if !strings.Contains(h.out.String(), "rank ") {
+		here := 0
+		for line := range strings.Lines(h.out.String()) {
+			var rank, of int
+			if n, _ := fmt.Sscanf(line, "rank %d of %d", &rank, &of); n == 2 {
+				ranks[fmt.Sprintf("%d of %d", rank, of)]++
+				size, here = of, here+1
+			}
+		}
+		if here == 0 {
 			return h.Name + " ran no rank"
 		}
 	}
+	for i := range size {
+		if ranks[fmt.Sprintf("%d of %d", i, size)] != 1 || len(ranks) != size {
+			return fmt.Sprintf("not each rank runs once: %v", ranks)
+		}
+	}
 	return ""
+}
+
+// overhead is the time from the last host's start to its first rank.
+func (s *healthy) overhead() time.Duration {
+	last := slices.MaxFunc(s.hosts, func(a, b *host) int { return a.begun.Compare(b.begun) })
+	return last.out.first.Sub(last.begun)
+}
+
+// started is what came of one healthy start.
+type started struct {
+	names []string
+	took  time.Duration
+}
+
+func printHealthy(w io.Writer, all []started, alarms []string) {
+	if len(all) == 0 {
+		return
+	}
+	times := map[string]int{}
+	for _, o := range oddities() {
+		times[o.name] = 0
+	}
+	var took []time.Duration
+	for _, s := range all {
+		for _, n := range s.names {
+			times[n]++
+		}
+		if s.took > 0 {
+			took = append(took, s.took)
+		}
+	}
+	slices.Sort(took)
+	rarest, most := len(all), 0
+	var never []string
+	for name, n := range times {
+		rarest, most = min(rarest, n), max(most, n)
+		if n == 0 {
+			never = append(never, name)
+		}
+	}
+	slices.Sort(never)
+	fmt.Fprintf(w, "\n%d healthy starts, %d false alarms; %d oddities, each in %d to %d of them\n", len(all), len(alarms), len(times), rarest, most)
+	if len(never) > 0 && full {
+		fmt.Fprintln(w, "  never made:", strings.Join(never, "; "))
+	}
+	if len(took) > 0 {
+		fmt.Fprintf(w, "from the last node's start to its first rank: %.2f s in the median, %.2f s in nine of ten\n", took[len(took)/2].Seconds(), took[len(took)*9/10].Seconds())
+	}
+	for _, a := range alarms {
+		fmt.Fprintln(w, "  "+a)
+	}
 }

@@ -83,6 +83,8 @@ func (h *host) equip(tr *trial, name string) {
 	i := slices.Index(tr.hosts, h)
 	text = strings.ReplaceAll(text, "uuid=GPU-00000000-0000-4000-8000-0000000000", fmt.Sprintf("uuid=GPU-00000000-0000-4000-8000-00000000%02x", i))
 	text = regexp.MustCompile(`(10\.224\.\d+)\.6\b`).ReplaceAllString(text, fmt.Sprintf("$1.%d", 6+2*i))
+	// Its kernel module is of the version that NVML tells.
+	text = regexp.MustCompile(`(?m)^nvidia \S+`).ReplaceAllString(text, "nvidia 570.86.15")
 	h.describe(tr, text)
 	for _, l := range []string{nvmlLib, verbsLib} {
 		if err := os.Symlink(filepath.Join(lib, l), h.file("lib", l)); err != nil {
@@ -93,14 +95,20 @@ func (h *host) equip(tr *trial, name string) {
 	h.roceInterfaces(text)
 	h.env = append(h.env, "LD_LIBRARY_PATH="+h.file("lib"))
 	h.line = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "8", tools.script}
+	h.Prepare = append(h.Prepare, `mount -t tmpfs none /run`, `mkdir /run/nvidia-persistenced`, `: >/run/nvidia-persistenced/socket`,
+		`mount --bind "$0/proc/driver" /proc/driver`)
+	h.showSys()
+}
+
+// showSys has the host's /sys be the one that it was described with.
+func (h *host) showSys() {
 	h.Prepare = append(h.Prepare,
 		// Those of the lab that the machine does not have appear beside its own,
 		// and both by the number that rtnetlink tells.
 		`for i in /sys/class/net/*/; do d="$0/sys/class/net/$(basename "$i")"; `+
 			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; else mkdir "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
 		`mkdir -p "$0/sys/fs/cgroup"`, `mount --bind /sys/fs/cgroup "$0/sys/fs/cgroup"`,
-		`mount -t tmpfs none /run`, `mkdir /run/nvidia-persistenced`, `: >/run/nvidia-persistenced/socket`,
-		`mount --rbind "$0/sys" /sys`, `mount --bind "$0/proc/driver" /proc/driver`)
+		`mount --rbind "$0/sys" /sys`)
 }
 
 func (h *host) file(parts ...string) string {

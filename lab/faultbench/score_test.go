@@ -26,9 +26,9 @@ type score struct {
 // kept are the scores of this run.
 var kept struct {
 	sync.Mutex
-	scores  []score
-	healthy int
-	alarms  []string
+	scores []score
+	starts []started
+	alarms []string // of these
 }
 
 func keep(s score) {
@@ -64,11 +64,6 @@ func print(w io.Writer) {
 				hit, len(all), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
 		}
 	}
-	if kept.healthy > 0 {
-		fmt.Fprintf(w, "\n%d healthy starts, %d false alarms\n", kept.healthy, len(kept.alarms))
-		for _, a := range kept.alarms {
-			fmt.Fprintln(w, "  "+a)
-		}
-	}
+	printHealthy(w, kept.starts, kept.alarms)
 	printCompared(w)
 }

@@ -51,10 +51,23 @@ type host struct {
 
 	mu     sync.Mutex
 	lines  []line
-	out    strings.Builder // the ranks' own
+	out    output // the ranks' own
 	begun  time.Time
 	ended  time.Time
 	status int
+}
+
+// output is what the ranks write, and when they began to.
+type output struct {
+	strings.Builder
+	first time.Time
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.first.IsZero() {
+		o.first = time.Now()
+	}
+	return o.Builder.Write(p)
 }
 
 // line is one line of launch's stderr, and when it came.
