@@ -1,6 +1,7 @@
 package faultbench
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -78,6 +79,17 @@ func reachFaults() []fault {
 			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to :15001\n}\n}\n", "nft", "-f", "-")
 		},
 		want: []string{"peer.reach", "peer.identity"},
+	}, {
+		group: "reach", name: "the network that NCCL is told is shut at one node", ci: true,
+		inject: func(tr *trial) {
+			tr.equip(onIB)
+			for i, h := range tr.hosts {
+				h.NIC("data0", fmt.Sprintf("10.88.0.%d/24", i+1))
+				h.env = append(h.env, "NCCL_SOCKET_IFNAME=data0")
+			}
+			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\niif data0 drop\n}\n}\n", "nft", "-f", "-")
+		},
+		want: []string{"peer.beside"}, real: "NVML's answers are a file's",
 	}, {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
