@@ -251,6 +251,7 @@ func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
 		{"the host spelled in another way", line, line, "", "10.0.0.1", true},
 		{"another port", line, line, "", "h:29378", false},
 		{"two nodes of one job in an etcd", line, second, etcd, etcd, true},
+		{"two nodes whose output goes elsewhere", line, strings.Replace(line, "t.py", "--log-dir /logs/h1 -t 3 t.py", 1), etcd, etcd, true},
 		{"another job in the same etcd", line, args, etcd, etcd, false},
 	} {
 		if a, b := id(tc.a, tc.storeA), id(tc.b, tc.storeB); (a == b) != tc.same {

@@ -83,7 +83,8 @@ func (l Line) CheckNodes(nodes int) error {
 }
 
 // Everywhere is the line without what may differ between the nodes of one job
-// (node_rank, local_addr, rdzv_conf): the same words on each of them.
+// (node_rank, local_addr, rdzv_conf, and where the output goes): the same words
+// on each of them.
 func (l Line) Everywhere() []string {
 	if l.Kind != Torchrun || l.Inside {
 		return slices.Clone(l.Argv)
