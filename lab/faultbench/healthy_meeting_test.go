@@ -97,7 +97,7 @@ func meetingOddities() []oddity {
 			s.naming.spell = func(*host) string { return "host0.lab." }
 		}},
 		{name: "the store in capital letters", takes: "store", make: spelled(func(*healthy, *host) string { return "HOST0.Lab" })},
-		{name: "the store with a port", takes: "store", make: spelled(func(*healthy, *host) string { return "host0.lab:28400" })},
+		{name: "the store with a port", takes: "store ports", make: spelled(func(*healthy, *host) string { return "host0.lab:28400" })},
 		{name: "each spells the store in another way", takes: "store", make: func(s *healthy) {
 			ways := map[*host]string{}
 			s.each(func(h *host) { ways[h] = one(s, "host0.lab", "host0", s.addr(s.hosts[0])) })
