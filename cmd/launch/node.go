@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -118,9 +119,20 @@ func (a *app) detectLive(ctx context.Context, j job.Job, roots fabric.Roots) fab
 		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
-		Names:    []string{j.Store.V.Host},
+		Names:    storeNames(j.Store.V),
 		Software: a.software(j),
 	})
+}
+
+// storeNames are the hosts of the store, an external one's too.
+func storeNames(s job.Store) []string {
+	names := []string{s.Host}
+	for _, e := range s.Endpoints {
+		if u, err := url.Parse(e); err == nil && u.Hostname() != "" {
+			names = append(names, u.Hostname())
+		}
+	}
+	return names
 }
 
 func (a *app) checkInput(s *record.Start) preflight.Input {

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/job"
 	"launch/internal/proc"
 )
 
@@ -142,4 +145,11 @@ func running(t *testing.T) (a, b *node) {
 	a.line(t, "runs")
 	b.line(t, "runs")
 	return a, b
+}
+
+func TestTheHostsOfAnExternalStoreAreLookedForInTheHostsFile(t *testing.T) {
+	got := storeNames(job.Store{Endpoints: []string{"http://host2:2379", "https://etcd.example:2379", "host3:29377"}})
+	if diff := cmp.Diff([]string{"", "host2", "etcd.example"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

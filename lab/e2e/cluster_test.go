@@ -138,23 +138,27 @@ func (n *node) status() int {
 }
 
 // says waits until the node's stderr has a text.
-func (n *node) says(text string) { n.t.Helper(); n.shows(n.err, text) }
+func (n *node) says(text string) { n.t.Helper(); n.shows(n.err, 0, text) }
+
+// saysAgain is says for what may have been said before: from is how much of
+// stderr there was by then.
+func (n *node) saysAgain(from int, text string) { n.t.Helper(); n.shows(n.err, from, text) }
 
 // prints waits until the node's stdout has a text.
-func (n *node) prints(text string) { n.t.Helper(); n.shows(n.out, text) }
+func (n *node) prints(text string) { n.t.Helper(); n.shows(n.out, 0, text) }
 
-func (n *node) shows(w *watched, text string) {
+func (n *node) shows(w *watched, from int, text string) {
 	n.t.Helper()
 	timeout := time.After(n.limit)
 	for {
 		grown := w.grown()
-		if strings.Contains(w.String(), text) {
+		if strings.Contains(w.String()[from:], text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-n.done:
-			if !strings.Contains(w.String(), text) {
+			if !strings.Contains(w.String()[from:], text) {
 				n.t.Fatalf("%s ended (%d) without saying %q", n.name, n.status(), text)
 			}
 			return

@@ -67,14 +67,15 @@ func TestNodesThatWaitMeetAfterTheEtcdsDiskWasFull(t *testing.T) {
 	m.start()
 	a := c.start(0)
 	c.here(a)
+	before := len(a.err.String()) // the etcd may have been slow to come
 	free := fill(t, disk)
 	c.busy(1, m.done)
-	a.says("the store does not answer")
+	a.saysAgain(before, "the store does not answer")
 	free()
 	<-m.done
 	m.cmd = nil
 	m.start()
-	a.says("the store answers again")
+	a.saysAgain(before, "the store answers again")
 	trained(t, 2, a, c.start(1))
 	a.ownWords()
 }
