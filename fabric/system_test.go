@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -261,6 +263,9 @@ func FuzzSystemFiles(f *testing.F) {
 func TestADiskThatHangsIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes the whole time limit")
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("a program with the race detector takes a second to end, the child's whole time")
 	}
 	dead, well := t.TempDir(), t.TempDir()
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -51,6 +51,7 @@ func makeTools(dir string) error {
 	}
 	tools.script = filepath.Join(root, "examples", "train.py")
 	tools.launch = cmp.Or(os.Getenv("LAUNCH_TEST_BIN"), filepath.Join(dir, "launch"))
+	_, _ = os.Stat(tools.launch) // so that go test does not take the result of another binary
 	tools.fake = filepath.Join(dir, "fake")
 	builds := [][2]string{{filepath.Join(tools.fake, "torchrun"), "launch/lab/faketorchrun"}}
 	if os.Getenv("LAUNCH_TEST_BIN") == "" {
