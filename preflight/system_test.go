@@ -191,7 +191,7 @@ func TestOwnNameMeansThisNode(t *testing.T) {
 // one that is well.
 func onDisks(byPath map[string]fabric.Disk) Input {
 	in := four().envs("HOME", "/home/u", "TMPDIR", "/scratch/tmp")
-	in.Dir = "/work/run"
+	in.Dir = "/project/run"
 	in.Job.Line.Argv, in.Job.Line.Script = []string{"torchrun", "train/t.py"}, 1
 	in.Disks = func(_ context.Context, paths []string) (out []fabric.Disk) {
 		for _, p := range paths {
@@ -212,7 +212,7 @@ func TestFoldersOfTheJob(t *testing.T) {
 	for _, u := range onDisks(nil).uses() {
 		paths = append(paths, u.path)
 	}
-	if want := []string{"/work/run", "/scratch/tmp", "/work/run/train", "/home/u"}; !slices.Equal(paths, want) {
+	if want := []string{"/project/run", "/scratch/tmp", "/project/run/train", "/home/u"}; !slices.Equal(paths, want) {
 		t.Errorf("folders %v, want %v", paths, want)
 	}
 }
@@ -233,20 +233,20 @@ func TestStorage(t *testing.T) {
 		{"all well", "storage.answers", nil, []string{"ok 4 folders answer (ext4)"}},
 		{"all well", "storage.space", nil, []string{"ok 1 TiB free in /scratch/tmp"}},
 		{"all well", "storage.nfs", nil, []string{"skip no NFS"}},
-		{"one server gone", "storage.answers", map[string]fabric.Disk{"/work/run": dead, "/work/run/train": dead}, []string{"warn /work/run, the working directory, does not answer: nfs4 of storage:/export at /data"}},
-		{"one server gone", "storage.space", map[string]fabric.Disk{"/work/run": dead}, []string{"ok 1 TiB free"}},
+		{"one server gone", "storage.answers", map[string]fabric.Disk{"/project/run": dead, "/project/run/train": dead}, []string{"warn /project/run, the working directory, does not answer: nfs4 of storage:/export at /data"}},
+		{"one server gone", "storage.space", map[string]fabric.Disk{"/project/run": dead}, []string{"ok 1 TiB free"}},
 		{"no room", "storage.space", map[string]fabric.Disk{"/scratch/tmp": full}, []string{"warn /scratch/tmp (TMPDIR) has 5 MiB left of 1 TiB"}},
-		{"no room in the working directory", "storage.space", map[string]fabric.Disk{"/work/run": full}, []string{"warn /work/run (the working directory) has 5 MiB left"}},
-		{"both on one that is full", "storage.space", map[string]fabric.Disk{"/work/run": full, "/scratch/tmp": full}, []string{"warn 5 MiB left"}},
+		{"no room in the working directory", "storage.space", map[string]fabric.Disk{"/project/run": full}, []string{"warn /project/run (the working directory) has 5 MiB left"}},
+		{"both on one that is full", "storage.space", map[string]fabric.Disk{"/project/run": full, "/scratch/tmp": full}, []string{"warn 5 MiB left"}},
 		{"a home without room is not written to", "storage.space", map[string]fabric.Disk{"/home/u": full}, []string{"ok "}},
 		{"no inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": noInodes}, []string{"warn room for 3 files more"}},
 		{"no fixed number of inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": btrfs}, []string{"ok "}},
 		{"read-only", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Mount: "/scratch", ReadOnly: true, Free: 1 << 40, Size: 1 << 40}}, []string{"warn /scratch/tmp (TMPDIR) cannot be written to"}},
-		{"an image's working directory", "storage.space", map[string]fabric.Disk{"/work/run": {Mount: "/", NoWrite: true, Size: 1}}, []string{"ok "}},
+		{"an image's working directory", "storage.space", map[string]fabric.Disk{"/project/run": {Mount: "/", NoWrite: true, Size: 1}}, []string{"ok "}},
 		{"a folder that is not there", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Err: "no such file or directory"}}, []string{"warn cannot be used: no such file"}},
-		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/work/run": meant}, []string{"warn nfs of storage:/export at /data runs over tcp"}},
-		{"NFS over RDMA", "storage.nfs", map[string]fabric.Disk{"/work/run": as}, []string{"ok "}},
-		{"NFS over TCP", "storage.nfs", map[string]fabric.Disk{"/work/run": tcp}, []string{"ok "}},
+		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": meant}, []string{"warn nfs of storage:/export at /data runs over tcp"}},
+		{"NFS over RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": as}, []string{"ok "}},
+		{"NFS over TCP", "storage.nfs", map[string]fabric.Disk{"/project/run": tcp}, []string{"ok "}},
 	} {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			got := verdicts(t, tt.id, onDisks(tt.disks))
