@@ -15,7 +15,7 @@ type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
 	ID       string         `json:"id,omitempty"`      // what it answers calls with
-	Local    finding.Report `json:"local,omitempty"`   // what is wrong here by its own checks (Telling)
+	Local    finding.Report `json:"local,omitempty"`   // of launch check: what is wrong here by its own checks (Telling)
 	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
 	Listens  []Listen       `json:"listens,omitempty"` // where its libraries will wait, beside its address
 	NProc    string         `json:"nproc,omitempty"`
@@ -40,7 +40,7 @@ type Decision struct {
 	Unfit    []int          `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string         `json:"who,omitempty"`      // their names, for people
 	Findings finding.Report `json:"findings,omitempty"` // of the nodes beside each other
-	Nodes    finding.Report `json:"nodes,omitempty"`    // of the nodes by themselves, merged
+	Nodes    finding.Report `json:"nodes,omitempty"`    // of launch check: of the nodes by themselves, merged
 	Survey   *Survey        `json:"survey,omitempty"`   // of launch check
 }
 
