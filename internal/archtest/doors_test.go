@@ -115,9 +115,9 @@ var testDoors = map[string][]string{
 	"internal/peer": {"internal/secret", "lab/netns"},
 	"internal/ui":   {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
-	"lab/e2e": {"lab/netns", unixPkg},
+	"lab/e2e": {"lab/build", "lab/netns", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
-	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "github.com/miekg/dns"},
+	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/build", "lab/netns", "github.com/miekg/dns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs":  {"envgen", "lab/netns"},
 	"preflight": {"fabric/machine/machinetest"},

@@ -2,12 +2,13 @@ package faultbench
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"launch/lab/build"
 )
 
 // systemFaults: limits, disks and software of the sick host.
@@ -81,12 +82,7 @@ func systemFaults() []fault {
 // otherLaunch is launch with another version, built once.
 var otherLaunch = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(filepath.Dir(tools.fake), "launch-other")
-	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=v0.0.1-other", "-o", file, "launch/cmd/launch")
-	cmd.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return file, nil
+	return file, build.Go(file, "launch/cmd/launch", "-ldflags", "-X main.version=v0.0.1-other")
 })
 
 // group puts the sick host's processes into a control group with a limit. It
