@@ -14,27 +14,24 @@ import (
 // minority is unfit.
 func compareConstants(posts []Post) (out []judged) {
 	names := map[string]bool{}
-	gpus := true
 	for _, p := range posts {
 		for name := range p.Constants {
 			names[name] = true
 		}
-		gpus = gpus && p.Loads.GPU
 	}
+	gpus := onGPU(loadsOf(posts))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		gs := groupsBySetting(posts, name)
 		if len(gs) < 2 || gpus && explained(posts, name) {
 			continue
 		}
-		f := finding.Warnf("%s differs: %s", name, differs(gs, len(posts))).Named("same.env").
+		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").
 			Breaking("it has to be the same on all nodes: else ranks disagree about their messages, and hang or fail").
 			Do("set it on all nodes alike, or on none; look at the environment and the library's own files there (launch env --explain)")
 		var unfit []int
 		if gpus && strings.HasPrefix(name, "NCCL_") {
 			f.Status = finding.Fail
-			for _, g := range gs[1:] {
-				unfit = append(unfit, g.ranks...)
-			}
+			unfit = ranksIn(gs[1:])
 		}
 		out = append(out, judged{f, unfit})
 	}

@@ -109,7 +109,7 @@ func compareLines(posts []Post) (out []judged) {
 		if len(gs) < 2 {
 			continue
 		}
-		f := finding.Warnf("%s differs: %s", c.what, differs(gs, len(posts))).Named(c.id).
+		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).
 			Breaking("%s", c.breaks).Do("type the same line on every node")
 		stray := c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
 		if stray {
@@ -141,8 +141,28 @@ func namesOf(posts []Post, ranks []int) []string {
 // group is the nodes that have one value.
 type group struct {
 	value string
+	first Post
 	ranks []int
 	names []string
+}
+
+// who are the nodes of a group, as ranked has them.
+func (g group) who() []string {
+	out := make([]string, len(g.ranks))
+	for i, rank := range g.ranks {
+		out[i] = rankedAs(g.names[i], rank)
+	}
+	return out
+}
+
+func ranked(p Post) string { return rankedAs(p.Name, p.Rank) }
+
+func rankedAs(name string, rank int) string { return fmt.Sprintf("%s (rank %d)", name, rank) }
+
+// having are the nodes of which something is known: one that is not is no
+// difference.
+func having(posts []Post, of func(Post) string) []Post {
+	return slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return of(p) == "" })
 }
 
 // groups sorts the nodes by what they have: most nodes first, and the one of
@@ -152,7 +172,7 @@ func groups(posts []Post, of func(Post) string) []group {
 	for _, p := range posts {
 		i := slices.IndexFunc(gs, func(g group) bool { return g.value == of(p) })
 		if i < 0 {
-			i, gs = len(gs), append(gs, group{value: of(p)})
+			i, gs = len(gs), append(gs, group{value: of(p), first: p})
 		}
 		gs[i].ranks, gs[i].names = append(gs[i].ranks, p.Rank), append(gs[i].names, p.Name)
 	}
@@ -160,13 +180,47 @@ func groups(posts []Post, of func(Post) string) []group {
 	return gs
 }
 
-// differs says who has something else than most of n nodes.
-func differs(gs []group, n int) string {
+// ranksIn are the nodes of several groups.
+func ranksIn(gs []group) []int {
+	var out []int
+	for _, g := range gs {
+		out = append(out, g.ranks...)
+	}
+	return out
+}
+
+// majority tells that one group is larger than every other.
+func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
+
+// differs says who has something else than most.
+func differs(gs []group) string {
 	var out []string
 	for _, g := range gs[1:] {
 		out = append(out, fmt.Sprintf("%s has %q", some(g.names), g.value))
 	}
-	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), n, gs[0].value, strings.Join(out, ", "))
+	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value, strings.Join(out, ", "))
+}
+
+// most is how many groups a message names.
+const most = 4
+
+// shares says what each group has; kinds is the word for those that are too many.
+func shares(gs []group, has func(Post) string, kinds string) string {
+	var parts []string
+	for i, g := range gs[:min(len(gs), most)] {
+		switch what, who := has(g.first), g.who(); {
+		case i == 0 && majority(gs):
+			parts = append(parts, fmt.Sprintf("%d of %d nodes have %s", len(who), len(ranksIn(gs)), what))
+		case len(who) == 1:
+			parts = append(parts, who[0]+" has "+what)
+		default:
+			parts = append(parts, some(who)+" have "+what)
+		}
+	}
+	if n := len(gs) - most; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more %s", n, kinds))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // some names a few of many.

@@ -93,18 +93,16 @@ type difference struct {
 func compareLoads(posts []Post) (out []judged) {
 	var diffs []difference
 	for _, r := range loadRules() {
-		known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Loads).Version == "" })
+		version := func(p Post) string { return r.of(p.Loads).Version }
+		known := having(posts, version)
 		if n := len(posts) - len(known); n > 0 && len(known) > 0 {
 			out = append(out, judged{Finding: unread(r, posts)})
 		}
-		gs := groups(known, func(p Post) string { return r.of(p.Loads).Version })
+		gs := groups(known, version)
 		if len(gs) < 2 {
 			continue
 		}
-		nodes := make([]Loads, len(known))
-		for i, p := range known {
-			nodes[i] = p.Loads
-		}
+		nodes := loadsOf(known)
 		o := r.outcomes[slices.IndexFunc(r.outcomes, func(o outcome) bool { return o.when == nil || o.when(nodes) })]
 		at := slices.IndexFunc(diffs, func(d difference) bool { return slices.EqualFunc(d.groups, gs, sameNodes) })
 		if at < 0 {
@@ -113,11 +111,15 @@ func compareLoads(posts []Post) (out []judged) {
 		diffs[at].rules, diffs[at].found = append(diffs[at].rules, r), append(diffs[at].found, o)
 	}
 	for _, d := range diffs {
-		v := judged{Finding: d.finding(posts)}
-		for _, g := range d.groups[1:] {
-			v.unfit = append(v.unfit, g.ranks...)
-		}
-		out = append(out, v)
+		out = append(out, judged{d.finding(), ranksIn(d.groups[1:])})
+	}
+	return out
+}
+
+func loadsOf(posts []Post) []Loads {
+	out := make([]Loads, len(posts))
+	for i, p := range posts {
+		out[i] = p.Loads
 	}
 	return out
 }
@@ -135,9 +137,6 @@ func unread(r loadRule, posts []Post) finding.Finding {
 	return finding.Skipf("%s was not found or could not be read on %s", r.title, some(who)).Named(r.id)
 }
 
-// most is how many versions a message names.
-const most = 4
-
 // gravest is the rule by which the difference is told: the first that stops the
 // job, else the first that warns.
 func (d difference) gravest() (r loadRule, o outcome) {
@@ -150,51 +149,24 @@ func (d difference) gravest() (r loadRule, o outcome) {
 	return d.rules[at], d.found[at]
 }
 
-func (d difference) finding(posts []Post) finding.Finding {
+func (d difference) finding() finding.Finding {
 	r, o := d.gravest()
 	f := finding.Finding{ID: r.id, Status: o.status, Breaks: o.breaks}
 	if o.source != "" {
 		f.Breaks += " (" + o.source + ")"
 	}
-	byRank, total := map[int]Post{}, 0
-	for _, p := range posts {
-		byRank[p.Rank] = p
-	}
-	for _, g := range d.groups {
-		total += len(g.ranks)
-	}
-	majority := len(d.groups[0].ranks) > len(d.groups[1].ranks)
-	var parts, odd []string
-	for i, g := range d.groups {
-		var who []string
-		for _, rank := range g.ranks {
-			who = append(who, ranked(byRank[rank]))
-		}
-		if i > 0 {
-			odd = append(odd, who...)
-		}
-		if i >= most {
-			continue
-		}
-		first := byRank[g.ranks[0]]
-		switch has := d.has(first.Loads); {
-		case i == 0 && majority:
-			parts = append(parts, fmt.Sprintf("%d of %d nodes have %s", len(who), total, has))
-		case len(who) == 1:
-			parts = append(parts, who[0]+" has "+has)
-		default:
-			parts = append(parts, some(who)+" have "+has)
-		}
-		if item := r.of(first.Loads); item.Path != "" {
-			f = f.See(ranked(first)+": "+item.Path, "%s %s", r.title, item.Version)
+	for _, g := range d.groups[:min(len(d.groups), most)] {
+		if item := r.of(g.first.Loads); item.Path != "" {
+			f = f.See(ranked(g.first)+": "+item.Path, "%s %s", r.title, item.Version)
 		}
 	}
-	if n := len(d.groups) - most; n > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more versions", n))
-	}
-	f.What = fmt.Sprintf("%s differs: %s", r.title, strings.Join(parts, "; "))
+	f.What = fmt.Sprintf("%s differs: %s", r.title, shares(d.groups, d.has, "versions"))
 	f.Fix = "start from the same image or environment on every node"
-	if majority {
+	if majority(d.groups) {
+		var odd []string
+		for _, g := range d.groups[1:] {
+			odd = append(odd, g.who()...)
+		}
 		f.Fix = fmt.Sprintf("give %s the image or environment of the others", some(odd))
 	}
 	if f.Status == finding.Fail {
@@ -204,15 +176,13 @@ func (d difference) finding(posts []Post) finding.Finding {
 }
 
 // has is all that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
-func (d difference) has(l Loads) string {
+func (d difference) has(p Post) string {
 	var out []string
 	for _, r := range d.rules {
-		out = append(out, r.title+" "+r.of(l).Version)
+		out = append(out, r.title+" "+r.of(p.Loads).Version)
 	}
 	return strings.Join(out, ", ")
 }
-
-func ranked(p Post) string { return fmt.Sprintf("%s (rank %d)", p.Name, p.Rank) }
 
 func runtime(l Loads) software.Item {
 	if l.HIP != "" {

@@ -9,17 +9,12 @@ func compareScripts(posts []Post) []judged {
 	if len(groups(posts, func(p Post) string { return p.Command })) > 1 {
 		return nil
 	}
-	var known []Post
-	for _, p := range posts {
-		if p.Script != "" {
-			known = append(known, p)
-		}
-	}
-	gs := groups(known, func(p Post) string { return p.Script })
+	script := func(p Post) string { return p.Script }
+	gs := groups(having(posts, script), script)
 	if len(gs) < 2 {
 		return nil
 	}
-	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs, len(known))).Named("same.script").
+	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").
 		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or computes nonsense").
 		Do("copy it to all nodes again, or run it from a file system that all share; sha256sum tells what each has")}}
 }

@@ -75,7 +75,7 @@ type unlike struct {
 // compareTraits names who is made of something else than most.
 func compareTraits(posts []Post) []judged {
 	var found []unlike
-	gpus := !slices.ContainsFunc(posts, func(p Post) bool { return !p.Loads.GPU })
+	gpus := onGPU(loadsOf(posts))
 	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.failed() && !e.call.Also }) // told with what did not arrive
 	for _, r := range traitRules() {
 		if !r.cpu && !gpus || r.id == "same.family" && apart {
@@ -101,56 +101,32 @@ func compareTraits(posts []Post) []judged {
 
 // groups are the nodes of which the trait is known.
 func (r traitRule) groups(posts []Post) []group {
-	known := slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Traits) == "" })
-	return groups(known, func(p Post) string { return r.of(p.Traits) })
+	trait := func(p Post) string { return r.of(p.Traits) }
+	return groups(having(posts, trait), trait)
 }
 
 // sameOdd tells that the same nodes differ from most in two traits. Most need not
 // be the same: a node without the fabric has no rails to be counted.
 func sameOdd(a, b []group) bool {
-	return slices.EqualFunc(a[1:], b[1:], sameNodes) && len(a[0].ranks) > len(a[1].ranks) || slices.EqualFunc(a, b, sameNodes)
+	return slices.EqualFunc(a[1:], b[1:], sameNodes) && majority(a) || slices.EqualFunc(a, b, sameNodes)
 }
 
 func (u unlike) judge(posts []Post) judged {
 	r := u.rules[0]
-	byRank := make(map[int]Post, len(posts))
-	for _, p := range posts {
-		byRank[p.Rank] = p
-	}
 	f := finding.Finding{ID: r.id, Status: finding.Warn, Breaks: r.breaks, Fix: r.fix}
 	var titles []string
 	for _, r := range u.rules {
 		titles = append(titles, r.title)
 	}
-	total := 0
-	for _, g := range u.groups {
-		total += len(g.ranks)
-	}
-	majority := len(u.groups[0].ranks) > len(u.groups[1].ranks)
 	v := judged{}
-	var parts []string
 	for i, g := range u.groups {
-		first := byRank[g.ranks[0]]
-		who := whoOf(byRank, g.ranks)
-		switch has := u.has(first.Traits); {
-		case i >= most:
-		case i == 0 && majority:
-			parts = append(parts, fmt.Sprintf("%d of %d nodes have %s", len(who), total, has))
-		case len(who) == 1:
-			parts = append(parts, who[0]+" has "+has)
-		default:
-			parts = append(parts, some(who)+" have "+has)
-		}
 		if i < most {
-			f = f.See(ranked(first), "%s", u.has(first.Traits))
+			f = f.See(ranked(g.first), "%s", u.has(g.first))
 		}
-		if why := u.dies(first); why != "" {
+		if why := u.dies(g.first); why != "" {
 			f.Status, f.Breaks = finding.Fail, why
 			v.unfit = append(v.unfit, g.ranks...)
 		}
-	}
-	if n := len(u.groups) - most; n > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more kinds", n))
 	}
 	follows := func(r traitRule) bool {
 		_, stops := consequence(r.id)
@@ -160,21 +136,11 @@ func (u unlike) judge(posts []Post) judged {
 		setting, _ := consequence(u.rules[i].id)
 		f.Status = finding.Fail
 		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", setting)
-		for _, g := range u.groups[1:] {
-			v.unfit = append(v.unfit, g.ranks...)
-		}
+		v.unfit = ranksIn(u.groups[1:])
 	}
-	f.What = "different " + strings.Join(titles, ", ") + ": " + strings.Join(parts, "; ")
+	f.What = "different " + strings.Join(titles, ", ") + ": " + shares(u.groups, u.has, "kinds")
 	v.Finding = f
 	return v
-}
-
-func whoOf(byRank map[int]Post, ranks []int) []string {
-	var out []string
-	for _, r := range ranks {
-		out = append(out, ranked(byRank[r]))
-	}
-	return out
 }
 
 // dies is the first reason of the rules why a node dies.
@@ -190,10 +156,10 @@ func (u unlike) dies(p Post) string {
 }
 
 // has is all that differs, as one node has it. What it has none of is left out.
-func (u unlike) has(t Traits) string {
+func (u unlike) has(p Post) string {
 	var out []string
 	for _, r := range u.rules {
-		if v := r.of(t); v != "" {
+		if v := r.of(p.Traits); v != "" {
 			out = append(out, v)
 		}
 	}
