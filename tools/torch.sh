@@ -1,32 +1,36 @@
 #!/usr/bin/env bash
 # Makes .venv with a current torch, unless it is there. LAUNCH_TORCH_INDEX may
-# name a package index that has CPU-only wheels; it is asked first. Where no
-# index answers, Debian's torch is installed instead, outside .venv.
+# name a package index that has CPU-only wheels; it is asked first. Where torch
+# cannot be had that way, Debian's is installed instead, outside .venv, and no
+# .venv is left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if .venv/bin/python -c 'import torch' 2>/dev/null; then
-	exit 0
-fi
+whole() { .venv/bin/python -c 'import torch, numpy' 2>/dev/null; }
+! whole || exit 0
 if ! python3 -m venv --clear .venv >/dev/null 2>&1; then
 	tools/apt.sh python3 python3-venv
 	python3 -m venv --clear .venv
 fi
+log=$(mktemp) && trap 'rm -f "$log"; whole || rm -rf .venv' EXIT
 pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
 # Only a probe: reads the index's page, downloads no wheel.
 answers() { timeout 60 "${pip[@]}" install --dry-run --no-deps --timeout 15 --retries 1 "$@" torch >/dev/null 2>&1; }
+# A line that breaks off, a full disk: 15 minutes at most.
+into() { timeout 900 "${pip[@]}" install --no-cache-dir "$@" torch numpy 2>"$log" && whole; }
 
+why="pip's index does not answer"
 if [[ -n ${LAUNCH_TORCH_INDEX-} ]] && answers --index-url "$LAUNCH_TORCH_INDEX"; then
 	echo "torch: into .venv from your CPU wheel index: a few hundred MB"
-	"${pip[@]}" install --index-url "$LAUNCH_TORCH_INDEX" torch numpy
+	into --index-url "$LAUNCH_TORCH_INDEX" || why="pip failed: $(tail -n 1 "$log")"
 elif answers; then
 	# Measured with torch 2.15 in November 2026, 76 s on a fast line.
 	echo "torch: into .venv with pip: downloads about 2.7 GB, 5.4 GB on disk, mostly CUDA"
 	echo "torch: less where LAUNCH_TORCH_INDEX names an index of CPU-only wheels"
-	"${pip[@]}" install torch numpy
-else
-	rm -rf .venv
-	echo "torch: pip's index does not answer: using Debian's torch, which is older"
+	into || why="pip failed: $(tail -n 1 "$log")"
+fi
+if ! whole; then
+	echo "torch: $why; using Debian's torch, which is older"
 	tools/apt.sh python3-torch
 	exit 0
 fi

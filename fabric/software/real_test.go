@@ -8,24 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// python is a Python with a current torch: LAUNCH_TEST_PYTHON, else .venv.
-func python(t testing.TB) string {
-	t.Helper()
-	file := os.Getenv("LAUNCH_TEST_PYTHON")
-	if file == "" {
-		file = "../../.venv/bin/python"
-	}
-	file, err := filepath.Abs(file)
-	if err == nil {
-		_, err = os.Stat(file)
-	}
-	if err != nil {
-		t.Skipf("needs a current torch: %v", err)
-	}
-	return file
-}
+	"launch/lab/programs"
+)
 
 // asking is what torch says of itself when it runs.
 const asking = `import sys, json, torch
@@ -35,7 +20,7 @@ print(json.dumps({"python": sys.version.split()[0], "torch": torch.__version__, 
   "nccl": ".".join(map(str, torch.cuda.nccl.version())) if has else "", "file": mapped[0] if mapped else ""}))`
 
 func TestARealTorchSaysTheSame(t *testing.T) {
-	file := python(t)
+	file := programs.CurrentTorch(t).Python
 	out, err := exec.Command(file, "-c", asking).Output()
 	if err != nil {
 		t.Skipf("%s has no torch that runs: %v", file, err)
@@ -61,7 +46,7 @@ func TestARealTorchSaysTheSame(t *testing.T) {
 
 // BenchmarkDetect is for a warm machine with a torch and its NCCL of 250 MB.
 func BenchmarkDetect(b *testing.B) {
-	cmd := Command{Program: python(b), Env: os.Environ(), Dir: "/", Home: os.Getenv("HOME")}
+	cmd := Command{Program: programs.CurrentTorch(b).Python, Env: os.Environ(), Dir: "/", Home: os.Getenv("HOME")}
 	root := os.DirFS("/")
 	for b.Loop() {
 		if f := Detect(b.Context(), root, cmd); f.Err != "" {

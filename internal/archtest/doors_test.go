@@ -105,6 +105,8 @@ var testDoors = map[string][]string{
 	// The benchmark of the checks between nodes: what its store has served.
 	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
 	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
+	// A torch, whose files are to say what it says of itself.
+	"fabric/software": {"lab/programs"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// The machines made for tests.
@@ -115,11 +117,11 @@ var testDoors = map[string][]string{
 	"internal/peer": {"internal/secret", "lab/netns"},
 	"internal/ui":   {"fabric/machine/machinetest"},
 	// unix, to mount a small disk.
-	"lab/e2e": {"lab/build", "lab/netns", unixPkg},
+	"lab/e2e": {"lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
-	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/build", "lab/netns", "github.com/miekg/dns"},
+	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs", "github.com/miekg/dns"},
 	// The table of variables, which the libraries have to know.
-	"lab/libs":  {"envgen", "lab/netns"},
+	"lab/libs":  {"envgen", "lab/netns", "lab/programs"},
 	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"launch/lab/programs"
 )
 
 // skew makes the library that sets the wall clock of a process ahead, and
@@ -133,13 +135,13 @@ os._exit(0)
 // torch's c10d takes a node whose heartbeat is older than 15 s by its own
 // clock for dead. The two then have different worlds, and both go on.
 func TestC10dMakesTwoWorldsWhereAClockIsOff(t *testing.T) {
-	py, ahead := python(t), skew(t)
+	torch, ahead := programs.AnyTorch(t), skew(t)
 	for name, off := range map[string]time.Duration{"right": 0, "1 h ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			c := withTorch(t, 2, py)
+			c := withTorch(t, 2, torch)
 			nodes := []*node{
-				c.startBare(0, []string{py, "-c", c10d, "host0"}),
-				c.startBare(1, []string{py, "-c", c10d, "host1"}, ahead(off)...),
+				c.startBare(0, []string{torch.Python, "-c", c10d, "host0"}),
+				c.startBare(1, []string{torch.Python, "-c", c10d, "host1"}, ahead(off)...),
 			}
 			whole := 0
 			for _, n := range nodes {

@@ -36,6 +36,8 @@ type cluster struct {
 	env   []string // more of the nodes' environment
 	flags []string // of launch, on every node
 	line  []string // the command
+
+	limit time.Duration // of each node's waits
 }
 
 // embedded is n hosts whose store is launch's own, on host0.
@@ -50,6 +52,7 @@ func newCluster(t *testing.T, lab *netns.Lab, n int, store string) *cluster {
 		path:  tools.fake + ":" + os.Getenv("PATH"),
 		flags: []string{"--join-timeout", joinTimeout},
 		line:  []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", trainPy(t)},
+		limit: patience,
 	}
 }
 
@@ -70,7 +73,7 @@ type node struct {
 	err  *watched // stderr
 	done chan struct{}
 
-	limit time.Duration // of every wait for it; patience unless a test needs more
+	limit time.Duration // of every wait for it
 }
 
 // start types the line on host i, with more flags of launch before it.
@@ -91,7 +94,7 @@ func (c *cluster) startLine(i int, line []string, flags ...string) *node {
 func (c *cluster) startBare(i int, argv []string, env ...string) *node {
 	c.t.Helper()
 	h := c.lab.Hosts[i]
-	n := &node{t: c.t, name: h.Name, out: &watched{}, err: &watched{}, done: make(chan struct{}), limit: patience}
+	n := &node{t: c.t, name: h.Name, out: &watched{}, err: &watched{}, done: make(chan struct{}), limit: c.limit}
 	n.cmd = h.Command(c.t.Context(), argv...)
 	n.cmd.Env = slices.Concat(n.cmd.Env, []string{"PATH=" + c.path, "OMP_NUM_THREADS=1"}, c.env, env)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.err

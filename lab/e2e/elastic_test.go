@@ -6,21 +6,22 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"launch/lab/programs"
 )
 
 // An elastic job of torchrun starts with the nodes that came, and goes on with
 // one less.
 func TestAnElasticJobGoesOnWithTheNodesThatAreThere(t *testing.T) {
 	t.Parallel()
-	py := python(t)
-	c := external(t, 2).torch(py)
+	c := external(t, 2).torch(programs.AnyTorch(t))
 	dir := t.TempDir()
 	script := filepath.Join(dir, "train.py")
 	if err := os.WriteFile(script, []byte(waitsForAMark), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.flags = append(c.flags, "--restarts", "2", "--last-call", "2s")
-	c.line = []string{"torchrun", "--nnodes", "1:4", "--nproc-per-node", "1", script, filepath.Join(dir, "mark")}
+	c.line = []string{"torchrun", "--nnodes", "1:4", "--nproc_per_node", "1", script, filepath.Join(dir, "mark")}
 	a, b := c.start(0), c.start(1)
 	a.says("2 of up to 4 nodes are here")
 	for _, n := range []*node{a, b} {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"launch/lab/build"
+	"launch/lab/programs"
 )
 
 // tools are the programs under test; TestMain makes them once.
@@ -14,8 +14,8 @@ var tools struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(build.Run(m, func(dir string) (err error) {
-		tools.launch, tools.fake, err = build.Programs(dir)
+	os.Exit(programs.Run(m, func(dir string) (err error) {
+		tools.launch, tools.fake, err = programs.Build(dir)
 		return err
 	}))
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/programs"
 )
 
 // diesOnce is a training whose rank 1 dies in the first attempt, which the
@@ -36,14 +38,13 @@ os._exit(0)
 // who comes first connects to a process that is gone.
 func TestARankThatDiesOnceEndsPlainTorchrunsJobOnly(t *testing.T) {
 	t.Parallel()
-	py := python(t)
 	t.Run("torchrun --max-restarts", func(t *testing.T) {
-		c := withTorch(t, 2, py)
+		c := withTorch(t, 2, programs.CurrentTorch(t)) // that of torch 1.13 restarted well
 		var nodes []*node
 		script := diesOnceScript(t)
 		for i := range 2 {
-			argv := []string{"torchrun", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1",
-				"--master-addr", "10.77.0.1", "--master-port", "29500", "--node-rank", fmt.Sprint(i)}
+			argv := []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "1", "--max_restarts", "1",
+				"--master_addr", "10.77.0.1", "--master_port", "29500", "--node_rank", fmt.Sprint(i)}
 			// What launch would set, without which not even the first attempt begins.
 			nodes = append(nodes, c.startBare(i, append(argv, script...), "GLOO_SOCKET_IFNAME=eth0"))
 		}
@@ -58,9 +59,9 @@ func TestARankThatDiesOnceEndsPlainTorchrunsJobOnly(t *testing.T) {
 		}
 	})
 	t.Run("launch --restarts", func(t *testing.T) {
-		c := withTorch(t, 2, py)
+		c := withTorch(t, 2, programs.AnyTorch(t))
 		script := diesOnceScript(t)
-		c.line = append([]string{"torchrun", "--nnodes", "2", "--nproc-per-node", "1"}, script...)
+		c.line = append([]string{"torchrun", "--nnodes", "2", "--nproc_per_node", "1"}, script...)
 		nodes := []*node{c.start(0, "--restarts", "1"), c.start(1, "--restarts", "1")}
 		trained(t, 1, nodes...)
 		died(t, script)

@@ -5,13 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"launch/lab/programs"
 )
 
 // Two nodes of two tasks each, as srun -N 2 -n 4 starts them: the variables are
 // Slurm's, and nobody says more.
 func TestTasksOfAStepTrain(t *testing.T) {
-	c := withTorch(t, 2, python(t))
-	argv := []string{tools.launch, "--join-timeout", joinTimeout, "python", trainPy(t), "--steps", steps}
+	c := withTorch(t, 2, programs.AnyTorch(t))
+	argv := []string{tools.launch, "--join-timeout", joinTimeout, "python3", trainPy(t), "--steps", steps}
 	var nodes []*node
 	for _, task := range []struct{ host, local int }{{0, 1}, {1, 1}, {1, 0}, {0, 0}} {
 		rank := 2*task.host + task.local

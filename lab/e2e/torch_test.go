@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"launch/lab/programs"
 )
 
 // steps keeps the real trainings short; the loss falls within a few.
@@ -15,19 +15,6 @@ const steps = "20"
 
 // The real torch tests do not run beside others, but for the one that waits:
 // nine processes that import torch fill two cores as it is.
-
-// python is a Python with a current torch: LAUNCH_TEST_PYTHON, else .venv.
-func python(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("LAUNCH_TEST_PYTHON")
-	if path == "" {
-		path = filepath.Join(root(t), ".venv", "bin", "python")
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs a current torch: %v", err)
-	}
-	return path
-}
 
 func root(t *testing.T) string {
 	t.Helper()
@@ -40,15 +27,18 @@ func root(t *testing.T) string {
 
 func trainPy(t *testing.T) string { return filepath.Join(root(t), "examples", "train.py") }
 
-// withTorch is n hosts on which torchrun is the real one, beside python.
-func withTorch(t *testing.T, n int, python string) *cluster {
-	return embedded(t, n).torch(python)
+// withTorch is n hosts on which torchrun is the real one.
+func withTorch(t *testing.T, n int, torch programs.Torch) *cluster {
+	return embedded(t, n).torch(torch)
 }
 
-// torch lets the nodes find a real torchrun.
-func (c *cluster) torch(python string) *cluster {
-	c.path = filepath.Dir(python) + ":/usr/sbin:/usr/bin:/sbin:/bin"
+// torch lets the nodes find a real torchrun, and its python. Lines for it have
+// underscores, which torch 1.13 knows too.
+func (c *cluster) torch(torch programs.Torch) *cluster {
+	c.path = filepath.Dir(torch.Python) + ":/usr/sbin:/usr/bin:/sbin:/bin"
+	c.env = append(c.env, torch.Env...)
 	c.lab.MayLeave("torchelastic_*", "torchinductor_*") // torch's own
+	c.limit = 2 * patience                              // to load it from a cold disk takes a minute
 	return c
 }
 
@@ -75,8 +65,13 @@ func fell(t *testing.T, nodes ...*node) {
 }
 
 func TestCurrentTorchTrainsOnThreeHosts(t *testing.T) {
-	c := withTorch(t, 3, python(t))
-	c.line = []string{"torchrun", "--nnodes", "3", "--nproc-per-node", "2", trainPy(t), "--steps", steps}
+	trainsOnThreeHosts(t, programs.CurrentTorch(t))
+}
+
+func trainsOnThreeHosts(t *testing.T, torch programs.Torch) {
+	t.Helper()
+	c := withTorch(t, 3, torch)
+	c.line = []string{"torchrun", "--nnodes", "3", "--nproc_per_node", "2", trainPy(t), "--steps", steps}
 	for _, h := range c.lab.Hosts {
 		h.Decoy("docker0", "172.17.0.1/16") // the same on all: must not be chosen
 	}
@@ -86,8 +81,8 @@ func TestCurrentTorchTrainsOnThreeHosts(t *testing.T) {
 }
 
 func TestAPlainProgramTrainsOnThreeHosts(t *testing.T) {
-	c := withTorch(t, 3, python(t))
-	c.line = []string{"python", trainPy(t), "--steps", steps}
+	c := withTorch(t, 3, programs.AnyTorch(t))
+	c.line = []string{"python3", trainPy(t), "--steps", steps}
 	nodes := []*node{c.start(0, "--nnodes", "3"), c.start(1, "--nnodes", "3"), c.start(2, "--nnodes", "3")}
 	trained(t, 1, nodes...)
 	fell(t, nodes...)
@@ -95,23 +90,7 @@ func TestAPlainProgramTrainsOnThreeHosts(t *testing.T) {
 
 // The oldest torch that is supported, and the only one with underscores only.
 func TestTorch113TrainsOnThreeHosts(t *testing.T) {
-	const debian = "/usr/bin/python3"
-	version, err := exec.Command(debian, "-c", "import torch; print(torch.__version__)").Output()
-	if err != nil {
-		t.Skip("needs Debian's torch (package python3-torch)")
-	}
-	c := withTorch(t, 3, debian)
-	c.line = []string{"torchrun", "--nnodes", "3", "--nproc_per_node", "2", trainPy(t), "--steps", steps}
-	if strings.HasPrefix(string(version), "1.13") {
-		// Its defaults of these two are lost on Python 3.11, and it ends with
-		// an AttributeError; 9 is a local rank that does not exist.
-		c.env = []string{"PET_REDIRECTS=9:1", "PET_TEE=9:1"}
-	} else {
-		t.Logf("Debian's torch is %s here", strings.TrimSpace(string(version)))
-	}
-	nodes := []*node{c.start(0), c.start(1), c.start(2)}
-	trained(t, 2, nodes...)
-	fell(t, nodes...)
+	trainsOnThreeHosts(t, programs.DebianTorch(t))
 }
 
 // No host recognises 10.77.0.1 as its own, because torchrun compares names
@@ -119,13 +98,13 @@ func TestTorch113TrainsOnThreeHosts(t *testing.T) {
 // for the store and gives up everywhere (torch 2.15: after a second try).
 func TestTheCaseThatPlainTorchrunCannotDo(t *testing.T) {
 	t.Parallel()
-	py := python(t)
-	line := []string{"torchrun", "--nnodes", "3", "--nproc-per-node", "1", "--rdzv-backend", "c10d",
-		"--rdzv-endpoint", "10.77.0.1:29500", "--rdzv-id", "x", trainPy(t), "--steps", steps}
+	torch := programs.AnyTorch(t)
+	line := []string{"torchrun", "--nnodes", "3", "--nproc_per_node", "1", "--rdzv_backend", "c10d",
+		"--rdzv_endpoint", "10.77.0.1:29500", "--rdzv_id", "x", trainPy(t), "--steps", steps}
 
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		c := withTorch(t, 3, py)
+		c := withTorch(t, 3, torch)
 		nodes := []*node{c.startBare(0, line), c.startBare(1, line), c.startBare(2, line)}
 		for _, n := range nodes {
 			n.limit = 4 * time.Minute
@@ -136,7 +115,7 @@ func TestTheCaseThatPlainTorchrunCannotDo(t *testing.T) {
 	})
 	t.Run("with launch", func(t *testing.T) {
 		t.Parallel()
-		c := withTorch(t, 3, py)
+		c := withTorch(t, 3, torch)
 		c.line = line
 		argv := append([]string{tools.launch}, line...)
 		nodes := []*node{c.startBare(0, argv), c.startBare(1, argv), c.startBare(2, argv)}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"launch/lab/build"
+	"launch/lab/programs"
 )
 
 // tools are the programs under test; TestMain makes them once.
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(assistant); what != "" {
 		os.Exit(assistOn(what, os.Args[1]))
 	}
-	code := build.Run(m, makeTools)
+	code := programs.Run(m, makeTools)
 	print(os.Stdout)
 	os.Exit(code)
 }
@@ -31,6 +31,6 @@ func makeTools(dir string) (err error) {
 	if tools.script, err = filepath.Abs("../../examples/train.py"); err != nil {
 		return err
 	}
-	tools.launch, tools.fake, err = build.Programs(dir)
+	tools.launch, tools.fake, err = programs.Build(dir)
 	return err
 }

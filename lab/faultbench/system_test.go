@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"launch/lab/build"
+	"launch/lab/programs"
 )
 
 // systemFaults: limits, disks and software of the sick host.
@@ -82,7 +82,7 @@ func systemFaults() []fault {
 // otherLaunch is launch with another version, built once.
 var otherLaunch = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(filepath.Dir(tools.fake), "launch-other")
-	return file, build.Go(file, "launch/cmd/launch", "-ldflags", "-X main.version=v0.0.1-other")
+	return file, programs.Go(file, "launch/cmd/launch", "-ldflags", "-X main.version=v0.0.1-other")
 })
 
 // group puts the sick host's processes into a control group with a limit. It

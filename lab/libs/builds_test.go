@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"launch/lab/programs"
 )
 
 // finder is the builds of a library, the newest last; it skips the test with
@@ -73,23 +75,10 @@ func debian(file, pkg string) func(*testing.T) []string {
 	}
 }
 
-// python has a current torch.
-func python(t *testing.T) string {
-	t.Helper()
-	file := os.Getenv("LAUNCH_TEST_PYTHON")
-	if file == "" {
-		file = filepath.Join(repo(t), ".venv", "bin", "python")
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Skipf("needs a current torch: %v", err)
-	}
-	return file
-}
-
 // packageFiles are those of a package beside torch.
 func packageFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	out, err := exec.Command(python(t), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
+	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

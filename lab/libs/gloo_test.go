@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"launch/lab/programs"
 )
 
 func TestGlooUsesThePlannedInterface(t *testing.T) {
 	t.Parallel() // they mostly wait
-	python := python(t)
+	python := programs.AnyTorch(t).Python
 	script := filepath.Join(repo(t), "lab", "libs", "testdata", "allreduce.py")
 	const result = "sum 6"
 
