@@ -1,0 +1,58 @@
+// Package programs has what the laboratory's tests run: launch, its stand-ins, and a
+// Python with torch.
+package programs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Run runs the tests of a package once build has made what they need in a
+// directory, which is gone afterwards. It returns the exit status.
+func Run(m *testing.M, build func(dir string) error) int {
+	// Most of these tests wait; the default is one for each core.
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6")
+	dir, err := os.MkdirTemp("", "launch-lab-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Build builds launch, and into a directory of its own the stand-in under the
+// name torchrun. LAUNCH_TEST_BIN names a launch that was built already.
+func Build(dir string) (launch, fake string, err error) {
+	launch = os.Getenv("LAUNCH_TEST_BIN")
+	if launch == "" {
+		launch = filepath.Join(dir, "launch")
+		if err := Go(launch, "launch/cmd/launch"); err != nil {
+			return "", "", err
+		}
+	}
+	// It also keeps go test from taking the result of another binary.
+	if _, err := os.Stat(launch); err != nil {
+		return "", "", fmt.Errorf("LAUNCH_TEST_BIN: %w", err)
+	}
+	fake = filepath.Join(dir, "fake")
+	return launch, fake, Go(filepath.Join(fake, "torchrun"), "launch/lab/faketorchrun")
+}
+
+// Go builds one program.
+func Go(to, pkg string, flags ...string) error {
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", to, pkg)...)
+	cmd.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}

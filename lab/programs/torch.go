@@ -1,0 +1,69 @@
+package programs
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Torch is a Python that has torch.
+type Torch struct {
+	Python string // absolute; torchrun lies beside it
+	// What its torchrun needs in the environment. torch 1.13 on Python 3.11 loses
+	// its defaults of these two and ends with an AttributeError; 9 is a local rank
+	// that does not exist.
+	Env []string
+}
+
+const debian = "/usr/bin/python3"
+
+// CurrentTorch is that of LAUNCH_TEST_PYTHON, else of .venv; without it the test
+// is skipped.
+func CurrentTorch(t testing.TB) Torch {
+	t.Helper()
+	python, err := current()
+	if err != nil {
+		t.Skipf("needs a current torch: %v", err)
+	}
+	return Torch{Python: python}
+}
+
+// AnyTorch is a current one, else Debian's, which is older: the test says so.
+func AnyTorch(t testing.TB) Torch {
+	t.Helper()
+	python, err := current()
+	if err != nil {
+		t.Logf("using Debian's torch: %v", err)
+		return DebianTorch(t)
+	}
+	return Torch{Python: python}
+}
+
+func current() (python string, err error) {
+	python, err = filepath.Abs(cmp.Or(os.Getenv("LAUNCH_TEST_PYTHON"), "../../.venv/bin/python"))
+	if err == nil && python == debian {
+		err = errors.New(debian + " has an older one")
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Join(filepath.Dir(python), "torchrun")) // what pip writes last
+	}
+	return python, err
+}
+
+// DebianTorch is that of the package python3-torch, else the test is skipped.
+func DebianTorch(t testing.TB) Torch {
+	t.Helper()
+	version, err := exec.Command(debian, "-c", "import torch; print(torch.__version__)").Output()
+	if err != nil {
+		t.Skip("needs torch, Debian's (package python3-torch) at least")
+	}
+	if !strings.HasPrefix(string(version), "1.13") {
+		t.Logf("Debian's torch is %s here", strings.TrimSpace(string(version)))
+		return Torch{Python: debian}
+	}
+	return Torch{Python: debian, Env: []string{"PET_REDIRECTS=9:1", "PET_TEE=9:1"}}
+}
