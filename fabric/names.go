@@ -132,3 +132,8 @@ func parseServices(text string) []string {
 	}
 	return []string{"files", "dns"}
 }
+
+// HostsLines are the lines of /etc/hosts that have one of the names.
+func HostsLines(r Roots, names ...string) []HostsLine {
+	return parseHosts(readText(r.Etc, "hosts"), names)
+}

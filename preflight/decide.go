@@ -17,6 +17,7 @@ type Post struct {
 	ID       string         `json:"id,omitempty"`      // what it answers calls with
 	Local    finding.Report `json:"local,omitempty"`   // of launch check: what is wrong here by its own checks (Telling)
 	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
+	Names    Names          `json:"names,omitzero"`    // of some of the others, looked up
 	Listens  []Listen       `json:"listens,omitempty"` // where its libraries will wait, beside its address
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
@@ -65,7 +66,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, clocks, compareLines, compareScripts, compareTraits, compareLoads, compareConstants} {
+	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts, compareTraits, compareLoads, compareConstants} {
 		for _, v := range compare(posts) {
 			if skipped(v.Finding) {
 				continue

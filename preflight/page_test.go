@@ -90,8 +90,9 @@ const pageNot = `
 - **The packet size of InfiniBand ports** stands in no file. That of RoCE is
   computed from the interface's MTU, as the kernel does. One that is small on all
   nodes alike is no finding: which one the switches carry is not known here.
-- **Names of the other nodes.** The job is handed addresses; only the name of the
-  meeting point and this node's own are looked up. mpirun's hosts are mpirun's.
+- **Names of all other nodes.** The job is handed addresses. Each node looks up the
+  names of those that it calls, four at most; --all-pairs asks for all of them.
+  mpirun's hosts are mpirun's.
 - **Proxies.** launch reaches store and nodes directly, whatever HTTP_PROXY says,
   as torch's store, NCCL and Gloo do.
 - **One number for all nodes' limits.** Each node's limits are held against what

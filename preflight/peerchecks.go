@@ -38,6 +38,9 @@ func callChecks() []Check {
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
 		Doc: "Certificates, file times and logs of several nodes are compared by them.",
 	}, {
+		ID: "peer.name", Title: "the names of the nodes lead to them",
+		Doc: "launch hands the job addresses; ssh, Ray or the job's own code go by names, and miss a node whose name is another's or is not known. Each node looks up those of at most four others; where few are known, nothing is said.",
+	}, {
 		ID: "peer.beside", Title: "the nodes reach each other where NCCL and Gloo will wait beside these addresses",
 		Doc: "A library that is told another interface, or takes several, hangs where only the node's own address is open.",
 	}}

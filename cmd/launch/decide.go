@@ -39,7 +39,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		round, post.Local, post.Outcomes = checkRound, preflight.Telling(s.Local), preflight.Outcomes(s.Local)
 	}
 	var err error
-	if post.Calls, err = a.calls(ctx, s, comp); err != nil {
+	if post.Calls, post.Names, err = a.calls(ctx, s, comp); err != nil {
 		return preflight.Decision{}, err
 	}
 	mine, err := json.Marshal(post)

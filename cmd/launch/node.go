@@ -161,13 +161,7 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	if ofAPod(s.Job) {
 		return in
 	}
-	in.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		for i := range addrs {
-			addrs[i] = addrs[i].Unmap()
-		}
-		return addrs, err
-	}
+	in.Resolve = systemResolver
 	if a.from == nil {
 		sys := fabric.Live().Sys
 		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
@@ -180,6 +174,15 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 		return preflight.PortUse(u), err
 	}
 	return in
+}
+
+// systemResolver asks as the job's own programs will.
+func systemResolver(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return addrs, err
 }
 
 // denied makes an error fs.ErrPermission, and adds no words to it.

@@ -28,14 +28,14 @@ const (
 // calls has this node look at some of the others, and at node rank 0: whether
 // they answer as themselves, whether long messages arrive, and what their clock
 // says. A few for each node, so that it takes as long at any number of nodes;
-// all of them on request.
-func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client) ([]preflight.Call, error) {
+// all of them on request. Those whose names are looked up, too, are never more.
+func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client) ([]preflight.Call, preflight.Names, error) {
 	w := s.World
 	others := w.Partners
 	if a.o.allPairs {
 		var err error
 		if others, err = comp.Everyone(ctx, a.o.joinTimeout); err != nil {
-			return nil, err
+			return nil, preflight.Names{}, err
 		}
 	}
 	m := w.Master
@@ -47,6 +47,7 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 	if a.keys != nil {
 		keys = a.keys.Client()
 	}
+	names := a.newNamer(s)
 	var out []preflight.Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
@@ -58,7 +59,8 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				c := call(ctx, s.Node, p, addr, keys, long)
+				c, said := call(ctx, s.Node, p, addr, keys, long)
+				names.look(ctx, p, said)
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, c)
@@ -66,20 +68,20 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 		}
 	}
 	wg.Wait()
-	return out, context.Cause(ctx)
+	return out, names.found(), context.Cause(ctx)
 }
 
 // call is one call, as the judge reads it; a long one sends long messages and
-// full packets, too.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) preflight.Call {
+// full packets, too, and asks what the other says of itself.
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c preflight.Call, said []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
 	defer cancel()
-	c := preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	c = preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := peer.Options{From: beside(n, addr)}
 	if long && !c.Also {
 		c.IfMTU = mtuTo(ctx, n, at)
-		opt.IfMTU, opt.Bulk = c.IfMTU, longMessage
+		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
 	}
 	got, err := peer.Probe(ctx, at, keys, opt)
 	if peer.CauseOf(err) == peer.Reset { // once more: a listener hangs up on who is late
@@ -87,18 +89,18 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	}
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
 		c.Cause, c.Err = peer.CauseOf(err), err.Error()
-		return c
+		return c, nil
 	}
 	if got.ID != to.ID {
 		c.Other = got.ID
-		return c
+		return c, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
 	c.Stall = stalled(got)
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}
-	return c
+	return c, got.About
 }
 
 // stalled tells which way a long message did not arrive. What the other process

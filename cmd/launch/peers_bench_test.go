@@ -132,7 +132,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	n.began = time.Now()
 	lo := netip.MustParseAddr("127.0.0.1")
 	id := fmt.Sprintf("%026d", i)
-	l, err := peer.Listen(lo, nil, id)
+	l, err := peer.Listen(lo, nil, id, nil)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	start := record.Start{Node: w.facts, World: &joined}
 	w.turn <- struct{}{}
 	began := time.Now()
-	n.calls, err = (&app{}).calls(ctx, &start, nil)
+	n.calls, _, err = (&app{}).calls(ctx, &start, nil)
 	<-w.turn
 	if err != nil {
 		return err

@@ -224,7 +224,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 	}
 	self := s.Self
 	self.ID = rand.Text()
-	if p.peer, err = peer.Listen(listenAt(s), p.listen, self.ID); err != nil {
+	if p.peer, err = peer.Listen(listenAt(s), p.listen, self.ID, s.About); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
@@ -255,7 +255,7 @@ func (p *process) again() (*rendezvous.Member, error) {
 	if p.held, err = hold(&s, self, last); err != nil {
 		return nil, err
 	}
-	if p.peer, err = peer.Listen(listenAt(&s), p.listen, self.ID); err != nil {
+	if p.peer, err = peer.Listen(listenAt(&s), p.listen, self.ID, s.About); err != nil {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()

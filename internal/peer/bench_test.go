@@ -15,7 +15,7 @@ func benchListener(b *testing.B, token string) (maybe, *Listener) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := Listen(lo, k.server(), "bench")
+	l, err := Listen(lo, k.server(), "bench", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

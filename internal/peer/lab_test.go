@@ -53,6 +53,7 @@ type listening struct {
 	At    netip.AddrPort // port 0: any
 	ID    string
 	Token string
+	About []byte
 	Skew  time.Duration // of its clock
 }
 
@@ -86,7 +87,7 @@ func listenRole() error {
 		return err
 	}
 	skewed := func() time.Time { return time.Now().Add(p.Skew) }
-	l, err := open(p.At, k.server(), p.ID, skewed)
+	l, err := open(p.At, k.server(), p.ID, p.About, skewed)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Listener struct {
 	l     net.Listener
 	keys  *tls.Config
 	id    string
+	about []byte
 	echo  *echo // nil: no UDP socket was to be had
 	now   func() time.Time
 	ctx   context.Context
@@ -39,12 +40,16 @@ type Listener struct {
 }
 
 // Listen opens a listener on a port of its own choice, TCP and UDP. keys is nil
-// where no secret is shared; id, at most 64 bytes, is what it answers with.
-func Listen(addr netip.Addr, keys *tls.Config, id string) (*Listener, error) {
-	return open(netip.AddrPortFrom(addr, 0), keys, id, time.Now)
+// where no secret is shared; id, at most 64 bytes, is what it answers with, and
+// about, at most MaxAbout, what it says of itself to a caller that asks.
+func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listener, error) {
+	if len(about) > MaxAbout {
+		return nil, fmt.Errorf("open the side channel: %d bytes about this node, at most %d are sent", len(about), MaxAbout)
+	}
+	return open(netip.AddrPortFrom(addr, 0), keys, id, about, time.Now)
 }
 
-func open(at netip.AddrPort, keys *tls.Config, id string, now func() time.Time) (*Listener, error) {
+func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func() time.Time) (*Listener, error) {
 	if len(id) > maxID {
 		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, at most %d are sent", len(id), maxID)
 	}
@@ -52,7 +57,7 @@ func open(at netip.AddrPort, keys *tls.Config, id string, now func() time.Time) 
 	if err != nil {
 		return nil, fmt.Errorf("open the side channel: %w", err)
 	}
-	s := &Listener{l: l, keys: keys, id: id, now: now}
+	s := &Listener{l: l, keys: keys, id: id, about: about, now: now}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.echo = openEcho(s.ctx, at.Addr(), s.Port())
 	s.calls.Go(s.serve)

@@ -15,7 +15,7 @@ var lo = netip.MustParseAddr("127.0.0.1")
 
 func listen(t *testing.T, keys *tls.Config) (*Listener, netip.AddrPort) {
 	t.Helper()
-	l, err := Listen(lo, keys, "id of "+t.Name())
+	l, err := Listen(lo, keys, "id of "+t.Name(), []byte("about "+t.Name()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +65,23 @@ func TestACallToNothingSaysRefused(t *testing.T) {
 	l.Close()
 	if _, err := Call(t.Context(), to, nil); CauseOf(err) != Refused {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAListenerSaysOfItselfWhatItWasTold(t *testing.T) {
+	k := keys(t, "0123456789abcdef")
+	for name, tc := range map[string]struct{ here, there *tls.Config }{"open": {}, "with a secret": {k.Client(), k.Server()}} {
+		t.Run(name, func(t *testing.T) {
+			_, to := listen(t, tc.there)
+			for asked, want := range map[bool]string{true: "about " + t.Name(), false: ""} {
+				if a, err := Probe(t.Context(), to, tc.here, Options{About: asked}); err != nil || string(a.About) != want {
+					t.Errorf("asked %v: %q, %v; want %q", asked, a.About, err, want)
+				}
+			}
+		})
+	}
+	if l, err := Listen(lo, nil, "long", make([]byte, MaxAbout+1)); err == nil {
+		l.Close()
+		t.Error("more than a caller reads was taken")
 	}
 }

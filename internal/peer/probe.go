@@ -29,6 +29,7 @@ type Options struct {
 	From  netip.Addr // this node's address; zero: the kernel's choice
 	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
 	Bulk  int        // bytes each way, at most 1 MiB; 0: none
+	About bool       // ask what it says of itself
 }
 
 // Answer is what a call found out. With an error it is as far as the call came:
@@ -43,7 +44,8 @@ type Answer struct {
 	Offset, Uncertainty time.Duration
 	MTU                 MTU
 	Bulk                Bulk
-	Retrans             int // segments of this side's that were sent again, SYN included (TCP_INFO)
+	About               []byte // as Listen was told; nil: not asked
+	Retrans             int    // segments of this side's that were sent again, SYN included (TCP_INFO)
 }
 
 // Call connects to a peer's listener and returns how long that and one round
@@ -80,6 +82,11 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	_ = raw.SetDeadline(time.Now().Add(clockBudget))
 	if err := a.askClock(c); err != nil {
 		return a, &failure{talking(ctx, err), fmt.Errorf("ask %s for its clock: %w", to, ending(ctx, err))}
+	}
+	if opt.About {
+		if a.About, err = askAbout(c); err != nil {
+			return a, &failure{talking(ctx, err), fmt.Errorf("ask %s about itself: %w", to, ending(ctx, err))}
+		}
 	}
 	var both sync.WaitGroup
 	if opt.IfMTU > 0 && g.port != 0 {
@@ -151,6 +158,19 @@ func short(hello []byte, err error) error {
 		return errNotAPeer
 	}
 	return err
+}
+
+func askAbout(c net.Conn) ([]byte, error) {
+	if _, err := c.Write([]byte{opAbout}); err != nil {
+		return nil, err
+	}
+	var n [2]byte
+	if _, err := io.ReadFull(c, n[:]); err != nil {
+		return nil, err
+	}
+	about := make([]byte, min(binary.BigEndian.Uint16(n[:]), MaxAbout))
+	_, err := io.ReadFull(c, about)
+	return about, err
 }
 
 // askClock asks four times; the shortest round trip says most.

@@ -17,6 +17,8 @@ import (
 //	listener  its wall clock                    8 bytes, ns since 1970
 //	caller    opBulk, n, then n bytes           5 + n bytes
 //	listener  n bytes, then opBulk once n came  n + 1 bytes, while it reads
+//	caller    opAbout
+//	listener  n, then what it says of itself    2 + n bytes
 //
 // The words differ by side, so that a service which echoes is no peer.
 const (
@@ -24,16 +26,20 @@ const (
 	ask      = "launch-peer?" // 12 bytes, then the version as 4 digits
 	answer   = "launch-peer!"
 	locked   = "launch-lock!" // in place of the answer: this side speaks TLS only
-	version  = "0002"         // 0001 echoed 16 bytes
+	version  = "0003"         // 0001 echoed 16 bytes, 0002 had no opAbout
 
 	// tlsRecord begins a TLS handshake (RFC 8446, 5.1); no hello does.
 	tlsRecord = 0x16
 
 	opClock = 'c'
 	opBulk  = 'b'
+	opAbout = 'a'
 
-	maxID   = 64
-	passLen = 16
+	maxID = 64
+	// MaxAbout is how many bytes a listener may say of itself: with the greeting
+	// they fit into two packets of any network.
+	MaxAbout = 1024
+	passLen  = 16
 )
 
 // pass is what lets a caller have its datagrams answered.

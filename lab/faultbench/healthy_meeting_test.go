@@ -214,7 +214,8 @@ func (s *healthy) resolvConf(n naming) string {
 
 // zone is a name server that has the zone lab, host0 to host9 from the first
 // address on, and says of all else that it does not exist. "slow" takes 400 ms,
-// "denies" says so also of an AAAA where there is an A: "zone-10.77.0.1-slow".
+// "denies" says so also of an AAAA where there is an A, "lacks2" does not have
+// host2: "zone-10.77.0.1-slow".
 func zone(spec, addr string) error {
 	words := strings.Split(spec, "-")
 	first, how := net.ParseIP(words[1]), words[2:]
@@ -234,7 +235,7 @@ func zone(spec, addr string) error {
 			kind = dns.TypeAAAA
 		}
 		var i byte
-		if n, _ := fmt.Sscanf(name, "host%d.lab.", &i); n != 1 || name != fmt.Sprintf("host%d.lab.", i) {
+		if n, _ := fmt.Sscanf(name, "host%d.lab.", &i); n != 1 || name != fmt.Sprintf("host%d.lab.", i) || slices.Contains(how, fmt.Sprintf("lacks%d", i)) {
 			m.Rcode, m.Ns = dns.RcodeNameError, []dns.RR{soa}
 		} else if at[15] += i; q.Question[0].Qtype == kind {
 			rr, _ := dns.NewRR(fmt.Sprintf("%s 30 IN %s %s", q.Question[0].Name, dns.TypeToString[kind], at))

@@ -1,6 +1,9 @@
 package faultbench
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // byDNS takes the names out of /etc/hosts and has the hosts ask a name server
 // for host0.lab.
@@ -11,6 +14,75 @@ func (tr *trial) byDNS(how string) {
 		h.Etc("hosts", "127.0.0.1 localhost\n")
 		h.Etc("resolv.conf", "nameserver "+tr.extra.Addr+"\n")
 	})
+}
+
+// named gives each host its own name, and has the job meet at an address: no
+// name is needed.
+func (tr *trial) named() {
+	tr.store = tr.hosts[0].Addr
+	tr.each(func(h *host) {
+		h.wrap = []string{"unshare", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, h.Name}
+	})
+}
+
+// zoned is named with a name server that has the hosts' names.
+func (tr *trial) zoned(how ...string) {
+	tr.named()
+	assist(tr, tr.extra, strings.Join(append([]string{"zone", tr.hosts[0].Addr}, how...), "-"), tr.extra.Addr+":53")
+	tr.each(func(h *host) {
+		h.Etc("hosts", "127.0.0.1 localhost\n127.0.1.1 "+h.Name+"\n")
+		h.Etc("resolv.conf", "search lab\nnameserver "+tr.extra.Addr+"\n")
+	})
+}
+
+// peerNameFaults: names of nodes that nothing of launch's needs.
+func peerNameFaults() []fault {
+	return []fault{{
+		group: "names", name: "one node's name is in no name server", ci: true, sizes: []int{3, 5}, runs: true,
+		inject: func(tr *trial) { tr.zoned(fmt.Sprintf("lacks%d", len(tr.hosts)-1)) },
+		want:   []string{"peer.name"},
+	}, {
+		group: "names", name: "one node's name server knows no other node", sizes: []int{3, 5}, runs: true,
+		inject: func(tr *trial) {
+			tr.zoned()
+			tr.sick.assist(tr, "dns-nxdomain", "127.0.0.1:53")
+			tr.sick.Etc("resolv.conf", "search lab\nnameserver 127.0.0.1\n")
+		},
+		want: []string{"peer.name"},
+	}, {
+		group: "names", name: "one node's name server is silent and no name is needed", runs: true,
+		inject: func(tr *trial) {
+			tr.zoned()
+			tr.sick.assist(tr, "dns-silent", "127.0.0.1:53")
+			tr.sick.Etc("resolv.conf", "search lab\nnameserver 127.0.0.1\n")
+		},
+		want: []string{"peer.name", "dns.servers"},
+	}, {
+		group: "names", name: "one node's name is another's in the hosts files", ci: true, sizes: []int{3, 5}, runs: true,
+		inject: func(tr *trial) {
+			tr.named()
+			tr.each(func(h *host) {
+				text := "127.0.0.1 localhost\n"
+				for _, o := range tr.hosts {
+					at := o.Addr
+					if o == tr.sick && h != tr.sick {
+						at = tr.hosts[1].Addr
+					}
+					text += at + " " + o.Name + "\n"
+				}
+				h.Etc("hosts", text)
+			})
+		},
+		want: []string{"peer.name"},
+	}, {
+		group: "names", name: "an old address of another node in one hosts file", runs: true,
+		inject: func(tr *trial) {
+			tr.named()
+			old := tr.hosts[0]
+			tr.sick.Etc("hosts", "127.0.0.1 localhost\n10.77.0.99 "+old.Name+"\n"+tr.sick.Addr+" "+tr.sick.Name+"\n")
+		},
+		want: []string{"peer.name"},
+	}}
 }
 
 // nameFaults: who finds the meeting point.
