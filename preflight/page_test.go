@@ -51,6 +51,38 @@ for node_exporter.
 ## This node
 `
 
+const pageRates = `
+## How fast the rails are: launch bench
+
+"launch bench --store host0 --nnodes 4", the same line on each node, measures every
+rail between all four; a start and "launch check" do not. All of these are
+warnings, since a slow job still runs. The exit status is 65 on a node that is
+named and 66 on the others then, so that a script can go by it.
+`
+
+const pageRule = `
+Each node meets three others, in rounds (each other one with "--all-pairs"), all its
+rails at the same time, each pair one way and then the other. Then:
+
+1. A port's speed is the best that it sent, and received, with anybody: a healthy
+   one is as fast as it can be with the first healthy partner, a slow one with none.
+   The median of these is what the flows of that rail are held against, and where
+   rails of one kind and rate differ, that of the fastest.
+2. A flow is slow below "bench.slow" of that, or below the median less 6 standard
+   deviations of what was measured (MAD), if that is less, but never below 55 %.
+   It is slow, too, below 80 % of what both ports are good for by their own rate,
+   MTU and PCIe link (generation times lanes), where these are known.
+3. Who is slow is told by who else saw it, as with calls that fail: all flows of a
+   rail ("bench.rail"); nothing fast between two groups; a port most of whose flows
+   are slow, to it, from it or both, the worst first and without what it explains
+   ("bench.port"); a node all of whose rails are ("bench.node"); what is left is the
+   way between two ("bench.way").
+4. A suspect is measured once more, a port with one that passed and that it has not
+   met, a way on itself. Who is as fast as others then is not named.
+
+How often that is wrong: [benchmarks.md](benchmarks.md).
+`
+
 const pageUser = `
 ## Your own: --check-dir DIR (LAUNCH_CHECK_DIR)
 
@@ -114,6 +146,9 @@ func page() []byte {
 	pageTable(&b, Checks())
 	b.WriteString("\n## The nodes beside each other\n")
 	pageTable(&b, PeerChecks())
+	b.WriteString(text(pageRates))
+	pageTable(&b, RateChecks())
+	b.WriteString(text(pageRule))
 	b.WriteString(text(pageUser))
 	b.WriteString("\n## Thresholds\n\n| name | default | what it is |\n|---|---|---|\n")
 	for _, t := range Thresholds() {
@@ -125,7 +160,7 @@ func page() []byte {
 }
 
 func pageTable(b *bytes.Buffer, checks []Check) {
-	local := slices.ContainsFunc(checks, func(c Check) bool { return c.Scope != OfPeers })
+	local := slices.ContainsFunc(checks, func(c Check) bool { return c.Scope == OfNode || c.Scope == "" })
 	if local {
 		b.WriteString("\n| ID | what is asked | what goes wrong | needs | time |\n|---|---|---|---|---|\n")
 	} else {
@@ -145,11 +180,11 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 // What the page and the report say of a check, it has.
 func TestEveryCheckSaysWhatItIs(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range slices.Concat(Checks(), PeerChecks()) {
+	for _, c := range slices.Concat(Checks(), PeerChecks(), RateChecks()) {
 		if c.ID == "" || c.Title == "" || c.Doc == "" || seen[c.ID] {
 			t.Errorf("%q: title %q, doc %q, twice: %v", c.ID, c.Title, c.Doc, seen[c.ID])
 		}
-		if (c.Scope == OfPeers) != (c.Run == nil) || c.Run != nil && c.Limit <= 0 {
+		if (c.Scope == OfPeers || c.Scope == OfBench) != (c.Run == nil) || c.Run != nil && c.Limit <= 0 {
 			t.Errorf("%s: scope %q, limit %v, run %v", c.ID, c.Scope, c.Limit, c.Run != nil)
 		}
 		for _, id := range c.Needs {

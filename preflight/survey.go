@@ -130,7 +130,7 @@ func (s Survey) Unfit() []string {
 
 // Title is what a check asks; "" for one that is in no table.
 func Title(id string) string {
-	for _, c := range slices.Concat(Checks(), PeerChecks()) {
+	for _, c := range slices.Concat(Checks(), PeerChecks(), RateChecks()) {
 		if c.ID == id {
 			return c.Title
 		}

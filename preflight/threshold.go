@@ -31,6 +31,7 @@ func Thresholds() []Threshold {
 		{"rdma.errors", Number, linkErrors, "link errors in a second on a rail that nobody uses yet"},
 		{"shm.size", Bytes, shmPerRank, "free room in /dev/shm for each process of this node"},
 		{"storage.space", Bytes, minSpace, "free room where temporary files go, and in the working directory"},
+		{"bench.slow", Number, 1 - slowShare, "a rail that carries less than this share of what its like does is slow; measurements that spread more need more"},
 		{userLimit, Seconds, userSeconds, "how long each check of --check-dir may take before it is killed"},
 	}
 }

@@ -36,7 +36,12 @@ var doors = map[string][]string{
 	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and
 	// rail, for the health of the GPUs and of the rails. dns, for what name servers
 	// said; peer, for why a call failed. child, which runs the user's own checks.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer"},
+	// bench, for the samples of the rails.
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", "preflight/bench"},
+
+	// Measurements. unix, for what TCP knows
+	// of a connection, and to drop what arrives.
+	"preflight/bench": {unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},

@@ -1,0 +1,331 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/preflight/bench"
+)
+
+// RateChecks is the table of what CompareRates judges.
+func RateChecks() []Check {
+	out := []Check{{
+		ID: "bench.port", Title: "each rail of each node is as fast as its like on other nodes",
+		Doc: "A cable, a transceiver or a port that lost lanes or retries all the time: every collective waits for the slowest rail.",
+	}, {
+		ID: "bench.node", Title: "no node is slow on all its rails",
+		Doc: "What all rails of one node share is its processor, memory, PCIe and settings.",
+	}, {
+		ID: "bench.way", Title: "no two nodes are slow with each other alone",
+		Doc: "Both are fast with others: something between the two is slow, as an uplink of their switches.",
+	}, {
+		ID: "bench.rail", Title: "no rail is slow on all nodes, and no group of nodes with another",
+		Doc: "What a rail of all nodes shares is its switches and their settings.",
+	}, {
+		ID: "bench.rate", Title: "each rail runs at the rate and width that its like has on other nodes",
+		Doc: "A link that trained at less than it could carries less; this is seen without sending a byte.",
+	}, {
+		ID: "bench.measured", Title: "each rail could be measured",
+		Doc: "A rail whose address is not reached carries nothing at all.",
+	}, {
+		ID: "bench.busy", Title: "no rail is in use",
+		Doc: "A port that carries another job's traffic is not measured: that would disturb it, and say little. --force does it all the same.",
+	}, {
+		ID: "bench.history", Title: "no rail is slower than when it was measured last",
+		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone (--history).",
+	}}
+	for i := range out {
+		out[i].Scope = OfBench
+	}
+	return out
+}
+
+// OfBench is what launch bench judges.
+const OfBench Scope = "bench"
+
+const slowestWaits = "every collective waits for its slowest rail"
+
+// report says who is slow, the failures first.
+func (c *rates) report() finding.Report {
+	var out finding.Report
+	told := map[int]bool{}
+	for _, s := range c.suspects() {
+		switch {
+		case s.cleared:
+		case s.node && told[s.ends[0].rank]:
+		case s.node:
+			told[s.ends[0].rank] = true
+			out = append(out, c.slowNode(s))
+		case s.single():
+			out = append(out, c.slowPort(s))
+		case s.side == between:
+			out = append(out, s.slowWay(len(s.plane.ends)))
+		default:
+			out = append(out, s.slowRail())
+		}
+	}
+	for _, p := range c.planes {
+		out = append(out, p.trained()...)
+		out = append(out, p.unmeasured()...)
+	}
+	return append(out, lost(c)...)
+}
+
+// gbps is a speed for people.
+func gbps(v float64) string {
+	switch {
+	case v >= 99.5e9:
+		return fmt.Sprintf("%.0f GB/s", v/1e9)
+	case v >= 1e9:
+		return fmt.Sprintf("%.1f GB/s", v/1e9)
+	case v >= 0.1e9:
+		return fmt.Sprintf("%.2f GB/s", v/1e9)
+	}
+	return fmt.Sprintf("%.3f GB/s", v/1e9)
+}
+
+// against is how fast it was, and what was expected.
+func (s *suspect) against() string {
+	all := append(slices.Clone(s.flows), s.again...)
+	all = slices.DeleteFunc(all, func(f flow) bool { return !f.slow })
+	if len(all) == 0 {
+		return "nothing got through when it was measured again"
+	}
+	var speed, want []float64
+	for _, f := range all {
+		speed = append(speed, f.speed)
+		want = append(want, max(s.plane.refer*f.nominal, s.plane.bound(f)))
+	}
+	v, w := medianOf(speed), medianOf(want)
+	return fmt.Sprintf("%s of %s expected (%.0f %%)", gbps(v), gbps(w), 100*v/w)
+}
+
+func (s *suspect) direction() string {
+	switch s.side {
+	case fromNode:
+		return "sends slowly"
+	case toNode:
+		return "receives slowly"
+	}
+	return "is slow both ways"
+}
+
+// see adds what was measured.
+func (s *suspect) see(f finding.Finding) finding.Finding {
+	const enough = 6
+	all := append(slices.Clone(s.flows), s.again...)
+	for i, o := range all {
+		if i == enough {
+			return f.See("and", "%d more", len(all)-enough)
+		}
+		a, b := s.plane.ends[o.from], s.plane.ends[o.to]
+		where := fmt.Sprintf("%s to %s, %s", a.node, b.node, a.port.Name)
+		if o.retest {
+			where += ", once more"
+		}
+		if o.lost != "" {
+			f = f.See(where, "%s", cmp.Or(o.sample.Err, o.lost))
+			continue
+		}
+		sent := o.sample.Out
+		if o.sample.From != a.rank {
+			sent = o.sample.Back
+		}
+		text := fmt.Sprintf("%s, %.1f µs", gbps(o.speed), float64(o.latency.Nanoseconds())/1e3)
+		if sent.Retrans > 0 {
+			text += fmt.Sprintf(", %d segments sent again", sent.Retrans)
+		}
+		f = f.See(where, "%s", text)
+	}
+	return f
+}
+
+func (c *rates) slowPort(s *suspect) finding.Finding {
+	e := s.ends[0]
+	what := fmt.Sprintf("rail %s %s: %s", e.label(), s.direction(), s.against())
+	f := finding.Warnf("%s, with %s", what, s.with()).Named("bench.port").Breaking("%s", slowestWaits)
+	only := true
+	for _, p := range c.planes {
+		only = only && (p == s.plane || !slices.ContainsFunc(p.ends, func(o *railEnd) bool { return o.rank == e.rank }))
+	}
+	if only {
+		f.What += "; it has no other rail, so this may be the node itself"
+	}
+	return s.see(f).Do("%s", e.look(s.side))
+}
+
+// with is by whom it was seen.
+func (s *suspect) with() string {
+	partners := map[int]bool{}
+	for _, f := range s.flows {
+		partners[f.from], partners[f.to] = true, true
+	}
+	delete(partners, s.nodes[0])
+	text := fmt.Sprintf("%d of %d it met", len(partners), s.met())
+	for _, f := range s.again {
+		other := f.from
+		if other == s.nodes[0] {
+			other = f.to
+		}
+		return text + " and again with " + s.plane.ends[other].node + ", which passed"
+	}
+	return text
+}
+
+func (s *suspect) met() int {
+	all := map[int]bool{}
+	for _, f := range s.plane.flows {
+		if f.from == s.nodes[0] && !f.retest {
+			all[f.to] = true
+		}
+	}
+	return len(all)
+}
+
+// look is the one thing to do about a port.
+func (e *railEnd) look(side side) string {
+	dev := cmp.Or(e.port.Netdev, e.port.Name)
+	if e.port.HCA != "" {
+		return fmt.Sprintf("on %s: mlxlink -d %s -m -c -e   (or ibdiagnet; ethtool -S %s): lanes, errors, the cable; reseat or replace it, look at the switch's port", e.node, e.port.HCA, dev)
+	}
+	shaped := ""
+	if side != toNode {
+		shaped = fmt.Sprintf("; tc -s qdisc show dev %s", dev)
+	}
+	return fmt.Sprintf("on %s: ethtool %s; ethtool -S %s | grep -iE 'err|drop|disc|pause'%s\nthen reseat or replace its cable, and look at the switch's port", e.node, dev, dev, shaped)
+}
+
+func (c *rates) slowNode(s *suspect) finding.Finding {
+	e := s.ends[0]
+	var rails []string
+	f := finding.Warnf("").Named("bench.node").Breaking("%s", slowestWaits)
+	for _, o := range c.suspects() {
+		if o.node && o.ends[0].rank == e.rank {
+			rails = append(rails, o.ends[0].port.Name)
+			f = o.see(f)
+		}
+	}
+	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.node, s.direction(), some(rails), s.against())
+	return f.Do("on %s: top (another program?); cpupower frequency-info; launch fabric (PCIe links, NUMA); then compare its firmware and settings with another node's: launch check", e.node)
+}
+
+func (s *suspect) slowWay(ends int) finding.Finding {
+	a, b := s.ends[0], s.ends[1]
+	way := "in both directions"
+	if len(s.flows) == 1 {
+		from, to := s.plane.ends[s.flows[0].from], s.plane.ends[s.flows[0].to]
+		way = fmt.Sprintf("from %s to %s", from.node, to.node)
+	}
+	if ends == 2 {
+		f := finding.Warnf("rail %s between %s and %s is slow %s: %s", a.port.Name, a.node, b.node, way, s.against()).
+			Named("bench.way").Breaking("%s", slowestWaits)
+		return s.see(f).Do("which of the two it is, a third node tells: launch bench --nnodes 3 …\n%s", a.look(s.side))
+	}
+	f := finding.Warnf("rail %s is slow %s between %s and %s alone: %s; both are as fast as others elsewhere", a.port.Name, way, a.node, b.node, s.against()).
+		Named("bench.way").Breaking("collectives that pair these two wait for it")
+	return s.see(f).Do("look at what is between their switches: an uplink that is down or at a lower rate, errors on it, flows that share one of several")
+}
+
+func (s *suspect) slowRail() finding.Finding {
+	p := s.plane
+	if s.side == apart {
+		var names []string
+		for _, e := range s.ends {
+			names = append(names, e.node)
+		}
+		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s", p.name, some(names), s.rest, s.against()).Named("bench.rail").
+			Breaking("collectives over all nodes wait for what is between the groups")
+		return s.see(f).Do("look at the uplinks between their switches: how many are up, at which rate, and whether flows are spread over them")
+	}
+	how := "than the rails of its kind"
+	if p.refer <= p.median {
+		how = "than its ports are good for by their own rate, MTU and PCIe link"
+	}
+	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.rest, how, s.against()).Named("bench.rail").Breaking("%s", slowestWaits)
+	return s.see(f).Do("what all of them share is the rail's switches and what was set alike: rate and MTU of the switch's ports, flow control, ACS and IOMMU of the nodes")
+}
+
+// trained says which ports run at less than their like on the other nodes.
+func (p *plane) trained() (out finding.Report) {
+	type rate struct {
+		gbit  float64
+		lanes int
+	}
+	count := map[rate]int{}
+	var usual rate
+	for _, e := range p.ends {
+		if r := (rate{e.port.Rate, e.port.Lanes}); r.gbit > 0 {
+			count[r]++
+			if n, m := count[r], count[usual]; n > m || n == m && r.gbit > usual.gbit {
+				usual = r
+			}
+		}
+	}
+	for _, e := range p.ends {
+		if e.port.Rate <= 0 || e.port.Rate >= usual.gbit || e.port.Link != p.link() || 2*count[usual] < len(p.ends) {
+			continue
+		}
+		width := ""
+		if e.port.Lanes > 0 && e.port.Lanes < usual.lanes {
+			width = fmt.Sprintf(" with %d of %d lanes", e.port.Lanes, usual.lanes)
+		}
+		out = append(out, finding.Warnf("rail %s runs at %g Gb/s%s, on %d other nodes at %g", e.label(), e.port.Rate, width, count[usual], usual.gbit).Named("bench.rate").
+			Breaking("%s", slowestWaits).Do("%s", e.look(toAndFrom)))
+	}
+	return out
+}
+
+func (p *plane) link() string {
+	var all []string
+	for _, e := range p.ends {
+		all = append(all, e.port.Link)
+	}
+	return medianOf(all)
+}
+
+// unmeasured says what could not be measured, and who it is.
+func (p *plane) unmeasured() (out finding.Report) {
+	var arcs []arc
+	var all []flow
+	for _, f := range slices.Concat(p.flows, p.lost) {
+		if f.retest || f.lost == bench.CauseBusy {
+			continue
+		}
+		all = append(all, f)
+		arcs = append(arcs, arc{f.from, f.to, f.lost != ""})
+	}
+	for _, c := range culprits(arcs, len(p.ends)) {
+		var who []string
+		for _, n := range c.nodes {
+			who = append(who, p.ends[n].node)
+		}
+		first := all[c.bad[0]].sample
+		where := "between any nodes"
+		switch {
+		case c.side == between:
+			where = "between " + strings.Join(who, " and ")
+		case len(who) > 0:
+			where = "with " + some(who)
+		}
+		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).Named("bench.measured").
+			Breaking("what carries nothing now may hang the job when it uses this rail").
+			Do("from %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr", p.ends[all[c.bad[0]].from].node, first.FromPort)
+		out = append(out, f)
+	}
+	if busy := busyOf(p); len(busy) > 0 {
+		out = append(out, finding.Skipf("rail %s was not measured %s: %s", p.name, Times(len(busy)), busy[0].Err).Named("bench.busy").
+			Do("wait until the other job is over, or measure all the same: --force"))
+	}
+	return out
+}
+
+// Times is how often, in words.
+func Times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

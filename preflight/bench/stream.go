@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type rawConn = syscall.RawConn
+
+const (
+	// chunk is what one call hands to the kernel or takes from it. It is memory of
+	// this process once for all streams, and it is all that there is.
+	chunk = 256 << 10
+	// pingSize is a short message: a header of the libraries', below any MTU.
+	pingSize = 64
+	// pingBudget bounds the ping-pong, however long the way is.
+	pingBudget = 60 * time.Millisecond
+)
+
+// send fills the streams for a time and says what the kernel knows of them then.
+func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow, error) {
+	ctx, stop := context.WithTimeout(ctx, span+lateBudget)
+	defer stop()
+	end := time.Now().Add(span)
+	data := make([]byte, chunk)
+	errs := make([]error, len(streams))
+	var wg sync.WaitGroup
+	for i, c := range streams {
+		_ = c.SetDeadline(end)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := c.Write(data); err != nil {
+					errs[i] = err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var f Flow
+	var rtt []time.Duration
+	for i, c := range streams {
+		info := tcpInfo(c)
+		f.Retrans += int(info.Total_retrans)
+		f.Deliver += float64(info.Delivery_rate)
+		f.PMTU = int(info.Pmtu)
+		rtt = append(rtt, time.Duration(info.Rtt)*time.Microsecond)
+		if !ended(errs[i]) {
+			return f, errs[i]
+		}
+	}
+	slices.Sort(rtt)
+	f.RTT = rtt[len(rtt)/2]
+	return f, nil
+}
+
+// ended tells whether a stream came to its end as it should: by the clock, or
+// since the other side's clock was first.
+func ended(err error) bool {
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
+}
+
+// receive counts what arrives in span, once warm is over: by then the windows
+// are open, and a shaper's bucket is empty.
+func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Duration) (Flow, error) {
+	var total atomic.Int64
+	errs := make([]error, len(streams))
+	nowhere := make([]byte, chunk) // the kernel does not write to it
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i, c := range streams {
+		_ = c.SetDeadline(began.Add(warm + span + lateBudget))
+		wg.Go(func() { errs[i] = swallow(c, nowhere, &total) })
+	}
+	wait := func(d time.Duration) (int64, time.Time) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+		return total.Load(), time.Now()
+	}
+	before, from := wait(warm)
+	after, to := wait(span)
+	for _, c := range streams {
+		_ = c.SetDeadline(time.Unix(1, 0)) // which ends the reading
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return Flow{}, context.Cause(ctx)
+	}
+	for _, err := range errs {
+		if !ended(err) {
+			return Flow{}, err
+		}
+	}
+	return Flow{Speed: float64(after-before) / to.Sub(from).Seconds()}, nil
+}
+
+// swallow counts what comes in until the stream ends. The kernel drops it
+// (MSG_TRUNC, tcp(7)), so that no copy of it costs the receiver a processor.
+func swallow(c *net.TCPConn, nowhere []byte, total *atomic.Int64) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var end error
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, _, err := unix.Recvfrom(int(fd), nowhere, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
+			switch {
+			case err == unix.EAGAIN:
+				return false
+			case err == unix.EINTR:
+				continue
+			case err != nil || n == 0:
+				end = err
+				return true
+			}
+			total.Add(int64(n))
+		}
+	})
+	if err == nil {
+		err = end
+	}
+	return err
+}
+
+// ping sends short messages one after the other, and tells half of how long
+// each took to come back. A last one of another kind tells the other side that it
+// is over.
+func ping(c *net.TCPConn, most int) (Result, error) {
+	_ = c.SetDeadline(time.Now().Add(pingBudget + lateBudget))
+	_ = c.SetNoDelay(true)
+	msg := make([]byte, pingSize)
+	var took []time.Duration
+	began := time.Now()
+	for i := range most {
+		sent := time.Now()
+		if sent.Sub(began) > pingBudget && i > 0 {
+			break
+		}
+		binary.BigEndian.PutUint32(msg, uint32(i+1))
+		if _, err := c.Write(msg); err != nil {
+			return Result{}, err
+		}
+		if _, err := io.ReadFull(c, msg); err != nil {
+			return Result{}, err
+		}
+		took = append(took, time.Since(sent)/2)
+	}
+	clear(msg)
+	if _, err := c.Write(msg); err != nil || len(took) == 0 {
+		return Result{}, err
+	}
+	if len(took) > 10 {
+		took = took[len(took)/10:] // the first ones wake what slept
+	}
+	slices.Sort(took)
+	return Result{Latency: took[len(took)/2], Tail: took[(len(took)*99-1)/100], Pings: len(took)}, nil
+}
+
+// pong answers until the last one.
+func pong(c *net.TCPConn) error {
+	_ = c.SetDeadline(time.Now().Add(pingBudget + 2*lateBudget))
+	_ = c.SetNoDelay(true)
+	msg := make([]byte, pingSize)
+	for {
+		if _, err := io.ReadFull(c, msg); err != nil {
+			return err
+		}
+		if binary.BigEndian.Uint32(msg) == 0 {
+			return nil
+		}
+		if _, err := c.Write(msg); err != nil {
+			return err
+		}
+	}
+}
+
+// tcpInfo is what the kernel knows of a connection; zero where it does not say.
+func tcpInfo(c *net.TCPConn) (info unix.TCPInfo) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return info
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if i, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
+			info = *i
+		}
+	})
+	return info
+}

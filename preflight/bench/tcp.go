@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what the other end may ask for and of what is waited for beyond the
+// measuring itself.
+const (
+	maxStreams = 64
+	// joinBudget is how long the streams of one direction may take to connect:
+	// one SYN that is lost costs a second (RFC 6298).
+	joinBudget = 1500 * time.Millisecond
+	// lateBudget is how much longer than its span a direction may take, on a
+	// machine without a processor to spare.
+	lateBudget = time.Second
+	// overBudget is how much longer is sent than counted: the two ends do not begin
+	// in the same moment. Who counts hangs up when it is done.
+	overBudget = 100 * time.Millisecond
+	ticketLen  = 16
+)
+
+// TCP measures over connections between the addresses of two rails, each bound
+// to its rail's interface. What arrives is counted and not looked at: TCP has
+// its checksum, and a copy of it would measure the receiver's memory.
+func TCP() Measurer {
+	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
+}
+
+// door is what the answering end tells the one that begins: where its streams
+// may come in, and by which word.
+type door struct {
+	At     netip.AddrPort `json:"at"`
+	Ticket []byte         `json:"ticket"`
+	Err    string         `json:"err,omitempty"`
+}
+
+// seen is what an end knows of the two directions when they are over.
+type seen struct {
+	Sent, Got Flow
+	Result    Result
+	Err       string
+}
+
+// runTCP is one side. The streams of each direction are new ones, and what was
+// not sent in time is dropped with them: nothing has to drain, however slow the
+// way is.
+func runTCP(ctx context.Context, t Test, say Exchange) (Result, error) {
+	t.Streams = min(max(t.Streams, 1), maxStreams)
+	var mine door
+	var l *net.TCPListener
+	if !t.Lead {
+		var err error
+		if l, err = listenOn(ctx, t.Port); err != nil {
+			mine.Err = err.Error()
+		} else {
+			defer l.Close()
+			mine.At, mine.Ticket = l.Addr().(*net.TCPAddr).AddrPort(), make([]byte, ticketLen)
+			_, _ = rand.Read(mine.Ticket)
+		}
+	}
+	theirs, err := swap(ctx, say, mine)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case mine.Err != "" || theirs.Err != "":
+		return Result{}, fmt.Errorf("open a port for the streams: %s", mine.Err+theirs.Err)
+	}
+	var s seen
+	if t.Lead {
+		err = s.lead(ctx, t, theirs)
+	} else {
+		err = s.answer(ctx, t, l, mine.Ticket)
+	}
+	if err != nil {
+		s.Err = err.Error()
+	}
+	other, cut := swap(ctx, say, s)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case cut != nil:
+		return Result{}, cut
+	case other.Err != "":
+		return Result{}, errors.New(other.Err)
+	}
+	// The sender knows of retransmissions, the receiver of what arrived.
+	out := s.Result
+	if !t.Lead {
+		out = other.Result
+	}
+	out.Out, out.Back = s.Sent, other.Sent
+	out.Out.Speed, out.Back.Speed = other.Got.Speed, s.Got.Speed
+	return out, nil
+}
+
+func swap[T any](ctx context.Context, say Exchange, mine T) (theirs T, err error) {
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return theirs, err
+	}
+	if b, err = say(ctx, b); err != nil {
+		return theirs, err
+	}
+	return theirs, json.Unmarshal(b, &theirs)
+}
+
+// lead is the side that connects: latency first, while nothing else is on the
+// way, then what it sends, then what comes back.
+func (s *seen) lead(ctx context.Context, t Test, to door) error {
+	streams, err := connect(ctx, t, to)
+	if err != nil {
+		return err
+	}
+	s.Result, err = ping(streams[0], t.Pings)
+	if err == nil {
+		s.Sent, err = send(ctx, streams, t.Warm+t.Span+overBudget)
+	}
+	cut(streams)
+	if err != nil {
+		return err
+	}
+	if streams, err = connect(ctx, t, to); err != nil {
+		return err
+	}
+	defer cut(streams)
+	s.Got, err = receive(ctx, streams, t.Warm, t.Span)
+	return err
+}
+
+func (s *seen) answer(ctx context.Context, t Test, l *net.TCPListener, ticket []byte) error {
+	streams, err := admit(ctx, l, t.Streams, ticket)
+	if err != nil {
+		return err
+	}
+	if err = pong(streams[0]); err == nil {
+		s.Got, err = receive(ctx, streams, t.Warm, t.Span)
+	}
+	cut(streams)
+	if err != nil {
+		return err
+	}
+	if streams, err = admit(ctx, l, t.Streams, ticket); err != nil {
+		return err
+	}
+	defer cut(streams)
+	s.Sent, err = send(ctx, streams, t.Warm+t.Span+overBudget)
+	return err
+}
+
+// bound ties a socket to a rail's interface, since two rails in one network
+// would else both leave by the first of them. A kernel before 5.7 allows that to
+// root alone: there the address has to do.
+func bound(p Port, c interface{ Control(func(uintptr)) error }) error {
+	if p.Netdev == "" {
+		return nil
+	}
+	return c.Control(func(fd uintptr) { _ = unix.BindToDevice(int(fd), p.Netdev) })
+}
+
+func listenOn(ctx context.Context, p Port) (*net.TCPListener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c rawConn) error { return bound(p, c) }}
+	l, err := lc.Listen(ctx, "tcp", netip.AddrPortFrom(p.Net.Addr(), 0).String())
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.TCPListener), nil
+}
+
+// connect opens the streams of a direction side by side. Each is answered with
+// one byte, so that all are there when the clock starts.
+func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
+	ctx, stop := context.WithTimeout(ctx, joinBudget)
+	defer stop()
+	d := net.Dialer{
+		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.Port.Net.Addr(), 0)),
+		Control:   func(_, _ string, c rawConn) error { return bound(t.Port, c) },
+	}
+	streams, errs := make([]*net.TCPConn, t.Streams), make([]error, t.Streams)
+	var wg sync.WaitGroup
+	for i := range streams {
+		wg.Go(func() {
+			c, err := d.DialContext(ctx, "tcp", to.At.String())
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			streams[i] = c.(*net.TCPConn)
+			deadline, _ := ctx.Deadline()
+			_ = c.SetDeadline(deadline)
+			if _, err = c.Write(append(to.Ticket[:len(to.Ticket):len(to.Ticket)], byte(i))); err == nil {
+				_, err = io.ReadFull(c, make([]byte, 1))
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		cut(streams)
+		return nil, fmt.Errorf("connect %s to %s: %w", t.Port.Name, to.At, firstOf(errs))
+	}
+	return streams, nil
+}
+
+// admit takes the streams of a direction. What comes without the ticket is
+// hung up on.
+func admit(ctx context.Context, l *net.TCPListener, n int, ticket []byte) ([]*net.TCPConn, error) {
+	end := time.Now().Add(joinBudget + lateBudget)
+	_ = l.SetDeadline(end)
+	defer context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })()
+	streams := make([]*net.TCPConn, n)
+	for have := 0; have < n; {
+		c, err := l.AcceptTCP()
+		if err != nil {
+			cut(streams)
+			return nil, fmt.Errorf("wait for %d streams at %s, %d came: %w", n, l.Addr(), have, err)
+		}
+		_ = c.SetDeadline(end)
+		word := make([]byte, ticketLen+1)
+		_, err = io.ReadFull(c, word)
+		i := int(word[ticketLen])
+		if err != nil || subtle.ConstantTimeCompare(word[:ticketLen], ticket) != 1 || i >= n || streams[i] != nil {
+			c.Close()
+			continue
+		}
+		streams[i] = c
+		have++
+	}
+	for _, c := range streams {
+		if _, err := c.Write([]byte{1}); err != nil {
+			cut(streams)
+			return nil, err
+		}
+	}
+	return streams, nil
+}
+
+// cut ends streams with all that they still hold.
+func cut(streams []*net.TCPConn) {
+	for _, c := range streams {
+		if c != nil {
+			_ = c.SetLinger(0)
+			c.Close()
+		}
+	}
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
