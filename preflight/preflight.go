@@ -57,6 +57,9 @@ type Input struct {
 	Lint       []finding.Finding  // what envgen.Lint found in the inherited settings
 	LintIDs    []string           // all that it may find
 
+	// Selected is what envgen.Selected says that the settings choose.
+	Selected map[string][]string
+
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
 	Exists   func(path string) bool                                            // whether a device node is there

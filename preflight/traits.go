@@ -29,14 +29,18 @@ type Traits struct {
 	UUIDs   []string `json:"uuids,omitempty"`
 	Certain bool     `json:"certain,omitempty"` // each of these GPUs is some process' own
 
-	Fabric   rail.Kind `json:"fabric,omitempty"`
-	Rails    string    `json:"rails,omitempty"`    // "8 x 400 Gb/s"
-	MTU      string    `json:"mtu,omitempty"`      // of the RoCE rails, in bytes: see activeMTU
-	GID      string    `json:"gid,omitempty"`      // "RoCE v2, IPv4"
-	Firmware string    `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
-	Subnets  string    `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
-	PeerMTU  int       `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
-	Family   string    `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; none of loopback
+	Fabric rail.Kind `json:"fabric,omitempty"`
+	Rails  string    `json:"rails,omitempty"` // "8 x 400 Gb/s"
+	// What settings choose among the ports, where it is not the rails: "4 x 400
+	// Gb/s InfiniBand".
+	NCCLPorts string `json:"nccl_ports,omitempty"`
+	UCXPorts  string `json:"ucx_ports,omitempty"`
+	MTU       string `json:"mtu,omitempty"`      // of the RoCE rails, in bytes: see activeMTU
+	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
+	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
+	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
+	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
+	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; none of loopback
 }
 
 // machineMark and uuidMark are how much of an identity is posted: enough to tell
@@ -47,7 +51,7 @@ const (
 )
 
 // TraitsOf is a node's traits. f is its fabric as its peers' address shows it. It
-// reads Job, Node, Addr and Env of its Input.
+// reads Job, Node, Addr, Selected and Env of its Input.
 func TraitsOf(in Input, f rail.Fabric) Traits {
 	t := Traits{Fabric: f.Kind, Family: family(in.Addr)}
 	if len(in.Node.BootID) >= machineMark {
@@ -61,6 +65,7 @@ func TraitsOf(in Input, f rail.Fabric) Traits {
 	}
 	t.gpus(in)
 	t.rails(in.Node, f)
+	t.NCCLPorts, t.UCXPorts = counted(in.Selected["NCCL_IB_HCA"], true), counted(in.Selected["UCX_NET_DEVICES"], true)
 	for _, nic := range f.NICs {
 		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
 			t.PeerMTU = i.MTU

@@ -1,12 +1,14 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"launch/fabric/rail"
+	"launch/fabric/software"
 	"launch/internal/finding"
 )
 
@@ -16,10 +18,13 @@ type traitRule struct {
 	of        func(Traits) string // "" is not compared
 	breaks    string
 	fix       string
-	// dies tells why a node dies of it; nil: none does. Like all that is about the
-	// fabric it is asked only where every node has a GPU: a job on CPUs talks over TCP.
-	dies func(p Post) string
+	// dies tells why a node dies of it beside one of most; nil: none does. Like all
+	// that is about the fabric it is asked only where every node has a GPU: a job on
+	// CPUs talks over TCP.
+	dies func(p, most Post) string
 	cpu  bool // it matters to a job on CPUs too
+	// or is what a node has of which the trait is not known, where it is of another.
+	or func(Traits) string
 }
 
 // traitRules is the table; what explains the rest is first.
@@ -32,37 +37,79 @@ func traitRules() []traitRule {
 	}
 	const hardware = "launch fabric on both shows the difference"
 	return []traitRule{
-		{"same.gpu", "GPU model", func(t Traits) string { return t.GPU }, "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", hardware, nil, false},
-		{"same.gpus", "number of GPUs", func(t Traits) string { return positive(t.GPUs) }, "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", nil, false},
-		{"same.gpu.memory", "GPU memory (GiB)", func(t Traits) string { return positive(t.Memory) }, "a batch that fits on some nodes does not on others", hardware, nil, false},
+		{"same.gpu", "GPU model", func(t Traits) string { return t.GPU }, "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", hardware, nil, false, nil},
+		{"same.gpus", "number of GPUs", func(t Traits) string { return positive(t.GPUs) }, "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", nil, false, nil},
+		{"same.gpu.memory", "GPU memory (GiB)", func(t Traits) string { return positive(t.Memory) }, "a batch that fits on some nodes does not on others", hardware, nil, false, nil},
 		{"same.gpu.mig", "MIG mode", func(t Traits) string {
 			if t.GPU == "" {
 				return ""
 			}
 			return map[bool]string{true: "on", false: "off"}[t.MIG]
-		}, "a process on a slice has a part of a GPU only, and no NVLink", "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", nil, false},
+		}, "a process on a slice has a part of a GPU only, and no NVLink", "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", nil, false, nil},
 		{"same.fabric", "training fabric", func(t Traits) string { return string(t.Fabric) }, "ranks that choose different networks do not reach each other: the first collective hangs or fails, or all fall back to TCP",
-			"launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", pinnedIB, false},
+			"launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", pinnedIB, false, nil},
 		{"same.rails", "rails", func(t Traits) string { return t.Rails }, "NCCL is slower, and hangs with some versions where nodes have different numbers of rails (NVIDIA/nccl#2428)",
-			"launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", nil, false},
-		{"same.gid", "RoCE addresses", func(t Traits) string { return t.GID }, "a connection needs both ends to have an address of one family: it fails at the first transfer", "give the rails there addresses as on the others (ip -br addr)", nil, false},
-		{"same.subnet", "InfiniBand subnet", func(t Traits) string { return t.Subnets }, "ports of two subnets reach each other only by an InfiniBand router", "ibstat and sminfo there: is it cabled to the same fabric?", nil, false},
-		{"same.rail.mtu", "packet size of RoCE (bytes)", func(t Traits) string { return t.MTU }, "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", "ip link set dev INTERFACE mtu N on the rails there, as on the others", nil, false},
-		{"same.mtu", "MTU of the peers' interface", func(t Traits) string { return positive(t.PeerMTU) }, "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", "ip link set dev INTERFACE mtu N there, as on the others", nil, true},
+			"launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", nil, false, nil},
+		{"same.hca", "ports that NCCL_IB_HCA chooses", func(t Traits) string { return t.NCCLPorts }, "what one node sends by more ports than the other has for it waits there: NCCL is slower, and hangs with some versions (NVIDIA/nccl#2428)",
+			"choose on every node as many of one kind, or leave it to launch: unset NCCL_IB_HCA; launch env --explain shows what it then is", otherLayer, false, portsOfRails},
+		{"same.ucx.devices", "ports that UCX_NET_DEVICES chooses", func(t Traits) string { return t.UCXPorts }, "UCX uses as many ports as both ends have; what has none in common does not connect (\"no active messages transport\")",
+			"choose on every node as many of one kind, or leave it to launch: unset UCX_NET_DEVICES", nil, true, portsOfRails},
+		{"same.gid", "RoCE addresses", func(t Traits) string { return t.GID }, "a connection needs both ends to have an address of one family: it fails at the first transfer", "give the rails there addresses as on the others (ip -br addr)", nil, false, nil},
+		{"same.subnet", "InfiniBand subnet", func(t Traits) string { return t.Subnets }, "ports of two subnets reach each other only by an InfiniBand router", "ibstat and sminfo there: is it cabled to the same fabric?", nil, false, nil},
+		{"same.rail.mtu", "packet size of RoCE (bytes)", func(t Traits) string { return t.MTU }, "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", "ip link set dev INTERFACE mtu N on the rails there, as on the others", nil, false, nil},
+		{"same.mtu", "MTU of the peers' interface", func(t Traits) string { return positive(t.PeerMTU) }, "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", "ip link set dev INTERFACE mtu N there, as on the others", nil, true, nil},
 		{"same.family", "family of the nodes' addresses", func(t Traits) string { return t.Family }, "Gloo connects no two addresses of different families (\"address family mismatch\"), and a node without the other family reaches nobody by it",
-			"name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", nil, true},
-		{"same.firmware", "firmware of the rails", func(t Traits) string { return t.Firmware }, "rails may differ in what they can do and in their faults", "bring all to one version between jobs", nil, false},
+			"name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", nil, true, nil},
+		{"same.firmware", "firmware of the rails", func(t Traits) string { return t.Firmware }, "rails may differ in what they can do and in their faults", "bring all to one version between jobs", nil, false, nil},
 	}
 }
 
 // pinnedIB is why a node without InfiniBand or RoCE dies of a setting that is the
 // same on all: NCCL takes no other network then.
-func pinnedIB(p Post) string {
+func pinnedIB(p, _ Post) string {
 	fabric := p.Traits.Fabric
 	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") && (fabric == rail.TCP || fabric == rail.EFA || fabric == rail.Slingshot) {
 		return "NCCL_NET=IB leaves NCCL no network there, and it stops (\"Failed to initialize any NET plugin\")"
 	}
 	return ""
+}
+
+// portsOfRails is what is chosen where no setting does.
+func portsOfRails(t Traits) string {
+	switch {
+	case t.Rails == "":
+		return ""
+	case t.Fabric == rail.InfiniBand:
+		return t.Rails + " InfiniBand"
+	case t.Fabric == rail.RoCE:
+		return t.Rails + " Ethernet"
+	}
+	return ""
+}
+
+// otherLayer is why a node dies whose ports are all InfiniBand's where the others'
+// are all Ethernet's, or the other way round: NCCL connects no port of one with one
+// of the other (src/transport/net_ib/connect.cc, "Try selecting NICs of only one
+// link type using NCCL_IB_HCA").
+func otherLayer(p, most Post) string {
+	layer := func(p Post) string {
+		ports := cmp.Or(p.Traits.NCCLPorts, portsOfRails(p.Traits))
+		switch ib, eth := strings.Contains(ports, "InfiniBand"), strings.Contains(ports, "Ethernet"); {
+		case ib && !eth:
+			return "InfiniBand"
+		case eth && !ib:
+			return "Ethernet"
+		}
+		return ""
+	}
+	mine, theirs := layer(p), layer(most)
+	socket := func(p Post) bool {
+		return p.Constants["NCCL_NET"] != "" && !strings.EqualFold(p.Constants["NCCL_NET"], "IB")
+	}
+	if mine == "" || theirs == "" || mine == theirs || socket(p) || socket(most) || p.Loads.Plugin.Version != software.None || most.Loads.Plugin.Version != software.None {
+		return ""
+	}
+	return fmt.Sprintf("NCCL connects no %s port with one of %s (\"Try selecting NICs of only one link type using NCCL_IB_HCA\")", mine, theirs)
 }
 
 // unlike is one way in which nodes fall apart by their traits: several that differ
@@ -102,7 +149,18 @@ func compareTraits(posts []Post) []judged {
 // groups are the nodes of which the trait is known.
 func (r traitRule) groups(posts []Post) []group {
 	trait := func(p Post) string { return r.of(p.Traits) }
+	if r.or != nil && len(having(posts, trait)) > 0 {
+		trait = r.has
+	}
 	return groups(having(posts, trait), trait)
+}
+
+// has is the trait as it is compared.
+func (r traitRule) has(p Post) string {
+	if v := r.of(p.Traits); v != "" || r.or == nil {
+		return v
+	}
+	return r.or(p.Traits)
 }
 
 // sameOdd tells that the same nodes differ from most in two traits. Most need not
@@ -123,7 +181,7 @@ func (u unlike) judge(posts []Post) judged {
 		if i < most {
 			f = f.See(ranked(g.first), "%s", u.has(g.first))
 		}
-		if why := u.dies(g.first); why != "" {
+		if why := u.dies(g.first, u.groups[0].first); why != "" {
 			f.Status, f.Breaks = finding.Fail, why
 			v.unfit = append(v.unfit, g.ranks...)
 		}
@@ -144,10 +202,10 @@ func (u unlike) judge(posts []Post) judged {
 }
 
 // dies is the first reason of the rules why a node dies.
-func (u unlike) dies(p Post) string {
+func (u unlike) dies(p, most Post) string {
 	for _, r := range u.rules {
 		if r.dies != nil {
-			if why := r.dies(p); why != "" {
+			if why := r.dies(p, most); why != "" {
 				return why
 			}
 		}
@@ -159,7 +217,7 @@ func (u unlike) dies(p Post) string {
 func (u unlike) has(p Post) string {
 	var out []string
 	for _, r := range u.rules {
-		if v := r.of(p.Traits); v != "" {
+		if v := r.has(p); v != "" {
 			out = append(out, v)
 		}
 	}

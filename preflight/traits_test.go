@@ -14,6 +14,7 @@ import (
 	"launch/fabric/gpu"
 	"launch/fabric/machine/machinetest"
 	"launch/fabric/rail"
+	"launch/fabric/software"
 	"launch/internal/finding"
 )
 
@@ -101,6 +102,14 @@ func pinned(net string, ps []Post) []Post {
 	return ps
 }
 
+// pluginless has nobody know whether NCCL has a plugin.
+func pluginless(ps []Post) []Post {
+	for i := range ps {
+		ps[i].Loads.Plugin = software.Item{}
+	}
+	return ps
+}
+
 // sixSet has NCCL told of IPv6 on these ranks, and where that is the address.
 func sixSet(ps []Post, ranks ...int) []Post {
 	for i, p := range ps {
@@ -126,6 +135,13 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 		"all alike, 5":    {mix(5, nil), nil, nil},
 		"all alike, 1000": {mix(1000, nil), nil, nil},
 		"nothing known":   {posts(3, nil), nil, nil},
+		"ports that a setting chooses on one of three": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 1),
+			[]string{"warn same.hca: different ports that NCCL_IB_HCA chooses: 2 of 3 nodes have 8 x 400 Gb/s Ethernet; host1 (rank 1) has 2 x 400 Gb/s Ethernet"}, nil},
+		"ports that a setting chooses alike": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 0, 1, 2), nil, nil},
+		"ports of another kind on one of two": {mix(2, func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1), []string{
+			"fail same.hca: different ports that NCCL_IB_HCA chooses: host0 (rank 0) has 8 x 400 Gb/s Ethernet; host1 (rank 1) has 1 x 400 Gb/s InfiniBand"}, []int{1}},
+		"ports of another kind, and nobody knows of a plugin": {pluginless(mix(2, func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1)), []string{
+			"warn same.hca: different ports that NCCL_IB_HCA chooses: host0 (rank 0) has 8 x 400 Gb/s Ethernet; host1 (rank 1) has 1 x 400 Gb/s InfiniBand"}, nil},
 		"a rail less on one of three": {mix(3, sevenRails, 1),
 			[]string{"warn same.rails: different rails: 2 of 3 nodes have 8 x 400 Gb/s; host1 (rank 1) has 7 x 400 Gb/s"}, nil},
 		"one against one": {mix(2, sevenRails, 0),

@@ -163,7 +163,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	n.took = n.called.Sub(began)
 	j := job.Job{Nodes: job.Value[int]{V: size}}
 	mine, err := json.Marshal(preflight.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
-		Loads: loads(w.facts), Traits: traits(j, w.facts, lo), Calls: n.calls})
+		Loads: loads(w.facts), Traits: traits(j, w.facts, lo, nil), Calls: n.calls})
 	if err != nil {
 		return err
 	}

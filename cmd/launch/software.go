@@ -65,6 +65,6 @@ func loads(n fabric.Node) preflight.Loads {
 }
 
 // traits is what this node tells the others of what it is made of.
-func traits(j job.Job, n fabric.Node, addr netip.Addr) preflight.Traits {
-	return preflight.TraitsOf(preflight.Input{Job: j, Node: n, Addr: addr, Env: os.LookupEnv}, rail.Of(n, addr))
+func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) preflight.Traits {
+	return preflight.TraitsOf(preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}, rail.Of(n, addr))
 }

@@ -62,6 +62,8 @@ func rdmaFaults() []fault {
 		{name: "device nodes that are missing", inject: verbs(func(tr *trial, h *host) { h.write(tr, "lib/verbs.txt", "") }),
 			want: []string{"rdma.open"}, real: noLibrary},
 		{name: "NCCL_IB_HCA of another machine", ci: true, inject: setting(onIB, "NCCL_IB_HCA=mlx5_17"), want: []string{"env.ib-hca"}, real: "all is real"},
+		{name: "NCCL_IB_HCA chooses four of eight rails on one node", ci: true, inject: setting(onIB, "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5"), want: []string{"same.hca"}, real: "all is real"},
+		{name: "UCX_NET_DEVICES chooses one rail on one node", inject: setting(onIB, "UCX_NET_DEVICES=mlx5_0:1"), want: []string{"same.ucx.devices"}, real: "all is real"},
 		{name: "NCCL_IB_GID_INDEX of another machine", inject: setting(onRoCE, "NCCL_IB_GID_INDEX=7"), want: []string{"env.gid-index"}, real: "all is real"},
 		{name: "memlock is 64 KiB", inject: func(tr *trial) {
 			tr.equip(onIB)
