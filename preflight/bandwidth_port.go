@@ -169,3 +169,23 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	}
 	return floorShare * gbit * 1e9 / 8
 }
+
+// What counts as use by another job: 5 % of the port, or where its rate is not
+// known as much as monitoring, logs and a shared home never send.
+const (
+	busyShare   = 0.05
+	busyUnknown = 50e6 // bytes/s
+)
+
+// PortBusy is why a port is not to be disturbed, by what it carried in either
+// direction, in bytes/s; "": it may be.
+func PortBusy(p bench.Port, node string, sent, received float64) string {
+	most := busyUnknown
+	if p.Rate > 0 {
+		most = busyShare * p.Rate * 1e9 / 8
+	}
+	if max(sent, received) <= most {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s is in use: it sends %s and receives %s", p.Name, node, gbps(sent), gbps(received))
+}

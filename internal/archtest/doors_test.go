@@ -39,9 +39,9 @@ var doors = map[string][]string{
 	// bench, for the samples of the rails.
 	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", "preflight/bench"},
 
-	// Measurements. unix, for what TCP knows
+	// Measurements. peer, for the conversation of two ends; unix, for what TCP knows
 	// of a connection, and to drop what arrives.
-	"preflight/bench": {unixPkg},
+	"preflight/bench": {"internal/peer", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},

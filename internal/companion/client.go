@@ -166,6 +166,14 @@ func (c *Client) Everyone(ctx context.Context, budget time.Duration) ([]rendezvo
 	return r.All, err
 }
 
+// Posted is what some ranks have posted to a round; see rendezvous.Session.Posted.
+func (c *Client) Posted(ctx context.Context, name string, ranks []int, budget time.Duration) ([][]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)
+	defer cancel()
+	r, err := c.ask(ctx, order{Op: "posted", Name: name, Ranks: ranks, Budget: budget})
+	return r.Posts, err
+}
+
 // Round posts mine and returns the result; see rendezvous.Session.Round.
 func (c *Client) Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, max(budget, time.Second)+slack, ErrSilent)

@@ -51,10 +51,11 @@ type Spec struct {
 
 // order is what launch asks of the companion.
 type order struct {
-	Op     string             `json:"op"` // start, join, everyone, round, reduced, go, handoff, ended, fate, return, leave
+	Op     string             `json:"op"` // start, join, everyone, posted, round, reduced, go, handoff, ended, fate, return, leave
 	Spec   *Spec              `json:"spec,omitempty"`
 	Name   string             `json:"name,omitempty"`
 	Value  []byte             `json:"value,omitempty"`
+	Ranks  []int              `json:"ranks,omitempty"`
 	Start  bool               `json:"start,omitempty"`
 	Why    string             `json:"why,omitempty"`
 	Budget time.Duration      `json:"budget,omitempty"`

@@ -172,6 +172,8 @@ func (p *process) do(o order) {
 		}
 	case "everyone":
 		r.All, err = p.member.Everyone(ctx)
+	case "posted":
+		r.Posts, err = p.member.Posted(ctx, o.Name, o.Ranks)
 	case "round":
 		r.Result, err = p.member.Round(ctx, o.Name, o.Value, p.reducer(ctx))
 	case "go":

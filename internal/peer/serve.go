@@ -14,31 +14,41 @@ import (
 // bytes unread, the connection would be reset and our word be lost.
 const drained = 64 << 10
 
+// welcome hears a caller's hello, inside TLS where there are keys. It returns nil
+// where who calls is turned away, which it was, and ok then as converse does.
+func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(c, first); err != nil {
+		return nil, true
+	}
+	c = &begun{c, io.MultiReader(bytes.NewReader(first), c)}
+	switch spoken := first[0] == tlsRecord; {
+	case spoken && keys == nil:
+		return nil, turnAway(c, answer)
+	case spoken:
+		c = tls.Server(c, keys)
+	}
+	hello := make([]byte, helloLen)
+	if _, err := io.ReadFull(c, hello); err != nil || string(hello[:len(ask)]) != ask {
+		return nil, true // whoever it is, it learns nothing
+	}
+	if _, proven := c.(*tls.Conn); keys != nil && !proven {
+		return nil, turnAway(c, locked)
+	}
+	if string(hello[len(ask):]) != version {
+		return nil, turnAway(c, answer)
+	}
+	return c, true
+}
+
 // converse serves one call; it returns false where bytes of ours may be left that
 // the path does not take.
 func (s *Listener) converse(c net.Conn, from netip.Addr) bool {
 	began := time.Now()
 	_ = c.SetDeadline(began.Add(helloBudget))
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(c, first); err != nil {
-		return true
-	}
-	c = &begun{c, io.MultiReader(bytes.NewReader(first), c)}
-	switch spoken := first[0] == tlsRecord; {
-	case spoken && s.keys == nil:
-		return turnAway(c, answer)
-	case spoken:
-		c = tls.Server(c, s.keys)
-	}
-	hello := make([]byte, helloLen)
-	if _, err := io.ReadFull(c, hello); err != nil || string(hello[:len(ask)]) != ask {
-		return true // whoever it is, it learns nothing
-	}
-	if _, proven := c.(*tls.Conn); s.keys != nil && !proven {
-		return turnAway(c, locked)
-	}
-	if string(hello[len(ask):]) != version {
-		return turnAway(c, answer)
+	c, ok := welcome(c, s.keys)
+	if c == nil {
+		return ok
 	}
 	g := greeting{id: s.id}
 	var leave func()

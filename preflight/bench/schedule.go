@@ -3,6 +3,9 @@ package bench
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
 )
 
 // Rounds is which rounds of the circle method n nodes play, most of them: 0 or
@@ -67,4 +70,39 @@ func half(round, m int) int {
 		round += m
 	}
 	return round / 2
+}
+
+// Match says which ports of two nodes meet: those of one name; of the rest those
+// in one network, and what is left, in the order of their names. Each is the
+// places of a port of a and one of b. Both ends see it alike.
+func Match(a, b []Port) [][2]int {
+	var out [][2]int
+	leftA, leftB := byName(a), byName(b)
+	meet := func(alike func(x, y Port) bool) {
+		leftA = slices.DeleteFunc(leftA, func(i int) bool {
+			k := slices.IndexFunc(leftB, func(j int) bool { return alike(a[i], b[j]) })
+			if k < 0 {
+				return false
+			}
+			out = append(out, [2]int{i, leftB[k]})
+			leftB = slices.Delete(leftB, k, k+1)
+			return true
+		})
+	}
+	meet(func(x, y Port) bool { return x.Name == y.Name })
+	meet(func(x, y Port) bool { return network(x).IsValid() && network(x) == network(y) })
+	meet(func(x, y Port) bool { return (x.HCA == "") == (y.HCA == "") && x.Link == y.Link })
+	slices.SortFunc(out, func(x, y [2]int) int { return x[0] - y[0] })
+	return out
+}
+
+func network(p Port) netip.Prefix { return p.Net.Masked() }
+
+func byName(ports []Port) []int {
+	out := make([]int, len(ports))
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortStableFunc(out, func(i, j int) int { return strings.Compare(ports[i].Name, ports[j].Name) })
+	return out
 }

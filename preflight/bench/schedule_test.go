@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -87,6 +88,31 @@ func TestTheRoundsFollowFromNumberAndNonce(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 3, 4: 3, 5: 3, 1000: 3} {
 		if got := len(Rounds(n, "a", 3)); got != want {
 			t.Errorf("%d nodes: %d rounds, want %d", n, got, want)
+		}
+	}
+}
+
+func TestLikeRailsMeet(t *testing.T) {
+	port := func(name, net string) Port {
+		p := Port{Name: name, Link: "Ethernet"}
+		if net != "" {
+			p.Net = netip.MustParsePrefix(net)
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		name string
+		a, b []Port
+		want [][2]int
+	}{
+		{"by name, in any order", []Port{port("eth0", ""), port("eth1", "")}, []Port{port("eth1", ""), port("eth0", "")}, [][2]int{{0, 1}, {1, 0}}},
+		{"one is missing", []Port{port("mlx5_0", ""), port("mlx5_1", ""), port("mlx5_2", "")}, []Port{port("mlx5_0", ""), port("mlx5_2", "")}, [][2]int{{0, 0}, {2, 1}}},
+		{"by network", []Port{port("ens1", "10.0.1.1/24"), port("ens2", "10.0.2.1/24")}, []Port{port("eth0", "10.0.2.9/24"), port("eth1", "10.0.1.9/24")}, [][2]int{{0, 1}, {1, 0}}},
+		{"by order", []Port{port("a", "10.0.1.1/24")}, []Port{port("b", "10.9.1.1/24")}, [][2]int{{0, 0}}},
+		{"none", []Port{port("a", "")}, nil, nil},
+	} {
+		if diff := cmp.Diff(tt.want, Match(tt.a, tt.b)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }

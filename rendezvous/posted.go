@@ -1,0 +1,26 @@
+package rendezvous
+
+import (
+	"context"
+	"fmt"
+)
+
+// Posted is what some ranks have posted to a round of the joined world, in their
+// order; nil for one that has not, or that is gone. Where the round has its result
+// all have. It costs as much as there are ranks, however many nodes there are.
+func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byte, error) {
+	s.mu.Lock()
+	ep := s.joined
+	s.mu.Unlock()
+	out := make([][]byte, len(ranks))
+	for i, rank := range ranks {
+		r, err := s.cli.Get(timeout(ctx), s.k.post(ep.N, name, rank))
+		if err != nil {
+			return nil, fmt.Errorf("read what rank %d has posted: %w", rank, reason(ctx, err))
+		}
+		for _, kv := range r.Kvs {
+			out[i] = kv.Value
+		}
+	}
+	return out, nil
+}
