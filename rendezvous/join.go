@@ -36,7 +36,7 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 		switch {
 		case end != nil:
 			if self.First { // the store goes with this node; the others are to hear of it
-				<-time.After(lastWords)
+				s.lastWords(ctx, end)
 			}
 			return World{}, end
 		case ep.Nonce != "" && (ep.Nonce == joined || ep.Nonce == outside):
@@ -75,6 +75,16 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 			return World{}, s.expired(ctx)
 		}
 	}
+}
+
+// lastWords keeps the store up until the others have heard why this node ends.
+func (s *Session) lastWords(ctx context.Context, end error) {
+	if _, unfit := errors.AsType[*UnfitError](end); unfit {
+		ctx, cancel := context.WithTimeout(ctx, Linger)
+		defer cancel()
+		Told(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
+	}
+	<-time.After(lastWords)
 }
 
 // end is what ends a wait for good; nil: nothing yet. The caller holds mu.

@@ -25,6 +25,10 @@ const (
 	// noteText and noteName bound a note, in characters: each node that waits
 	// reads a few.
 	noteText, noteName = 300, 100
+	// Linger is how long the store stays up after its host has given the job up,
+	// so that nodes which come later are told why, and do not wait for a store: the
+	// nodes of one job come within seconds of each other.
+	Linger = 10 * time.Second
 )
 
 // Note says why a node is not fit and has not registered. It is advice: nothing
@@ -85,6 +89,33 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 		}
 	}
 	return out, nil
+}
+
+// Told returns when all other nodes of the job have come to an embedded store,
+// or left a note there, and those that wait have gone; else when ctx ends. me is
+// this node's ID or name.
+func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
+	k := keysOf(job)
+	came, here := map[string]bool{}, map[string]bool{}
+	for r := range cli.Watch(ctx, k.root, clientv3.WithPrefix(), clientv3.WithRev(1)) { // an embedded store keeps all that was
+		for _, e := range r.Events {
+			key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
+			var m Member
+			var n Note
+			switch {
+			case gone:
+				delete(here, key)
+			case strings.HasPrefix(key, k.members()) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
+				came[m.ID], here[key] = true, m.Left == ""
+			case strings.HasPrefix(key, k.notes()) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
+				came[key] = true
+			}
+			maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
+		}
+		if len(came) >= others && len(here) == 0 {
+			return
+		}
+	}
 }
 
 // UnfitError: nodes have said that they are not fit, and this one was told not

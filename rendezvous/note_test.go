@@ -173,15 +173,45 @@ func TestFailFastEndsTheWaitOfAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		b.failFast = true
 		ctx := short(t, 20*time.Second)
-		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a", First: true})
-		chs := []<-chan joined{a.join(ctx), b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"}).join(ctx)}
+		a, other := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a", First: true}), b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"})
+		ja, jb := a.join(ctx), other.join(ctx)
 		a.sees(t, 2)
 		b.leave(bad)
-		for _, ch := range chs {
-			var unfit *UnfitError
-			if j := <-ch; !errors.As(j.err, &unfit) || !cmp.Equal(unfit.Notes, []Note{bad}) {
-				t.Errorf("got %v, want that node 2 is not fit", j.err)
-			}
+		b.endsUnfit(<-jb)
+		other.Leave("")
+		began := time.Now()
+		b.endsUnfit(<-ja)
+		if d := time.Since(began); d > Linger/2 {
+			t.Errorf("the store's host ended %s after the last of the others", d)
+		}
+	})
+}
+
+// endsUnfit tells that a node ended because of bad.
+func (b *bench) endsUnfit(j joined) {
+	b.t.Helper()
+	if unfit, ok := errors.AsType[*UnfitError](j.err); !ok || !cmp.Equal(unfit.Notes, []Note{bad}) {
+		b.t.Errorf("got %v, want that node 2 is not fit", j.err)
+	}
+}
+
+// The store's host stays for those that come later, but not for ever.
+func TestFailFastIsToldToWhoComesLater(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		b.failFast = true
+		ctx := short(t, time.Minute)
+		began := time.Now()
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Host: "a", First: true})
+		ja := a.join(ctx)
+		a.sees(t, 1)
+		b.leave(bad)
+		time.Sleep(Linger / 2)
+		late := b.enter(Member{Index: 1, Vouch: Typed, Size: 4, Host: "b"})
+		b.endsUnfit(<-late.join(ctx))
+		late.Leave("")
+		b.endsUnfit(<-ja) // node 3 never came
+		if d := time.Since(began); d < Linger || d > Linger+5*time.Second {
+			t.Errorf("the store's host ended after %s, want %s", d, Linger)
 		}
 	})
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"launch/internal/companion"
 	"launch/internal/job"
+	"launch/internal/meeting"
 	"launch/internal/record"
 	"launch/rendezvous"
 )
@@ -16,7 +18,8 @@ const (
 	// tell the others why.
 	noteBudget = 2 * time.Second
 	// hostBudget is the same where this node would have hosted the store: only
-	// another launch on this machine can have it then.
+	// another launch on this machine can have it then. With --fail-fast it hosts it
+	// for a while (rendezvous.Linger).
 	hostBudget = 300 * time.Millisecond
 )
 
@@ -43,6 +46,7 @@ func (a *app) excused(ctx context.Context, s *record.Start, err error) error {
 
 // excuse writes a note for the other nodes.
 func (a *app) excuse(ctx context.Context, s *record.Start, text string) error {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, noteBudget)
 	defer cancel()
 	if err := awaitName(ctx, s.Job); err != nil {
@@ -51,10 +55,6 @@ func (a *app) excuse(ctx context.Context, s *record.Start, text string) error {
 	place, err := a.place(ctx, s, firstLook)
 	if err != nil {
 		return err
-	}
-	if len(place.Serve) > 0 {
-		ctx, cancel = context.WithTimeout(ctx, hostBudget)
-		defer cancel()
 	}
 	self, err := a.self(s, place)
 	if err != nil {
@@ -65,12 +65,45 @@ func (a *app) excuse(ctx context.Context, s *record.Start, text string) error {
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}
+	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
+	if len(place.Serve) > 0 {
+		if a.o.failFast {
+			return a.lastWords(whole, s.Job, place, store, note)
+		}
+		ctx, cancel = context.WithTimeout(ctx, hostBudget)
+		defer cancel()
+	}
 	cli, err := rendezvous.Connect(ctx, store, nil)
 	if err != nil {
 		return err
 	}
 	defer cli.Close()
-	return rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}.Write(ctx, cli, s.Job.ID.V)
+	return note.Write(ctx, cli, s.Job.ID.V)
+}
+
+// lastWords hosts the store for as long as the others may take to come and read
+// why this node, which was to host it, does not: with --fail-fast they then end, and
+// would else wait for a store until their time is up.
+func (a *app) lastWords(ctx context.Context, j job.Job, at meeting.Place, store rendezvous.Store, note rendezvous.Note) error {
+	ctx, cancel := context.WithTimeout(ctx, rendezvous.Linger)
+	defer cancel()
+	server, err := rendezvous.Serve(ctx, j.ID.V, at.Serve, store.TLS)
+	if err == nil {
+		defer server.Drop()
+		a.ui.Note("hosting the store for up to %s, so that the others hear of it", rendezvous.Linger)
+	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
+		return err
+	}
+	cli, err := rendezvous.Connect(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	if err := note.Write(ctx, cli, j.ID.V); err != nil || server == nil {
+		return err
+	}
+	rendezvous.Told(ctx, cli, j.ID.V, note.Name, j.Nodes.V-1)
+	return nil
 }
 
 // awaitName lets podNameDelay pass where the store's name may be just appearing.

@@ -70,3 +70,28 @@ func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 		}
 	}
 }
+
+// Where it is the node that was to host the store, it does so for a while.
+func TestFailFastEndsAllWhereTheStoresHostIsNotFit(t *testing.T) {
+	at := "127.0.0.1:" + freePort(t)
+	line := func(rank string, command string) []string {
+		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]}, three(at, rank, command)...)
+	}
+	first := start(t, line("1", "true")...)
+	first.line(t, "waiting for 3 nodes")
+	host := start(t, line("0", "no-such-program")...)
+	host.line(t, "hosting the store")
+	nodes := []*node{first, start(t, line("2", "true")...)}
+	for _, n := range nodes {
+		n.line(t, "launch: error: node 0 ")
+		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {
+			t.Errorf("ended with %q", last)
+		}
+		if got := n.end(t); got != exitPeerUnfit {
+			t.Errorf("ended with %d, want %d", got, exitPeerUnfit)
+		}
+	}
+	if got := host.end(t); got != exitNotFound {
+		t.Errorf("the host ended with %d, want %d", got, exitNotFound)
+	}
+}

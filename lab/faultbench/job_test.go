@@ -44,6 +44,14 @@ func jobFaults() []fault {
 		},
 		want: []string{"command.script"},
 	}, {
+		group: "job", name: "the script is on no disk of the store's host", ci: true,
+		inject: func(tr *trial) {
+			tr.sick = tr.hosts[0]
+			tr.sick.Prepare = append(tr.sick.Prepare, "mount -t tmpfs none "+filepath.Dir(tools.script))
+			tr.hosts[len(tr.hosts)-1].late = 2 * time.Second
+		},
+		want: []string{"command.script"},
+	}, {
 		group: "job", name: "the script cannot be read on one node",
 		inject: func(tr *trial) {
 			script := filepath.Join(tr.sick.Dir(), "private.py")

@@ -106,7 +106,7 @@ func (h *host) showSys() {
 		// Those of the lab that the machine does not have appear beside its own,
 		// and both by the number that rtnetlink tells.
 		`for i in /sys/class/net/*/; do d="$0/sys/class/net/$(basename "$i")"; `+
-			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; else mkdir "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
+			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; else mkdir -p "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
 		`mkdir -p "$0/sys/fs/cgroup"`, `mount --bind /sys/fs/cgroup "$0/sys/fs/cgroup"`,
 		`mount --rbind "$0/sys" /sys`)
 }
