@@ -71,8 +71,10 @@ type lead struct {
 	posts   map[string]map[int][]byte // by the round's key and rank
 	first   string                    // the key of the member that waits for longest, if that is known
 	newest  int64                     // the newest revision of a member's key
-	moved   bool                      // a member came, changed or went since the last look
-	looked  int64                     // the revision of the epoch at that look
+	mine    map[int64]bool            // the revisions that this leader made, which its watch repeats
+	draft   draft
+	moved   bool  // a member came, changed or went since the last look
+	looked  int64 // the revision of the epoch at that look
 	telling telling
 	call    call
 	roll    roll
@@ -87,7 +89,7 @@ func (s *Session) takeOver(ctx context.Context) (*lead, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
-	l := &lead{s: s, members: map[string]registered{}, places: map[string]Place{}, posts: map[string]map[int][]byte{}, moved: true,
+	l := &lead{s: s, members: map[string]registered{}, places: map[string]Place{}, posts: map[string]map[int][]byte{}, mine: map[int64]bool{}, moved: true,
 		notes: s.recalled(), since: time.Now()}
 	time.AfterFunc(noteGrace+time.Millisecond, s.nudge)
 	for _, kv := range r.Kvs {
@@ -122,7 +124,7 @@ func (l *lead) put(key string, v []byte, create, mod int64) {
 		}
 	case strings.HasPrefix(key, l.s.k.worlds()):
 		var p Place
-		if json.Unmarshal(v, &p) == nil {
+		if !l.mine[mod] && json.Unmarshal(v, &p) == nil {
 			p.Partners = nil
 			l.places[key] = p
 		}

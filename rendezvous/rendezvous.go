@@ -60,12 +60,12 @@ const (
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
 	// settle is the part of its lease for which a node leaves out what can wait
-	// while thousands of them register: the lease is young (etcd's client renews
+	// while thousands of them register, beside the time that these take to come: the lease is young (etcd's client renews
 	// one as often), and a watch catches up.
 	settle = 3
 	// progressEvery bounds how often the leader tells who has come: what all
 	// nodes read costs N each time. It is 1 ms a node up to this.
-	progressEvery = 5 * time.Second
+	progressEvery = 10 * time.Second
 	// lastCalls bounds how long nodes that keep coming put off a start for which
 	// enough are here, in last calls.
 	lastCalls = 6

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -42,6 +43,9 @@ func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
 		clientv3.OpDelete(l.s.k.progress()),
 	})
 	l.telling, l.call = telling{}, call{}
+	if why == "" { // there is no news yet
+		l.telling.last = time.Now()
+	}
 	return err
 }
 
@@ -53,27 +57,12 @@ func (l *lead) reopen(ctx context.Context, ep Epoch, why string) error {
 // next step finds.
 func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
 	list := ranked(here, min(len(here), ep.Size))
-	next := Epoch{N: ep.N, Nonce: newID(), State: Sealed, Size: len(list), Min: ep.Min, First: ep.First, Master: &list[0], Restarts: ep.Restarts, Restart: ep.Restart}
+	if ok, err := l.drafts(ctx, list); !ok {
+		return err
+	}
+	next := Epoch{N: ep.N, Nonce: l.draft.nonce, State: Sealed, Size: len(list), Min: ep.Min, First: ep.First, Master: &list[0], Restarts: ep.Restarts, Restart: ep.Restart}
 	for _, m := range list {
 		next.N = max(next.N, m.Epoch+1)
-	}
-	if len(l.places) > 0 { // of a world that is over, or of a try that failed
-		if ok, err := l.commit(ctx, []clientv3.Op{clientv3.OpDelete(l.s.k.worlds(), clientv3.WithPrefix())}); !ok {
-			return err
-		}
-		clear(l.places)
-	}
-	var ops []clientv3.Op
-	for rank, p := range seated(list) {
-		key := l.s.k.place(next.Nonce, list[rank])
-		ops = append(ops, clientv3.OpPut(key, encode(p)))
-		p.Partners = nil
-		l.places[key] = p
-	}
-	for part := range slices.Chunk(ops, batch) {
-		if ok, err := l.commit(ctx, part); !ok {
-			return err
-		}
 	}
 	ok, err := l.commit(ctx, []clientv3.Op{
 		clientv3.OpPut(l.s.k.epoch(), encode(next)),
@@ -81,8 +70,61 @@ func (l *lead) seal(ctx context.Context, ep Epoch, here []registered) error {
 	}, l.unchanged())
 	if ok {
 		clear(l.notes)
+		l.draft = draft{}
 	}
 	return err
+}
+
+// draft is a world that is not sealed yet. A try that fails since somebody has
+// come, or come back, leaves it to the next one, which writes what differs: where
+// thousands come and a busy store makes some of them come again, to write all of
+// it each time would be what keeps the store busy.
+type draft struct {
+	nonce  string
+	create int64             // of c/leader, as it was written: nobody else led since who could have deleted it
+	places map[string]string // by key
+}
+
+// drafts writes the places of a world below a nonce that nobody knows.
+func (l *lead) drafts(ctx context.Context, list []Member) (bool, error) {
+	l.s.mu.Lock()
+	create := l.s.leader.create
+	l.s.mu.Unlock()
+	last := l.draft
+	l.draft = draft{} // until all of it stands
+	if last.nonce == "" || last.create != create {
+		last = draft{nonce: newID(), create: create}
+		if len(l.places) > 0 { // of a world that is over, or of a try that failed
+			if ok, err := l.commit(ctx, []clientv3.Op{clientv3.OpDelete(l.s.k.worlds(), clientv3.WithPrefix())}); !ok {
+				return false, err
+			}
+			clear(l.places)
+		}
+	}
+	now := make(map[string]string, len(list))
+	var ops []clientv3.Op
+	for rank, p := range seated(list) {
+		key, text := l.s.k.place(last.nonce, list[rank]), encode(p)
+		if now[key] = text; last.places[key] != text {
+			ops = append(ops, clientv3.OpPut(key, text))
+			p.Partners = nil
+			l.places[key] = p
+		}
+	}
+	for key := range last.places {
+		if _, stays := now[key]; !stays {
+			ops = append(ops, clientv3.OpDelete(key))
+			delete(l.places, key)
+		}
+	}
+	for part := range slices.Chunk(ops, batch) {
+		if ok, err := l.commit(ctx, part); !ok {
+			return false, err
+		}
+	}
+	last.places = now
+	l.draft = last
+	return true, nil
 }
 
 // unchanged holds all member keys to the newest revision that this leader saw.
@@ -150,6 +192,7 @@ func (l *lead) commit(ctx context.Context, ops []clientv3.Op, extra ...clientv3.
 	if !r.Succeeded {
 		return false, nil
 	}
+	l.mine[r.Header.Revision] = true
 	for _, op := range ops { // act on it now; the watch repeats it
 		var ep Epoch
 		switch key := string(op.KeyBytes()); {

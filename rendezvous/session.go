@@ -176,7 +176,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
-	quieter := time.After(s.cfg.TTL / settle)
+	quieter := time.After(s.cfg.TTL/settle + spread(s.cfg.Self.Size))
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
