@@ -29,6 +29,7 @@ type Call struct {
 	Stall string `json:"stall,omitempty"`
 	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived unfragmented, in bytes with its IP header; 0: not known
 	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
+	Iface string `json:"iface,omitempty"` // its name, where something is wrong with the way from it
 	// Hole: larger packets vanish, and no router says why.
 	Hole bool `json:"hole,omitempty"`
 }
@@ -244,7 +245,7 @@ func (b blamed) large() finding.Finding {
 	switch c := e.call; {
 	case c.Hole && c.MTU > 0:
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		f = f.Do("ip link set dev IFACE mtu %d on all nodes; or let the switches and tunnels between carry %d, and ICMP \"fragmentation needed\" through the firewall", c.MTU, c.IfMTU)
+		f = f.Do("%s\nor let the switches and tunnels between carry %d, and ICMP \"fragmentation needed\" through the firewall", b.shrink(c.MTU), c.IfMTU)
 	default:
 		f = f.Do("ping -M do -s 1472 %s and larger, from %s, to find what gets through; a tunnel or a firewall that drops long packets is in the way", hostOf(e.call.Addr), e.from.Name)
 	}
@@ -257,7 +258,24 @@ func (b blamed) hole() finding.Finding {
 	c := b.common().call
 	return b.see(finding.Warnf("%s: over %d bytes they vanish without a word, and the interface sends up to %d", b.what("full packets"), c.MTU, c.IfMTU).Named("peer.mtu").
 		Breaking("TCP made its segments smaller and got through; RDMA over this network, or a route that changes, may hang").
-		Do("ip link set dev IFACE mtu %d on all nodes; or carry %d bytes everywhere between them", c.MTU, c.IfMTU))
+		Do("%s\nor carry %d bytes everywhere between them", b.shrink(c.MTU), c.IfMTU))
+}
+
+// shrink is the line that has the nodes send packets of no more than mtu bytes.
+func (b blamed) shrink(mtu int) string {
+	var names []string
+	for _, e := range b.edges {
+		if e.call.Iface != "" && !slices.Contains(names, e.call.Iface) {
+			names = append(names, e.call.Iface)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE being that of each node's address", mtu)
+	case 1:
+		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
+	}
+	return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes; on some of them it is %s", names[0], mtu, some(names[1:]))
 }
 
 func (b blamed) see(f finding.Finding) finding.Finding {

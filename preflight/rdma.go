@@ -192,18 +192,19 @@ func rdmaMTU(_ context.Context, in Input) finding.Finding {
 	if why := noRails(in, ports); why != "" {
 		return finding.Skipf("%s", why)
 	}
-	most := 0
+	most, right := 0, 0
 	for _, p := range ports {
-		active, _ := p.roceMTU(in.Node)
-		most = max(most, active)
+		active, netdev := p.roceMTU(in.Node)
+		most, right = max(most, active), max(right, netdev)
 	}
 	if most == 0 {
 		return finding.Skipf("no RoCE rail whose interface is known")
 	}
-	var small []string
+	var small, line []string
 	f := finding.Warnf("")
 	for _, p := range ports {
 		if active, netdev := p.roceMTU(in.Node); active > 0 && active < most {
+			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
 			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.name, p.Netdev, netdev))
 			f = f.See("MTU of "+p.Netdev, "%d, so RoCE sends packets of %d", netdev, active)
 		}
@@ -213,7 +214,7 @@ func rdmaMTU(_ context.Context, in Input) finding.Finding {
 	}
 	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s", len(small), howMany(len(ports), "rail"), most, some(small))
 	return f.Breaking("these rails are slower; and where only one end of a connection has the larger size, large messages vanish").
-		Do("ip link set dev INTERFACE mtu 9000 (or as the other rails and the switch have it), and in the network's configuration")
+		Do("%s\nand in the network's configuration, if the switch carries it", strings.Join(line, "; "))
 }
 
 func rdmaFirmware(_ context.Context, in Input) finding.Finding {

@@ -40,6 +40,7 @@ type Traits struct {
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
+	PeerIf    string `json:"peer_if,omitempty"`  // its name
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; none of loopback
 }
 
@@ -68,7 +69,9 @@ func TraitsOf(in Input, f rail.Fabric) Traits {
 	t.NCCLPorts, t.UCXPorts = counted(in.Selected["NCCL_IB_HCA"], true), counted(in.Selected["UCX_NET_DEVICES"], true)
 	for _, nic := range f.NICs {
 		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
-			t.PeerMTU = i.MTU
+			if t.PeerMTU = i.MTU; i.MTU > 0 {
+				t.PeerIf = i.Name
+			}
 		}
 	}
 	return t

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestTraitsOfANode(t *testing.T) {
 	want := Traits{
 		GPU: "NVIDIA H100 80GB HBM3", Memory: 80, Machine: "01234567-89a", Certain: true,
 		UUIDs:  []string{"000000a0", "000000a1", "000000a2", "000000a3", "000000a4", "000000a5", "000000a6", "000000a7"},
-		Fabric: rail.RoCE, Rails: "8 x 400 Gb/s", MTU: "4096", GID: "RoCE v2, IPv4", Firmware: "MT4129 28.39.1002", PeerMTU: 1500, Family: "IPv4",
+		Fabric: rail.RoCE, Rails: "8 x 400 Gb/s", MTU: "4096", GID: "RoCE v2, IPv4", Firmware: "MT4129 28.39.1002", PeerMTU: 1500, PeerIf: "eth0", Family: "IPv4",
 	}
 	eth0 := func(in *Input) { in.Node.Interfaces[1].MTU = 1500 }
 	in := railed(8, "Ethernet", eth0)
@@ -100,6 +101,41 @@ func pinned(net string, ps []Post) []Post {
 		ps[i].Constants = map[string]string{"NCCL_NET": net}
 	}
 	return ps
+}
+
+// What is to be typed for an MTU is whole, with the interface of the node.
+func TestTheLineForAnMTUNamesTheInterface(t *testing.T) {
+	ps := mix(3, func(t *Traits) { t.PeerMTU, t.PeerIf = 1500, "eth0" }, 0, 1, 2)
+	ps[2].Traits.PeerMTU, ps[2].Traits.PeerIf = 9000, "ens3"
+	d := Decide(ps, nil)
+	if want := "ip link set dev ens3 mtu 1500   # on host2, and in its network configuration"; len(d.Findings) != 1 || d.Findings[0].Fix != want {
+		t.Errorf("got %+v, want the fix %q", d.Findings, want)
+	}
+	hole := func(iface func(rank int) string) string {
+		d := Decide(posts(2, func(rank int, p *Post) {
+			p.Calls = []Call{{To: 1 - rank, Addr: "10.0.0.1:1", MTU: 1400, IfMTU: 1500, Hole: true, Iface: iface(rank)}}
+		}), nil)
+		line, _, _ := strings.Cut(d.Findings[0].Fix, "\n")
+		return line
+	}
+	for want, iface := range map[string]func(int) string{
+		"ip link set dev eth0 mtu 1400   # on all nodes":                                           func(int) string { return "eth0" },
+		"ip link set dev eth0 mtu 1400   # on all nodes; on some of them it is eth1":               func(rank int) string { return fmt.Sprintf("eth%d", rank) },
+		"ip link set dev IFACE mtu 1400   # on all nodes, IFACE being that of each node's address": func(int) string { return "" },
+	} {
+		if got := hole(iface); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	in := railed(3, "Ethernet")
+	for i, f := range in.Node.Interfaces {
+		if f.Name == "eth11" {
+			in.Node.Interfaces[i].MTU = 1500
+		}
+	}
+	if got := rdmaMTU(t.Context(), in).Fix; !strings.HasPrefix(got, "ip link set dev eth11 mtu 9000\n") {
+		t.Errorf("a rail: %q", got)
+	}
 }
 
 // pluginless has nobody know whether NCCL has a plugin.

@@ -79,8 +79,10 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	defer cancel()
 	c = preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := peer.Options{From: beside(n, addr)}
+	var leaves fabric.Interface
 	if long && !c.Also {
-		c.IfMTU = mtuTo(ctx, n, at)
+		leaves = leavesBy(ctx, n, at)
+		c.IfMTU = leaves.MTU
 		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
 	}
 	got, err := peer.Probe(ctx, at, keys, opt)
@@ -99,6 +101,9 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	c.Stall = stalled(got)
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
+	}
+	if c.Stall != "" || c.Hole {
+		c.Iface = leaves.Name
 	}
 	return c, got.About
 }
@@ -130,19 +135,19 @@ func beside(n fabric.Node, peer netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// mtuTo is the MTU of the interface that packets to a peer leave by; 0: not
-// known. Connecting a datagram socket asks the kernel for the route and sends
+// leavesBy is the interface that packets to a peer leave by; the zero Interface:
+// not known. Connecting a datagram socket asks the kernel for the route and sends
 // nothing.
-func mtuTo(ctx context.Context, n fabric.Node, to netip.AddrPort) int {
+func leavesBy(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.Interface {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {
-		return 0
+		return fabric.Interface{}
 	}
 	defer c.Close()
 	from, err := netip.ParseAddrPort(c.LocalAddr().String())
 	if err != nil {
-		return 0
+		return fabric.Interface{}
 	}
 	i, _ := n.InterfaceOf(from.Addr().Unmap())
-	return i.MTU
+	return i
 }
