@@ -199,6 +199,9 @@ func (a *app) job(argv []string) (job.Job, error) {
 		Word: a.word, Argv: argv, Own: takes(startFlags(&options{})), Flags: a.o.Flags, Env: handoff.Environ(),
 		Root: a.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+	if err == nil && a.from == nil {
+		err = a.readInputs(j)
+	}
 	if a.keys != nil && j.Several() && !j.Store.V.Embedded && !strings.HasPrefix(j.Store.V.Endpoints[0], "https://") {
 		a.pending = append(a.pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
 	}

@@ -176,12 +176,9 @@ func (a *app) join(ctx context.Context, s *record.Start, comp *companion.Client,
 
 // keep writes the outcome to the files that were asked for.
 func (a *app) keep(c ui.Checked) error {
-	cannot := func(flag string, err error) error {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from(flag), err), Fix: "--" + flag + " names a file in a directory that can be written"}
-	}
 	if a.o.textfile != "" {
 		if err := ui.WriteMetrics(a.o.textfile, c); err != nil {
-			return cannot("textfile", err)
+			return cannotWrite(a.o.from("textfile"), a.o.textfile, err)
 		}
 	}
 	if a.o.html != "" {
@@ -190,7 +187,7 @@ func (a *app) keep(c ui.Checked) error {
 			err = os.WriteFile(a.o.html, page, 0o666)
 		}
 		if err != nil {
-			return cannot("html", err)
+			return cannotWrite(a.o.from("html"), a.o.html, err)
 		}
 	}
 	return nil
@@ -245,7 +242,7 @@ func (a *app) choice(in *preflight.Input) (preflight.Options, error) {
 	}
 	var err error
 	if opt.More, err = preflight.CheckDir(a.o.checkDir, *in); err != nil {
-		return opt, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("check-dir"), a.o.checkDir, err), Fix: "ls -ld " + a.o.checkDir + "   # on this node"}
+		return opt, a.noCheckDir(err)
 	}
 	return opt, nil
 }

@@ -16,6 +16,11 @@ type count struct{ low, high int }
 // parseNodes reads a number of nodes, or a range of it.
 func parseNodes(c claim) (count, error) {
 	low, high, err := launcher.ParseNNodes(c.raw)
+	if from, to, ok := strings.Cut(c.raw, ":"); ok && err != nil {
+		if _, _, swapped := launcher.ParseNNodes(to + ":" + from); swapped == nil {
+			return count{}, c.refuse("--nnodes "+to+":"+from, "%s nodes as the least and %s as the most: the least is larger than the most", from, to)
+		}
+	}
 	if err != nil {
 		return count{}, c.refuse("--nnodes 4", "the number of nodes is a whole number from 1 on, or a range of them (2:4)")
 	}

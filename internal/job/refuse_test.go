@@ -54,6 +54,15 @@ func TestNumericHostNameIsRefused(t *testing.T) {
 	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "3") }), 78, "is a number")
 }
 
+func TestARangeThatIsTheWrongWayRoundIsTurned(t *testing.T) {
+	e := refused(t, input("torchrun t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "8:2") }), 64, "--nnodes=8:2", "the least is larger than the most")
+	if e.Fix != "--nnodes 2:8" {
+		t.Errorf("fix %q", e.Fix)
+	}
+	refused(t, input("torchrun --nnodes 3:1 t.py"), 64, "torchrun --nnodes=3:1", "the least is larger")
+	refused(t, input("torchrun --nnodes 3:0 t.py"), 64, "a whole number from 1 on")
+}
+
 // Operators give them to each pod, and shells keep them; torchrun follows other
 // words. A warning is due where nothing else says that there are several nodes.
 func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing.T) {
