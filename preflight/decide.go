@@ -15,7 +15,7 @@ type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
 	ID       string         `json:"id,omitempty"`      // what it answers calls with
-	Local    finding.Report `json:"local,omitempty"`   // of launch check: what is wrong here by its own checks (Telling)
+	Local    finding.Report `json:"local,omitempty"`   // what is wrong here by its own checks: of launch check Telling, of a start Brief
 	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
 	Names    Names          `json:"names,omitzero"`    // of some of the others, looked up
 	Listens  []Listen       `json:"listens,omitempty"` // where its libraries will wait, beside its address

@@ -9,14 +9,49 @@ import (
 	"launch/internal/finding"
 )
 
-// worthPosting bounds what one node tells the others of its own checks.
-const worthPosting = 16
+// worthPosting bounds what one node tells the others of its own checks; in a
+// start, where each says it in full by itself and all posts are read at once,
+// inBrief and briefWords (characters) do.
+const (
+	worthPosting = 16
+	inBrief      = 3
+	briefWords   = 120
+)
 
 // Telling is what of a node's own report the others should know: what is wrong,
 // the gravest first.
 func Telling(r finding.Report) finding.Report {
 	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
 	slices.SortStableFunc(out, func(a, b finding.Finding) int { return cmp.Compare(gravity(b.Status), gravity(a.Status)) })
+	return out[:min(len(out), worthPosting)]
+}
+
+// Brief is Telling in under 500 bytes: what is wrong, without what it breaks and
+// what to do. How the store was found is over when a node has come.
+func Brief(r finding.Report) finding.Report {
+	r = slices.DeleteFunc(Telling(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
+	var out finding.Report
+	for _, f := range r[:min(len(r), inBrief)] {
+		what := []rune(f.What)
+		if len(what) > briefWords {
+			what = append(what[:briefWords-1], '…')
+		}
+		out = append(out, finding.Finding{ID: f.ID, Status: f.Status, What: string(what)})
+	}
+	return out
+}
+
+// Elsewhere is what others than one node have told of themselves in brief, merged.
+func Elsewhere(posts []Post, rank int) finding.Report {
+	var ids []string
+	for _, p := range posts {
+		for _, f := range p.Local {
+			if p.Rank != rank {
+				ids = append(ids, f.ID)
+			}
+		}
+	}
+	out := slices.DeleteFunc(Merge(posts), func(f finding.Finding) bool { return !slices.Contains(ids, f.ID) })
 	return out[:min(len(out), worthPosting)]
 }
 

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -312,5 +313,36 @@ func TestMergeTellsTheSameOnce(t *testing.T) {
 		if text := fmt.Sprintf("%s %s %s", f.Status, f.ID, f.What); text != want[i] {
 			t.Errorf("got %q, want %q", text, want[i])
 		}
+	}
+}
+
+// What the one log tells of the other nodes is short, and not what only its own
+// node has said already.
+func TestOthersAreToldInBrief(t *testing.T) {
+	long := strings.Repeat("ä", 1000)
+	full := finding.Report{
+		finding.Passf("fine").Named("clock"), finding.Skipf("not here").Named("gpu.count"),
+		finding.Warnf("nothing answers yet").Named("store.answers"),
+		finding.Warnf("%s", long).Named("shm.size").See("/dev/shm", "%s", long).Breaking("%s", long).Do("%s", long),
+		finding.Warnf("a").Named("limits.nofile"), finding.Warnf("b").Named("limits.pids"), finding.Warnf("c").Named("storage.space"),
+	}
+	brief := Brief(full)
+	if b, err := json.Marshal(brief); err != nil || len(brief) != inBrief || len(b) > 500 || slices.ContainsFunc(brief, func(f finding.Finding) bool { return f.ID == "store.answers" }) {
+		t.Errorf("%d findings in %d bytes: %s", len(brief), len(b), b)
+	}
+	if b := Brief(full[:3]); len(b) != 0 {
+		t.Errorf("a healthy node tells %+v", b)
+	}
+	ps := posts(4, func(i int, p *Post) {
+		p.Local = finding.Report{finding.Warnf("nofile is 1024").Named("limits.nofile")}
+		if i == 0 {
+			p.Local = append(p.Local, finding.Warnf("mine").Named("shm.size"))
+		}
+	})
+	if got := Elsewhere(ps, 0); len(got) != 1 || got[0].What != "all 4 nodes: nofile is 1024" {
+		t.Errorf("got %+v", got)
+	}
+	if got := Elsewhere(ps, 3); len(got) != 2 {
+		t.Errorf("another node's log: %+v", got)
 	}
 }

@@ -35,7 +35,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint,
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
 	round, checking := goRound, a.word == "check"
-	if checking { // in a start each node tells its own findings itself
+	if post.Local = preflight.Brief(s.Local); checking { // in a start each node tells its own findings in full itself
 		round, post.Local, post.Outcomes = checkRound, preflight.Telling(s.Local), preflight.Outcomes(s.Local)
 	}
 	var err error
@@ -60,6 +60,9 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		if checking {
 			survey := preflight.Compare(posts, d)
 			d.Survey = &survey
+		} else { // for the one log that people look at: the others do not read it
+			a.ui.Findings(preflight.Elsewhere(posts, w.Rank), false)
+			d.Nodes = nil
 		}
 		b, _ := json.Marshal(d)
 		return b, d.Go && !checking
