@@ -3,6 +3,7 @@ package rail
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,11 +261,8 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			b.port("mlx5_0", "InfiniBand", 400, "MT4129", "")
 			b.port("mlx5_1", "InfiniBand", 400, "MT4129", "")
 			b.Verbs.Present = true
-			b.Verbs.Devices = append(b.Verbs.Devices, struct {
-				Name  string `json:"name"`
-				Opens bool   `json:"opens"`
-				Err   string `json:"err,omitempty"`
-			}{"mlx5_1", true, ""})
+			b.Verbs.Devices = slices.Grow(b.Verbs.Devices, 1)[:1]
+			b.Verbs.Devices[0].Name, b.Verbs.Devices[0].Opens = "mlx5_1", true
 		}, InfiniBand, []string{"mlx5_1"}, true, []string{"mlx5_0 unusable"}},
 		{"EFA without its driver", func(b *bench) {
 			b.card("0000:10:1b.0", "0x020000", "0x1d0f", "0xefa0", 0, "pci0000:10").Driver = ""

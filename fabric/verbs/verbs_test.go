@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Without RDMA devices this still loads the library (where it is installed)
@@ -37,8 +38,8 @@ func TestDevicesAgreesWithSysfs(t *testing.T) {
 func TestDevicesCanBeAskedTwice(t *testing.T) {
 	first, err1 := Devices()
 	second, err2 := Devices()
-	if !slices.Equal(first, second) || (err1 == nil) != (err2 == nil) {
-		t.Errorf("first %v, %v; second %v, %v", first, err1, second, err2)
+	if diff := cmp.Diff(first, second); diff != "" || (err1 == nil) != (err2 == nil) {
+		t.Errorf("errors %v and %v; devices (-first +second):\n%s", err1, err2, diff)
 	}
 }
 

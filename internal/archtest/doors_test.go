@@ -22,6 +22,8 @@ var doors = map[string][]string{
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
+	// child, in which a test of a port runs that a driver may hang in.
+	"fabric/verbs": {"internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
@@ -126,7 +128,10 @@ var testDoors = map[string][]string{
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs", "github.com/miekg/dns"},
 	// The table of variables, which the libraries have to know.
-	"lab/libs":  {"envgen", "lab/netns", "lab/programs"},
+	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
+	// The machines run what is tested: verbs, in its children; unix, for the
+	// cables between them.
+	"lab/roce":  {"fabric/verbs", "internal/child", unixPkg},
 	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -116,6 +116,11 @@ var table = Table{
 		}
 		return json.NewEncoder(out).Encode(7)
 	},
+	"echo": func(_ context.Context, in io.Reader, out io.Writer) error {
+		_, err := io.Copy(out, in)
+		return err
+	},
+	"deaf": func(context.Context, io.Reader, io.Writer) error { select {} },
 	"deep": func(ctx context.Context, _ io.Reader, out io.Writer) error {
 		var below []int
 		err := Ask(ctx, "deep", nil, &below, 20*time.Second)

@@ -1,0 +1,190 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+)
+
+// Cause is why a device or a test failed, in one word that others decide by.
+type Cause string
+
+// The causes. Behind each: what has to be changed.
+const (
+	NoLibrary   Cause = "no-library"    // libibverbs is not installed, or too old
+	NoStack     Cause = "no-module"     // ib_uverbs is not loaded
+	NotListed   Cause = "not-listed"    // the library does not know the device: its maker's part is missing, or the device is not here
+	NoNode      Cause = "no-uverbs"     // /dev/infiniband/uverbsN is missing: the container was not given it
+	Permission  Cause = "permission"    // that file's mode, the container's devices, or another RDMA namespace
+	Memlock     Cause = "memlock"       // the limit of locked memory
+	Resources   Cause = "resources"     // the device or the machine has no more to give
+	NotHere     Cause = "namespace"     // the port's interface is in another network namespace
+	Provider    Cause = "provider"      // library and driver do not match
+	Faulty      Cause = "device"        // the device answers with an error: firmware, hardware
+	Gone        Cause = "device-gone"   // it was there before
+	NoRC        Cause = "no-rc"         // the device has no reliable connections (EFA)
+	PortDown    Cause = "port-down"     // link, cable, or nobody has brought it up
+	NoLID       Cause = "no-lid"        // no subnet manager has configured the port
+	NoGID       Cause = "no-gid"        // nothing stands at the index, or no address at the interface
+	NoPKey      Cause = "no-pkey"       // nothing stands at the index
+	GIDDiffers  Cause = "gid-differs"   // the two ends use GIDs of different kinds
+	PKeyDiffers Cause = "pkey-differs"  // the two ends are in different partitions
+	LinkDiffers Cause = "link-differs"  // InfiniBand at one end, Ethernet at the other
+	MTUDiffers  Cause = "mtu-differs"   // the two ends were told different packet sizes, or have them
+	Unreachable Cause = "unreachable"   // the other end answers beside the fabric, and nothing arrives over it
+	LargeLost   Cause = "large-lost"    // short messages arrive and long ones do not: the way's MTU
+	Lost        Cause = "way-lost"      // it worked, and then it did not
+	Rejected    Cause = "rejected"      // the other end's device refused a message
+	Corrupt     Cause = "corrupt"       // other bytes arrived than were sent
+	Stuck       Cause = "stuck"         // requests that never end
+	Late        Cause = "late"          // the time ran out
+	PeerGone    Cause = "peer-gone"     // the other end no longer answers beside the fabric either
+	Crashed     Cause = "crashed"       // the process that used the device died of it
+	Wrong       Cause = "wrong-request" // the test asks for what cannot be
+	Other       Cause = "other"         // none of these: the text says what the system said
+)
+
+// Error is one failure.
+type Error struct {
+	Cause  Cause  `json:"cause"`
+	Step   string `json:"step,omitempty"`   // what was being done
+	Text   string `json:"text"`             // in words
+	Errno  int    `json:"errno,omitempty"`  // of the call; 0: none
+	Status int    `json:"status,omitempty"` // of the work completion; 0: none
+	Peer   bool   `json:"peer,omitempty"`   // it is the other end's failure
+}
+
+func (e *Error) Error() string {
+	if e.Peer {
+		return "at the other end: " + e.Text
+	}
+	return e.Text
+}
+
+// The steps before data moves.
+const (
+	stepOpen     = "open"
+	stepQuery    = "query"
+	stepPD       = "allocate a protection domain"
+	stepRegister = "register memory"
+	stepCQ       = "create a completion queue"
+	stepQP       = "create a queue pair"
+	stepInit     = "prepare a queue pair"
+	stepConnect  = "connect a queue pair"
+	stepStart    = "start a queue pair"
+	stepPost     = "post a message"
+)
+
+// subject is what a step was about.
+type subject struct {
+	device  string
+	port    int
+	bytes   uint64 // to be registered
+	memlock uint64 // the limit of locked memory; math.MaxUint64: none
+	gid     string // this side's way, in words
+}
+
+// causes tells by step and errno. What stands under "" holds for every step.
+var causes = map[string]map[syscall.Errno]Cause{
+	stepOpen: {
+		syscall.ENOENT: NoNode, syscall.EACCES: Permission, syscall.EPERM: Permission,
+		syscall.ENODEV: Gone, syscall.ENXIO: Gone, syscall.ETIMEDOUT: Faulty,
+		syscall.EIO: Faulty, syscall.EOPNOTSUPP: Provider, syscall.ENOSYS: Provider, syscall.EPROTONOSUPPORT: Provider,
+	},
+	stepQP:      {syscall.EOPNOTSUPP: NoRC, syscall.ENOSYS: NoRC},
+	stepInit:    {syscall.EINVAL: NoPKey},
+	stepConnect: {syscall.ENODEV: NotHere, syscall.EINVAL: NoGID, syscall.ETIMEDOUT: Unreachable, syscall.ENETUNREACH: Unreachable, syscall.EHOSTUNREACH: Unreachable, syscall.EADDRNOTAVAIL: NoGID},
+	"": {
+		syscall.EACCES: Permission, syscall.EPERM: Permission, syscall.EIO: Gone, syscall.ENODEV: Gone, syscall.ENXIO: Gone,
+		syscall.EBADF: Gone, syscall.ENOMEM: Resources, syscall.EAGAIN: Resources, syscall.ENOSPC: Resources, syscall.EMFILE: Resources,
+		syscall.ETIMEDOUT: Faulty,
+	},
+}
+
+// of is the failure of a step.
+func (s subject) of(step string, errno syscall.Errno) *Error {
+	cause, ok := causes[step][errno]
+	if !ok {
+		cause = causes[""][errno]
+	}
+	// Providers lock the memory of queues too.
+	if errno == syscall.ENOMEM && s.memlock != math.MaxUint64 && step != stepOpen && step != stepQuery {
+		cause = Memlock
+	}
+	if cause == "" {
+		cause = Other
+	}
+	e := &Error{Cause: cause, Step: step, Errno: int(errno)}
+	e.Text = fmt.Sprintf("%s on %s: %v", step, s.device, errno)
+	if step == stepOpen || step == stepQuery {
+		e.Text = fmt.Sprintf("%s %s: %v", step, s.device, errno)
+	}
+	if more := s.more(cause, step, errno); more != "" {
+		e.Text += " (" + more + ")"
+	}
+	return e
+}
+
+// more is what the errno alone does not say.
+func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
+	switch cause {
+	case NoNode:
+		return "its file below /dev/infiniband is missing: this container was not given the device"
+	case Permission:
+		if errno == syscall.EPERM {
+			return "the container's list of devices forbids it, or the device is in another RDMA namespace"
+		}
+		return "the mode of its file below /dev/infiniband forbids it"
+	case Memlock:
+		what := "the memory of its queues"
+		if step == stepRegister {
+			what = size(s.bytes)
+		}
+		return fmt.Sprintf("%s would have to be locked, and RLIMIT_MEMLOCK is %s", what, size(s.memlock))
+	case Gone:
+		return "the device was removed, or its driver has given it up"
+	case Faulty:
+		return "firmware or hardware: the kernel log says more"
+	case Provider:
+		return "its library and its driver do not match"
+	case NoRC:
+		return "it has no reliable connections"
+	case NotHere:
+		return "the interface of " + s.gid + " is in another network namespace"
+	case NoGID:
+		return "from " + s.gid + " there is no way to the other end's"
+	case NoPKey:
+		return fmt.Sprintf("port %d, or its partition key", s.port)
+	case Unreachable:
+		return "the address of the other end does not resolve from " + s.gid
+	}
+	return ""
+}
+
+// ofLibrary wraps what Devices says of the library.
+func ofLibrary(err error) *Error {
+	e := &Error{Cause: Other, Step: "load libibverbs", Text: err.Error()}
+	switch {
+	case errors.Is(err, ErrNoLibrary), errors.Is(err, ErrNoCgo):
+		e.Cause = NoLibrary
+	case errors.Is(err, ErrNoStack):
+		e.Cause = NoStack
+	}
+	return e
+}
+
+// size is a number of bytes in words.
+func size(n uint64) string {
+	switch {
+	case n == math.MaxUint64:
+		return "unlimited"
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	case n >= 10<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

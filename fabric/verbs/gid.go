@@ -1,0 +1,102 @@
+package verbs
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// GID is one entry of a port's table.
+type GID struct {
+	Index   int        `json:"index"`
+	Addr    netip.Addr `json:"addr"`              // an IPv4 address unmapped
+	Type    string     `json:"type,omitempty"`    // "IB/RoCE v1" or "RoCE v2", as the kernel writes it; "" unknown
+	Ifindex int        `json:"ifindex,omitempty"` // of the interface that it belongs to, in this network namespace; 0 none or unknown
+}
+
+// PKey is one entry of a port's table of partition keys.
+type PKey struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"` // "0xffff"; the highest bit is full membership
+}
+
+// The types of a GID, as the kernel writes them.
+const (
+	typeV1 = "IB/RoCE v1" // InfiniBand's own are of it too
+	typeV2 = "RoCE v2"
+)
+
+// gidType is the word for a type of libibverbs: 0 InfiniBand, 1 RoCE v1, 2
+// RoCE v2.
+func gidType(n uint32) string {
+	if n == 2 {
+		return typeV2
+	}
+	return typeV1
+}
+
+// choose is the entry of a RoCE port that a connection should use where nobody
+// has said which, by NCCL's rule: RoCE v2 of an IPv4 address, then of an IPv6
+// address that routers forward, and only then what there is.
+func choose(gids []GID) (GID, bool) {
+	better := []func(g GID) bool{
+		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
+		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is6() && !g.Addr.IsLinkLocalUnicast() },
+		func(g GID) bool { return g.Type == typeV2 },
+		func(g GID) bool { return !g.Addr.IsLinkLocalUnicast() },
+		func(GID) bool { return true },
+	}
+	for _, fits := range better {
+		for _, g := range gids {
+			if fits(g) {
+				return g, true
+			}
+		}
+	}
+	return GID{}, false
+}
+
+// gidOf is an entry as bytes; false where it is not set: all zeros, or the
+// prefix of link-local addresses alone.
+func gidOf(raw [16]byte) (netip.Addr, bool) {
+	if [8]byte(raw[8:]) == [8]byte{} && (raw[0] == 0 || raw[0] == 0xfe) {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom16(raw).Unmap(), true
+}
+
+func guidOf(raw [8]byte) string {
+	if raw == [8]byte{} {
+		return ""
+	}
+	return fmt.Sprintf("%x:%x:%x:%x", raw[:2], raw[2:4], raw[4:6], raw[6:])
+}
+
+// mtuBytes is an MTU by libibverbs' number for it; 0 of one that is none.
+func mtuBytes(n int) int {
+	if n < 1 || n > 5 {
+		return 0
+	}
+	return 128 << n
+}
+
+// mtuNumber is the other way round; 0 of one that is none.
+func mtuNumber(bytes int) int {
+	for n := 1; n <= 5; n++ {
+		if mtuBytes(n) == bytes {
+			return n
+		}
+	}
+	return 0
+}
+
+// rateOf is the rate of all lanes in Gb/s, as the kernel rounds it
+// (drivers/infiniband/core/sysfs.c, rate_show), and the lanes; 0 where a number
+// is none that is known.
+func rateOf(width, speed int) (rate float64, lanes int) {
+	lanes = map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
+	lane := map[int]float64{
+		1: 2.5, 2: 5, 4: 10, 8: 10, // SDR, DDR, QDR, FDR10
+		16: 14, 32: 25, 64: 50, 128: 100, 256: 200, // FDR, EDR, HDR, NDR, XDR
+	}[speed]
+	return lane * float64(lanes), lanes
+}

@@ -1,0 +1,82 @@
+//go:build linux && cgo && !noverbs
+
+package verbs
+
+/*
+#include "session.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+)
+
+// Loop tests a port with itself: a connection from the port to the same port,
+// over which every byte is compared. Nothing goes over a cable on most devices.
+// The error is an *Error. It ends soon after ctx does, unless a driver hangs:
+// LoopInChild is for that.
+func Loop(ctx context.Context, lt LoopTest) (LoopResult, error) {
+	t, e := lt.test()
+	if e != nil {
+		return LoopResult{}, e
+	}
+	s, e := open(t)
+	if e != nil {
+		return LoopResult{}, e
+	}
+	defer s.close()
+	defer s.watch(ctx)()
+	out := LoopResult{End: s.end}
+	if e := s.loop(t, &out); e != nil {
+		var now bool
+		if out.End, now = s.state(); !now {
+			e = judge(e, after{local: s.end})
+		} else {
+			e = judge(e, after{local: s.end, remote: s.end, answers: true, heard: true})
+		}
+		return out, e
+	}
+	return out, nil
+}
+
+func (s *session) loop(t Test, out *LoopResult) *Error {
+	if e := s.prepare(t, 1); e != nil {
+		return e
+	}
+	psn := rand.Uint32() & 0xffffff
+	if e := s.connect(t, s.end.packets(), psn, s.end, s.address(psn)); e != nil {
+		return e
+	}
+	for i, n := range t.Sizes {
+		seed := uint64(i+1)<<32 | uint64(n)<<1
+		s.fill(n, seed)
+		s.clear(probeQP, 1, n)
+		f, e := s.stream(probeQP, 1, n, t)
+		if e == nil {
+			e = s.check(probeQP, 1, n, seed)
+		}
+		if e != nil {
+			return e
+		}
+		seed ^= 1 << 63
+		s.fill(n, seed)
+		s.clear(probeQP, 1, n)
+		if _, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall))); e == nil {
+			e = s.check(probeQP, 1, n, seed)
+		}
+		if e != nil {
+			e.Text = fmt.Sprintf("send and receive: %s", e.Text)
+			return e
+		}
+		// It is its own other end, so a trip is one way.
+		s.clear(probeQP, 1, n)
+		l, e := s.pingpong(probeQP, n, true, 1, t)
+		if e != nil {
+			return e
+		}
+		out.Sizes = append(out.Sizes, LoopSize{Write: l, Speed: f.Speed})
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Result is what Run found out, the same at both ends but for the view. After an
+// error it holds what was measured before.
+type Result struct {
+	Local  End       `json:"local"`
+	Remote End       `json:"remote"`
+	MTU    int       `json:"mtu"`             // bytes of data in a packet of this connection
+	QPs    int       `json:"qps"`             // connections that shared the load
+	Out    []Flow    `json:"out,omitempty"`   // streams of this end
+	Back   []Flow    `json:"back,omitempty"`  // streams of the other one
+	Pings  []Latency `json:"pings,omitempty"` // by size
+	Notes  []Error   `json:"notes,omitempty"` // what is not as it should be, and did not keep the test from running
+}
+
+// Flow is a stream of messages in one direction. All its bytes were compared at
+// the other end, else Run fails.
+type Flow struct {
+	Size     int           `json:"size"`     // bytes of a message
+	Messages uint64        `json:"messages"` // how many were acknowledged
+	Time     time.Duration `json:"time"`     // from the first request to the last acknowledgement
+	Speed    float64       `json:"speed"`    // bytes/s
+}
+
+// Latency is half of a round trip of a message.
+type Latency struct {
+	Size   int           `json:"size"` // bytes of a message
+	Pings  int           `json:"pings"`
+	Min    time.Duration `json:"min"`
+	Median time.Duration `json:"median"`
+	T99    time.Duration `json:"t99"` // 99 % are not longer
+}
+
+// latency is made of round trips in nanoseconds, each divided by ways.
+func latency(size int, trips []uint64, ways int) Latency {
+	if len(trips) == 0 {
+		return Latency{Size: size}
+	}
+	slices.Sort(trips)
+	at := func(share float64) time.Duration {
+		i := int(share * float64(len(trips)-1))
+		return time.Duration(trips[i] / uint64(ways))
+	}
+	return Latency{Size: size, Pings: len(trips), Min: at(0), Median: at(0.5), T99: at(0.99)}
+}
+
+func flow(size int, messages, ns uint64) Flow {
+	f := Flow{Size: size, Messages: messages, Time: time.Duration(ns)}
+	if ns > 0 {
+		f.Speed = float64(messages) * float64(size) / f.Time.Seconds()
+	}
+	return f
+}
+
+// after is what is known of a transfer that failed.
+type after struct {
+	size    int    // of its messages
+	worked  int    // the largest of this end's messages that had arrived before; 0: none
+	mtu     int    // of the connection
+	probed  bool   // a short message was sent afterwards, over a connection of its own
+	probe   *Error // what became of it; nil: it arrived
+	local   End    // as they are now
+	remote  End
+	heard   bool // the other end answers beside the fabric
+	answers bool // this end's device still does
+}
+
+// judge names why a transfer failed, from what the completion said and from what
+// was looked at behind it.
+func judge(e *Error, a after) *Error {
+	named := func(c Cause, format string, args ...any) *Error {
+		out := *e
+		out.Cause, out.Text = c, fmt.Sprintf(format, args...)+": "+e.Text
+		return &out
+	}
+	silent := e.Cause == Unreachable || e.Cause == Stuck || e.Cause == Lost
+	switch {
+	case e.Peer || e.Cause == Corrupt || e.Cause == Late:
+		return e
+	case !a.answers:
+		return named(Gone, "%s no longer answers", a.local.Device)
+	case a.local.State != portActive:
+		return named(PortDown, "%s port %d is %s", a.local.Device, a.local.Port, stateWord(a.local.State))
+	case !a.heard && silent:
+		return named(PeerGone, "the other end is gone")
+	case a.heard && a.remote.State != portActive:
+		return named(PortDown, "the other end's %s port %d is %s", a.remote.Device, a.remote.Port, stateWord(a.remote.State))
+	case !silent:
+		return e
+	case a.worked == 0:
+		return named(Unreachable, "nothing arrives from %s at %s, although both ports are up", a.local.way(), a.remote.way())
+	case a.probed && a.probe == nil && a.size > a.worked:
+		return named(LargeLost, "messages of %d bytes arrive and those of %d do not, in packets of %d: something between carries less", a.worked, a.size, min(a.mtu, a.size))
+	case a.probed && a.probe == nil:
+		return named(Lost, "messages of %d bytes stopped arriving, and short ones still do", a.size)
+	}
+	return named(Lost, "nothing arrives any more from %s at %s", a.local.way(), a.remote.way())
+}
+
+func stateWord(state int) string {
+	switch state {
+	case 1:
+		return "down"
+	case 2:
+		return "not configured (INIT)"
+	case 3:
+		return "not yet active (ARMED)"
+	case portActive:
+		return "active"
+	}
+	return fmt.Sprintf("in state %d", state)
+}
+
+// mtuNote is said of two ports that have not the same.
+func mtuNote(l, o End) *Error {
+	return &Error{Cause: MTUDiffers, Step: stepConnect, Text: fmt.Sprintf("%s sends packets of %d bytes and the other end's %s of %d: both take the smaller", l.Device, l.packets(), o.Device, o.packets())}
+}
+
+// heavier is of two failures of one test the one that says more: a device that
+// reports goes before one that waited in vain, and this end before the other.
+func heavier(mine, theirs *Error) *Error {
+	vague := func(e *Error) bool { return e.Cause == Stuck || e.Cause == Late || e.Cause == Lost }
+	switch {
+	case mine == nil:
+		return theirs
+	case theirs == nil, !vague(mine), vague(theirs):
+		return mine
+	}
+	return theirs
+}
+
+// asError is err as an *Error.
+func asError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Cause: Other, Text: err.Error()}
+}

@@ -1,0 +1,248 @@
+//go:build linux && cgo && !noverbs
+
+package verbs
+
+import (
+	"context"
+	"math/rand/v2"
+)
+
+// Run tests a port against the port that the other end's Run is given. Both may
+// begin in any order. It ends soon after ctx does, unless a driver hangs:
+// InChild is for that. The error is an *Error, and both ends get one; what was
+// measured before it is in the Result.
+func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
+	r := &run{say: say}
+	r.t, r.err = t.filled()
+	if e := r.all(ctx); e != nil {
+		return r.res, e
+	}
+	return r.res, nil
+}
+
+// run is one test, at one end.
+type run struct {
+	t    Test
+	s    *session
+	say  Exchange
+	res  Result
+	err  *Error // that the other end is to be told at the next step
+	sent int    // the largest message of this end that has arrived; 0: none
+
+	phase uint64 // how many there were: each has a pattern of its own
+}
+
+// tell is one step: the other end is told of this one's error, and its own is
+// this one's, where that says more.
+func (r *run) tell(ctx context.Context, m message) (message, *Error) {
+	m.Err = r.err
+	theirs, err := speak(ctx, r.say, m)
+	if e := asError(err); e != nil || r.err != nil {
+		return theirs, heavier(r.err, e)
+	}
+	return theirs, nil
+}
+
+func (r *run) all(ctx context.Context) *Error {
+	if r.err == nil {
+		if r.s, r.err = open(r.t); r.s != nil {
+			defer r.s.close()
+			defer r.s.watch(ctx)()
+			r.res.Local = r.s.end
+		}
+	}
+	theirs, e := r.tell(ctx, message{Test: &r.t, End: &r.res.Local})
+	if theirs.End != nil {
+		r.res.Remote = *theirs.End
+	}
+	if e != nil {
+		return e
+	}
+	if e := r.agree(theirs); e != nil {
+		return e
+	}
+	if e := r.connect(ctx); e != nil {
+		return e
+	}
+	return r.phases(ctx)
+}
+
+// agree settles what is done, and with packets of which size. Both ends come to
+// the same.
+func (r *run) agree(theirs message) *Error {
+	switch {
+	case theirs.Test == nil || theirs.End == nil:
+		return &Error{Cause: Other, Text: "the other end did not say what it wants to test"}
+	case theirs.Test.Lead == r.t.Lead:
+		return &Error{Cause: Wrong, Text: "one end has to lead, and the other one to follow"}
+	}
+	if !r.t.Lead {
+		var e *Error
+		if r.t, e = r.t.led(*theirs.Test).filled(); e != nil {
+			return e
+		}
+	}
+	l, o := r.res.Local, r.res.Remote
+	if e := match(l, o); e != nil {
+		return e
+	}
+	r.res.MTU, r.res.QPs = min(l.packets(), o.packets()), r.t.QPs
+	if l.packets() != o.packets() {
+		r.res.Notes = append(r.res.Notes, *mtuNote(l, o))
+	}
+	return nil
+}
+
+func (r *run) connect(ctx context.Context) *Error {
+	r.err = r.s.prepare(r.t, r.t.QPs+1)
+	mine := message{}
+	psn := rand.Uint32() & 0xffffff
+	if r.err == nil {
+		mine = r.s.address(psn)
+	}
+	theirs, e := r.tell(ctx, mine)
+	if e != nil {
+		return e
+	}
+	r.err = r.s.connect(r.t, r.res.MTU, psn, r.res.Remote, theirs)
+	return nil // the first phase begins with telling it
+}
+
+// phases is the test itself. What this end has to say of one is told when the
+// next begins.
+func (r *run) phases(ctx context.Context) *Error {
+	for _, lead := range []bool{true, false} {
+		if _, e := r.stream(ctx, lead, probeSize, true); e != nil {
+			return e
+		}
+	}
+	for _, n := range r.t.Sizes {
+		f, e := r.stream(ctx, true, n, false)
+		if e != nil {
+			return e
+		}
+		r.add(true, f)
+		if !r.t.BothWays {
+			continue
+		}
+		if f, e = r.stream(ctx, false, n, false); e != nil {
+			return e
+		}
+		r.add(false, f)
+	}
+	for _, n := range r.t.PingSizes {
+		if e := r.ping(ctx, n); e != nil {
+			return e
+		}
+	}
+	_, e := r.tell(ctx, message{})
+	return e
+}
+
+func (r *run) add(lead bool, f Flow) {
+	if lead == r.t.Lead {
+		r.res.Out = append(r.res.Out, f)
+	} else {
+		r.res.Back = append(r.res.Back, f)
+	}
+}
+
+// stream is one direction: the leading end writes, or the other one does.
+func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *Error) {
+	sends, first, qps := lead == r.t.Lead, probeQP+1, r.t.QPs
+	if probe {
+		first, qps = probeQP, 1
+	}
+	r.phase++
+	// No pattern of this test is another's, of either end.
+	seed := r.phase<<32 | uint64(n)<<1
+	switch {
+	case r.err != nil: // there may be nothing to write into
+	case sends:
+		r.s.fill(n, seed)
+	default:
+		r.s.clear(first, qps, n)
+	}
+	if _, e := r.tell(ctx, message{}); e != nil {
+		return Flow{}, e
+	}
+	var f Flow
+	var mine message
+	if sends {
+		if probe {
+			r.err = r.s.probe()
+		} else {
+			f, r.err = r.s.stream(first, qps, n, r.t)
+		}
+		mine.Flow = &f
+	}
+	theirs, e := r.tell(ctx, mine)
+	if e != nil {
+		return f, r.explain(ctx, n, e)
+	}
+	if !sends {
+		if theirs.Flow != nil {
+			f = *theirs.Flow
+		}
+		r.err = r.s.check(first, qps, n, seed)
+		return f, nil
+	}
+	r.sent = max(r.sent, n)
+	return f, nil
+}
+
+func (r *run) ping(ctx context.Context, n int) *Error {
+	if r.err == nil {
+		r.s.clear(probeQP+1, 1, n)
+	}
+	if _, e := r.tell(ctx, message{}); e != nil {
+		return e
+	}
+	l, e := r.s.pingpong(probeQP+1, n, r.t.Lead, 2, r.t)
+	r.err = e
+	theirs, e := r.tell(ctx, message{Ping: &l})
+	if e != nil {
+		return r.explain(ctx, n, e)
+	}
+	if theirs.Ping != nil && !r.t.Lead {
+		l = *theirs.Ping
+	}
+	r.res.Pings = append(r.res.Pings, l)
+	r.sent = max(r.sent, n)
+	return nil
+}
+
+// explain looks why a transfer failed: at both ports, and whether a short
+// message still arrives over a connection that has not failed. Both ends do, and
+// tell each other.
+func (r *run) explain(ctx context.Context, n int, e *Error) *Error {
+	own := r.err
+	a := after{size: n, worked: r.sent, mtu: r.res.MTU, heard: e.Cause != PeerGone, remote: r.res.Remote}
+	if a.local, a.answers = r.s.state(); a.answers && own != nil && own.Cause != Late && r.sent > 0 {
+		a.probed, a.probe = true, r.s.probe()
+		a.local, a.answers = r.s.state()
+	}
+	r.res.Local = a.local
+	if a.heard {
+		if theirs, err := speak(ctx, r.say, message{End: &a.local}); err != nil {
+			a.heard = false
+		} else if theirs.End != nil {
+			a.remote = *theirs.End
+			r.res.Remote = a.remote
+		}
+	}
+	switch {
+	case own != nil:
+		own = judge(own, a)
+	case !a.answers, a.local.State != portActive:
+		own = judge(&Error{Cause: Lost, Text: "nothing arrives"}, a)
+	}
+	if !a.heard {
+		return heavier(own, e)
+	}
+	r.err = own
+	if _, last := r.tell(ctx, message{}); last != nil {
+		return last
+	}
+	return e
+}

@@ -1,0 +1,93 @@
+/* What one test holds of a device, and the loops that have to be fast. */
+#ifndef LAUNCH_VERBS_SESSION_H
+#define LAUNCH_VERBS_SESSION_H
+
+#include "shim.h"
+
+enum {
+	LV_QPS = 33,    /* one to look after the way, and 32 that carry the load */
+	LV_BATCH = 16,  /* messages that are posted by one call, and end as one */
+	LV_INLINE = 220 /* bytes that go with the request itself, where the device can */
+};
+
+struct lv_session {
+	struct lv_lib *lib;
+	struct lv_context *context;
+	struct lv_pd *pd;
+	struct lv_mr *mr;
+	struct lv_cq *cq;
+	struct lv_qp *qp[LV_QPS];
+	int qps;
+	int depth;
+	uint32_t inline_max;
+	uint8_t *memory; /* send: stride bytes; then stride bytes to receive for each QP */
+	size_t length;
+	size_t stride;
+	uint64_t peer_addr; /* of the peer's memory to receive, its first QP's */
+	uint32_t peer_rkey;
+	int stop; /* not 0: end soon; set by another thread */
+};
+
+/* lv_way is how a QP finds the other one. */
+struct lv_way {
+	int port;
+	int mtu; /* as in lv_port_attr */
+	int global; /* by GID; else by LID alone */
+	int gid_index;
+	union lv_gid gid;
+	uint16_t lid;
+	uint32_t qpn;
+	uint32_t psn;
+	uint8_t service_level;
+	uint8_t traffic_class;
+};
+
+/* How a loop ended. */
+enum { LV_DONE, LV_STOPPED, LV_STALLED, LV_POST, LV_POLL, LV_FAILED, LV_DIFFERS };
+
+struct lv_end {
+	int how;
+	int err;         /* LV_POST: an errno */
+	int status;      /* LV_FAILED: of the work completion */
+	uint32_t vendor; /* LV_FAILED: the device's own code */
+	int qp;
+	uint64_t messages; /* that have arrived */
+	uint64_t ns;       /* from the first request to the last completion */
+};
+
+/* Each returns an errno. lv_memory: *pinned is 1 where registering failed. */
+int lv_pd_make(struct lv_session *s);
+int lv_memory_make(struct lv_session *s, size_t stride, int *pinned);
+int lv_cq_make(struct lv_session *s);
+int lv_qp_make(struct lv_session *s);
+int lv_qp_init(struct lv_session *s, int qp, int port, int pkey_index);
+int lv_qp_meet(struct lv_session *s, int qp, const struct lv_way *way);
+int lv_qp_start(struct lv_session *s, int qp, uint32_t psn);
+
+/* lv_end_session gives everything back, as far as it was made, and frees s. */
+void lv_end_session(struct lv_session *s);
+
+/* lv_stream writes messages of size bytes on the QPs from first on: count of
+ * them in all, or where that is 0 for span nanoseconds. */
+struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, uint64_t count, uint64_t span, uint64_t stall);
+
+/* lv_pingpong writes to and fro, and puts the nanoseconds of each round trip
+ * into trips where this side goes first. A span that is not 0 ends it earlier;
+ * both sides see that in the message. */
+struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, uint64_t count, uint64_t span, uint64_t *trips, uint64_t stall);
+
+/* lv_send_self sends size bytes from a QP that is connected to itself. */
+struct lv_end lv_send_self(struct lv_session *s, int qp, size_t size, uint64_t stall);
+
+/* lv_fill writes a pattern that no other seed has; lv_check returns where the
+ * first byte differs from it, or -1. */
+void lv_fill(uint8_t *at, size_t length, uint64_t seed);
+int64_t lv_check(const uint8_t *at, size_t length, uint64_t seed);
+
+uint8_t *lv_receive(struct lv_session *s, int qp);
+void lv_stop(struct lv_session *s);
+
+/* lv_memlock is the limit of locked memory; all bits set: there is none. */
+uint64_t lv_memlock(void);
+
+#endif

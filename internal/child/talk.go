@@ -1,0 +1,128 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Talk starts the named child and has talk speak with it, through the child's
+// standard input and output, until talk returns; then the child reads an end of
+// file and is to end by itself. What Ask says of limit, ctx and a child that
+// cannot be killed holds here. The ctx of talk ends when the child does.
+//
+// Errors: *TimeoutError, *CrashError, the cause of ctx, or talk's own.
+func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx context.Context, to io.Writer, from io.Reader) error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx))
+	}
+	c, err := startTalking(name, limit)
+	if err != nil {
+		return err
+	}
+	defer c.from.Close()
+	defer c.to.Close()
+	speaking, hush := context.WithCancel(ctx)
+	defer hush()
+	said := make(chan error, 1)
+	go func() { said <- talk(speaking, c.to, c.from) }()
+
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	kill := func(pid int) { unix.Kill(-pid, unix.SIGKILL) }
+	var late error
+	for ended, done := false, false; !ended || !done; {
+		select {
+		case err = <-said:
+			done, said = true, nil
+			c.to.Close()
+		case c.err = <-c.ended:
+			ended, c.ended = true, nil
+			if !done { // what it has written is still to be read, and nothing else
+				time.AfterFunc(killDelay, hush)
+			}
+		case <-timer.C:
+			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid, Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, kill)}
+			ended = true
+		case <-ctx.Done():
+			if !ended {
+				endNow(c.cmd.Process.Pid, c.ended, kill)
+			}
+			late, ended = fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx)), true
+		}
+		if late != nil && !done {
+			hush()
+			c.from.Close() // a read of talk's ends
+			c.to.Close()
+			<-said
+			return late
+		}
+	}
+	if late != nil {
+		return late
+	}
+	if crash := c.crashed(name); crash != nil {
+		return crash
+	}
+	return err
+}
+
+// talking is a child that is spoken with.
+type talking struct {
+	cmd    *exec.Cmd
+	to     *os.File
+	from   *os.File
+	stderr *tail
+	ended  chan error
+	err    error // of its Wait
+}
+
+func startTalking(name string, limit time.Duration) (*talking, error) {
+	theirIn, to, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start child %q: %w", name, err)
+	}
+	from, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		to.Close()
+		return nil, fmt.Errorf("start child %q: %w", name, err)
+	}
+	c := &talking{cmd: Command(name), to: to, from: from, stderr: &tail{max: maxStderr}, ended: make(chan error, 1)}
+	c.cmd.Env = append(c.cmd.Env, varLimit+"="+limit.String())
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, c.stderr
+	c.cmd.WaitDelay = killDelay // a grandchild that holds stderr open
+	err = c.cmd.Start()
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		to.Close()
+		from.Close()
+		return nil, fmt.Errorf("start child %q: %w", name, err)
+	}
+	go func() { c.ended <- c.cmd.Wait() }() // outlives Talk only when the child is abandoned
+	return c, nil
+}
+
+// crashed is how the child ended, if not well.
+func (c *talking) crashed(name string) error {
+	if errors.Is(c.err, exec.ErrWaitDelay) {
+		unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL) // the child is gone, the group is not
+	}
+	ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() && ws.ExitStatus() == 0 {
+		return nil
+	}
+	crash := &CrashError{Name: name, Code: ws.ExitStatus(), Stderr: c.stderr.String()}
+	if ws.Signaled() {
+		crash.Signal = ws.Signal()
+	}
+	return crash
+}

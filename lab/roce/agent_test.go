@@ -1,0 +1,215 @@
+package roce
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"launch/fabric/verbs"
+)
+
+// How init tells the agent who it is and what to do.
+const (
+	varAgent = "LAUNCH_ROCE_AGENT"
+	varList  = "LAUNCH_ROCE_LIST"
+)
+
+// The machines. The client leads in every test between them.
+const (
+	server = "server"
+	client = "client"
+)
+
+// sideAddr is the server, by the cable that is never touched.
+const sideAddr = "10.10.0.1:7000"
+
+// report is what one machine says of one case: a line of JSON.
+type report struct {
+	Case    string
+	Seconds float64
+	Err     *verbs.Error      `json:",omitempty"`
+	Trouble string            `json:",omitempty"` // of the laboratory, not of what is tested
+	Devices []verbs.Device    `json:",omitempty"`
+	Loop    *verbs.LoopResult `json:",omitempty"`
+	Run     *verbs.Result     `json:",omitempty"`
+	Ran     []sample          `json:",omitempty"`
+	Note    string            `json:",omitempty"`
+}
+
+// step is one case: what each machine does. A nil function is nothing.
+type step struct {
+	name           string
+	server, client func(a *machineAgent, r *report)
+}
+
+// machineAgent is one machine's own.
+type machineAgent struct {
+	who  string
+	peer *peer // of the current case
+}
+
+// agent runs a list of cases in a machine and writes a report of each.
+func agent() int {
+	a := &machineAgent{who: os.Getenv(varAgent)}
+	if a.who == "nobody" {
+		return beNobody()
+	}
+	list := cases
+	if os.Getenv(varList) == "bench" {
+		list = benchCases
+	}
+	door, err := listen(a.who)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, s := range list {
+		r := report{Case: s.name}
+		begun := time.Now()
+		if a.peer, err = meet(door, s.name); err != nil {
+			r.Trouble = err.Error()
+		} else {
+			do := s.server
+			if a.who == client {
+				do = s.client
+			}
+			if do != nil {
+				do(a, &r)
+			}
+			a.peer.leave()
+		}
+		r.Seconds = time.Since(begun).Seconds()
+		line, err := json.Marshal(r)
+		if err != nil {
+			line, _ = json.Marshal(report{Case: s.name, Trouble: err.Error()})
+		}
+		fmt.Println(string(line))
+		fmt.Fprintln(os.Stderr, s.name, "done")
+	}
+	fmt.Println("end")
+	return 0
+}
+
+func listen(who string) (net.Listener, error) {
+	if who == client {
+		return nil, nil
+	}
+	return net.Listen("tcp", sideAddr)
+}
+
+// peer is the other machine's agent in one case.
+type peer struct{ conn net.Conn }
+
+// meet waits until both machines are at the same case.
+func meet(door net.Listener, name string) (*peer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := &peer{}
+	var err error
+	if door != nil {
+		p.conn, err = door.Accept()
+	} else {
+		p.conn, err = dial(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := p.say(ctx, []byte(name))
+	if err == nil && string(theirs) != name {
+		err = fmt.Errorf("this machine is at %q, the other one at %q", name, theirs)
+	}
+	if err != nil {
+		p.conn.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func dial(ctx context.Context) (net.Conn, error) {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", sideAddr)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-again.C:
+		}
+	}
+}
+
+// say is a verbs.Exchange: frames with their length in four bytes.
+func (p *peer) say(ctx context.Context, mine []byte) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { p.conn.SetDeadline(time.Now()) })
+	defer stop()
+	if _, err := p.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(mine))), mine...)); err != nil {
+		return nil, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(p.conn, head[:]); err != nil {
+		return nil, err
+	}
+	theirs := make([]byte, min(binary.BigEndian.Uint32(head[:]), 1<<20))
+	_, err := io.ReadFull(p.conn, theirs)
+	return theirs, err
+}
+
+// leave ends the case: the connection is closed when the other side has done so
+// too, or after a while.
+func (p *peer) leave() {
+	p.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if c, ok := p.conn.(*net.TCPConn); ok {
+		c.CloseWrite()
+	}
+	io.Copy(io.Discard, p.conn)
+	p.conn.Close()
+}
+
+// barrier waits for the other machine at one point of a case.
+func (a *machineAgent) barrier(r *report) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := a.peer.say(ctx, []byte("barrier")); err != nil {
+		r.Trouble += "barrier: " + err.Error() + "; "
+	}
+}
+
+// sh runs a line of the machine's shell.
+func (r *report) sh(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if out, err := exec.Command("/bin/sh", "-c", line).CombinedOutput(); err != nil {
+		r.Trouble += fmt.Sprintf("%s: %v: %s; ", line, err, strings.TrimSpace(string(out)))
+	}
+}
+
+// run is a test of this machine's end, in a child, as launch makes it.
+func (a *machineAgent) run(r *report, t verbs.Test, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Second)
+	defer cancel()
+	t.Lead = a.who == client
+	res, err := verbs.InChild(ctx, t, limit, a.peer.say)
+	r.Run = &res
+	r.fail(err)
+}
+
+func (r *report) fail(err error) {
+	if err == nil {
+		return
+	}
+	if e, ok := errors.AsType[*verbs.Error](err); ok {
+		r.Err = e
+		return
+	}
+	r.Trouble += err.Error()
+}

@@ -1,0 +1,259 @@
+package roce
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"launch/fabric/verbs"
+	"launch/internal/child"
+)
+
+// limit is for one test in these machines, whose one core is emulated.
+const limit = 20 * time.Second
+
+// small is a whole test, of little data.
+var small = verbs.Test{
+	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true, PingSizes: []int{8, 4096}, Pings: 100,
+}
+
+// long goes on until something happens to it.
+var long = verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{4096}, Depth: 16, Span: 30 * time.Second}
+
+func with(t verbs.Test, change func(t *verbs.Test)) verbs.Test {
+	change(&t)
+	return t
+}
+
+// tests has both machines make one test, each its own end of it.
+func tests(name string, s, c verbs.Test) step {
+	return step{name,
+		func(a *machineAgent, r *report) { a.run(r, s, limit) },
+		func(a *machineAgent, r *report) { a.run(r, c, limit) }}
+}
+
+// cases are what the machines do, in this order: what cannot be undone is last.
+var cases = []step{
+	{"query", query, query},
+	{"loop", loop, loop},
+	tests("peer", small, small),
+	tests("gid by itself", with(small, gid(-1)), with(small, gid(-1))),
+	tests("gid not set", small, with(small, gid(9))),
+	tests("gid of another kind", small, with(small, gid(0))),
+	{"gid without a way", func(a *machineAgent, r *report) {
+		r.sh("ip addr add 192.168.77.1/32 dev eth0")
+		a.barrier(r)
+		a.run(r, with(small, gid(2)), limit)
+		r.sh("ip addr del 192.168.77.1/32 dev eth0")
+	}, func(a *machineAgent, r *report) {
+		// Nobody on the cable has that address of Ethernet.
+		r.sh("/usr/bin/ip neigh replace 192.168.77.1 lladdr 52:54:00:00:00:77 dev eth0 nud permanent")
+		a.barrier(r)
+		a.run(r, small, limit)
+	}},
+	{"netdev mtu", func(a *machineAgent, r *report) {
+		a.barrier(r)
+		a.run(r, small, limit)
+	}, func(a *machineAgent, r *report) {
+		r.sh("ip link set eth0 mtu 9000")
+		a.barrier(r)
+		a.run(r, small, limit)
+		r.sh("ip link set eth0 mtu 1500")
+	}},
+	tests("mtu told otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
+	tests("mtu that the way has not", with(small, mtu(4096)), with(small, mtu(4096))),
+	{"peer dies", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		// The end of ctx kills the child, and this machine falls silent.
+		context.AfterFunc(ctx, func() { a.peer.conn.Close() })
+		t := long
+		t.Lead = true
+		_, err := verbs.InChild(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return a.peer.say(ctx, mine)
+		})
+		r.fail(err)
+	}},
+	{"port down", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
+		down := time.AfterFunc(2*time.Second, func() { r.sh("ip link set eth0 down") })
+		a.run(r, long, limit)
+		down.Stop()
+		r.sh("ip link set eth0 up")
+	}},
+	{"other port down", func(a *machineAgent, r *report) {
+		down := time.AfterFunc(2*time.Second, func() { r.sh("ip link set eth0 down") })
+		a.run(r, long, limit)
+		down.Stop()
+		r.sh("ip link set eth0 up")
+	}, func(a *machineAgent, r *report) { a.run(r, long, limit) }},
+	tests("peer again", small, small),
+	{"memlock", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
+		r.sh("chmod 666 /dev/infiniband/uverbs0")
+		a.asNobody(r, small, 64)
+	}},
+	{"permission", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
+		r.sh("chmod 600 /dev/infiniband/uverbs0")
+		a.asNobody(r, small, 64)
+	}},
+	{"no uverbs node", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
+		r.sh("mv /dev/infiniband /dev/elsewhere")
+		a.run(r, small, limit)
+		r.sh("mv /dev/elsewhere /dev/infiniband")
+	}},
+	{"1000 times", nil, thousand},
+	{"64 devices", func(a *machineAgent, r *report) {
+		for i := range 63 {
+			r.sh("ip link add d%d type dummy && ip link set d%d up && rdma link add rxe%d type rxe netdev d%d", i, i, i+1, i)
+		}
+		query(a, r)
+	}, nil},
+	{"device removed", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
+		gone := time.AfterFunc(2*time.Second, func() {
+			r.sh("basename $(readlink /sys/class/net/eth0/device) >/sys/bus/virtio/drivers/virtio_net/unbind")
+		})
+		a.run(r, long, limit)
+		gone.Stop()
+	}},
+	{"no device", nil, func(a *machineAgent, r *report) {
+		query(a, r)
+		loop(a, r)
+	}},
+	{"no module", nil, func(a *machineAgent, r *report) {
+		// All but what the cables need, from the last that was loaded on.
+		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; test ! -e /sys/class/infiniband_verbs")
+		loop(a, r)
+	}},
+}
+
+func gid(n int) func(*verbs.Test) { return func(t *verbs.Test) { t.GID = n } }
+func mtu(n int) func(*verbs.Test) { return func(t *verbs.Test) { t.MTU = n } }
+
+// query asks all devices, in a child, with the time that a start gives to it.
+func query(_ *machineAgent, r *report) {
+	var f verbs.Facts
+	if err := child.Ask(context.Background(), "verbs-ask", nil, &f, 3*time.Second); err != nil {
+		r.Trouble += err.Error()
+		return
+	}
+	r.Devices, r.Note = f.Devices, f.Err
+	if d, err := verbs.Query("rxe0"); err == nil && len(r.Devices) > 0 {
+		r.Devices[0] = d
+	}
+}
+
+func loop(_ *machineAgent, r *report) {
+	res, err := verbs.LoopInChild(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
+	r.Loop = &res
+	r.fail(err)
+}
+
+// thousand opens and closes all that a test needs, again and again, in this
+// process, and notes what it has left behind.
+func thousand(_ *machineAgent, r *report) {
+	t := verbs.LoopTest{Device: "rxe0", GID: 1, Sizes: []int{64}, Pings: 1}
+	for i := range 1000 {
+		if i == 100 { // what is allocated once is there now
+			r.Note = left()
+		}
+		if _, err := verbs.Loop(context.Background(), t); err != nil {
+			r.fail(err)
+			return
+		}
+	}
+	r.Note += " " + left()
+}
+
+// left is the resident memory in KiB, and the number of open files.
+func left() string {
+	debug.FreeOSMemory()
+	status, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	files, _ := os.ReadDir("/proc/self/fd")
+	return strings.Fields(rest)[0] + " " + strconv.Itoa(len(files))
+}
+
+// asNobody runs this end as a user without privileges who may lock so many KiB:
+// this binary again, which speaks with the other machine through this one.
+func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
+	t.Lead = a.who == client
+	question, _ := json.Marshal(t)
+	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
+	cmd.Env = []string{"PATH=/bin:/usr/bin", varAgent + "=nobody", varList + "=" + string(question)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil || cmd.Start() != nil {
+		r.Trouble += "start as nobody; "
+		return
+	}
+	// One frame in, one frame out, until the report.
+	lines := json.NewDecoder(out)
+	for {
+		var m nobody
+		if err := lines.Decode(&m); err != nil {
+			r.Trouble += "as nobody: " + err.Error() + "; "
+			break
+		}
+		if m.Say == nil {
+			r.Run, r.Err, r.Trouble = m.Run, m.Err, r.Trouble+m.Trouble
+			break
+		}
+		theirs, err := a.peer.say(context.Background(), m.Say)
+		answer := nobody{Say: theirs}
+		if err != nil {
+			answer.Trouble = err.Error()
+		}
+		json.NewEncoder(in).Encode(answer)
+	}
+	in.Close()
+	cmd.Wait()
+}
+
+// nobody is what asNobody and its process tell each other.
+type nobody struct {
+	Say     []byte        `json:",omitempty"`
+	Run     *verbs.Result `json:",omitempty"`
+	Err     *verbs.Error  `json:",omitempty"`
+	Trouble string        `json:",omitempty"`
+}
+
+// beNobody is that process.
+func beNobody() int {
+	var t verbs.Test
+	if err := json.Unmarshal([]byte(os.Getenv(varList)), &t); err != nil {
+		return 1
+	}
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	say := func(_ context.Context, mine []byte) ([]byte, error) {
+		if err := out.Encode(nobody{Say: mine}); err != nil {
+			return nil, err
+		}
+		var m nobody
+		err := in.Decode(&m)
+		if err == nil && m.Trouble != "" {
+			err = fmt.Errorf("%s: %w", m.Trouble, io.ErrUnexpectedEOF)
+		}
+		return m.Say, err
+	}
+	res, err := verbs.InChild(context.Background(), t, limit, say)
+	m := nobody{Run: &res}
+	var r report
+	r.fail(err)
+	m.Err, m.Trouble = r.Err, r.Trouble
+	if out.Encode(m) != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,23 @@
+package roce
+
+import (
+	"os"
+	"testing"
+
+	"launch/fabric/verbs"
+	"launch/internal/child"
+)
+
+// TestMain makes of this binary what runs in the machines too: as init's only
+// job an agent, and below that the children of fabric/verbs.
+func TestMain(m *testing.M) {
+	table := verbs.Children()
+	table["verbs-ask"] = verbs.Child
+	if code, isChild := child.Dispatch(table); isChild {
+		os.Exit(code)
+	}
+	if os.Getenv(varAgent) != "" {
+		os.Exit(agent())
+	}
+	os.Exit(m.Run())
+}

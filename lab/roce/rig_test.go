@@ -1,0 +1,191 @@
+package roce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootLimit is for both machines together, from the start of QEMU to the end of
+// the last case: they are emulated, and others may use this machine's cores.
+const bootLimit = 4 * time.Minute
+
+// kernelDir is where tools/roce.sh unpacks a kernel that has rdma_rxe.
+const kernelDir = "../../bin/roce/kernel"
+
+// modules are those that the machines need, and the ones below them.
+var modules = []string{"virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "ib_uverbs", "dummy"}
+
+// rig boots both machines once and returns what each of them has said.
+var rig = sync.OnceValues(func() (map[string][]report, error) { return boot("cases", bootLimit) })
+
+// boot boots both machines for one list of cases.
+func boot(list string, limit time.Duration) (map[string][]report, error) {
+	dir, err := os.MkdirTemp("", "launch-roce")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	image, err := pack(filepath.Join(dir, "initrd"))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cables := [2][2]int{}
+	for i := range cables {
+		if cables[i], err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return nil, err
+		}
+	}
+	var both sync.WaitGroup
+	said := map[string][]report{}
+	errs := map[string]error{}
+	var mu sync.Mutex
+	for side, who := range []string{server, client} {
+		ends := []*os.File{os.NewFile(uintptr(cables[0][side]), "cable"), os.NewFile(uintptr(cables[1][side]), "side")}
+		both.Go(func() {
+			reports, err := machine(ctx, dir, image, who, list, ends)
+			mu.Lock()
+			defer mu.Unlock()
+			said[who], errs[who] = reports, err
+		})
+	}
+	both.Wait()
+	for who, err := range errs {
+		if err != nil {
+			return said, fmt.Errorf("machine %s: %w", who, err)
+		}
+	}
+	return said, nil
+}
+
+// machine runs one machine to its end.
+func machine(ctx context.Context, dir, image, who, list string, cables []*os.File) ([]report, error) {
+	console, out := filepath.Join(dir, who+".console"), filepath.Join(dir, who+".out")
+	args := []string{"-m", "640", "-smp", "1", "-display", "none", "-no-reboot", "-nodefaults", "-monitor", "none",
+		"-kernel", kernel(), "-initrd", image, "-append", fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s", who, list),
+		"-serial", "file:" + console, "-serial", "file:" + out}
+	// KVM only on request: where this is a virtual machine itself, a guest may
+	// start with it and never come up.
+	if accel := os.Getenv("LAUNCH_ROCE_ACCEL"); accel != "" {
+		args = append(args, "-accel", accel, "-cpu", "host")
+	} else {
+		args = append(args, "-accel", "tcg", "-cpu", "max")
+	}
+	last := map[string]string{server: "1", client: "2"}[who]
+	for i := range cables {
+		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device", fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
+	}
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
+	cmd.ExtraFiles = cables
+	var words bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &words, &words, 5*time.Second
+	err := cmd.Run()
+	for _, c := range cables {
+		c.Close()
+	}
+	text, _ := os.ReadFile(out)
+	log, _ := os.ReadFile(console)
+	reports, ended := read(text)
+	switch {
+	case ctx.Err() != nil:
+		return reports, fmt.Errorf("not at its end after %v; the last case it ended: %s; console:\n%s", bootLimit, lastOf(reports), tail(log))
+	case err != nil:
+		return reports, fmt.Errorf("qemu: %w: %s", err, words.String())
+	case !ended:
+		return reports, fmt.Errorf("it stopped behind case %s; console:\n%s", lastOf(reports), tail(log))
+	}
+	return reports, nil
+}
+
+func kernel() string {
+	found, _ := filepath.Glob(filepath.Join(kernelDir, "boot/vmlinuz-*"))
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+// read reads what an agent wrote: a report a line, and "end" as the last one.
+func read(text []byte) (reports []report, ended bool) {
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\r", "")) {
+		line = strings.TrimSpace(line)
+		var r report
+		if line == "end" {
+			ended = true
+		} else if err := json.Unmarshal([]byte(line), &r); err == nil {
+			reports = append(reports, r)
+		}
+	}
+	return reports, ended
+}
+
+func lastOf(reports []report) string {
+	if len(reports) == 0 {
+		return "none"
+	}
+	return reports[len(reports)-1].Case
+}
+
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1bc|\r`)
+
+func tail(log []byte) string {
+	lines := strings.Split(escapes.ReplaceAllString(string(log), ""), "\n")
+	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+}
+
+// need skips where the rig cannot be.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox"}, programs...) {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: tools/roce.sh installs it", p)
+		}
+	}
+	if kernel() == "" {
+		t.Skip("needs a kernel with rdma_rxe below bin/roce: tools/roce.sh unpacks one")
+	}
+	if len(providers()) == 0 {
+		t.Skip("needs libibverbs with its rxe provider: tools/roce.sh installs them")
+	}
+}
+
+// both returns what the two machines said of a case.
+func both(t *testing.T, name string) (s, c report) {
+	t.Helper()
+	need(t)
+	said, err := rig()
+	find := func(who string) report {
+		for _, r := range said[who] {
+			if r.Case == name {
+				return r
+			}
+		}
+		t.Fatalf("%s did not come as far as case %q: %v", who, name, err)
+		return report{}
+	}
+	return find(server), find(client)
+}
+
+func copyFile(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}

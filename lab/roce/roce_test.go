@@ -1,0 +1,156 @@
+package roce
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"launch/fabric/verbs"
+)
+
+// verdict is a failure in short: "port-down", "peer port-down" where it is the
+// other end's, "ok" where there is none.
+func verdict(r report) string {
+	if r.Err == nil {
+		return "ok"
+	}
+	return map[bool]string{true: "peer "}[r.Err.Peer] + string(r.Err.Cause)
+}
+
+func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name, server, client string
+		text                 string // in the words of the end that it is at
+	}{
+		{"loop", "ok", "ok", ""},
+		{"peer", "ok", "ok", ""},
+		{"gid by itself", "ok", "ok", ""},
+		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
+		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},
+		{"gid without a way", "peer unreachable", "unreachable", "nothing arrives from rxe0 port 1 (RoCE v2 10.9.0.2, index 1) at rxe0 port 1 (RoCE v2 192.168.77.1, index 2)"},
+		{"netdev mtu", "ok", "ok", ""},
+		{"mtu told otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
+		{"mtu that the way has not", "peer large-lost", "large-lost", "messages of 64 bytes arrive and those of 4096 do not"},
+		{"peer dies", "peer-gone", "late", ""},
+		{"port down", "peer port-down", "port-down", "rxe0 port 1 is down"},
+		{"other port down", "port-down", "port-down", "the other end's rxe0 port 1 is down"},
+		{"peer again", "ok", "ok", ""},
+		{"memlock", "peer memlock", "memlock", "4 MiB would have to be locked, and RLIMIT_MEMLOCK is 64 KiB"},
+		{"permission", "peer permission", "permission", "permission denied"},
+		{"no uverbs node", "peer no-uverbs", "no-uverbs", "no /dev/infiniband/uverbs*"},
+		{"device removed", "peer device-gone", "device-gone", "rxe0 no longer answers"},
+		{"no device", "ok", "no-uverbs", ""},
+		{"no module", "ok", "no-module", "ib_uverbs"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, c := both(t, tt.name)
+			if got := [2]string{verdict(s), verdict(c)}; got != [2]string{tt.server, tt.client} {
+				t.Errorf("server says %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server, tt.client, show(s), show(c))
+			}
+			if tt.text != "" && (c.Err == nil || !strings.Contains(c.Err.Text, tt.text)) {
+				t.Errorf("client says %s, want %q in it", show(c), tt.text)
+			}
+			for _, r := range []report{s, c} {
+				if r.Trouble != "" {
+					t.Errorf("trouble in the laboratory: %s", r.Trouble)
+				}
+				if r.Seconds > limit.Seconds()+1 {
+					t.Errorf("it took %.1f s, the limit is %v", r.Seconds, limit)
+				}
+			}
+		})
+	}
+}
+
+func TestBothEndsOfATestHaveTheSameFigures(t *testing.T) {
+	s, c := both(t, "peer")
+	if s.Run == nil || c.Run == nil || s.Err != nil || c.Err != nil {
+		t.Fatalf("server %s\nclient %s", show(s), show(c))
+	}
+	if !slices.Equal(s.Run.Out, c.Run.Back) || !slices.Equal(s.Run.Back, c.Run.Out) || !slices.Equal(s.Run.Pings, c.Run.Pings) {
+		t.Errorf("server %s\nclient %s", show(s), show(c))
+	}
+	for i, n := range small.Sizes {
+		for _, f := range []verbs.Flow{c.Run.Out[i], c.Run.Back[i]} {
+			if f.Size != n || f.Messages != uint64(small.Iterations) || f.Speed <= 0 {
+				t.Errorf("stream of %d bytes: %+v", n, f)
+			}
+		}
+	}
+	for i, n := range small.PingSizes {
+		if l := c.Run.Pings[i]; l.Size != n || l.Pings != small.Pings || l.Min <= 0 || l.Median < l.Min || l.T99 < l.Median {
+			t.Errorf("ping of %d bytes: %+v", n, l)
+		}
+	}
+	if c.Run.MTU != 1024 || c.Run.QPs != 2 {
+		t.Errorf("packets of %d bytes over %d connections, want 1024 over 2", c.Run.MTU, c.Run.QPs)
+	}
+}
+
+func TestPortsOfUnequalMTUTakeTheSmallerAndSaySo(t *testing.T) {
+	_, c := both(t, "netdev mtu")
+	if c.Run == nil || c.Run.MTU != 1024 || len(c.Run.Notes) != 1 || c.Run.Notes[0].Cause != verbs.MTUDiffers {
+		t.Errorf("%s, want packets of 1024 bytes and a note", show(c))
+	}
+}
+
+func TestQueryTellsWhatTheKernelHasConfigured(t *testing.T) {
+	s, _ := both(t, "query")
+	if len(s.Devices) != 1 || len(s.Devices[0].Ports) != 1 {
+		t.Fatalf("server %s, want one device with one port", show(s))
+	}
+	d, p := s.Devices[0], s.Devices[0].Ports[0]
+	if d.Name != "rxe0" || !d.Opens || d.GUID != "5054:00ff:fe00:0001" || d.MaxQP == 0 || d.Unknown != "" {
+		t.Errorf("device %+v", d)
+	}
+	if !p.Active() || p.Link != "Ethernet" || p.ActiveMTU != 1024 || p.MaxMTU != 4096 || p.Rate != 2.5 || p.Lanes != 1 || p.Phys != 5 {
+		t.Errorf("port %+v", p)
+	}
+	var gids []string
+	for _, g := range p.GIDs {
+		gids = append(gids, fmt.Sprint(g.Index, " ", g.Addr, " ", g.Type, " ", g.Ifindex > 0))
+	}
+	want := []string{"0 fe80::5054:ff:fe00:1 RoCE v2 true", "1 10.9.0.1 RoCE v2 true"}
+	if !slices.Equal(gids, want) || !slices.Equal(p.PKeys, []verbs.PKey{{Index: 0, Key: "0xffff"}}) {
+		t.Errorf("GIDs %q, want %q; keys %v", gids, want, p.PKeys)
+	}
+}
+
+func TestSixtyFourDevicesAnswerInTheTimeThatAStartHas(t *testing.T) {
+	s, _ := both(t, "64 devices")
+	n := 0
+	for _, d := range s.Devices {
+		if d.Opens && len(d.Ports) == 1 {
+			n++
+		}
+	}
+	if n != 64 || s.Trouble != "" {
+		t.Errorf("%d of %d devices answered, want 64: %s %s", n, len(s.Devices), s.Note, s.Trouble)
+	}
+}
+
+// Between the hundredth and the thousandth time nothing may pile up: a leak of
+// 1 KiB each would be 900.
+func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
+	_, c := both(t, "1000 times")
+	f := strings.Fields(c.Note)
+	if c.Err != nil || len(f) != 4 {
+		t.Fatalf("client %s", show(c))
+	}
+	var n [4]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(f[i])
+	}
+	t.Logf("resident %d KiB after 100, %d KiB after 1000; %d and %d open files", n[0], n[2], n[1], n[3])
+	if n[2]-n[0] > 900 || n[3] != n[1] {
+		t.Errorf("resident memory grew from %d to %d KiB, open files from %d to %d", n[0], n[2], n[1], n[3])
+	}
+}
+
+func show(r report) string {
+	b, _ := json.Marshal(r)
+	return string(b)
+}
