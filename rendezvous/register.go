@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 // keys. It returns the revision of that.
 func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, error) {
 	key := s.k.member(s.me())
+	found := []clientv3.Op{clientv3.OpGet(key)}
+	if s.cfg.Asks {
+		found = append(found, clientv3.OpGet(storeKey))
+	}
 	var since time.Time // first sight of a live holder of a typed index
 	for {
 		s.mu.Lock()
@@ -26,13 +31,18 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		s.dirty = false
 		s.mu.Unlock()
 		enter := s.entering(self, lease)
-		r, err := s.cli.Txn(within(ctx, s.cfg.Self.Size)).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-			Then(enter...).Else(clientv3.OpGet(key)).Commit()
+		r, err := s.cli.Txn(within(ctx, s.cfg.Self.Size)).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
+			Then(enter...).Else(found...).Commit()
 		if err != nil {
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))
 		}
 		if r.Succeeded {
 			return s.entered(r, lease), nil
+		}
+		if s.cfg.Asks {
+			if err := owned(strings.Join(s.cli.Endpoints(), ","), s.cfg.Job, r.Responses[1].GetResponseRange()); err != nil {
+				return 0, fmt.Errorf("register: %w", err)
+			}
 		}
 		held := r.Responses[0].GetResponseRange().Kvs[0]
 		var holder Member
@@ -42,7 +52,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		}
 		// The same ID: an outcome that was unknown, or an earlier life's lease.
 		if holder.ID == self.ID || self.Vouch == Scheduled || holder.Left != "" || deadHere(self, holder) {
-			r, err := s.cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision)).Then(enter...).Commit()
+			r, err := s.cli.Txn(timeout(ctx)).If(append(s.ours(), clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision))...).Then(enter...).Commit()
 			if err != nil {
 				return 0, fmt.Errorf("register: %w", reason(ctx, err))
 			}

@@ -32,7 +32,10 @@ const (
 // serveEnv makes the test binary a store, of the kind that it says.
 const serveEnv = "RENDEZVOUS_SERVE"
 
-const benchToken = "a token for benchmarks"
+const (
+	benchToken = "a token for benchmarks"
+	benchJob   = "bench"
+)
 
 // traffic is what a store has done since its start.
 type traffic struct {
@@ -75,7 +78,7 @@ func serveMain() int {
 	if os.Getenv(serveEnv) == embeddedTLS {
 		keys = benchKeys()
 	}
-	s, err := Serve(context.Background(), "", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, keys)
+	s, err := Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, keys)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -141,7 +144,7 @@ func startStore(dir, kind string) (*storeProcess, error) {
 	}
 	read := bufio.NewReader(out)
 	line, err := read.ReadString('\n')
-	s := &storeProcess{Store: Store{Endpoints: []string{strings.TrimSpace(line)}}, cmd: cmd}
+	s := &storeProcess{Store: Store{Endpoints: []string{strings.TrimSpace(line)}, Job: benchJob}, cmd: cmd}
 	if kind == embeddedTLS {
 		s.TLS = benchKeys()
 	}

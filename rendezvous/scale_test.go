@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -59,11 +60,11 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 	fails := make(chan error, n)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	where := store.Store
-	where.Nodes = n
+	where.Nodes, where.Later = n, where.Job != "" // as internal/companion does
 	for i := range clients {
 		clients[i] = sync.OnceValues(func() (*clientv3.Client, error) { return Connect(ctx, where, nil) })
 	}
-	job := newID()
+	job := cmp.Or(where.Job, newID())
 	runtime.GC() // what the last run left is not this one's
 	store0, own0, did0 := store.cpu(), ownCPU(), store.did(b)
 	var wg sync.WaitGroup
@@ -77,7 +78,7 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 				return
 			}
 			self := Member{Index: -1, Size: n, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
-			sessions[i] = Enter(ctx, cli, Config{Job: job, Self: self})
+			sessions[i] = Enter(ctx, cli, Config{Job: job, Self: self, Asks: where.Later})
 			if _, err := sessions[i].Join(ctx, time.Hour); err != nil {
 				fails <- err
 			}

@@ -23,6 +23,9 @@ type Config struct {
 	// Hosted says that one of the nodes hosts the store: there is no world
 	// without it.
 	Hosted bool
+	// Asks says that the store is an embedded one, and has to be this job's: each
+	// registration asks. Another job's ends the wait (*OtherStoreError).
+	Asks bool
 	// LastCall is how long, where Min nodes are enough, the others may take
 	// after the last one that came.
 	LastCall time.Duration
@@ -118,11 +121,12 @@ func (s *Session) run(ctx context.Context) {
 		}
 		var dup *DuplicateError
 		var sup *SupersededError
-		if errors.As(err, &dup) || errors.As(err, &sup) {
+		var other *OtherStoreError
+		if errors.As(err, &dup) || errors.As(err, &sup) || errors.As(err, &other) {
 			s.mu.Lock()
 			lease := s.lease
 			s.mu.Unlock()
-			_, _ = s.cli.Revoke(timeout(ctx), lease) // lead no longer; the key is another's already
+			_, _ = s.cli.Revoke(timeout(ctx), lease) // lead no longer; the key is another's already, or was never written
 			s.update(func() { s.fatal, s.up = err, false })
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -36,6 +36,9 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
+	// Later leaves it to the registration to ask whose store it is (Config.Asks):
+	// then Connect needs no request.
+	Later bool `json:"-"`
 	// Nodes is how many come to the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
@@ -63,23 +66,6 @@ var ErrToken = errors.New("this node and the store do not share a secret")
 var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
-
-// storeKey says whose store an embedded one is.
-const storeKey = "/launch/store"
-
-// identity is what stands at storeKey.
-type identity struct {
-	Job  string `json:"job"`
-	Host string `json:"host"`
-	PID  int    `json:"pid"`
-}
-
-// OtherStoreError: something answers there, but it is another job's store.
-type OtherStoreError struct{ Endpoint, Job, Host string }
-
-func (e *OtherStoreError) Error() string {
-	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
-}
 
 const (
 	// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
@@ -204,13 +190,16 @@ func final(err error) bool {
 }
 
 // answers asks the store one linearizable question: it answers, and (for an
-// embedded one) it is this job's.
+// embedded one) it is this job's. Without a question it speaks as an etcd does.
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	ctx = within(ctx, s.Nodes)
 	if !connected(ctx, c.ActiveConnection()) {
 		if err := s.dial(ctx); err != nil {
 			return err
 		}
+	}
+	if s.Later {
+		return nil
 	}
 	r, err := c.Get(ctx, storeKey)
 	if err != nil && !refused(err) { // a handshake may say more
@@ -224,17 +213,7 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	if s.Job == "" {
 		return nil
 	}
-	if len(r.Kvs) == 0 {
-		return errors.New("an etcd answers there that is not launch's")
-	}
-	var id identity
-	if err := json.Unmarshal(r.Kvs[0].Value, &id); err != nil {
-		return fmt.Errorf("read %s: %w", storeKey, err)
-	}
-	if id.Job != s.Job {
-		return &OtherStoreError{Endpoint: s.String(), Job: id.Job, Host: id.Host}
-	}
-	return nil
+	return owned(s.String(), s.Job, (*pb.RangeResponse)(r))
 }
 
 // connected waits until the client has a connection, or could not make one.

@@ -239,7 +239,7 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
-	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast, Hosted: s.Embedded, Events: p.tell})
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast, Hosted: s.Embedded, Asks: s.Embedded, Events: p.tell})
 	return &self, nil
 }
 
@@ -291,7 +291,7 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	}
 	where.TLS = TLS(keys, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
-		where.Nodes = s.Self.Size
+		where.Nodes, where.Later = s.Self.Size, s.Embedded
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
 	for end := time.Now().Add(sameJobBudget); ; {

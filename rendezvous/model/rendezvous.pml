@@ -463,8 +463,10 @@ inline freshNonce() { /* into k: one that nobody remembers */
 
 /* Ranks by an order that is the leader's own, itself last: two leaders make two worlds of the same nodes. */
 inline putPlaces(p) {
-	freshNonce();
-	n[p].nonce = k; pNonce = k;
+	if
+	:: n[p].nonce != 0 && pNonce == n[p].nonce -> skip /* of a try that failed: what differs is written */
+	:: else -> freshNonce(); n[p].nonce = k; pNonce = k
+	fi;
 	j = 0;
 	for (i : 1 .. NODES) {
 		w = n[p].vm[(n[p].slot + i) % NODES];
@@ -592,7 +594,7 @@ end:	do
 		sealIt(_pid),
 		hearEpoch(_pid); me.seal = 0; me.nonce = 0)
 	:: d_step { me.s == UP && me.seal != 0 && !(leads && sameEpoch && sealUnchanged) ->
-		me.seal = 0; me.nonce = 0; me.waits = !unchanged }
+		me.seal = 0; me.nonce = (leads && sameEpoch -> me.nonce : 0); me.waits = !unchanged }
 	/* go */
 	TXN(leader && me.vState == SEALED && losses == 0 && inside && me.vp == (1 << SIZE) - 1 && me.joined == me.vNonce &&
 		leads && sameEpoch && goUnchanged && goVoid,
