@@ -133,15 +133,29 @@ func idsOf(table []Check) []string {
 	return all
 }
 
-// known refuses an ID that no check has.
+// UnknownError is an ID that no check has.
+type UnknownError struct {
+	ID    string
+	Meant string // the one that it is a misspelling of; "": none is near
+}
+
+func (e *UnknownError) Error() string {
+	if e.Meant != "" {
+		return fmt.Sprintf("no check %q, did you mean %q?", e.ID, e.Meant)
+	}
+	return fmt.Sprintf("no check %q; launch check prints them with their IDs; docs/checks.md has those between nodes, too", e.ID)
+}
+
+// Known refuses an ID that no check has, lint being the IDs of envgen's findings,
+// with an *UnknownError.
+func (o Options) Known(lint []string) error {
+	return known(slices.Concat(idsOf(Checks()), idsOf(o.More), idsOf(PeerChecks()), lint), slices.Concat(o.Skip, o.Only))
+}
+
 func known(all, ids []string) error {
 	for _, id := range ids {
-		switch meant := near.Word(id, all); {
-		case slices.Contains(all, id):
-		case meant != "":
-			return fmt.Errorf("no check %q, did you mean %q?", id, meant)
-		default:
-			return fmt.Errorf("no check %q; launch check prints them with their IDs; docs/checks.md has those between nodes, too", id)
+		if !slices.Contains(all, id) {
+			return &UnknownError{id, near.Word(id, all)}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/envgen"
 	"launch/internal/job"
+	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -17,13 +20,20 @@ import (
 // looked at or waited for. What only variables name counts where it is used:
 // etcdctl's stand in the environment of many shells.
 func (a *app) readInputs(j job.Job) error {
-	if dir := a.o.checkDir; dir != "" {
-		if _, err := os.ReadDir(dir); err != nil {
+	var more []preflight.Check
+	if a.o.checkDir != "" {
+		var err error
+		if more, err = preflight.CheckDir(a.o.checkDir, preflight.Input{}); err != nil {
 			return a.noCheckDir(err)
 		}
 	}
+	for flag, ids := range map[string][]string{"skip": a.o.skip, "only": a.o.only} {
+		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(envgen.LintIDs())); unknown {
+			return a.noCheck(flag, ids, e)
+		}
+	}
 	for flag, file := range map[string]string{"textfile": a.o.textfile, "html": a.o.html} {
-		if err := unix.Access(filepath.Dir(file), unix.W_OK|unix.X_OK); file != "" && err != nil {
+		if err := writable(file); err != nil {
 			return cannotWrite(a.o.from(flag), file, err)
 		}
 	}
@@ -56,8 +66,37 @@ func (a *app) named(flag, etcdctl string) string {
 	return a.o.from(flag)
 }
 
+// writable tells whether a file can be made, or written to; "" can.
+func writable(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case file == "":
+		return nil
+	case err != nil:
+		return unix.Access(filepath.Dir(file), unix.W_OK|unix.X_OK)
+	case info.IsDir():
+		return unix.EISDIR
+	}
+	return unix.Access(file, unix.W_OK)
+}
+
 func cannotWrite(flag, file string, err error) error {
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", flag, file, err), Fix: "ls -ld " + filepath.Dir(file) + "   # the file is made in there"}
+	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", flag, file, err), Fix: "ls -ld " + filepath.Dir(file) + " " + file + "   # a file in a directory, both of which this user can write"}
+}
+
+// noCheck is said of an ID that no check has; the hint is the list as it was meant.
+func (a *app) noCheck(flag string, ids []string, e *preflight.UnknownError) error {
+	meant := strings.Join(ids, ",")
+	if e.Meant != "" {
+		meant = strings.ReplaceAll(meant, e.ID, e.Meant)
+	} else {
+		meant = strings.Trim(strings.ReplaceAll(","+meant+",", ","+e.ID+",", ","), ",")
+	}
+	out := &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from(flag), e), Fix: fmt.Sprintf("--%s %s", flag, meant)}
+	if meant == "" {
+		out.Fix = "launch check   # prints the checks of a node"
+	}
+	return out
 }
 
 func (a *app) noCheckDir(err error) error {

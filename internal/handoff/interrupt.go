@@ -8,12 +8,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// twice is how long after a signal the next one counts as the same: timeout(1),
+// and others who end a whole group, send it to their child and to the group, and
+// the second would end launch before it could say why. A person is slower.
+const twice = 200 * time.Millisecond
+
 // NotifyContext is done at the first INT, TERM or HUP, its cause naming the
-// signal; a second one has its usual effect and ends the process. A signal
+// signal; a second one, if it is not the same again, has its usual effect and
+// ends the process. A signal
 // that was ignored when launch started (nohup, a script's "&") is ignored from
 // now on, whichever it is, where otherwise Go would die of it.
 //
@@ -39,8 +46,12 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 		defer close(done)
 		select {
 		case s := <-c:
-			signal.Stop(c)
 			take(s)
+			select {
+			case <-time.After(twice):
+			case <-quit:
+			}
+			signal.Stop(c)
 		case <-quit:
 		}
 	}()

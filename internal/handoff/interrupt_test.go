@@ -91,3 +91,17 @@ func TestNotifyContextLeavesIgnoredSignalsIgnored(t *testing.T) {
 		}
 	}
 }
+
+// The same signal twice at once, as timeout(1) sends it, is one: a second that
+// counted would end this process.
+func TestNotifyContextTakesASignalThatIsSentTwiceForOne(t *testing.T) {
+	ctx, stop, caught := NotifyContext(t.Context())
+	defer stop()
+	unix.Kill(os.Getpid(), unix.SIGINT)
+	<-ctx.Done()
+	unix.Kill(os.Getpid(), unix.SIGINT)
+	time.Sleep(twice / 2)
+	if caught() != unix.SIGINT {
+		t.Errorf("caught %v", caught())
+	}
+}

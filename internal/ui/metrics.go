@@ -3,6 +3,8 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +14,8 @@ import (
 )
 
 // WriteMetrics writes the outcome for this node as node_exporter's textfile
-// collector reads it: the file is there whole, or as it was.
+// collector reads it: the file is there whole, or as it was. What is no file
+// (/dev/stdout, a pipe) is written to.
 func WriteMetrics(file string, c Checked) error {
 	node := c.Node.Hostname
 	reg := prometheus.NewRegistry()
@@ -47,10 +50,32 @@ func WriteMetrics(file string, c Checked) error {
 	gauge("launch_check_unfit_nodes", "How many of them are not fit.", float64(len(c.Unfit())))
 	gauge("launch_check_duration_seconds", "How long the checks took.", c.Took.Seconds())
 	gauge("launch_check_timestamp_seconds", "When they ended, in seconds since 1970.", float64(c.At.UnixMilli())/1000)
-	if err := prometheus.WriteToTextfile(file, reg); err != nil {
+	if err := writeText(file, reg); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
+}
+
+// writeText puts a new file in the place of an old one, which must not happen to a
+// device or a link.
+func writeText(file string, reg *prometheus.Registry) error {
+	if info, err := os.Lstat(file); err != nil || info.Mode().IsRegular() {
+		return prometheus.WriteToTextfile(file, reg)
+	}
+	dir, err := os.MkdirTemp("", "launch-metrics-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	text := filepath.Join(dir, "text")
+	if err := prometheus.WriteToTextfile(text, reg); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o666)
 }
 
 func level(s finding.Status) float64 {

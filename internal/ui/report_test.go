@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,6 +114,45 @@ func TestOfManyNodesThoseThatAreAlikeShareARow(t *testing.T) {
 	}
 	if b, _ := CheckHTML(surveyed(1000)); len(b) > 100_000 {
 		t.Errorf("%d bytes", len(b))
+	}
+}
+
+// What is not a file stays what it is: root would else replace /dev/stdout.
+func TestMetricsLeaveLinksAndDevices(t *testing.T) {
+	dir := t.TempDir()
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan []byte)
+	go func() {
+		b, _ := os.ReadFile(pipe)
+		read <- b
+	}()
+	for _, name := range []string{link, pipe} {
+		was, _ := os.Lstat(name)
+		if err := WriteMetrics(name, surveyed(1)); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := os.Lstat(name); err != nil || is.Mode() != was.Mode() {
+			t.Errorf("%s was %v and is %v", name, was.Mode(), is.Mode())
+		}
+	}
+	b, _ := os.ReadFile(file)
+	for name, text := range map[string][]byte{"link": b, "pipe": <-read} {
+		if !strings.Contains(string(text), "launch_node_fit") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if err := WriteMetrics(dir, surveyed(1)); err == nil {
+		t.Error("a directory was written to")
 	}
 }
 
