@@ -123,15 +123,14 @@ func CompareRates(posts []Rates, thresholds map[string]float64) Bandwidth {
 
 // railEnd is one rail of one node.
 type railEnd struct {
-	rank     int
-	node     string
-	port     bench.Port
-	best     [2]float64 // what it sent and received at most, in units of flow.nominal
-	speed    [2]float64 // the same in bytes/s
-	latency  time.Duration
-	retrans  int
-	verdict  string
-	failures int
+	rank    int
+	node    string
+	port    bench.Port
+	usual   [2]float64 // what it sent and received, in units of flow.nominal
+	speed   [2]float64 // and at most, in bytes/s
+	latency time.Duration
+	retrans int
+	verdict string
 }
 
 const (
@@ -163,7 +162,7 @@ type plane struct {
 	lost  []flow
 	found []suspect
 
-	median  float64 // of the ports' best, in units of flow.nominal
+	median  float64 // of the ports' usual, in units of flow.nominal
 	spread  float64
 	refer   float64 // what its flows are held against
 	slack   float64 // and how much less is not slow
@@ -258,17 +257,19 @@ func (p *plane) add(s *bench.Sample, a, b int) {
 	}
 }
 
-// measure takes of each port the best that it did in either direction with
-// anybody: a healthy one is as fast as it can be with the first healthy partner,
-// a slow one with none. So the share of ports that are slow by this is the share
-// that are, and the median is a healthy one's while these are the most. The
-// spread is by how much flows stay behind the slower of their two ends' best.
+// measure takes of each port what it usually did in either direction, the upper
+// median of those that it met: a healthy one is as fast as it can be with two of
+// three partners that are healthy, a slow one with none. So the share of ports
+// that are slow by this is the share that are, and the median is a healthy one's
+// while these are the most. (Of all flows twice as many are slow, since each has
+// two ends.) The spread is by how much flows differ from the slower of their two
+// ends, and ports from each other.
 func (p *plane) measure() {
-	var best, behind []float64
+	var usual, off []float64
 	var latency []time.Duration
+	all := make([][2][]float64, len(p.ends))
 	for _, f := range p.flows {
 		a, b := p.ends[f.from], p.ends[f.to]
-		a.best[sent], b.best[received] = max(a.best[sent], f.share()), max(b.best[received], f.share())
 		a.speed[sent], b.speed[received] = max(a.speed[sent], f.speed), max(b.speed[received], f.speed)
 		for _, e := range []*railEnd{a, b} {
 			if e.latency == 0 || f.latency < e.latency {
@@ -276,26 +277,30 @@ func (p *plane) measure() {
 			}
 		}
 		latency = append(latency, f.latency)
+		if !f.retest {
+			all[f.from][sent] = append(all[f.from][sent], f.share())
+			all[f.to][received] = append(all[f.to][received], f.share())
+		}
 	}
-	for _, e := range p.ends {
-		for _, v := range e.best {
-			if v > 0 {
-				best = append(best, v)
+	for i, e := range p.ends {
+		for k, v := range all[i] {
+			if len(v) > 0 {
+				e.usual[k] = medianOf(v)
+				usual = append(usual, e.usual[k])
 			}
 		}
 	}
+	p.median, p.latency = medianOf(usual), medianOf(latency)
 	for _, f := range p.flows {
-		if most := min(p.ends[f.from].best[sent], p.ends[f.to].best[received]); most > 0 {
-			behind = append(behind, 1-f.share()/most)
+		if want := min(p.ends[f.from].usual[sent], p.ends[f.to].usual[received]); want > 0 && !f.retest {
+			off = append(off, math.Abs(1-f.share()/want))
 		}
 	}
-	p.median, p.latency = medianOf(best), medianOf(latency)
-	// MAD, which for half of a normal distribution is the median itself; 1.4826
-	// makes a standard deviation of it.
-	p.spread = 1.4826 * medianOf(behind)
-	var off []float64
-	for _, v := range best {
-		off = append(off, math.Abs(v-p.median)/p.median)
+	// The median of what is off is the MAD; 1.4826 makes a standard deviation of it.
+	p.spread = 1.4826 * medianOf(off)
+	off = nil
+	for _, v := range usual {
+		off = append(off, math.Abs(1-v/p.median))
 	}
 	p.spread = max(p.spread, 1.4826*medianOf(off))
 }

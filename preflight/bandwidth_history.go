@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"launch/internal/finding"
+	"launch/preflight/bench"
 )
 
 // PastRate is how fast a rail of a node was: one line of the file of --history.
@@ -21,6 +22,27 @@ type PastRate struct {
 	Out     float64       `json:"out"`   // bytes/s
 	In      float64       `json:"in"`
 	Latency time.Duration `json:"latency"`
+}
+
+// PastOf is what a node's own samples leave for its history: of each rail the best
+// both ways.
+func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []PastRate {
+	var out []PastRate
+	for _, s := range own {
+		rail, sent, got := s.FromPort, s.Out.Speed, s.Back.Speed
+		if s.From != rank {
+			rail, sent, got = s.ToPort, s.Back.Speed, s.Out.Speed
+		}
+		if s.Cause != "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(p PastRate) bool { return p.Rail == rail && p.Kind == s.Kind })
+		if i < 0 {
+			i, out = len(out), append(out, PastRate{At: at, Node: host, Rail: rail, Kind: s.Kind, Nodes: nodes, Latency: s.Latency})
+		}
+		out[i].Out, out[i].In, out[i].Latency = max(out[i].Out, sent), max(out[i].In, got), min(out[i].Latency, s.Latency)
+	}
+	return out
 }
 
 // maxHistory is how much of a history is read, from its end: years of runs of
@@ -81,7 +103,7 @@ func (e *railEnd) than(was PastRate, slack float64) finding.Report {
 		way  string
 		then float64
 	}{{"sending", was.Out}, {"receiving", was.In}} {
-		if v := e.best[i]; v > 0 && w.then > 0 && e.speed[i] < w.then*(1-slack) && (way == "" || e.speed[i]/w.then < now/then) {
+		if e.speed[i] > 0 && w.then > 0 && e.speed[i] < w.then*(1-slack) && (way == "" || e.speed[i]/w.then < now/then) {
 			way, now, then = w.way, e.speed[i], w.then
 		}
 	}

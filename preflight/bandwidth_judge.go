@@ -100,10 +100,14 @@ func (c *rates) again() []Meeting {
 	var out []Meeting
 	for _, p := range c.planes {
 		busy := map[int]int{} // ports, and in how many turns they have a meeting
-		suspected := map[int]bool{}
+		doubt := map[int]int{}
 		for _, s := range p.found {
 			for _, n := range s.nodes {
-				suspected[n] = true
+				if s.single() {
+					doubt[n] = accused
+				} else if s.side == between {
+					doubt[n] = max(doubt[n], involved)
+				}
 			}
 		}
 		for _, s := range p.found {
@@ -114,7 +118,7 @@ func (c *rates) again() []Meeting {
 			switch {
 			case s.single():
 				a = s.nodes[0]
-				b, ok = p.passed(a, suspected, busy)
+				b, ok = p.passed(a, doubt, busy)
 			case s.side == between:
 				a, b = s.nodes[0], s.nodes[1]
 				ok = true
@@ -134,9 +138,18 @@ func (c *rates) again() []Meeting {
 	return out
 }
 
-// passed is a port that is not suspected, for one that is to meet: with the
-// fewest meetings, not one that it has met already, the next by its number.
-func (p *plane) passed(of int, suspected map[int]bool, busy map[int]int) (best int, ok bool) {
+// How little a port is fit to tell whether another one is slow. One that is
+// blamed itself can only clear it.
+const (
+	metBefore = 1
+	haveOne   = 2 // for each meeting that it has
+	involved  = 4 // in a way that is slow
+	accused   = 16
+)
+
+// passed is a port for one that is to meet: of those that passed one that it has
+// not met, with the fewest meetings, the next by its number.
+func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	met, works := map[int]bool{}, map[int]bool{}
 	for _, f := range p.flows {
 		works[f.from] = true
@@ -145,15 +158,15 @@ func (p *plane) passed(of int, suspected map[int]bool, busy map[int]int) (best i
 		}
 	}
 	weight := func(n int) int {
-		w := 2 * busy[n]
+		w := haveOne*busy[n] + doubt[n]
 		if met[n] {
-			w++
+			w += metBefore
 		}
 		return w
 	}
 	for i := 1; i < len(p.ends); i++ {
 		n := (of + i) % len(p.ends)
-		if suspected[n] || !works[n] || p.ends[n].rank == p.ends[of].rank || busy[n] >= turns {
+		if !works[n] || p.ends[n].rank == p.ends[of].rank || busy[n] >= turns {
 			continue
 		}
 		if !ok || weight(n) < weight(best) {
@@ -299,10 +312,6 @@ func (p *plane) unit() float64 {
 func (c *rates) ports() []PortRate {
 	var out []PortRate
 	for _, p := range c.planes {
-		for _, f := range p.flows { // the retested ones, too
-			a, b := p.ends[f.from], p.ends[f.to]
-			a.speed[sent], b.speed[received] = max(a.speed[sent], f.speed), max(b.speed[received], f.speed)
-		}
 		for i := range p.found {
 			s := &p.found[i]
 			for _, e := range s.ends {

@@ -179,7 +179,8 @@ func TestTheRuleNamesWhoIsSlow(t *testing.T) {
 				percent := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
 				t.Logf("| %d | %d | %g %% | %g %% | %d | %.2f %% | %.2f %% | %.4f %% | %d | %d |", size.nodes, size.rails, 100*share, 100*noise, total.sick,
 					percent(total.missed, total.sick), percent(total.mistaken, total.sick), percent(total.accused, total.healthy), retested, cleared)
-				if percent(total.missed, total.sick) > 3 || percent(total.mistaken, total.sick) > 6 || percent(total.accused-2, total.healthy) > 0.1 {
+				// One or two of a few runs are no rate.
+				if percent(total.missed-1, total.sick) > 2 || percent(total.mistaken-1, total.sick) > 4 || percent(total.accused-2, total.healthy) > 0.1 {
 					t.Errorf("%d nodes, %g %% sick: %+v", size.nodes, 100*share, total)
 				}
 			}

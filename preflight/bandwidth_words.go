@@ -67,6 +67,16 @@ func (c *rates) report() finding.Report {
 			out = append(out, s.slowRail())
 		}
 	}
+	var bare []string
+	for _, n := range c.nodes {
+		if len(n.Ports) == 0 {
+			bare = append(bare, n.Name)
+		}
+	}
+	if len(bare) > 0 {
+		out = append(out, finding.Warnf("no rail was found on %s", some(bare)).Named("bench.measured").
+			Breaking("nothing is known of what the job would use there").Do("launch fabric   # there: which devices it has, and why none is a rail; or name them: --rails eth1,eth2"))
+	}
 	for _, p := range c.planes {
 		out = append(out, p.trained()...)
 		out = append(out, p.unmeasured()...)
@@ -170,7 +180,7 @@ func (s *suspect) with() string {
 		if other == s.nodes[0] {
 			other = f.to
 		}
-		return text + " and again with " + s.plane.ends[other].node + ", which passed"
+		return text + " and again with " + s.plane.ends[other].node
 	}
 	return text
 }
@@ -312,7 +322,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		}
 		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).Named("bench.measured").
 			Breaking("what carries nothing now may hang the job when it uses this rail").
-			Do("from %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr", p.ends[all[c.bad[0]].from].node, first.FromPort)
+			Do("from %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr\nwhere rails share a switch, each may answer for the other: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", p.ends[all[c.bad[0]].from].node, first.FromPort)
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {

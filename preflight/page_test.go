@@ -64,10 +64,9 @@ const pageRule = `
 Each node meets three others, in rounds (each other one with "--all-pairs"), all its
 rails at the same time, each pair one way and then the other. Then:
 
-1. A port's speed is the best that it sent, and received, with anybody: a healthy
-   one is as fast as it can be with the first healthy partner, a slow one with none.
-   The median of these is what the flows of that rail are held against, and where
-   rails of one kind and rate differ, that of the fastest.
+1. A port's speed is what it usually sent, and received: the upper median of those
+   that it met. The median of these is what the flows of that rail are held against,
+   and where rails of one kind and rate differ, that of the fastest.
 2. A flow is slow below "bench.slow" of that, or below the median less 6 standard
    deviations of what was measured (MAD), if that is less, but never below 55 %.
    It is slow, too, below 80 % of what both ports are good for by their own rate,

@@ -52,7 +52,7 @@ func (a *app) run(args []string) int {
 // dispatch parses args and does what they ask. The command's own flags are never
 // looked at: everything from the first word that is no flag belongs to it.
 func (a *app) dispatch(args []string) int {
-	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, startTimeout: defaultStartTimeout, portRange: defaultPortRange}
+	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, startTimeout: defaultStartTimeout, portRange: defaultPortRange, benchPort: defaultBenchPort}
 	own, rest, dashed, err := a.split(args[1:])
 	a.ui = a.newUI(slices.Contains(own, "--json"))
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *app) newUI(json bool) *ui.UI {
 // prepare takes over what the parsed context holds, and checks it before
 // anything is done; called first by every action.
 func (a *app) prepare(c *cli.Context) error {
-	a.o.skip, a.o.only = a.o.ids(c, "skip"), a.o.ids(c, "only")
+	a.o.skip, a.o.only, a.o.rails = a.o.ids(c, "skip"), a.o.ids(c, "only"), a.o.ids(c, "rails")
 	a.ui = a.newUI(a.o.json)
 	flags, has := c.App.Flags, map[string]bool{}
 	if a.word != "" {

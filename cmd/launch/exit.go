@@ -46,8 +46,8 @@ func exitCodes() []exitCode {
 	return []exitCode{
 		{0, "the command's own status; once it runs any other is its own too, also one of 64 to 78 (`launch` then printed no line `launch: error:`, or with --json none of type `error`); 0 also of a node of --spares that was not needed", ""},
 		{exitUsage, "the command line of launch is wrong: an unknown flag, a value that is none, no command", "read the hint; nothing was started anywhere"},
-		{exitUnfit, "this node is unfit: one of its checks failed", "mend what the finding names, or leave the check out with --skip ID; the other nodes wait for this node or another in its place"},
-		{exitPeerUnfit, "another node is unfit, and --fail-fast was given or `launch check` has found it; or, for a node of --spares that was not needed, the job failed", "look at the node that the message names"},
+		{exitUnfit, "this node is unfit: one of its checks failed, or `launch bench` has found it slow", "mend what the finding names, or leave the check out with --skip ID; the other nodes wait for this node or another in its place"},
+		{exitPeerUnfit, "another node is unfit, and --fail-fast was given or `launch check` or `launch bench` has found it; or, for a node of --spares that was not needed, the job failed", "look at the node that the message names"},
 		{exitUnreachable, "the store could not be reached, or its port is taken by something else; or the first task of this node, which the others follow, is gone", "check that the node that hosts it runs launch, and that its port is open"},
 		{exitBug, "a bug in launch, or its companion process was killed", "report it with the output of the same line and --dry-run --json"},
 		{exitDuplicate, "two processes claim the same node rank, or a newer one replaced this one", "give each node its own --node-rank, or none"},

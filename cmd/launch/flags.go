@@ -37,6 +37,11 @@ type options struct {
 	checkDir           string
 	local              bool   // of launch check
 	textfile, html     string // of launch check
+	server, full       bool   // of launch bench, and what follows
+	client, history    string
+	benchPort, streams int
+	rails              []string
+	force              bool
 	dryRun, json       bool
 	watch              bool
 	svg                string
@@ -63,6 +68,10 @@ const defaultStartTimeout = 2 * time.Minute
 // begins at torch's own port.
 const defaultPortRange = "29500-29999"
 
+// defaultBenchPort is where --server and --client meet: beside the embedded
+// store's, outside Linux's ephemeral range.
+const defaultBenchPort = job.DefaultStorePort + 1
+
 // group is a heading of the help.
 type group string
 
@@ -70,6 +79,7 @@ const (
 	grpJob    group = "who and how many"
 	grpEtcd   group = "an external etcd (the ETCDCTL_* variables count too)"
 	grpCheck  group = "checks"
+	grpBench  group = "measuring"
 	grpStart  group = "start"
 	grpOutput group = "output"
 )
@@ -107,6 +117,14 @@ func flagTable(o *options) []cli.Flag {
 		&cli.GenericFlag{Name: "threshold", Category: string(grpCheck), Usage: "`NAME=VALUE` judge by another number, such as shm.size=1GiB; again for several (LAUNCH_THRESHOLDS: a comma list)", Value: &o.typed},
 		&cli.StringFlag{Name: "check-dir", Category: string(grpCheck), Usage: "`DIR` each executable file there is a check, too: exit status 0 is ok, 75 a skip, any other a failure", EnvVars: env("check-dir"), Destination: &o.checkDir},
 		b(grpCheck, "local", "only this node, although the job has several", &o.local),
+		b(grpBench, "server", "wait for one --client, measure with it, and end", &o.server),
+		&cli.StringFlag{Name: "client", Category: string(grpBench), Usage: "`HOST` measure with the --server there, as soon as there is one", EnvVars: env("client"), Destination: &o.client},
+		&cli.IntFlag{Name: "bench-port", Category: string(grpBench), Usage: "`PORT` where --server and --client meet", EnvVars: env("bench-port"), Value: defaultBenchPort, Destination: &o.benchPort},
+		&cli.StringSliceFlag{Name: "rails", Category: string(grpBench), Usage: "`NAME` measure only these: HCAs or interfaces (comma list); else those that launch fabric calls rails", EnvVars: env("rails")},
+		&cli.IntFlag{Name: "streams", Category: string(grpBench), Usage: "`N` connections for each rail; else 4, with --full 8", EnvVars: env("streams"), Destination: &o.streams},
+		b(grpBench, "full", "5 s for each direction, and 7 partners for each node", &o.full),
+		b(grpBench, "force", "measure although another job uses the port", &o.force),
+		&cli.StringFlag{Name: "history", Category: string(grpBench), Usage: "`FILE` keep how fast this node's rails were, and say what was lost since the last time", EnvVars: env("history"), Destination: &o.history},
 		&cli.StringFlag{Name: "textfile", Category: string(grpOutput), Usage: "`FILE` the outcome for node_exporter's textfile collector, too", EnvVars: env("textfile"), Destination: &o.textfile},
 		&cli.StringFlag{Name: "html", Category: string(grpOutput), Usage: "`FILE` the outcome as a page, too", EnvVars: env("html"), Destination: &o.html},
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
@@ -160,7 +178,8 @@ func (v *value) String() string {
 // startFlags are the flags of a start.
 func startFlags(o *options) []cli.Flag {
 	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
-		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "html"}, f.Names()[0])
+		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "html",
+			"server", "client", "bench-port", "rails", "streams", "full", "force", "history"}, f.Names()[0])
 	})
 }
 

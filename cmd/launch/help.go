@@ -39,6 +39,16 @@ not) or 75 (some did not come). Several nodes are meant where --nnodes, the
 command or a scheduler says so.
 `
 
+// benchNote is what launch bench ends with.
+const benchNote = `
+On each node of a job the same line: each meets three others, and all print the
+same report: which port, cable or node is slow. By hand between two, in any
+order: launch bench --server on one, launch bench --client HOST on the other.
+It ends with 0 (none is slow), 65 (this node is), 66 (another one is) or 75
+(some did not come). GB/s are 1,000,000,000 bytes of payload a second, µs are
+half a round trip.
+`
+
 const helpTail = `
 LAUNCH_TOKEN, where set, must be the same on all nodes: they prove it to each
 other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
@@ -50,7 +60,7 @@ other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
 func wantsHelp(w string) bool { return w == "--help" || w == "-h" || w == "-help" }
 
 // groups are the headings, in the order of the help.
-func groups() []group { return []group{grpJob, grpEtcd, grpCheck, grpStart, grpOutput} }
+func groups() []group { return []group{grpJob, grpEtcd, grpCheck, grpBench, grpStart, grpOutput} }
 
 // help is what launch --help prints, in 80 columns.
 func help(flags []cli.Flag, subs []*cli.Command) string {
@@ -80,6 +90,8 @@ func subHelp(c *cli.Command) string {
 		b.WriteString(envNote)
 	case "check":
 		b.WriteString(checkNote)
+	case "bench":
+		b.WriteString(benchNote)
 	}
 	for _, g := range groups() {
 		writeGroup(&b, g, c.Flags)

@@ -123,6 +123,8 @@ var testDoors = map[string][]string{
 	// The paths between hosts of a lab are what is measured.
 	"internal/peer": {"internal/secret", "lab/netns"},
 	"internal/ui":   {"fabric/machine/machinetest"},
+	// Hosts whose links are shaped.
+	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.
 	"lab/e2e": {"lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.

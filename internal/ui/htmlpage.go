@@ -3,11 +3,15 @@ package ui
 // reportPage is the page of launch check --html: one file, no scripts, nothing
 // from elsewhere. Colours follow the reader's system; each status is a letter,
 // too.
-const reportPage = `<!DOCTYPE html>
+const reportPage = pageTop + checkBody + pageEnd
+
+// pageTop is what all pages begin with: their looks, how it went, and what to
+// look at.
+const pageTop = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>launch check: {{.Sentence}}</title>
+<title>launch: {{.Sentence}}</title>
 <style>
 :root { color-scheme: light dark; --bg:#fff; --ink:#1a202c; --soft:#5a6577; --line:#d5dbe4; --box:#f6f8fb;
   --ok:#dff0d8; --okink:#2d5a17; --warn:#fdf0c8; --warnink:#7a5200; --fail:#c53030; --failink:#fff; --skip:#eceff3; --skipink:#5a6577; }
@@ -39,6 +43,8 @@ pre.facts { white-space: pre; max-height: 60vh } details { margin-top: .4rem } s
 svg { max-width: 100%; height: auto } svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .small { font-size: 11px; fill: var(--fail); stroke: var(--bg); stroke-width: 4px; paint-order: stroke }
 .edge { stroke: var(--soft); stroke-width: 1; opacity: .45; fill: none } .edge.bad { stroke: var(--fail); stroke-width: 2.5; opacity: 1 }
 .node { fill: var(--box); stroke: var(--soft); stroke-width: 1.5 } .node.bad { fill: var(--fail); stroke: var(--fail) }
+.heat0, .heat1, .heat2, .heat3, .heat4, .heat5 { fill: var(--fail) } .heat0 + text, .heat1 + text, .heat2 + text, .heat3 + text, .heat4 + text, .heat5 + text { fill: var(--failink) }
+.heat6, .heat7 { fill: var(--warnink) } .heat6 + text, .heat7 + text { fill: var(--bg) } .heat8 { fill: var(--warn) } .heat9, .heat10 { fill: var(--ok) } .slow { stroke: var(--fail); stroke-width: 2 }
 footer { margin-top: 2.5rem; color: var(--soft) }
 </style></head><body>
 <header class="verdict{{if .Bad}} bad{{end}}"><h1>{{.Sentence}}</h1>
@@ -49,7 +55,10 @@ footer { margin-top: 2.5rem; color: var(--soft) }
 <dl>{{if .Breaks}}<dt>so what</dt><dd>{{.Breaks}}</dd>{{end}}{{if .Fix}}<dt>fix</dt><dd><pre>{{.Fix}}</pre></dd>{{end}}</dl>{{end}}
 {{if .Seen}}<details><summary>evidence ({{len .Seen}})</summary><dl>{{range .Seen}}<dt></dt><dd><code>{{.Where}}</code>: {{.What}}</dd>{{end}}</dl></details>{{end}}</article>
 {{end}}{{end}}
-<h2>Nodes and checks</h2>
+`
+
+// checkBody is the matrix of nodes and checks, who called whom, and this node.
+const checkBody = `<h2>Nodes and checks</h2>
 <div class="scroll"><table><thead><tr><th>node</th><th><span>fit</span></th>{{range .Columns}}<th title="{{.Title}}"><span>{{.ID}}</span></th>{{end}}</tr></thead><tbody>
 {{range .Rows}}<tr><th title="{{.Who}}">{{.Name}}</th><td class="{{if .Unfit}}f{{else}}o{{end}}" title="{{.Name}}: {{if .Unfit}}unfit{{else}}fit{{end}}">{{if .Unfit}}F{{else}}o{{end}}</td>{{range .Cells}}<td class="{{.Letter}}" title="{{.Tip}}">{{.Sign}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
@@ -63,6 +72,8 @@ footer { margin-top: 2.5rem; color: var(--soft) }
 <h2>This node</h2>
 <details{{if not .Many}} open{{end}}><summary>all its checks</summary><table>{{range .Own}}<tr><td class="{{.Letter}}">{{.Status}}</td><th class="id">{{.ID}}</th><td style="text-align:left;font-weight:400">{{.What}}</td></tr>{{end}}</table></details>
 <details><summary>what it has, as launch fabric prints it</summary><pre class="facts">{{.Facts}}</pre></details>
-<footer>launch {{.Version}} · {{.At}} · {{.Host}}</footer>
+`
+
+const pageEnd = `<footer>launch {{.Version}} · {{.At}} · {{.Host}}</footer>
 </body></html>
 `

@@ -42,7 +42,7 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}, envgen.Explanation{}, preflight.Survey{}, summary{}} {
+	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, Failure{}, rail.Fabric{}, envgen.Explanation{}, preflight.Survey{}, summary{}, preflight.Bandwidth{}, preflight.PastRate{}, benchSummary{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {

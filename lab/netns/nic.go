@@ -1,5 +1,7 @@
 package netns
 
+import "fmt"
+
 // NIC gives the host one more interface, up, on the same switch:
 // NIC("eth1", "192.168.50.7/24").
 func (h *Host) NIC(name, cidr string) {
@@ -8,4 +10,23 @@ func (h *Host) NIC(name, cidr string) {
 	h.lab.must("-n", h.lab.sw, "link", "set", h.port+name, "master", "br0", "up")
 	h.lab.must("-n", h.ns, "addr", "add", cidr, "dev", name)
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
+}
+
+// Shape limits what the host sends by an interface, and what is sent to it, to so
+// many Mbit/s; 0 leaves it as it is. What waits is lost after a tenth of a second.
+func (h *Host) Shape(nic string, out, in int) {
+	h.lab.t.Helper()
+	port := h.port + nic
+	if nic == "eth0" {
+		port = h.port
+	}
+	for _, end := range []struct {
+		ns, dev string
+		mbit    int
+	}{{h.ns, nic, out}, {h.lab.sw, port, in}} {
+		if end.mbit > 0 {
+			h.lab.must("netns", "exec", end.ns, "tc", "qdisc", "replace", "dev", end.dev, "root", "tbf",
+				"rate", fmt.Sprintf("%dmbit", end.mbit), "burst", "32kb", "latency", "100ms")
+		}
+	}
 }

@@ -29,6 +29,12 @@ type Node struct {
 	Ports []Port
 	Ways  []Measurer  // what can measure, the best first
 	Keys  *tls.Config // of who calls; nil: no secret is shared
+	// Asked is told, where it is not nil, what a node has that asks for this one's
+	// ports. It is not waited for: it should have room.
+	Asked chan Asking
+	// Rails is what this node has for who asks from an address, where that is not
+	// known before; nil: Ports.
+	Rails func(from netip.Addr) []Port
 
 	talks *peer.Talks
 	mu    sync.Mutex
@@ -48,40 +54,58 @@ type visit struct {
 }
 
 // hello is the first message of who calls: for which measurement it comes; one
-// with Ask wants to know the ports first.
+// with Mine says what it has, and wants to know the same first.
 type hello struct {
-	Ask   bool   `json:"ask,omitempty"`
+	Mine  *Offer `json:"mine,omitempty"`
 	Round int    `json:"round"`
 	From  int    `json:"from"`
 	Port  string `json:"port"` // of who answers
 }
 
-// Offer is what a node says of itself to who asks.
+// Offer is what a node says of itself to the others.
 type Offer struct {
-	Name  string `json:"name"`
-	Ports []Port `json:"ports"`
+	Name  string         `json:"name"`
+	At    netip.AddrPort `json:"at,omitzero"` // where it listens, where that is not known already
+	Ports []Port         `json:"ports"`
 }
 
-// terms is what each side says before a measurement.
+// terms is what each side says before a measurement. The test is the leading
+// side's.
 type terms struct {
-	Port Port   `json:"port"`
-	Err  string `json:"err,omitempty"`
+	Port    Port          `json:"port"`
+	Streams int           `json:"streams"`
+	Warm    time.Duration `json:"warm"`
+	Span    time.Duration `json:"span"`
+	Pings   int           `json:"pings"`
 }
+
+// longest bounds what the other side may ask for.
+const longest = time.Minute
 
 // Open begins to listen at an address and port (0: of its own choice). server
 // is nil where no secret is shared.
 func (n *Node) Open(at netip.AddrPort, server *tls.Config) (err error) {
+	n.Ready()
+	n.talks, err = peer.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
+	return err
+}
+
+// Ready is enough for a node that leads all its measurements, and never listens.
+func (n *Node) Ready() {
 	n.turns = map[key]chan *visit{}
-	for i := range n.Ports {
-		n.Ports[i].Kinds = nil
+	n.able(n.Ports)
+}
+
+// able fills in what can measure ports.
+func (n *Node) able(ports []Port) {
+	for i := range ports {
+		ports[i].Kinds = nil
 		for _, w := range n.Ways {
-			if w.Can(n.Ports[i]) {
-				n.Ports[i].Kinds = append(n.Ports[i].Kinds, w.Kind)
+			if w.Can(ports[i]) {
+				ports[i].Kinds = append(ports[i].Kinds, w.Kind)
 			}
 		}
 	}
-	n.talks, err = peer.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
-	return err
 }
 
 // Port is where it listens.
@@ -109,8 +133,8 @@ func (n *Node) take(ctx context.Context, c *peer.Conversation) {
 		if err := receive1(ctx, c, &h); err != nil {
 			return
 		}
-		if h.Ask {
-			if send1(ctx, c, Offer{n.Name, n.Ports}) != nil {
+		if h.Mine != nil {
+			if n.tell(ctx, c, *h.Mine) != nil {
 				return
 			}
 			continue
@@ -128,6 +152,29 @@ func (n *Node) take(ctx context.Context, c *peer.Conversation) {
 	}
 }
 
+// tell answers who asks for the ports.
+func (n *Node) tell(ctx context.Context, c *peer.Conversation, theirs Offer) error {
+	mine := Offer{Name: n.Name, Ports: n.Ports}
+	if n.Rails != nil {
+		mine.Ports = n.Rails(c.From)
+		n.able(mine.Ports)
+	}
+	if err := send1(ctx, c, mine); err != nil {
+		return err
+	}
+	select {
+	case n.Asked <- Asking{theirs, mine.Ports}:
+	default:
+	}
+	return nil
+}
+
+// Asking is a node that asked, with what it was told.
+type Asking struct {
+	Theirs Offer
+	Mine   []Port
+}
+
 // Ask asks the node at an address for its ports, again until ctx ends.
 func (n *Node) Ask(ctx context.Context, at netip.AddrPort) (o Offer, err error) {
 	c, err := n.call(ctx, at)
@@ -135,7 +182,7 @@ func (n *Node) Ask(ctx context.Context, at netip.AddrPort) (o Offer, err error) 
 		return o, err
 	}
 	defer c.Close()
-	if err = send1(ctx, c, hello{Ask: true}); err == nil {
+	if err = send1(ctx, c, hello{Mine: &Offer{Name: n.Name, Ports: n.Ports}}); err == nil {
 		err = receive1(ctx, c, &o)
 	}
 	return o, err
@@ -149,7 +196,7 @@ type Meeting struct {
 	At                 netip.AddrPort // where the other one listens, for who leads
 	Lead               bool
 	Wait               time.Duration // for the other one
-	Test               Test          // Streams, Warm, Span, Pings
+	Test               Test          // Streams, Warm, Span, Pings, if it leads
 }
 
 // Meet measures one pair of ports, once the other side is there, in no order. What
@@ -188,7 +235,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 
 // agree exchanges the terms and has the best way measure that both have.
 func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting, s *Sample) error {
-	mine := terms{Port: m.Port}
+	mine := terms{m.Port, m.Test.Streams, m.Test.Warm, m.Test.Span, m.Test.Pings}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
 		return err
@@ -213,8 +260,11 @@ func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting,
 	if i < 0 {
 		return errors.New(noWay(lead, other))
 	}
-	t := m.Test
-	t.Port, t.Peer, t.Lead = m.Port, theirs.Port, m.Lead
+	if m.Lead {
+		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings = mine.Streams, mine.Warm, mine.Span, mine.Pings
+	}
+	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings,
+		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}
 	limit, stop := context.WithTimeout(ctx, t.limit())
 	defer stop()
 	r, err := n.Ways[i].Run(limit, t, func(ctx context.Context, mine []byte) ([]byte, error) {

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"launch/internal/companion"
+	"launch/internal/job"
+	"launch/internal/record"
+	"launch/internal/ui"
+	"launch/preflight"
+	"launch/preflight/bench"
+	"launch/rendezvous"
+)
+
+// runner is one bench of this node.
+type runner struct {
+	app      *app
+	comp     *companion.Client
+	world    rendezvous.World
+	node     *bench.Node
+	offers   map[int]bench.Offer // of the partners, by rank
+	rates    preflight.Rates     // what is posted
+	own      []bench.Sample      // all of this node's, also those that another one led
+	test     bench.Test
+	began    time.Time
+	deadline time.Time
+}
+
+// open finds this node's rails, whether they are in use, and listens.
+func (r *runner) open(ctx context.Context, s *record.Start) error {
+	a, w := r.app, r.world
+	ports, err := a.ratePorts(ctx, s.Node, w.Self.Addr, w.Self.Name())
+	if err != nil {
+		return err
+	}
+	r.rates = preflight.Rates{Rank: w.Rank, Name: w.Self.Name()}
+	if r.rates.Was, err = a.history(s.Node.Hostname); err != nil {
+		return err
+	}
+	r.node = &bench.Node{Name: w.Self.Name(), Ports: ports, Ways: ways()}
+	var server *tls.Config
+	if a.keys != nil {
+		server, r.node.Keys = a.keys.Server(), a.keys.Client()
+	}
+	at := w.Self.Addr
+	if _, own := s.Node.InterfaceOf(at); !own { // behind NAT, or a virtual address
+		at = netip.IPv6Unspecified()
+	}
+	if err := r.node.Open(netip.AddrPortFrom(at, 0), server); err != nil {
+		return &job.Error{Code: exitUnfit, What: err.Error(), Fix: "--addr names another address of this node"}
+	}
+	r.rates.Ports = r.node.Ports
+	return nil
+}
+
+// offer says where this node listens, and waits until all have.
+func (r *runner) offer(ctx context.Context) error {
+	mine, err := json.Marshal(bench.Offer{Name: r.node.Name, At: netip.AddrPortFrom(r.world.Self.Addr, uint16(r.node.Port())), Ports: r.node.Ports})
+	if err != nil {
+		return err
+	}
+	_, err = r.comp.Round(ctx, offerRound, mine, time.Until(r.deadline), func([][]byte) ([]byte, bool) { return []byte("{}"), false })
+	return err
+}
+
+// learn reads what some ranks offer.
+func (r *runner) learn(ctx context.Context, ranks []int) error {
+	ranks = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ranks))), func(rank int) bool { _, known := r.offers[rank]; return known })
+	if len(ranks) == 0 {
+		return nil
+	}
+	posts, err := r.comp.Posted(ctx, offerRound, ranks, time.Until(r.deadline))
+	if err != nil {
+		return err
+	}
+	for i, b := range posts {
+		var o bench.Offer
+		if json.Unmarshal(b, &o) == nil && o.At.IsValid() {
+			r.offers[ranks[i]] = o
+		}
+	}
+	return nil
+}
+
+// rounds meets one partner after the other.
+func (r *runner) rounds(ctx context.Context, rounds []int) error {
+	var others []int
+	for _, round := range rounds {
+		if other, ok := bench.Partner(r.world.Rank, r.world.Size, round); ok {
+			others = append(others, other)
+		}
+	}
+	if err := r.learn(ctx, others); err != nil {
+		return err
+	}
+	for i, round := range rounds {
+		other, ok := bench.Partner(r.world.Rank, r.world.Size, round)
+		offer, known := r.offers[other]
+		if !ok || !known { // idle, or gone: the world breaks at the next round of the store
+			continue
+		}
+		var all []bench.Meeting
+		lead, answer := r.node.Ports, offer.Ports
+		if r.world.Rank > other {
+			lead, answer = answer, lead
+		}
+		for _, m := range bench.Match(lead, answer) {
+			own, theirs := m[0], m[1]
+			if r.world.Rank > other {
+				own, theirs = theirs, own
+			}
+			all = append(all, r.meeting(i, other, r.node.Ports[own], offer.Ports[theirs].Name))
+		}
+		r.measure(ctx, all, len(rounds), i)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meeting {
+	wait := min(tardy+time.Duration(max(round, 0))*tardyMore, tardyMost)
+	return bench.Meeting{Round: round, Self: r.world.Rank, Other: other, Port: p, PeerPort: with, At: r.offers[other].At, Lead: r.world.Rank < other, Wait: wait, Test: r.test}
+}
+
+// measure takes the samples of one round.
+func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) {
+	r.app.ui.Status(fmt.Sprintf("measuring, round %d of %d", i+1, of))
+	defer r.app.ui.Status("")
+	samples := r.node.Round(ctx, all)
+	r.own = append(r.own, samples...)
+	for i, m := range all {
+		if m.Lead {
+			r.rates.Samples = append(r.rates.Samples, samples[i])
+		}
+	}
+}
+
+// compare has all samples judged.
+func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwidth, err error) {
+	mine, err := json.Marshal(r.rates)
+	if err != nil {
+		return b, err
+	}
+	out, err := r.comp.Round(ctx, round, mine, time.Until(r.deadline), func(raw [][]byte) ([]byte, bool) {
+		posts := make([]preflight.Rates, len(raw))
+		for i, b := range raw {
+			if json.Unmarshal(b, &posts[i]) != nil {
+				posts[i] = preflight.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
+			}
+		}
+		b, _ := json.Marshal(preflight.CompareRates(posts, r.app.o.thresholds))
+		return b, false
+	})
+	if err == nil {
+		err = json.Unmarshal(out, &b)
+	}
+	return b, err
+}
+
+// again measures this node's part of what is in doubt.
+func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
+	r.app.ui.Note("%s once more, of what seems slow", ui.Plural(len(doubted), "pair of ports", "pairs of ports"))
+	turns := preflight.Turns(doubted)
+	r.test.Warm, r.test.Span = surer*r.test.Warm, surer*r.test.Span
+	var others []int
+	for _, m := range doubted {
+		switch r.world.Rank {
+		case m.A:
+			others = append(others, m.B)
+		case m.B:
+			others = append(others, m.A)
+		}
+	}
+	if err := r.learn(ctx, others); err != nil {
+		return err
+	}
+	for i, turn := range turns {
+		var all []bench.Meeting
+		for _, m := range turn {
+			rail, with, other := m.Rail, m.With, m.B
+			switch r.world.Rank {
+			case m.A:
+			case m.B:
+				rail, with, other = m.With, m.Rail, m.A
+			default:
+				continue
+			}
+			if k := slices.IndexFunc(r.node.Ports, func(p bench.Port) bool { return p.Name == rail }); k >= 0 && r.offers[other].At.IsValid() {
+				all = append(all, r.meeting(-1-i, other, r.node.Ports[k], with))
+			}
+		}
+		r.measure(ctx, all, len(turns), i)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/fabric"
+	"launch/preflight"
+)
+
+// Benched is one run of launch bench, for its report.
+type Benched struct {
+	preflight.Bandwidth
+	Self    int    // this node's rank
+	Job     string // whose nodes these are, in a sentence; "": two by hand
+	Node    fabric.Node
+	Version string
+	At      time.Time
+	Took    time.Duration
+}
+
+// Sentence says how it went.
+func (b Benched) Sentence() string {
+	names := b.names()
+	var named []string
+	for _, rank := range b.Named {
+		named = append(named, names[rank])
+	}
+	switch {
+	case b.Measured == 0:
+		return "nothing was measured"
+	case len(named) == 0:
+		return fmt.Sprintf("no rail of the %d nodes is slow", b.Nodes)
+	case len(named) == b.Nodes && b.Nodes > 2:
+		return fmt.Sprintf("a rail is slow on all %d nodes", b.Nodes)
+	}
+	return fmt.Sprintf("slow: %s, of %d nodes", Names(named, len(named)), b.Nodes)
+}
+
+// names are the nodes by rank, as far as they are known here.
+func (b Benched) names() map[int]string {
+	out := map[int]string{}
+	for _, p := range b.Ports {
+		out[p.Rank] = p.Node
+	}
+	return out
+}
+
+// Bench writes what was measured, the same on all nodes, as data.
+func (u *UI) Bench(b Benched) {
+	if u.json {
+		for _, f := range b.Findings {
+			u.Emit(true, "finding", f)
+		}
+		b.Bandwidth.Findings = nil
+		u.Emit(true, "bench", b.Bandwidth)
+		u.Emit(true, "summary", benchSummary{b.Sentence(), b.Took.Seconds(), b.Nodes})
+		return
+	}
+	u.findings(u.out, b.Findings)
+	u.Print(railTable(b) + heat(b) + "launch: " + visible(b.Sentence()) + "; " + b.tail() + "\n")
+}
+
+// benchSummary is the last line of launch bench for machines.
+type benchSummary struct {
+	Text    string  `json:"text"`
+	Seconds float64 `json:"seconds"`
+	Nodes   int     `json:"nodes"`
+}
+
+// tail is what was done.
+func (b Benched) tail() string {
+	text := fmt.Sprintf("%s measured in %s", Plural(b.Measured, "pair of ports", "pairs of ports"), round(b.Took))
+	if b.Unnamed > 0 {
+		text += fmt.Sprintf(", %s slow once and not again", Plural(b.Unnamed, "suspect was", "suspects were"))
+	}
+	return text
+}
+
+// gigabytes is GB/s, 1e9 bytes a second, with as many digits as it takes to see 1 %.
+func gigabytes(v float64) string {
+	switch v /= 1e9; {
+	case v >= 99.5:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.95:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 0.995:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
+
+// maxRails is how many rails are a row of their own.
+const maxRails = 16
+
+// railTable is one row for each rail of all nodes.
+func railTable(b Benched) string {
+	var t strings.Builder
+	fmt.Fprintf(&t, "%-12s %-5s %5s %12s %12s %9s %9s %6s\n", "rail", "by", "ports", "median GB/s", "slow below", "µs", "99 % µs", "±")
+	for i, r := range b.Rails {
+		if i == maxRails {
+			fmt.Fprintf(&t, "and %d more rails\n", len(b.Rails)-maxRails)
+			break
+		}
+		slow := max(r.Slow, r.Floor)
+		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports, gigabytes(r.Median), gigabytes(slow), micros(r.Latency), micros(r.Tail), 100*r.Spread)
+	}
+	return t.String()
+}
+
+const (
+	// gridNodes is up to how many nodes each rail is a grid of who sends to whom,
+	// in 80 columns.
+	gridNodes = 12
+	// heatNodes is how many nodes are rows where these are rails, the slowest first.
+	heatNodes = 24
+	// heatRails is how many rails are columns then.
+	heatRails = 6
+)
+
+// heat is the heat map in letters: percent of what is expected.
+func heat(b Benched) string {
+	switch {
+	case len(b.Pairs) == 0:
+		return ""
+	case b.Nodes <= gridNodes && len(b.Rails) <= heatRails:
+		return grids(b)
+	}
+	return nodesByRails(b)
+}
+
+// percent is three columns: how much of what was expected.
+func percent(share float64) string { return fmt.Sprintf("%3.0f", min(100*share, 999)) }
+
+// grids has, for each rail, a row for each node that sends and a column for each
+// that receives.
+func grids(b Benched) string {
+	var t strings.Builder
+	names := b.names()
+	for _, r := range b.Rails {
+		cells := cellsOf(b, r.Name)
+		fmt.Fprintf(&t, "%% of expected, %s\n", cut(visible(r.Name), 20))
+		fmt.Fprintf(&t, "%-26s", "  who sends, to rank:")
+		for to := range b.Nodes {
+			fmt.Fprintf(&t, " %3d", to)
+		}
+		t.WriteByte('\n')
+		for from := range b.Nodes {
+			fmt.Fprintf(&t, "  %2d %-21s", from, cut(visible(names[from]), 21))
+			for to := range b.Nodes {
+				text := "  ."
+				if c, ok := cells[[2]int{from, to}]; ok {
+					text = percent(c)
+				}
+				t.WriteString(" " + text)
+			}
+			t.WriteByte('\n')
+		}
+	}
+	return t.String()
+}
+
+// cellsOf are the shares of a rail's pairs, the last of those that were measured
+// again.
+func cellsOf(b Benched, rail string) map[[2]int]float64 {
+	out := map[[2]int]float64{}
+	for _, p := range b.Pairs {
+		if p.Rail == rail && p.Expected > 0 {
+			k := [2]int{p.From, p.To}
+			out[k] = max(out[k], p.Speed/p.Expected)
+		}
+	}
+	return out
+}
+
+// nodesByRails has a row for each node, the slowest first, and two numbers for
+// each rail: what it sent and what it received at best.
+func nodesByRails(b Benched) string {
+	rails := b.Rails[:min(len(b.Rails), heatRails)]
+	var t strings.Builder
+	fmt.Fprintf(&t, "%-24s", "% of expected, out/in")
+	for _, r := range rails {
+		fmt.Fprintf(&t, " %8s", cut(visible(r.Name), 8))
+	}
+	t.WriteByte('\n')
+	shown, order := map[int]bool{}, []int{}
+	for _, p := range b.Ports {
+		if !shown[p.Rank] && len(order) < heatNodes {
+			shown[p.Rank] = true
+			order = append(order, p.Rank)
+		}
+	}
+	names := b.names()
+	for _, rank := range order {
+		fmt.Fprintf(&t, "%-24s", cut(visible(names[rank]), 24))
+		for _, r := range rails {
+			i := slices.IndexFunc(b.Ports, func(p preflight.PortRate) bool { return p.Rank == rank && p.Rail == r.Name })
+			if i < 0 || r.Median == 0 {
+				fmt.Fprintf(&t, " %8s", ".")
+				continue
+			}
+			mark := " "
+			if b.Ports[i].Slow != "" {
+				mark = "!"
+			}
+			fmt.Fprintf(&t, " %s/%s%s", percent(b.Ports[i].Out/r.Median), percent(b.Ports[i].In/r.Median), mark)
+		}
+		t.WriteByte('\n')
+	}
+	if more := b.Nodes - len(order); more > 0 {
+		fmt.Fprintf(&t, "and %d nodes more, which are no slower\n", more)
+	}
+	if more := len(b.Rails) - len(rails); more > 0 {
+		fmt.Fprintf(&t, "and %d rails more, see --json\n", more)
+	}
+	return t.String()
+}

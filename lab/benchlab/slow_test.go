@@ -1,0 +1,141 @@
+package benchlab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/lab/netns"
+)
+
+// What a link carries in Mbit/s, so little that the processors of a small machine
+// are no limit, and what a sick one does.
+const healthy, sick = 80, 40
+
+// shaped is hosts with two rails, each in a network of its own.
+func shaped(t *testing.T, n int) *netns.Lab {
+	lab := netns.New(t, n)
+	for i, h := range lab.Hosts {
+		h.NIC("eth1", fmt.Sprintf("10.78.0.%d/24", i+1))
+		// Both are on one switch, where each would answer for the other's address.
+		h.Run("", "sysctl", "-q", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
+		for _, nic := range rails {
+			h.Shape(nic, healthy, healthy)
+		}
+	}
+	return lab
+}
+
+var rails = []string{"eth0", "eth1"}
+
+// fault is what a seed makes sick.
+type fault struct {
+	name string
+	want []string // as outcome.slow has it, sorted
+	host *netns.Host
+	out  map[string]int // by interface
+	in   map[string]int
+}
+
+func draw(lab *netns.Lab, seed int) fault {
+	r := rand.New(rand.NewPCG(uint64(seed), 6))
+	f := fault{host: lab.Hosts[r.IntN(len(lab.Hosts))], out: map[string]int{}, in: map[string]int{}}
+	nic := rails[r.IntN(len(rails))]
+	switch seed % 3 {
+	case 0:
+		f.name, f.want = "link", []string{f.host.Name + " " + nic + " port"}
+		f.out[nic], f.in[nic] = sick, sick
+	case 1:
+		f.name = "node"
+		for _, nic := range rails {
+			f.want = append(f.want, f.host.Name+" "+nic+" node")
+			f.out[nic], f.in[nic] = sick, sick
+		}
+	case 2:
+		way, rates := "out", f.out
+		if r.IntN(2) == 0 {
+			way, rates = "in", f.in
+		}
+		f.name, f.want = "direction "+way, []string{f.host.Name + " " + nic + " " + way}
+		rates[nic] = sick
+	}
+	return f
+}
+
+func (f fault) set(sick bool) {
+	for _, nic := range rails {
+		out, in := f.out[nic], f.in[nic]
+		if !sick && out > 0 {
+			out = healthy
+		}
+		if !sick && in > 0 {
+			in = healthy
+		}
+		f.host.Shape(nic, out, in)
+	}
+}
+
+// seeds is how many of each are run: BENCHLAB=50, or a few.
+func seeds(few int) int {
+	if n, err := strconv.Atoi(os.Getenv("BENCHLAB")); err == nil {
+		return n
+	}
+	return few
+}
+
+// TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse runs launch bench on eight
+// hosts of two rails, one of which is sick.
+func TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse(t *testing.T) {
+	lab := shaped(t, 8)
+	right, n := 0, seeds(3)
+	for seed := range n {
+		f := draw(lab, seed)
+		f.set(true)
+		all := together(t, lab, "--rails", "eth0,eth1")
+		f.set(false)
+		got := all[0].slow(lab)
+		slices.Sort(got)
+		t.Logf("seed %d, %s: %v, %d pairs in %s", seed, f.name, got, all[0].bench.Measured, all[0].took.Round(10*time.Millisecond))
+		if diff := cmp.Diff(f.want, got); diff != "" {
+			t.Errorf("seed %d (-want +got):\n%s%+v\n%s", seed, diff, all[0].findings, all[0].errs)
+			continue
+		}
+		right++
+		for i, o := range all {
+			want := 66
+			if lab.Hosts[i] == f.host {
+				want = 65
+			}
+			if o.code != want {
+				t.Errorf("seed %d: %s ended with %d, want %d\n%s", seed, lab.Hosts[i].Name, o.code, want, o.errs)
+			}
+		}
+	}
+	t.Logf("named right: %d of %d", right, n)
+}
+
+// TestNobodyIsNamedWhereAllAreHealthy is the same without a fault.
+func TestNobodyIsNamedWhereAllAreHealthy(t *testing.T) {
+	lab := shaped(t, 8)
+	n := seeds(2)
+	var took []time.Duration
+	for seed := range n {
+		all := together(t, lab, "--rails", "eth0,eth1")
+		took = append(took, all[0].took)
+		for i, o := range all {
+			if o.code != 0 || len(o.findings) > 0 || o.bench.Measured < 24 {
+				t.Errorf("seed %d: %s ended with %d: %v %+v\n%s", seed, lab.Hosts[i].Name, o.code, o.slow(lab), o.findings, o.errs)
+				break
+			}
+		}
+		t.Logf("seed %d: %+v, %d cleared, %s", seed, all[0].bench.Rails, all[0].bench.Unnamed, all[0].took.Round(10*time.Millisecond))
+	}
+	slices.Sort(took)
+	t.Logf("healthy runs: %d, median %s, longest %s", n, took[n/2].Round(10*time.Millisecond), took[n-1].Round(10*time.Millisecond))
+}
