@@ -5,8 +5,10 @@
 
 #include "session.h"
 
-/* Between two looks at the clock, of a loop that waits. */
-enum { LOOK = 64 };
+/* How often a loop that waits looks at something else than what it waits for:
+ * at completions, and, since that may be a system call, much less often at the
+ * clock. It is a fraction of a millisecond. */
+enum { LOOK = 1 << 9, LOOK_CLOCK = 1 << 14 };
 
 static uint64_t now(void)
 {
@@ -14,13 +16,6 @@ static uint64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
 }
 
 static int stopped(struct lv_session *s)
@@ -100,7 +95,8 @@ struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, u
 	struct lv_end end;
 	struct lv_wc wc[LV_BATCH];
 	uint64_t left[LV_QPS], begun, moved;
-	int flying[LV_QPS], all = 0, more = 1, batch, i, n, idle = 0;
+	int flying[LV_QPS], all = 0, more = 1, fresh = 0, batch, i, n;
+	unsigned idle = 0;
 
 	memset(&end, 0, sizeof end);
 	/* Long messages one by one: each keeps the wire busy by itself. */
@@ -126,12 +122,18 @@ struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, u
 		if (reap(s, first, qps, wc, LV_BATCH, &n, &end))
 			return end;
 		if (n == 0) {
-			relax();
-			if (++idle % LOOK == 0 && over(s, moved, stall, &end))
+			if (++idle % LOOK_CLOCK != 0)
+				continue;
+			if (fresh)
+				moved = now();
+			else if (over(s, moved, stall, &end))
 				return end;
+			fresh = 0;
 			continue;
 		}
-		moved = now();
+		fresh = 1;
+		if (count == 0)
+			moved = now();
 		for (i = 0; i < n; i++) {
 			int done = (int)(uint32_t)wc[i].wr_id, qp = (int)(wc[i].wr_id >> 32) - first;
 
@@ -150,7 +152,7 @@ struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, u
 			more = more || left[i] > 0;
 		more = more && (count > 0 || moved - begun < span);
 	}
-	end.ns = moved - begun;
+	end.ns = (count == 0 ? moved : now()) - begun;
 	return end;
 }
 
@@ -172,14 +174,13 @@ static int await(struct lv_session *s, int qp, const uint8_t *last, uint8_t numb
 		*got = __atomic_load_n(last, __ATOMIC_ACQUIRE);
 		if (*got == number || *got == FINAL)
 			return 0;
-		relax();
 		if (spins % LOOK != 0)
 			continue;
 		if (reap(s, qp, 1, wc, LV_BATCH, &n, end))
 			return 1;
 		for (i = 0; i < n; i++)
 			*flying -= (int)(uint32_t)wc[i].wr_id;
-		if (over(s, began, stall, end))
+		if (spins % LOOK_CLOCK == 0 && over(s, began, stall, end))
 			return 1;
 	}
 }
@@ -189,6 +190,7 @@ static int room(struct lv_session *s, int qp, int *flying, int limit, uint64_t s
 {
 	struct lv_wc wc[LV_BATCH];
 	uint64_t began = 0;
+	unsigned spins = 0;
 	int i, n;
 
 	while (*flying >= limit) {
@@ -197,6 +199,8 @@ static int room(struct lv_session *s, int qp, int *flying, int limit, uint64_t s
 		for (i = 0; i < n; i++)
 			*flying -= (int)(uint32_t)wc[i].wr_id;
 		if (n > 0)
+			continue;
+		if (++spins % LOOK_CLOCK != 0)
 			continue;
 		if (began == 0)
 			began = now();

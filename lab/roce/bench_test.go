@@ -1,11 +1,166 @@
 package roce
 
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/fabric/verbs"
+)
+
 // sample is one measurement of a benchmark.
 type sample struct {
 	Tool  string  // launch, perftest
 	Kind  string  // bw, lat
 	Size  int     // bytes
-	Value float64 // bytes/s, or seconds
+	Value float64 // bytes/s, or seconds of half a round trip
 }
 
-var benchCases = []step{}
+// The benchmark: so many messages of a size, for a stream and for pings.
+var benchSizes = []struct{ size, messages, pings int }{{64, 4000, 1000}, {4096, 2000, 500}, {65536, 200, 60}, {1 << 20, 24, 10}}
+
+const benchRounds = 5
+
+// benchCases measure with either tool by turns, in the same boot.
+var benchCases = func() (list []step) {
+	for round := range benchRounds {
+		for _, s := range benchSizes {
+			for i := range 2 {
+				perf := (round+i)%2 == 0
+				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round, map[bool]string{true: "perftest", false: "launch"}[perf])
+				if perf {
+					list = append(list, step{name,
+						func(a *machineAgent, r *report) {
+							a.perftest(r, "ib_write_bw", s.size, s.messages)
+							a.perftest(r, "ib_write_lat", s.size, s.pings)
+						}, func(a *machineAgent, r *report) {
+							a.perftest(r, "ib_write_bw", s.size, s.messages)
+							a.perftest(r, "ib_write_lat", s.size, s.pings)
+						}})
+					continue
+				}
+				t := verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{s.size}, Iterations: s.messages, PingSizes: []int{s.size}, Pings: s.pings}
+				measure := func(a *machineAgent, r *report) {
+					a.run(r, t, time.Minute)
+					if r.Err == nil && a.who == client {
+						r.Ran = append(r.Ran, sample{"launch", "bw", s.size, r.Run.Out[0].Speed}, sample{"launch", "lat", s.size, r.Run.Pings[0].Median.Seconds()})
+					}
+				}
+				list = append(list, step{name, measure, measure})
+			}
+		}
+	}
+	return list
+}()
+
+// perftest runs one of its programs, the server's end first.
+func (a *machineAgent) perftest(r *report, program string, size, n int) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	args := []string{"-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
+	if a.who == server {
+		cmd := exec.CommandContext(ctx, program, args...)
+		if err := cmd.Start(); err != nil {
+			r.Trouble += err.Error() + "; "
+		}
+		a.barrier(r)
+		_ = cmd.Wait()
+		return
+	}
+	a.barrier(r)
+	// It listens only after it has opened the device.
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	for range 20 {
+		<-again.C
+		out, err := exec.CommandContext(ctx, program, append(args, "10.10.0.1")...).Output()
+		if err != nil {
+			continue
+		}
+		if v, ok := perfValue(program, size, string(out)); ok {
+			r.Ran = append(r.Ran, sample{"perftest", map[bool]string{true: "bw", false: "lat"}[program == "ib_write_bw"], size, v})
+			return
+		}
+	}
+	r.Trouble += program + " gave no figure; "
+}
+
+// perfValue is the average bandwidth, or the typical latency, in the table that
+// a program of perftest has printed. Its MB are 2^20 bytes; a rate of messages
+// has more digits where these are short.
+func perfValue(program string, size int, out string) (float64, bool) {
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 5 || f[0] != strconv.Itoa(size) {
+			continue
+		}
+		if program == "ib_write_lat" {
+			v, err := strconv.ParseFloat(f[4], 64)
+			return v / 1e6, err == nil
+		}
+		if size < 4096 {
+			v, err := strconv.ParseFloat(f[4], 64)
+			return v * 1e6 * float64(size), err == nil
+		}
+		v, err := strconv.ParseFloat(f[3], 64)
+		return v * (1 << 20), err == nil
+	}
+	return 0, false
+}
+
+func TestPerftestsTableIsRead(t *testing.T) {
+	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000             8.29               7.88   \t\t   0.000126\n"
+	if v, ok := perfValue("ib_write_bw", 65536, bw); !ok || v != 7.88*(1<<20) {
+		t.Errorf("bandwidth %g, %v", v, ok)
+	}
+	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          21.5           99.1         25.75               26.01\n"
+	if v, ok := perfValue("ib_write_lat", 64, lat); !ok || v != 25.75/1e6 {
+		t.Errorf("latency %g, %v", v, ok)
+	}
+	if _, ok := perfValue("ib_write_bw", 64, "Couldn't connect\n"); ok {
+		t.Error("an error was read as a figure")
+	}
+}
+
+// BenchmarkPerftest prints launch's figures beside perftest's, medians of rounds
+// in which both were measured by turns. `make rocebench` runs it.
+func BenchmarkPerftest(b *testing.B) {
+	if os.Getenv("LAUNCH_ROCEBENCH") == "" {
+		b.Skip("takes minutes: make rocebench")
+	}
+	said, err := boot("bench", 15*time.Minute)
+	if err != nil {
+		b.Fatal(err)
+	}
+	got := map[string][]float64{}
+	for _, r := range said[client] {
+		if r.Err != nil || r.Trouble != "" {
+			b.Logf("%s: %v %s", r.Case, r.Err, r.Trouble)
+		}
+		for _, s := range r.Ran {
+			key := fmt.Sprint(s.Tool, s.Kind, s.Size)
+			got[key] = append(got[key], s.Value)
+		}
+	}
+	median := func(tool, kind string, size int) float64 {
+		v := got[fmt.Sprint(tool, kind, size)]
+		if len(v) == 0 {
+			b.Fatalf("no figure of %s %s at %d bytes", tool, kind, size)
+		}
+		b.Logf("%s %s at %d bytes, by round: %.4g", tool, kind, size, v)
+		v = slices.Sorted(slices.Values(v))
+		return v[len(v)/2]
+	}
+	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio |\n|---|---|---|---|---|---|---|")
+	for _, s := range benchSizes {
+		bw, our := median("perftest", "bw", s.size), median("launch", "bw", s.size)
+		lat, ours := median("perftest", "lat", s.size), median("launch", "lat", s.size)
+		fmt.Printf("| %d | %.3f | %.3f | %.2f | %.1f | %.1f | %.2f |\n", s.size, bw/1e6, our/1e6, our/bw, lat*1e6, ours*1e6, ours/lat)
+	}
+}
