@@ -42,8 +42,8 @@ func rdmaChecks() []Check {
 		Run:   one(rdmaGID),
 	}, {
 		ID: "rdma.mtu", Limit: computed,
-		Title: "the RoCE rails have one MTU",
-		Doc:   "A RoCE port sends packets of the largest size that fits into its interface's MTU; one rail with a smaller one is slower.",
+		Title: "the rails send packets of one size, as large as their interfaces allow",
+		Doc:   "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port as its subnet manager says; one rail with a smaller one is slower. libibverbs tells the size in use.",
 		Run:   one(rdmaMTU),
 	}, {
 		ID: "rdma.firmware", Limit: computed,
@@ -162,60 +162,6 @@ func rdmaGID(_ context.Context, in Input) finding.Finding {
 
 // rocev2 is how the kernel writes the type of a RoCE v2 entry.
 const rocev2 = "RoCE v2"
-
-// activeMTU is what the kernel makes of an interface's MTU for RoCE, in bytes:
-// the largest size of InfiniBand's that fits beside the headers (iboe_get_mtu in
-// include/rdma/ib_addr.h, which takes off 96 bytes); 0 unknown. Only libibverbs
-// tells the number in use, and it is this one as far as the card can.
-func activeMTU(netdev int) int {
-	const headers = 40 + 8 + 12 + 4 + 28 + 4 // GRH, UDP, BTH, XRC, atomic ETH, ICRC
-	for _, size := range []int{4096, 2048, 1024, 512, 256} {
-		if netdev-headers >= size {
-			return size
-		}
-	}
-	return 0
-}
-
-// roceMTU is the MTU of a RoCE rail and of its interface; 0 of another rail, or
-// where the interface is not known.
-func (p port) roceMTU(n fabric.Node) (active, netdev int) {
-	i, ok := n.Interface(p.Netdev)
-	if !ok || p.port.LinkLayer != "Ethernet" || p.hca.Driver == "efa" {
-		return 0, 0
-	}
-	return activeMTU(i.MTU), i.MTU
-}
-
-func rdmaMTU(_ context.Context, in Input) finding.Finding {
-	ports := railPorts(in.Node, rail.Of(in.Node, in.Addr))
-	if why := noRails(in, ports); why != "" {
-		return finding.Skipf("%s", why)
-	}
-	most, right := 0, 0
-	for _, p := range ports {
-		active, netdev := p.roceMTU(in.Node)
-		most, right = max(most, active), max(right, netdev)
-	}
-	if most == 0 {
-		return finding.Skipf("no RoCE rail whose interface is known")
-	}
-	var small, line []string
-	f := finding.Warnf("")
-	for _, p := range ports {
-		if active, netdev := p.roceMTU(in.Node); active > 0 && active < most {
-			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
-			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.name, p.Netdev, netdev))
-			f = f.See("MTU of "+p.Netdev, "%d, so RoCE sends packets of %d", netdev, active)
-		}
-	}
-	if len(small) == 0 {
-		return finding.Passf("packets of %d bytes", most)
-	}
-	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s", len(small), howMany(len(ports), "rail"), most, some(small))
-	return f.Breaking("these rails are slower; and where only one end of a connection has the larger size, large messages vanish").
-		Do("%s\nand in the network's configuration, if the switch carries it", strings.Join(line, "; "))
-}
 
 func rdmaFirmware(_ context.Context, in Input) finding.Finding {
 	ports := railPorts(in.Node, rail.Of(in.Node, in.Addr))

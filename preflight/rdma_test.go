@@ -72,6 +72,14 @@ func TestRDMAChecks(t *testing.T) {
 			}
 		}
 	}
+	// What libibverbs tells of a rail: the size of packets now, and at most.
+	told := func(i, now, most int) func(*Input) {
+		return func(in *Input) {
+			in.Node.Verbs.Present = true
+			in.Node.Verbs.Devices = append(in.Node.Verbs.Devices, verbs.Device{Name: fmt.Sprintf("mlx5_%d", i), Opens: true,
+				Ports: []verbs.Port{{Num: 1, State: 4, ActiveMTU: now, MaxMTU: most}}})
+		}
+	}
 	opens := func(err string, names ...string) func(*Input) {
 		return func(in *Input) {
 			in.Node.Verbs.Present = true
@@ -153,7 +161,11 @@ func TestRDMAChecks(t *testing.T) {
 		{"all have 1500", "rdma.mtu", railed(2, roce, mtu(0, 1500), mtu(1, 1500)), "ok packets of 1024"},
 		{"one has 1500", "rdma.mtu", railed(8, roce, mtu(5, 1500)), "warn 1 of 8 rails send smaller packets than the others' 4096 bytes: mlx5_5 (eth15, MTU 1500)"},
 		{"another MTU, the same packets", "rdma.mtu", railed(8, roce, mtu(5, 4200)), "ok packets of 4096"},
-		{"InfiniBand", "rdma.mtu", railed(8, ib), "skip no RoCE rail"},
+		{"InfiniBand", "rdma.mtu", railed(8, ib), "skip nothing tells how large packets are"},
+		{"InfiniBand, as libibverbs tells", "rdma.mtu", railed(2, ib, told(0, 4096, 4096), told(1, 4096, 4096)), "ok packets of 4096"},
+		{"InfiniBand of two partitions", "rdma.mtu", railed(2, ib, told(0, 4096, 4096), told(1, 2048, 4096)), "warn 1 of 2 rails send smaller packets than the others' 4096 bytes: mlx5_1 (2048)"},
+		{"a card that has not followed its interface", "rdma.mtu", railed(2, roce, told(0, 4096, 4096), told(1, 1024, 4096)), "warn 1 of 2 rails send smaller packets than they could: mlx5_1 (1024, although MTU 9000 of eth11 has room for 4096)"},
+		{"as much as the cards can", "rdma.mtu", railed(2, roce, told(0, 2048, 2048), told(1, 2048, 2048)), "ok packets of 2048"},
 
 		{"healthy", "rdma.firmware", railed(8, ib), "ok one firmware"},
 		{"one was left out", "rdma.firmware", railed(8, ib, ofHCA(2, func(h *fabric.HCA, _ *fabric.Port) { h.Firmware = "28.36.1010" })), "warn 28.36.1010 on mlx5_2"},

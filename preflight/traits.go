@@ -35,7 +35,7 @@ type Traits struct {
 	// Gb/s InfiniBand".
 	NCCLPorts string `json:"nccl_ports,omitempty"`
 	UCXPorts  string `json:"ucx_ports,omitempty"`
-	MTU       string `json:"mtu,omitempty"`      // of the RoCE rails, in bytes: see activeMTU
+	MTU       string `json:"mtu,omitempty"`      // data in a packet of the rails, in bytes
 	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
@@ -124,8 +124,8 @@ func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
 		}
 	}
 	for _, p := range railPorts(n, f) {
-		if active, _ := p.roceMTU(n); active > 0 {
-			mtus = append(mtus, strconv.Itoa(active))
+		if has := p.packets(n); has.now > 0 {
+			mtus = append(mtus, strconv.Itoa(has.now))
 		}
 		if p.hca.Firmware != "" && p.hca.Type != "" {
 			firmware = append(firmware, p.hca.Type+" "+p.hca.Firmware)

@@ -187,7 +187,7 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 		"another model, as much memory": {mix(5, otherModel, 3),
 			[]string{"warn same.gpu: different GPU model: 4 of 5 nodes have NVIDIA H100 80GB HBM3; host3 (rank 3) has NVIDIA A100-SXM4-80GB"}, nil},
 		"another card is one cause": {mix(5, otherCard, 3),
-			[]string{"warn same.rails: different rails, packet size of RoCE (bytes), firmware of the rails: 4 of 5 nodes have 8 x 400 Gb/s, 4096, MT4129 28.39.1002; " +
+			[]string{"warn same.rails: different rails, packet size of the rails (bytes), firmware of the rails: 4 of 5 nodes have 8 x 400 Gb/s, 4096, MT4129 28.39.1002; " +
 				"host3 (rank 3) has 8 x 200 Gb/s, 1024, MT4123 20.31.1014"}, nil},
 		"no fabric on one": {mix(5, noFabric, 3), []string{"warn same.fabric: different training fabric: 4 of 5 nodes have roce; host3 (rank 3) has tcp"}, nil},
 		"no fabric on one, and NCCL may take no other": {pinned("IB", mix(5, noFabric, 3)),
