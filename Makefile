@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo faultbench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo faultbench rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. Both may be given: the same
 # sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
@@ -47,6 +47,10 @@ bench: build ## launch true against true; start and checks of many nodes, beside
 
 faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones; torchrun alone beside
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
+
+rocebench: ## two virtual machines with Soft-RoCE: verbs beside perftest
+	@tools/roce.sh
+	LAUNCH_ROCEBENCH=1 go test -run '^$$' -bench Perftest -benchtime 1x -timeout 30m ./lab/roce
 
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh
