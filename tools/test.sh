@@ -11,15 +11,20 @@ tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
-# Debian's etcd, unpacked and not installed: its package would start a daemon.
-etcd=bin/debian/usr/bin/etcd
-if ! command -v etcd >/dev/null && [[ ! -x $etcd ]] && command -v apt-get >/dev/null; then
-	echo "unpacking etcd-server under bin/debian: apt downloads about 8 MB"
-	mkdir -p bin/debian
-	(cd bin/debian && apt-get download -q etcd-server >/dev/null 2>&1 && dpkg -x etcd-server_*.deb .) ||
-		echo "etcd-server cannot be downloaded: the tests that need it are skipped"
-fi
-[[ ! -x $etcd ]] || export PATH="$PATH:$PWD/${etcd%/etcd}"
+# unpacked PROGRAM PACKAGE MEGABYTES: what Debian's package would start a daemon of is
+# unpacked below bin and not installed. PATH has it then.
+unpacked() {
+	local file=bin/debian/usr/bin/$1
+	if ! command -v "$1" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then
+		echo "unpacking $2 under bin/debian: apt downloads about $3 MB"
+		mkdir -p bin/debian
+		(cd bin/debian && apt-get download -q "$2" >/dev/null 2>&1 && dpkg -x "$2"_*.deb .) ||
+			echo "$2 cannot be downloaded: the tests that need $1 are skipped"
+	fi
+}
+unpacked etcd etcd-server 8
+unpacked promtool prometheus 19
+export PATH="$PATH:$PWD/bin/debian/usr/bin"
 
 export LAUNCH_TEST_BIN="$PWD/bin/launch"
 if [[ -z ${LAUNCH_TEST_PYTHON-} && -x .venv/bin/python ]]; then

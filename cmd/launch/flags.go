@@ -37,7 +37,8 @@ type options struct {
 	checkDir           string
 	local              bool   // of launch check
 	textfile, html     string // of launch check
-	server, full       bool   // of launch bench, and what follows
+	interval           time.Duration
+	server, full       bool // of launch bench, and what follows
 	client, history    string
 	benchPort, streams int
 	rails              []string
@@ -126,6 +127,7 @@ func flagTable(o *options) []cli.Flag {
 		b(grpBench, "force", "measure although another job uses the port", &o.force),
 		&cli.StringFlag{Name: "history", Category: string(grpBench), Usage: "`FILE` keep how fast this node's rails were, and say what was lost since the last time", EnvVars: env("history"), Destination: &o.history},
 		&cli.StringFlag{Name: "textfile", Category: string(grpOutput), Usage: "`FILE` the outcome for node_exporter's textfile collector, too", EnvVars: env("textfile"), Destination: &o.textfile},
+		&cli.DurationFlag{Name: "interval", Category: string(grpOutput), Usage: "`TIME` write the file again at this interval, until a signal comes", EnvVars: env("interval"), Destination: &o.interval},
 		&cli.StringFlag{Name: "html", Category: string(grpOutput), Usage: "`FILE` the outcome as a page, too", EnvVars: env("html"), Destination: &o.html},
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
 		&cli.DurationFlag{Name: "last-call", Category: string(grpStart), Usage: "`TIME` with --nnodes MIN:MAX: how long after the last node that came a start with fewer than MAX waits for more", EnvVars: env("last-call"), Value: defaultLastCall, Destination: &o.lastCall},
@@ -178,7 +180,7 @@ func (v *value) String() string {
 // startFlags are the flags of a start.
 func startFlags(o *options) []cli.Flag {
 	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
-		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "html",
+		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "interval", "html",
 			"server", "client", "bench-port", "rails", "streams", "full", "force", "history"}, f.Names()[0])
 	})
 }

@@ -26,7 +26,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // children are the functions that launch runs in processes of their own.
 func children() child.Table {
-	t := child.Table{companion.Name: companion.Main, handoff.StageName: handoff.Stage}
+	t := child.Table{companion.Name: companion.Main, handoff.StageName: handoff.Stage, metricsChild: readMetrics}
 	maps.Copy(t, fabric.Children())
 	return t
 }

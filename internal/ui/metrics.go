@@ -62,20 +62,26 @@ func writeText(file string, reg *prometheus.Registry) error {
 	if info, err := os.Lstat(file); err != nil || info.Mode().IsRegular() {
 		return prometheus.WriteToTextfile(file, reg)
 	}
+	text, err := textOf(reg)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o666)
+}
+
+// textOf is what prometheus would write into a file.
+func textOf(reg *prometheus.Registry) (string, error) {
 	dir, err := os.MkdirTemp("", "launch-metrics-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
-	text := filepath.Join(dir, "text")
-	if err := prometheus.WriteToTextfile(text, reg); err != nil {
-		return err
+	file := filepath.Join(dir, "text")
+	if err := prometheus.WriteToTextfile(file, reg); err != nil {
+		return "", err
 	}
-	b, err := os.ReadFile(text)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, b, 0o666)
+	b, err := os.ReadFile(file)
+	return string(b), err
 }
 
 func level(s finding.Status) float64 {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/child"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/ui"
+)
+
+// metricsChild reads the devices in a process of its own: one that hangs in a
+// driver is left behind, and who watches a node for weeks does not gather them.
+const metricsChild = "metrics"
+
+// metricsLimit is what a round may take. NVML alone takes 3 s for each GPU that
+// sleeps.
+const metricsLimit = 40 * time.Second
+
+// reading is a round's answer.
+type reading struct {
+	Node     fabric.Node           `json:"node"`
+	Counters []fabric.PortCounters `json:"counters"`
+}
+
+func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
+	a := &app{}
+	n := a.detectLive(ctx, job.Job{}, fabric.Live())
+	return json.NewEncoder(out).Encode(reading{n, fabric.ReadPortCounters(fabric.Live().Sys, n.HCAs)})
+}
+
+// metrics writes how this node's devices are, once or at intervals.
+func (a *app) metrics(c *cli.Context) error {
+	every := a.o.interval
+	if every != 0 && every < time.Second {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("--interval %v is too short: each round asks every device", every), Fix: "launch metrics --textfile FILE --interval 15s"}
+	}
+	if every != 0 && a.o.textfile == "" {
+		return &job.Error{Code: exitUsage, What: "--interval writes again and again, and needs a file", Fix: "launch metrics --textfile FILE --interval " + every.String()}
+	}
+	if err := writable(a.o.textfile); err != nil {
+		return cannotWrite(a.o.from("textfile"), a.o.textfile, err)
+	}
+	ctx, stop, caught := handoff.NotifyContext(c.Context)
+	defer stop()
+	round := func() error {
+		m, err := a.measured(ctx)
+		switch {
+		case err != nil:
+			return err
+		case a.o.textfile == "":
+			return a.ui.PrintNodeMetrics(m)
+		}
+		if err := ui.WriteNodeMetrics(a.o.textfile, m); err != nil {
+			return cannotWrite(a.o.from("textfile"), a.o.textfile, err)
+		}
+		return nil
+	}
+	if every == 0 {
+		err := round()
+		if ctx.Err() != nil {
+			a.code = a.fail(context.Cause(ctx), caught())
+			return nil
+		}
+		return err
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for said := ""; ; {
+		err := round()
+		if ctx.Err() != nil { // its end, which was asked for
+			return nil
+		}
+		now := ""
+		if err != nil {
+			now = err.Error()
+		}
+		if now != said && now != "" {
+			a.ui.Note("%s; the file is as it was, and the next round is in %v", now, every)
+		}
+		said = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// measured is one round.
+func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
+	began := time.Now()
+	var r reading
+	if a.from != nil {
+		r.Node = a.from.Detect(ctx)
+		r.Counters = fabric.ReadPortCounters(a.from.Roots().Sys, r.Node.HCAs)
+	} else if err := child.Ask(ctx, metricsChild, nil, &r, metricsLimit); err != nil {
+		return ui.NodeMetrics{}, fmt.Errorf("read this node's devices: %w", err)
+	}
+	return ui.NodeMetrics{Node: r.Node, Roles: rail.Of(r.Node, r.Node.Route.Src).NICs, Counters: r.Counters, At: time.Now(), Took: time.Since(began)}, nil
+}
