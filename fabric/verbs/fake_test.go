@@ -121,7 +121,7 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 		{"short 1", "another length", Corrupt},
 		{"garbage 1000", "no longer tells", Gone},
 		{"deaf 1", "no longer tells", Gone},
-		{"crashes 1", "SIGSEGV", Crashed},
+		{"crashes 1", "ended the process that did", Crashed},
 		{"exits 1", "exited with status 3", Crashed},
 	} {
 		t.Run(tt.mode, func(t *testing.T) {

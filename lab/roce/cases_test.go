@@ -163,15 +163,15 @@ func loop(_ *machineAgent, r *report) {
 func thousand(_ *machineAgent, r *report) {
 	t := verbs.LoopTest{Device: "rxe0", GID: 1, Sizes: []int{64}, Pings: 1}
 	for i := range 1000 {
-		if i == 100 { // what is allocated once is there now
-			r.Note = left()
+		if i == 100 || i == 550 { // what is allocated once is there at 100
+			r.Note += left() + " "
 		}
 		if _, err := verbs.Loop(context.Background(), t); err != nil {
 			r.fail(err)
 			return
 		}
 	}
-	r.Note += " " + left()
+	r.Note += left()
 }
 
 // left is the resident memory in KiB, and the number of open files.

@@ -132,21 +132,22 @@ func TestSixtyFourDevicesAnswerInTheTimeThatAStartHas(t *testing.T) {
 	}
 }
 
-// Between the hundredth and the thousandth time nothing may pile up: a leak of
-// 1 KiB each would be 900.
+// A leak grows as much in one half as in the other; what else lies in a process'
+// memory grows now and then.
 func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
 	_, c := both(t, "1000 times")
 	f := strings.Fields(c.Note)
-	if c.Err != nil || len(f) != 4 {
+	if c.Err != nil || len(f) != 6 {
 		t.Fatalf("client %s", show(c))
 	}
-	var n [4]int
+	var n [6]int
 	for i := range n {
 		n[i], _ = strconv.Atoi(f[i])
 	}
-	t.Logf("resident %d KiB after 100, %d KiB after 1000; %d and %d open files", n[0], n[2], n[1], n[3])
-	if n[2]-n[0] > 900 || n[3] != n[1] {
-		t.Errorf("resident memory grew from %d to %d KiB, open files from %d to %d", n[0], n[2], n[1], n[3])
+	t.Logf("resident %d KiB after 100 times, %d after 550, %d after 1000; %d, %d and %d open files", n[0], n[2], n[4], n[1], n[3], n[5])
+	const half = 450 / 2 // KiB: half of one for each time
+	if n[2]-n[0] > half && n[4]-n[2] > half || n[5] != n[1] {
+		t.Error("memory or open files grow with each time")
 	}
 }
 
