@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"launch/fabric"
+	"launch/fabric/verbs"
 	"launch/internal/companion"
 	"launch/internal/handoff"
 	"launch/internal/job"
@@ -234,5 +235,13 @@ func (a *app) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, nam
 	return ports, nil
 }
 
-// ways are what can measure, the best first.
-func ways() []bench.Measurer { return []bench.Measurer{bench.TCP()} }
+// ways are what can measure here, the best first. Reliable connections, without a
+// connection manager, are what node type 1 has: neither EFA nor iWARP.
+func ways(n fabric.Node) []bench.Measurer {
+	const channelAdapter = 1
+	opens := func(hca string) bool {
+		return slices.ContainsFunc(n.HCAs, func(h fabric.HCA) bool { return h.Name == hca && h.NodeType == channelAdapter }) &&
+			slices.ContainsFunc(n.Verbs.Devices, func(d verbs.Device) bool { return d.Name == hca && d.Opens })
+	}
+	return []bench.Measurer{bench.Verbs(opens), bench.TCP()}
+}

@@ -41,9 +41,9 @@ var doors = map[string][]string{
 	// bench, for the samples of the rails.
 	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", "preflight/bench"},
 
-	// Measurements. peer, for the conversation of two ends; unix, for what TCP knows
-	// of a connection, and to drop what arrives.
-	"preflight/bench": {"internal/peer", unixPkg},
+	// Measurements. peer, for the conversation of two ends; verbs, which measures the
+	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
+	"preflight/bench": {"fabric/verbs", "internal/peer", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},

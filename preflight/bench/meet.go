@@ -228,7 +228,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 		err = n.agree(ctx, wait, c, m, &s)
 	}
 	if err != nil && s.Cause == "" {
-		s.Cause, s.Err = string(peer.CauseOf(err)), err.Error()
+		s.Cause, s.Err = causeOf(err), err.Error()
 	}
 	return s
 }
@@ -293,7 +293,7 @@ func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget }
 func noWay(a, b Port) string {
 	for _, p := range []Port{a, b} {
 		if len(p.Kinds) == 0 {
-			return fmt.Sprintf("%s has no address in this network namespace, so TCP cannot use it", p.Name)
+			return fmt.Sprintf("%s has no address in this network namespace for TCP, and no HCA that opens", p.Name)
 		}
 	}
 	return fmt.Sprintf("%s can be measured by %q, %s by %q: no way is common", a.Name, a.Kinds, b.Name, b.Kinds)

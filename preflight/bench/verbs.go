@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"launch/fabric/verbs"
+	"launch/internal/peer"
+)
+
+// What a stream of writes is made of: messages that a collective sends in, and as
+// many on their way as fill a link of a few hundred Gb/s over a few µs. The memory
+// that is registered is Streams times verbsWrite at each end.
+const (
+	verbsWrite = 1 << 20
+	verbsDepth = 16
+	verbsPing  = 8
+)
+
+// Verbs measures RDMA writes between two HCAs, as NCCL sends them, by devices that
+// this process can open. All bytes are compared. It runs in a child process, since
+// a driver can hang.
+func Verbs(opens func(hca string) bool) Measurer {
+	return Measurer{Kind: "verbs", Can: func(p Port) bool { return p.HCA != "" && opens(p.HCA) }, Run: runVerbs}
+}
+
+func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
+	r, err := verbs.InChild(ctx, verbs.Test{
+		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
+		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span, BothWays: true,
+		PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
+	}, t.limit(), verbs.Exchange(say))
+	if err != nil {
+		return Result{}, err
+	}
+	var out Result
+	if len(r.Out) > 0 {
+		out.Out = Flow{Speed: r.Out[0].Speed, PMTU: r.MTU}
+	}
+	if len(r.Back) > 0 {
+		out.Back = Flow{Speed: r.Back[0].Speed, PMTU: r.MTU}
+	}
+	if len(r.Pings) > 0 {
+		p := r.Pings[0]
+		out.Latency, out.Tail, out.Pings = p.Median, p.T99, p.Pings
+	}
+	return out, nil
+}
+
+// causeOf is why a measurement failed, in one word.
+func causeOf(err error) string {
+	if e, ok := errors.AsType[*verbs.Error](err); ok {
+		return string(e.Cause)
+	}
+	return string(peer.CauseOf(err))
+}
