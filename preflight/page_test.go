@@ -118,9 +118,10 @@ const pageNot = `
 - **RDMA and GPUs at work.** No message is sent by verbs, no kernel is run:
   devices are opened and asked, counters read twice. The calls between nodes are
   TCP and UDP, to each node's address, and TCP to where NCCL and Gloo will wait.
-- **The packet size of InfiniBand ports** stands in no file. That of RoCE is
-  computed from the interface's MTU, as the kernel does. One that is small on all
-  nodes alike is no finding: which one the switches carry is not known here.
+- **The packet size that the switches carry.** libibverbs tells what a port has
+  agreed on; where it cannot be asked that of RoCE is computed from the
+  interface's MTU, as the kernel does, and that of InfiniBand is not known. One
+  that is small on all nodes alike is no finding.
 - **Names of all other nodes.** The job is handed addresses. Each node looks up the
   names of those that it calls, four at most; --all-pairs asks for all of them.
   mpirun's hosts are mpirun's.
