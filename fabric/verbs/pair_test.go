@@ -57,6 +57,25 @@ func TestBothEndsMeasureTheSame(t *testing.T) {
 	}
 }
 
+func TestInfiniBandNeedsNoGID(t *testing.T) {
+	fake(t, "link 1 gidless 1")
+	lead, other := whole, follower
+	lead.GID, other.GID = -1, -1
+	r := runPair(t, lead, other)
+	if r.LeadErr != nil || r.OtherErr != nil || r.Lead.Local.Index != -1 || r.Lead.Local.LID != 7 || len(r.Lead.Out) != len(whole.Sizes) {
+		t.Errorf("errors %v and %v, result %+v", r.LeadErr, r.OtherErr, r.Lead)
+	}
+}
+
+// The device of these tests has room for 4096 completions.
+func TestTheDepthIsWhatTheDeviceCan(t *testing.T) {
+	fake(t, "")
+	lead := Test{Device: "fake0", GID: 1, Lead: true, QPs: maxQPs, Depth: maxDepth, Sizes: []int{64}, Iterations: 5000}
+	if r := runPair(t, lead, follower); r.LeadErr != nil || r.OtherErr != nil || r.Lead.Out[0].Messages != 5000 {
+		t.Errorf("errors %v and %v, result %+v", r.LeadErr, r.OtherErr, r.Lead)
+	}
+}
+
 func TestTimeEndsStreamsAndPings(t *testing.T) {
 	fake(t, "")
 	lead := Test{Device: "fake0", GID: 1, Lead: true, Sizes: []int{64}, Warm: 20 * time.Millisecond, Span: 50 * time.Millisecond, PingSizes: []int{8}, Pings: maxPings, PingSpan: 30 * time.Millisecond}

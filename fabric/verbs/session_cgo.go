@@ -145,7 +145,7 @@ func gidList(gids []GID) string {
 func (s *session) prepare(t Test, qps int) *Error {
 	stride := t.stride()
 	about := subject{device: t.Device, port: t.Port, bytes: uint64(stride) * uint64(qps+1), memlock: uint64(C.lv_memlock()), gid: s.end.way()}
-	s.c.qps, s.c.depth = C.int(qps), C.int(t.Depth)
+	s.c.qps, s.c.depth = C.int(qps), C.int(s.depth(t.Depth, qps))
 	step := func(name string, errno C.int) *Error {
 		if errno == 0 {
 			return nil
@@ -174,6 +174,16 @@ func (s *session) prepare(t Test, qps int) *Error {
 		}
 	}
 	return nil
+}
+
+// depth is how many requests each of qps connections may have on their way, as
+// far as the device can: their completions share one queue.
+func (s *session) depth(asked, qps int) int {
+	var a C.struct_lv_device_attr
+	if C.lv_query_device(s.lib.c, s.c.context, &a) != 0 || a.max_qp_wr < 1 || int(a.max_cqe) < 2*qps {
+		return asked // making the queues says it better
+	}
+	return min(asked, int(a.max_qp_wr), int(a.max_cqe)/qps-1)
 }
 
 // address is how the other end reaches this one's memory and connections.
