@@ -237,7 +237,10 @@ func (a *app) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, nam
 
 // ways are what can measure here, the best first. Reliable connections, without a
 // connection manager, are what node type 1 has: neither EFA nor iWARP.
-func ways(n fabric.Node) []bench.Measurer {
+func (a *app) ways(n fabric.Node) []bench.Measurer {
+	if a.o.tcp {
+		return []bench.Measurer{bench.TCP()}
+	}
 	const channelAdapter = 1
 	opens := func(hca string) bool {
 		return slices.ContainsFunc(n.HCAs, func(h fabric.HCA) bool { return h.Name == hca && h.NodeType == channelAdapter }) &&

@@ -24,7 +24,7 @@ import (
 func (a *app) benchHand(ctx context.Context, began time.Time) error {
 	s := record.Start{Job: job.Job{Nodes: job.Value[int]{V: 1}}}
 	s.Node = a.detect(ctx, job.Job{Nodes: job.Value[int]{V: 2}})
-	n := &bench.Node{Name: s.Node.Hostname, Ways: ways(s.Node)}
+	n := &bench.Node{Name: s.Node.Hostname, Ways: a.ways(s.Node)}
 	var server *tls.Config
 	if a.keys != nil {
 		server, n.Keys = a.keys.Server(), a.keys.Client()

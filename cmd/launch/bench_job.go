@@ -43,7 +43,7 @@ func (r *runner) open(ctx context.Context, s *record.Start) error {
 	if r.rates.Was, err = a.history(s.Node.Hostname); err != nil {
 		return err
 	}
-	r.node = &bench.Node{Name: w.Self.Name(), Ports: ports, Ways: ways(s.Node)}
+	r.node = &bench.Node{Name: w.Self.Name(), Ports: ports, Ways: a.ways(s.Node)}
 	var server *tls.Config
 	if a.keys != nil {
 		server, r.node.Keys = a.keys.Server(), a.keys.Client()

@@ -42,7 +42,7 @@ type options struct {
 	client, history    string
 	benchPort, streams int
 	rails              []string
-	force              bool
+	tcp, force         bool
 	dryRun, json       bool
 	watch              bool
 	svg                string
@@ -122,8 +122,9 @@ func flagTable(o *options) []cli.Flag {
 		&cli.StringFlag{Name: "client", Category: string(grpBench), Usage: "`HOST` measure with the --server there, as soon as there is one", EnvVars: env("client"), Destination: &o.client},
 		&cli.IntFlag{Name: "bench-port", Category: string(grpBench), Usage: "`PORT` where --server and --client meet", EnvVars: env("bench-port"), Value: defaultBenchPort, Destination: &o.benchPort},
 		&cli.StringSliceFlag{Name: "rails", Category: string(grpBench), Usage: "`NAME` measure only these: HCAs or interfaces (comma list); else those that launch fabric calls rails", EnvVars: env("rails")},
-		&cli.IntFlag{Name: "streams", Category: string(grpBench), Usage: "`N` connections for each rail; else 4, with --full 8", EnvVars: env("streams"), Destination: &o.streams},
+		&cli.IntFlag{Name: "streams", Category: string(grpBench), Usage: "`N` connections or queue pairs for each rail; else 4, with --full 8", EnvVars: env("streams"), Destination: &o.streams},
 		b(grpBench, "full", "5 s for each direction, and 7 partners for each node", &o.full),
+		b(grpBench, "tcp", "measure over TCP also where there is an HCA", &o.tcp),
 		b(grpBench, "force", "measure although another job uses the port", &o.force),
 		&cli.StringFlag{Name: "history", Category: string(grpBench), Usage: "`FILE` keep how fast this node's rails were, and say what was lost since the last time", EnvVars: env("history"), Destination: &o.history},
 		&cli.StringFlag{Name: "textfile", Category: string(grpOutput), Usage: "`FILE` the outcome for node_exporter's textfile collector, too", EnvVars: env("textfile"), Destination: &o.textfile},
@@ -181,7 +182,7 @@ func (v *value) String() string {
 func startFlags(o *options) []cli.Flag {
 	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
 		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "interval", "html",
-			"server", "client", "bench-port", "rails", "streams", "full", "force", "history"}, f.Names()[0])
+			"server", "client", "bench-port", "rails", "streams", "full", "tcp", "force", "history"}, f.Names()[0])
 	})
 }
 

@@ -44,12 +44,12 @@ type verdict struct {
 	Named    []int `json:"named"`
 	Measured int   `json:"measured"`
 	Ports    []struct {
-		Rank int    `json:"rank"`
-		Node string `json:"node"`
-		Rail string `json:"rail"`
-		Slow string `json:"slow"`
-		Out  float64
-		In   float64
+		Rank int     `json:"rank"`
+		Node string  `json:"node"`
+		Rail string  `json:"rail"`
+		Slow string  `json:"slow"`
+		Out  float64 `json:"out"`
+		In   float64 `json:"in"`
 	} `json:"ports"`
 	Rails []struct {
 		Name   string  `json:"name"`
@@ -60,7 +60,7 @@ type verdict struct {
 }
 
 // benchOn runs launch bench on a host.
-func benchOn(t *testing.T, h *netns.Host, args ...string) outcome {
+func benchOn(t testing.TB, h *netns.Host, args ...string) outcome {
 	t.Helper()
 	cmd := h.Command(t.Context(), append([]string{launchBin, "bench", "--json"}, args...)...)
 	var out, errs bytes.Buffer

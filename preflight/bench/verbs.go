@@ -9,11 +9,12 @@ import (
 )
 
 // What a stream of writes is made of: messages that a collective sends in, and as
-// many on their way as fill a link of a few hundred Gb/s over a few µs. The memory
-// that is registered is Streams times verbsWrite at each end.
+// many on their way as fill a link of a few hundred Gb/s over a few µs, and are
+// soon gone where it is slow. The memory that is registered is Streams times
+// verbsWrite at each end.
 const (
 	verbsWrite = 1 << 20
-	verbsDepth = 16
+	verbsDepth = 4
 	verbsPing  = 8
 )
 

@@ -1,0 +1,90 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// measured is a bench of so many nodes and rails in which all meet all, and node 1
+// is slow.
+func measured(nodes, rails int) Benched {
+	b := Benched{Bandwidth: preflight.Bandwidth{Nodes: nodes, Named: []int{1}, Measured: nodes * (nodes - 1) / 2 * rails}}
+	for r := range rails {
+		rail := fmt.Sprintf("mlx5_%d", r)
+		b.Rails = append(b.Rails, preflight.RailRate{Name: rail, Kind: "verbs", Ports: nodes, Median: 48.7e9, Slow: 38.9e9, Spread: 0.004, Latency: 1900, Tail: 3200})
+		for from := range nodes {
+			share, slow := 1.0, ""
+			if from == 1 {
+				share, slow = 0.41, "node"
+			}
+			b.Ports = append(b.Ports, preflight.PortRate{Rank: from, Node: fmt.Sprintf("node-with-a-long-name-%04d <1>", from), Rail: rail, Out: share * 48.7e9, In: 48.7e9, Share: share, Slow: slow})
+			for to := range min(nodes, 30) {
+				if from != to && len(b.Pairs) < 512 {
+					b.Pairs = append(b.Pairs, preflight.PairRate{From: from, To: to, Rail: rail, Speed: share * 48.7e9, Expected: 48.7e9, Slow: share < 1})
+				}
+			}
+		}
+	}
+	b.Findings = finding.Report{finding.Warnf("node-1 is slow").Named("bench.node")}
+	return b
+}
+
+func TestTheHeatMapFitsATerminalAndShowsWhoIsSlow(t *testing.T) {
+	for _, size := range [][2]int{{2, 1}, {8, 2}, {12, 6}, {13, 8}, {64, 8}, {1024, 8}} {
+		var out bytes.Buffer
+		New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(measured(size[0], size[1]))
+		_, rest, _ := strings.Cut(out.String(), "\nrail ")
+		for line := range strings.Lines(rest) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 && !strings.HasPrefix(line, "launch:") {
+				t.Errorf("%v: %d columns: %s", size, n, line)
+			}
+		}
+		if !strings.Contains(rest, " 41") || strings.Count(rest, "\n") > 120 {
+			t.Errorf("%v:\n%s", size, rest)
+		}
+	}
+}
+
+func TestThePageOfABenchHasItsPictureAndNothingFromElsewhere(t *testing.T) {
+	for _, size := range [][2]int{{2, 1}, {8, 2}, {1024, 8}} {
+		page, err := BenchHTML(measured(size[0], size[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(page)
+		from, to := strings.Index(text, "<svg "), strings.Index(text, "</svg>")
+		if from < 0 || to < from {
+			t.Fatalf("%v: no picture", size)
+		}
+		if err := xml.Unmarshal([]byte(text[from:to+len("</svg>")]), new(struct{})); err != nil {
+			t.Errorf("%v: %v", size, err)
+		}
+		for _, never := range []string{"http:", "https:", "<script", "-long-name-0001 <1>", "ZgotmplZ"} {
+			if strings.Contains(text, never) {
+				t.Errorf("%v: %q is in the page", size, never)
+			}
+		}
+		if !strings.Contains(text, "bench.node") || !strings.Contains(text, ">41<") || !strings.Contains(text, ` slow"`) {
+			t.Errorf("%v: the slow node is not shown", size)
+		}
+	}
+}
+
+func TestNothingMeasuredIsSaid(t *testing.T) {
+	b := Benched{Bandwidth: preflight.Bandwidth{Nodes: 2, Rails: []preflight.RailRate{{Name: "eth0"}}}}
+	var out bytes.Buffer
+	New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(b)
+	if !strings.Contains(out.String(), "nothing was measured") {
+		t.Error(out.String())
+	}
+	if _, err := BenchHTML(b); err != nil {
+		t.Error(err)
+	}
+}
