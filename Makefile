@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo faultbench rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. Both may be given: the same
 # sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
@@ -44,6 +44,12 @@ bench: build ## launch true against true; start and checks of many nodes, beside
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
 	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/launch
+
+benchlab: build ## launch bench on hosts with one slow link, node or direction, 50 seeds, and 50 healthy runs; beside iperf3
+	@tools/apt.sh iperf3 || echo "the comparison with iperf3 is skipped"
+	BENCHLAB=50 LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/benchlab
+	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Streams -benchtime 1x -timeout 30m ./lab/benchlab
+	RATES=40 go test -count=1 -v -run TheRule ./preflight
 
 faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones; torchrun alone beside
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench

@@ -27,7 +27,7 @@ type Bandwidth struct {
 	Ports    []PortRate     `json:"ports"`              // the worst first, maxPorts at most
 	Pairs    []PairRate     `json:"pairs,omitempty"`    // what was measured, the worst first, maxPairs at most
 	Again    []Meeting      `json:"again,omitempty"`    // what has to be measured once more before the verdict holds
-	Named    []int          `json:"named,omitempty"`    // ranks of the nodes that are slow, or the ends of a way that is
+	Named    []int          `json:"named,omitempty"`    // ranks of the nodes that are slow or could not be measured, or the ends of a way
 	Unnamed  int            `json:"unnamed,omitempty"`  // how many suspects were as fast as others when they were measured again
 	Measured int            `json:"measured"`           // how many pairs of ports
 	Findings finding.Report `json:"findings,omitempty"` // the failures first
@@ -104,7 +104,7 @@ const (
 func CompareRates(posts []Rates, thresholds map[string]float64) Bandwidth {
 	c := newRates(posts)
 	out := Bandwidth{Nodes: len(posts), Measured: c.measured}
-	slow := 1 - threshold(thresholds, "bench.slow")
+	slow := 1 - min(max(threshold(thresholds, "bench.slow"), 0), 0.99)
 	for _, p := range c.planes {
 		p.measure()
 	}
@@ -161,6 +161,7 @@ type plane struct {
 	flows []flow
 	lost  []flow
 	found []suspect
+	dead  []int // ranks whose port could not be measured
 
 	median  float64 // of the ports' usual, in units of flow.nominal
 	spread  float64

@@ -262,21 +262,20 @@ func (c *rates) suspects() (out []*suspect) {
 	return out
 }
 
-// named are the nodes that the findings are about.
+// named are the nodes that are slow, or could not be measured.
 func (c *rates) named() []int {
 	var out []int
 	for _, s := range c.suspects() {
 		switch {
 		case s.cleared:
 		case s.side == everywhere:
-			for _, e := range s.plane.ends {
-				out = append(out, e.rank)
-			}
+			out = append(out, ranksOfEnds(s.plane.ends)...)
 		default:
-			for _, e := range s.ends {
-				out = append(out, e.rank)
-			}
+			out = append(out, ranksOfEnds(s.ends)...)
 		}
+	}
+	for _, p := range c.planes {
+		out = append(out, p.dead...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -122,8 +122,8 @@ func TestAPortThatIsInUseIsASkipAndOneThatIsNotReachedIsNamed(t *testing.T) {
 		t.Errorf("%+v", b.Findings)
 	}
 	posts[0].Samples[0].Cause, posts[0].Samples[0].Err = "refused", "connect: refused"
-	if b := CompareRates(posts, nil); len(b.Findings) != 1 || b.Findings[0].ID != "bench.measured" || !strings.Contains(b.Findings[0].What, "between host0 and host1: connect: refused") {
-		t.Errorf("%+v", b.Findings)
+	if b := CompareRates(posts, nil); len(b.Findings) != 1 || b.Findings[0].ID != "bench.measured" || !strings.Contains(b.Findings[0].What, "between host0 and host1: connect: refused") || len(b.Named) != 2 {
+		t.Errorf("%v %+v", b.Named, b.Findings)
 	}
 }
 

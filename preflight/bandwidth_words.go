@@ -320,14 +320,36 @@ func (p *plane) unmeasured() (out finding.Report) {
 		case len(who) > 0:
 			where = "with " + some(who)
 		}
+		for _, n := range c.nodes {
+			p.dead = append(p.dead, p.ends[n].rank)
+		}
+		if c.side == everywhere {
+			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
+		}
 		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).Named("bench.measured").
 			Breaking("what carries nothing now may hang the job when it uses this rail").
-			Do("from %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr\nwhere rails share a switch, each may answer for the other: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", p.ends[all[c.bad[0]].from].node, first.FromPort)
+			Do("%s", p.ends[all[c.bad[0]].from].reach())
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
 		out = append(out, finding.Skipf("rail %s was not measured %s: %s", p.name, Times(len(busy)), busy[0].Err).Named("bench.busy").
 			Do("wait until the other job is over, or measure all the same: --force"))
+	}
+	return out
+}
+
+// reach is what to do about a port that could not be measured.
+func (e *railEnd) reach() string {
+	if e.port.HCA != "" {
+		return fmt.Sprintf("on %s: ibv_devinfo -v -d %s (active? a GID of an address?); ulimit -l (unlimited?); dmesg | tail\nlaunch bench --tcp … measures the same rail without RDMA", e.node, e.port.HCA)
+	}
+	return fmt.Sprintf("on %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr\n"+
+		"where rails share a switch, each may answer for the other: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.node, e.port.Name)
+}
+
+func ranksOfEnds(ends []*railEnd) (out []int) {
+	for _, e := range ends {
+		out = append(out, e.rank)
 	}
 	return out
 }

@@ -155,6 +155,10 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 	rounds := bench.Rounds(w.Size, w.RunID, most)
 	a.ui.Note("measuring %s of %s with %s, about %s", ui.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(), ui.Plural(len(rounds), "other node", "other nodes"),
 		(time.Duration(len(rounds)) * r.test.Takes()).Round(100*time.Millisecond))
+	most = len(rounds) + 2*surer // what is measured again counts twice, in two turns
+	if end := time.Now().Add(time.Duration(most) * (r.test.Takes() + tardyMost)); end.After(r.deadline) {
+		r.deadline = end // the time to join in is not that of measuring
+	}
 	if err := r.rounds(ctx, rounds); err != nil {
 		return err
 	}

@@ -125,8 +125,13 @@ func (r *runner) rounds(ctx context.Context, rounds []int) error {
 	return nil
 }
 
+// meeting is one of a round; of what is measured again the rounds count from -1
+// down. Who had nothing to do in the rounds before it comes as much earlier.
 func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meeting {
-	wait := min(tardy+time.Duration(max(round, 0))*tardyMore, tardyMost)
+	wait := r.test.Takes() + min(tardy+time.Duration(max(round, 0))*tardyMore, tardyMost)
+	if round < 0 {
+		wait += time.Duration(-1-round) * r.test.Takes()
+	}
 	return bench.Meeting{Round: round, Self: r.world.Rank, Other: other, Port: p, PeerPort: with, At: r.offers[other].At, Lead: r.world.Rank < other, Wait: wait, Test: r.test}
 }
 

@@ -18,8 +18,9 @@ const (
 	// again is how long who leads waits before it calls again: the other one may
 	// not listen yet.
 	again = 50 * time.Millisecond
-	// held bounds how long a caller is kept that comes before its turn.
-	held = 20 * time.Second
+	// held bounds how long a caller is kept that comes before its turn: it has
+	// hung up by then.
+	held = 3 * time.Minute
 )
 
 // Node is this node's end of its measurements: a listener for the conversations
