@@ -94,7 +94,7 @@ func gbps(v float64) string {
 	case v >= 0.1e9:
 		return fmt.Sprintf("%.2f GB/s", v/1e9)
 	}
-	return fmt.Sprintf("%.3f GB/s", v/1e9)
+	return fmt.Sprintf("%.4f GB/s", v/1e9)
 }
 
 // against is how fast it was, and what was expected.
