@@ -171,10 +171,10 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 }
 
 // What counts as use by another job: 5 % of the port, or where its rate is not
-// known as much as monitoring, logs and a shared home never send.
+// known more than monitoring and logs send all the time.
 const (
 	busyShare   = 0.05
-	busyUnknown = 50e6 // bytes/s
+	busyUnknown = 5e6 // bytes/s
 )
 
 // PortBusy is why a port is not to be disturbed, by what it carried in either

@@ -193,3 +193,14 @@ func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 		t.Errorf("%+v, %v", ports, err)
 	}
 }
+
+func TestAPortIsInUseByItsOwnRate(t *testing.T) {
+	for _, tt := range []struct {
+		rate, sent, received float64
+		busy                 bool
+	}{{100, 0.5e9, 0, false}, {100, 0, 0.7e9, true}, {1, 7e6, 1e6, true}, {0, 4e6, 4e6, false}, {0, 1e6, 9e6, true}} {
+		if got := PortBusy(bench.Port{Name: "eth0", Rate: tt.rate}, "host0", tt.sent, tt.received); (got != "") != tt.busy {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}

@@ -332,8 +332,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
-		out = append(out, finding.Skipf("rail %s was not measured %s: %s", p.name, Times(len(busy)), busy[0].Err).Named("bench.busy").
-			Do("wait until the other job is over, or measure all the same: --force"))
+		out = append(out, finding.Skipf("rail %s was left alone where it is in use, in %d of its pairs (--force measures them all the same): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
 	}
 	return out
 }
@@ -352,12 +351,4 @@ func ranksOfEnds(ends []*railEnd) (out []int) {
 		out = append(out, e.rank)
 	}
 	return out
-}
-
-// Times is how often, in words.
-func Times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
