@@ -364,7 +364,8 @@ func (c *rates) pairs() []PairRate {
 	return out[:min(len(out), maxPairs)]
 }
 
-// usedBy are the samples that nobody wanted to disturb a port for.
+// busyOf are the samples that were not taken since a port is in use, once for both
+// directions.
 func busyOf(p *plane) (out []*bench.Sample) {
 	for i, f := range p.lost {
 		if i%2 == 0 && f.lost == bench.CauseBusy {

@@ -175,12 +175,12 @@ func (s *suspect) with() string {
 	}
 	delete(partners, s.nodes[0])
 	text := fmt.Sprintf("%d of %d it met", len(partners), s.met())
-	for _, f := range s.again {
-		other := f.from
+	if len(s.again) > 0 {
+		other := s.again[0].from
 		if other == s.nodes[0] {
-			other = f.to
+			other = s.again[0].to
 		}
-		return text + " and again with " + s.plane.ends[other].node
+		text += " and again with " + s.plane.ends[other].node
 	}
 	return text
 }
