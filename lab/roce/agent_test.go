@@ -62,8 +62,12 @@ func agent() int {
 	if a.who == "nobody" {
 		return beNobody()
 	}
-	list := cases
 	if os.Getenv(varList) == "bench" {
+		benchmark()
+		return 0
+	}
+	list := cases
+	if os.Getenv(varList) == "pings" {
 		list = benchCases
 	}
 	door, err := listen(a.who)
@@ -87,15 +91,19 @@ func agent() int {
 			a.peer.leave()
 		}
 		r.Seconds = time.Since(begun).Seconds()
-		line, err := json.Marshal(r)
-		if err != nil {
-			line, _ = json.Marshal(report{Case: s.name, Trouble: err.Error()})
-		}
-		fmt.Println(string(line))
-		fmt.Fprintln(os.Stderr, s.name, "done")
+		r.print()
 	}
 	fmt.Println("end")
 	return 0
+}
+
+func (r *report) print() {
+	line, err := json.Marshal(r)
+	if err != nil {
+		line, _ = json.Marshal(report{Case: r.Case, Trouble: err.Error()})
+	}
+	fmt.Println(string(line))
+	fmt.Fprintln(os.Stderr, r.Case, "done")
 }
 
 func listen(who string) (net.Listener, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,11 +24,86 @@ type sample struct {
 }
 
 // The benchmark: so many messages of a size, for a stream and for pings.
-var benchSizes = []struct{ size, messages, pings int }{{64, 4000, 1000}, {4096, 2000, 500}, {65536, 200, 60}, {1 << 20, 24, 10}}
+var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 20}}
 
 const benchRounds = 5
 
-// benchCases measure with either tool by turns, in the same boot.
+// benchmark measures streams with either tool by turns, both ends in one machine.
+func benchmark() {
+	for round := range benchRounds {
+		for _, s := range benchSizes {
+			for i := range 2 {
+				r := report{Case: fmt.Sprintf("%d bytes, round %d, %d", s.size, round, i)}
+				if (round+i)%2 == 0 {
+					r.perftest("ib_write_bw", s.size, s.messages)
+				} else {
+					r.launch(verbs.Test{Device: "rxe0", GID: 1, Lead: true, Sizes: []int{s.size}, Iterations: s.messages})
+				}
+				r.print()
+			}
+		}
+	}
+	fmt.Println("end")
+}
+
+// launch has two children of this process test each other, as two nodes would.
+func (r *report) launch(t verbs.Test) {
+	there, back := make(chan []byte, 1), make(chan []byte, 1)
+	say := func(to chan<- []byte, from <-chan []byte) verbs.Exchange {
+		return func(ctx context.Context, mine []byte) ([]byte, error) {
+			to <- mine
+			select {
+			case theirs := <-from:
+				return theirs, nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	var follower sync.WaitGroup
+	follower.Go(func() {
+		_, _ = verbs.InChild(context.Background(), verbs.Test{Device: "rxe0", GID: 1}, time.Minute, say(back, there))
+	})
+	res, err := verbs.InChild(context.Background(), t, time.Minute, say(there, back))
+	follower.Wait()
+	if r.fail(err); r.Err == nil {
+		r.Ran = append(r.Ran, sample{"launch", "bw", t.Sizes[0], res.Out[0].Speed})
+	}
+}
+
+// perftest runs both ends of one of its programs.
+func (r *report) perftest(program string, size, n int) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	args := []string{"-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
+	other := exec.CommandContext(ctx, program, args...)
+	if err := other.Start(); err != nil {
+		r.Trouble += err.Error() + "; "
+		return
+	}
+	defer func() {
+		cancel()
+		_ = other.Wait()
+	}()
+	// It listens only after it has opened the device.
+	again := time.NewTicker(300 * time.Millisecond)
+	defer again.Stop()
+	for range 20 {
+		<-again.C
+		out, err := exec.CommandContext(ctx, program, append(args, "10.9.0.1")...).Output()
+		if err != nil {
+			continue
+		}
+		if v, ok := perfValue(program, size, string(out)); ok {
+			r.Ran = append(r.Ran, sample{"perftest", "bw", size, v})
+			return
+		}
+	}
+	r.Trouble += program + " gave no figure; "
+}
+
+// benchCases measure pings with either tool by turns, between two machines: two
+// programs that wait by spinning need a core each.
 var benchCases = func() (list []step) {
 	for round := range benchRounds {
 		for _, s := range benchSizes {
@@ -36,20 +112,15 @@ var benchCases = func() (list []step) {
 				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round, map[bool]string{true: "perftest", false: "launch"}[perf])
 				if perf {
 					list = append(list, step{name,
-						func(a *machineAgent, r *report) {
-							a.perftest(r, "ib_write_bw", s.size, s.messages)
-							a.perftest(r, "ib_write_lat", s.size, s.pings)
-						}, func(a *machineAgent, r *report) {
-							a.perftest(r, "ib_write_bw", s.size, s.messages)
-							a.perftest(r, "ib_write_lat", s.size, s.pings)
-						}})
+						func(a *machineAgent, r *report) { a.pings(r, s.size, s.pings) },
+						func(a *machineAgent, r *report) { a.pings(r, s.size, s.pings) }})
 					continue
 				}
-				t := verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{s.size}, Iterations: s.messages, PingSizes: []int{s.size}, Pings: s.pings}
+				t := verbs.Test{Device: "rxe0", GID: 1, PingSizes: []int{s.size}, Pings: s.pings}
 				measure := func(a *machineAgent, r *report) {
 					a.run(r, t, time.Minute)
 					if r.Err == nil && a.who == client {
-						r.Ran = append(r.Ran, sample{"launch", "bw", s.size, r.Run.Out[0].Speed}, sample{"launch", "lat", s.size, r.Run.Pings[0].Median.Seconds()})
+						r.Ran = append(r.Ran, sample{"launch", "lat", s.size, r.Run.Pings[0].Median.Seconds()})
 					}
 				}
 				list = append(list, step{name, measure, measure})
@@ -59,8 +130,9 @@ var benchCases = func() (list []step) {
 	return list
 }()
 
-// perftest runs one of its programs, the server's end first.
-func (a *machineAgent) perftest(r *report, program string, size, n int) {
+// pings runs perftest's ib_write_lat, the server's end first.
+func (a *machineAgent) pings(r *report, size, n int) {
+	const program = "ib_write_lat"
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	args := []string{"-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
@@ -84,7 +156,7 @@ func (a *machineAgent) perftest(r *report, program string, size, n int) {
 			continue
 		}
 		if v, ok := perfValue(program, size, string(out)); ok {
-			r.Ran = append(r.Ran, sample{"perftest", map[bool]string{true: "bw", false: "lat"}[program == "ib_write_bw"], size, v})
+			r.Ran = append(r.Ran, sample{"perftest", "lat", size, v})
 			return
 		}
 	}
@@ -134,12 +206,16 @@ func BenchmarkPerftest(b *testing.B) {
 	if os.Getenv("LAUNCH_ROCEBENCH") == "" {
 		b.Skip("takes minutes: make rocebench")
 	}
-	said, err := boot("bench", 15*time.Minute)
+	said, err := alone("bench", 10*time.Minute)
+	if err != nil {
+		b.Fatal(err)
+	}
+	both, err := boot("pings", 15*time.Minute)
 	if err != nil {
 		b.Fatal(err)
 	}
 	got := map[string][]float64{}
-	for _, r := range said[client] {
+	for _, r := range slices.Concat(said, both[client]) {
 		if r.Err != nil || r.Trouble != "" {
 			b.Logf("%s: %v %s", r.Case, r.Err, r.Trouble)
 		}

@@ -23,6 +23,7 @@ for m in $(cat /modules/order); do insmod /modules/$m; done
 for word in $(cat /proc/cmdline); do case $word in launch.*) export ${word#launch.};; esac; done
 case $who in server) n=1;; *) n=2;; esac
 ip link set lo up
+test $list != bench || { ip link add eth0 type dummy; ip link add eth1 type dummy; }
 ip link set eth0 mtu 1500 up; ip addr add 10.9.0.$n/24 dev eth0
 ip link set eth1 up; ip addr add 10.10.0.$n/24 dev eth1
 rdma link add rxe0 type rxe netdev eth0
