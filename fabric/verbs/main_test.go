@@ -30,15 +30,24 @@ func TestMain(m *testing.M) {
 	if code, isChild := child.Dispatch(table); isChild {
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "launch-verbs")
+	if err == nil {
+		err = os.Setenv(varFake, dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+// varFake names the folder of these tests' library.
+const varFake = "LAUNCH_TEST_VERBS"
 
 // fakeLibrary is testdata/fake.c, built once.
 var fakeLibrary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "launch-verbs")
-	if err != nil {
-		return "", err
-	}
+	dir := os.Getenv(varFake)
 	versions := filepath.Join(dir, "versions")
 	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\n"), 0o644); err != nil {
 		return "", err
