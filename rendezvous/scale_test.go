@@ -60,7 +60,7 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 	fails := make(chan error, n)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	where := store.Store
-	where.Nodes, where.Later = n, where.Job != "" // as internal/companion does
+	where.Nodes = n
 	for i := range clients {
 		clients[i] = sync.OnceValues(func() (*clientv3.Client, error) { return Connect(ctx, where, nil) })
 	}
@@ -78,7 +78,7 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 				return
 			}
 			self := Member{Index: -1, Size: n, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
-			sessions[i] = Enter(ctx, cli, Config{Job: job, Self: self, Asks: where.Later})
+			sessions[i] = Enter(ctx, cli, Config{Job: job, Self: self, Asks: where.Job != ""})
 			if _, err := sessions[i].Join(ctx, time.Hour); err != nil {
 				fails <- err
 			}

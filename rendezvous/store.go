@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -20,6 +21,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -36,9 +38,6 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// Later leaves it to the registration to ask whose store it is (Config.Asks):
-	// then Connect needs no request.
-	Later bool `json:"-"`
 	// Nodes is how many come to the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
@@ -177,10 +176,26 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			MinConnectTimeout: 6*time.Second + queue(s.Nodes),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
+			grpc.WithContextDialer(dialShort),
 			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
 	cfg.TLS, err = s.speaks()
 	return cfg, err
+}
+
+// segment is how much data a packet to or from the store carries at most, bytes: it
+// passes wherever IPv6's least MTU of 1,280 does (RFC 8200, 5), with the headers and
+// options of TCP. A way that swallows longer packets without a word, which the checks
+// between nodes are to find, must not keep the nodes from meeting.
+const segment = 1200
+
+// dialShort connects with segments of that size in both directions: the kernel tells
+// the other end, and keeps to it. gRPC's own dialer does the rest alike.
+func dialShort(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment) })
+	}}
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 // final tells that trying again would not change the answer.
@@ -190,16 +205,13 @@ func final(err error) bool {
 }
 
 // answers asks the store one linearizable question: it answers, and (for an
-// embedded one) it is this job's. Without a question it speaks as an etcd does.
+// embedded one) it is this job's.
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	ctx = within(ctx, s.Nodes)
 	if !connected(ctx, c.ActiveConnection()) {
 		if err := s.dial(ctx); err != nil {
 			return err
 		}
-	}
-	if s.Later {
-		return nil
 	}
 	r, err := c.Get(ctx, storeKey)
 	if err != nil && !refused(err) { // a handshake may say more
@@ -238,7 +250,7 @@ func (s Store) dial(ctx context.Context) error {
 		if u, err := url.Parse(e); err == nil && u.Host != "" {
 			host = u.Host
 		}
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+		c, err := dialShort(ctx, host)
 		if err == nil {
 			defer c.Close()
 			return s.greet(ctx, c)

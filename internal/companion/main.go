@@ -291,7 +291,7 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	}
 	where.TLS = TLS(keys, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
-		where.Nodes, where.Later = s.Self.Size, s.Embedded
+		where.Nodes = s.Self.Size
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
 	for end := time.Now().Add(sameJobBudget); ; {
