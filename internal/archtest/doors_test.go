@@ -133,7 +133,7 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":  {"fabric/verbs", "internal/child", unixPkg},
+	"lab/roce":  {"fabric/verbs", "internal/child", "lab/programs", unixPkg},
 	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -30,21 +30,30 @@ func Run(m *testing.M, build func(dir string) error) int {
 }
 
 // Build builds launch, and into a directory of its own the stand-in under the
-// name torchrun. LAUNCH_TEST_BIN names a launch that was built already.
+// name torchrun.
 func Build(dir string) (launch, fake string, err error) {
-	launch = os.Getenv("LAUNCH_TEST_BIN")
+	if launch, err = Launch(dir); err != nil {
+		return "", "", err
+	}
+	fake = filepath.Join(dir, "fake")
+	return launch, fake, Go(filepath.Join(fake, "torchrun"), "launch/lab/faketorchrun")
+}
+
+// Launch builds launch into a directory, unless LAUNCH_TEST_BIN names one that was
+// built already.
+func Launch(dir string) (string, error) {
+	launch := os.Getenv("LAUNCH_TEST_BIN")
 	if launch == "" {
 		launch = filepath.Join(dir, "launch")
 		if err := Go(launch, "launch/cmd/launch"); err != nil {
-			return "", "", err
+			return "", err
 		}
 	}
 	// It also keeps go test from taking the result of another binary.
 	if _, err := os.Stat(launch); err != nil {
-		return "", "", fmt.Errorf("LAUNCH_TEST_BIN: %w", err)
+		return "", fmt.Errorf("LAUNCH_TEST_BIN: %w", err)
 	}
-	fake = filepath.Join(dir, "fake")
-	return launch, fake, Go(filepath.Join(fake, "torchrun"), "launch/lab/faketorchrun")
+	return launch, nil
 }
 
 // Go builds one program.

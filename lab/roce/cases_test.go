@@ -44,6 +44,9 @@ func tests(name string, s, c verbs.Test) step {
 var cases = []step{
 	{"query", query, query},
 	{"loop", loop, loop},
+	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--full", "--streams", "1"),
+		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--full", "--streams", "1", "--json")},
+	{"launch metrics", launch("metrics"), launch("check", "--json")},
 	tests("peer", small, small),
 	tests("gid by itself", with(small, gid(-1)), with(small, gid(-1))),
 	tests("gid not set", small, with(small, gid(9))),
@@ -134,6 +137,18 @@ var cases = []step{
 		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; test ! -e /sys/class/infiniband_verbs")
 		loop(a, r)
 	}},
+}
+
+// launch runs the program as a user does. Its end is the report's note.
+func launch(args ...string) func(a *machineAgent, r *report) {
+	return func(_ *machineAgent, r *report) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "/usr/bin/launch", args...).CombinedOutput()
+		if r.Note = string(out); err != nil {
+			r.Trouble += fmt.Sprintf("launch %s: %v; ", strings.Join(args, " "), err)
+		}
+	}
 }
 
 func gid(n int) func(*verbs.Test) { return func(t *verbs.Test) { t.GID = n } }

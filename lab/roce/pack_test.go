@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"launch/lab/programs"
 )
 
 // initScript makes of the kernel a machine: eth0 and rxe0 on it are the fabric,
@@ -39,7 +41,7 @@ var tools = []string{"rdma", "ip", "ib_write_bw", "ib_write_lat"}
 
 // pack writes the machines' disk: an initramfs of what they need and no more.
 func pack(name string) (string, error) {
-	files, err := contents()
+	files, err := contents(filepath.Dir(name))
 	if err != nil {
 		return "", err
 	}
@@ -57,13 +59,18 @@ func pack(name string) (string, error) {
 	return name, f.Close()
 }
 
-// contents maps the names in the machines to files of this one.
-func contents() (map[string]string, error) {
+// contents maps the names in the machines to files of this one. What has to be
+// built first is built in dir.
+func contents(dir string) (map[string]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{"usr/bin/agent": self}
+	launch, err := programs.Launch(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{"usr/bin/agent": self, "usr/bin/launch": launch}
 	for _, name := range tools {
 		if path, err := exec.LookPath(name); err == nil {
 			files["usr/bin/"+name] = path

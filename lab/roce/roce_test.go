@@ -3,6 +3,7 @@ package roce
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,4 +155,35 @@ func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
 func show(r report) string {
 	b, _ := json.Marshal(r)
 	return string(b)
+}
+
+// The program itself, over real verbs: which way it took, and what it saw.
+func TestLaunchMeasuresOverVerbs(t *testing.T) {
+	s, c := both(t, "launch bench")
+	if s.Trouble != "" || c.Trouble != "" {
+		t.Fatalf("server %s\n%s\nclient %s\n%s", s.Trouble, s.Note, c.Trouble, c.Note)
+	}
+	if !strings.Contains(c.Note, `"kind":"verbs"`) {
+		t.Errorf("it was not measured by verbs:\n%s", c.Note)
+	}
+	m := regexp.MustCompile(`"out":([0-9.e+]+),"in":([0-9.e+]+)`).FindStringSubmatch(c.Note)
+	if m == nil || m[1] == "0" || m[2] == "0" {
+		t.Errorf("no speed in both directions: %q\n%s", m, c.Note)
+	}
+	t.Log(m)
+}
+
+func TestLaunchTellsOfARealPort(t *testing.T) {
+	s, c := both(t, "launch metrics")
+	for _, want := range []string{`launch_rdma_port_active{hca="rxe0",port="1"} 1`, `launch_rdma_port_events_total{counter="sent_pkts",hca="rxe0",port="1"}`} {
+		if !strings.Contains(s.Note, want) {
+			t.Errorf("launch metrics has no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(s.Trouble, s.Note)
+	}
+	if c.Trouble != "" {
+		t.Errorf("%s\n%s", c.Trouble, c.Note)
+	}
 }
