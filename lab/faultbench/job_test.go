@@ -36,7 +36,7 @@ func jobFaults() []fault {
 			tr.hosts[1].absent = true
 			tr.sick.killAfter(tr, 3*time.Second)
 		},
-		want: []string{"75 missing: node", "wait progress"},
+		want: []string{"wait left"},
 	}, {
 		group: "job", name: "the script is on no disk of one node", ci: true,
 		inject: func(tr *trial) {
@@ -151,5 +151,6 @@ func jobFaults() []fault {
 // killAfter ends all processes of a host at once, as a power cut does.
 func (h *host) killAfter(tr *trial, d time.Duration) {
 	h.killed = true
+	tr.observable = time.Now().Add(d)
 	time.AfterFunc(d, func() { _ = h.Signal(syscall.SIGKILL) })
 }

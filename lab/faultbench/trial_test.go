@@ -89,13 +89,16 @@ type said struct {
 	Attendance struct {
 		Missing []int `json:"missing"`
 	} `json:"attendance"`
+	Member struct {
+		Addr string `json:"addr"`
+	} `json:"member"`
 	Code int `json:"code"`
 }
 
 // about is where a host may be named. Those that type an index type the number
 // in their name.
 func (s said) about() string {
-	text := s.What + s.Text
+	text := s.What + s.Text + s.Member.Addr
 	for _, i := range s.Attendance.Missing {
 		text += fmt.Sprintf(" host%d", i)
 	}
