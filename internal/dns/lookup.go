@@ -93,11 +93,16 @@ func (c Config) Survey(ctx context.Context, name string) []Said {
 
 func (c Config) survey(ctx context.Context, server netip.AddrPort, name string) Said {
 	s := Said{Server: server}
-	for _, candidate := range c.Candidates(name) {
-		a := Ask(ctx, server, candidate)
+	names := c.Candidates(name)
+	ask := func(i int) Answer { return Ask(ctx, server, names[i]) }
+	for i := range names {
+		if i == 1 { // The first is often the one. The others at once: of a slow server they would take too long in turn.
+			ask = c.ahead(ctx, server, names)
+		}
+		a := ask(i)
 		s.Answers = append(s.Answers, a)
 		if a.Says == Found {
-			if strings.Contains(name, ".") && candidate != name && candidate+"." != name {
+			if strings.Contains(name, ".") && names[i] != name && names[i]+"." != name {
 				whole := Ask(ctx, server, name)
 				s.Whole = &whole
 			}
@@ -108,6 +113,17 @@ func (c Config) survey(ctx context.Context, server netip.AddrPort, name string) 
 		}
 	}
 	return s
+}
+
+// ahead asks for all names but the first at once. The answer to each is waited for
+// when it is wanted.
+func (c Config) ahead(ctx context.Context, server netip.AddrPort, names []string) func(i int) Answer {
+	answers := make([]chan Answer, len(names))
+	for i := 1; i < len(names); i++ {
+		answers[i] = make(chan Answer, 1)
+		go func() { answers[i] <- Ask(ctx, server, names[i]) }()
+	}
+	return func(i int) Answer { return <-answers[i] }
 }
 
 // Remembered is a survey that asks for each name once, whoever wants to know.
