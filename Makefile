@@ -28,8 +28,8 @@ build: ## bin/launch, and bin/launch-static without cgo
 test: build ## install what the tests need, then vet and test everything
 	@tools/test.sh
 
-race: ## the race detector on the packages
-	go test -race $(RACE)
+race: ## the race detector on the packages, without the tests that mostly wait for other processes
+	go test -race -short $(RACE)
 
 lint: ## gofmt, go vet with and without cgo, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \

@@ -57,6 +57,9 @@ func TestAHealthyMachineTellsEverything(t *testing.T) {
 
 // What differs from the healthy machine must show, and nothing else may change.
 func TestWhatIsWrongWithAMachineShows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	dir := library(t, compile(t))
 	tests := []struct {
 		name  string
@@ -215,6 +218,9 @@ func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
 // one that is not there. So each is left out in turn, and then all that came
 // after the oldest driver that CUDA 11 runs on.
 func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	object := compile(t)
 	base := h100x8(t)
 	healthy, err := answers(t, library(t, object), base, "nvmlDeviceGetMigMode 0 = 1 1", "nvmlDeviceGetMaxMigDeviceCount 0 = 1", "nvmlDeviceGetMigDeviceHandleByIndex 0 0 = 0")
@@ -333,6 +339,9 @@ func TestTheFabricOfEachDriver(t *testing.T) {
 }
 
 func TestAWedgedDriverCostsATimeLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	dir := library(t, compile(t))
 	for _, hangs := range []string{"nvmlInit = hang", "nvmlDeviceGetMemoryInfo 5 = hang"} {
 		if err := os.WriteFile(filepath.Join(dir, "machine.txt"), []byte(hangs+"\n"+h100x8(t)), 0o666); err != nil {

@@ -21,6 +21,9 @@ func cycles(t *testing.T, flags ...string) (program string) {
 }
 
 func TestAThousandCyclesAreCleanUnderValgrind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
 		t.Skip("needs valgrind: apt-get install valgrind")
@@ -32,6 +35,9 @@ func TestAThousandCyclesAreCleanUnderValgrind(t *testing.T) {
 }
 
 func TestAThousandCyclesAreCleanUnderTheAddressSanitizer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	if out, err := exec.Command(cycles(t, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"), "1000").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -39,6 +45,9 @@ func TestAThousandCyclesAreCleanUnderTheAddressSanitizer(t *testing.T) {
 
 // The same from Go, with what it allocates.
 func TestAThousandCyclesEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	fake(t, "")
 	var n int
 	if err := child.Ask(t.Context(), cycleChild, 1000, &n, ample); err != nil || n != 1000 {

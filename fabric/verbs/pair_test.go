@@ -92,6 +92,9 @@ func TestTimeEndsStreamsAndPings(t *testing.T) {
 }
 
 func TestAFaultIsNamedAtBothEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of it runs in other processes")
+	}
 	at := func(f func(*Test)) Test {
 		o := follower
 		f(&o)
