@@ -18,16 +18,8 @@ import (
 // (/dev/stdout, a pipe) is written to.
 func WriteMetrics(file string, c Checked) error {
 	node := c.Node.Hostname
-	reg := prometheus.NewRegistry()
-	gauge := func(name, help string, value float64) {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"node": visible(node)}})
-		g.Set(value)
-		reg.MustRegister(g)
-	}
-	status := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "launch_check_status", Help: "Outcome of a check: 0 ok, 1 warn, 2 fail, -1 skip (could not tell).",
-	}, []string{"id", "node"})
-	reg.MustRegister(status)
+	s := &samples{}
+	gauge := func(name, help string, value float64) { s.gauge(name, help, value, "node", node) }
 	all := preflight.Outcomes(c.Own)
 	if len(c.Nodes) > 1 {
 		found := preflight.Outcomes(c.Report)
@@ -38,19 +30,15 @@ func WriteMetrics(file string, c Checked) error {
 			}
 		}
 	}
-	for id, s := range all {
-		status.WithLabelValues(visible(id), visible(node)).Set(level(s))
+	for id, outcome := range all {
+		s.gauge("launch_check_status", "Outcome of a check: 0 ok, 1 warn, 2 fail, -1 skip (could not tell).", level(outcome), "id", id, "node", node)
 	}
-	fit := 1.0
-	if c.self().Unfit {
-		fit = 0
-	}
-	gauge("launch_node_fit", "1: the checks found nothing of which a job is certain to hang or die on this node.", fit)
+	gauge("launch_node_fit", "1: the checks found nothing of which a job is certain to hang or die on this node.", flag(!c.self().Unfit))
 	gauge("launch_check_nodes", "Number of nodes that were checked together.", float64(len(c.Nodes)))
 	gauge("launch_check_unfit_nodes", "How many of them are not fit.", float64(len(c.Unfit())))
 	gauge("launch_check_duration_seconds", "How long the checks took.", c.Took.Seconds())
 	gauge("launch_check_timestamp_seconds", "When they ended, in seconds since 1970.", float64(c.At.UnixMilli())/1000)
-	if err := writeText(file, reg); err != nil {
+	if err := writeText(file, s.registry()); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil

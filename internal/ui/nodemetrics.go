@@ -53,6 +53,12 @@ func (s *samples) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+func (s *samples) registry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(s)
+	return reg
+}
+
 // labels are names and values in turn.
 func (s *samples) add(kind prometheus.ValueType, name, help string, value float64, labels ...string) {
 	var names, values []string
@@ -88,9 +94,7 @@ func (m NodeMetrics) registry() *prometheus.Registry {
 	s.gauge("launch_metrics_timestamp_seconds", "When the devices were read, in seconds since 1970.", float64(m.At.UnixMilli())/1000)
 	s.gauge("launch_metrics_duration_seconds", "How long it took.", m.Took.Seconds())
 	s.gauge("launch_metrics_unknown", "How many facts of this node could not be read: launch fabric names them.", float64(len(m.Node.Unknown)))
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(s)
-	return reg
+	return s.registry()
 }
 
 // active and linkUp are the numbers of an InfiniBand port's states (IBTA 1.4,
