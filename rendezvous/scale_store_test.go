@@ -25,8 +25,9 @@ import (
 // its memory and CPU are its own.
 const (
 	embeddedStore = "embedded"
-	embeddedTLS   = "with TLS" // as LAUNCH_TOKEN makes it
-	externalEtcd  = "etcd"     // the one of this machine: it syncs its files to the disk
+	embeddedTLS   = "with TLS"  // as LAUNCH_TOKEN makes it
+	prototype     = "prototype" // embedded; and the nodes are those of naive
+	externalEtcd  = "etcd"      // the one of this machine: it syncs its files to the disk
 )
 
 // serveEnv makes the test binary a store, of the kind that it says.

@@ -53,18 +53,51 @@ func descriptors() int {
 // descriptors for them here and at the store, which keeps some for itself.
 func connections(n, descriptors int) int { return max(1, min(n, descriptors-300)) }
 
-// start brings n nodes into one world, all starting within 100 ms and, of
-// their own, in their turn. The nodes run until they are ended.
-func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error) {
-	sessions, clients := make([]*Session, n), make([]func() (*clientv3.Client, error), conns)
-	fails := make(chan error, n)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+// starter is how the nodes of a benchmark start.
+type starter interface {
+	// connect makes one connection, which one node has, or several.
+	connect(ctx context.Context) (*clientv3.Client, error)
+	// join brings node i into the world of n, and returns what ends it.
+	join(ctx context.Context, cli *clientv3.Client, i int) (end func(), err error)
+}
+
+// ours starts nodes as launch does.
+type ours struct {
+	Store
+	job string
+}
+
+func (o ours) connect(ctx context.Context) (*clientv3.Client, error) {
+	return Connect(ctx, o.Store, nil)
+}
+
+func (o ours) join(ctx context.Context, cli *clientv3.Client, i int) (func(), error) {
+	self := Member{Index: -1, Size: o.Nodes, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
+	s := Enter(ctx, cli, Config{Job: o.job, Self: self, Asks: o.Job != ""})
+	_, err := s.Join(ctx, time.Hour)
+	return func() { s.stop(); <-s.done }, err
+}
+
+// starterOf is how n nodes start by a store of the kind.
+func starterOf(store *storeProcess, kind string, n int) starter {
 	where := store.Store
 	where.Nodes = n
-	for i := range clients {
-		clients[i] = sync.OnceValues(func() (*clientv3.Client, error) { return Connect(ctx, where, nil) })
+	if kind == prototype {
+		return naive{where, newID()}
 	}
-	job := cmp.Or(where.Job, newID())
+	return ours{where, cmp.Or(where.Job, newID())}
+}
+
+// start brings n nodes into one world, all starting within 100 ms and, of
+// their own, in their turn. The nodes run until they are ended.
+func start(b testing.TB, store *storeProcess, kind string, n, conns int) (run, func(), error) {
+	how := starterOf(store, kind, n)
+	ends, clients := make([]func(), n), make([]func() (*clientv3.Client, error), conns)
+	fails := make(chan error, n)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	for i := range clients {
+		clients[i] = sync.OnceValues(func() (*clientv3.Client, error) { return how.connect(ctx) })
+	}
 	runtime.GC() // what the last run left is not this one's
 	store0, own0, did0 := store.cpu(), ownCPU(), store.did(b)
 	var wg sync.WaitGroup
@@ -73,13 +106,10 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 		wg.Go(func() {
 			time.Sleep(rand.N(100 * time.Millisecond))
 			cli, err := clients[i%conns]()
-			if err != nil {
-				fails <- err
-				return
+			if err == nil {
+				ends[i], err = how.join(ctx, cli, i)
 			}
-			self := Member{Index: -1, Size: n, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
-			sessions[i] = Enter(ctx, cli, Config{Job: job, Self: self, Asks: where.Job != ""})
-			if _, err := sessions[i].Join(ctx, time.Hour); err != nil {
+			if err != nil {
 				fails <- err
 			}
 		})
@@ -93,9 +123,9 @@ func start(b testing.TB, store *storeProcess, n, conns int) (run, func(), error)
 	}
 	return r, func() {
 		cancel()
-		for _, s := range sessions {
-			if s != nil {
-				wg.Go(func() { s.stop(); <-s.done })
+		for _, end := range ends {
+			if end != nil {
+				wg.Go(end)
 			}
 		}
 		wg.Wait()
@@ -152,7 +182,7 @@ func sizesOf(b *testing.B, variable string, or ...int) []int {
 
 // stores are the kinds of store that can be had here.
 func stores() []string {
-	kinds := []string{embeddedStore, embeddedTLS, externalEtcd}
+	kinds := []string{embeddedStore, prototype, embeddedTLS, externalEtcd}
 	if text := os.Getenv("BENCH_STORES"); text != "" {
 		kinds = strings.Split(text, ",")
 	}
@@ -181,7 +211,7 @@ func rounds(n int) int {
 }
 
 // BenchmarkRendezvous prints how the start grows with the number of nodes, and
-// torch's c10d and the public workaround beside it. It always does the same
+// a prototype, torch's c10d and the public workaround beside it. It always does the same
 // work, whatever b.N is.
 func BenchmarkRendezvous(b *testing.B) {
 	debug.SetGCPercent(garbageHere)
@@ -198,30 +228,37 @@ func BenchmarkRendezvous(b *testing.B) {
 			fmt.Printf("%d nodes: not enough memory\n", n)
 			continue
 		}
-		for _, kind := range stores() {
-			var runs []run
-			var theirs []time.Duration
-			for range rounds(n) { // interleaved, so that a busy moment meets both
-				store := newStoreProcess(b, kind)
-				r, end, err := start(b, store, n, conns)
-				end()
-				store.end()
-				if err != nil {
+		kinds := stores()
+		runs, theirs := make([][]run, len(kinds)), []time.Duration(nil)
+		for range rounds(n) { // interleaved, so that a busy moment meets all
+			for i, kind := range kinds {
+				if r, err := once(b, kind, n, conns); err != nil {
 					fmt.Printf("%d nodes, %s: %v\n", n, kind, err)
-					break
-				}
-				runs = append(runs, r)
-				if kind == embeddedStore && python != "" && slices.Contains(peer, n) {
-					theirs = append(theirs, c10d(b, python, n))
+				} else {
+					runs[i] = append(runs[i], r)
 				}
 			}
-			if len(runs) > 0 {
-				fmt.Fprintln(w, row(n, kind, runs, theirs))
+			if python != "" && slices.Contains(peer, n) {
+				theirs = append(theirs, c10d(b, python, n))
 			}
-			w.Flush()
 		}
+		for i, kind := range kinds {
+			if len(runs[i]) > 0 {
+				fmt.Fprintln(w, row(n, kind, runs[i], theirs))
+			}
+		}
+		w.Flush()
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// once is one start by a store of its own.
+func once(b testing.TB, kind string, n, conns int) (run, error) {
+	store := newStoreProcess(b, kind)
+	defer store.end()
+	r, end, err := start(b, store, kind, n, conns)
+	end()
+	return r, err
 }
 
 // row is one row of the table: medians, each for itself.
@@ -267,8 +304,11 @@ func BenchmarkRendezvousKept(b *testing.B) {
 			continue
 		}
 		for _, kind := range stores() {
+			if kind == prototype {
+				continue
+			}
 			store := newStoreProcess(b, kind)
-			_, end, err := start(b, store, n, connections(n, files))
+			_, end, err := start(b, store, kind, n, connections(n, files))
 			if err != nil {
 				b.Fatal(err)
 			}
