@@ -40,6 +40,11 @@ const (
 	Stuck       Cause = "stuck"         // requests that never end
 	Late        Cause = "late"          // the time ran out
 	PeerGone    Cause = "peer-gone"     // the other end no longer answers beside the fabric either
+	NoCUDA      Cause = "no-cuda"       // libcuda is not installed, or too old
+	NoGPU       Cause = "no-gpu"        // CUDA does not have the GPU
+	GPUBusy     Cause = "gpu-busy"      // its memory is used up, or it is another process' alone
+	GPUFailed   Cause = "gpu"           // CUDA fails otherwise
+	NoGPUDirect Cause = "no-gpudirect"  // the device cannot use its memory: neither DMA-BUF nor nvidia_peermem
 	Crashed     Cause = "crashed"       // the process that used the device died of it
 	Wrong       Cause = "wrong-request" // the test asks for what cannot be
 	Other       Cause = "other"         // none of these: the text says what the system said
@@ -61,6 +66,10 @@ func (e *Error) Error() string {
 	}
 	return e.Text
 }
+
+// AtOpen tells that the device did not open, or not tell of itself: a program that
+// looks at all devices passes over such a one.
+func (e *Error) AtOpen() bool { return e.Step == stepOpen || e.Step == stepQuery }
 
 // The steps before data moves.
 const (

@@ -51,9 +51,11 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	}
 	for i, n := range t.Sizes {
 		seed := uint64(i+1)<<32 | uint64(n)<<1
-		s.fill(n, seed)
-		s.clear(probeQP, 1, n)
-		f, e := s.stream(probeQP, 1, n, t)
+		e := s.anew(n, seed)
+		var f Flow
+		if e == nil {
+			f, e = s.stream(probeQP, 1, n, t)
+		}
 		if e == nil {
 			e = s.check(probeQP, 1, n, seed)
 		}
@@ -61,9 +63,10 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 			return e
 		}
 		seed ^= 1 << 63
-		s.fill(n, seed)
-		s.clear(probeQP, 1, n)
-		if _, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall))); e == nil {
+		if e = s.anew(n, seed); e == nil {
+			_, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
+		}
+		if e == nil {
 			e = s.check(probeQP, 1, n, seed)
 		}
 		if e != nil {
@@ -71,7 +74,9 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 			return e
 		}
 		// It is its own other end, so a trip is one way.
-		s.clear(probeQP, 1, n)
+		if e = s.clear(probeQP, 1, n); e != nil {
+			return e
+		}
 		l, e := s.pingpong(probeQP, n, true, 1, t)
 		if e != nil {
 			return e
@@ -79,4 +84,12 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 		out.Sizes = append(out.Sizes, LoopSize{Write: l, Speed: f.Speed})
 	}
 	return nil
+}
+
+// anew is a pattern to be sent, and nothing yet where it is to arrive.
+func (s *session) anew(n int, seed uint64) *Error {
+	if e := s.fill(n, seed); e != nil {
+		return e
+	}
+	return s.clear(probeQP, 1, n)
 }

@@ -45,37 +45,43 @@ func TestMain(m *testing.M) {
 // varFake names the folder of these tests' library.
 const varFake = "LAUNCH_TEST_VERBS"
 
-// fakeLibrary is testdata/fake.c, built once.
-var fakeLibrary = sync.OnceValues(func() (string, error) {
+// fakeLibraries are testdata/fake.c and testdata/cuda.c, built once.
+var fakeLibraries = sync.OnceValues(func() ([]string, error) {
 	dir := os.Getenv(varFake)
 	versions := filepath.Join(dir, "versions")
-	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\n"), 0o644); err != nil {
-		return "", err
+	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\nIBVERBS_1.12 { global: ibv_reg_dmabuf_mr; } IBVERBS_1.11;\n"), 0o644); err != nil {
+		return nil, err
 	}
-	lib := filepath.Join(dir, "libibverbs.so.1")
-	out, err := exec.Command(compiler(), "-shared", "-fPIC", "-O1", "-Wl,--version-script="+versions, "-o", lib, "testdata/fake.c").CombinedOutput()
-	if err != nil {
-		err = &Error{Text: string(out)}
+	libs := []string{filepath.Join(dir, "libibverbs.so.1"), filepath.Join(dir, "libcuda.so.1")}
+	for _, args := range [][]string{{"-Wl,--version-script=" + versions, "-o", libs[0], "testdata/fake.c"}, {"-o", libs[1], "testdata/cuda.c"}} {
+		if out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-Wall"}, args...)...).CombinedOutput(); err != nil {
+			return nil, &Error{Text: string(out)}
+		}
 	}
-	return lib, err
+	return libs, nil
 })
 
 func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
 
-// fake has the children of this test load a libibverbs that is as broken as mode
-// says.
-func fake(t *testing.T, mode string) {
+// fakeGPU is where the GPU of these tests is.
+const fakeGPU = "0000:1b:00.0"
+
+// fake has the children of this test load a libibverbs and a libcuda that are as
+// broken as mode says.
+func fake(t *testing.T, mode string) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler for a libibverbs: %v", err)
 	}
-	lib, err := fakeLibrary()
+	libs, err := fakeLibraries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := os.Symlink(lib, filepath.Join(dir, "libibverbs.so.1")); err != nil {
-		t.Fatal(err)
+	dir = t.TempDir()
+	for _, lib := range libs {
+		if err := os.Symlink(lib, filepath.Join(dir, filepath.Base(lib))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "mode"), []byte(mode+" "), 0o644); err != nil {
 		t.Fatal(err)
@@ -84,6 +90,7 @@ func fake(t *testing.T, mode string) {
 	if _, err := Devices(); err == ErrNoCgo {
 		t.Skip(err)
 	}
+	return dir
 }
 
 // pair is two ends of one test in one process: with the library of these tests

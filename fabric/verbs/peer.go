@@ -27,6 +27,8 @@ type Test struct {
 	ServiceLevel int `json:"sl"`
 	TrafficClass int `json:"tc"`
 
+	GPU *GPU `json:"gpu,omitempty"` // whose memory is used; nil: the host's. Then there are no pings
+
 	Lead       bool          `json:"lead"`       // this end goes first, and says what is done
 	QPs        int           `json:"qps"`        // connections that share the load, 32 at most; 0: 1
 	Depth      int           `json:"depth"`      // messages on their way on each; 0: 128
@@ -101,7 +103,7 @@ func (t Test) filled() (Test, *Error) {
 // led is what this end does where the other one leads.
 func (t Test) led(by Test) Test {
 	by.Device, by.Port, by.GID, by.PKey, by.MTU = t.Device, t.Port, t.GID, t.PKey, t.MTU
-	by.ServiceLevel, by.TrafficClass, by.Lead = t.ServiceLevel, t.TrafficClass, false
+	by.ServiceLevel, by.TrafficClass, by.GPU, by.Lead = t.ServiceLevel, t.TrafficClass, t.GPU, false
 	return by
 }
 
@@ -135,6 +137,8 @@ type End struct {
 	Index   int        `json:"gid_index"` // -1: by LID alone
 	GIDType string     `json:"gid_type,omitempty"`
 	PKey    string     `json:"pkey,omitempty"`
+	GPU     string     `json:"gpu,omitempty"`    // PCI address of the one whose memory is used; "": the host's
+	Memory  string     `json:"memory,omitempty"` // how the device got at that: dmabuf, peermem
 }
 
 // way is how this end names itself in a text.

@@ -86,6 +86,9 @@ func (r *run) agree(theirs message) *Error {
 	if e := match(l, o); e != nil {
 		return e
 	}
+	if len(r.t.PingSizes) > 0 && l.GPU+o.GPU != "" {
+		return &Error{Cause: Wrong, Text: "a ping-pong looks at the memory itself, and that of a GPU cannot be looked at"}
+	}
 	r.res.MTU, r.res.QPs = min(l.packets(), o.packets()), r.t.QPs
 	if l.packets() != o.packets() {
 		r.res.Notes = append(r.res.Notes, *mtuNote(l, o))
@@ -100,7 +103,11 @@ func (r *run) connect(ctx context.Context) *Error {
 	if r.err == nil {
 		mine = r.s.address(psn)
 	}
+	r.res.Local = r.s.end
 	theirs, e := r.tell(ctx, mine)
+	if theirs.End != nil {
+		r.res.Remote = *theirs.End
+	}
 	if e != nil {
 		return e
 	}
@@ -159,9 +166,9 @@ func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *
 	switch {
 	case r.err != nil: // there may be nothing to write into
 	case sends:
-		r.s.fill(n, seed)
+		r.err = r.s.fill(n, seed)
 	default:
-		r.s.clear(first, qps, n)
+		r.err = r.s.clear(first, qps, n)
 	}
 	if _, e := r.tell(ctx, message{}); e != nil {
 		return Flow{}, e
@@ -193,7 +200,7 @@ func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *
 
 func (r *run) ping(ctx context.Context, n int) *Error {
 	if r.err == nil {
-		r.s.clear(probeQP+1, 1, n)
+		r.err = r.s.clear(probeQP+1, 1, n)
 	}
 	if _, e := r.tell(ctx, message{}); e != nil {
 		return e

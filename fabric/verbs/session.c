@@ -27,20 +27,34 @@ int lv_pd_make(struct lv_session *s)
 	return s->pd != NULL ? 0 : failed();
 }
 
-int lv_memory_make(struct lv_session *s, size_t stride, int *pinned)
+int lv_memory_make(struct lv_session *s, size_t stride)
 {
 	void *at;
 
-	*pinned = 0;
 	s->stride = stride;
 	s->length = stride * (size_t)(1 + s->qps);
 	at = mmap(NULL, s->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return failed();
 	s->memory = at;
-	*pinned = 1;
+	s->at = (uint64_t)(uintptr_t)at;
+	return 0;
+}
+
+enum { ACCESS = LV_ACCESS_LOCAL_WRITE | LV_ACCESS_REMOTE_WRITE };
+
+int lv_memory_share(struct lv_session *s)
+{
 	errno = 0;
-	s->mr = s->lib->reg_mr(s->pd, s->memory, s->length, LV_ACCESS_LOCAL_WRITE | LV_ACCESS_REMOTE_WRITE);
+	s->mr = s->lib->reg_mr(s->pd, (void *)(uintptr_t)s->at, s->length, ACCESS);
+	return s->mr != NULL ? 0 : failed();
+}
+
+int lv_dmabuf_share(struct lv_session *s, int fd)
+{
+	errno = 0;
+	/* The peer addresses it as this process does. */
+	s->mr = s->lib->reg_dmabuf_mr(s->pd, 0, s->length, s->at, fd, ACCESS);
 	return s->mr != NULL ? 0 : failed();
 }
 
@@ -61,8 +75,9 @@ int lv_qp_make(struct lv_session *s)
 		;
 	if (i == s->qps)
 		return EINVAL;
-	/* Not every device takes data with the request. */
-	for (s->inline_max = LV_INLINE;; s->inline_max = 0) {
+	/* Not every device takes data with the request, and the processor would
+	 * have to read it. */
+	for (s->inline_max = s->gpu == NULL ? LV_INLINE : 0;; s->inline_max = 0) {
 		memset(&attr, 0, sizeof attr);
 		attr.send_cq = attr.recv_cq = s->cq;
 		attr.qp_type = LV_QPT_RC;
@@ -150,6 +165,7 @@ void lv_end_session(struct lv_session *s)
 		s->lib->dereg_mr(s->mr);
 	if (s->memory != NULL)
 		munmap(s->memory, s->length);
+	lv_gpu_close(s);
 	if (s->pd != NULL)
 		s->lib->dealloc_pd(s->pd);
 	if (s->context != NULL)
@@ -157,9 +173,9 @@ void lv_end_session(struct lv_session *s)
 	free(s);
 }
 
-uint8_t *lv_receive(struct lv_session *s, int qp)
+uint64_t lv_receive(struct lv_session *s, int qp)
 {
-	return s->memory + s->stride * (size_t)(1 + qp);
+	return s->at + (uint64_t)s->stride * (uint64_t)(1 + qp);
 }
 
 void lv_stop(struct lv_session *s)
@@ -185,28 +201,32 @@ static uint64_t next(uint64_t *x)
 	return *x;
 }
 
-void lv_fill(uint8_t *at, size_t length, uint64_t seed)
+/* make and differ are a piece of the pattern, behind the one before: its length
+ * is whole words but for the last. */
+static void make(uint8_t *at, size_t length, uint64_t *x)
 {
-	uint64_t x = seed | 1, word;
+	uint64_t word;
 	size_t i;
 
 	for (i = 0; i + sizeof word <= length; i += sizeof word) {
-		word = next(&x);
+		word = next(x);
 		memcpy(at + i, &word, sizeof word);
 	}
-	word = next(&x);
+	if (i == length)
+		return;
+	word = next(x);
 	memcpy(at + i, &word, length - i);
 }
 
-int64_t lv_check(const uint8_t *at, size_t length, uint64_t seed)
+static int64_t differ(const uint8_t *at, size_t length, uint64_t *x)
 {
-	uint64_t x = seed | 1, word = 0;
+	uint64_t word = 0;
 	size_t i, j;
 
 	for (i = 0; i < length; i += sizeof word) {
 		size_t n = length - i < sizeof word ? length - i : sizeof word;
 
-		word = next(&x);
+		word = next(x);
 		if (memcmp(at + i, &word, n) == 0)
 			continue;
 		for (j = 0; at[i + j] == ((uint8_t *)&word)[j]; j++)
@@ -214,4 +234,65 @@ int64_t lv_check(const uint8_t *at, size_t length, uint64_t seed)
 		return (int64_t)(i + j);
 	}
 	return -1;
+}
+
+static size_t piece(size_t left)
+{
+	return left < LV_GPU_PIECE ? left : LV_GPU_PIECE;
+}
+
+int lv_fill(struct lv_session *s, size_t length, uint64_t seed)
+{
+	uint64_t x = seed | 1;
+	size_t i, n;
+	int error = 0;
+
+	if (s->gpu == NULL) {
+		make(s->memory, length, &x);
+		return 0;
+	}
+	for (i = 0; i < length && error == 0; i += n) {
+		n = piece(length - i);
+		make(s->gpu->piece, n, &x);
+		error = lv_gpu_write(s, s->at + i, s->gpu->piece, n);
+	}
+	return error != 0 ? error : lv_gpu_settle(s);
+}
+
+int lv_clear(struct lv_session *s, int qp, size_t length)
+{
+	size_t i, n, behind = s->stride * (size_t)(1 + qp);
+	int error = 0;
+
+	if (s->gpu == NULL) {
+		memset(s->memory + behind, 0, length);
+		return 0;
+	}
+	memset(s->gpu->piece, 0, piece(length));
+	for (i = 0; i < length && error == 0; i += n) {
+		n = piece(length - i);
+		error = lv_gpu_write(s, s->at + behind + i, s->gpu->piece, n);
+	}
+	return error != 0 ? error : lv_gpu_settle(s);
+}
+
+int lv_check(struct lv_session *s, int qp, size_t length, uint64_t seed, int64_t *differs)
+{
+	uint64_t x = seed | 1;
+	size_t i, n, behind = s->stride * (size_t)(1 + qp);
+	int error;
+
+	*differs = -1;
+	if (s->gpu == NULL) {
+		*differs = differ(s->memory + behind, length, &x);
+		return 0;
+	}
+	error = lv_gpu_settle(s);
+	for (i = 0; i < length && error == 0 && *differs < 0; i += n) {
+		n = piece(length - i);
+		error = lv_gpu_read(s, s->gpu->piece, s->at + behind + i, n);
+		if (error == 0 && (*differs = differ(s->gpu->piece, n, &x)) >= 0)
+			*differs += (int64_t)i;
+	}
+	return error;
 }

@@ -2,6 +2,7 @@
 #ifndef LAUNCH_VERBS_SESSION_H
 #define LAUNCH_VERBS_SESSION_H
 
+#include "gpu.h"
 #include "shim.h"
 
 enum {
@@ -20,7 +21,9 @@ struct lv_session {
 	int qps;
 	int depth;
 	uint32_t inline_max;
-	uint8_t *memory; /* send: stride bytes; then stride bytes to receive for each QP */
+	uint64_t at; /* send: stride bytes; then stride bytes to receive for each QP */
+	uint8_t *memory; /* the same, where this process may look at it: NULL, a GPU's */
+	struct lv_gpu *gpu; /* NULL: memory of the host */
 	size_t length;
 	size_t stride;
 	uint64_t peer_addr; /* of the peer's memory to receive, its first QP's */
@@ -55,9 +58,13 @@ struct lv_end {
 	uint64_t ns;       /* from the first request to the last completion */
 };
 
-/* Each returns an errno. lv_memory: *pinned is 1 where registering failed. */
+/* Each returns an errno. Memory is allocated by lv_memory_make or lv_gpu_alloc;
+ * lv_memory_share lets the device use it, and lv_dmabuf_share does by a DMA-BUF
+ * of it, which may be closed afterwards. */
 int lv_pd_make(struct lv_session *s);
-int lv_memory_make(struct lv_session *s, size_t stride, int *pinned);
+int lv_memory_make(struct lv_session *s, size_t stride);
+int lv_memory_share(struct lv_session *s);
+int lv_dmabuf_share(struct lv_session *s, int fd);
 int lv_cq_make(struct lv_session *s);
 int lv_qp_make(struct lv_session *s);
 int lv_qp_init(struct lv_session *s, int qp, int port, int pkey_index);
@@ -79,12 +86,16 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 /* lv_send_self sends size bytes from a QP that is connected to itself. */
 struct lv_end lv_send_self(struct lv_session *s, int qp, size_t size, uint64_t stall);
 
-/* lv_fill writes a pattern that no other seed has; lv_check returns where the
- * first byte differs from it, or -1. */
-void lv_fill(uint8_t *at, size_t length, uint64_t seed);
-int64_t lv_check(const uint8_t *at, size_t length, uint64_t seed);
+/* Each of these returns a CUresult, 0 of memory of the host. lv_fill writes a
+ * pattern to be sent that no other seed has, and lv_clear zeros into what a QP
+ * receives; lv_check tells in *differs where that begins to differ from the
+ * pattern, or -1. */
+int lv_fill(struct lv_session *s, size_t length, uint64_t seed);
+int lv_clear(struct lv_session *s, int qp, size_t length);
+int lv_check(struct lv_session *s, int qp, size_t length, uint64_t seed, int64_t *differs);
 
-uint8_t *lv_receive(struct lv_session *s, int qp);
+/* lv_receive is where a QP receives. */
+uint64_t lv_receive(struct lv_session *s, int qp);
 void lv_stop(struct lv_session *s);
 
 /* lv_memlock is the limit of locked memory; all bits set: there is none. */

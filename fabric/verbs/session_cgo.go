@@ -16,7 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 // How long a request may make no progress: more than the longest chain of
@@ -89,6 +88,9 @@ func (s *session) look(t Test) *Error {
 	s.lib.gids(s.c.context, ports)
 	p := ports[0]
 	s.end = End{Device: t.Device, Port: t.Port, Link: p.Link, State: p.State, MTU: p.ActiveMTU, Forced: t.MTU, Rate: p.Rate, LID: p.LID, Index: t.GID}
+	if t.GPU != nil {
+		s.end.GPU = t.GPU.PCI
+	}
 	fail := func(c Cause, format string, args ...any) *Error {
 		return &Error{Cause: c, Step: stepQuery, Text: fmt.Sprintf(format, args...)}
 	}
@@ -155,12 +157,17 @@ func (s *session) prepare(t Test, qps int) *Error {
 	if e := step(stepPD, C.lv_pd_make(s.c)); e != nil {
 		return e
 	}
-	var pinned C.int
-	if errno := C.lv_memory_make(s.c, C.size_t(stride), &pinned); errno != 0 {
-		if pinned == 0 {
+	if t.GPU != nil {
+		if e := s.useGPU(*t.GPU, stride); e != nil {
+			return e
+		}
+	} else {
+		if errno := C.lv_memory_make(s.c, C.size_t(stride)); errno != 0 {
 			return &Error{Cause: Resources, Step: "allocate memory", Errno: int(errno), Text: fmt.Sprintf("allocate %s: %v", size(about.bytes), syscall.Errno(errno))}
 		}
-		return step(stepRegister, errno)
+		if e := step(stepRegister, C.lv_memory_share(s.c)); e != nil {
+			return e
+		}
 	}
 	if e := step(stepCQ, C.lv_cq_make(s.c)); e != nil {
 		return e
@@ -188,7 +195,8 @@ func (s *session) depth(asked, qps int) int {
 
 // address is how the other end reaches this one's memory and connections.
 func (s *session) address(psn uint32) message {
-	m := message{Addr: uint64(uintptr(unsafe.Pointer(C.lv_receive(s.c, 0)))), RKey: uint32(s.c.mr.rkey), PSN: psn}
+	end := s.end
+	m := message{End: &end, Addr: uint64(C.lv_receive(s.c, 0)), RKey: uint32(s.c.mr.rkey), PSN: psn}
 	for i := range s.c.qps {
 		m.QPNs = append(m.QPNs, uint32(s.c.qp[i].qp_num))
 	}

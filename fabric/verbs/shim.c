@@ -41,6 +41,7 @@ const char *lv_load(struct lv_lib *lib, int *missing)
 		{&lib->alloc_pd, "ibv_alloc_pd", "IBVERBS_1.1"},
 		{&lib->dealloc_pd, "ibv_dealloc_pd", "IBVERBS_1.1"},
 		{&lib->reg_mr, "ibv_reg_mr", "IBVERBS_1.1"},
+		{&lib->reg_dmabuf_mr, "ibv_reg_dmabuf_mr", "IBVERBS_1.12"},
 		{&lib->dereg_mr, "ibv_dereg_mr", "IBVERBS_1.1"},
 		{&lib->create_cq, "ibv_create_cq", "IBVERBS_1.1"},
 		{&lib->destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1"},

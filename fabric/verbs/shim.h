@@ -25,6 +25,7 @@ struct lv_lib {
 	struct lv_pd *(*alloc_pd)(struct lv_context *context);
 	int (*dealloc_pd)(struct lv_pd *pd);
 	struct lv_mr *(*reg_mr)(struct lv_pd *pd, void *addr, size_t length, int access);
+	struct lv_mr *(*reg_dmabuf_mr)(struct lv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access); /* since rdma-core 34 */
 	int (*dereg_mr)(struct lv_mr *mr);
 	struct lv_cq *(*create_cq)(struct lv_context *context, int cqe, void *cq_context, struct lv_channel *channel, int vector);
 	int (*destroy_cq)(struct lv_cq *cq);

@@ -66,7 +66,7 @@ static int reap(struct lv_session *s, int first, int qps, struct lv_wc *wc, int 
  * has the QP and n in its number. */
 static int post(struct lv_session *s, int qp, int opcode, size_t size, int n, struct lv_end *end)
 {
-	struct lv_sge sge = {(uint64_t)(uintptr_t)s->memory, (uint32_t)size, s->mr->lkey};
+	struct lv_sge sge = {s->at, (uint32_t)size, s->mr->lkey};
 	struct lv_send_wr wr[LV_BATCH], *bad = NULL;
 	int i;
 
@@ -213,7 +213,7 @@ static int room(struct lv_session *s, int qp, int *flying, int limit, uint64_t s
 struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, uint64_t count, uint64_t span, uint64_t *trips, uint64_t stall)
 {
 	struct lv_end end;
-	uint8_t *mine = s->memory + size - 1, *theirs = lv_receive(s, qp) + size - 1, number, got = 0;
+	uint8_t *mine = s->memory + size - 1, *theirs = s->memory + s->stride * (size_t)(1 + qp) + size - 1, number, got = 0;
 	uint64_t begun = now(), at = begun, then, i;
 	/* Of a message that does not go with its request the memory may be read
 	 * until it is acknowledged, so that one is on its way at most. */
@@ -255,7 +255,7 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 struct lv_end lv_send_self(struct lv_session *s, int qp, size_t size, uint64_t stall)
 {
 	struct lv_end end;
-	struct lv_sge sge = {(uint64_t)(uintptr_t)lv_receive(s, qp), (uint32_t)size, s->mr->lkey};
+	struct lv_sge sge = {lv_receive(s, qp), (uint32_t)size, s->mr->lkey};
 	struct lv_recv_wr wr = {(uint64_t)qp << 32, NULL, &sge, 1}, *bad = NULL;
 	struct lv_wc wc[2];
 	uint64_t begun = now();

@@ -47,20 +47,33 @@ func (s *session) pingpong(qp, n int, first bool, ways int, t Test) (Latency, *E
 }
 
 // fill writes the pattern that is about to be sent.
-func (s *session) fill(n int, seed uint64) { C.lv_fill(s.c.memory, C.size_t(n), C.uint64_t(seed)) }
+func (s *session) fill(n int, seed uint64) *Error {
+	return s.cuda(stepGPUCopy, C.lv_fill(s.c, C.size_t(n), C.uint64_t(seed)))
+}
 
 // clear makes sure that nothing which arrived before is taken for new.
-func (s *session) clear(first, qps, n int) {
+func (s *session) clear(first, qps, n int) *Error {
 	for i := range qps {
-		clear(unsafe.Slice((*byte)(C.lv_receive(s.c, C.int(first+i))), n))
+		if e := s.cuda(stepGPUCopy, C.lv_clear(s.c, C.int(first+i), C.size_t(n))); e != nil {
+			return e
+		}
 	}
+	return nil
 }
 
 // check compares what every one of the connections received.
 func (s *session) check(first, qps, n int, seed uint64) *Error {
 	for i := range qps {
-		if at := int64(C.lv_check(C.lv_receive(s.c, C.int(first+i)), C.size_t(n), C.uint64_t(seed))); at >= 0 {
-			return &Error{Cause: Corrupt, Step: "compare", Text: fmt.Sprintf("%s port %d: a message of %d bytes arrived with another byte at %d", s.end.Device, s.end.Port, n, at)}
+		var at C.int64_t
+		if e := s.cuda(stepGPUCopy, C.lv_check(s.c, C.int(first+i), C.size_t(n), C.uint64_t(seed), &at)); e != nil {
+			return e
+		}
+		if at >= 0 {
+			e := &Error{Cause: Corrupt, Step: "compare", Text: fmt.Sprintf("%s port %d: a message of %d bytes arrived with another byte at %d", s.end.Device, s.end.Port, n, at)}
+			if s.end.GPU != "" {
+				e.Text += " in the memory of GPU " + s.end.GPU
+			}
+			return e
 		}
 	}
 	return nil

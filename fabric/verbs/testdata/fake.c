@@ -1,45 +1,13 @@
 /* A libibverbs whose devices write into the memory of their own process, so that
  * two ends of a test in one process reach each other, and that is as broken as
- * the file "mode" beside it says: words with a number each, "open 13". */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * "mode" says. */
+#include "mode.h"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../abi.h"
-
-static char text[4096] = " ";
-
-__attribute__((constructor)) static void look(void)
-{
-	char path[4096];
-	Dl_info self;
-	FILE *f;
-
-	if (!dladdr((void *)look, &self))
-		abort();
-	snprintf(path, sizeof path, "%.*s/mode", (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname);
-	f = fopen(path, "r");
-	if (f == NULL)
-		return;
-	text[1 + fread(text + 1, 1, sizeof text - 2, f)] = 0;
-	fclose(f);
-}
-
-/* mode is the number behind a word of the file; -1 where it is not there. */
-static long mode(const char *word)
-{
-	size_t n = strlen(word);
-	char *at;
-
-	for (at = text; (at = strstr(at, word)) != NULL; at += n)
-		if (at > text && at[-1] == ' ' && at[n] == ' ')
-			return strtol(at + n, NULL, 0);
-	return -1;
-}
 
 static int fails(const char *word)
 {
@@ -68,6 +36,42 @@ static struct fake_qp {
 } *qps[MOST];
 static uint32_t made;
 static long messages;
+
+/* Memory is found by its key. */
+static struct fake_mr {
+	struct lv_mr mr;
+	int live, gpu;
+	char *at; /* NULL: as the address says */
+} mrs[MOST];
+static uint32_t keys;
+
+/* peer asks the GPU's side, as a module of the kernel would. */
+static void *peer(uint64_t addr, size_t n)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *at = NULL;
+	void *(*ask)(uint64_t, size_t);
+
+	if (lib == NULL)
+		return NULL;
+	*(void **)&ask = dlsym(lib, "fake_peer");
+	if (ask != NULL)
+		at = ask(addr, n);
+	dlclose(lib);
+	return at;
+}
+
+/* memory is what lies at an address under a key; NULL: that is not allowed. */
+static char *memory(uint32_t key, uint64_t addr, size_t n)
+{
+	struct fake_mr *m = &mrs[key % MOST];
+	uint64_t first = (uint64_t)(uintptr_t)m->mr.addr;
+
+	if (!m->live || addr < first || n > m->mr.length || addr - first > m->mr.length - n)
+		return NULL;
+	if (m->gpu && peer(addr, n) == NULL)
+		return NULL;
+	return m->at != NULL ? m->at + (addr - first) : (char *)(uintptr_t)addr;
+}
 
 struct lv_device **ibv_get_device_list(int *count)
 {
@@ -222,18 +226,26 @@ static int poll_cq(struct lv_cq *cq, int max, struct lv_wc *wc)
 	return n;
 }
 
-static void carry(struct fake_qp *q, struct lv_send_wr *wr)
+/* carry returns the status of the completion. */
+static int carry(struct fake_qp *q, struct lv_send_wr *wr)
 {
-	struct fake_qp *peer = q->peer < MOST ? qps[q->peer] : NULL;
-	char *from = (char *)(uintptr_t)wr->sg_list->addr, *to = (char *)(uintptr_t)wr->remote_addr;
-	size_t n = wr->sg_list->length, i;
+	struct fake_qp *other = q->peer < MOST ? qps[q->peer] : NULL;
+	struct lv_sge *sge = wr->sg_list;
+	size_t n = sge->length, i;
+	/* What goes with the request the processor reads. */
+	char *from = wr->flags & LV_SEND_INLINE ? (char *)(uintptr_t)sge->addr : memory(sge->lkey, sge->addr, n), *to;
 
 	if (wr->opcode == LV_WR_SEND) {
-		if (peer == NULL || !peer->posted)
-			return;
-		to = (char *)(uintptr_t)peer->sge.addr;
-		complete(peer->at, peer->wr.wr_id, 0, LV_WC_RECV, mode("short") > 0 ? (uint32_t)n - 1 : (uint32_t)n);
-		peer->posted = 0;
+		if (other == NULL || !other->posted)
+			return 0;
+		to = memory(other->sge.lkey, other->sge.addr, n);
+	} else
+		to = memory(wr->rkey, wr->remote_addr, n);
+	if (from == NULL || to == NULL)
+		return from == NULL ? 4 : 10;
+	if (wr->opcode == LV_WR_SEND) {
+		complete(other->at, other->wr.wr_id, 0, LV_WC_RECV, mode("short") > 0 ? (uint32_t)n - 1 : (uint32_t)n);
+		other->posted = 0;
 	}
 	/* Also where two threads look at it: the last byte last, as a device does. */
 	for (i = 0; i + 1 < n; i++)
@@ -241,12 +253,14 @@ static void carry(struct fake_qp *q, struct lv_send_wr *wr)
 	if (mode("corrupt") > 0 && n > 1 && messages > mode("corrupt"))
 		to[n / 2] ^= 1;
 	__atomic_store_n(&to[n - 1], from[n - 1], __ATOMIC_RELEASE);
+	return 0;
 }
 
 static int post_send(struct lv_qp *qp, struct lv_send_wr *wr, struct lv_send_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
 	long from = mode("from") < 0 ? 0 : mode("from"), longest = mode("longest");
+	int status;
 
 	for (; wr != NULL; wr = wr->next) {
 		*bad = wr;
@@ -264,9 +278,9 @@ static int post_send(struct lv_qp *qp, struct lv_send_wr *wr, struct lv_send_wr 
 			complete(q->at, wr->wr_id, 12, 0, 0);
 			continue;
 		}
-		carry(q, wr);
-		if (wr->flags & LV_SEND_SIGNALED)
-			complete(q->at, wr->wr_id, 0, wr->opcode, 0);
+		status = carry(q, wr);
+		if (status != 0 || wr->flags & LV_SEND_SIGNALED)
+			complete(q->at, wr->wr_id, status, wr->opcode, 0);
 	}
 	return 0;
 }
@@ -329,23 +343,67 @@ struct lv_pd *ibv_alloc_pd(struct lv_context *context)
 
 int ibv_dealloc_pd(struct lv_pd *pd) { free(pd); return 0; }
 
+static struct lv_mr *registered(struct lv_pd *pd, uint64_t addr, size_t length, char *at, int gpu)
+{
+	uint32_t key = __atomic_add_fetch(&keys, 1, __ATOMIC_RELAXED) % MOST;
+	struct fake_mr *m = &mrs[key];
+
+	m->mr.context = pd->context;
+	m->mr.pd = pd;
+	m->mr.addr = (void *)(uintptr_t)addr;
+	m->mr.length = length;
+	m->mr.lkey = m->mr.rkey = key;
+	m->at = at;
+	m->gpu = gpu;
+	m->live = 1;
+	return &m->mr;
+}
+
+/* As the kernel: what the process cannot read is nobody's, unless a module has
+ * it. */
 struct lv_mr *ibv_reg_mr(struct lv_pd *pd, void *addr, size_t length, int access)
 {
-	struct lv_mr *mr;
+	char byte;
+	struct iovec here = {&byte, 1}, there = {addr, 1};
 
 	(void)access;
 	if (fails("mr"))
 		return NULL;
-	mr = calloc(1, sizeof *mr);
-	mr->context = pd->context;
-	mr->pd = pd;
-	mr->addr = addr;
-	mr->length = length;
-	mr->lkey = mr->rkey = 1;
-	return mr;
+	if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1)
+		return registered(pd, (uint64_t)(uintptr_t)addr, length, NULL, 0);
+	if (mode("peermem") > 0)
+		return registered(pd, (uint64_t)(uintptr_t)addr, length, peer((uint64_t)(uintptr_t)addr, length), 1);
+	errno = EFAULT;
+	return NULL;
 }
 
-int ibv_dereg_mr(struct lv_mr *mr) { free(mr); return 0; }
+#ifndef OLD
+struct lv_mr *ibv_reg_dmabuf_mr(struct lv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+	off_t begin = lseek(fd, 0, SEEK_CUR);
+	char *at;
+
+	(void)access;
+	if (fails("mr-dmabuf"))
+		return NULL;
+	at = begin < 0 ? MAP_FAILED : mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, begin + (off_t)offset);
+	if (at == MAP_FAILED) {
+		errno = EBADF;
+		return NULL;
+	}
+	return registered(pd, iova, length, at, 1);
+}
+#endif
+
+int ibv_dereg_mr(struct lv_mr *mr)
+{
+	struct fake_mr *m = &mrs[mr->lkey];
+
+	if (m->gpu && m->at != peer((uint64_t)(uintptr_t)mr->addr, mr->length))
+		munmap(m->at, mr->length);
+	m->live = 0;
+	return 0;
+}
 
 struct lv_cq *ibv_create_cq(struct lv_context *context, int cqe, void *cq_context, struct lv_channel *channel, int vector)
 {
