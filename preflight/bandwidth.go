@@ -18,6 +18,9 @@ type Rates struct {
 	Ports   []bench.Port   `json:"ports,omitempty"`
 	Samples []bench.Sample `json:"samples,omitempty"` // of the pairs that it led, the retested ones last
 	Was     []PastRate     `json:"was,omitempty"`     // what its history says of its rails
+	// Disturbed is why what was measured at a port says nothing of it, by the port's
+	// name (PortDisturbed).
+	Disturbed map[string]string `json:"disturbed,omitempty"`
 }
 
 // Bandwidth is the verdict about the rails of all nodes.
@@ -126,6 +129,7 @@ type railEnd struct {
 	rank    int
 	node    string
 	port    bench.Port
+	busy    string     // why what was measured at it says nothing
 	usual   [2]float64 // what it sent and received, in units of flow.nominal
 	speed   [2]float64 // and at most, in bytes/s
 	latency time.Duration
@@ -212,7 +216,7 @@ func newRates(posts []Rates) *rates {
 				c.planes = append(c.planes, p)
 			}
 			number[key{post.Rank, port.Name}] = len(p.ends)
-			p.ends = append(p.ends, &railEnd{rank: post.Rank, node: post.Name, port: port})
+			p.ends = append(p.ends, &railEnd{rank: post.Rank, node: post.Name, port: port, busy: post.Disturbed[port.Name]})
 		}
 	}
 	met := map[[2]key]bool{}
@@ -224,8 +228,7 @@ func newRates(posts []Rates) *rates {
 			if !okA || !okB || s.From == s.To {
 				continue
 			}
-			planes[root(s.FromPort)].add(s, a, b)
-			if s.Cause == "" {
+			if planes[root(s.FromPort)].add(s, a, b) {
 				met[[2]key{{s.From, s.FromPort}, {s.To, s.ToPort}}] = true
 			}
 		}
@@ -235,8 +238,13 @@ func newRates(posts []Rates) *rates {
 	return c
 }
 
-// add takes a sample's two directions.
-func (p *plane) add(s *bench.Sample, a, b int) {
+// add takes a sample's two directions; false: it says nothing of its ports.
+func (p *plane) add(s *bench.Sample, a, b int) bool {
+	if why := cmp.Or(p.ends[a].busy, p.ends[b].busy); why != "" && s.Cause == "" {
+		other := *s
+		other.Cause, other.Err = bench.CauseBusy, why
+		s = &other
+	}
 	retest := s.Round < 0
 	nominal := 1.0
 	if x, y := p.ends[a].port.Rate, p.ends[b].port.Rate; x > 0 && y > 0 {
@@ -247,7 +255,7 @@ func (p *plane) add(s *bench.Sample, a, b int) {
 	back.from, back.to, back.speed = b, a, s.Back.Speed
 	if s.Cause != "" {
 		p.lost = append(p.lost, there, back)
-		return
+		return false
 	}
 	p.kind = cmp.Or(p.kind, s.Kind)
 	p.ends[a].retrans += s.Out.Retrans
@@ -256,6 +264,7 @@ func (p *plane) add(s *bench.Sample, a, b int) {
 	if p.tail < s.Tail {
 		p.tail = s.Tail
 	}
+	return true
 }
 
 // measure takes of each port what it usually did in either direction, the upper

@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -49,67 +51,127 @@ func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []Pa
 // one node, or one run of thousands.
 const maxHistory = 4 << 20
 
-// ReadHistory returns of each of a node's rails the last line of a history.
-// Lines that are none are passed over: a disk was full, or another wrote there.
-func ReadHistory(r io.ReadSeeker, node string) ([]PastRate, error) {
-	if size, err := r.Seek(0, io.SeekEnd); err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
-	} else if _, err = r.Seek(max(0, size-maxHistory), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
+// usualRuns is of how many runs, the latest, the median is what a rail usually did:
+// so one that gets worse a little each time is seen, too, and one run that was lucky
+// or disturbed counts for little. asBefore is from which share of it a run was
+// still like that.
+const (
+	usualRuns = 15
+	asBefore  = 0.9
+)
+
+// ReadHistory returns what each of a node's rails usually did, each way by itself:
+// At is when it was last so fast. Lines that are no records, since a disk was full,
+// are passed over and counted. It is an error that there are lines and no record.
+func ReadHistory(r io.ReadSeeker, node string) (was []PastRate, others int, err error) {
+	size, err := r.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = r.Seek(max(0, size-maxHistory), io.SeekStart)
 	}
-	var out []PastRate
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the history: %w", err)
+	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxHistory)
+	if size > maxHistory {
+		lines.Scan() // the rest of one
+	}
+	type rail struct{ name, kind string }
+	var rails []rail
+	runs, records, stranger := map[rail][]PastRate{}, 0, ""
 	for lines.Scan() {
 		var p PastRate
-		if json.Unmarshal(lines.Bytes(), &p) != nil || p.Node != node || p.Rail == "" || p.At.IsZero() {
+		if json.Unmarshal(lines.Bytes(), &p) != nil || p.Node == "" || p.Rail == "" || p.At.IsZero() {
+			if len(bytes.TrimSpace(lines.Bytes())) > 0 {
+				others++
+				stranger = cmp.Or(stranger, lines.Text()[:min(len(lines.Text()), 40)])
+			}
 			continue
 		}
-		i := slices.IndexFunc(out, func(o PastRate) bool { return o.Rail == p.Rail && o.Kind == p.Kind })
-		if i < 0 {
-			i, out = len(out), append(out, p)
+		records++
+		k := rail{p.Rail, p.Kind}
+		if p.Node != node {
+			continue
 		}
-		out[i] = p
+		if runs[k] == nil {
+			rails = append(rails, k)
+		}
+		runs[k] = append(runs[k], p)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read the history: %w", err)
+		return nil, others, fmt.Errorf("read the history: %w", err)
 	}
-	return out, nil
+	if records == 0 && others > 0 {
+		return nil, others, fmt.Errorf("it is no history of launch bench: it has the line %q", stranger)
+	}
+	for _, k := range rails {
+		was = append(was, usual(runs[k])...)
+	}
+	return was, others, nil
 }
 
-// lost says which rails are slower than they were.
-func lost(c *rates) (out finding.Report) {
-	for _, p := range c.planes {
-		for _, e := range p.ends {
-			for _, post := range c.nodes {
-				if post.Rank != e.rank {
-					continue
-				}
-				for _, was := range post.Was {
-					if was.Rail == e.port.Name && was.Kind == p.kind {
-						out = append(out, e.than(was, p.slack)...)
-					}
-				}
+// usual is what the latest runs of a rail were, in the order of the file, each way.
+func usual(runs []PastRate) (out []PastRate) {
+	runs = runs[max(0, len(runs)-usualRuns):]
+	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out }, func(p *PastRate) *float64 { return &p.In }} {
+		var all []float64
+		for _, p := range runs {
+			all = append(all, *way(&p))
+		}
+		mid := medianOf(all)
+		for _, p := range slices.Backward(runs) {
+			if mid > 0 && *way(&p) >= asBefore*mid {
+				was := PastRate{At: p.At, Node: p.Node, Rail: p.Rail, Kind: p.Kind, Nodes: p.Nodes}
+				*way(&was) = mid
+				out = append(out, was)
+				break
 			}
 		}
 	}
 	return out
 }
 
-// than compares a rail with its past.
-func (e *railEnd) than(was PastRate, slack float64) finding.Report {
-	way, now, then := "", 0.0, 0.0
-	for i, w := range []struct {
-		way  string
-		then float64
-	}{{"sending", was.Out}, {"receiving", was.In}} {
-		if e.speed[i] > 0 && w.then > 0 && e.speed[i] < w.then*(1-slack) && (way == "" || e.speed[i]/w.then < now/then) {
-			way, now, then = w.way, e.speed[i], w.then
+// lost says which rails are slower than they were.
+func lost(c *rates) (out finding.Report) {
+	was := map[int][]PastRate{}
+	for _, post := range c.nodes {
+		was[post.Rank] = post.Was
+	}
+	for _, p := range c.planes {
+		for _, e := range p.ends {
+			past := slices.DeleteFunc(slices.Clone(was[e.rank]), func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
+			out = append(out, e.than(past, p.slack)...)
+		}
+	}
+	return out
+}
+
+// than compares a rail with its past, and tells the way in which it lost most.
+func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
+	way, now, then, at := "", 0.0, 0.0, time.Time{}
+	for _, was := range past {
+		for i, v := range []float64{sent: was.Out, received: was.In} {
+			if s := e.speed[i]; s > 0 && s < v*(1-slack) && (way == "" || s/v < now/then) {
+				way, now, then, at = []string{sent: "sending", received: "receiving"}[i], s, v, was.At
+			}
 		}
 	}
 	if way == "" {
 		return nil
 	}
-	return finding.Report{finding.Warnf("rail %s lost %.0f %% since %s: %s in place of %s when %s", e.label(), 100*(1-now/then), was.At.Format(time.DateOnly), gbps(now), gbps(then), way).
+	return finding.Report{finding.Warnf("rail %s lost %.0f %% since %s: %s in place of %s when %s", e.label(), 100*(1-now/then), since(at, time.Now()), gbps(now), gbps(then), way).
 		Named("bench.history").Breaking("%s", slowestWaits).Do("%s", e.look(toAndFrom))}
+}
+
+// since is a moment as people name it.
+func since(at, now time.Time) string {
+	at = at.In(now.Location())
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	switch {
+	case !at.Before(today):
+		return at.Format("15:04")
+	case !at.Before(today.AddDate(0, 0, -6)):
+		return at.Format("Monday 15:04")
+	}
+	return at.Format(time.DateOnly)
 }

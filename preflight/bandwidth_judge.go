@@ -198,7 +198,8 @@ func Turns(all []Meeting) [][]Meeting {
 
 // confirm clears those that were as fast as others with somebody who passed, or
 // on the same way once more, and returns how many these are. What was slow one
-// way only then is slow that way.
+// way only then is slow that way. Where another job came nobody is named, and
+// nobody is as fast as others.
 func (c *rates) confirm() (cleared int) {
 	for _, p := range c.planes {
 		for i := range p.found {
@@ -227,6 +228,7 @@ func (c *rates) confirm() (cleared int) {
 			if s.cleared {
 				cleared++
 			}
+			s.cleared = s.cleared || slices.ContainsFunc(s.again, func(f flow) bool { return f.lost == bench.CauseBusy })
 		}
 	}
 	c.unmerge()

@@ -53,7 +53,14 @@ func (s *simulated) sample(round, a, b, rail int) bench.Sample {
 
 // run measures and judges as launch bench does, with what is retested.
 func (s *simulated) run(nonce string) (first, last Bandwidth) {
-	posts := make([]Rates, s.nodes)
+	posts, first := s.measure(nonce)
+	return first, CompareRates(posts, nil)
+}
+
+// measure is what all nodes have measured in the end, and what was to be measured
+// again.
+func (s *simulated) measure(nonce string) (posts []Rates, first Bandwidth) {
+	posts = make([]Rates, s.nodes)
 	for rank := range posts {
 		posts[rank] = Rates{Rank: rank, Name: fmt.Sprintf("node-%04d", rank)}
 		for rail := range s.rails {
@@ -76,7 +83,7 @@ func (s *simulated) run(nonce string) (first, last Bandwidth) {
 			posts[m.A].Samples = append(posts[m.A].Samples, s.sample(-1-i, m.A, m.B, rail))
 		}
 	}
-	return first, CompareRates(posts, nil)
+	return posts, first
 }
 
 // score is how a verdict was: sick ports that were not named, or named for

@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,32 +129,64 @@ func TestAPortThatIsInUseIsASkipAndOneThatIsNotReachedIsNamed(t *testing.T) {
 	}
 }
 
-func TestARailIsHeldAgainstItsPast(t *testing.T) {
-	lines := `{"at":"2026-11-01T10:00:00Z","node":"host0","rail":"eth0","kind":"tcp","out":1.9e9,"in":1e9}
-no line
-{"at":"2026-11-17T10:00:00Z","node":"host0","rail":"eth0","kind":"tcp","out":1.6e9,"in":1e9}
-{"at":"2026-11-18T10:00:00Z","node":"host1","rail":"eth0","kind":"tcp","out":9e9,"in":9e9}
-{"at":"2026-11-18T10:00:00Z","node":"host0","rail":"eth0","kind":"ver`
-	was, err := ReadHistory(strings.NewReader(lines), "host0")
-	if err != nil {
-		t.Fatal(err)
+func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
+	line := func(day int, node string, out, in float64) string {
+		return fmt.Sprintf(`{"at":"2024-11-%02dT10:00:00Z","node":"%s","rail":"eth0","kind":"tcp","out":%g,"in":%g}`+"\n", day, node, out, in)
 	}
-	want := []PastRate{{At: time.Date(2026, 11, 17, 10, 0, 0, 0, time.UTC), Node: "host0", Rail: "eth0", Kind: "tcp", Out: 1.6e9, In: 1e9}}
-	if diff := cmp.Diff(want, was); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	worse := ""
+	for day := range 15 {
+		worse += line(day+1, "host0", 2e9*math.Pow(0.96, float64(day)), 1e9)
 	}
-	posts := pair(bench.Port{Name: "eth0"}, bench.Port{Name: "eth0"}, 1e9)
-	posts[0].Was = was
-	b := CompareRates(posts, nil)
-	if len(b.Findings) != 1 || !strings.HasPrefix(b.Findings[0].What, "rail eth0 of host0 lost 38 % since 2026-11-17: 1.0 GB/s in place of 1.6 GB/s when sending") {
-		t.Errorf("%+v", b.Findings)
+	for _, tt := range []struct {
+		name, lines string
+		others      int
+		want        string
+	}{
+		{"the last time", line(17, "host0", 1.6e9, 1e9) + line(18, "host1", 9e9, 9e9), 0, "eth0 of host0 lost 38 % since 2024-11-17: 1.0 GB/s in place of 1.6 GB/s when sending"},
+		{"as it was", line(1, "host0", 1.1e9, 1e9), 0, ""},
+		{"what was slow once", line(1, "host0", 1.1e9, 1e9) + line(2, "host0", 0.2e9, 0.2e9) + line(3, "host0", 1.1e9, 1.1e9), 0, ""},
+		{"still as slow as it became", line(16, "host0", 1.6e9, 1e9) + line(17, "host0", 1.6e9, 1e9) + line(18, "host0", 1e9, 1e9), 0, "lost 38 % since 2024-11-17"},
+		{"a little each time", worse, 0, "lost 33 % since 2024-11-10: 1.0 GB/s in place of 1.5 GB/s"},
+		{"another kind", strings.ReplaceAll(line(1, "host0", 9e9, 9e9), "tcp", "verbs"), 0, ""},
+		{"lines that were cut", line(17, "host0", 1.6e9, 1e9) + "no line\n" + line(18, "host0", 1, 1)[:40], 2, "lost 38 % since 2024-11-17"},
+	} {
+		was, others, err := ReadHistory(strings.NewReader(tt.lines), "host0")
+		if err != nil || others != tt.others {
+			t.Errorf("%s: %d, %v", tt.name, others, err)
+		}
+		posts := pair(bench.Port{Name: "eth0"}, bench.Port{Name: "eth0"}, 1e9)
+		posts[0].Was = was
+		text := ""
+		for _, f := range CompareRates(posts, nil).Findings {
+			text += f.What
+		}
+		if !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+			t.Errorf("%s: %q, want %q", tt.name, text, tt.want)
+		}
+	}
+	for _, text := range []string{"#!/bin/sh\nexec train\n", `{"at":"2024-11-01T1`} {
+		if _, _, err := ReadHistory(strings.NewReader(text), "host0"); err == nil || !strings.Contains(err.Error(), "no history of launch bench") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAMomentIsNamedAsPeopleDo(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) // a Sunday
+	for _, tt := range []struct {
+		ago  time.Duration
+		want string
+	}{{2 * time.Hour, "10:00"}, {13 * time.Hour, "Saturday 23:00"}, {6*24*time.Hour + time.Hour, "Monday 11:00"}, {7 * 24 * time.Hour, "2026-11-15"}} {
+		if got := since(now.Add(-tt.ago), now); got != tt.want {
+			t.Errorf("%s ago: %q, want %q", tt.ago, got, tt.want)
+		}
 	}
 }
 
 func FuzzReadHistory(f *testing.F) {
 	f.Add(`{"at":"2026-11-01T10:00:00Z","node":"a","rail":"eth0","kind":"tcp","out":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		was, err := ReadHistory(strings.NewReader(text), "a")
+		was, _, err := ReadHistory(strings.NewReader(text), "a")
 		for _, p := range was {
 			if err != nil || p.Node != "a" || p.Rail == "" {
 				t.Errorf("%+v, %v", p, err)
@@ -191,6 +225,65 @@ func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 	ports, err := RatePorts(node, netip.MustParseAddr("10.0.0.1"), nil)
 	if err != nil || len(ports) != 1 || ports[0].Name != "eth0" || ports[0].Net.String() != "10.0.0.1/24" {
 		t.Errorf("%+v, %v", ports, err)
+	}
+}
+
+func TestWhoWasDisturbedIsNotJudged(t *testing.T) {
+	// Of 2 s each way at 1 GB/s; the port is good for 12.5 GB/s.
+	own := []bench.Sample{
+		{From: 0, To: 2, FromPort: "eth0", ToPort: "eth1", Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 1e9}}},
+		{From: 2, To: 3, FromPort: "eth0", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 7e9}, Back: bench.Flow{Carried: 9e9}}},
+		{From: 1, To: 2, FromPort: "eth1", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 3e9}}},
+	}
+	port := bench.Port{Name: "eth0", Rate: 100, Net: netip.MustParsePrefix("10.0.0.1/24")}
+	lo := port
+	lo.Net = netip.MustParsePrefix("127.0.0.1/8")
+	failed := append(slices.Clone(own), bench.Sample{From: 2, To: 4, FromPort: "eth0", ToPort: "eth0", Cause: "silent"})
+	// Rank 2 sent by eth0 7e9 + 3e9, and received 9e9 + 1e9.
+	for _, tt := range []struct {
+		name  string
+		port  bench.Port
+		own   []bench.Sample
+		moved fabric.Traffic
+		want  string
+	}{
+		{"its own, with headers and answers", port, own, fabric.Traffic{Sent: 11.5e9, Received: 11.5e9}, ""},
+		{"another sends", port, own, fabric.Traffic{Sent: 15.4e9, Received: 11e9}, "they sent 1.5 GB/s and received 0.0000 GB/s"},
+		{"another receives", port, own, fabric.Traffic{Sent: 10e9, Received: 16.4e9}, "received 2.0 GB/s"},
+		{"counts less than was sent", port, own, fabric.Traffic{}, ""},
+		{"one failed, and what it sent is not known", port, failed, fabric.Traffic{Sent: 90e9}, ""},
+		{"nothing was measured", port, nil, fabric.Traffic{Sent: 90e9}, ""},
+		{"counts for both ends", lo, own, fabric.Traffic{Sent: 90e9, Received: 90e9}, ""},
+	} {
+		if got := PortDisturbed(tt.port, "node-2", 2, tt.moved, 2*time.Second, tt.own); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+
+	// A port that is slow since another job came is not named, and its partners are not either.
+	s := quiet(8, 2)
+	s.sick = map[sickPort]factor{{3, 1}: {0.5, 0.5}}
+	posts, _ := s.measure("seed")
+	b := CompareRates(posts, nil)
+	if len(b.Named) != 1 {
+		t.Fatalf("%v %+v", b.Named, b.Findings)
+	}
+	posts[3].Disturbed = map[string]string{"mlx5_1": "mlx5_1 of node-0003 was used by others"}
+	b = CompareRates(posts, nil)
+	if len(b.Named) > 0 || len(b.Again) > 0 || len(b.Findings) != 1 || b.Findings[0].ID != "bench.busy" || !strings.Contains(b.Findings[0].What, "in 4 of its pairs") {
+		t.Errorf("%v %v %+v", b.Named, b.Again, b.Findings)
+	}
+	// Who is measured once more with a disturbed one is not confirmed by that.
+	posts[3].Disturbed = nil
+	for i := range posts {
+		for _, m := range posts[i].Samples {
+			if m.Round < 0 {
+				posts[m.From+m.To-3].Disturbed = map[string]string{"mlx5_1": "used"}
+			}
+		}
+	}
+	if b = CompareRates(posts, nil); len(b.Named) > 0 || b.Unnamed > 0 {
+		t.Errorf("%v, %d cleared: %+v", b.Named, b.Unnamed, b.Findings)
 	}
 }
 

@@ -32,7 +32,7 @@ func RateChecks() []Check {
 		Doc: "A rail whose address is not reached carries nothing at all.",
 	}, {
 		ID: "bench.busy", Title: "no rail is in use",
-		Doc: "A port that carries another job's traffic is not measured: that would disturb it, and say little. --force does it all the same.",
+		Doc: "A port that carries another job's traffic is not measured: that would disturb it, and say little. Where one comes while it is measured nothing is said of it. --force measures and judges all the same.",
 	}, {
 		ID: "bench.history", Title: "no rail is slower than when it was measured last",
 		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone (--history).",
@@ -332,7 +332,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
-		out = append(out, finding.Skipf("rail %s was left alone where it is in use, in %d of its pairs (--force measures them all the same): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
+		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures and judges them all the same): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
 	}
 	return out
 }

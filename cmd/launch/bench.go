@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"launch/fabric"
-	"launch/fabric/verbs"
 	"launch/internal/companion"
 	"launch/internal/handoff"
 	"launch/internal/job"
@@ -28,23 +29,25 @@ import (
 const offerRound, ratesRound, againRound = "offer", "rates", "again"
 
 const (
-	// glance is how long the counters of the ports are watched before anything is
-	// sent: a job in its steps sends several times within it.
-	glance = 200 * time.Millisecond
+	// quickBudget is what a bench by default takes, from when all nodes are here to
+	// its verdict: of 5 s one is for the join, and for a machine without a processor
+	// to spare. What three rounds leave of it is for what is measured again, less
+	// quickTalk for what is said meanwhile.
+	quickBudget, quickTalk = 4 * time.Second, 200 * time.Millisecond
 	// tardy is how long a node waits for the partner of its first round, and how
 	// much longer in each that follows: one that is lost keeps its partners from
 	// being in time for theirs. It ends at tardyMost.
 	tardy, tardyMore, tardyMost = 2 * time.Second, time.Second, 6 * time.Second
-	// surer is how much longer is measured what was in doubt.
+	// surer is how much longer is measured what was in doubt, where there is time.
 	surer = 2
 	// fullRounds is how many partners each node meets with --full.
 	fullRounds = 7
 )
 
-// quickTest, handTest and fullTest are what a pair of ports does. The first keeps
-// three rounds and a retest below 5 s.
+// quickTest, handTest and fullTest are what a pair of ports does. Three rounds of
+// the first, and two turns of what is in doubt, fit into quickBudget.
 func quickTest() bench.Test {
-	return bench.Test{Streams: 4, Warm: 100 * time.Millisecond, Span: 250 * time.Millisecond, Pings: 500}
+	return bench.Test{Streams: 4, Warm: 100 * time.Millisecond, Span: 200 * time.Millisecond, Pings: 500}
 }
 
 func handTest() bench.Test {
@@ -70,13 +73,26 @@ func (a *app) test(t bench.Test) bench.Test {
 func (a *app) bench(c *cli.Context) error {
 	began := time.Now()
 	byHand := a.o.server || a.o.client != ""
+	if host, port, err := net.SplitHostPort(a.o.client); err == nil { // as --store is given
+		if n, err := strconv.Atoi(port); err == nil {
+			a.o.client, a.o.benchPort = host, n
+		}
+	}
 	switch {
 	case a.o.server && a.o.client != "":
 		return &job.Error{Code: exitUsage, What: "--server and --client at once: this node is one of both", Fix: "launch bench --server   # on one node, and on the other: launch bench --client HOST"}
 	case byHand && (a.o.NNodes.Set || a.o.Store.Set):
 		return &job.Error{Code: exitUsage, What: "--server and --client are for two nodes by hand; --nnodes and --store are for all nodes of a job", Fix: "launch bench --store HOST --nnodes N   # the same line on each"}
-	case a.o.streams < 0 || a.o.streams > 64:
+	case a.o.streams < 0 || a.o.streams > 64 || a.o.streams == 0 && a.o.given["streams"]:
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: 1 to 64 connections for each rail", a.o.from("streams"), a.o.streams), Fix: "--streams 4"}
+	case a.o.benchPort < 1 || a.o.benchPort > 65535:
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
+	}
+	// What is written last is tried first: a bench is not for nothing.
+	for flag, file := range map[string]string{"html": a.o.html, "history": a.o.history} {
+		if err := writable(file); err != nil {
+			return cannotWrite(a.o.from(flag), file, err)
+		}
 	}
 	var ctx context.Context
 	ctx, a.stop, a.caught = handoff.NotifyContext(c.Context)
@@ -87,8 +103,8 @@ func (a *app) bench(c *cli.Context) error {
 	} else {
 		err = a.benchNodes(ctx, c, began)
 	}
-	if sig := a.caught(); err != nil && ctx.Err() != nil {
-		a.code = a.fail(err, sig)
+	if sig, ok := a.caught().(syscall.Signal); ok && err != nil && ctx.Err() != nil {
+		a.code = a.fail(&ended{ui.Failure{Code: exitSignal + int(sig), What: signalWord(sig) + " before anything was compared; the others see that this node has left"}}, nil)
 		return nil
 	}
 	return err
@@ -107,6 +123,13 @@ func (a *app) benchNodes(ctx context.Context, c *cli.Context, began time.Time) e
 		a.ui.Note("task %d of this node: its first task measures", t.Local)
 		return nil
 	}
+	if _, err = a.rails(s.Node, netip.Addr{}); err != nil { // before others wait for this node
+		return err
+	}
+	was, err := a.history(s.Node.Hostname)
+	if err != nil {
+		return err
+	}
 	a.ui.Findings(s.Job.Notes, false)
 	s.Job.ID.V = "bench-" + s.Job.ID.V // it does not meet a start of the job
 	a.o.startTimeout = 0               // nobody is awaited after it
@@ -117,9 +140,11 @@ func (a *app) benchNodes(ctx context.Context, c *cli.Context, began time.Time) e
 	why := "its bench is over"
 	defer func() { comp.Leave(why) }()
 	deadline := began.Add(a.o.joinTimeout)
+	var out ui.Benched
+	var own []bench.Sample
 	for {
 		if err = a.join(ctx, &s, comp, began, deadline); err == nil {
-			err = a.rates(ctx, &s, comp, deadline)
+			out, own, err = a.rates(ctx, &s, comp, was, deadline)
 		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
 			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
@@ -129,21 +154,36 @@ func (a *app) benchNodes(ctx context.Context, c *cli.Context, began time.Time) e
 			why = a.farewell(ctx, err)
 			return a.missing(err, s.Job)
 		}
+		a.code = slowCode(out)
+		err = a.benched(&s, out, own)
 		a.part(ctx, comp)
-		return nil
+		return err
 	}
 }
 
-// rates measures with all other nodes, and reports the same on each.
-func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) error {
+// slowCode is how a bench ends by what it found.
+func slowCode(out ui.Benched) int {
+	switch {
+	case len(out.Named) == 0:
+		return 0
+	case slices.Contains(out.Named, out.Self):
+		return exitUnfit
+	}
+	return exitPeerUnfit
+}
+
+// rates measures with all other nodes, and judges the same on each. own is every
+// sample of this node.
+func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client, was []preflight.PastRate, deadline time.Time) (out ui.Benched, own []bench.Sample, err error) {
 	w := s.World
 	r := runner{app: a, comp: comp, world: *w, test: a.test(quickTest()), deadline: deadline, began: time.Now(), offers: map[int]bench.Offer{}}
+	r.rates.Was = was
 	if err := r.open(ctx, s); err != nil {
-		return err
+		return out, nil, err
 	}
 	defer r.node.Close()
 	if err := r.offer(ctx); err != nil {
-		return err
+		return out, nil, err
 	}
 	most := bench.QuickRounds
 	switch {
@@ -152,35 +192,29 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 	case a.o.full:
 		most = fullRounds
 	}
-	rounds := bench.Rounds(w.Size, w.RunID, most)
-	a.ui.Note("measuring %s of %s with %s, about %s", ui.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(), ui.Plural(len(rounds), "other node", "other nodes"),
-		(time.Duration(len(rounds)) * r.test.Takes()).Round(100*time.Millisecond))
-	most = len(rounds) + 2*surer // what is measured again counts twice, in two turns
-	if end := time.Now().Add(time.Duration(most) * (r.test.Takes() + tardyMost)); end.After(r.deadline) {
-		r.deadline = end // the time to join in is not that of measuring
-	}
-	if err := r.rounds(ctx, rounds); err != nil {
-		return err
+	r.plan = bench.Rounds(w.Size, w.RunID, most)
+	partners := r.partners()
+	a.ui.Note("measuring %s of %s with %s, about %s", ui.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(), ui.Plural(len(partners), "other node", "other nodes"),
+		(time.Duration(len(r.plan)) * r.test.Takes()).Round(100*time.Millisecond))
+	// From here on it is measuring that takes time, and no longer the join.
+	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes())
+	if err := r.rounds(ctx, partners); err != nil {
+		return out, nil, err
 	}
 	b, err := r.compare(ctx, ratesRound)
 	if err != nil {
-		return err
+		return out, nil, err
 	}
 	if len(b.Again) > 0 {
 		if err := r.again(ctx, b.Again); err != nil {
-			return err
+			return out, nil, err
 		}
 		if b, err = r.compare(ctx, againRound); err != nil {
-			return err
+			return out, nil, err
 		}
 	}
-	a.code = exitPeerUnfit
-	if b.Again = nil; len(b.Named) == 0 {
-		a.code = 0
-	} else if slices.Contains(b.Named, w.Rank) {
-		a.code = exitUnfit
-	}
-	return a.benched(s, ui.Benched{Bandwidth: b, Self: w.Rank, Took: time.Since(r.began)}, r.own)
+	b.Again = nil
+	return ui.Benched{Bandwidth: b, Self: w.Rank, Took: time.Since(r.began)}, r.own, nil
 }
 
 // benched reports, and keeps what was asked for.
@@ -201,54 +235,7 @@ func (a *app) benched(s *record.Start, out ui.Benched, own []bench.Sample) error
 		err = os.WriteFile(a.o.html, page, 0o666)
 	}
 	if err != nil {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from("html"), err), Fix: "--html names a file in a directory that can be written"}
+		return cannotWrite(a.o.from("html"), a.o.html, err)
 	}
 	return nil
-}
-
-// ratePorts are the rails to be measured, with what uses them.
-func (a *app) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, name string) ([]bench.Port, error) {
-	ports, err := preflight.RatePorts(n, addr, a.o.rails)
-	if err != nil {
-		return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
-	}
-	if a.o.force {
-		return ports, nil
-	}
-	sys := fabric.Live().Sys
-	before := make([]fabric.Traffic, len(ports))
-	errs := make([]error, len(ports))
-	for i, p := range ports {
-		before[i], errs[i] = fabric.ReadTraffic(sys, p.Netdev, p.HCA, p.Num)
-	}
-	from := time.Now()
-	select {
-	case <-time.After(glance):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	for i, p := range ports {
-		if errs[i] != nil {
-			continue // it cannot be told: as it is for everybody else
-		}
-		if now, err := fabric.ReadTraffic(sys, p.Netdev, p.HCA, p.Num); err == nil {
-			took := time.Since(from).Seconds()
-			ports[i].Busy = preflight.PortBusy(p, name, float64(now.Sent-before[i].Sent)/took, float64(now.Received-before[i].Received)/took)
-		}
-	}
-	return ports, nil
-}
-
-// ways are what can measure here, the best first. Reliable connections, without a
-// connection manager, are what node type 1 has: neither EFA nor iWARP.
-func (a *app) ways(n fabric.Node) []bench.Measurer {
-	if a.o.tcp {
-		return []bench.Measurer{bench.TCP()}
-	}
-	const channelAdapter = 1
-	opens := func(hca string) bool {
-		return slices.ContainsFunc(n.HCAs, func(h fabric.HCA) bool { return h.Name == hca && h.NodeType == channelAdapter }) &&
-			slices.ContainsFunc(n.Verbs.Devices, func(d verbs.Device) bool { return d.Name == hca && d.Opens })
-	}
-	return []bench.Measurer{bench.Verbs(opens), bench.TCP()}
 }

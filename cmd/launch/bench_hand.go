@@ -19,30 +19,39 @@ import (
 	"launch/preflight/bench"
 )
 
-// benchHand measures between two nodes that were started by hand, in any order.
-// The client is rank 0 of the two, and leads.
-func (a *app) benchHand(ctx context.Context, began time.Time) error {
-	s := record.Start{Job: job.Job{Nodes: job.Value[int]{V: 1}}}
-	s.Node = a.detect(ctx, job.Job{Nodes: job.Value[int]{V: 2}})
-	n := &bench.Node{Name: s.Node.Hostname, Ways: a.ways(s.Node)}
-	var server *tls.Config
-	if a.keys != nil {
-		server, n.Keys = a.keys.Server(), a.keys.Client()
+// byHand is one of two nodes that were started by hand, in any order. The client
+// is rank 0 of the two, and leads.
+type byHand struct {
+	*app
+	start record.Start
+	node  *bench.Node
+	was   []preflight.PastRate
+	began time.Time // the bench, or on a server what its client has asked for
+}
+
+// benchHand measures between two nodes.
+func (a *app) benchHand(ctx context.Context, began time.Time) (err error) {
+	h := &byHand{app: a, start: record.Start{Job: job.Job{Nodes: job.Value[int]{V: 1}}}, began: began}
+	h.start.Node = a.detect(ctx, job.Job{Nodes: job.Value[int]{V: 2}})
+	h.node = &bench.Node{Name: h.start.Node.Hostname, Ways: a.ways(h.start.Node)}
+	if h.was, err = a.history(h.node.Name); err != nil {
+		return err
 	}
 	wait, stop := context.WithTimeout(ctx, a.o.joinTimeout)
 	defer stop()
 	if a.o.server {
-		return a.benchServer(ctx, wait, &s, n, server)
+		return h.serve(ctx, wait)
 	}
-	return a.benchClient(ctx, wait, &s, n, began)
+	return h.call(ctx, wait)
 }
 
-// benchServer waits for a client, and measures with it.
-func (a *app) benchServer(ctx, wait context.Context, s *record.Start, n *bench.Node, keys *tls.Config) error {
+// serve waits for a client, and measures with it.
+func (h *byHand) serve(ctx, wait context.Context) error {
+	a, n, facts := h.app, h.node, h.start.Node
 	n.Asked = make(chan bench.Asking, 1)
 	wrong := make(chan error, 1)
 	n.Rails = func(from netip.Addr) []bench.Port {
-		ports, err := a.ratePorts(wait, s.Node, from, n.Name)
+		ports, err := a.ratePorts(wait, facts, from, n.Name)
 		if err != nil {
 			select {
 			case wrong <- err:
@@ -51,16 +60,15 @@ func (a *app) benchServer(ctx, wait context.Context, s *record.Start, n *bench.N
 		}
 		return ports
 	}
-	if _, err := preflight.RatePorts(s.Node, netip.Addr{}, a.o.rails); err != nil {
-		_, err = a.ratePorts(wait, s.Node, netip.Addr{}, n.Name)
+	if _, err := a.rails(facts, netip.Addr{}); err != nil {
 		return err
 	}
-	if err := a.openHand(n, keys); err != nil {
+	if err := h.open(); err != nil {
 		return err
 	}
 	defer n.Close()
 	a.ui.Note("waiting for a client on port %d, until %s; on the other node: launch bench --client %s%s", a.o.benchPort,
-		time.Now().Add(a.o.joinTimeout).Format("15:04:05"), s.Node.Hostname, a.otherPort())
+		time.Now().Add(a.o.joinTimeout).Format("15:04:05"), n.Name, a.otherPort())
 	for {
 		var got bench.Asking
 		select {
@@ -71,31 +79,38 @@ func (a *app) benchServer(ctx, wait context.Context, s *record.Start, n *bench.N
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("no client came within %s", a.o.joinTimeout), Fix: "on the other node: launch bench --client " + s.Node.Hostname + a.otherPort()}}
+			return &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("no client came within %s", a.o.joinTimeout), Fix: "on the other node: launch bench --client " + n.Name + a.otherPort()}}
 		}
-		began := time.Now()
+		h.began = time.Now()
 		var all []bench.Meeting
 		for _, m := range bench.Match(got.Theirs.Ports, got.Mine) {
 			all = append(all, bench.Meeting{Self: 1, Other: 0, Port: got.Mine[m[1]], PeerPort: got.Theirs.Ports[m[0]].Name, Wait: tardyMost})
 		}
+		m := a.meter(got.Mine)
 		samples := n.Round(ctx, all)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		gone := func(s bench.Sample) bool { return s.Cause == string(peer.Dropped) || s.Cause == string(peer.Silent) }
-		if len(samples) > 0 && !slices.ContainsFunc(samples, func(s bench.Sample) bool { return !gone(s) }) {
-			a.ui.Note("%s asked, and did not come: %s; waiting for another", got.Theirs.Name, samples[0].Err)
+		if len(samples) > 0 && !slices.ContainsFunc(samples, func(s bench.Sample) bool { return !absent(s) }) {
+			a.ui.Note("%s asked, and left again: %s; waiting for another", got.Theirs.Name, samples[0].Err)
 			continue
 		}
-		n.Ports = got.Mine
-		return a.handReport(s, 1, began, got.Theirs, bench.Offer{Name: n.Name, Ports: got.Mine}, samples)
+		server := preflight.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
+		return h.report(1, [2]preflight.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
 	}
 }
 
-// openHand listens for everybody: by which address a client comes is not known.
-func (a *app) openHand(n *bench.Node, keys *tls.Config) error {
-	if a.o.benchPort < 1 || a.o.benchPort > 65535 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
+// absent tells whether a sample was not taken since the other end was not there.
+func absent(s bench.Sample) bool {
+	return slices.Contains([]string{bench.CauseLeft, string(peer.Dropped), string(peer.Silent), string(peer.Reset)}, s.Cause)
+}
+
+// open listens for everybody: by which address a client comes is not known.
+func (h *byHand) open() error {
+	a, n := h.app, h.node
+	var keys *tls.Config
+	if a.keys != nil {
+		keys = a.keys.Server()
 	}
 	err := n.Open(netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(a.o.benchPort)), keys)
 	if err != nil { // a kernel without IPv6
@@ -114,13 +129,17 @@ func (a *app) otherPort() string {
 	return " --bench-port " + strconv.Itoa(a.o.benchPort)
 }
 
-// benchClient measures with the server at a host.
-func (a *app) benchClient(ctx, wait context.Context, s *record.Start, n *bench.Node, began time.Time) error {
+// call measures with the server at a host.
+func (h *byHand) call(ctx, wait context.Context) error {
+	a, n := h.app, h.node
+	if a.keys != nil {
+		n.Keys = a.keys.Client()
+	}
 	at, from, err := a.serverAt(wait)
 	if err != nil {
 		return err
 	}
-	ports, err := a.ratePorts(wait, s.Node, from, n.Name)
+	ports, err := a.ratePorts(wait, h.start.Node, from, n.Name)
 	if err != nil {
 		return err
 	}
@@ -139,11 +158,13 @@ func (a *app) benchClient(ctx, wait context.Context, s *record.Start, n *bench.N
 		return &job.Error{Code: exitConfig, What: fmt.Sprintf("the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name), Fix: "launch fabric   # on both; or name an interface on each: --rails eth0"}
 	}
 	a.ui.Note("measuring %s with %s, about %s", ui.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().Round(100*time.Millisecond))
+	m := a.meter(n.Ports)
 	samples := n.Round(ctx, all)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return a.handReport(s, 0, began, bench.Offer{Name: n.Name, Ports: n.Ports}, theirs, samples)
+	client := preflight.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
+	return h.report(0, [2]preflight.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
 }
 
 // serverAt is the server's address, and this node's towards it.
@@ -189,21 +210,16 @@ func (a *app) askServer(ctx, wait context.Context, n *bench.Node, at netip.AddrP
 	}
 }
 
-// handReport judges what two nodes measured, as for a job of two.
-func (a *app) handReport(s *record.Start, self int, began time.Time, client, server bench.Offer, samples []bench.Sample) error {
-	posts := []preflight.Rates{{Rank: 0, Name: client.Name, Ports: client.Ports, Samples: samples}, {Rank: 1, Name: server.Name, Ports: server.Ports}}
-	if client.Name == server.Name {
-		posts[0].Name, posts[1].Name = client.Name+" (client)", server.Name+" (server)"
+// report judges what two nodes measured, as for a job of two.
+func (h *byHand) report(self int, both [2]preflight.Rates, samples []bench.Sample) error {
+	if both[0].Name == both[1].Name {
+		both[0].Name, both[1].Name = both[0].Name+" (client)", both[1].Name+" (server)"
 	}
-	was, err := a.history(s.Node.Hostname)
-	if err != nil {
-		return err
-	}
-	posts[self].Was = was
-	b := preflight.CompareRates(posts, a.o.thresholds)
+	both[0].Samples, both[self].Was = samples, h.was
+	b := preflight.CompareRates(both[:], h.o.thresholds)
 	b.Again = nil // with the same two it would be the same
 	if len(b.Named) > 0 {
-		a.code = exitUnfit
+		h.code = exitUnfit
 	}
-	return a.benched(s, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(began)}, samples)
+	return h.benched(&h.start, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(h.began)}, samples)
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
 	"launch/internal/job"
+	"launch/internal/ui"
 	"launch/preflight"
 )
 
@@ -22,40 +24,55 @@ func (a *app) history(host string) ([]preflight.PastRate, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		defer f.Close()
-		was, err := preflight.ReadHistory(f, host)
-		if err == nil {
-			return was, nil
-		}
+	if err != nil {
+		return nil, a.noHistory(err)
 	}
-	return nil, a.noHistory(err)
+	defer f.Close()
+	was, others, err := preflight.ReadHistory(f, host)
+	if err != nil {
+		return nil, a.noHistory(err)
+	}
+	if others > 0 {
+		a.ui.Note("%s of %s no record of launch bench, and passed over", ui.Plural(others, "line is", "lines are"), a.o.history)
+	}
+	return was, nil
 }
 
 func (a *app) noHistory(err error) error {
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from("history"), err), Fix: "--history names a file that can be read and written"}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err // its name is said already
+	}
+	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("history"), a.o.history, err),
+		Fix: fmt.Sprintf("mv %s %s.old   # a new one is begun then; or name another: --history FILE", a.o.history, a.o.history)}
 }
 
 // remember appends a line for each of this node's rails, in one write: the file
 // may be one of several nodes.
 func (a *app) remember(past []preflight.PastRate) error {
-	if a.o.history == "" {
+	if a.o.history == "" || len(past) == 0 {
 		return nil
 	}
+	f, err := os.OpenFile(a.o.history, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return cannotWrite(a.o.from("history"), a.o.history, err)
+	}
 	var lines bytes.Buffer
+	last := []byte{'\n'}
+	if size, err := f.Seek(0, io.SeekEnd); err == nil && size > 0 {
+		_, _ = f.ReadAt(last, size-1)
+	}
+	if last[0] != '\n' {
+		lines.WriteByte('\n') // the last line was cut, and is not to take the next with it
+	}
 	enc := json.NewEncoder(&lines)
 	for _, p := range past {
 		if err := enc.Encode(p); err != nil {
 			return err
 		}
 	}
-	f, err := os.OpenFile(a.o.history, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
-	if err == nil {
-		_, err = f.Write(lines.Bytes())
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return a.noHistory(err)
+	_, err = f.Write(lines.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return cannotWrite(a.o.from("history"), a.o.history, err)
 	}
 	return nil
 }

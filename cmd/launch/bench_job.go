@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,6 +26,8 @@ type runner struct {
 	world    rendezvous.World
 	node     *bench.Node
 	offers   map[int]bench.Offer // of the partners, by rank
+	plan     []int               // the rounds that are played
+	meter    *meter              // of the ports, since the first of them
 	rates    preflight.Rates     // what is posted
 	own      []bench.Sample      // all of this node's, also those that another one led
 	test     bench.Test
@@ -39,10 +42,7 @@ func (r *runner) open(ctx context.Context, s *record.Start) error {
 	if err != nil {
 		return err
 	}
-	r.rates = preflight.Rates{Rank: w.Rank, Name: w.Self.Name()}
-	if r.rates.Was, err = a.history(s.Node.Hostname); err != nil {
-		return err
-	}
+	r.rates.Rank, r.rates.Name = w.Rank, w.Self.Name()
 	r.node = &bench.Node{Name: w.Self.Name(), Ports: ports, Ways: a.ways(s.Node)}
 	var server *tls.Config
 	if a.keys != nil {
@@ -88,19 +88,25 @@ func (r *runner) learn(ctx context.Context, ranks []int) error {
 	return nil
 }
 
-// rounds meets one partner after the other.
-func (r *runner) rounds(ctx context.Context, rounds []int) error {
-	var others []int
-	for _, round := range rounds {
+// partners are whom this node meets, by the number of the round.
+func (r *runner) partners() map[int]int {
+	out := map[int]int{}
+	for i, round := range r.plan {
 		if other, ok := bench.Partner(r.world.Rank, r.world.Size, round); ok {
-			others = append(others, other)
+			out[i] = other
 		}
 	}
-	if err := r.learn(ctx, others); err != nil {
+	return out
+}
+
+// rounds meets one partner after the other.
+func (r *runner) rounds(ctx context.Context, partners map[int]int) error {
+	if err := r.learn(ctx, slices.Collect(maps.Values(partners))); err != nil {
 		return err
 	}
-	for i, round := range rounds {
-		other, ok := bench.Partner(r.world.Rank, r.world.Size, round)
+	r.meter = r.app.meter(r.node.Ports)
+	for i := range r.plan {
+		other, ok := partners[i]
 		offer, known := r.offers[other]
 		if !ok || !known { // idle, or gone: the world breaks at the next round of the store
 			continue
@@ -117,7 +123,7 @@ func (r *runner) rounds(ctx context.Context, rounds []int) error {
 			}
 			all = append(all, r.meeting(i, other, r.node.Ports[own], offer.Ports[theirs].Name))
 		}
-		r.measure(ctx, all, len(rounds), i)
+		r.measure(ctx, all, len(r.plan), i)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -150,6 +156,7 @@ func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) {
 
 // compare has all samples judged.
 func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwidth, err error) {
+	r.rates.Disturbed = r.meter.disturbed(r.rates.Name, r.world.Rank, r.own)
 	mine, err := json.Marshal(r.rates)
 	if err != nil {
 		return b, err
@@ -174,7 +181,11 @@ func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwid
 func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
 	r.app.ui.Note("%s once more, of what seems slow", ui.Plural(len(doubted), "pair of ports", "pairs of ports"))
 	turns := preflight.Turns(doubted)
-	r.test.Warm, r.test.Span = surer*r.test.Warm, surer*r.test.Span
+	left := surer * r.test.Takes()
+	if !r.app.o.full && !r.app.o.allPairs {
+		left = (quickBudget - quickTalk - time.Since(r.began)) / time.Duration(len(turns))
+	}
+	r.test = r.test.Within(left, surer)
 	var others []int
 	for _, m := range doubted {
 		switch r.world.Rank {

@@ -67,6 +67,7 @@ type Flow struct {
 	RTT     time.Duration `json:"rtt,omitempty"`     // under load, as the sender smoothed it (TCP_INFO)
 	PMTU    int           `json:"pmtu,omitempty"`    // path MTU as the sender knows it, bytes
 	Deliver float64       `json:"deliver,omitempty"` // the kernel's own delivery rate, all streams, bytes/s
+	Carried float64       `json:"carried,omitempty"` // bytes that the sender's end handed to the rail in all, before and behind the span, repeats included; 0 unknown
 }
 
 // Sample is one pair of ports in one round, from the view of who led.
@@ -78,7 +79,7 @@ type Sample struct {
 	ToPort   string `json:"to_port"`
 	Kind     string `json:"kind,omitempty"`
 	Result
-	Cause string `json:"cause,omitempty"` // why nothing was measured: CauseBusy, or a peer.Cause; "": it was
+	Cause string `json:"cause,omitempty"` // why nothing was measured: CauseBusy, CauseLeft, or a peer.Cause; "": it was
 	Err   string `json:"err,omitempty"`   // in words
 }
 
@@ -88,5 +89,9 @@ type Sample struct {
 const QuickRounds = 3
 
 // CauseBusy is the cause of a sample that was not taken since another job uses
-// one of the ports.
-const CauseBusy = "busy"
+// one of the ports; CauseLeft that of one whose other end was gone before it was
+// taken.
+const (
+	CauseBusy = "busy"
+	CauseLeft = "left"
+)

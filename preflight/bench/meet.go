@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -268,13 +269,21 @@ func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting,
 		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}
 	limit, stop := context.WithTimeout(ctx, t.limit())
 	defer stop()
-	r, err := n.Ways[i].Run(limit, t, func(ctx context.Context, mine []byte) ([]byte, error) {
-		if err := c.Send(ctx, mine); err != nil {
-			return nil, err
+	var gone error
+	r, err := n.Ways[i].Run(limit, t, func(ctx context.Context, mine []byte) (theirs []byte, err error) {
+		if err = c.Send(ctx, mine); err == nil {
+			theirs, err = c.Receive(ctx)
 		}
-		return c.Receive(ctx)
+		if ctx.Err() == nil {
+			gone = cmp.Or(gone, err)
+		}
+		return theirs, err
 	})
-	if err != nil {
+	switch {
+	case err != nil && gone != nil: // whatever else went wrong, that is why
+		s.Cause, s.Err = CauseLeft, fmt.Sprintf("the other end was gone before %s was measured", m.Port.Name)
+		return nil
+	case err != nil:
 		return err
 	}
 	if s.Kind, s.Result = n.Ways[i].Kind, r; !m.Lead {
@@ -290,6 +299,13 @@ func (t Test) limit() time.Duration {
 
 // Takes is how long a measurement takes where all is well.
 func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget }
+
+// Within is the test as long as takes d, but at least as long as it is and at most
+// so many times.
+func (t Test) Within(d time.Duration, most int) Test {
+	t.Span = min(max(t.Span+(d-t.Takes())/2, t.Span), time.Duration(most)*t.Span)
+	return t
+}
 
 func noWay(a, b Port) string {
 	for _, p := range []Port{a, b} {

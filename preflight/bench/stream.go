@@ -53,6 +53,7 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 		info := tcpInfo(c)
 		f.Retrans += int(info.Total_retrans)
 		f.Deliver += float64(info.Delivery_rate)
+		f.Carried += float64(info.Bytes_sent)
 		f.PMTU = int(info.Pmtu)
 		rtt = append(rtt, time.Duration(info.Rtt)*time.Microsecond)
 		if !ended(errs[i]) {

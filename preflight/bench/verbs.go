@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"time"
 
 	"launch/fabric/verbs"
 	"launch/internal/peer"
@@ -16,6 +17,9 @@ const (
 	verbsWrite = 1 << 20
 	verbsDepth = 4
 	verbsPing  = 8
+	// verbsRest is for how long, at most, more is written than Warm and Span: what
+	// was on its way when these were over.
+	verbsRest = 50 * time.Millisecond
 )
 
 // Verbs measures RDMA writes between two HCAs, as NCCL sends them, by devices that
@@ -35,11 +39,14 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 		return Result{}, err
 	}
 	var out Result
+	flow := func(speed float64) Flow {
+		return Flow{Speed: speed, PMTU: r.MTU, Carried: speed * (t.Warm + t.Span + verbsRest).Seconds()}
+	}
 	if len(r.Out) > 0 {
-		out.Out = Flow{Speed: r.Out[0].Speed, PMTU: r.MTU}
+		out.Out = flow(r.Out[0].Speed)
 	}
 	if len(r.Back) > 0 {
-		out.Back = Flow{Speed: r.Back[0].Speed, PMTU: r.MTU}
+		out.Back = flow(r.Back[0].Speed)
 	}
 	if len(r.Pings) > 0 {
 		p := r.Pings[0]
