@@ -1,6 +1,7 @@
 package faultbench
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,12 @@ func rdmaFaults() []fault {
 			tr.equip(onIB)
 			f(tr, tr.sick)
 		}
+	}
+	// broken has a device open and fail behind that.
+	broken := func(device, how string) func(*trial) {
+		return verbs(func(tr *trial, h *host) {
+			h.write(tr, "lib/verbs.txt", regexp.MustCompile(`(?m)^`+device+` .*`).ReplaceAllString(h.read(tr, "lib/verbs.txt"), "$0 "+how))
+		})
 	}
 	const (
 		mlx5x3    = `(hca mlx5_3 .*\n *)port 1 ACTIVE LinkUp 400 InfiniBand .*`
@@ -57,10 +64,13 @@ func rdmaFaults() []fault {
 		{name: "no rail has an address", inject: change(onRoCE, noIPv4(`\d`), ""), want: []string{"rdma.gid"}},
 		{name: "rails of IPv6 only", inject: change(onRoCE, `::ffff:10\.224\.(\d)\.`, "2001:db8:$1::"), want: []string{"same.gid"}},
 		{name: "device nodes that cannot be opened", inject: verbs(func(tr *trial, h *host) {
-			h.write(tr, "lib/verbs.txt", strings.ReplaceAll(h.read(tr, "lib/verbs.txt"), " 0\n", " 13\n"))
+			h.write(tr, "lib/verbs.txt", strings.ReplaceAll(h.read(tr, "lib/verbs.txt"), "\n", " open 13\n"))
 		}), want: []string{"rdma.open"}, real: noLibrary},
 		{name: "device nodes that are missing", inject: verbs(func(tr *trial, h *host) { h.write(tr, "lib/verbs.txt", "") }),
 			want: []string{"rdma.open"}, real: noLibrary},
+		{name: "a card that changes data", ci: true, inject: broken("mlx5_3", "corrupt 5"), want: []string{"rdma.loop"}, real: noLibrary},
+		{name: "no card may register memory", inject: broken(`mlx5_\w+`, "mr 1"), want: []string{"rdma.loop"}, real: noLibrary},
+		{name: "a card whose firmware makes no connections", inject: broken("mlx5_3", "rtr 110"), want: []string{"rdma.loop"}, real: noLibrary},
 		{name: "NCCL_IB_HCA of another machine", ci: true, inject: setting(onIB, "NCCL_IB_HCA=mlx5_17"), want: []string{"env.ib-hca"}, real: "all is real"},
 		{name: "NCCL_IB_HCA chooses four of eight rails on one node", ci: true, inject: setting(onIB, "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5"), want: []string{"same.hca"}, real: "all is real"},
 		{name: "UCX_NET_DEVICES chooses one rail on one node", inject: setting(onIB, "UCX_NET_DEVICES=mlx5_0:1"), want: []string{"same.ucx.devices"}, real: "all is real"},
@@ -84,7 +94,8 @@ func rdmaFaults() []fault {
 	for i := range all {
 		all[i].group = "rdma"
 		// These are certain to hang or die: networks or addresses that differ.
-		all[i].runs = !slices.Contains([]string{"no subnet manager", "device nodes that are missing", "NCCL_IB_GID_INDEX of another machine", "rails of IPv6 only"}, all[i].name)
+		all[i].runs = !slices.Contains([]string{"no subnet manager", "device nodes that are missing", "a card that changes data", "no card may register memory",
+			"NCCL_IB_GID_INDEX of another machine", "rails of IPv6 only"}, all[i].name)
 		if all[i].real == "" {
 			all[i].real = replayed
 		}
