@@ -40,3 +40,25 @@ func Selected(in Input) map[string][]string {
 	}
 	return out
 }
+
+// Ports are the RDMA ports that the settings leave to NCCL's own module, as it
+// names them ("mlx5_0:1"); empty where they keep it from all. It is nil where they
+// do not choose: then the plan leaves it the rails.
+func Ports(in Input) []string {
+	v := look(in)
+	out := []string{}
+	if strings.EqualFold(v.value("NCCL_NET"), "Socket") || leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0 {
+		return out
+	}
+	d, ok := v.decided("NCCL_IB_HCA")
+	if !ok || d.Value == "" || v.vendorPlugin() {
+		return nil
+	}
+	f := parseFilter(d.Value, maxIBs)
+	for _, p := range v.ncclPorts() {
+		if f.match(p.hca.Name, p.Num) {
+			out = append(out, p.String())
+		}
+	}
+	return out
+}

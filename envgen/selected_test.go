@@ -41,3 +41,26 @@ func TestWhatSettingsChooseAmongThePorts(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichPortsSettingsLeaveToNCCL(t *testing.T) {
+	four := machine(lo, eth0).ib("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
+	for _, tt := range []struct {
+		name string
+		want []string
+		in   Input
+	}{
+		{"nothing is set", nil, four},
+		{"two by name", []string{"mlx5_0:1", "mlx5_3:1"}, four.with("NCCL_IB_HCA", "=mlx5_0:1,mlx5_3")},
+		{"without a GPU", []string{"mlx5_1:1"}, four.noGPUs().with("NCCL_IB_HCA", "=mlx5_1")},
+		{"all but one", []string{"mlx5_0:1", "mlx5_1:1", "mlx5_3:1"}, four.with("NCCL_IB_HCA", "^mlx5_2")},
+		{"one that is not here", []string{}, four.with("NCCL_IB_HCA", "mlx5_17")},
+		{"RDMA is off", []string{}, four.with("NCCL_IB_DISABLE", "1")},
+		{"RDMA is on", nil, four.with("NCCL_IB_DISABLE", "0")},
+		{"TCP", []string{}, four.with("NCCL_NET", "socket")},
+		{"a cloud's own module", nil, four.with("NCCL_NET", "AWS Libfabric", "NCCL_IB_HCA", "=mlx5_0")},
+	} {
+		if diff := cmp.Diff(tt.want, Ports(tt.in)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}

@@ -33,7 +33,7 @@ const (
 
 func limitChecks() []Check {
 	return []Check{{
-		ID: "limits.memlock", Limit: computed,
+		ID: "limits.memlock", Limit: computed, Needs: []string{"rdma.loop"},
 		Title: "RDMA may lock as much memory as it needs",
 		Doc:   "An HCA reads and writes memory that is locked; where the limit is low, registering it fails in the first collective.",
 		Run:   one(memlock),
@@ -66,13 +66,18 @@ func memlock(_ context.Context, in Input) finding.Finding {
 	}
 	return finding.Warnf("memlock is %s, RDMA wants unlimited", size(limit)).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
-		Do("%s", in.remedy(map[around]string{
-			inKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container; the limit itself: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
-			inContainer:  "docker run --ulimit memlock=-1:-1 …",
-			inSlurm:      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, then restart slurmd",
-			inSystemd:    "LimitMEMLOCK=infinity in the unit's [Service]",
-			inShell:      "ulimit -l unlimited, or in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and a new login",
-		}))
+		Do("%s", in.moreMemlock())
+}
+
+// moreMemlock is where the limit of locked memory is set.
+func (in Input) moreMemlock() string {
+	return in.remedy(map[around]string{
+		inKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container; the limit itself: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
+		inContainer:  "docker run --ulimit memlock=-1:-1 …",
+		inSlurm:      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, then restart slurmd",
+		inSystemd:    "LimitMEMLOCK=infinity in the unit's [Service]",
+		inShell:      "ulimit -l unlimited, or in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and a new login",
+	})
 }
 
 func nofile(_ context.Context, in Input) finding.Finding {

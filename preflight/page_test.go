@@ -115,9 +115,13 @@ const pageNot = `
   that matters is the switch's: a RoCE network that loses packets under load
   passes. "mlnx_qos -i INTERFACE" shows the node's half, NCCL_IB_TC and
   NCCL_IB_SL are compared ("same.env").
-- **RDMA and GPUs at work.** No message is sent by verbs, no kernel is run:
-  devices are opened and asked, counters read twice. The calls between nodes are
-  TCP and UDP, to each node's address, and TCP to where NCCL and Gloo will wait.
+- **RDMA between nodes, and GPUs at work.** A port carries data to itself, its
+  counters are read twice, no kernel is run. The calls between nodes are
+  TCP and UDP, to each node's address, and TCP to where NCCL and Gloo will wait;
+  "launch bench" measures the rails between them.
+- **Cards that may not reach themselves.** That nothing comes back, or is refused,
+  is a warning of cards by mlx5, mlx4 and Soft-RoCE alone: of others it is not
+  known that they bring a port's packets back to it.
 - **The packet size that the switches carry.** libibverbs tells what a port has
   agreed on; where it cannot be asked that of RoCE is computed from the
   interface's MTU, as the kernel does, and that of InfiniBand is not known. One

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric"
+	"launch/fabric/verbs"
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -60,6 +61,9 @@ type Input struct {
 	// Selected is what envgen.Selected says that the settings choose.
 	Selected map[string][]string
 
+	// Ports are those of envgen.Ports: what the settings leave to NCCL, nil the rails.
+	Ports []string
+
 	Env      func(name string) (string, bool)                                  // os.LookupEnv
 	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
 	Exists   func(path string) bool                                            // whether a device node is there
@@ -71,7 +75,10 @@ type Input struct {
 	Stat     func(path string) (fs.FileMode, error)                            // an error that is fs.ErrPermission: it is there, and this user cannot read it
 	// LinkErrors reads the counters of a port of an HCA; nil: they are not to be read.
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
-	PortUse    func(at netip.AddrPort) (PortUse, error) // who has a port of this machine; error: it could not be used for another reason
+	// Loop has a port carry data to itself, within the limit; nil: nothing is to be
+	// sent. Its error is a *verbs.Error.
+	Loop    func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
+	PortUse func(at netip.AddrPort) (PortUse, error) // who has a port of this machine; error: it could not be used for another reason
 }
 
 // PortUse is who has a port of this machine.

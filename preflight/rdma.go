@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -25,6 +26,11 @@ func rdmaChecks() []Check {
 		Title: "this process may use the RDMA cards of this node",
 		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed, or cards without a device; NCCL then takes TCP and says so only in its log.",
 		Run:   rdmaOpen,
+	}, {
+		ID: "rdma.loop", Limit: loopBudget + 500*time.Millisecond,
+		Title: "each RDMA port that the job would use carries data to itself",
+		Doc:   "A port may be up and still refuse every connection, lock no memory or change what it carries: NCCL finds out in its first collective. Two short messages are written and sent, and each byte compared; nothing goes over the cable.",
+		Run:   rdmaLoop,
 	}, {
 		ID: "rdma.rate", Limit: computed,
 		Title: "the rails of one kind of card run at one rate, with all lanes",

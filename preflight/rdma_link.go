@@ -118,7 +118,7 @@ func cardsAlone(in Input) (finding.Finding, bool) {
 	for _, p := range made[:min(len(made), worthSeeing)] {
 		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
 	}
-	fix := "on the machine: modprobe -a ib_uverbs mlx5_ib (another maker's: the module of that name); rdma link shows the devices"
+	fix := in.mend(verbs.NoStack, fabric.HCA{})
 	if mode := in.Node.Container.RDMA; mode == "exclusive" || in.Node.Container.Kind != "" {
 		f = f.See("RDMA namespaces", "%s", cmp.Or(mode, "not known"))
 		fix = "give the container RDMA devices: a resource of the RDMA device plugin, or docker run --network host --device /dev/infiniband; are there any on the machine itself? rdma link"
@@ -133,7 +133,6 @@ func rdmaOpen(_ context.Context, in Input) []finding.Finding {
 		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
 	})
 	v := in.Node.Verbs
-	const breaks = overTCP
 	if f, bad := cardsAlone(in); bad {
 		return []finding.Finding{f}
 	}
@@ -144,25 +143,33 @@ func rdmaOpen(_ context.Context, in Input) []finding.Finding {
 		return skip("no active RDMA port here")
 	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
 		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
-			See("libibverbs", "%s", v.Err).Breaking(breaks).
-			Do("apt-get install libibverbs1 ibverbs-providers (dnf install libibverbs), in the image of the job")}
+			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", in.mend(verbs.NoLibrary, active[0]))}
+	case v.Err == verbs.ErrNoStack.Error():
+		return []finding.Finding{finding.Warnf("%s here, and %s", are(len(active), "RDMA device"), v.Err).
+			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", in.mend(verbs.NoStack, active[0]))}
 	case !v.Present:
-		return skip("could not tell: libibverbs was not asked")
+		return skip("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
 	}
-	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device"))
+	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
+	var causes []verbs.Cause
+	var fixes []string
 	for _, h := range active {
 		i := slices.IndexFunc(v.Devices, func(d verbs.Device) bool { return d.Name == h.Name })
+		cause := verbs.NotListed
 		switch {
 		case i >= 0 && v.Devices[i].Opens:
 			return []finding.Finding{finding.Passf("%s opens", h.Name)}
 		case i < 0:
-			f = f.See("libibverbs", "%s is not listed: no driver for %s is installed here", h.Name, cmp.Or(h.Driver, "it"))
+			f = f.See("libibverbs", "%s is not listed: its file below /dev/infiniband or the library for %s is not here", h.Name, cmp.Or(h.Driver, "it"))
 		default:
+			cause = v.Devices[i].Cause
 			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
 		}
+		if !slices.Contains(causes, cause) {
+			causes, fixes = append(causes, cause), append(fixes, in.mend(cause, h))
+		}
 	}
-	return []finding.Finding{f.Breaking(breaks).
-		Do("ls -l /dev/infiniband; docker run --device /dev/infiniband --ulimit memlock=-1; in Kubernetes a resource of the RDMA device plugin; ibverbs-providers in the image")}
+	return []finding.Finding{f.Do("%s", strings.Join(fixes, "\n"))}
 }
 
 // are is a number with its word and its verb.

@@ -191,6 +191,7 @@ func TestRDMAChecks(t *testing.T) {
 		{"none opens", "rdma.open", railed(2, ib, opens("Permission denied", "mlx5_0", "mlx5_1")), "warn 2 RDMA devices are here, and this process can open none"},
 		{"no driver for them", "rdma.open", railed(2, ib, opens("", "other0")), "warn can open none"},
 		{"no library", "rdma.open", railed(2, ib, func(in *Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "warn libibverbs is not installed"},
+		{"no stack", "rdma.open", railed(2, ib, func(in *Input) { in.Node.Verbs.Err = verbs.ErrNoStack.Error() }), "warn 2 RDMA devices are here, and the kernel has no RDMA stack"},
 		{"no library, on CPUs", "rdma.open", railed(2, ib, cpus, func(in *Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "skip nothing says"},
 		{"all down", "rdma.open", railed(2, ib, ofAll(down), opens("Permission denied", "mlx5_0")), "skip no active"},
 
