@@ -138,8 +138,8 @@ func storeNames(s job.Store) []string {
 func (a *app) checkInput(s *record.Start) preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
-		Thresholds: a.o.thresholds,
-		Env:        os.LookupEnv,
+		Thresholds: a.o.thresholds, Ports: envgen.Ports(s.Input),
+		Env: os.LookupEnv,
 		LookPath: func(name string) (string, error) {
 			path, err := lookPath(name)
 			if errors.Is(err, handoff.ErrNotExecutable) {
@@ -158,13 +158,16 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	if a.o.dryRun {
 		return in
 	}
+	if a.from == nil {
+		sys := fabric.Live().Sys
+		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
+		in.Loop = verbs.LoopInChild
+	}
 	if ofAPod(s.Job) {
 		return in
 	}
 	in.Resolve = systemResolver
 	if a.from == nil {
-		sys := fabric.Live().Sys
-		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
