@@ -116,9 +116,11 @@ type Member struct {
 	Phase string `json:"phase"`           // PhaseArrived, …
 	// Restarts is how often the job may be started again, as this node was
 	// told; 0: launch has become the command and nobody watches its end.
-	Restarts int    `json:"restarts,omitempty"`
-	Status   int    `json:"status,omitempty"` // PhaseEnded: the command's exit status
-	Left     string `json:"left,omitempty"`   // why it is about to leave
+	Restarts int `json:"restarts,omitempty"`
+	// Bench is what this node was told to measure before the start; rank 0's counts.
+	Bench  string `json:"bench,omitempty"`
+	Status int    `json:"status,omitempty"` // PhaseEnded: the command's exit status
+	Left   string `json:"left,omitempty"`   // why it is about to leave
 }
 
 // wants tells whether a member expects as many nodes as an epoch takes; of a

@@ -33,6 +33,7 @@ type app struct {
 	keys   *secret.Keys           // of LAUNCH_TOKEN; nil: none is set
 	latest atomic.Pointer[string] // what the wait is about, by the last event
 	spare  atomic.Bool            // this node has no place: the wait has no limit
+	joined atomic.Bool            // this node has its world: who came before is no news
 	crew   crew                   // the tasks of this node, where there are several
 	from   *machine.Machine       // of --from; nil: this machine
 

@@ -93,7 +93,7 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 	s.Job.ID.V = "check-" + s.Job.ID.V // it does not meet a start of the job
 	a.o.startTimeout = 0               // nobody is awaited after it
 	a.ui.Note("checking %s together; --local checks this one alone", ui.Nodes(s.Job.Nodes.V, s.Job.Min))
-	d, err := a.together(ctx, s, began)
+	d, measured, err := a.together(ctx, s, began)
 	if err != nil {
 		a.ui.Findings(s.Local, false)
 		return 0, err
@@ -101,6 +101,9 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 	c := a.checked(s, preflight.Post{}, began)
 	c.Survey, c.Self, c.Job = *d.Survey, s.World.Rank, ui.Identity(s.Job)
 	c.Report = d.All()
+	if c.Bench = measured; measured != nil {
+		c.Report = slices.Concat(c.Report, measured.Findings)
+	}
 	a.ui.Survey(c)
 	unfit := func(n preflight.Surveyed) bool { return n.Unfit }
 	switch i := slices.IndexFunc(c.Nodes, func(n preflight.Surveyed) bool { return n.Rank == c.Self }); {
@@ -113,10 +116,10 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 }
 
 // together meets the other nodes, as a start does, and decides with them.
-func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d preflight.Decision, err error) {
+func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d preflight.Decision, measured *ui.Benched, err error) {
 	comp, err := a.meet(ctx, s, began)
 	if err != nil {
-		return d, err
+		return d, nil, err
 	}
 	defer func() {
 		why := "its check is over"
@@ -128,18 +131,23 @@ func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d
 	deadline := began.Add(a.o.joinTimeout)
 	for {
 		if err := a.join(ctx, s, comp, began, deadline); err != nil {
-			return d, a.missing(err, s.Job)
+			return d, nil, a.missing(err, s.Job)
 		}
-		d, err = a.decide(ctx, s, comp, deadline)
+		if measured, err = a.benchFirst(ctx, s, comp, deadline); measured != nil {
+			deadline = deadline.Add(measured.Took)
+		}
+		if err == nil {
+			d, err = a.decide(ctx, s, comp, deadline)
+		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
 			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
 			continue
 		}
 		if err != nil {
-			return d, a.missing(err, s.Job)
+			return d, nil, a.missing(err, s.Job)
 		}
 		a.part(ctx, comp)
-		return d, nil
+		return d, measured, nil
 	}
 }
 
@@ -167,9 +175,11 @@ func (a *app) part(ctx context.Context, comp *companion.Client) {
 // join waits for a world.
 func (a *app) join(ctx context.Context, s *record.Start, comp *companion.Client, began, deadline time.Time) error {
 	defer a.waiting(began)()
+	a.joined.Store(false)
 	w, err := comp.Join(ctx, time.Until(deadline))
 	if err == nil {
 		s.World = &w
+		a.joined.Store(true)
 	}
 	return err
 }

@@ -36,6 +36,7 @@ type options struct {
 	typed              list // --threshold
 	checkDir           string
 	local              bool   // of launch check
+	measure            string // --bench
 	textfile, html     string // of launch check
 	interval           time.Duration
 	server, full       bool // of launch bench, and what follows
@@ -117,6 +118,7 @@ func flagTable(o *options) []cli.Flag {
 		b(grpCheck, "all-pairs", "each node calls every other one, not only a few of them", &o.allPairs),
 		&cli.GenericFlag{Name: "threshold", Category: string(grpCheck), Usage: "`NAME=VALUE` judge by another number, such as shm.size=1GiB; again for several (LAUNCH_THRESHOLDS: a comma list)", Value: &o.typed},
 		&cli.StringFlag{Name: "check-dir", Category: string(grpCheck), Usage: "`DIR` each executable file there is a check, too: exit status 0 is ok, 75 a skip, any other a failure", EnvVars: env("check-dir"), Destination: &o.checkDir},
+		&cli.StringFlag{Name: "bench", Category: string(grpCheck), Usage: "`short|full` measure the rails between all nodes before the start, for at most 5 s, or for long; rank 0's counts for all", EnvVars: env("bench"), Destination: &o.measure},
 		b(grpCheck, "local", "only this node, although the job has several", &o.local),
 		b(grpBench, "server", "wait for one --client, measure with it, and end", &o.server),
 		&cli.StringFlag{Name: "client", Category: string(grpBench), Usage: "`HOST` measure with the --server there, as soon as there is one", EnvVars: env("client"), Destination: &o.client},
@@ -232,6 +234,9 @@ func (o *options) check(has map[string]bool) error {
 	}
 	if o.Spares < 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("spares"), o.Spares), Fix: "--spares 1"}
+	}
+	if m := o.measure; m != "" && m != benchShort && m != benchFull && m != benchNo {
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is short, full or no, not %q", o.from("bench"), m), Fix: "--bench short   # launch bench measures alone"}
 	}
 	if o.restarts < 0 {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}

@@ -243,7 +243,7 @@ func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) 
 	}
 	pidns, _ := os.Readlink("/proc/self/ns/pid")
 	m := rendezvous.Member{
-		Restarts: a.o.restarts, Spares: s.Job.Spares, Patience: a.o.joinTimeout,
+		Restarts: a.o.restarts, Spares: s.Job.Spares, Patience: a.o.joinTimeout, Bench: a.o.measure,
 		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
 		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"launch/internal/companion"
@@ -12,6 +13,7 @@ import (
 	"launch/internal/launcher"
 	"launch/internal/record"
 	"launch/internal/ui"
+	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -118,18 +120,21 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client, began time.Time) error {
 	deadline := began.Add(a.o.joinTimeout)
 	for {
-		stop := a.waiting(began)
-		w, err := comp.Join(ctx, time.Until(deadline))
-		stop()
-		if err != nil {
+		if err := a.join(ctx, s, comp, began, deadline); err != nil {
 			return a.missing(err, s.Job)
 		}
 		if s.Job.Spares > 0 { // it may have waited for hours
 			deadline = time.Now().Add(a.o.joinTimeout)
 		}
-		s.World = &w
-		a.ui.Note("%s", ui.World(w, time.Since(began)))
-		d, err := a.decide(ctx, s, comp, deadline)
+		a.ui.Note("%s", ui.World(*s.World, time.Since(began)))
+		var d preflight.Decision
+		measured, err := a.benchFirst(ctx, s, comp, deadline)
+		if measured != nil { // the time to join in is not that of measuring
+			deadline = deadline.Add(measured.Took)
+		}
+		if err == nil {
+			d, err = a.decide(ctx, s, comp, deadline)
+		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
 			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
 			continue
@@ -137,12 +142,15 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 		if err != nil {
 			return a.missing(err, s.Job)
 		}
-		s.Peer = d.Findings
-		a.ui.Findings(d.Findings, false)
+		if s.Peer = d.Findings; measured != nil {
+			a.ui.Rails(*measured)
+			s.Peer = slices.Concat(measured.Findings, d.Findings)
+		}
+		a.ui.Findings(s.Peer, false)
 		if d.Go {
 			break
 		}
-		if err := a.unfit(d, w); err != nil {
+		if err := a.unfit(d, *s.World); err != nil {
 			return err
 		}
 	}

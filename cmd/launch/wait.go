@@ -72,8 +72,8 @@ func (a *app) tell(e rendezvous.Event) {
 		a.latest.Store(&text)
 	}
 	a.spare.Store(e.Kind == rendezvous.Spare)
-	if e.Kind == rendezvous.Progress && !e.Leader {
-		return // one of them tells it
+	if e.Kind == rendezvous.Progress && (!e.Leader || a.joined.Load()) {
+		return // one of them tells it, and what came before the world is old then
 	}
 	if e.Kind == rendezvous.Unfit && e.Leader && !a.ui.JSON() {
 		return // the progress says it

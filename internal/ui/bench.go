@@ -54,14 +54,30 @@ func (u *UI) Bench(b Benched) {
 		for _, f := range b.Findings {
 			u.Emit(true, "finding", f)
 		}
-		b.Bandwidth.Findings = nil
-		u.Emit(true, "bench", b.Bandwidth)
+		u.bandwidth(true, b)
 		u.Emit(true, "summary", benchSummary{b.Sentence(), b.Took.Seconds(), b.Nodes})
 		return
 	}
 	u.findings(u.out, b.Findings)
-	u.Print(railTable(b) + heat(b) + "launch: " + visible(b.Sentence()) + "; " + b.tail() + "\n")
+	u.Print(railTable(b) + heat(b) + "launch: " + b.told() + "\n")
 }
+
+// Rails tells, in a start, how fast the rails are; the findings are told with the others.
+func (u *UI) Rails(b Benched) {
+	if u.json {
+		u.bandwidth(false, b)
+	}
+	u.Note("%s; %s", b.Sentence(), b.tail())
+}
+
+// bandwidth is what was measured for machines, beside its findings.
+func (u *UI) bandwidth(out bool, b Benched) {
+	b.Bandwidth.Findings = nil
+	u.Emit(out, "bench", b.Bandwidth)
+}
+
+// told is how it went and what was done.
+func (b Benched) told() string { return visible(b.Sentence()) + "; " + b.tail() }
 
 // benchSummary is the last line of launch bench for machines.
 type benchSummary struct {

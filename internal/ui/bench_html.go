@@ -6,14 +6,7 @@ import (
 	"html/template"
 )
 
-// benchPage is what the template of launch bench --html is filled with, beside
-// what it has in common with that of launch check.
-type benchPage struct {
-	page
-	Rails []benchRail
-	Heat  *heatPicture
-}
-
+// benchRail is one row of the table of rails.
 type benchRail struct {
 	Name, Kind, Median, Slow, Latency, Tail, Spread string
 	Ports                                           int
@@ -47,21 +40,28 @@ func BenchHTML(b Benched) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
-	p := benchPage{page: page{
+	p := page{
 		Sentence: sentenceCase(b.Sentence()), Summary: b.tail(), Job: b.Job, Bad: len(b.Named) > 0,
+		Rails: railsOf(b), Heat: heatOf(b),
 		Version: b.Version, At: b.At.Format("2006-01-02 15:04:05 MST"), Host: b.Node.Hostname,
-	}, Heat: heatOf(b)}
+	}
 	for _, f := range gravest(b.Findings) {
 		p.Findings = append(p.Findings, newPageFinding(f))
-	}
-	for _, r := range b.Rails {
-		p.Rails = append(p.Rails, benchRail{r.Name, r.Kind, gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), fmt.Sprintf("%.1f %%", 100*r.Spread), r.Ports})
 	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, p); err != nil {
 		return nil, fmt.Errorf("fill the page: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// railsOf is a row for each rail.
+func railsOf(b Benched) []benchRail {
+	var out []benchRail
+	for _, r := range b.Rails {
+		out = append(out, benchRail{r.Name, r.Kind, gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), fmt.Sprintf("%.1f %%", 100*r.Spread), r.Ports})
+	}
+	return out
 }
 
 // Sizes of the picture, in pixels. gridDrawn is up to how many nodes pairs are
@@ -152,12 +152,14 @@ func (p *heatPicture) cell(x, y int, share float64, slow bool, tip string) {
 	p.Cells = append(p.Cells, heatCell{x, y, cellWide - 1, cellHigh - 1, level, slow, fmt.Sprintf("%.0f", min(100*share, 999)), tip})
 }
 
-const benchBody = `<h2>Rails</h2>
+// benchBody is what was measured, on the page of launch bench, and on that of
+// launch check --bench.
+const benchBody = `{{if .Rails}}<h2>Rails</h2>
 <div class="scroll"><table><thead><tr><th>rail</th><th>by</th><th>ports</th><th>median GB/s</th><th>slow below</th><th>µs</th><th>99 % µs</th><th>spread</th></tr></thead><tbody>
 {{range .Rails}}<tr><th>{{.Name}}</th><td>{{.Kind}}</td><td>{{.Ports}}</td><td>{{.Median}}</td><td>{{.Slow}}</td><td>{{.Latency}}</td><td>{{.Tail}}</td><td>{{.Spread}}</td></tr>
 {{end}}</tbody></table></div>
 {{with .Heat}}<h2>How fast</h2><figure style="margin:0"><div class="scroll"><svg viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}" style="max-width:none" role="img" aria-label="{{.Says}}">
 {{range .Cells}}<g><title>{{.Tip}}</title><rect class="heat{{.Level}}{{if .Slow}} slow{{end}}" x="{{.X}}" y="{{.Y}}" width="{{.W}}" height="{{.H}}"/><text x="{{.X}}" y="{{.Y}}" dx="13" dy="14" text-anchor="middle">{{.Text}}</text></g>
 {{end}}{{range .Words}}<text x="{{.X}}" y="{{.Y}}" text-anchor="{{.Anchor}}">{{.Text}}</text>
-{{end}}</svg></div><figcaption>{{.Says}}; what is named as slow has a frame</figcaption></figure>{{end}}
+{{end}}</svg></div><figcaption>{{.Says}}; what is named as slow has a frame</figcaption></figure>{{end}}{{end}}
 `

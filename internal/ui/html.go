@@ -11,7 +11,8 @@ import (
 	"launch/preflight"
 )
 
-// page is what the template of launch check --html is filled with.
+// page is what the templates of launch check --html and launch bench --html are
+// filled with.
 type page struct {
 	Sentence, Summary, Job string
 	Bad, Many              bool
@@ -20,6 +21,8 @@ type page struct {
 	Unasked                int // checks that were skipped everywhere
 	Rows                   []pageRow
 	Picture                *peersPicture
+	Rails                  []benchRail
+	Heat                   *heatPicture
 	Facts                  string
 	Version, At, Host      string
 }
@@ -49,6 +52,10 @@ func CheckHTML(c Checked) ([]byte, error) {
 		Sentence: sentenceCase(c.Sentence()), Summary: Summary(c.Report, c.Took), Job: c.Job,
 		Bad: len(c.Unfit()) > 0, Many: len(c.Nodes) > 1, Picture: peersOf(c.Survey),
 		Facts: c.facts(), Version: c.Version, At: c.At.Format("2006-01-02 15:04:05 MST"), Host: c.Node.Hostname,
+	}
+	if c.Bench != nil {
+		p.Rails, p.Heat = railsOf(*c.Bench), heatOf(*c.Bench)
+		p.Bad = p.Bad || len(c.Bench.Named) > 0
 	}
 	if len(c.Report) == 0 {
 		p.Summary = "nothing to look at in " + round(c.Took)

@@ -3,7 +3,7 @@ package ui
 // reportPage is the page of launch check --html: one file, no scripts, nothing
 // from elsewhere. Colours follow the reader's system; each status is a letter,
 // too.
-const reportPage = pageTop + checkBody + pageEnd
+const reportPage = pageTop + checkBody + benchBody + ownBody + pageEnd
 
 // pageTop is what all pages begin with: their looks, how it went, and what to
 // look at.
@@ -57,7 +57,7 @@ footer { margin-top: 2.5rem; color: var(--soft) }
 {{end}}{{end}}
 `
 
-// checkBody is the matrix of nodes and checks, who called whom, and this node.
+// checkBody is the matrix of nodes and checks, and who called whom.
 const checkBody = `<h2>Nodes and checks</h2>
 <div class="scroll"><table><thead><tr><th>node</th><th><span>fit</span></th>{{range .Columns}}<th title="{{.Title}}"><span>{{.ID}}</span></th>{{end}}</tr></thead><tbody>
 {{range .Rows}}<tr><th title="{{.Who}}">{{.Name}}</th><td class="{{if .Unfit}}f{{else}}o{{end}}" title="{{.Name}}: {{if .Unfit}}unfit{{else}}fit{{end}}">{{if .Unfit}}F{{else}}o{{end}}</td>{{range .Cells}}<td class="{{.Letter}}" title="{{.Tip}}">{{.Sign}}</td>{{end}}</tr>
@@ -69,7 +69,10 @@ const checkBody = `<h2>Nodes and checks</h2>
 {{end}}{{range .Nodes}}<circle class="node{{if .Bad}} bad{{end}}" cx="{{.X}}" cy="{{.Y}}" r="9"><title>{{.Tip}}</title></circle><text x="{{.TX}}" y="{{.TY}}" text-anchor="{{.Anchor}}">{{.Name}}</text>
 {{end}}{{range .Edges}}{{if .Bad}}<text class="small" x="{{.LX}}" y="{{.LY}}" text-anchor="middle">{{.Bad}}</text>{{end}}{{end}}
 </svg><figcaption>{{.Says}}</figcaption></figure>{{end}}
-<h2>This node</h2>
+`
+
+// ownBody is this node.
+const ownBody = `<h2>This node</h2>
 <details{{if not .Many}} open{{end}}><summary>all its checks</summary><table>{{range .Own}}<tr><td class="{{.Letter}}">{{.Status}}</td><th class="id">{{.ID}}</th><td style="text-align:left;font-weight:400">{{.What}}</td></tr>{{end}}</table></details>
 <details><summary>what it has, as launch fabric prints it</summary><pre class="facts">{{.Facts}}</pre></details>
 `

@@ -20,6 +20,7 @@ type Checked struct {
 	Job     string // whose nodes these are, in a sentence; "": this node alone
 	Node    fabric.Node
 	Own     finding.Report // of this node, all of it
+	Bench   *Benched       // nil: nothing was measured
 	Version string
 	At      time.Time
 	Took    time.Duration
@@ -58,6 +59,9 @@ func (u *UI) Survey(c Checked) {
 			u.Emit(true, "finding", f)
 		}
 		u.Emit(true, "survey", c.Survey)
+		if c.Bench != nil {
+			u.bandwidth(true, *c.Bench)
+		}
 		u.Emit(true, "summary", summary{c.Report.Worst(), c.Took.Seconds(), len(c.Nodes), c.Unfit()})
 		return
 	}
@@ -65,6 +69,9 @@ func (u *UI) Survey(c Checked) {
 	tail := Summary(c.Report, c.Took)
 	if len(c.Report) == 0 {
 		tail = "nothing to look at in " + round(c.Took)
+	}
+	if c.Bench != nil {
+		u.Print(railTable(*c.Bench) + heat(*c.Bench) + "launch: " + c.Bench.told() + "\n")
 	}
 	u.Print("launch: " + visible(c.Sentence()) + "; " + tail + "\n")
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"launch/internal/companion"
+	"launch/internal/record"
+	"launch/internal/ui"
+)
+
+// What --bench may be. Rank 0's counts for all nodes, so that they agree about it
+// without another question, and a line that differs keeps nobody waiting.
+const (
+	benchNo    = "no"
+	benchShort = "short"
+	benchFull  = "full"
+)
+
+// benchFirst has all nodes measure their rails where rank 0 was told so, before they
+// decide; nil: nothing was. What is slow is a warning: a slow job runs.
+func (a *app) benchFirst(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (*ui.Benched, error) {
+	asked := s.World.Master.Bench
+	if asked != benchShort && asked != benchFull {
+		if own := a.o.measure; own == benchShort || own == benchFull {
+			a.ui.Note("%s is %s here, but not on rank 0, %s: nothing is measured", a.o.from("bench"), own, s.World.Master.Name())
+		}
+		return nil, nil
+	}
+	a.o.full = asked == benchFull
+	out, _, err := a.rates(ctx, s, comp, nil, deadline)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}

@@ -1,0 +1,110 @@
+package benchlab
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"launch/lab/netns"
+)
+
+// said is what a line wrote on one host.
+type said struct {
+	code      int
+	out, errs string
+}
+
+// everywhere runs launch with the arguments of each host.
+func everywhere(t *testing.T, lab *netns.Lab, args func(i int) []string) []said {
+	t.Helper()
+	all := make([]said, len(lab.Hosts))
+	var wg sync.WaitGroup
+	for i, h := range lab.Hosts {
+		wg.Go(func() {
+			cmd := h.Command(t.Context(), append([]string{launchBin}, args(i)...)...)
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			_ = cmd.Run()
+			all[i] = said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// TestAStartMeasuresWhereRankZeroIsToldTo starts a command on hosts one of which has
+// a sick link: all name it, and the command runs everywhere.
+func TestAStartMeasuresWhereRankZeroIsToldTo(t *testing.T) {
+	lab := shaped(t, 4)
+	lab.Hosts[2].Shape("eth0", sick, sick)
+	job := []string{"--store", "host0:22101", "--nnodes", fmt.Sprint(len(lab.Hosts)), "--join-timeout", "60s"}
+	for i, s := range everywhere(t, lab, func(i int) []string {
+		if i == 0 { // hosts the store: rank 0
+			return append(job, "--bench", "short", "echo", "it runs")
+		}
+		return append(job, "echo", "it runs")
+	}) {
+		if s.code != 0 || s.out != "it runs\n" {
+			t.Errorf("host%d ended with %d, printed %q", i, s.code, s.out)
+		}
+		for _, want := range []string{"warn bench.port", "(" + lab.Hosts[2].Addr + ")", "slow: ", "6 pairs of ports measured"} {
+			if !strings.Contains(s.errs, want) {
+				t.Errorf("host%d does not say %q:\n%s", i, want, s.errs)
+			}
+		}
+	}
+}
+
+// TestOnlyRankZeroSaysWhetherIsMeasured is a start where another node is told to.
+func TestOnlyRankZeroSaysWhetherIsMeasured(t *testing.T) {
+	lab := shaped(t, 2)
+	all := everywhere(t, lab, func(i int) []string {
+		line := []string{"--store", "host0:22103", "--nnodes", "2", "--join-timeout", "60s", "--bench", []string{"no", "full"}[i], "echo", "it runs"}
+		return line
+	})
+	for i, s := range all {
+		if s.code != 0 || s.out != "it runs\n" || strings.Contains(s.errs, "measured in") {
+			t.Errorf("host%d ended with %d, printed %q:\n%s", i, s.code, s.out, s.errs)
+		}
+	}
+	if want := "--bench is full here, but not on rank 0"; !strings.Contains(all[1].errs, want) {
+		t.Errorf("host1 does not say %q:\n%s", want, all[1].errs)
+	}
+}
+
+// TestACheckDrawsWhatItMeasured has the heat map in text and on the page.
+func TestACheckDrawsWhatItMeasured(t *testing.T) {
+	lab := shaped(t, 3)
+	lab.Hosts[1].Shape("eth0", sick, sick)
+	page := filepath.Join(t.TempDir(), "check.html")
+	all := everywhere(t, lab, func(i int) []string {
+		line := []string{"check", "--store", "host0:22102", "--nnodes", "3", "--join-timeout", "60s", "--bench", "short"}
+		if i == 2 {
+			line = append(line, "--html", page)
+		}
+		return line
+	})
+	for i, s := range all {
+		for _, want := range []string{"bench.port", "% of expected, eth0", "slow: "} {
+			if !strings.Contains(s.out, want) {
+				t.Errorf("host%d does not say %q:\n%s%s", i, want, s.out, s.errs)
+			}
+		}
+		if s.code != 0 {
+			t.Errorf("host%d ended with %d, want 0, since a slow job runs", i, s.code)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>How fast</h2>", `class="heat5 slow"`, "bench.port"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+}
