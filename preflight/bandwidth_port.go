@@ -184,6 +184,10 @@ const (
 // no other job's.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
+// besideShare of what a port was seen to carry is another job's, where its rate is
+// not known.
+const besideShare = 0.2
+
 // inUse is from how many bytes a second on a port is another job's.
 func inUse(p bench.Port) float64 {
 	if p.Rate > 0 {
@@ -208,7 +212,7 @@ func PortDisturbed(p bench.Port, node string, rank int, moved fabric.Traffic, to
 	if p.Net.Addr().IsLoopback() { // which counts at once for both ends
 		return ""
 	}
-	var out, back float64
+	var out, back, best float64
 	for _, s := range own {
 		there, here := s.Out.Carried, s.Back.Carried
 		switch {
@@ -224,13 +228,16 @@ func PortDisturbed(p bench.Port, node string, rank int, moved fabric.Traffic, to
 		if there <= 0 || here <= 0 { // it failed in the middle, or an old kernel does not count
 			return ""
 		}
-		out, back = out+there, back+here
+		out, back, best = out+there, back+here, max(best, s.Out.Speed, s.Back.Speed)
 	}
 	beside := func(moved uint64, ours, answered float64) float64 {
 		return max(0, float64(moved)-(1+ownHeaders)*ours-ownAnswers*answered) / took.Seconds()
 	}
-	sent, received := beside(moved.Sent, out, back), beside(moved.Received, back, out)
-	if out == 0 || max(sent, received) <= inUse(p) {
+	sent, received, most := beside(moved.Sent, out, back), beside(moved.Received, back, out), inUse(p)
+	if p.Rate <= 0 {
+		most = min(most, besideShare*best)
+	}
+	if out == 0 || max(sent, received) <= most {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s was used by others while it was measured: they sent %s and received %s", p.Name, node, gbps(sent), gbps(received))

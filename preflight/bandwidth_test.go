@@ -252,6 +252,7 @@ func TestWhoWasDisturbedIsNotJudged(t *testing.T) {
 		{"another receives", port, own, fabric.Traffic{Sent: 10e9, Received: 16.4e9}, "received 2.0 GB/s"},
 		{"counts less than was sent", port, own, fabric.Traffic{}, ""},
 		{"one failed, and what it sent is not known", port, failed, fabric.Traffic{Sent: 90e9}, ""},
+		{"another, where the rate is not known", bench.Port{Name: "eth0"}, []bench.Sample{{To: 2, FromPort: "eth0", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 4e6, Speed: 9e6}, Back: bench.Flow{Carried: 4e6, Speed: 4e6}}}}, fabric.Traffic{Sent: 4.9e6, Received: 10e6}, "received 0.0025 GB/s"},
 		{"nothing was measured", port, nil, fabric.Traffic{Sent: 90e9}, ""},
 		{"counts for both ends", lo, own, fabric.Traffic{Sent: 90e9, Received: 90e9}, ""},
 	} {

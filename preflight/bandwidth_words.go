@@ -328,7 +328,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		}
 		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).Named("bench.measured").
 			Breaking("what carries nothing now may hang the job when it uses this rail").
-			Do("%s", p.ends[all[c.bad[0]].from].reach())
+			Do("%s", p.ends[all[c.bad[0]].from].reach(first.Cause))
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
@@ -338,7 +338,10 @@ func (p *plane) unmeasured() (out finding.Report) {
 }
 
 // reach is what to do about a port that could not be measured.
-func (e *railEnd) reach() string {
+func (e *railEnd) reach(cause string) string {
+	if cause == bench.CauseLeft {
+		return "look at what launch printed there; then measure again"
+	}
 	if e.port.HCA != "" {
 		return fmt.Sprintf("on %s: ibv_devinfo -v -d %s (active? a GID of an address?); ulimit -l (unlimited?); dmesg | tail\nlaunch bench --tcp … measures the same rail without RDMA", e.node, e.port.HCA)
 	}

@@ -163,6 +163,9 @@ func (h *byHand) call(ctx, wait context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
+		return &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}}
+	}
 	client := preflight.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
 	return h.report(0, [2]preflight.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
 }

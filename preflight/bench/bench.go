@@ -25,6 +25,8 @@ type Port struct {
 	Floor  float64      `json:"floor,omitempty"`  // bytes/s that it has to reach, as the judge computed it from this node's facts; 0: nothing can be said
 	Kinds  []string     `json:"kinds,omitempty"`  // the Measurers that can use it, the best first
 	Busy   string       `json:"busy,omitempty"`   // why it is not to be disturbed; "": it may be
+	GPU    *GPU         `json:"gpu,omitempty"`    // beside its HCA
+	NoGPU  string       `json:"no_gpu,omitempty"` // why there is none
 }
 
 // Test is what a Measurer is asked to do.
@@ -36,6 +38,7 @@ type Test struct {
 	Warm    time.Duration
 	Span    time.Duration // of each direction, behind Warm
 	Pings   int           // ping-pongs at most
+	GPU     bool          // once more, shorter, between the GPUs of both ends
 }
 
 // Exchange hands the other end a message and returns its message of the same
@@ -58,6 +61,7 @@ type Result struct {
 	Latency time.Duration `json:"latency"` // median of half a round trip of a short message
 	Tail    time.Duration `json:"tail"`    // of which 99 % are not longer
 	Pings   int           `json:"pings"`   // how many there were
+	GPU     *OnGPU        `json:"gpu,omitempty"`
 }
 
 // Flow is one direction.

@@ -79,6 +79,7 @@ type terms struct {
 	Warm    time.Duration `json:"warm"`
 	Span    time.Duration `json:"span"`
 	Pings   int           `json:"pings"`
+	GPU     bool          `json:"gpu,omitempty"`
 }
 
 // longest bounds what the other side may ask for.
@@ -237,7 +238,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 
 // agree exchanges the terms and has the best way measure that both have.
 func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting, s *Sample) error {
-	mine := terms{m.Port, m.Test.Streams, m.Test.Warm, m.Test.Span, m.Test.Pings}
+	mine := terms{m.Port, m.Test.Streams, m.Test.Warm, m.Test.Span, m.Test.Pings, m.Test.GPU}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
 		return err
@@ -263,14 +264,17 @@ func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting,
 		return errors.New(noWay(lead, other))
 	}
 	if m.Lead {
-		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings = mine.Streams, mine.Warm, mine.Span, mine.Pings
+		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings, mine.GPU
 	}
-	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings,
+	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings, GPU: theirs.GPU,
 		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}
 	limit, stop := context.WithTimeout(ctx, t.limit())
 	defer stop()
 	var gone error
 	r, err := n.Ways[i].Run(limit, t, func(ctx context.Context, mine []byte) (theirs []byte, err error) {
+		if ctx.Err() != nil { // what went wrong here since then is nobody else's doing
+			return nil, context.Cause(ctx)
+		}
 		if err = c.Send(ctx, mine); err == nil {
 			theirs, err = c.Receive(ctx)
 		}
@@ -287,18 +291,18 @@ func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting,
 		return err
 	}
 	if s.Kind, s.Result = n.Ways[i].Kind, r; !m.Lead {
-		s.Out, s.Back = r.Back, r.Out
+		s.Out, s.Back, s.GPU = r.Back, r.Out, r.GPU.turned()
 	}
 	return nil
 }
 
 // limit is how long a measurement may take in all.
 func (t Test) limit() time.Duration {
-	return 2*(t.Warm+t.Span+joinBudget+2*lateBudget) + pingBudget
+	return 2*(t.Warm+t.Span+joinBudget+2*lateBudget) + pingBudget + t.gpuLimit()
 }
 
 // Takes is how long a measurement takes where all is well.
-func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget }
+func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget + t.gpuTakes() }
 
 // Within is the test as long as takes d, but at least as long as it is and at most
 // so many times.

@@ -34,7 +34,7 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
 		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span, BothWays: true,
 		PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
-	}, t.limit(), verbs.Exchange(say))
+	}, t.limit()-t.gpuLimit(), verbs.Exchange(say))
 	if err != nil {
 		return Result{}, err
 	}
@@ -51,6 +51,10 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	if len(r.Pings) > 0 {
 		p := r.Pings[0]
 		out.Latency, out.Tail, out.Pings = p.Median, p.T99, p.Pings
+	}
+	if t.GPU {
+		out.GPU = onGPU(ctx, t, say)
+		out.carry(t)
 	}
 	return out, nil
 }
