@@ -47,6 +47,7 @@ type RailRate struct {
 	Floor   float64       `json:"floor,omitempty"` // the least that its ports are good for by their own facts, bytes/s
 	Latency time.Duration `json:"latency"`         // median
 	Tail    time.Duration `json:"tail"`
+	GPU     *RailGPU      `json:"gpu,omitempty"` // nil: not measured
 }
 
 // PortRate is one rail of one node.

@@ -288,7 +288,7 @@ func (c *rates) named() []int {
 func (c *rates) rails() []RailRate {
 	var out []RailRate
 	for _, p := range c.planes {
-		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail}
+		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail, GPU: p.gpu()}
 		unit := p.unit()
 		r.Median, r.Slow = p.median*unit, p.refer*(1-p.slack)*unit
 		for i, e := range p.ends {

@@ -34,6 +34,9 @@ func RateChecks() []Check {
 		ID: "bench.busy", Title: "no rail is in use",
 		Doc: "A port that carries another job's traffic is not measured: that would disturb it, and say little. Where one comes while it is measured nothing is said of it. --force measures and judges all the same.",
 	}, {
+		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
+		Doc: "NCCL sends from the memory of one GPU into that of another. The GPU is the one beside the HCA; --memory gpu takes the nearest one however far, --memory host leaves this out.",
+	}, {
 		ID: "bench.history", Title: "no rail is slower than when it was measured last",
 		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone (--history).",
 	}}
@@ -81,7 +84,8 @@ func (c *rates) report() finding.Report {
 		out = append(out, p.trained()...)
 		out = append(out, p.unmeasured()...)
 	}
-	return append(out, lost(c)...)
+	out = append(out, lost(c)...)
+	return append(out, c.besideGPUs()...)
 }
 
 // gbps is a speed for people.
