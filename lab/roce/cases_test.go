@@ -47,6 +47,10 @@ var cases = []step{
 	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--full", "--streams", "1"),
 		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--full", "--streams", "1", "--json")},
 	{"launch metrics", launch("metrics"), launch("check", "--json")},
+	{"launch check", func(_ *machineAgent, r *report) { tried(r, "", 0) }, func(_ *machineAgent, r *report) {
+		r.sh("chmod 666 /dev/infiniband/uverbs0")
+		tried(r, "ulimit -l 64; ", 65534)
+	}},
 	tests("peer", small, small),
 	tests("gid by itself", with(small, gid(-1)), with(small, gid(-1))),
 	tests("gid not set", small, with(small, gid(9))),
@@ -148,6 +152,19 @@ func launch(args ...string) func(a *machineAgent, r *report) {
 		if r.Note = string(out); err != nil {
 			r.Trouble += fmt.Sprintf("launch %s: %v; ", strings.Join(args, " "), err)
 		}
+	}
+}
+
+// tried has the program try the port, as some user. What it says, and its exit
+// status, is the report's note.
+func tried(r *report, before string, user uint32) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	out, err := cmd.CombinedOutput()
+	if r.Note = string(out); err != nil {
+		r.Trouble += err.Error()
 	}
 }
 

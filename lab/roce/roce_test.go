@@ -187,3 +187,21 @@ func TestLaunchTellsOfARealPort(t *testing.T) {
 		t.Errorf("%s\n%s", c.Trouble, c.Note)
 	}
 }
+
+// A start finds out what a port does before the job does.
+func TestLaunchTriesARealPort(t *testing.T) {
+	s, c := both(t, "launch check")
+	for _, tt := range []struct {
+		r    report
+		want []string
+	}{
+		{s, []string{`"id":"rdma.loop","status":"ok"`, "comes back as it was", "status 0"}},
+		{c, []string{`"id":"rdma.loop","status":"fail"`, "RLIMIT_MEMLOCK is 64 KiB", `"id":"limits.memlock","status":"skip"`, "status 65"}},
+	} {
+		for _, want := range tt.want {
+			if !strings.Contains(tt.r.Note, want) {
+				t.Errorf("no %q in %s%s", want, tt.r.Trouble, tt.r.Note)
+			}
+		}
+	}
+}
