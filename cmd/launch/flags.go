@@ -44,6 +44,7 @@ type options struct {
 	benchPort, streams int
 	rails              []string
 	tcp, force         bool
+	memory             string // --memory
 	dryRun, json       bool
 	watch              bool
 	svg                string
@@ -92,13 +93,10 @@ func flagTable(o *options) []cli.Flag {
 	str := func(g group, name, arg, usage string, to *job.Value[string]) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: string(g), Usage: "`" + arg + "` " + usage, EnvVars: env(name), Value: &value{name: name, to: to, o: o}}
 	}
-	b := func(g group, name, usage string, to *bool) cli.Flag {
-		return &cli.BoolFlag{Name: name, Category: string(g), Usage: usage, EnvVars: env(name), Destination: to}
-	}
 	acc := func(name, etcdctl, arg, usage string, to *string) cli.Flag {
 		return &cli.StringFlag{Name: name, Category: string(grpEtcd), Usage: "`" + arg + "` " + usage, EnvVars: append(env(name), etcdctl), Destination: to}
 	}
-	return []cli.Flag{
+	return slices.Concat([]cli.Flag{
 		str(grpJob, "store", "WHERE", "where the nodes meet: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store),
 		str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or how many are enough and how many are wanted; else from the command line, Slurm or Kubernetes", &o.NNodes),
 		&cli.IntFlag{Name: "spares", Category: string(grpJob), Usage: "`K` so many nodes more may come: they wait, and take the place of one that is lost", EnvVars: env("spares"), Destination: &o.Spares},
@@ -114,39 +112,51 @@ func flagTable(o *options) []cli.Flag {
 		acc("store-user", "ETCDCTL_USER", "USER[:PASSWORD]", "for an external etcd; the password better in ETCDCTL_PASSWORD", &o.access.User),
 		&cli.StringSliceFlag{Name: "skip", Category: string(grpCheck), Usage: "`ID` leave out a check (comma list); launch check prints the IDs", EnvVars: env("skip")},
 		&cli.StringSliceFlag{Name: "only", Category: string(grpCheck), Usage: "`ID` run only these checks (comma list)", EnvVars: env("only")},
-		b(grpCheck, "warn-only", "a failed check is told as a warning, and keeps nobody", &o.warnOnly),
-		b(grpCheck, "all-pairs", "each node calls every other one, not only a few of them", &o.allPairs),
+		boolFlag(grpCheck, "warn-only", "a failed check is told as a warning, and keeps nobody", &o.warnOnly),
+		boolFlag(grpCheck, "all-pairs", "each node calls every other one, not only a few of them", &o.allPairs),
 		&cli.GenericFlag{Name: "threshold", Category: string(grpCheck), Usage: "`NAME=VALUE` judge by another number, such as shm.size=1GiB; again for several (LAUNCH_THRESHOLDS: a comma list)", Value: &o.typed},
 		&cli.StringFlag{Name: "check-dir", Category: string(grpCheck), Usage: "`DIR` each executable file there is a check, too: exit status 0 is ok, 75 a skip, any other a failure", EnvVars: env("check-dir"), Destination: &o.checkDir},
 		&cli.StringFlag{Name: "bench", Category: string(grpCheck), Usage: "`short|full` measure the rails between all nodes before the start, for at most 5 s, or for long; rank 0's counts for all", EnvVars: env("bench"), Destination: &o.measure},
-		b(grpCheck, "local", "only this node, although the job has several", &o.local),
-		b(grpBench, "server", "wait for one --client, measure with it, and end", &o.server),
-		&cli.StringFlag{Name: "client", Category: string(grpBench), Usage: "`HOST` measure with the --server there, as soon as there is one", EnvVars: env("client"), Destination: &o.client},
-		&cli.IntFlag{Name: "bench-port", Category: string(grpBench), Usage: "`PORT` where --server and --client meet", EnvVars: env("bench-port"), Value: defaultBenchPort, Destination: &o.benchPort},
-		&cli.StringSliceFlag{Name: "rails", Category: string(grpBench), Usage: "`NAME` measure only these: HCAs or interfaces (comma list); else those that launch fabric calls rails", EnvVars: env("rails")},
-		&cli.IntFlag{Name: "streams", Category: string(grpBench), Usage: "`N` connections or queue pairs for each rail; else 4, with --full 8", EnvVars: env("streams"), Destination: &o.streams},
-		b(grpBench, "full", "5 s for each direction, and 7 partners for each node", &o.full),
-		b(grpBench, "tcp", "measure over TCP also where there is an HCA", &o.tcp),
-		b(grpBench, "force", "measure although another job uses the port", &o.force),
-		&cli.StringFlag{Name: "history", Category: string(grpBench), Usage: "`FILE` keep how fast this node's rails were, and say what was lost since the last time", EnvVars: env("history"), Destination: &o.history},
+		boolFlag(grpCheck, "local", "only this node, although the job has several", &o.local),
+	}, benchFlags(o), []cli.Flag{
 		&cli.StringFlag{Name: "textfile", Category: string(grpOutput), Usage: "`FILE` the outcome for node_exporter's textfile collector, too", EnvVars: env("textfile"), Destination: &o.textfile},
 		&cli.DurationFlag{Name: "interval", Category: string(grpOutput), Usage: "`TIME` write the file again at this interval, until a signal comes", EnvVars: env("interval"), Destination: &o.interval},
 		&cli.StringFlag{Name: "html", Category: string(grpOutput), Usage: "`FILE` the outcome as a page, too", EnvVars: env("html"), Destination: &o.html},
 		&cli.DurationFlag{Name: "join-timeout", Category: string(grpStart), Usage: "`TIME` how long to wait for all nodes", EnvVars: env("join-timeout"), Value: defaultJoinTimeout, Destination: &o.joinTimeout},
 		&cli.DurationFlag{Name: "last-call", Category: string(grpStart), Usage: "`TIME` with --nnodes MIN:MAX: how long after the last node that came a start with fewer than MAX waits for more", EnvVars: env("last-call"), Value: defaultLastCall, Destination: &o.lastCall},
 		&cli.DurationFlag{Name: "start-timeout", Category: string(grpStart), Usage: "`TIME` how long after the start a node that is lost, or has not started, is named", EnvVars: env("start-timeout"), Value: defaultStartTimeout, Destination: &o.startTimeout},
-		b(grpStart, "fail-fast", "end on all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.failFast),
+		boolFlag(grpStart, "fail-fast", "end on all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.failFast),
 		&cli.IntFlag{Name: "restarts", Category: string(grpStart), Usage: "`K` start all nodes again, up to K times, when the command fails on one or a node is lost", EnvVars: env("restarts"), Destination: &o.restarts},
-		b(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
+		boolFlag(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, set right, instead of a static one", &o.KeepRdzv),
 		str(grpStart, "as", "torchrun", "the command is a script that calls torchrun inside", &o.As),
-		b(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
-		b(grpOutput, "watch", "again at every change, until Ctrl-C", &o.watch),
+		boolFlag(grpStart, "dry-run", "print what would be done; execute nothing, open no connection", &o.dryRun),
+		boolFlag(grpOutput, "watch", "again at every change, until Ctrl-C", &o.watch),
 		&cli.StringFlag{Name: "svg", Category: string(grpOutput), Usage: "`FILE` draw it as a picture, too", EnvVars: env("svg"), Destination: &o.svg},
 		&cli.StringFlag{Name: "record", Category: string(grpOutput), Usage: "`FILE` keep this node as it is, without names and addresses, for --from", EnvVars: env("record"), Destination: &o.record},
 		&cli.StringFlag{Name: "from", Category: string(grpOutput), Usage: "`FILE` as if on the node of a recording; nothing is read here, nothing starts", EnvVars: env("from"), Destination: &o.recording},
 		&cli.StringFlag{Name: "format", Category: string(grpOutput), Usage: "`FORM` " + strings.Join(envgen.Formats(), ", "), EnvVars: env("format"), Value: envgen.Formats()[0], Destination: &o.format},
-		b(grpOutput, "explain", "say of each variable why it is set, or why not", &o.explain),
-		b(grpOutput, "json", "JSON lines instead of text", &o.json),
+		boolFlag(grpOutput, "explain", "say of each variable why it is set, or why not", &o.explain),
+		boolFlag(grpOutput, "json", "JSON lines instead of text", &o.json),
+	})
+}
+
+func boolFlag(g group, name, usage string, to *bool) cli.Flag {
+	return &cli.BoolFlag{Name: name, Category: string(g), Usage: usage, EnvVars: env(name), Destination: to}
+}
+
+// benchFlags are those of launch bench alone.
+func benchFlags(o *options) []cli.Flag {
+	return []cli.Flag{
+		boolFlag(grpBench, "server", "wait for one --client, measure with it, and end", &o.server),
+		&cli.StringFlag{Name: "client", Category: string(grpBench), Usage: "`HOST` measure with the --server there, as soon as there is one", EnvVars: env("client"), Destination: &o.client},
+		&cli.IntFlag{Name: "bench-port", Category: string(grpBench), Usage: "`PORT` where --server and --client meet", EnvVars: env("bench-port"), Value: defaultBenchPort, Destination: &o.benchPort},
+		&cli.StringSliceFlag{Name: "rails", Category: string(grpBench), Usage: "`NAME` measure only these: HCAs or interfaces (comma list); else those that launch fabric calls rails", EnvVars: env("rails")},
+		&cli.IntFlag{Name: "streams", Category: string(grpBench), Usage: "`N` connections or queue pairs for each rail; else 4, with --full 8", EnvVars: env("streams"), Destination: &o.streams},
+		boolFlag(grpBench, "full", "5 s for each direction, and 7 partners for each node", &o.full),
+		boolFlag(grpBench, "tcp", "measure over TCP also where there is an HCA", &o.tcp),
+		&cli.StringFlag{Name: "memory", Category: string(grpBench), Usage: "`auto|host|gpu` measure once more from GPU to GPU where one is beside the HCA, or never, or with the nearest one however far", EnvVars: env("memory"), Value: memoryAuto, Destination: &o.memory},
+		boolFlag(grpBench, "force", "measure although another job uses the port", &o.force),
+		&cli.StringFlag{Name: "history", Category: string(grpBench), Usage: "`FILE` keep how fast this node's rails were, and say what was lost since the last time", EnvVars: env("history"), Destination: &o.history},
 	}
 }
 
@@ -184,7 +194,7 @@ func (v *value) String() string {
 func startFlags(o *options) []cli.Flag {
 	return slices.DeleteFunc(flagTable(o), func(f cli.Flag) bool {
 		return slices.Contains([]string{"watch", "svg", "record", "format", "explain", "local", "textfile", "interval", "html",
-			"server", "client", "bench-port", "rails", "streams", "full", "tcp", "force", "history"}, f.Names()[0])
+			"server", "client", "bench-port", "rails", "streams", "full", "tcp", "memory", "force", "history"}, f.Names()[0])
 	})
 }
 

@@ -43,6 +43,9 @@ func (a *app) node(ctx context.Context, s *record.Start, began time.Time) error 
 	if err := a.possible(s.Job); err != nil {
 		return err
 	}
+	if !s.Job.Several() && a.o.given["bench"] {
+		a.ui.Note("--bench measures between nodes, and this job has one: nothing is measured")
+	}
 	if !s.Job.Several() && a.o.restarts > 0 {
 		return a.repeat(ctx, s)
 	}
