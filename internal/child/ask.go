@@ -86,8 +86,11 @@ func telling(stderr string) string {
 // Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is
 // not JSON or is too long.
 func Ask(ctx context.Context, name string, in, out any, limit time.Duration) error {
-	return ask(ctx, name, in, out, limit, func(pid int) { unix.Kill(-pid, unix.SIGKILL) })
+	return ask(ctx, name, in, out, limit, killGroup)
 }
+
+// killGroup kills a child with all that it started.
+func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 
 // ask is Ask with the kill as a parameter: no test can make a process that
 // survives a real one.
@@ -130,7 +133,7 @@ func ask(ctx context.Context, name string, in, out any, limit time.Duration, kil
 // endNow kills the child's group and tells whether the child was seen to end.
 func endNow(pid int, ended <-chan error, kill func(int)) bool {
 	kill(pid)
-	t := time.NewTimer(2 * killDelay) // its death, then WaitDelay for its pipes
+	t := time.NewTimer(Slack) // its death, then WaitDelay for its pipes
 	defer t.Stop()
 	select {
 	case <-ended:
@@ -145,11 +148,7 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 	if answer.over {
 		return fmt.Errorf("child %q answered with more than %d MiB", name, maxAnswer>>20)
 	}
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (ws.Signaled() || ws.ExitStatus() != 0) {
-		crash := &CrashError{Name: name, Code: ws.ExitStatus(), Stderr: stderr.String()}
-		if ws.Signaled() {
-			crash.Signal = ws.Signal()
-		}
+	if crash := crashOf(name, cmd, stderr); crash != nil {
 		return crash
 	}
 	// A pipe that stays open does not matter once the answer is whole: a process
@@ -161,6 +160,19 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 		return fmt.Errorf("understand answer of child %q: %w", name, err)
 	}
 	return nil
+}
+
+// crashOf is how a child ended, if not well.
+func crashOf(name string, cmd *exec.Cmd, stderr *tail) error {
+	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() && ws.ExitStatus() == 0 {
+		return nil
+	}
+	crash := &CrashError{Name: name, Code: ws.ExitStatus(), Stderr: stderr.String()}
+	if ws.Signaled() {
+		crash.Signal = ws.Signal()
+	}
+	return crash
 }
 
 // head keeps the first max bytes and refuses the rest.

@@ -45,15 +45,14 @@ func Run(ctx context.Context, p Program) End {
 		return End{NotStarted: err}
 	}
 	pid := cmd.Process.Pid
-	ended := make(chan struct{})
+	ended := make(chan error, 1)
 	go func() { // outlives this only where the kernel does not let go of the program
-		defer close(ended)
 		// Before its status is taken, and with that its number, so that the
 		// group is still this program's.
 		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 		}
-		_ = unix.Kill(-pid, unix.SIGKILL)
-		_ = cmd.Wait()
+		killGroup(pid)
+		ended <- cmd.Wait()
 	}()
 	limit := time.NewTimer(p.Limit)
 	defer limit.Stop()
@@ -65,15 +64,8 @@ func Run(ctx context.Context, p Program) End {
 	case <-ctx.Done():
 		e.Late = true
 	}
-	if e.Late {
-		_ = unix.Kill(-pid, unix.SIGKILL)
-		last := time.NewTimer(Slack) // its death, then WaitDelay for its pipes
-		defer last.Stop()
-		select {
-		case <-ended:
-		case <-last.C:
-			e.Stuck = pid
-		}
+	if e.Late && !endNow(pid, ended, killGroup) {
+		e.Stuck = pid
 	}
 	e.Stdout, e.Stderr = out.String(), errs.String()
 	if e.Late {

@@ -7,10 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Talk starts the named child and has talk speak with it, through the child's
@@ -36,7 +33,6 @@ func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx c
 
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	kill := func(pid int) { unix.Kill(-pid, unix.SIGKILL) }
 	var late error
 	for ended, done := false, false; !ended || !done; {
 		select {
@@ -49,11 +45,11 @@ func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx c
 				time.AfterFunc(killDelay, hush)
 			}
 		case <-timer.C:
-			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid, Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, kill)}
+			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid, Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, killGroup)}
 			ended = true
 		case <-ctx.Done():
 			if !ended {
-				endNow(c.cmd.Process.Pid, c.ended, kill)
+				endNow(c.cmd.Process.Pid, c.ended, killGroup)
 			}
 			late, ended = fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx)), true
 		}
@@ -114,15 +110,7 @@ func startTalking(name string, limit time.Duration) (*talking, error) {
 // crashed is how the child ended, if not well.
 func (c *talking) crashed(name string) error {
 	if errors.Is(c.err, exec.ErrWaitDelay) {
-		unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL) // the child is gone, the group is not
+		killGroup(c.cmd.Process.Pid) // the child is gone, the group is not
 	}
-	ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || !ws.Signaled() && ws.ExitStatus() == 0 {
-		return nil
-	}
-	crash := &CrashError{Name: name, Code: ws.ExitStatus(), Stderr: c.stderr.String()}
-	if ws.Signaled() {
-		crash.Signal = ws.Signal()
-	}
-	return crash
+	return crashOf(name, c.cmd, c.stderr)
 }

@@ -98,7 +98,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 	n = min(n, maxBulk)
 	began := time.Now()
 	_ = c.SetDeadline(began.Add(bulkBudget))
-	before := tcpInfo(raw).Bytes_acked
+	before := TCPInfo(raw).Bytes_acked
 	var arrived atomic.Int64
 	var all atomic.Bool // the other side says so
 	over := make(chan struct{})
@@ -127,7 +127,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		}
 		now := time.Now()
 		back.see(int(arrived.Load()), now)
-		if info := tcpInfo(raw); all.Load() {
+		if info := TCPInfo(raw); all.Load() {
 			out.see(n, now)
 		} else if out.see(min(int(info.Bytes_acked-before), n), now); info.Unacked == 0 {
 			out.moved = now // the other process does not read: nothing of ours is on the way

@@ -5,12 +5,10 @@
 package peer
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -28,15 +26,12 @@ const (
 
 // Listener answers calls until it is closed.
 type Listener struct {
-	l     net.Listener
+	door
 	keys  *tls.Config
 	id    string
 	about []byte
 	echo  *echo // nil: no UDP socket was to be had
 	now   func() time.Time
-	ctx   context.Context
-	stop  context.CancelFunc
-	calls sync.WaitGroup
 }
 
 // Listen opens a listener on a port of its own choice, TCP and UDP. keys is nil
@@ -53,59 +48,23 @@ func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func
 	if len(id) > maxID {
 		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, at most %d are sent", len(id), maxID)
 	}
-	l, err := net.Listen("tcp", at.String())
-	if err != nil {
+	s := &Listener{keys: keys, id: id, about: about, now: now}
+	if err := s.listen(at); err != nil {
 		return nil, fmt.Errorf("open the side channel: %w", err)
 	}
-	s := &Listener{l: l, keys: keys, id: id, about: about, now: now}
-	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.echo = openEcho(s.ctx, at.Addr(), s.Port())
-	s.calls.Go(s.serve)
+	s.serve(s.take)
 	return s, nil
 }
 
-// Port is where it listens.
-func (s *Listener) Port() int { return s.l.Addr().(*net.TCPAddr).Port }
-
 // Close ends the listener and every call in it.
 func (s *Listener) Close() {
-	s.stop()
-	s.l.Close()
-	s.calls.Wait()
+	s.door.Close()
 	s.echo.close()
-}
-
-// serve takes calls. It accepts no more than it has room for: who waits in the
-// kernel's queue is connected and late, not refused.
-func (s *Listener) serve() {
-	room := make(chan struct{}, maxCalls)
-	for {
-		select {
-		case room <- struct{}{}:
-		case <-s.ctx.Done():
-			return
-		}
-		c, err := s.l.Accept()
-		if err != nil {
-			<-room
-			select { // no descriptor is free just now, or it is closed
-			case <-time.After(acceptPause):
-				continue
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		s.calls.Go(func() {
-			defer func() { <-room }()
-			s.take(c.(*net.TCPConn))
-		})
-	}
 }
 
 // take serves one connection, for no longer than a call may last.
 func (s *Listener) take(c *net.TCPConn) {
-	defer c.Close()
-	defer context.AfterFunc(s.ctx, func() { c.Close() })()
 	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	if !s.converse(c, from) {
 		_ = c.SetLinger(0) // what a dead path did not take shall not linger in the kernel

@@ -73,7 +73,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	c, g, err := greet(raw, keys)
 	if err != nil {
 		cause := talking(ctx, err)
-		if i := tcpInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
+		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
 			cause = Silent // it hung up since nothing of ours got through
 		}
 		return a, &failure{cause, fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
@@ -96,7 +96,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		a.Bulk = bulk(raw, c, opt.Bulk)
 	}
 	both.Wait()
-	a.Retrans = int(tcpInfo(raw).Total_retrans)
+	a.Retrans = int(TCPInfo(raw).Total_retrans)
 	if err := context.Cause(ctx); err != nil {
 		return a, &failure{Unknown, fmt.Errorf("measure the way to %s: %w", to, err)}
 	}

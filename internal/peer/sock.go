@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpInfo is what the kernel knows of a connection; zero where it does not say.
-func tcpInfo(c *net.TCPConn) (info unix.TCPInfo) {
+// TCPInfo is what the kernel knows of a connection; zero where it does not say.
+func TCPInfo(c *net.TCPConn) (info unix.TCPInfo) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return info

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -18,13 +17,10 @@ const maxMessage = 1 << 20
 // Talks is a listener for conversations: who calls greets as Probe does, proves
 // the secret, and then each side hands the other messages of its own.
 type Talks struct {
-	l     net.Listener
-	keys  *tls.Config
-	id    string
-	talk  func(ctx context.Context, c *Conversation)
-	ctx   context.Context
-	stop  context.CancelFunc
-	calls sync.WaitGroup
+	door
+	keys *tls.Config
+	id   string
+	talk func(ctx context.Context, c *Conversation)
 }
 
 // ListenTalks opens one at an address and port (0: of its own choice). keys is
@@ -35,54 +31,16 @@ func ListenTalks(at netip.AddrPort, keys *tls.Config, id string, talk func(ctx c
 	if len(id) > maxID {
 		return nil, fmt.Errorf("listen for conversations: the ID has %d bytes, at most %d are sent", len(id), maxID)
 	}
-	l, err := net.Listen("tcp", at.String())
-	if err != nil {
+	t := &Talks{keys: keys, id: id, talk: talk}
+	if err := t.listen(at); err != nil {
 		return nil, fmt.Errorf("listen for conversations: %w", err)
 	}
-	t := &Talks{l: l, keys: keys, id: id, talk: talk}
-	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.calls.Go(t.serve)
+	t.serve(t.take)
 	return t, nil
 }
 
-// Port is where it listens.
-func (t *Talks) Port() int { return t.l.Addr().(*net.TCPAddr).Port }
-
-// Close ends the listener and every conversation.
-func (t *Talks) Close() {
-	t.stop()
-	t.l.Close()
-	t.calls.Wait()
-}
-
-func (t *Talks) serve() {
-	room := make(chan struct{}, maxCalls)
-	for t.ctx.Err() == nil {
-		select {
-		case room <- struct{}{}:
-		case <-t.ctx.Done():
-			return
-		}
-		c, err := t.l.Accept()
-		if err != nil {
-			<-room
-			select { // no descriptor is free just now, or it is closed
-			case <-time.After(acceptPause):
-			case <-t.ctx.Done():
-			}
-			continue
-		}
-		t.calls.Go(func() {
-			defer func() { <-room }()
-			defer c.Close()
-			defer context.AfterFunc(t.ctx, func() { c.Close() })()
-			t.take(c)
-		})
-	}
-}
-
 // take greets a caller; whoever is none learns nothing.
-func (t *Talks) take(raw net.Conn) {
+func (t *Talks) take(raw *net.TCPConn) {
 	_ = raw.SetDeadline(time.Now().Add(helloBudget))
 	c, _ := welcome(raw, t.keys)
 	if c == nil {

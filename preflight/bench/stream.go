@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/peer"
 )
 
 type rawConn = syscall.RawConn
@@ -50,7 +52,7 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 	var f Flow
 	var rtt []time.Duration
 	for i, c := range streams {
-		info := tcpInfo(c)
+		info := peer.TCPInfo(c)
 		f.Retrans += int(info.Total_retrans)
 		f.Deliver += float64(info.Delivery_rate)
 		f.Carried += float64(info.Bytes_sent)
@@ -93,7 +95,7 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 		case <-ctx.Done():
 		}
 		for _, c := range streams {
-			bytes += float64(tcpInfo(c).Bytes_received)
+			bytes += float64(peer.TCPInfo(c).Bytes_received)
 		}
 		return bytes, time.Now()
 	}
@@ -197,18 +199,4 @@ func pong(c *net.TCPConn) error {
 			return err
 		}
 	}
-}
-
-// tcpInfo is what the kernel knows of a connection; zero where it does not say.
-func tcpInfo(c *net.TCPConn) (info unix.TCPInfo) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return info
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if i, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
-			info = *i
-		}
-	})
-	return info
 }
