@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"launch/fabric"
+	"launch/internal/finding"
 	"launch/preflight"
 )
 
@@ -31,6 +32,8 @@ func (b Benched) Sentence() string {
 	switch {
 	case b.Measured == 0:
 		return "nothing was measured"
+	case len(named) == 0 && slices.ContainsFunc(b.Findings, func(f finding.Finding) bool { return f.ID == "bench.busy" }):
+		return fmt.Sprintf("no rail of the %d nodes is slow, where no others use it", b.Nodes)
 	case len(named) == 0:
 		return fmt.Sprintf("no rail of the %d nodes is slow", b.Nodes)
 	case len(named) == b.Nodes && b.Nodes > 2:
@@ -121,6 +124,10 @@ func railTable(b Benched) string {
 		if i == maxRails {
 			fmt.Fprintf(&t, "and %d more rails\n", len(b.Rails)-maxRails)
 			break
+		}
+		if r.Kind == "" {
+			fmt.Fprintf(&t, "%-12s %-5s %5d not measured\n", cut(visible(r.Name), 12), "-", r.Ports)
+			continue
 		}
 		slow := max(r.Slow, r.Floor)
 		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports, gigabytes(r.Median), gigabytes(slow), micros(r.Latency), micros(r.Tail), 100*r.Spread)

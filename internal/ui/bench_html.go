@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+
+	"launch/internal/finding"
 )
 
 // benchRail is one row of the table of rails.
@@ -45,7 +47,7 @@ func BenchHTML(b Benched) ([]byte, error) {
 		Rails: railsOf(b), Heat: heatOf(b),
 		Version: b.Version, At: b.At.Format("2006-01-02 15:04:05 MST"), Host: b.Node.Hostname,
 	}
-	for _, f := range gravest(b.Findings) {
+	for _, f := range append(gravest(b.Findings), of(b.Findings, finding.Skip)...) { // what was not judged, too
 		p.Findings = append(p.Findings, newPageFinding(f))
 	}
 	var out bytes.Buffer
@@ -59,6 +61,10 @@ func BenchHTML(b Benched) ([]byte, error) {
 func railsOf(b Benched) []benchRail {
 	var out []benchRail
 	for _, r := range b.Rails {
+		if r.Kind == "" {
+			out = append(out, benchRail{Name: r.Name, Kind: "not measured", Ports: r.Ports})
+			continue
+		}
 		out = append(out, benchRail{r.Name, r.Kind, gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), fmt.Sprintf("%.1f %%", 100*r.Spread), r.Ports})
 	}
 	return out

@@ -87,12 +87,13 @@ func newPageFinding(f finding.Finding) pageFinding {
 
 // gravest is what warns or fails, failures first.
 func gravest(r finding.Report) finding.Report {
-	var out finding.Report
-	for _, s := range []finding.Status{finding.Fail, finding.Warn} {
-		for _, f := range r {
-			if f.Status == s {
-				out = append(out, f)
-			}
+	return append(of(r, finding.Fail), of(r, finding.Warn)...)
+}
+
+func of(r finding.Report, s finding.Status) (out finding.Report) {
+	for _, f := range r {
+		if f.Status == s {
+			out = append(out, f)
 		}
 	}
 	return out
