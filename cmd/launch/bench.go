@@ -30,10 +30,10 @@ const offerRound, ratesRound, againRound = "offer", "rates", "again"
 
 const (
 	// quickBudget is what a bench by default takes, from when all nodes are here to
-	// its verdict: of 5 s one is for the join, and for a machine without a processor
-	// to spare. What three rounds leave of it is for what is measured again, less
-	// quickTalk for what is said meanwhile.
-	quickBudget, quickTalk = 4 * time.Second, 200 * time.Millisecond
+	// its verdict: the rest of 5 s is for the join, and for a machine without a
+	// processor to spare. What three rounds leave of it is for what is measured
+	// again, less quickTalk for what is said meanwhile.
+	quickBudget, quickTalk = 3600 * time.Millisecond, 100 * time.Millisecond
 	// tardy is how long a node waits for the partner of its first round, and how
 	// much longer in each that follows: one that is lost keeps its partners from
 	// being in time for theirs. It ends at tardyMost.
@@ -85,6 +85,8 @@ func (a *app) bench(c *cli.Context) error {
 		return &job.Error{Code: exitUsage, What: "--server and --client are for two nodes by hand; --nnodes and --store are for all nodes of a job", Fix: "launch bench --store HOST --nnodes N   # the same line on each"}
 	case a.o.streams < 0 || a.o.streams > 64 || a.o.streams == 0 && a.o.given["streams"]:
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: 1 to 64 connections for each rail", a.o.from("streams"), a.o.streams), Fix: "--streams 4"}
+	case !slices.Contains([]string{memoryAuto, memoryHost, memoryGPU}, a.o.memory):
+		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is auto, host or gpu, not %q", a.o.from("memory"), a.o.memory), Fix: "--memory host   # leaves the GPUs alone"}
 	case a.o.benchPort < 1 || a.o.benchPort > 65535:
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
 	}
@@ -197,7 +199,7 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 	a.ui.Note("measuring %s of %s with %s, about %s", ui.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(), ui.Plural(len(partners), "other node", "other nodes"),
 		(time.Duration(len(r.plan)) * r.test.Takes()).Round(100*time.Millisecond))
 	// From here on it is measuring that takes time, and no longer the join.
-	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes())
+	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes() + r.test.GPULimit())
 	if err := r.rounds(ctx, partners); err != nil {
 		return out, nil, err
 	}

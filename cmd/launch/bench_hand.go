@@ -150,6 +150,7 @@ func (h *byHand) call(ctx, wait context.Context) error {
 		return err
 	}
 	test := a.test(handTest())
+	test.GPU = a.o.memory != memoryHost
 	var all []bench.Meeting
 	for _, m := range bench.Match(n.Ports, theirs.Ports) {
 		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at, Lead: true, Wait: tardyMost, Test: test})
@@ -157,6 +158,7 @@ func (h *byHand) call(ctx, wait context.Context) error {
 	if len(all) == 0 {
 		return &job.Error{Code: exitConfig, What: fmt.Sprintf("the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name), Fix: "launch fabric   # on both; or name an interface on each: --rails eth0"}
 	}
+	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil }) // else it takes no time
 	a.ui.Note("measuring %s with %s, about %s", ui.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().Round(100*time.Millisecond))
 	m := a.meter(n.Ports)
 	samples := n.Round(ctx, all)

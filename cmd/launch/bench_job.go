@@ -121,7 +121,10 @@ func (r *runner) rounds(ctx context.Context, partners map[int]int) error {
 			if r.world.Rank > other {
 				own, theirs = theirs, own
 			}
-			all = append(all, r.meeting(i, other, r.node.Ports[own], offer.Ports[theirs].Name))
+			meeting := r.meeting(i, other, r.node.Ports[own], offer.Ports[theirs].Name)
+			// In the last one, so that nobody waits where CUDA takes its time.
+			meeting.Test.GPU = i == len(r.plan)-1 && r.app.o.memory != memoryHost
+			all = append(all, meeting)
 		}
 		r.measure(ctx, all, len(r.plan), i)
 		if ctx.Err() != nil {

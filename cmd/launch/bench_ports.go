@@ -24,8 +24,18 @@ func (a *app) rails(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
 	if err != nil {
 		return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
 	}
+	if a.o.memory != memoryHost {
+		preflight.BesideGPUs(n, ports, a.o.memory == memoryGPU)
+	}
 	return ports, nil
 }
+
+// What --memory may be.
+const (
+	memoryAuto = "auto"
+	memoryHost = "host"
+	memoryGPU  = "gpu"
+)
 
 // ratePorts are the rails to be measured, with what uses them.
 func (a *app) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, name string) ([]bench.Port, error) {

@@ -28,6 +28,7 @@ func (a *app) benchFirst(ctx context.Context, s *record.Start, comp *companion.C
 		return nil, nil
 	}
 	a.o.full = asked == benchFull
+	a.o.memory = memoryHost // CUDA's start would take longer than the rest
 	out, _, err := a.rates(ctx, s, comp, nil, deadline)
 	if err != nil {
 		return nil, err

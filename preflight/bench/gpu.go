@@ -61,11 +61,8 @@ func (t Test) gpuTakes() time.Duration {
 	return 2*(t.Warm+t.Span)/gpuShare + cudaStart
 }
 
-// gpuLimit is how much longer it may take.
-func (t Test) gpuLimit() time.Duration {
-	if !t.GPU {
-		return 0
-	}
+// GPULimit is how much longer it may take.
+func (t Test) GPULimit() time.Duration {
 	return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget
 }
 
@@ -81,7 +78,7 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 			return &OnGPU{Cause: CauseNoGPU, Skipped: p.NoGPU, There: lead != t.Lead}
 		}
 	}
-	r, err := verbs.InChild(ctx, t.gpuTest(), t.gpuLimit(), verbs.Exchange(say))
+	r, err := verbs.InChild(ctx, t.gpuTest(), t.GPULimit(), verbs.Exchange(say))
 	if e, ok := errors.AsType[*verbs.Error](err); ok {
 		return &OnGPU{Cause: string(e.Cause), Skipped: e.Text, There: e.Peer}
 	}
@@ -94,11 +91,11 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 // carry adds what went between the GPUs to what the rail has carried: where that
 // is not known, neither is the whole.
 func (r *Result) carry(t Test) {
-	took := ((t.Warm+t.Span)/gpuShare + verbsRest).Seconds()
+	took := (t.Warm + t.Span) / gpuShare
 	switch verbs.Cause(r.GPU.Cause) {
 	case "":
-		r.Out.Carried += r.GPU.Out * took
-		r.Back.Carried += r.GPU.Back * took
+		r.Out.Carried += t.carried(r.GPU.Out, took)
+		r.Back.Carried += t.carried(r.GPU.Back, took)
 	case CauseNoGPU, verbs.NoCUDA, verbs.NoGPU, verbs.GPUBusy, verbs.NoGPUDirect: // nothing went
 	default:
 		r.Out.Carried, r.Back.Carried = 0, 0

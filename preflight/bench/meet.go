@@ -298,7 +298,15 @@ func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting,
 
 // limit is how long a measurement may take in all.
 func (t Test) limit() time.Duration {
-	return 2*(t.Warm+t.Span+joinBudget+2*lateBudget) + pingBudget + t.gpuLimit()
+	if t.GPU {
+		return t.hostLimit() + t.GPULimit()
+	}
+	return t.hostLimit()
+}
+
+// hostLimit is without what is measured between GPUs.
+func (t Test) hostLimit() time.Duration {
+	return 2*(t.Warm+t.Span+joinBudget+2*lateBudget) + pingBudget
 }
 
 // Takes is how long a measurement takes where all is well.

@@ -17,9 +17,6 @@ const (
 	verbsWrite = 1 << 20
 	verbsDepth = 4
 	verbsPing  = 8
-	// verbsRest is for how long, at most, more is written than Warm and Span: what
-	// was on its way when these were over.
-	verbsRest = 50 * time.Millisecond
 )
 
 // Verbs measures RDMA writes between two HCAs, as NCCL sends them, by devices that
@@ -34,13 +31,13 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
 		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span, BothWays: true,
 		PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
-	}, t.limit()-t.gpuLimit(), verbs.Exchange(say))
+	}, t.hostLimit(), verbs.Exchange(say))
 	if err != nil {
 		return Result{}, err
 	}
 	var out Result
 	flow := func(speed float64) Flow {
-		return Flow{Speed: speed, PMTU: r.MTU, Carried: speed * (t.Warm + t.Span + verbsRest).Seconds()}
+		return Flow{Speed: speed, PMTU: r.MTU, Carried: t.carried(speed, t.Warm+t.Span)}
 	}
 	if len(r.Out) > 0 {
 		out.Out = flow(r.Out[0].Speed)
@@ -57,6 +54,12 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 		out.carry(t)
 	}
 	return out, nil
+}
+
+// carried is about what an end has written at a speed in a time, at most: what is
+// on its way when Warm or Span is over comes to its end.
+func (t Test) carried(speed float64, took time.Duration) float64 {
+	return speed*took.Seconds() + 2*verbsDepth*verbsWrite*float64(t.Streams)
 }
 
 // causeOf is why a measurement failed, in one word.
