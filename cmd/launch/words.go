@@ -39,7 +39,7 @@ func (a *app) subcommands() []*cli.Command {
 		sub("check", "check this node, or all nodes of a job together, and start nothing", "[-- COMMAND…]", -1,
 			jobFlags+storeFlags+"port-range join-timeout last-call skip only warn-only all-pairs threshold check-dir bench local from textfile html", a.check),
 		sub("bench", "measure the rails between all nodes of a job, or between two by hand", "", 0,
-			jobFlags+storeFlags+"port-range join-timeout last-call all-pairs threshold server client bench-port rails streams full tcp force history html", a.bench),
+			jobFlags+storeFlags+"port-range join-timeout last-call all-pairs threshold server client bench-port rails streams full tcp memory force history html", a.bench),
 		sub("fabric", "print what this node has: its rails beside the GPUs, interfaces, limits", "", 0, "svg record from json", a.fabric),
 		sub("metrics", "write how RDMA ports and GPUs are, for Prometheus", "", 0, "textfile interval from", a.metrics),
 		sub("env", "print the variables that a start would set, for eval; --explain: and why", "[-- COMMAND…]", -1, jobFlags+"from format explain json", a.env),
