@@ -1,0 +1,48 @@
+package faultbench
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What launch says of the ports of one machine, by the program itself and a
+// libibverbs that carries data: that a fit one is called so, and each broken one
+// by its name, beside the others.
+func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
+	for _, tt := range []struct {
+		name, machine, pattern, broken string
+		want                           string // the status, and the beginning of what is said
+	}{
+		{"InfiniBand", onIB, "", "", "ok 8 ports"},
+		{"RoCE", onRoCE, "", "", "ok 8 ports"},
+		{"one changes data", onIB, `(?m)^mlx5_3 .*`, "$0 corrupt 3", "fail mlx5_3 changes the data"},
+		{"one is refused memory", onIB, `(?m)^mlx5_4 .*`, "$0 mr 1", "fail mlx5_4 cannot carry data to itself"},
+		{"the firmware of one has failed", onRoCE, `(?m)^mlx5_0 .*`, "$0 wc 19", "fail mlx5_0 cannot carry data to itself"},
+		{"two make no connection", onIB, `(?m)^mlx5_[03] .*`, "$0 rtr 110", "warn 2 of 8 RDMA ports fail alike (mlx5_0, mlx5_3)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTrial(t, 1)
+			h := tr.sick
+			h.equip(tr, tt.machine)
+			if tt.pattern != "" {
+				h.write(tr, "lib/verbs.txt", regexp.MustCompile(tt.pattern).ReplaceAllString(h.read(tr, "lib/verbs.txt"), tt.broken))
+			}
+			tr.exec(h, patience, slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), tools.launch, "check", "--only", "rdma.loop")
+			var got []string
+			for l := range strings.Lines(h.out.String()) {
+				var f said
+				if json.Unmarshal([]byte(l), &f) == nil && f.ID == "rdma.loop" {
+					got = append(got, f.Status+" "+f.What)
+				}
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
+				t.Errorf("%q, want %q:\n%s%s", got, tt.want, tr.told(), h.out.String())
+			}
+		})
+	}
+}
