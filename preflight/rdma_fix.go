@@ -51,7 +51,11 @@ func (in Input) mend(c verbs.Cause, h fabric.HCA) string {
 	case verbs.Corrupt:
 		return fmt.Sprintf("take this node out: dmesg | grep -i -e %s -e aer -e mce; have its card, memory and PCIe slot changed", cmp.Or(h.PCI, h.Name))
 	case verbs.Faulty, verbs.Gone, verbs.Stuck, verbs.Crashed:
-		return fmt.Sprintf("dmesg | grep -e %s -e %s; reset the card (mlxfwreset -d %s r), or take this node out and power it off and on", moduleOf(h), cmp.Or(h.PCI, h.Name), cmp.Or(h.PCI, h.Name))
+		reset := "its maker's tool"
+		if strings.HasPrefix(h.Driver, "mlx") && h.PCI != "" {
+			reset = "mlxfwreset -d " + h.PCI + " r"
+		}
+		return fmt.Sprintf("dmesg | grep -e %s -e %s; reset the card (%s), or take this node out and power it off and on", cmp.Or(h.Driver, "rdma"), cmp.Or(h.PCI, h.Name), reset)
 	}
 	return "dmesg | tail; ibv_devinfo -d " + h.Name
 }

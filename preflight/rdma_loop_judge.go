@@ -101,7 +101,11 @@ func (in Input) loopFails(status finding.Status, ports []looped, of int) finding
 		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), howMany(of, "RDMA port"), some(names), first.name, does, first.err.Text)
 	}
 	f.Fix = in.mend(first.err.Cause, first.hca)
-	if len(ports) < of {
+	switch {
+	case len(ports) == of:
+	case in.Ports != nil:
+		f.Fix += "; until then take it out of NCCL_IB_HCA"
+	default:
 		f.Fix += "; until then leave it out: NCCL_IB_HCA=^=" + strings.Join(devices, ",")
 	}
 	switch {
