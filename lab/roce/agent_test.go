@@ -22,6 +22,16 @@ const (
 	varList  = "LAUNCH_ROCE_LIST"
 )
 
+// What a machine may be booted for.
+const (
+	listCases = "cases"
+	listBench = "bench" // streams, in one machine
+	listPings = "pings"
+)
+
+// patience is for the other machine: it may still be at what this one has done.
+const patience = 3 * time.Minute
+
 // The machines. The client leads in every test between them.
 const (
 	server = "server"
@@ -62,18 +72,18 @@ func agent() int {
 	if a.who == "nobody" {
 		return beNobody()
 	}
-	if os.Getenv(varList) == "bench" {
-		benchmark()
-		return 0
-	}
-	list := cases
-	if os.Getenv(varList) == "pings" {
-		list = benchCases
-	}
 	door, err := listen(a.who)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	list := cases
+	switch os.Getenv(varList) {
+	case listBench:
+		benchmark(door)
+		return 0
+	case listPings:
+		list = benchCases
 	}
 	for _, s := range list {
 		r := report{Case: s.name}
@@ -93,7 +103,6 @@ func agent() int {
 		r.Seconds = time.Since(begun).Seconds()
 		r.print()
 	}
-	fmt.Println("end")
 	return 0
 }
 
@@ -118,7 +127,7 @@ type peer struct{ conn net.Conn }
 
 // meet waits until both machines are at the same case.
 func meet(door net.Listener, name string) (*peer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	p := &peer{}
 	var err error
@@ -176,7 +185,7 @@ func (p *peer) say(ctx context.Context, mine []byte) ([]byte, error) {
 // leave ends the case: the connection is closed when the other side has done so
 // too, or after a while.
 func (p *peer) leave() {
-	p.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	p.conn.SetDeadline(time.Now().Add(patience))
 	if c, ok := p.conn.(*net.TCPConn); ok {
 		c.CloseWrite()
 	}
@@ -186,7 +195,7 @@ func (p *peer) leave() {
 
 // barrier waits for the other machine at one point of a case.
 func (a *machineAgent) barrier(r *report) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := a.peer.say(ctx, []byte("barrier")); err != nil {
 		r.Trouble += "barrier: " + err.Error() + "; "

@@ -3,6 +3,7 @@ package roce
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,11 +18,17 @@ import (
 
 // sample is one measurement of a benchmark.
 type sample struct {
-	Tool  string  // launch, perftest
-	Kind  string  // bw, lat
+	Tool  string // launch, perftest
+	Kind  string
 	Size  int     // bytes
 	Value float64 // bytes/s, or seconds of half a round trip
 }
+
+// The kinds of measurement; perftest's programs end so.
+const (
+	streams = "bw"
+	pings   = "lat"
+)
 
 // The benchmark: so many messages of a size, for a stream and for pings.
 var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 20}}
@@ -29,77 +36,76 @@ var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 
 const benchRounds = 5
 
 // benchmark measures streams with either tool by turns, both ends in one machine.
-func benchmark() {
+func benchmark(door net.Listener) {
 	for round := range benchRounds {
 		for _, s := range benchSizes {
 			for i := range 2 {
 				r := report{Case: fmt.Sprintf("%d bytes, round %d, %d", s.size, round, i)}
 				if (round+i)%2 == 0 {
-					r.perftest("ib_write_bw", s.size, s.messages)
+					r.perftest(s.size, s.messages)
 				} else {
-					r.launch(verbs.Test{Device: "rxe0", GID: 1, Lead: true, Sizes: []int{s.size}, Iterations: s.messages})
+					r.launch(door, verbs.Test{Device: "rxe0", GID: 1, Lead: true, Sizes: []int{s.size}, Iterations: s.messages})
 				}
 				r.print()
 			}
 		}
 	}
-	fmt.Println("end")
 }
 
 // launch has two children of this process test each other, as two nodes would.
-func (r *report) launch(t verbs.Test) {
-	there, back := make(chan []byte, 1), make(chan []byte, 1)
-	say := func(to chan<- []byte, from <-chan []byte) verbs.Exchange {
-		return func(ctx context.Context, mine []byte) ([]byte, error) {
-			to <- mine
-			select {
-			case theirs := <-from:
-				return theirs, nil
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
+func (r *report) launch(door net.Listener, t verbs.Test) {
+	end := func(door net.Listener, t verbs.Test) (res verbs.Result, err error) {
+		p, err := meet(door, r.Case)
+		if err == nil {
+			defer p.leave()
+			res, err = verbs.InChild(context.Background(), t, time.Minute, p.say)
 		}
+		return res, err
 	}
 	var follower sync.WaitGroup
-	follower.Go(func() {
-		_, _ = verbs.InChild(context.Background(), verbs.Test{Device: "rxe0", GID: 1}, time.Minute, say(back, there))
-	})
-	res, err := verbs.InChild(context.Background(), t, time.Minute, say(there, back))
+	follower.Go(func() { _, _ = end(door, verbs.Test{Device: t.Device, GID: t.GID}) })
+	res, err := end(nil, t)
 	follower.Wait()
-	if r.fail(err); r.Err == nil {
-		r.Ran = append(r.Ran, sample{"launch", "bw", t.Sizes[0], res.Out[0].Speed})
+	if r.fail(err); err == nil {
+		r.Ran = append(r.Ran, sample{"launch", streams, t.Sizes[0], res.Out[0].Speed})
 	}
 }
 
-// perftest runs both ends of one of its programs.
-func (r *report) perftest(program string, size, n int) {
+// perftest runs both ends of its ib_write_bw.
+func (r *report) perftest(size, n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	args := []string{"-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
-	other := exec.CommandContext(ctx, program, args...)
+	line := perfLine(streams, size, n)
+	other := exec.CommandContext(ctx, line[0], line[1:]...)
 	if err := other.Start(); err != nil {
 		r.Trouble += err.Error() + "; "
-		return
+	} else {
+		r.perfAsk(ctx, streams, size, append(line, "10.9.0.1"))
 	}
-	defer func() {
-		cancel()
-		_ = other.Wait()
-	}()
-	// It listens only after it has opened the device.
+	cancel()
+	_ = other.Wait()
+}
+
+func perfLine(kind string, size, n int) []string {
+	return []string{"ib_write_" + kind, "-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
+}
+
+// perfAsk runs the end that connects, until the other one listens: that opens the
+// device first.
+func (r *report) perfAsk(ctx context.Context, kind string, size int, line []string) {
 	again := time.NewTicker(300 * time.Millisecond)
 	defer again.Stop()
-	for range 20 {
+	for range 30 {
 		<-again.C
-		out, err := exec.CommandContext(ctx, program, append(args, "10.9.0.1")...).Output()
+		out, err := exec.CommandContext(ctx, line[0], line[1:]...).Output()
 		if err != nil {
 			continue
 		}
-		if v, ok := perfValue(program, size, string(out)); ok {
-			r.Ran = append(r.Ran, sample{"perftest", "bw", size, v})
+		if v, ok := perfValue(kind, size, string(out)); ok {
+			r.Ran = append(r.Ran, sample{"perftest", kind, size, v})
 			return
 		}
 	}
-	r.Trouble += program + " gave no figure; "
+	r.Trouble += line[0] + " gave no figure; "
 }
 
 // benchCases measure pings with either tool by turns, between two machines: two
@@ -120,7 +126,7 @@ var benchCases = func() (list []step) {
 				measure := func(a *machineAgent, r *report) {
 					a.run(r, t, time.Minute)
 					if r.Err == nil && a.who == client {
-						r.Ran = append(r.Ran, sample{"launch", "lat", s.size, r.Run.Pings[0].Median.Seconds()})
+						r.Ran = append(r.Ran, sample{"launch", pings, s.size, r.Run.Pings[0].Median.Seconds()})
 					}
 				}
 				list = append(list, step{name, measure, measure})
@@ -132,47 +138,32 @@ var benchCases = func() (list []step) {
 
 // pings runs perftest's ib_write_lat, the server's end first.
 func (a *machineAgent) pings(r *report, size, n int) {
-	const program = "ib_write_lat"
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	args := []string{"-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
-	if a.who == server {
-		cmd := exec.CommandContext(ctx, program, args...)
-		if err := cmd.Start(); err != nil {
-			r.Trouble += err.Error() + "; "
-		}
+	line := perfLine(pings, size, n)
+	if a.who == client {
 		a.barrier(r)
-		_ = cmd.Wait()
+		r.perfAsk(ctx, pings, size, append(line, "10.10.0.1"))
 		return
 	}
-	a.barrier(r)
-	// It listens only after it has opened the device.
-	again := time.NewTicker(500 * time.Millisecond)
-	defer again.Stop()
-	for range 20 {
-		<-again.C
-		out, err := exec.CommandContext(ctx, program, append(args, "10.10.0.1")...).Output()
-		if err != nil {
-			continue
-		}
-		if v, ok := perfValue(program, size, string(out)); ok {
-			r.Ran = append(r.Ran, sample{"perftest", "lat", size, v})
-			return
-		}
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	if err := cmd.Start(); err != nil {
+		r.Trouble += err.Error() + "; "
 	}
-	r.Trouble += program + " gave no figure; "
+	a.barrier(r)
+	_ = cmd.Wait()
 }
 
 // perfValue is the average bandwidth, or the typical latency, in the table that
 // a program of perftest has printed. Its MB are 2^20 bytes; a rate of messages
 // has more digits where these are short.
-func perfValue(program string, size int, out string) (float64, bool) {
+func perfValue(kind string, size int, out string) (float64, bool) {
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
 		if len(f) < 5 || f[0] != strconv.Itoa(size) {
 			continue
 		}
-		if program == "ib_write_lat" {
+		if kind == pings {
 			v, err := strconv.ParseFloat(f[4], 64)
 			return v / 1e6, err == nil
 		}
@@ -188,14 +179,14 @@ func perfValue(program string, size int, out string) (float64, bool) {
 
 func TestPerftestsTableIsRead(t *testing.T) {
 	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000             8.29               7.88   \t\t   0.000126\n"
-	if v, ok := perfValue("ib_write_bw", 65536, bw); !ok || v != 7.88*(1<<20) {
+	if v, ok := perfValue(streams, 65536, bw); !ok || v != 7.88*(1<<20) {
 		t.Errorf("bandwidth %g, %v", v, ok)
 	}
 	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          21.5           99.1         25.75               26.01\n"
-	if v, ok := perfValue("ib_write_lat", 64, lat); !ok || v != 25.75/1e6 {
+	if v, ok := perfValue(pings, 64, lat); !ok || v != 25.75/1e6 {
 		t.Errorf("latency %g, %v", v, ok)
 	}
-	if _, ok := perfValue("ib_write_bw", 64, "Couldn't connect\n"); ok {
+	if _, ok := perfValue(streams, 64, "Couldn't connect\n"); ok {
 		t.Error("an error was read as a figure")
 	}
 }
@@ -206,16 +197,16 @@ func BenchmarkPerftest(b *testing.B) {
 	if os.Getenv("LAUNCH_ROCEBENCH") == "" {
 		b.Skip("takes minutes: make rocebench")
 	}
-	said, err := alone("bench", 10*time.Minute)
+	alone, err := boot(listBench, 10*time.Minute, server)
 	if err != nil {
 		b.Fatal(err)
 	}
-	both, err := boot("pings", 15*time.Minute)
+	both, err := boot(listPings, 15*time.Minute, server, client)
 	if err != nil {
 		b.Fatal(err)
 	}
 	got := map[string][]float64{}
-	for _, r := range slices.Concat(said, both[client]) {
+	for _, r := range slices.Concat(alone[server], both[client]) {
 		if r.Err != nil || r.Trouble != "" {
 			b.Logf("%s: %v %s", r.Case, r.Err, r.Trouble)
 		}
@@ -235,8 +226,8 @@ func BenchmarkPerftest(b *testing.B) {
 	}
 	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio |\n|---|---|---|---|---|---|---|")
 	for _, s := range benchSizes {
-		bw, our := median("perftest", "bw", s.size), median("launch", "bw", s.size)
-		lat, ours := median("perftest", "lat", s.size), median("launch", "lat", s.size)
+		bw, our := median("perftest", streams, s.size), median("launch", streams, s.size)
+		lat, ours := median("perftest", pings, s.size), median("launch", pings, s.size)
 		fmt.Printf("| %d | %.3f | %.3f | %.2f | %.1f | %.1f | %.2f |\n", s.size, bw/1e6, our/1e6, our/bw, lat*1e6, ours*1e6, ours/lat)
 	}
 }

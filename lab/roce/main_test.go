@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	table := verbs.Children()
 	table["verbs-ask"] = verbs.Child
+	table[raceChild] = race
 	if code, isChild := child.Dispatch(table); isChild {
 		os.Exit(code)
 	}

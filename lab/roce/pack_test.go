@@ -3,6 +3,8 @@ package roce
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -30,7 +32,7 @@ ip link set eth0 mtu 1500 up; ip addr add 10.9.0.$n/24 dev eth0
 ip link set eth1 up; ip addr add 10.10.0.$n/24 dev eth1
 rdma link add rxe0 type rxe netdev eth0
 mknod /dev/null c 1 3 2>/dev/null
-LAUNCH_ROCE_AGENT=$who LAUNCH_ROCE_LIST=$list /usr/bin/agent >/dev/ttyS1 2>/dev/console
+LAUNCH_ROCE_AGENT=$who LAUNCH_ROCE_LIST=$list /usr/bin/agent >/dev/ttyS1 2>/dev/console && echo end >/dev/ttyS1
 sync
 poweroff -f
 `
@@ -39,9 +41,9 @@ poweroff -f
 // libraries that they load. Those of perftest are there where they are here.
 var tools = []string{"rdma", "ip", "ib_write_bw", "ib_write_lat"}
 
-// pack writes the machines' disk: an initramfs of what they need and no more.
-func pack(name string) (string, error) {
-	files, err := contents(filepath.Dir(name))
+// pack writes the machines' disk: an initramfs of what a list needs and no more.
+func pack(name, list string) (string, error) {
+	files, err := contents(filepath.Dir(name), list)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +63,7 @@ func pack(name string) (string, error) {
 
 // contents maps the names in the machines to files of this one. What has to be
 // built first is built in dir.
-func contents(dir string) (map[string]string, error) {
+func contents(dir, list string) (map[string]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -71,6 +73,11 @@ func contents(dir string) (map[string]string, error) {
 		return nil, err
 	}
 	files := map[string]string{"usr/bin/agent": self, "usr/bin/launch": launch}
+	if list == listCases {
+		if err := watched(dir, files); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range tools {
 		if path, err := exec.LookPath(name); err == nil {
 			files["usr/bin/"+name] = path
@@ -96,6 +103,62 @@ func contents(dir string) (map[string]string, error) {
 		}
 	}
 	return files, nil
+}
+
+// watched adds what watches the memory: the agent under the race detector, the
+// cycles of fabric/verbs under the sanitizers and as they are, and valgrind.
+func watched(dir string, files map[string]string) error {
+	const verbs = "../../fabric/verbs/"
+	sources, err := filepath.Glob(verbs + "*.c")
+	if err != nil {
+		return err
+	}
+	gcc := func(args ...string) []string {
+		return slices.Concat([]string{"gcc", "-g", "-O1"}, args, sources, []string{verbs + "testdata/cycle.c", "-ldl"})
+	}
+	for name, line := range map[string][]string{
+		"agent":           {"go", "test", "-race", "-c", "-o", filepath.Join(dir, "agent"), "launch/lab/roce"},
+		"cycle":           gcc("-o", filepath.Join(dir, "cycle")),
+		"cycle-sanitized": gcc("-o", filepath.Join(dir, "cycle-sanitized"), "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+	} {
+		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+		files["usr/bin/"+name] = filepath.Join(dir, name)
+	}
+	files["usr/bin/valgrind"], err = exec.LookPath("valgrind.bin") // the other one is a script
+	if err != nil {
+		return err
+	}
+	symbols, err := loaderSymbols()
+	if err != nil {
+		return err
+	}
+	const tool = "/usr/libexec/valgrind/"
+	for _, f := range []string{symbols, tool + "memcheck-amd64-linux", tool + "vgpreload_core-amd64-linux.so", tool + "vgpreload_memcheck-amd64-linux.so", tool + "default.supp"} {
+		files[f[1:]] = f
+	}
+	return nil
+}
+
+// loaderSymbols is the file with the symbols of the loader, which valgrind needs.
+func loaderSymbols() (string, error) {
+	const loader, head = "/lib64/ld-linux-x86-64.so.2", 16 // of a note with the name GNU
+	f, err := elf.Open(loader)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	section := f.Section(".note.gnu.build-id")
+	if section == nil {
+		return "", fmt.Errorf("%s has no build ID", loader)
+	}
+	note, err := section.Data()
+	if err != nil || len(note) <= head {
+		return "", fmt.Errorf("read the build ID of %s: %d bytes: %w", loader, len(note), err)
+	}
+	id := hex.EncodeToString(note[head:])
+	return filepath.Join("/usr/lib/debug/.build-id", id[:2], id[2:]+".debug"), nil
 }
 
 // providers are the parts of libibverbs for rxe; their names end with the ABI of

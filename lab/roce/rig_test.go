@@ -20,7 +20,16 @@ import (
 
 // bootLimit is for both machines together, from the start of QEMU to the end of
 // the last case: they are emulated, and others may use this machine's cores.
-const bootLimit = 4 * time.Minute
+const bootLimit = 5 * time.Minute
+
+// valgrindTimes is how often valgrind looks at all that a test makes: a thousand
+// times take it 40 s in a machine that is emulated.
+func valgrindTimes() int {
+	if os.Getenv("LAUNCH_TEST_FULL") != "" {
+		return 1000
+	}
+	return 150
+}
 
 // kernelDir is where tools/roce.sh unpacks a kernel that has rdma_rxe.
 const kernelDir = "../../bin/roce/kernel"
@@ -29,41 +38,39 @@ const kernelDir = "../../bin/roce/kernel"
 var modules = []string{"virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "ib_uverbs", "dummy"}
 
 // rig boots both machines once and returns what each of them has said.
-var rig = sync.OnceValues(func() (map[string][]report, error) { return boot("cases", bootLimit) })
+var rig = sync.OnceValues(func() (map[string][]report, error) { return boot(listCases, bootLimit, server, client) })
 
-// boot boots both machines for one list of cases.
-func boot(list string, limit time.Duration) (map[string][]report, error) {
+// boot boots machines for one list: both, or the server that has both ends of its
+// tests in it.
+func boot(list string, limit time.Duration, machines ...string) (map[string][]report, error) {
 	dir, err := os.MkdirTemp("", "launch-roce")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	image, err := pack(filepath.Join(dir, "initrd"))
+	image, err := pack(filepath.Join(dir, "initrd"), list)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cables := [2][2]int{}
-	for i := range cables {
-		if cables[i], err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
-			return nil, err
-		}
+	cables, err := connect(len(machines))
+	if err != nil {
+		return nil, err
 	}
-	var both sync.WaitGroup
+	var all sync.WaitGroup
 	said := map[string][]report{}
 	errs := map[string]error{}
 	var mu sync.Mutex
-	for side, who := range []string{server, client} {
-		ends := []*os.File{os.NewFile(uintptr(cables[0][side]), "cable"), os.NewFile(uintptr(cables[1][side]), "side")}
-		both.Go(func() {
-			reports, err := machine(ctx, dir, image, who, list, ends)
+	for i, who := range machines {
+		all.Go(func() {
+			reports, err := machine(ctx, dir, image, who, list, cables[i])
 			mu.Lock()
 			defer mu.Unlock()
 			said[who], errs[who] = reports, err
 		})
 	}
-	both.Wait()
+	all.Wait()
 	for who, err := range errs {
 		if err != nil {
 			return said, fmt.Errorf("machine %s: %w", who, err)
@@ -72,27 +79,27 @@ func boot(list string, limit time.Duration) (map[string][]report, error) {
 	return said, nil
 }
 
-// alone boots one machine that has both ends of its tests in it.
-func alone(list string, limit time.Duration) ([]report, error) {
-	dir, err := os.MkdirTemp("", "launch-roce")
-	if err != nil {
-		return nil, err
+// connect makes the ends of the cables for each machine: the fabric's, and that
+// which they agree over. A machine alone has none.
+func connect(machines int) ([][]*os.File, error) {
+	ends := make([][]*os.File, machines)
+	for range min(2, 2*(machines-1)) {
+		cable, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i, fd := range cable {
+			ends[i] = append(ends[i], os.NewFile(uintptr(fd), "cable"))
+		}
 	}
-	defer os.RemoveAll(dir)
-	image, err := pack(filepath.Join(dir, "initrd"))
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return machine(ctx, dir, image, server, list, nil)
+	return ends, nil
 }
 
 // machine runs one machine to its end.
 func machine(ctx context.Context, dir, image, who, list string, cables []*os.File) ([]report, error) {
 	console, out := filepath.Join(dir, who+".console"), filepath.Join(dir, who+".out")
 	args := []string{"-m", "640", "-display", "none", "-no-reboot", "-nodefaults", "-monitor", "none",
-		"-kernel", kernel(), "-initrd", image, "-append", fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s", who, list),
+		"-kernel", kernel(), "-initrd", image, "-append", fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list, valgrindTimes()),
 		"-serial", "file:" + console, "-serial", "file:" + out}
 	// KVM only on request: where this is a virtual machine itself, a guest may
 	// start with it and never come up.
@@ -139,7 +146,7 @@ func kernel() string {
 	return found[0]
 }
 
-// read reads what an agent wrote: a report a line, and "end" as the last one.
+// read reads what an agent wrote, a report a line, and "end" if it ended well.
 func read(text []byte) (reports []report, ended bool) {
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\r", "")) {
 		line = strings.TrimSpace(line)
@@ -164,13 +171,13 @@ var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1bc|\r`)
 
 func tail(log []byte) string {
 	lines := strings.Split(escapes.ReplaceAllString(string(log), ""), "\n")
-	return strings.Join(lines[max(0, len(lines)-25):], "\n")
+	return strings.Join(lines[max(0, len(lines)-60):], "\n")
 }
 
 // need skips where the rig cannot be.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox"}, programs...) {
+	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox", "valgrind", "gcc"}, programs...) {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("needs %s: tools/roce.sh installs it", p)
 		}
