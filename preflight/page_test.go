@@ -55,9 +55,11 @@ const pageRates = `
 ## How fast the rails are: launch bench
 
 "launch bench --store host0 --nnodes 4", the same line on each node, measures every
-rail between all four; a start and "launch check" do not. All of these are
-warnings, since a slow job still runs. The exit status is 65 on a node that is
-named and 66 on the others then, so that a script can go by it.
+rail between all four; a start and "launch check" do with "--bench short" (at most 5 s)
+or "--bench full" (5 s for each direction) on rank 0, whose word counts for all. All of
+these are warnings, since a slow job still runs. The exit status of "launch bench" is 65
+on a node that is named and 66 on the others then, so that a script can go by it; the
+page of "launch check --bench short --html FILE" has its picture beside the checks.
 `
 
 const pageRule = `
@@ -135,7 +137,8 @@ const pageNot = `
   its own processes need, and not against the other nodes'.
 
 GPUs and HCAs were never here: "gpu.*" and "rdma.*" were tried on recorded
-machines, and with an NVML and a libibverbs made for the tests.
+machines, and with an NVML and a libibverbs made for the tests; "rdma.loop" on
+Soft-RoCE, too.
 `
 
 // text is a constant of this page with its code marked as such: in Go a raw
