@@ -33,7 +33,7 @@ func (a *app) history(host string) ([]preflight.PastRate, error) {
 		return nil, a.noHistory(err)
 	}
 	if others > 0 {
-		a.ui.Note("%s of %s no record of launch bench, and passed over", ui.Plural(others, "line is", "lines are"), a.o.history)
+		a.ui.Note("%s: %s passed over: no record of launch bench, or one that was cut", a.o.history, ui.Plural(others, "line", "lines"))
 	}
 	return was, nil
 }

@@ -78,13 +78,24 @@ func TestThePageOfABenchHasItsPictureAndNothingFromElsewhere(t *testing.T) {
 }
 
 func TestNothingMeasuredIsSaid(t *testing.T) {
-	b := Benched{Bandwidth: preflight.Bandwidth{Nodes: 2, Rails: []preflight.RailRate{{Name: "eth0"}}}}
-	var out bytes.Buffer
-	New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(b)
-	if !strings.Contains(out.String(), "nothing was measured") {
-		t.Error(out.String())
+	b := Benched{Bandwidth: preflight.Bandwidth{Nodes: 2, Rails: []preflight.RailRate{{Name: "eth0", Ports: 2}}, Findings: finding.Report{finding.Skipf("eth0 is used").Named("bench.busy")}}}
+	show := func() string {
+		var out bytes.Buffer
+		New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(b)
+		page, err := BenchHTML(b)
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(string(page), "eth0 is used") || !strings.Contains(string(page), "not measured") {
+			t.Errorf("%s", page)
+		}
+		return out.String()
 	}
-	if _, err := BenchHTML(b); err != nil {
-		t.Error(err)
+	if text := show(); !strings.Contains(text, "nothing was measured") || !strings.Contains(text, "not measured") || strings.Contains(text, "0.0") {
+		t.Error(text)
+	}
+	b.Measured = 2
+	if text := show(); !strings.Contains(text, "no rail of the 2 nodes is slow, where no others use it") {
+		t.Error(text)
 	}
 }

@@ -62,8 +62,15 @@ type verdict struct {
 // benchOn runs launch bench on a host.
 func benchOn(t testing.TB, h *netns.Host, args ...string) outcome {
 	t.Helper()
+	return benchSaying(t, h, nil, args...)
+}
+
+// benchSaying is benchOn; said is closed when the host begins to measure.
+func benchSaying(t testing.TB, h *netns.Host, said chan struct{}, args ...string) outcome {
+	t.Helper()
 	cmd := h.Command(t.Context(), append([]string{launchBin, "bench", "--json"}, args...)...)
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	errs := notes{word: "measuring ", said: said}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	_ = cmd.Run()
@@ -85,6 +92,22 @@ func benchOn(t testing.TB, h *netns.Host, args ...string) outcome {
 		}
 	}
 	return o
+}
+
+// notes is what a program says, and who waits for a word of it.
+type notes struct {
+	bytes.Buffer
+	word string
+	said chan struct{}
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	_, err := n.Buffer.Write(p)
+	if n.said != nil && strings.Contains(n.String(), n.word) {
+		close(n.said)
+		n.said = nil
+	}
+	return len(p), err
 }
 
 // together runs launch bench on all hosts of a lab.

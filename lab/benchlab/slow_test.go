@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,4 +143,39 @@ func TestNobodyIsNamedWhereAllAreHealthy(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("healthy runs: %d, median %s, longest %s", n, took[n/2].Round(10*time.Millisecond), took[n-1].Round(10*time.Millisecond))
+}
+
+// TestWhoIsDisturbedIsNotNamed has another job come to a rail of one host while it
+// is measured: a client of launch bench by itself, whose server takes no part.
+func TestWhoIsDisturbedIsNotNamed(t *testing.T) {
+	lab := shaped(t, 5)
+	for seed := range seeds(1) {
+		server, job := lab.Hosts[4], lab.Hosts[:4]
+		client := job[seed%4]
+		measuring := make(chan struct{})
+		var wg sync.WaitGroup
+		all := make([]outcome, len(job))
+		for i, h := range job {
+			var said chan struct{}
+			if h == client {
+				said = measuring
+			}
+			wg.Go(func() {
+				all[i] = benchSaying(t, h, said, "--store", "host0:22100", "--nnodes", "4", "--join-timeout", "60s", "--rails", "eth0,eth1")
+			})
+		}
+		other := []string{"--rails", "eth1", "--force", "--bench-port", "22300", "--join-timeout", "30s"}
+		wg.Go(func() { benchOn(t, server, append(other, "--server")...) })
+		wg.Go(func() {
+			<-measuring
+			benchOn(t, client, append(other, "--client", server.Addr)...)
+		})
+		wg.Wait()
+		busy := slices.ContainsFunc(all[0].findings, func(f found) bool {
+			return f.ID == "bench.busy" && f.Status == "skip" && strings.Contains(f.What, "eth1 of ") && strings.Contains(f.What, "was used by others while it was measured")
+		})
+		if !busy || all[0].code != 0 || len(all[0].bench.Named) > 0 {
+			t.Errorf("seed %d: %s ended with %d: %v, %+v\n%s", seed, client.Name, all[0].code, all[0].slow(lab), all[0].findings, all[0].errs)
+		}
+	}
 }

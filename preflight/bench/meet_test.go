@@ -120,3 +120,27 @@ func TestANodeSaysWhichPortsItHas(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+func TestAnEndThatLeavesInTheMiddleIsSaid(t *testing.T) {
+	a, _ := opened(t, "a", nil, local("eth0"))
+	b, at := opened(t, "b", nil, local("eth0"))
+	long := meeting(0, 1, a.Ports[0], at)
+	long.Test.Span = 5 * time.Second
+	leaving, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer leave()
+	go a.Meet(leaving, long)
+	if s := b.Meet(t.Context(), meeting(1, 0, b.Ports[0], at)); s.Cause != CauseLeft || s.Out.Speed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestATestFillsTheTimeThatIsLeft(t *testing.T) {
+	test := Test{Warm: 100 * time.Millisecond, Span: 200 * time.Millisecond}
+	for _, tt := range []struct{ left, want time.Duration }{
+		{-time.Second, 200 * time.Millisecond}, {test.Takes() + 100*time.Millisecond, 250 * time.Millisecond}, {time.Hour, 400 * time.Millisecond},
+	} {
+		if got := test.Within(tt.left, 2); got.Span != tt.want || got.Warm != test.Warm || tt.left > 0 && got.Takes() > tt.left {
+			t.Errorf("%v left: %v", tt.left, got.Span)
+		}
+	}
+}
