@@ -29,7 +29,7 @@ const (
 func ofLoad(missing bool, why string) *Error {
 	e := &Error{Cause: NoCUDA, Step: stepLoadCUDA, Text: "the libcuda.so.1 here is too old: it lacks " + why}
 	if missing {
-		e.Text = "libcuda.so.1 does not load: it comes with NVIDIA's driver, and into a container by NVIDIA's toolkit (NVIDIA_DRIVER_CAPABILITIES=compute): " + why
+		e.Text = why + ": NVIDIA's driver brings it, and into a container its toolkit does (NVIDIA_DRIVER_CAPABILITIES=compute)"
 	}
 	return e
 }

@@ -56,6 +56,9 @@ var cases = []step{
 		tried(r, "ulimit -l 64; ", 65534)
 	}},
 	tests("peer", small, small),
+	tests("memory of a GPU", onGPU(true), onGPU(true)),
+	tests("memory of one GPU", with(small, noPings), onGPU(true)),
+	tests("memory of a GPU that has no way out", with(small, noPings), onGPU(false)),
 	tests("gid by itself", with(brief, gid(-1)), with(brief, gid(-1))),
 	tests("gid not set", small, with(small, gid(9))),
 	tests("gid of another kind", small, with(small, gid(0))),

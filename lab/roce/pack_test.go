@@ -77,6 +77,9 @@ func contents(dir, list string) (map[string]string, error) {
 		if err := watched(dir, files); err != nil {
 			return nil, err
 		}
+		if files["usr/lib/libcuda.so.1"], err = standInCUDA(dir); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range tools {
 		if path, err := exec.LookPath(name); err == nil {

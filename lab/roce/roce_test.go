@@ -29,6 +29,9 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 	}{
 		{"loop", "ok", "ok", ""},
 		{"peer", "ok", "ok", ""},
+		{"memory of a GPU", "ok", "ok", ""},
+		{"memory of one GPU", "ok", "ok", ""},
+		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect", "rxe0 or its driver takes none"},
 		{"gid by itself", "ok", "ok", ""},
 		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
 		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},

@@ -1,7 +1,8 @@
 /* A libcuda with one GPU at 0000:1b:00.0, whose memory is where the processor
  * must not look: its addresses are reserved without access, and what lies there
  * is seen by the calls below, and by fake.c as by a device: through a DMA-BUF,
- * which is a descriptor of it, or through fake_peer. As broken as "mode" says. */
+ * which is a descriptor of it, or through fake_peer. As broken as "mode" says.
+ * With -DPLAIN it is memory of the process, which real HCAs take. */
 #include "mode.h"
 
 #include <fcntl.h>
@@ -129,6 +130,9 @@ static void room(void)
 		if (!ok || inner == MAP_FAILED || shown == MAP_FAILED)
 			abort();
 		shown += PAGE - (uintptr_t)shown % PAGE;
+#ifdef PLAIN
+		shown = inner;
+#endif
 	}
 	__atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
 }
