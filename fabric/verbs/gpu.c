@@ -84,7 +84,6 @@ int lv_gpu_alloc(struct lv_session *s, size_t stride)
 
 	s->stride = stride;
 	s->length = stride * (size_t)(1 + s->qps);
-	g->piece = malloc(LV_GPU_PIECE);
 	if (error == 0) /* room to begin at a page, and to end at one */
 		error = CALL(g, "cuMemAlloc", alloc(&g->block, (size_t)whole(s->length) + LV_GPU_PAGE));
 	if (error != 0) {
@@ -148,7 +147,6 @@ void lv_gpu_close(struct lv_session *s)
 		g->cuda.free(g->block);
 	if (g->context != NULL && g->cuda.release != NULL)
 		g->cuda.release(g->device);
-	free(g->piece);
 	free(g);
 	s->gpu = NULL;
 }

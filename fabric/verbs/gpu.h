@@ -48,8 +48,8 @@ struct lv_gpu {
 	int device;
 	void *context;
 	unsigned long long block; /* as it was allocated; 0: not */
-	uint8_t *piece;
 	const char *call; /* the function of CUDA that was called last */
+	uint8_t piece[LV_GPU_PIECE];
 };
 
 struct lv_session;
