@@ -37,8 +37,8 @@ func RateChecks() []Check {
 		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
 		Doc: "NCCL sends from the memory of one GPU into that of another. The GPU is the one beside the HCA; --memory gpu takes the nearest one however far, --memory host leaves this out.",
 	}, {
-		ID: "bench.history", Title: "no rail is slower than when it was measured last",
-		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone (--history).",
+		ID: "bench.history", Title: "no rail is slower than it usually was",
+		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone: the median of the last 15 times (--history).",
 	}}
 	for i := range out {
 		out[i].Scope = OfBench

@@ -216,7 +216,7 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 		}
 	}
 	b.Again = nil
-	return ui.Benched{Bandwidth: b, Self: w.Rank, Took: time.Since(r.began)}, r.own, nil
+	return ui.Benched{Bandwidth: b, Self: w.Rank, Took: time.Since(r.began)}, undisturbed(r.own, w.Rank, r.rates.Disturbed), nil
 }
 
 // benched reports, and keeps what was asked for.

@@ -226,5 +226,5 @@ func (h *byHand) report(self int, both [2]preflight.Rates, samples []bench.Sampl
 	if len(b.Named) > 0 {
 		h.code = exitUnfit
 	}
-	return h.benched(&h.start, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(h.began)}, samples)
+	return h.benched(&h.start, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(h.began)}, undisturbed(samples, self, both[self].Disturbed))
 }

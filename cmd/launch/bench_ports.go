@@ -107,6 +107,17 @@ func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]
 	return out
 }
 
+// undisturbed are the samples of a node that none of its own ports was disturbed in.
+func undisturbed(all []bench.Sample, rank int, disturbed map[string]string) []bench.Sample {
+	return slices.DeleteFunc(slices.Clone(all), func(s bench.Sample) bool {
+		own := s.FromPort
+		if s.From != rank {
+			own = s.ToPort
+		}
+		return disturbed[own] != ""
+	})
+}
+
 // ways are what can measure here, the best first. Reliable connections, without a
 // connection manager, are what node type 1 has: neither EFA nor iWARP.
 func (a *app) ways(n fabric.Node) []bench.Measurer {
