@@ -33,6 +33,7 @@ type looped struct {
 	port
 	result verbs.LoopResult
 	err    *verbs.Error
+	took   time.Duration
 }
 
 // rdmaLoop has each port that the job would use carry data to itself: NCCL tries
@@ -47,16 +48,14 @@ func rdmaLoop(ctx context.Context, in Input) []finding.Finding {
 	for i, p := range ports {
 		wg.Go(func() {
 			t := verbs.LoopTest{Device: p.HCA, Port: p.Port, GID: p.GID, PKey: in.partition(), Sizes: []int{64, loopLong}, Pings: 20}
-			all[i].port = p
-			var err error
-			if all[i].result, err = in.Loop(ctx, t, loopBudget); err == nil {
-				return
-			}
+			began := time.Now()
+			result, err := in.Loop(ctx, t, loopBudget)
+			all[i] = looped{port: p, result: result, took: time.Since(began)}
 			if e, ok := errors.AsType[*verbs.Error](err); ok {
 				all[i].err = e
-				return
+			} else if err != nil {
+				all[i].err = &verbs.Error{Cause: verbs.Other, Text: err.Error()}
 			}
-			all[i].err = &verbs.Error{Cause: verbs.Other, Text: err.Error()}
 		})
 	}
 	wg.Wait()

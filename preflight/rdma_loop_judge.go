@@ -29,7 +29,7 @@ func (in Input) judgeLoops(all []looped) []finding.Finding {
 			e := *l.err // there is a limit, but not one that this has reached
 			e.Cause, l.err = verbs.Resources, &e
 		}
-		k := kind{in.loopStatus(l), l.err.Cause}
+		k := kind{loopStatus(l, idle(all)), l.err.Cause}
 		switch {
 		case k.status == finding.Skip:
 			untold = append(untold, fmt.Sprintf("%s (%s)", l.name, l.err.Text))
@@ -55,10 +55,18 @@ func (in Input) judgeLoops(all []looped) []finding.Finding {
 // loopStatus: a fail only of what NCCL meets for certain, when it has chosen the
 // port and nothing takes it back. A device that does not open, or does not tell of
 // itself, it passes over (ncclIbInit in src/transport/net_ib).
-func (in Input) loopStatus(l looped) finding.Status {
+func loopStatus(l looped, idle bool) finding.Status {
 	switch c := l.err.Cause; c {
 	case verbs.NoRC, verbs.NoLibrary, verbs.NoStack, verbs.Late, verbs.Wrong, verbs.PeerGone:
 		return finding.Skip
+	case verbs.Stuck:
+		if !idle {
+			return finding.Skip
+		}
+	case verbs.Other:
+		if l.err.Errno == 0 && l.err.Status == 0 { // neither system nor device has said anything
+			return finding.Skip
+		}
 	case verbs.NoGID, verbs.Unreachable, verbs.Lost, verbs.Rejected:
 		if c == verbs.NoGID && l.GID < 0 || !l.reachesItself() { // rdma.gid tells the first
 			return finding.Skip
@@ -71,6 +79,19 @@ func (in Input) loopStatus(l looped) finding.Status {
 		return finding.Fail
 	}
 	return finding.Warn
+}
+
+// idle tells that the machine had time for those ports that answered. On a busy one
+// a driver that hangs and a process that has not had its turn look alike.
+func idle(all []looped) bool {
+	slowest := time.Duration(0)
+	for _, l := range all {
+		if l.err == nil {
+			slowest = max(slowest, l.took)
+		}
+	}
+	good := slices.ContainsFunc(all, func(l looped) bool { return l.err == nil })
+	return good && slowest < loopBudget/4
 }
 
 // reachesItself tells cards that are known to bring a port's packets back to it.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +88,8 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		{"firmware", railed(8, ib, of(verbs.Faulty, "create a queue pair")), "warn mlx5_2"},
 		{"library and driver", railed(8, ib, of(verbs.Provider, "open")), "warn mlx5_2"},
 		{"the driver hangs", railed(8, ib, of(verbs.Stuck, "wait")), "warn mlx5_2"},
+		{"nothing is heard of any", railed(2, ib, all(verbs.Error{Cause: verbs.Stuck, Step: "wait"})), "skip could not tell: mlx5_0"},
+		{"a process that said nothing", railed(8, ib, of(verbs.Other, "wait")), "ok 7 ports"},
 		{"the library crashes", railed(8, ib, of(verbs.Crashed, "wait")), "warn mlx5_2"},
 		{"the link was lost meanwhile", railed(8, ib, of(verbs.PortDown, "query")), "warn mlx5_2"},
 		{"no partition key", railed(8, ib, of(verbs.NoPKey, "query")), "warn mlx5_2"},
@@ -96,7 +99,7 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		{"no address, which rdma.gid tells", railed(8, roce, of(verbs.NoGID, "query"), ofHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = nil })), "ok 7 ports"},
 		{"the time ran out", railed(2, ib, all(verbs.Error{Cause: verbs.Late})), "skip could not tell: mlx5_0 (what happened to mlx5_0), mlx5_1"},
 		{"no reliable connections", railed(2, ib, all(verbs.Error{Cause: verbs.NoRC, Step: "create a queue pair"})), "skip could not tell"},
-		{"what nobody knows", railed(8, ib, of(verbs.Other, "start a queue pair")), "warn mlx5_2"},
+		{"what nobody knows", railed(8, ib, loops(verbs.Error{Cause: verbs.Other, Errno: 200}, "mlx5_2")), "warn mlx5_2"},
 
 		{"iWARP", railed(2, ib, healthy, ofAll(func(h *fabric.HCA, _ *fabric.Port) { h.NodeType, h.Driver = 4, "erdma" })), "skip no port here has reliable connections"},
 		{"a recording or a dry run", railed(8, ib, healthy, func(in *Input) { in.Loop = nil }), "skip nothing is sent for a recording or a dry run"},
@@ -143,7 +146,9 @@ func TestCausesAreToldApart(t *testing.T) {
 			case "mlx5_4":
 				return verbs.LoopResult{}, &verbs.Error{Cause: verbs.Resources, Text: "create a queue pair on mlx5_4: no memory"}
 			case "mlx5_5":
-				return verbs.LoopResult{}, errors.New("something else")
+				return verbs.LoopResult{}, &verbs.Error{Cause: verbs.Rejected, Text: "write 64 bytes: refused"}
+			case "mlx5_7":
+				return verbs.LoopResult{}, errors.New("no process could be started")
 			}
 			return fit(t), nil
 		}
@@ -184,6 +189,27 @@ func TestPortsAreTriedAsTheJobWouldUseThem(t *testing.T) {
 	want := []verbs.LoopTest{{Device: "mlx5_0", Port: 1, GID: 3, PKey: 2}, {Device: "mlx5_1", Port: 1, GID: 3, PKey: 2}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(verbs.LoopTest{}, "Sizes", "Pings")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// On a machine that has no time for its ports, one that is late says nothing.
+func TestABusyMachineIsNoDriverThatHangs(t *testing.T) {
+	for slow, want := range map[time.Duration]string{
+		10 * time.Millisecond: "warn mlx5_2 cannot carry data to itself: the driver did not answer",
+		2 * time.Second:       "ok 7 ports: what is written and sent comes back as it was, in 1.5 µs; could not tell of mlx5_2 (the driver did not answer)",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in := railed(8, "InfiniBand", loops(verbs.Error{}))
+			in.Loop = func(_ context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error) {
+				if t.Device == "mlx5_2" {
+					time.Sleep(limit)
+					return verbs.LoopResult{}, &verbs.Error{Cause: verbs.Stuck, Step: "wait", Text: "the driver did not answer"}
+				}
+				time.Sleep(slow)
+				return fit(t), nil
+			}
+			wants(t, verdict(t, "rdma.loop", in), want)
+		})
 	}
 }
 
