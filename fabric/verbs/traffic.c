@@ -166,7 +166,7 @@ enum { LAST = 254, FINAL = 255 };
 static int await(struct lv_session *s, int qp, const uint8_t *last, uint8_t number, int *flying, uint64_t stall, struct lv_end *end, uint8_t *got)
 {
 	struct lv_wc wc[LV_BATCH];
-	uint64_t began = now();
+	uint64_t began = 0;
 	unsigned spins;
 	int i, n;
 
@@ -180,7 +180,11 @@ static int await(struct lv_session *s, int qp, const uint8_t *last, uint8_t numb
 			return 1;
 		for (i = 0; i < n; i++)
 			*flying -= (int)(uint32_t)wc[i].wr_id;
-		if (spins % LOOK_CLOCK == 0 && over(s, began, stall, end))
+		if (spins % LOOK_CLOCK != 0)
+			continue;
+		if (began == 0)
+			began = now();
+		if (over(s, began, stall, end))
 			return 1;
 	}
 }
