@@ -50,8 +50,8 @@ const errorPrefix = "launch: child %q: "
 
 // passed are the variables of the parent that a child sees. Nothing of a rank
 // (RANK, MASTER_ADDR, NCCL_*) is among them: who looks for the processes of a
-// job must never take a child for one.
-var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG"}
+// job must never take a child for one. GORACE is for a build with the race detector.
+var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
 // Dispatch is the first statement of main and of each TestMain. In a process
 // that is not a child it returns false at once. In a child it runs the named
@@ -86,7 +86,7 @@ func Dispatch(t Table) (code int, isChild bool) {
 
 // Command is this executable again, to be started as the named child: in its
 // own process group, so that Ctrl-C does not reach it and a kill of the group
-// reaches all it started, with an environment of five variables and its own.
+// reaches all it started, with an environment of six variables and its own.
 //
 // ExtraFiles of the caller arrive as 3, 4, …; what launch itself inherited
 // without close-on-exec arrives too, at its old number, until the child calls

@@ -259,7 +259,7 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	t.Lead = a.who == client
 	question, _ := json.Marshal(t)
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
-	cmd.Env = []string{"PATH=/bin:/usr/bin", varAgent + "=nobody", varList + "=" + string(question)}
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody", varList + "=" + string(question)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()

@@ -21,7 +21,7 @@ import (
 // eth1 is what the agents agree over.
 const initScript = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin:/usr/bin HOME=/tmp
+export PATH=/bin:/usr/bin HOME=/tmp GORACE=atexit_sleep_ms=0
 mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
 for m in $(cat /modules/order); do insmod /modules/$m; done
 for word in $(cat /proc/cmdline); do case $word in launch.*) export ${word#launch.};; esac; done
