@@ -234,12 +234,13 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 				return end;
 			number = got;
 		}
-		if (room(s, qp, &flying, limit, stall, &end))
-			return end;
 		*mine = number;
 		if (post(s, qp, LV_WR_WRITE, size, 1, &end))
 			return end;
 		flying++;
+		/* While the message travels, not when the answer is here. */
+		if (room(s, qp, &flying, limit, stall, &end))
+			return end;
 		if (first) {
 			if (await(s, qp, theirs, number, &flying, stall, &end, &got))
 				return end;
