@@ -31,13 +31,17 @@ const (
 )
 
 // The benchmark: so many messages of a size, for a stream and for pings.
-var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 20}}
+var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 10}}
 
-const benchRounds = 5
+// The clock of pings is the host's, so that their rounds differ far more.
+const (
+	streamRounds = 5
+	pingRounds   = 15
+)
 
 // benchmark measures streams with either tool by turns, both ends in one machine.
 func benchmark(door net.Listener) {
-	for round := range benchRounds {
+	for round := range streamRounds {
 		for _, s := range benchSizes {
 			for i := range 2 {
 				r := report{Case: fmt.Sprintf("%d bytes, round %d, %d", s.size, round, i)}
@@ -111,7 +115,7 @@ func (r *report) perfAsk(ctx context.Context, kind string, size int, line []stri
 // benchCases measure pings with either tool by turns, between two machines: two
 // programs that wait by spinning need a core each.
 var benchCases = func() (list []step) {
-	for round := range benchRounds {
+	for round := range pingRounds {
 		for _, s := range benchSizes {
 			for i := range 2 {
 				perf := (round+i)%2 == 0
@@ -201,33 +205,40 @@ func BenchmarkPerftest(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	both, err := boot(listPings, 15*time.Minute, server, client)
+	both, err := boot(listPings, 20*time.Minute, server, client)
 	if err != nil {
 		b.Fatal(err)
 	}
-	got := map[string][]float64{}
+	got := map[sample][]float64{}
 	for _, r := range slices.Concat(alone[server], both[client]) {
 		if r.Err != nil || r.Trouble != "" {
-			b.Logf("%s: %v %s", r.Case, r.Err, r.Trouble)
+			b.Errorf("%s: %v %s", r.Case, r.Err, r.Trouble)
 		}
 		for _, s := range r.Ran {
-			key := fmt.Sprint(s.Tool, s.Kind, s.Size)
+			key := sample{Tool: s.Tool, Kind: s.Kind, Size: s.Size}
 			got[key] = append(got[key], s.Value)
 		}
 	}
-	median := func(tool, kind string, size int) float64 {
-		v := got[fmt.Sprint(tool, kind, size)]
-		if len(v) == 0 {
-			b.Fatalf("no figure of %s %s at %d bytes", tool, kind, size)
-		}
-		b.Logf("%s %s at %d bytes, by round: %.4g", tool, kind, size, v)
-		v = slices.Sorted(slices.Values(v))
-		return v[len(v)/2]
-	}
 	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio |\n|---|---|---|---|---|---|---|")
 	for _, s := range benchSizes {
-		bw, our := median("perftest", streams, s.size), median("launch", streams, s.size)
-		lat, ours := median("perftest", pings, s.size), median("launch", pings, s.size)
-		fmt.Printf("| %d | %.3f | %.3f | %.2f | %.1f | %.1f | %.2f |\n", s.size, bw/1e6, our/1e6, our/bw, lat*1e6, ours*1e6, ours/lat)
+		bw, ourBW, bwRatio := beside(b, got, streams, s.size)
+		lat, ourLat, latRatio := beside(b, got, pings, s.size)
+		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6, latRatio)
 	}
+}
+
+// beside is the median of each tool, and the quartiles of what the rounds have as
+// launch's part of perftest's: what disturbs a round disturbs both.
+func beside(b *testing.B, got map[sample][]float64, kind string, size int) (theirs, ours float64, ratio string) {
+	t, o := got[sample{Tool: "perftest", Kind: kind, Size: size}], got[sample{Tool: "launch", Kind: kind, Size: size}]
+	if len(t) == 0 || len(t) != len(o) {
+		b.Fatalf("%s at %d bytes: %d figures of perftest, %d of launch", kind, size, len(t), len(o))
+	}
+	b.Logf("%s at %d bytes, by round: perftest %.4g, launch %.4g", kind, size, t, o)
+	ratios := make([]float64, len(t))
+	for i := range t {
+		ratios[i] = o[i] / t[i]
+	}
+	quarter := func(v []float64, n int) float64 { return slices.Sorted(slices.Values(v))[len(v)*n/4] }
+	return quarter(t, 2), quarter(o, 2), fmt.Sprintf("%.2f (%.2f-%.2f)", quarter(ratios, 2), quarter(ratios, 1), quarter(ratios, 3))
 }
