@@ -109,9 +109,17 @@ func (h *Host) Dir() string { return h.dir }
 // Signal sends a signal to every process of the host. SIGKILL is the host's
 // sudden end; new programs can be started afterwards, as after a reboot.
 func (h *Host) Signal(sig syscall.Signal) error {
-	for _, p := range pids(h.ns) {
-		if err := syscall.Kill(p, sig); err != nil && err != syscall.ESRCH {
-			return fmt.Errorf("signal process %d of %s: %w", p, h.Name, err)
+	sent := map[int]bool{}
+	for more := true; more; { // one that was forked meanwhile, too
+		more = false
+		for _, p := range pids(h.ns) {
+			if sent[p] {
+				continue
+			}
+			if err := syscall.Kill(p, sig); err != nil && err != syscall.ESRCH {
+				return fmt.Errorf("signal process %d of %s: %w", p, h.Name, err)
+			}
+			sent[p], more = true, true
 		}
 	}
 	return nil
