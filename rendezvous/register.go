@@ -40,8 +40,9 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 			return s.entered(r, lease), nil
 		}
 		if s.cfg.Asks {
-			if err := owned(strings.Join(s.cli.Endpoints(), ","), s.cfg.Job, r.Responses[1].GetResponseRange()); err != nil {
-				return 0, fmt.Errorf("register: %w", err)
+			where := strings.Join(s.cli.Endpoints(), ",")
+			if err := owned(where, s.cfg.Job, r.Responses[1].GetResponseRange()); err != nil {
+				return 0, fmt.Errorf("%s: %w", where, err)
 			}
 		}
 		held := r.Responses[0].GetResponseRange().Kvs[0]

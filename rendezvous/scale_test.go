@@ -73,7 +73,7 @@ func (o ours) connect(ctx context.Context) (*clientv3.Client, error) {
 
 func (o ours) join(ctx context.Context, cli *clientv3.Client, i int) (func(), error) {
 	self := Member{Index: -1, Size: o.Nodes, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
-	s := Enter(ctx, cli, Config{Job: o.job, Self: self, Asks: o.Job != ""})
+	s := Enter(ctx, cli, Config{Job: o.job, Self: self, Asks: o.Later})
 	_, err := s.Join(ctx, time.Hour)
 	return func() { s.stop(); <-s.done }, err
 }
@@ -81,7 +81,7 @@ func (o ours) join(ctx context.Context, cli *clientv3.Client, i int) (func(), er
 // starterOf is how n nodes start by a store of the kind.
 func starterOf(store *storeProcess, kind string, n int) starter {
 	where := store.Store
-	where.Nodes = n
+	where.Nodes, where.Later = n, where.Job != "" // as internal/companion does
 	if kind == prototype {
 		return naive{where, newID()}
 	}

@@ -38,6 +38,9 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
+	// Later leaves it to the registration to ask whose store it is (Config.Asks):
+	// then Connect asks only what does not speak as a store does.
+	Later bool `json:"-"`
 	// Nodes is how many come to the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
@@ -205,13 +208,16 @@ func final(err error) bool {
 }
 
 // answers asks the store one linearizable question: it answers, and (for an
-// embedded one) it is this job's.
+// embedded one) it is this job's. With Later a connection is answer enough, since
+// that is made when the other end has said its settings of HTTP/2 (RFC 9113, 3.4).
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	ctx = within(ctx, s.Nodes)
-	if !connected(ctx, c.ActiveConnection()) {
-		if err := s.dial(ctx); err != nil {
-			return err
+	if connected(ctx, c.ActiveConnection()) {
+		if s.Later {
+			return nil
 		}
+	} else if err := s.dial(ctx); err != nil {
+		return err
 	}
 	r, err := c.Get(ctx, storeKey)
 	if err != nil && !refused(err) { // a handshake may say more

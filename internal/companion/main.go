@@ -291,7 +291,7 @@ func (p *process) store(ctx context.Context, s *Spec, keys *secret.Keys) (*clien
 	}
 	where.TLS = TLS(keys, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
-		where.Nodes = s.Self.Size
+		where.Nodes, where.Later = s.Self.Size, s.Embedded
 		return rendezvous.Connect(ctx, where, p.waiting)
 	}
 	for end := time.Now().Add(sameJobBudget); ; {
