@@ -148,7 +148,7 @@ func (s *suspect) see(f finding.Finding) finding.Finding {
 		if o.sample.From != a.rank {
 			sent = o.sample.Back
 		}
-		text := fmt.Sprintf("%s, %.1f µs", gbps(o.speed), float64(o.latency.Nanoseconds())/1e3)
+		text := gbps(o.speed) + ", " + micros(o.latency)
 		if sent.Retrans > 0 {
 			text += fmt.Sprintf(", %d segments sent again", sent.Retrans)
 		}
