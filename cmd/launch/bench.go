@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -89,12 +88,6 @@ func (a *app) bench(c *cli.Context) error {
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is auto, host or gpu, not %q", a.o.from("memory"), a.o.memory), Fix: "--memory host   # leaves the GPUs alone"}
 	case a.o.benchPort < 1 || a.o.benchPort > 65535:
 		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
-	}
-	// What is written last is tried first: a bench is not for nothing.
-	for flag, file := range map[string]string{"html": a.o.html, "history": a.o.history} {
-		if err := writable(file); err != nil {
-			return cannotWrite(a.o.from(flag), file, err)
-		}
 	}
 	var ctx context.Context
 	ctx, a.stop, a.caught = handoff.NotifyContext(c.Context)
@@ -232,12 +225,5 @@ func (a *app) benched(s *record.Start, out ui.Benched, own []bench.Sample) error
 	if a.o.html == "" {
 		return nil
 	}
-	page, err := ui.BenchHTML(out)
-	if err == nil {
-		err = os.WriteFile(a.o.html, page, 0o666)
-	}
-	if err != nil {
-		return cannotWrite(a.o.from("html"), a.o.html, err)
-	}
-	return nil
+	return a.writePage(ui.BenchHTML(out))
 }

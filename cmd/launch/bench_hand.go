@@ -31,6 +31,9 @@ type byHand struct {
 
 // benchHand measures between two nodes.
 func (a *app) benchHand(ctx context.Context, began time.Time) (err error) {
+	if err := a.tryOutputs(); err != nil { // for nodes of a job readInputs does
+		return err
+	}
 	h := &byHand{app: a, start: record.Start{Job: job.Job{Nodes: job.Value[int]{V: 1}}}, began: began}
 	h.start.Node = a.detect(ctx, job.Job{Nodes: job.Value[int]{V: 2}})
 	h.node = &bench.Node{Name: h.start.Node.Hostname, Ways: a.ways(h.start.Node)}

@@ -133,10 +133,7 @@ func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d
 		if err := a.join(ctx, s, comp, began, deadline); err != nil {
 			return d, nil, a.missing(err, s.Job)
 		}
-		if measured, err = a.benchFirst(ctx, s, comp, deadline); measured != nil {
-			deadline = deadline.Add(measured.Took)
-		}
-		if err == nil {
+		if measured, err = a.benchFirst(ctx, s, comp, &deadline); err == nil {
 			d, err = a.decide(ctx, s, comp, deadline)
 		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
@@ -191,16 +188,10 @@ func (a *app) keep(c ui.Checked) error {
 			return cannotWrite(a.o.from("textfile"), a.o.textfile, err)
 		}
 	}
-	if a.o.html != "" {
-		page, err := ui.CheckHTML(c)
-		if err == nil {
-			err = os.WriteFile(a.o.html, page, 0o666)
-		}
-		if err != nil {
-			return cannotWrite(a.o.from("html"), a.o.html, err)
-		}
+	if a.o.html == "" {
+		return nil
 	}
-	return nil
+	return a.writePage(ui.CheckHTML(c))
 }
 
 // list is a flag that may be given several times, its values as they were

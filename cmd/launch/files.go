@@ -32,10 +32,8 @@ func (a *app) readInputs(j job.Job) error {
 			return a.noCheck(flag, ids, e)
 		}
 	}
-	for flag, file := range map[string]string{"textfile": a.o.textfile, "html": a.o.html} {
-		if err := writable(file); err != nil {
-			return cannotWrite(a.o.from(flag), file, err)
-		}
+	if err := a.tryOutputs(); err != nil {
+		return err
 	}
 	code := exitConfig
 	if slices.ContainsFunc([]string{"store-ca", "store-cert", "store-key"}, func(name string) bool { return a.o.given[name] }) {
@@ -64,6 +62,27 @@ func (a *app) named(flag, etcdctl string) string {
 		return etcdctl
 	}
 	return a.o.from(flag)
+}
+
+// tryOutputs refuses what is to be written last and cannot be: nothing is done in vain.
+func (a *app) tryOutputs() error {
+	for flag, file := range map[string]string{"textfile": a.o.textfile, "html": a.o.html, "history": a.o.history} {
+		if err := writable(file); err != nil {
+			return cannotWrite(a.o.from(flag), file, err)
+		}
+	}
+	return nil
+}
+
+// writePage writes what --html asks for.
+func (a *app) writePage(page []byte, err error) error {
+	if err == nil {
+		err = os.WriteFile(a.o.html, page, 0o666)
+	}
+	if err != nil {
+		return cannotWrite(a.o.from("html"), a.o.html, err)
+	}
+	return nil
 }
 
 // writable tells whether a file can be made, or written to; "" can.

@@ -46,8 +46,8 @@ func (a *app) metrics(c *cli.Context) error {
 	if every != 0 && a.o.textfile == "" {
 		return &job.Error{Code: exitUsage, What: "--interval writes again and again, and needs a file", Fix: "launch metrics --textfile FILE --interval " + every.String()}
 	}
-	if err := writable(a.o.textfile); err != nil {
-		return cannotWrite(a.o.from("textfile"), a.o.textfile, err)
+	if err := a.tryOutputs(); err != nil {
+		return err
 	}
 	ctx, stop, caught := handoff.NotifyContext(c.Context)
 	defer stop()

@@ -131,10 +131,7 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 		}
 		a.ui.Note("%s", ui.World(*s.World, time.Since(began)))
 		var d preflight.Decision
-		measured, err := a.benchFirst(ctx, s, comp, deadline)
-		if measured != nil { // the time to join in is not that of measuring
-			deadline = deadline.Add(measured.Took)
-		}
+		measured, err := a.benchFirst(ctx, s, comp, &deadline)
 		if err == nil {
 			d, err = a.decide(ctx, s, comp, deadline)
 		}
