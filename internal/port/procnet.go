@@ -15,15 +15,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpListen is TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp
-// prints it.
-const tcpListen = "0A"
+// TCP_ESTABLISHED and TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp
+// prints them.
+const (
+	tcpEstablished = "01"
+	tcpListen      = "0A"
+)
 
 // Listening tells whether something listens on port, at whatever address, in
 // the network namespace that procfs (/proc) shows, without connecting to it.
 func Listening(procfs fs.FS, port int) (bool, error) {
 	inode, err := listener(procfs, Everywhere(port))
 	return inode != "", err
+}
+
+// Reached is an address of this machine at which another one has connected to
+// port; the zero Addr while none has. A connection between two addresses of
+// loopback, or from an address to itself, is this machine's own.
+func Reached(procfs fs.FS, port int) netip.Addr {
+	var at netip.Addr
+	_ = sockets(procfs, func(s socket) bool {
+		if a := s.local.Addr(); s.state == tcpEstablished && int(s.local.Port()) == port && a.IsGlobalUnicast() && a != s.remote.Addr() {
+			at = a
+		}
+		return !at.IsValid()
+	})
+	return at
 }
 
 // Use is who has a port of this machine.
@@ -85,46 +102,72 @@ func owner(procfs fs.FS, inode string) process {
 }
 
 // listener is the inode of a socket that listens where at would, "" for none.
-func listener(procfs fs.FS, at netip.AddrPort) (string, error) {
+func listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
+	err = sockets(procfs, func(s socket) bool {
+		if s.state == tcpListen && s.local.Port() == at.Port() && meet(s.local.Addr(), at.Addr().Unmap()) {
+			inode = s.inode
+		}
+		return inode == ""
+	})
+	return inode, err
+}
+
+// socket is a line of these tables.
+type socket struct {
+	local, remote netip.AddrPort
+	state, inode  string
+}
+
+// sockets looks at those of TCP, one after the other, for as long as more says so.
+func sockets(procfs fs.FS, more func(socket) bool) error {
 	for _, table := range []string{"net/tcp", "net/tcp6"} {
 		f, err := procfs.Open(table)
 		if errors.Is(err, fs.ErrNotExist) && table == "net/tcp6" {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
-			return "", fmt.Errorf("read %q: %w", table, err)
+			return fmt.Errorf("read %q: %w", table, err)
 		}
-		inode, err := findListener(f, at)
+		on, err := readSockets(f, more)
 		f.Close()
 		if err != nil {
-			return "", fmt.Errorf("read %q: %w", table, err)
+			return fmt.Errorf("read %q: %w", table, err)
 		}
-		if inode != "" {
-			return inode, nil
+		if !on {
+			break
 		}
 	}
-	return "", nil
+	return nil
 }
 
-// findListener reads /proc/net/tcp or tcp6: after a line of heads, fields
-// split by blanks, of which the second is the local address and port in hex,
-// the fourth the state and the tenth the inode
-// (Documentation/networking/proc_net_tcp.rst).
-func findListener(r io.Reader, at netip.AddrPort) (inode string, err error) {
+// readSockets reads /proc/net/tcp or tcp6: after a line of heads, fields
+// split by blanks, of which the second and third are the local and the remote
+// address and port in hex, the fourth the state and the tenth the inode
+// (Documentation/networking/proc_net_tcp.rst). on: more did not end it.
+func readSockets(r io.Reader, more func(socket) bool) (on bool, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Scan()
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) < 10 || f[3] != tcpListen {
+		if len(f) < 10 {
 			continue
 		}
-		addr, port, _ := strings.Cut(f[1], ":")
-		p, err := strconv.ParseUint(port, 16, 16)
-		if err == nil && uint16(p) == at.Port() && meet(local(addr), at.Addr().Unmap()) {
-			return f[9], nil
+		if !more(socket{end(f[1]), end(f[2]), f[3], f[9]}) {
+			return false, nil
 		}
 	}
-	return "", lines.Err()
+	return true, lines.Err()
+}
+
+// end is an address and port as these tables print them; what is none has the
+// zero Addr.
+func end(text string) netip.AddrPort {
+	addr, port, _ := strings.Cut(text, ":")
+	p, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(local(addr), uint16(p))
 }
 
 // local is an address as these tables print it: words of 32 bits in the

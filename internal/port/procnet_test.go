@@ -76,7 +76,32 @@ func TestListeningSaysThatItCannotTell(t *testing.T) {
 	}
 }
 
-func FuzzFindListener(f *testing.F) {
+func TestReachedIsWhereAnotherMachineCame(t *testing.T) {
+	line := func(local, remote, state string) string {
+		return "   0: " + local + " " + remote + " " + state + " 00000000:00000000 00:00000000 00000000     0        0 4242 1\n"
+	}
+	const v4, v6 = "0101000A:733C", "000000FD000000000000000001000000:733C"
+	for _, tc := range []struct {
+		name, tcp, tcp6, want string
+	}{
+		{"nobody", line("00000000:733C", "00000000:0000", "0A"), "", "invalid IP"},
+		{"this machine alone", line("0100007F:733C", "0100007F:C350", "01") + line(v4, "0101000A:C350", "01"), "", "invalid IP"},
+		{"another", line("0100007F:733C", "0100007F:C350", "01") + line(v4, "0201000A:C350", "01"), "", "10.0.1.1"},
+		{"it has hung up", line(v4, "0201000A:C350", "06"), "", "invalid IP"},
+		{"at another port", line("0101000A:733D", "0201000A:C350", "01"), "", "invalid IP"},
+		{"this machine's own connection to that port of another", line("0101000A:C350", "0201000A:733C", "01"), "", "invalid IP"},
+		{"IPv6", "", line(v6, "000000FD000000000000000002000000:C350", "01"), "fd00::1"},
+		{"IPv4 at a socket for both", "", line("0000000000000000FFFF00000101000A:733C", "0000000000000000FFFF00000201000A:C350", "01"), "10.0.1.1"},
+		{"link-local says nothing to others", "", line("000080FE000000000000000001000000:733C", "000080FE000000000000000002000000:C350", "01"), "invalid IP"},
+	} {
+		proc := fstest.MapFS{"net/tcp": {Data: []byte(head + tc.tcp)}, "net/tcp6": {Data: []byte(head + tc.tcp6)}}
+		if got := Reached(proc, 0x733c).String(); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+func FuzzSockets(f *testing.F) {
 	f.Add(tcp4, 0x733c)
 	f.Add(tcp6, 0x733e)
 	f.Add(head+"0: :733C x 0A\n", 0x733c)
@@ -84,9 +109,13 @@ func FuzzFindListener(f *testing.F) {
 		f.Add(string(b), 22)
 	}
 	f.Fuzz(func(t *testing.T, table string, port int) {
-		inode, err := findListener(strings.NewReader(table), Everywhere(port))
+		proc := fstest.MapFS{"net/tcp": {Data: []byte(table)}}
+		inode, err := listener(proc, Everywhere(port))
 		if err == nil && inode != "" && !strings.Contains(table, inode) {
 			t.Errorf("inode %q is not in the table", inode)
+		}
+		if a := Reached(proc, port); a.IsValid() && !a.IsGlobalUnicast() {
+			t.Errorf("reached at %s", a)
 		}
 	})
 }
