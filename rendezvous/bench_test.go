@@ -25,6 +25,7 @@ type bench struct {
 
 	startTimeout, lastCall time.Duration // of the nodes
 	failFast               bool
+	reached                func() netip.Addr // of the next node
 }
 
 // took checks how long something took that only time ends.
@@ -65,7 +66,7 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	b.t.Helper()
 	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Events: func(e Event) {
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.events, n.times = append(n.events, e), append(n.times, time.Now())

@@ -3,10 +3,12 @@ package rendezvous
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,41 @@ func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
 			t.Errorf("rank 0 is %s, want the store's host h17", got)
 		}
 	})
+}
+
+// The others come to the store's host by an address that it did not guess: they
+// are to find it there, and the job's own store too.
+func TestTheHostIsWhereTheOthersCome(t *testing.T) {
+	at := netip.MustParseAddr("10.9.0.1")
+	for _, order := range [][]string{{"host", "other"}, {"other", "host"}} { // who registers first seals
+		t.Run(order[0]+" first", func(t *testing.T) {
+			eachStore(t, func(t *testing.T, b *bench) {
+				var come atomic.Bool
+				nodes := map[string]*node{}
+				for _, name := range order {
+					self := Member{Index: -1, Size: 2, Host: name}
+					if name == "host" {
+						self.First = true
+						b.reached = func() (a netip.Addr) {
+							if come.Load() {
+								a = at
+							}
+							return a
+						}
+					}
+					come.Store(come.Load() || name == "other")
+					nodes[name] = b.enter(self)
+					b.reached = nil
+					waitMembers(t, nodes[name], len(nodes))
+				}
+				ctx := short(t, 10*time.Second)
+				ws := worlds(t, nodes["host"].join(ctx), nodes["other"].join(ctx))
+				if own, master, partner := ws[0].Self.Addr, ws[1].Master.Addr, ws[1].Partners[0].Addr; own != at || master != at || partner != at {
+					t.Errorf("the host is at %s for itself, at %s as rank 0 and at %s as a partner, want %s", own, master, partner, at)
+				}
+			})
+		})
+	}
 }
 
 func TestIndexesBecomeRanks(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ type Config struct {
 	// Asks says that the store is an embedded one, and has to be this job's: each
 	// registration asks. Another job's ends the wait (*OtherStoreError).
 	Asks bool
+	// Reached, where set, is the address by which other nodes come to this one,
+	// which knows its own (Self.Addr) no better than by a guess; the zero Addr
+	// while none has come.
+	Reached func() netip.Addr
 	// LastCall is how long, where Min nodes are enough, the others may take
 	// after the last one that came.
 	LastCall time.Duration
@@ -158,6 +163,7 @@ func (s *Session) life(ctx context.Context) error {
 		return fmt.Errorf("get a lease: %w", reason(ctx, err))
 	}
 	s.update(func() { s.lease, s.leases = g.ID, append(s.leases, g.ID) }) // Leave gives it back, however far this life comes
+	s.locate()
 	rev, err := s.register(ctx, g.ID)
 	if err != nil {
 		s.update(func() { s.doubt = cmp.Or(s.doubt, g.Revision) })
@@ -186,6 +192,10 @@ func (s *Session) life(ctx context.Context) error {
 		if err := s.campaign(ctx); err != nil {
 			return err
 		}
+		s.locate()
+		if err := s.describe(ctx); err != nil {
+			return err
+		}
 		if !s.leads() {
 			l = nil
 		} else if l == nil {
@@ -197,9 +207,6 @@ func (s *Session) life(ctx context.Context) error {
 			if err := l.step(ctx); err != nil {
 				return err
 			}
-		}
-		if err := s.describe(ctx); err != nil {
-			return err
 		}
 		if err := s.send(ctx); err != nil {
 			return err
@@ -237,6 +244,20 @@ func (s *Session) life(ctx context.Context) error {
 			l.observe(r.Events)
 		case <-s.kick:
 		}
+	}
+}
+
+// locate puts the address by which the others come in the place of this node's
+// guess. A world is sealed of the members' keys as they are, by who registered
+// first: another node, which has come then before this one registers; or this
+// one, which looks again, and writes its key anew, before it leads on.
+func (s *Session) locate() {
+	if s.cfg.Reached == nil {
+		return
+	}
+	if a := s.cfg.Reached(); a.IsValid() {
+		s.cfg.Reached = nil
+		s.update(func() { s.dirty = s.dirty || s.self.Addr != a; s.self.Addr = a })
 	}
 }
 

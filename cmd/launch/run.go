@@ -113,7 +113,7 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 	return companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: a.o.etcd(j.Store.V), Serve: place.Serve,
 		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == job.Explicit && j.MasterPort.Set,
-		Low: lo, High: hi, Listen: place.Listen, Secret: a.o.token, About: aboutOf(s.Node),
+		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: a.o.token, About: aboutOf(s.Node),
 		LastCall: a.o.lastCall, StartTimeout: a.o.startTimeout, FailFast: a.o.failFast, JSON: a.ui.JSON(),
 	}, a.tell)
 }

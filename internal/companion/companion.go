@@ -45,6 +45,7 @@ type Spec struct {
 	Low    int        `json:"low"`              // else one of this range
 	High   int        `json:"high"`             //
 	Listen netip.Addr `json:"listen"`           // where the side channel listens
+	Guess  bool       `json:"guess,omitempty"`  // Self.Addr is one: the address counts by which the others come to the store here
 	About  []byte     `json:"about,omitempty"`  // what it says of this node to those that call
 	Secret string     `json:"secret,omitempty"` // LAUNCH_TOKEN, never in an environment or argument
 }

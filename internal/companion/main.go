@@ -205,9 +205,9 @@ func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 }
 
 // listenAt is where the side channel listens: everywhere, where the others are to
-// call at several addresses.
+// call at several addresses, or at one that is not known yet.
 func listenAt(s *Spec) netip.Addr {
-	if len(s.Self.Addrs) > 0 {
+	if len(s.Self.Addrs) > 0 || s.Guess {
 		return netip.IPv6Unspecified()
 	}
 	return s.Listen
@@ -239,7 +239,11 @@ func (p *process) start(s *Spec) (*rendezvous.Member, error) {
 		return nil, err
 	}
 	self.Port, self.Peer = p.held.Port, p.peer.Port()
-	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast, Hosted: s.Embedded, Asks: s.Embedded, Events: p.tell})
+	var reached func() netip.Addr
+	if s.Guess && p.server != nil {
+		reached = func() netip.Addr { return port.Reached(os.DirFS("/proc"), int(s.Serve[0].Port())) }
+	}
+	p.member = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached, StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast, Hosted: s.Embedded, Asks: s.Embedded, Events: p.tell})
 	return &self, nil
 }
 

@@ -38,6 +38,7 @@ type Place struct {
 	Endpoints []string         // for the store's client; names stay names, so that a reconnect resolves them again
 	Serve     []netip.AddrPort // host the store here; empty: another node does, or it is external
 	Addr      netip.Addr       // this node's address for its peers
+	Guess     bool             // Addr is one: this node hosts the store, whose name does not say by which address the others come
 	Interface string           // that carries it
 	Listen    netip.Addr       // where the side channel listens
 }
@@ -108,6 +109,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 		return Place{}, err
 	}
 	p.Listen = p.Addr
+	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !loopbackName(host) && !slices.Contains(addrs, p.Addr)
 	return p, nil
 }
 

@@ -64,13 +64,15 @@ func TestFind(t *testing.T) {
 		name, store, addr string
 		hosts             *bool
 		serve, own, ifc   string
+		guess             bool
 	}{
 		{name: "the host of the store is known by its address", store: "host0", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
-		{name: "a name that is loopback here is not what the others see", store: "self", serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "a name that is loopback here is not what the others see", store: "self", serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+		{name: "nor does a typed address leave anything to guess", store: "self", addr: "docker0", serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
 		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
-		{name: "behind a virtual address", store: "vip", hosts: &yes, serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "behind a virtual address", store: "vip", hosts: &yes, serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
 		{name: "told not to host", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
 		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
 		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
@@ -91,6 +93,9 @@ func TestFind(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{tc.serve, tc.own, tc.ifc}, []string{serve, p.Addr.String(), p.Interface}); diff != "" {
 				t.Errorf("serve, address, interface (-want +got):\n%s", diff)
+			}
+			if p.Guess != tc.guess {
+				t.Errorf("a guess: %v, want %v", p.Guess, tc.guess)
 			}
 		})
 	}
