@@ -142,7 +142,7 @@ func (a *app) benchNodes(ctx context.Context, c *cli.Context, began time.Time) e
 			out, own, err = a.rates(ctx, &s, comp, was, deadline)
 		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
-			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
+			a.anew(broken)
 			continue
 		}
 		if err != nil {

@@ -137,7 +137,7 @@ func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d
 			d, err = a.decide(ctx, s, comp, deadline)
 		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
-			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
+			a.anew(broken)
 			continue
 		}
 		if err != nil {

@@ -76,7 +76,7 @@ func (a *app) fabric(c *cli.Context) error {
 	f := rail.Of(n, n.Route.Src)
 	if a.o.svg != "" {
 		if err := os.WriteFile(a.o.svg, ui.FabricSVG(n, f), 0o666); err != nil {
-			return &job.Error{Code: exitUsage, What: err.Error(), Fix: "--svg names a file in a directory that can be written"}
+			return cannotWrite(a.o.from("svg"), a.o.svg, err)
 		}
 	}
 	a.ui.Fabric(n, f)

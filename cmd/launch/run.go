@@ -136,7 +136,7 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 			d, err = a.decide(ctx, s, comp, deadline)
 		}
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
-			a.ui.Note("%s; waiting for it or another in its place", broken.Why)
+			a.anew(broken)
 			continue
 		}
 		if err != nil {

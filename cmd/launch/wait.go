@@ -134,6 +134,12 @@ func (a *app) spared(err error) error {
 	return nil
 }
 
+// anew says that the world is no more. Who left it, and that it is waited for, is
+// told as it happens.
+func (a *app) anew(broken *rendezvous.BrokenError) {
+	a.ui.Note("%s; the ranks are agreed anew", broken.Why)
+}
+
 // unfit ends this node where the decision says so; nil: wait for another in
 // the place of the unfit.
 func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
