@@ -34,6 +34,8 @@ const char *lv_gpu_load(struct lv_session *s, int *missing)
 
 	s->gpu = g;
 	*missing = 0;
+	if (g == NULL)
+		return "no memory for it";
 	handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (handle == NULL) {
 		*missing = 1;
