@@ -110,7 +110,7 @@ func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
 func (s *Session) enterWorld(ep Epoch, p Place) World {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joined, s.rank = ep, p.Rank
+	s.joined, s.rank, s.stands = ep, p.Rank, true
 	clear(s.posts)
 	return World{
 		Job: s.cfg.Job, Epoch: ep.N, Rank: p.Rank, Size: ep.Size, Self: s.self, Master: *ep.Master, Partners: p.Partners,
@@ -281,10 +281,4 @@ func (s *Session) nudge() {
 	case s.kick <- struct{}{}:
 	default:
 	}
-}
-
-func (s *Session) isUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.up
 }

@@ -246,6 +246,7 @@ const (
 	Back     EventKind = "store-back" // it answers again
 	Waiting  EventKind = "waiting"    // for the members of the last run to end
 	Spare    EventKind = "spare"      // all places are taken, and this node waits for one
+	Anew     EventKind = "anew"       // the world that this node joined is no more, before its start; Text says why
 	Late     EventKind = "late"       // after the go: Text says who has not started, or was lost at once
 )
 

@@ -1,7 +1,6 @@
 package rendezvous
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,13 +28,13 @@ func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Re
 	for {
 		s.mu.Lock()
 		result, ok := s.results[key]
-		now, fatal, changed := s.ep, s.fatal, s.changed
+		broken, fatal, changed := s.broken(ep), s.fatal, s.changed
 		s.mu.Unlock()
 		switch {
 		case fatal != nil:
 			return nil, fatal
-		case now.Nonce != ep.Nonce && (now.N != 0 || s.isUp()):
-			return nil, &BrokenError{Why: cmp.Or(now.Why, "the store came back empty before the start")}
+		case broken != "":
+			return nil, &BrokenError{Why: broken}
 		case ok:
 			return result, nil
 		}
@@ -95,7 +94,7 @@ func (s *Session) Start(ctx context.Context) error {
 	defer cancel()
 	s.mu.Lock()
 	ep := s.joined
-	s.self.Phase, s.went = PhaseStarted, time.Now()
+	s.self.Phase, s.went, s.stands = PhaseStarted, time.Now(), false // what becomes of it is no news of a wait
 	mine := &post{value: []byte("{}")}
 	s.posts[ackRound] = mine
 	s.mu.Unlock()

@@ -2,8 +2,10 @@ package rendezvous
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,4 +149,54 @@ func TestAReducerWithoutADecisionDecidesNothing(t *testing.T) {
 		}
 		b.took(began, time.Second)
 	})
+}
+
+// What a node does between two rounds is to end with its world, not with the next
+// round; a world that has started stays one.
+func TestAWorldThatFallsIsTold(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		t.Run(fmt.Sprint("started ", started), func(t *testing.T) {
+			eachStore(t, func(t *testing.T, b *bench) {
+				var nodes []*node
+				var chs []<-chan joined
+				for i := range 3 {
+					nodes = append(nodes, b.enter(Member{Index: i, Vouch: Typed, Size: 3, Host: fmt.Sprint("h", i)}))
+					chs = append(chs, nodes[i].join(short(t, 10*time.Second)))
+				}
+				worlds(t, chs...)
+				if started {
+					var wg sync.WaitGroup
+					for _, n := range nodes {
+						wg.Go(func() {
+							if _, err := n.Round(t.Context(), "go", nil, func([][]byte) ([]byte, bool) { return []byte("{}"), true }); err != nil {
+								t.Error(err)
+							}
+							if err := n.Start(t.Context()); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					wg.Wait()
+				}
+				nodes[2].Leave("enough")
+				for _, n := range nodes[:2] {
+					if !started {
+						if e := n.told(t, Anew); !strings.Contains(e.Text, "h2") {
+							t.Errorf("%s was told %q, want the name of h2", n.me().Host, e.Text)
+						}
+						continue
+					}
+					waitMembers(t, n, 2)
+					time.Sleep(100 * time.Millisecond)
+					n.mu.Lock()
+					for _, e := range n.events {
+						if e.Kind == Anew {
+							t.Errorf("%s was told of a world that has started: %s", n.me().Host, e.Text)
+						}
+					}
+					n.mu.Unlock()
+				}
+			})
+		})
+	}
 }

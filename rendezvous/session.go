@@ -60,6 +60,7 @@ type Session struct {
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
 	rank      int               // this node's in it
+	stands    bool              // it does, as far as was told
 	went      time.Time         // when this node read that it may start
 	fatal     error
 	up        bool              // registered, as far as is known
@@ -192,6 +193,9 @@ func (s *Session) life(ctx context.Context) error {
 		if err := s.campaign(ctx); err != nil {
 			return err
 		}
+		if why := s.fell(); why != "" {
+			s.emit(Event{Kind: Anew, Text: why})
+		}
 		s.locate()
 		if err := s.describe(ctx); err != nil {
 			return err
@@ -245,6 +249,26 @@ func (s *Session) life(ctx context.Context) error {
 		case <-s.kick:
 		}
 	}
+}
+
+// fell says, once, why the world that this node joined is no more.
+func (s *Session) fell() (why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stands {
+		why = s.broken(s.joined)
+		s.stands = why == ""
+	}
+	return why
+}
+
+// broken says why a joined world is no more; "": it is, as far as is known. The
+// caller holds mu.
+func (s *Session) broken(joined Epoch) string {
+	if s.ep.Nonce == joined.Nonce || s.ep.N == 0 && !s.up {
+		return ""
+	}
+	return cmp.Or(s.ep.Why, "the store came back empty before the start")
 }
 
 // locate puts the address by which the others come in the place of this node's

@@ -30,12 +30,13 @@ type app struct {
 	own     []string       // launch's flags, as typed
 	pending finding.Report // what is to be said about the line, and is not yet
 
-	keys   *secret.Keys           // of LAUNCH_TOKEN; nil: none is set
-	latest atomic.Pointer[string] // what the wait is about, by the last event
-	spare  atomic.Bool            // this node has no place: the wait has no limit
-	joined atomic.Bool            // this node has its world: who came before is no news
-	crew   crew                   // the tasks of this node, where there are several
-	from   *machine.Machine       // of --from; nil: this machine
+	keys   *secret.Keys                     // of LAUNCH_TOKEN; nil: none is set
+	latest atomic.Pointer[string]           // what the wait is about, by the last event
+	spare  atomic.Bool                      // this node has no place: the wait has no limit
+	joined atomic.Bool                      // this node has its world: who came before is no news
+	fell   atomic.Pointer[func(why string)] // what is to end with that world; nil: nothing
+	crew   crew                             // the tasks of this node, where there are several
+	from   *machine.Machine                 // of --from; nil: this machine
 
 	stop   func()           // stop listening to signals
 	caught func() os.Signal // the one that ended the wait; nil: none

@@ -101,6 +101,8 @@ func (r *runner) partners() map[int]int {
 
 // rounds meets one partner after the other.
 func (r *runner) rounds(ctx context.Context, partners map[int]int) error {
+	stands, done := r.app.whileItStands(ctx)
+	defer done()
 	if err := r.learn(ctx, slices.Collect(maps.Values(partners))); err != nil {
 		return err
 	}
@@ -126,9 +128,9 @@ func (r *runner) rounds(ctx context.Context, partners map[int]int) error {
 			meeting.Test.GPU = i == len(r.plan)-1 && r.app.o.memory != memoryHost
 			all = append(all, meeting)
 		}
-		r.measure(ctx, all, len(r.plan), i)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		r.measure(stands, all, len(r.plan), i)
+		if stands.Err() != nil {
+			return context.Cause(stands)
 		}
 	}
 	return nil
@@ -198,6 +200,8 @@ func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
 			others = append(others, m.A)
 		}
 	}
+	stands, done := r.app.whileItStands(ctx)
+	defer done()
 	if err := r.learn(ctx, others); err != nil {
 		return err
 	}
@@ -216,10 +220,10 @@ func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
 				all = append(all, r.meeting(-1-i, other, r.node.Ports[k], with))
 			}
 		}
-		r.measure(ctx, all, len(turns), i)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		r.measure(stands, all, len(turns), i)
+		if stands.Err() != nil {
+			return context.Cause(stands)
+		}
 	}
 	return nil
 }

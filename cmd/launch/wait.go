@@ -64,6 +64,12 @@ func (a *app) waiting(began time.Time) (stop func()) {
 
 // tell says what the companion saw during a wait.
 func (a *app) tell(e rendezvous.Event) {
+	if e.Kind == rendezvous.Anew { // what next asks for the world is told so, and says it
+		if end := a.fell.Load(); end != nil {
+			(*end)(e.Text)
+		}
+		return
+	}
 	text := ui.Event(e)
 	switch e.Kind {
 	case rendezvous.Back:
@@ -132,6 +138,18 @@ func (a *app) spared(err error) error {
 	a.code = 0
 	a.ui.Note("%v", e)
 	return nil
+}
+
+// whileItStands is ctx for as long as the world is the one that was joined; then it
+// ends with a *rendezvous.BrokenError.
+func (a *app) whileItStands(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := func(why string) { cancel(&rendezvous.BrokenError{Why: why}) }
+	a.fell.Store(&end)
+	return ctx, func() {
+		a.fell.Store(nil)
+		cancel(nil)
+	}
 }
 
 // anew says that the world is no more. Who left it, and that it is waited for, is

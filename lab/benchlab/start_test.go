@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"launch/lab/netns"
 )
@@ -105,6 +107,64 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>How fast</h2>", `class="heat5 slow"`, "bench.port"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page has no %q", want)
+		}
+	}
+}
+
+// TestANodeThatLeavesEndsTheMeasuring: the rest do not measure on for a world that is
+// no more, and wait for another node.
+func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
+	lab := shaped(t, 3)
+	errs := make([]*saying, len(lab.Hosts))
+	var cmds []*exec.Cmd
+	for i, h := range lab.Hosts {
+		cmd := h.Command(t.Context(), launchBin, "--store", "host0:22101", "--nnodes", "3", "--join-timeout", "60s", "--bench", "full", "echo", "it runs")
+		errs[i] = &saying{}
+		cmd.Stderr = errs[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for _, e := range errs {
+		e.await(t, "measuring 1 rail", 30*time.Second)
+	}
+	_ = cmds[2].Process.Signal(os.Interrupt)
+	for i, e := range errs[:2] {
+		e.await(t, "the ranks are agreed anew", 5*time.Second) // the whole takes 33 s
+		_ = cmds[i].Process.Signal(os.Interrupt)
+	}
+	for i, cmd := range cmds {
+		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+			t.Errorf("host%d ended with %d", i, cmd.ProcessState.ExitCode())
+		}
+	}
+}
+
+// saying is what a command has written so far.
+type saying struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *saying) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+// await waits until it has written something.
+func (s *saying) await(t *testing.T, what string, limit time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		s.mu.Lock()
+		text := s.text.String()
+		s.mu.Unlock()
+		if strings.Contains(text, what) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %q\n%s", limit, what, text)
 		}
 	}
 }
