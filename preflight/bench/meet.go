@@ -342,17 +342,23 @@ func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 
 // call calls until the other one is there, or who answers is not meant.
 func (n *Node) call(ctx context.Context, at netip.AddrPort) (*peer.Conversation, error) {
+	var why error
 	for {
 		c, err := peer.Talk(ctx, at, n.Keys, netip.Addr{})
 		if cause := peer.CauseOf(err); err == nil || cause == peer.Token || cause == peer.Stranger {
 			return c, err
+		}
+		end, limited := ctx.Deadline() // which a try heeds by itself, and may do before ctx
+		cut := ctx.Err() != nil || limited && !time.Now().Before(end)
+		if why == nil || !cut { // one that is cut off says less than the one before
+			why = err
 		}
 		pause := time.NewTimer(again)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return nil, err
+			return nil, why
 		}
 	}
 }
