@@ -34,8 +34,8 @@ func Listening(procfs fs.FS, port int) (bool, error) {
 // loopback, or from an address to itself, is this machine's own.
 func Reached(procfs fs.FS, port int) netip.Addr {
 	var at netip.Addr
-	_ = sockets(procfs, func(s socket) bool {
-		if a := s.local.Addr(); s.state == tcpEstablished && int(s.local.Port()) == port && a.IsGlobalUnicast() && a != s.remote.Addr() {
+	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
+		if a := s.local.Addr(); int(s.local.Port()) == port && a.IsGlobalUnicast() && a != s.remote.Addr() {
 			at = a
 		}
 		return !at.IsValid()
@@ -103,8 +103,8 @@ func owner(procfs fs.FS, inode string) process {
 
 // listener is the inode of a socket that listens where at would, "" for none.
 func listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
-	err = sockets(procfs, func(s socket) bool {
-		if s.state == tcpListen && s.local.Port() == at.Port() && meet(s.local.Addr(), at.Addr().Unmap()) {
+	err = sockets(procfs, tcpListen, func(s socket) bool {
+		if s.local.Port() == at.Port() && meet(s.local.Addr(), at.Addr().Unmap()) {
 			inode = s.inode
 		}
 		return inode == ""
@@ -115,11 +115,12 @@ func listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
 // socket is a line of these tables.
 type socket struct {
 	local, remote netip.AddrPort
-	state, inode  string
+	inode         string
 }
 
-// sockets looks at those of TCP, one after the other, for as long as more says so.
-func sockets(procfs fs.FS, more func(socket) bool) error {
+// sockets looks at those of TCP in a state, one after the other, for as long as
+// more says so.
+func sockets(procfs fs.FS, state string, more func(socket) bool) error {
 	for _, table := range []string{"net/tcp", "net/tcp6"} {
 		f, err := procfs.Open(table)
 		if errors.Is(err, fs.ErrNotExist) && table == "net/tcp6" {
@@ -128,7 +129,7 @@ func sockets(procfs fs.FS, more func(socket) bool) error {
 		if err != nil {
 			return fmt.Errorf("read %q: %w", table, err)
 		}
-		on, err := readSockets(f, more)
+		on, err := readSockets(f, state, more)
 		f.Close()
 		if err != nil {
 			return fmt.Errorf("read %q: %w", table, err)
@@ -144,15 +145,15 @@ func sockets(procfs fs.FS, more func(socket) bool) error {
 // split by blanks, of which the second and third are the local and the remote
 // address and port in hex, the fourth the state and the tenth the inode
 // (Documentation/networking/proc_net_tcp.rst). on: more did not end it.
-func readSockets(r io.Reader, more func(socket) bool) (on bool, err error) {
+func readSockets(r io.Reader, state string, more func(socket) bool) (on bool, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Scan()
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) < 10 {
+		if len(f) < 10 || f[3] != state {
 			continue
 		}
-		if !more(socket{end(f[1]), end(f[2]), f[3], f[9]}) {
+		if !more(socket{end(f[1]), end(f[2]), f[9]}) {
 			return false, nil
 		}
 	}
