@@ -205,9 +205,9 @@ func (p *process) reducer(ctx context.Context) rendezvous.Reduce {
 }
 
 // listenAt is where the side channel listens: everywhere, where the others are to
-// call at several addresses, or at one that is not known yet.
+// call at several addresses.
 func listenAt(s *Spec) netip.Addr {
-	if len(s.Self.Addrs) > 0 || s.Guess {
+	if len(s.Self.Addrs) > 0 {
 		return netip.IPv6Unspecified()
 	}
 	return s.Listen

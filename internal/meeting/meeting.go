@@ -40,7 +40,7 @@ type Place struct {
 	Addr      netip.Addr       // this node's address for its peers
 	Guess     bool             // Addr is one: this node hosts the store, whose name does not say by which address the others come
 	Interface string           // that carries it
-	Listen    netip.Addr       // where the side channel listens
+	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere where that is a guess
 }
 
 // Finder is what Find asks; the zero value asks this machine.
@@ -108,8 +108,10 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	if err := f.own(&p, j, n, host, addrs); err != nil {
 		return Place{}, err
 	}
-	p.Listen = p.Addr
 	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !loopbackName(host) && !slices.Contains(addrs, p.Addr)
+	if p.Listen = p.Addr; p.Guess {
+		p.Listen = netip.IPv6Unspecified()
+	}
 	return p, nil
 }
 
