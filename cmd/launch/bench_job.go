@@ -128,9 +128,8 @@ func (r *runner) rounds(ctx context.Context, partners map[int]int) error {
 			meeting.Test.GPU = i == len(r.plan)-1 && r.app.o.memory != memoryHost
 			all = append(all, meeting)
 		}
-		r.measure(stands, all, len(r.plan), i)
-		if stands.Err() != nil {
-			return context.Cause(stands)
+		if err := r.measure(stands, all, len(r.plan), i); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -146,8 +145,8 @@ func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meet
 	return bench.Meeting{Round: round, Self: r.world.Rank, Other: other, Port: p, PeerPort: with, At: r.offers[other].At, Lead: r.world.Rank < other, Wait: wait, Test: r.test}
 }
 
-// measure takes the samples of one round.
-func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) {
+// measure takes the samples of one round; the error is why it was cut off.
+func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) error {
 	r.app.ui.Status(fmt.Sprintf("measuring, round %d of %d", i+1, of))
 	defer r.app.ui.Status("")
 	samples := r.node.Round(ctx, all)
@@ -157,6 +156,7 @@ func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) {
 			r.rates.Samples = append(r.rates.Samples, samples[i])
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // compare has all samples judged.
@@ -220,9 +220,8 @@ func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
 				all = append(all, r.meeting(-1-i, other, r.node.Ports[k], with))
 			}
 		}
-		r.measure(stands, all, len(turns), i)
-		if stands.Err() != nil {
-			return context.Cause(stands)
+		if err := r.measure(stands, all, len(turns), i); err != nil {
+			return err
 		}
 	}
 	return nil
