@@ -53,11 +53,19 @@ func (s *healthy) some(f func(*host)) {
 // one of several.
 func one[T any](s *healthy, of ...T) T { return of[s.r.IntN(len(of))] }
 
+// healthyStart is what a test starts.
+type healthyStart struct {
+	name  string
+	r     *rand.Rand
+	hosts int
+	odd   []oddity
+}
+
 // draw is what a seed stands for: the number of hosts, and one to four oddities
 // that go together.
-func draw(seed uint64) (r *rand.Rand, hosts int, odd []oddity) {
-	r = rand.New(rand.NewPCG(seed, 0))
-	hosts = 2 + r.IntN(4)
+func draw(seed uint64) healthyStart {
+	r := rand.New(rand.NewPCG(seed, 0))
+	st := healthyStart{name: fmt.Sprint(seed), r: r, hosts: 2 + r.IntN(4)}
 	all := oddities()
 	n := 1 + r.IntN(4)
 	var picked []int
@@ -78,9 +86,9 @@ func draw(seed uint64) (r *rand.Rand, hosts int, odd []oddity) {
 	}
 	slices.Sort(picked)
 	for _, i := range picked {
-		odd = append(odd, all[i])
+		st.odd = append(st.odd, all[i])
 	}
-	return r, hosts, odd
+	return st
 }
 
 // seeds are those of this run: 200 from LAUNCH_FAULTBENCH_SEED on, or the 12 of
@@ -100,8 +108,7 @@ func seeds() []uint64 {
 	var few []uint64
 	seen := map[string]bool{}
 	fresh := func(seed uint64) (n int) {
-		_, _, odd := draw(seed)
-		for _, o := range odd {
+		for _, o := range draw(seed).odd {
 			if !seen[o.name] {
 				n++
 			}
@@ -111,8 +118,7 @@ func seeds() []uint64 {
 	for range 12 {
 		best := slices.MaxFunc(all, func(a, b uint64) int { return cmp.Compare(fresh(a), fresh(b)) })
 		few = append(few, best)
-		_, _, odd := draw(best)
-		for _, o := range odd {
+		for _, o := range draw(best).odd {
 			seen[o.name] = true
 		}
 	}
@@ -146,32 +152,22 @@ type first struct{}
 
 func (first) Uint64() uint64 { return 1 << 32 } // with 0 rand draws again, for ever
 
-// healthyStart is what a test starts.
-type healthyStart struct {
-	name  string
-	r     *rand.Rand
-	hosts int
-	odd   []oddity
-}
-
 // A healthy start with a few oddities says nothing of them, and runs. One seed:
 // -run 'Healthy.*/^17$' with LAUNCH_FAULTBENCH=full.
 func TestHealthyStartsGiveNoAlarm(t *testing.T) {
 	starts := chosen(t)
 	for _, seed := range seeds() {
-		r, hosts, odd := draw(seed)
-		starts = append(starts, healthyStart{fmt.Sprint(seed), r, hosts, odd})
+		starts = append(starts, draw(seed))
 	}
 	for _, st := range starts {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
-			n, odd := st.hosts, st.odd
-			s := &healthy{trial: newTrial(t, n), r: st.r}
+			s := &healthy{trial: newTrial(t, st.hosts), r: st.r}
 			s.each(func(h *host) {
-				h.line = []string{"torchrun", "--nnodes", fmt.Sprint(n), "--nproc-per-node", "2", tools.script}
+				h.line = []string{"torchrun", "--nnodes", fmt.Sprint(st.hosts), "--nproc-per-node", "2", tools.script}
 			})
 			var names []string
-			for _, o := range odd {
+			for _, o := range st.odd {
 				if o.missing() {
 					t.Logf("left out: %s needs %s", o.name, o.needs)
 					continue
