@@ -115,11 +115,11 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 // no more, and wait for another node.
 func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
 	lab := shaped(t, 3)
-	errs := make([]*saying, len(lab.Hosts))
+	errs := make([]*netns.Output, len(lab.Hosts))
 	var cmds []*exec.Cmd
 	for i, h := range lab.Hosts {
 		cmd := h.Command(t.Context(), launchBin, "--store", "host0:22101", "--nnodes", "3", "--join-timeout", "60s", "--bench", "full", "echo", "it runs")
-		errs[i] = &saying{}
+		errs[i] = &netns.Output{}
 		cmd.Stderr = errs[i]
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -127,11 +127,11 @@ func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
 		cmds = append(cmds, cmd)
 	}
 	for _, e := range errs {
-		e.await(t, "measuring 1 rail", 30*time.Second)
+		await(t, e, "measuring 1 rail", 30*time.Second)
 	}
 	_ = cmds[2].Process.Signal(os.Interrupt)
 	for i, e := range errs[:2] {
-		e.await(t, "the ranks are agreed anew", 5*time.Second) // the whole takes 33 s
+		await(t, e, "the ranks are agreed anew", 5*time.Second) // the whole takes 33 s
 		_ = cmds[i].Process.Signal(os.Interrupt)
 	}
 	for i, cmd := range cmds {
@@ -141,30 +141,12 @@ func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
 	}
 }
 
-// saying is what a command has written so far.
-type saying struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *saying) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-// await waits until it has written something.
-func (s *saying) await(t *testing.T, what string, limit time.Duration) {
+// await waits until a command has written something.
+func await(t *testing.T, said *netns.Output, what string, limit time.Duration) {
 	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
-		s.mu.Lock()
-		text := s.text.String()
-		s.mu.Unlock()
-		if strings.Contains(text, what) {
-			return
-		}
+	for end := time.Now().Add(limit); !strings.Contains(said.String(), what); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %q\n%s", limit, what, text)
+			t.Fatalf("not within %s: %q\n%s", limit, what, said)
 		}
 	}
 }

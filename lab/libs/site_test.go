@@ -1,7 +1,6 @@
 package libs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -92,7 +90,7 @@ func (s *site) command(ctx context.Context, h *netns.Host, argv ...string) *exec
 type run struct {
 	host string
 	cmd  *exec.Cmd
-	said *said // stdout and stderr
+	said *netns.Output // stdout and stderr
 	done chan struct{}
 }
 
@@ -100,7 +98,7 @@ type run struct {
 func (s *site) start(i int, env []string, argv ...string) *run {
 	s.t.Helper()
 	h := s.lab.Hosts[i]
-	r := &run{host: h.Name, cmd: s.command(s.t.Context(), h, argv...), said: &said{}, done: make(chan struct{})}
+	r := &run{host: h.Name, cmd: s.command(s.t.Context(), h, argv...), said: &netns.Output{}, done: make(chan struct{})}
 	r.cmd.Env = slices.Concat(r.cmd.Env, env)
 	r.cmd.Stdout, r.cmd.Stderr = r.said, r.said
 	if err := r.cmd.Start(); err != nil {
@@ -156,22 +154,4 @@ func (s *site) stop() {
 			s.t.Error(err)
 		}
 	}
-}
-
-// said is what a command has printed so far.
-type said struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (w *said) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.Write(p)
-}
-
-func (w *said) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.String()
 }

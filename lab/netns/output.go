@@ -1,0 +1,24 @@
+package netns
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Output is what a command has written so far, which may be read while it runs.
+type Output struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.String()
+}
