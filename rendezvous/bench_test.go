@@ -21,6 +21,7 @@ type bench struct {
 	t     *testing.T
 	store store
 	job   string
+	asks  bool // the store is one of launch: nodes register by Enter
 	exact bool // the clock stands still while anybody works
 
 	startTimeout, lastCall time.Duration // of the nodes
@@ -66,7 +67,7 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	b.t.Helper()
 	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Asks: b.asks, StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.events, n.times = append(n.events, e), append(n.times, time.Now())

@@ -15,9 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -29,6 +31,8 @@ import (
 // job's start and presence need it, its data thrown away at the end.
 type Server struct {
 	etcd *embed.Etcd
+	kv   pb.KVServer   // etcd's own service
+	up   chan struct{} // closed when both are set
 	dir  string
 	lock *os.File
 	once sync.Once
@@ -71,7 +75,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the store: %w", err)
 	}
-	s := &Server{dir: dir, lock: lock, failed: make(chan error, 1)}
+	s := &Server{dir: dir, lock: lock, failed: make(chan error, 1), up: make(chan struct{})}
 	cfg, err := s.config(listen, keys)
 	if err != nil {
 		s.Close()
@@ -91,6 +95,8 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 		}
 		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
 	}
+	s.kv = v3rpc.NewQuotaKVServer(s.etcd.Server)
+	close(s.up)
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 	case err := <-s.etcd.Err():
@@ -115,6 +121,7 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
 	}
+	cfg.ServiceRegister = func(g *grpc.Server) { g.RegisterService(s.service(), s) }
 	cfg.EnableGRPCGateway = false // nothing speaks etcd's JSON here
 	scheme := "http"
 	if keys != nil {

@@ -10,8 +10,10 @@ import (
 // never share a prefix.
 type keys struct{ root string }
 
+const keysRoot = "/launch/"
+
 func keysOf(job string) keys {
-	return keys{"/launch/" + strings.ReplaceAll(strings.ReplaceAll(job, "%", "%25"), "/", "%2F") + "/"}
+	return keys{keysRoot + strings.ReplaceAll(strings.ReplaceAll(job, "%", "%25"), "/", "%2F") + "/"}
 }
 
 func (k keys) members() string  { return k.root + "m/" }

@@ -38,6 +38,10 @@ func (s *Session) observe(evs []*clientv3.Event) {
 	for _, e := range evs {
 		key, put := string(e.Kv.Key), e.Type == clientv3.EventTypePut
 		switch {
+		case put && strings.HasPrefix(key, s.k.worlds()): // comes before the epoch that makes it true
+			s.mu.Lock()
+			s.seat = e.Kv
+			s.mu.Unlock()
 		case key == s.k.epoch():
 			s.observeEpoch(e, put)
 		case key == s.k.leader():

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -25,7 +26,7 @@ type Config struct {
 	// without it.
 	Hosted bool
 	// Asks says that the store is an embedded one, and has to be this job's: each
-	// registration asks. Another job's ends the wait (*OtherStoreError).
+	// registration asks, by Enter. Another job's ends the wait (*OtherStoreError).
 	Asks bool
 	// Reached, where set, is the address by which other nodes come to this one,
 	// which knows its own (Self.Addr) no better than by a guess; the zero Addr
@@ -56,6 +57,7 @@ type Session struct {
 	ep        Epoch
 	epMod     int64 // mod revision of the epoch key; 0: absent
 	leader    registered
+	seat      *mvccpb.KeyValue  // this node's place in the world that was sealed last, where the store told it
 	results   map[string][]byte // by result key
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
@@ -165,7 +167,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	s.update(func() { s.lease, s.leases = g.ID, append(s.leases, g.ID) }) // Leave gives it back, however far this life comes
 	s.locate()
-	rev, err := s.register(ctx, g.ID)
+	rev, control, err := s.register(ctx, g.ID)
 	if err != nil {
 		s.update(func() { s.doubt = cmp.Or(s.doubt, g.Revision) })
 		return err
@@ -181,9 +183,10 @@ func (s *Session) life(ctx context.Context) error {
 	if back && (!s.started() || s.me().Restarts > 0) {
 		s.emit(Event{Kind: Back})
 	}
-	control, err := s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix())
-	if err != nil {
-		return err
+	if control == nil {
+		if control, err = s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix()); err != nil {
+			return err
+		}
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan

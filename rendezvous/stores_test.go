@@ -31,14 +31,14 @@ func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
 
 // eachStore runs one test of the protocol on every kind of store: in memory,
 // where time passes only while all wait, so that what is driven by time is
-// exact; on the store inside launch; and on an etcd that is there already.
+// exact; on the store inside launch, by its own call; and on an etcd that is there already.
 func eachStore(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		test(t, &bench{t: t, store: &embedded{serveHere(t)}, job: "j"})
+		test(t, &bench{t: t, store: &embedded{serveHere(t)}, job: "j", asks: true})
 	})
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()

@@ -1,0 +1,233 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// listening is a client of the store that tells of each call before it is made.
+func listening(t *testing.T, s Store, unary, stream func()) *clientv3.Client {
+	t.Helper()
+	cfg, err := s.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.DialOptions = append(cfg.DialOptions,
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			unary()
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream()
+			return open(ctx, desc, cc, method, opts...)
+		}))
+	cli, err := clientv3.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cli
+}
+
+// TestAStoreOfLaunchIsAskedTwice: a lease, and Enter; of an etcd a node asks twice
+// more. The world is the same.
+func TestAStoreOfLaunchIsAskedTwice(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		t.Run(fmt.Sprintf("asks=%v", asks), func(t *testing.T) {
+			ctx := short(t, 15*time.Second)
+			t.Setenv("TMPDIR", t.TempDir())
+			srv := serveHere(t)
+			b := &bench{t: t, store: &embedded{srv}, job: "j", asks: asks}
+			a := b.enter(Member{Index: -1, Size: 2, Host: "a"}) // it leads
+			waitMembers(t, a, 1)
+			var calls, opened atomic.Int64
+			cli := listening(t, Store{Endpoints: srv.Endpoints()}, func() { calls.Add(1) }, func() { opened.Add(1) })
+			c := b.enterBy(cli, Member{Index: -1, Size: 2, Host: "b"})
+			worlds(t, a.join(ctx), c.join(ctx))
+			unary, streams := int64(1), int64(1)
+			if !asks {
+				unary = 3 // a lease, the registration, its place
+			}
+			if calls.Load() != unary || opened.Load() != streams {
+				t.Errorf("%d calls and %d streams, want %d and %d", calls.Load(), opened.Load(), unary, streams)
+			}
+		})
+	}
+}
+
+// TestAStoreWithoutEnterIsAskedAsAnEtcd: an etcd does not know the call, nor does
+// the store of a launch before it.
+func TestAStoreWithoutEnterIsAskedAsAnEtcd(t *testing.T) {
+	ctx := short(t, 15*time.Second)
+	etcd := newExternal(t)
+	b := &bench{t: t, store: etcd, job: "j", asks: true}
+	cli := etcd.connect(t)
+	defer cli.Close()
+	if _, err := cli.Put(ctx, storeKey, encode(identity{Job: "j", Host: "h", PID: 7})); err != nil {
+		t.Fatal(err)
+	}
+	worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx), b.enter(Member{Index: -1, Size: 2, Host: "b"}).join(ctx))
+}
+
+// TestEnterTakesNothingButARegistration: what is no registration changes nothing.
+func TestEnterTakesNothingButARegistration(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := serveHere(t)
+	cli := (&embedded{srv}).connect(t)
+	defer cli.Close()
+	for _, key := range []string{"", "x", keysRoot, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
+		ctx := short(t, 5*time.Second)
+		e := &entrance{KVClient: pb.NewKVClient(cli.ActiveConnection()), conn: cli.ActiveConnection(), life: ctx}
+		txn := clientv3.NewKVFromKVClient(e, cli).Txn(ctx)
+		if key != "" {
+			txn = txn.Then(clientv3.OpPut(key, "v"))
+		}
+		if _, err := txn.Commit(); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%q: %v, want %s", key, err, codes.InvalidArgument)
+		}
+	}
+	r, err := cli.Get(t.Context(), "", clientv3.WithPrefix())
+	if err != nil || len(r.Kvs) != 1 { // whose store it is
+		t.Errorf("the store holds %v (%v)", r.Kvs, err)
+	}
+}
+
+// TestEnterWhoseAnswerIsLost: the registration has come true, and the node does not
+// know. Its next life takes the key for its own, unless a newer process has it.
+func TestEnterWhoseAnswerIsLost(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("replaced=%v", replaced), func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			srv := serveHere(t)
+			b := &bench{t: t, store: &embedded{srv}, job: "j", asks: true}
+			way := relayTo(t, srv.Endpoints()[0])
+			entered := sync.OnceFunc(way.deafen)
+			self := func(host string) Member { return Member{Index: 0, Vouch: Scheduled, Size: 2, Host: host} }
+			old := b.enterBy(listening(t, Store{Endpoints: []string{way.addr}}, func() {}, entered), self("old"))
+			other := b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2, Host: "other"})
+			waitMembers(t, other, 2)
+			if e := old.known(); e.N != 0 || old.registered() {
+				t.Fatalf("it has heard that it is registered: %+v", e)
+			}
+			if replaced {
+				b.enter(self("newest"))
+				waitHolder(t, other, self("newest"))
+			}
+			way.cut()
+			ctx := short(t, 15*time.Second)
+			ours, theirs := old.join(ctx), other.join(ctx)
+			if !replaced {
+				worlds(t, ours, theirs)
+				return
+			}
+			var sup *SupersededError
+			if j := <-ours; !errors.As(j.err, &sup) || sup.Newer.Host != "newest" {
+				t.Errorf("got %+v, %v, want that newest has taken its place", j.w, j.err)
+			}
+		})
+	}
+}
+
+// registered tells whether the node knows that it is.
+func (n *node) registered() bool {
+	n.Session.mu.Lock()
+	defer n.Session.mu.Unlock()
+	return n.up
+}
+
+// waitHolder waits until the member's slot is held by a node of its host.
+func waitHolder(t *testing.T, n *node, m Member) {
+	t.Helper()
+	for range 1000 {
+		ms, err := Members(t.Context(), n.cli, "j")
+		if err == nil && slices.ContainsFunc(ms, func(have Member) bool { return have.Index == m.Index && have.Host == m.Host }) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%s never came", m.Host)
+}
+
+// relay is a way to a store that can lose what comes back.
+type relay struct {
+	addr string
+
+	mu    sync.Mutex
+	deaf  bool
+	conns []net.Conn
+}
+
+func relayTo(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{addr: l.Addr().String()}
+	t.Cleanup(func() { l.Close(); r.cut() })
+	go func() {
+		for {
+			node, err := l.Accept()
+			if err != nil {
+				return
+			}
+			store, err := net.Dial("tcp", to)
+			if err != nil {
+				node.Close()
+				continue
+			}
+			r.mu.Lock()
+			r.conns = append(r.conns, node, store)
+			r.mu.Unlock()
+			go func() { _, _ = io.Copy(store, node) }()
+			go func() { _, _ = io.Copy(ear{r, node}, store) }()
+		}
+	}()
+	return r
+}
+
+// ear is where a relay's answers go.
+type ear struct {
+	r    *relay
+	node net.Conn
+}
+
+func (e ear) Write(b []byte) (int, error) {
+	e.r.mu.Lock()
+	deaf := e.r.deaf
+	e.r.mu.Unlock()
+	if deaf {
+		return len(b), nil
+	}
+	return e.node.Write(b)
+}
+
+// deafen loses all answers from now on.
+func (r *relay) deafen() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deaf = true
+}
+
+// cut ends the connections; those that follow are whole.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns, r.deaf = nil, false
+}
