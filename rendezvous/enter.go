@@ -116,9 +116,20 @@ func (s *Server) news(ctx context.Context, k keys, slot string, after int64, eve
 // asked.
 type entrance struct {
 	pb.KVClient // for a store that does not know Enter
+	s           *Session
 	conn        *grpc.ClientConn
 	life        context.Context
 	stream      grpc.ClientStream // of the registration that succeeded; nil: there is none
+}
+
+// entrance is how this node registers in one life; nil: as with any etcd.
+func (s *Session) entrance(life context.Context) (clientv3.KV, *entrance) {
+	conn := s.cli.ActiveConnection()
+	if !s.cfg.Asks || conn == nil {
+		return s.cli, nil
+	}
+	e := &entrance{KVClient: pb.NewKVClient(conn), s: s, conn: conn, life: life}
+	return clientv3.NewKVFromKVClient(e, s.cli), e
 }
 
 // Txn is the registration. Its stream lasts as long as the life.
@@ -151,40 +162,38 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, opts ...grpc.Cal
 	return r, nil
 }
 
-// news are the changes of the control keys since the registration, with this
-// node's places; nil: they are to be watched.
-func (e *entrance) news() clientv3.WatchChan {
+// news are the changes of the control keys since the registration at rev, with this
+// node's places; nil: they are to be watched. A stream that breaks goes on as a
+// watch, which outlives the connection.
+func (e *entrance) news(rev int64) clientv3.WatchChan {
 	if e == nil || e.stream == nil {
 		return nil
 	}
 	out := make(chan clientv3.WatchResponse)
+	tell := func(r clientv3.WatchResponse) {
+		select {
+		case out <- r:
+		case <-e.life.Done():
+		}
+	}
 	go func() {
 		defer close(out)
 		for {
 			var w pb.WatchResponse
 			if e.stream.RecvMsg(&w) != nil {
-				return
+				break
 			}
 			events := make([]*clientv3.Event, len(w.Events))
 			for i, ev := range w.Events {
-				events[i] = (*clientv3.Event)(ev)
+				events[i], rev = (*clientv3.Event)(ev), ev.Kv.ModRevision
 			}
-			select {
-			case out <- clientv3.WatchResponse{Header: w.Header, Events: events}:
-			case <-e.life.Done():
-				return
+			tell(clientv3.WatchResponse{Header: w.Header, Events: events})
+		}
+		if e.life.Err() == nil {
+			for r := range e.s.cli.Watch(clientv3.WithRequireLeader(e.life), e.s.k.control(), clientv3.WithPrefix(), clientv3.WithRev(rev+1)) {
+				tell(r)
 			}
 		}
 	}()
 	return out
-}
-
-// entrance is how this node registers in one life; nil: as with any etcd.
-func (s *Session) entrance(life context.Context) (clientv3.KV, *entrance) {
-	conn := s.cli.ActiveConnection()
-	if !s.cfg.Asks || conn == nil {
-		return s.cli, nil
-	}
-	e := &entrance{KVClient: pb.NewKVClient(conn), conn: conn, life: life}
-	return clientv3.NewKVFromKVClient(e, s.cli), e
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -90,8 +89,8 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 	defer cli.Close()
 	for _, key := range []string{"", "x", keysRoot, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
 		ctx := short(t, 5*time.Second)
-		e := &entrance{KVClient: pb.NewKVClient(cli.ActiveConnection()), conn: cli.ActiveConnection(), life: ctx}
-		txn := clientv3.NewKVFromKVClient(e, cli).Txn(ctx)
+		store, _ := (&Session{cli: cli, cfg: Config{Asks: true}}).entrance(ctx)
+		txn := store.Txn(ctx)
 		if key != "" {
 			txn = txn.Then(clientv3.OpPut(key, "v"))
 		}
@@ -136,6 +135,35 @@ func TestEnterWhoseAnswerIsLost(t *testing.T) {
 			var sup *SupersededError
 			if j := <-ours; !errors.As(j.err, &sup) || sup.Newer.Host != "newest" {
 				t.Errorf("got %+v, %v, want that newest has taken its place", j.w, j.err)
+			}
+		})
+	}
+}
+
+// TestAConnectionThatBreaksIsNoLoss: the node stays what it is, and hears what it
+// missed.
+func TestAConnectionThatBreaksIsNoLoss(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		t.Run(fmt.Sprintf("asks=%v", asks), func(t *testing.T) {
+			ctx := short(t, 15*time.Second)
+			t.Setenv("TMPDIR", t.TempDir())
+			srv := serveHere(t)
+			b := &bench{t: t, store: &embedded{srv}, job: "j", asks: asks}
+			way := relayTo(t, srv.Endpoints()[0])
+			self := func(host string) Member { return Member{Index: -1, Size: 3, Host: host} }
+			leader := b.enter(self("leader"))
+			leader.sees(t, 1)
+			a := b.enterBy(connect(t, Store{Endpoints: []string{way.addr}}), self("a"))
+			ours, first := a.join(ctx), leader.join(ctx)
+			for !a.registered() {
+				time.Sleep(5 * time.Millisecond)
+			}
+			way.cut()
+			worlds(t, ours, first, b.enter(self("last")).join(ctx))
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if i := slices.IndexFunc(a.events, func(e Event) bool { return e.Kind == Lost }); i >= 0 {
+				t.Errorf("told that it was lost: %s", a.events[i].Text)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 			return 0, nil, fmt.Errorf("register: %w", reason(ctx, err))
 		}
 		if r.Succeeded {
-			return s.entered(r, lease), by.news(), nil
+			return s.entered(r, lease), by.news(r.Header.Revision), nil
 		}
 		if s.cfg.Asks {
 			where := strings.Join(s.cli.Endpoints(), ",")
@@ -60,7 +60,7 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 				return 0, nil, fmt.Errorf("register: %w", reason(ctx, err))
 			}
 			if r.Succeeded {
-				return s.entered(r, lease), by.news(), s.depose(ctx, holder.ID)
+				return s.entered(r, lease), by.news(r.Header.Revision), s.depose(ctx, holder.ID)
 			}
 			continue
 		}
