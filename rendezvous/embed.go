@@ -30,12 +30,13 @@ import (
 // Server is an embedded store: a single-member etcd that lives as long as the
 // job's start and presence need it, its data thrown away at the end.
 type Server struct {
-	etcd *embed.Etcd
-	kv   pb.KVServer   // etcd's own service
-	up   chan struct{} // closed when both are set
-	dir  string
-	lock *os.File
-	once sync.Once
+	etcd   *embed.Etcd
+	kv     pb.KVServer // etcd's own services
+	leases pb.LeaseServer
+	up     chan struct{} // closed when these are set
+	dir    string
+	lock   *os.File
+	once   sync.Once
 
 	failed chan error
 }
@@ -95,7 +96,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 		}
 		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
 	}
-	s.kv = v3rpc.NewQuotaKVServer(s.etcd.Server)
+	s.kv, s.leases = v3rpc.NewQuotaKVServer(s.etcd.Server), v3rpc.NewQuotaLeaseServer(s.etcd.Server)
 	close(s.up)
 	select {
 	case <-s.etcd.Server.ReadyNotify():

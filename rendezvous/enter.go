@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -16,37 +17,60 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Of an etcd a node asks one thing after the other: its registration, what becomes
-// of the control keys from there on, and, when a world is sealed, its place. A store
-// of launch takes it all as one call, Enter: a stream that answers the registration,
-// then says what a watch would, and each place before the seal that makes it true.
-// The keys, the transaction and the messages are the same, etcd's own, so this is
+// Of an etcd a node asks one thing after the other: a lease, its registration, what
+// becomes of the control keys from there on, and, when a world is sealed, its place.
+// A store of launch takes it all as one call, Enter: a stream of a lease's request
+// and its answer, of registrations and theirs until one succeeds, and then of what a
+// watch would say, each place before the seal that makes it true. The keys, the
+// transactions and the messages are the same, etcd's own, in the same order, so this is
 // no protocol beside the one of docs/rendezvous.md; a store without the call is asked
-// as any etcd is. It is a third of what a start costs a node and the store
+// as any etcd is. It saves a third of what a start costs a node and the store
 // (docs/benchmarks.md).
 const enterService, enterMethod = "launch.Store", "Enter"
 
 // service is how gRPC knows the call.
 func (s *Server) service() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{ServiceName: enterService, HandlerType: (*any)(nil),
-		Streams: []grpc.StreamDesc{{StreamName: enterMethod, ServerStreams: true, Handler: s.enter}}}
+		Streams: []grpc.StreamDesc{{StreamName: enterMethod, ClientStreams: true, ServerStreams: true, Handler: s.enter}}}
 }
 
 // enter answers one node, until it or the store goes.
 func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	ctx := node.Context()
-	var txn pb.TxnRequest
-	if err := node.RecvMsg(&txn); err != nil {
-		return err
-	}
-	k, slot, ok := registers(&txn)
-	if !ok {
-		return status.Error(codes.InvalidArgument, "a registration begins with a member's key")
-	}
 	select {
 	case <-s.up:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	var lease pb.LeaseGrantRequest
+	if err := node.RecvMsg(&lease); err != nil {
+		return err
+	}
+	g, err := s.leases.LeaseGrant(ctx, &lease)
+	if err != nil {
+		return err
+	}
+	if err := node.SendMsg(g); err != nil {
+		return err
+	}
+	for {
+		var txn pb.TxnRequest
+		if err := node.RecvMsg(&txn); err != nil {
+			return err
+		}
+		if err := s.admit(node, &txn); err != nil {
+			return err
+		}
+	}
+}
+
+// admit answers a registration, and one that succeeds with the news until the node
+// goes; nil: it did not.
+func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
+	ctx := node.Context()
+	k, slot, ok := registers(txn)
+	if !ok {
+		return status.Error(codes.InvalidArgument, "a registration begins with a member's key")
 	}
 	// Watched from before the transaction: etcd tells a watch that begins in the past
 	// of it only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
@@ -55,7 +79,7 @@ func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	if _, err := watch.Watch(ctx, 0, []byte(k.control()), []byte(clientv3.GetPrefixRangeEnd(k.control())), 0); err != nil {
 		return err
 	}
-	r, err := s.kv.Txn(ctx, &txn)
+	r, err := s.kv.Txn(ctx, txn)
 	if err != nil {
 		return err
 	}
@@ -112,62 +136,70 @@ func (s *Server) news(ctx context.Context, k keys, slot string, after int64, eve
 	return out
 }
 
-// entrance is etcd's service for a node that registers by Enter. Of it only Txn is
-// asked.
+// entrance is one life's way into a store: Enter, or etcd's calls one by one.
 type entrance struct {
-	pb.KVClient // for a store that does not know Enter
 	s           *Session
-	conn        *grpc.ClientConn
+	pb.KVClient // etcd's service, of which a registration asks Txn alone
 	life        context.Context
-	stream      grpc.ClientStream // of the registration that succeeded; nil: there is none
+	end         context.CancelFunc
+	stream      grpc.ClientStream // nil: the store does not know Enter
+	entered     bool              // a registration has succeeded by it
 }
 
-// entrance is how this node registers in one life; nil: as with any etcd.
-func (s *Session) entrance(life context.Context) (clientv3.KV, *entrance) {
-	conn := s.cli.ActiveConnection()
-	if !s.cfg.Asks || conn == nil {
-		return s.cli, nil
+// entrance gets a lease.
+func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGrantResponse, error) {
+	ctx, ttl := within(life, s.cfg.Self.Size), int64(s.cfg.TTL/time.Second)
+	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
+		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
+		e.life, e.end = context.WithCancel(life)
+		var err error
+		if e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod); err == nil {
+			err = e.ask(ctx, &pb.LeaseGrantRequest{TTL: ttl}, g)
+		}
+		if status.Code(err) != codes.Unimplemented {
+			return e, &clientv3.LeaseGrantResponse{ResponseHeader: g.Header, ID: clientv3.LeaseID(g.ID)}, err
+		}
+		e.end()
 	}
-	e := &entrance{KVClient: pb.NewKVClient(conn), s: s, conn: conn, life: life}
-	return clientv3.NewKVFromKVClient(e, s.cli), e
+	g, err := s.cli.Grant(ctx, ttl)
+	return &entrance{s: s, life: life}, g, err
 }
 
-// Txn is the registration. Its stream lasts as long as the life.
-func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
-	life, cancel := context.WithCancel(e.life)
-	inTime := context.AfterFunc(ctx, cancel)
-	r := new(pb.TxnResponse)
-	stream, err := e.conn.NewStream(life, &grpc.StreamDesc{ServerStreams: true}, "/"+enterService+"/"+enterMethod)
-	if err == nil {
-		err = stream.SendMsg(txn)
-	}
-	if err == nil {
-		err = stream.CloseSend()
-	}
-	if err == nil || errors.Is(err, io.EOF) { // the end of a stream is explained by what is read from it
-		err = stream.RecvMsg(r)
+// ask sends one message and waits for its answer.
+func (e *entrance) ask(ctx context.Context, request, answer any) error {
+	inTime := context.AfterFunc(ctx, e.end)
+	err := e.stream.SendMsg(request)
+	if err == nil || errors.Is(err, io.EOF) { // why a stream has ended is read from it
+		err = e.stream.RecvMsg(answer)
 	}
 	if !inTime() {
-		err = ctx.Err()
+		return ctx.Err()
 	}
-	switch {
-	case status.Code(err) == codes.Unimplemented:
-		cancel()
-		return e.KVClient.Txn(ctx, txn, opts...)
-	case err != nil || !r.Succeeded:
-		cancel()
-		return r, err
-	}
-	e.stream = stream
-	return r, nil
+	return err
 }
 
-// news are the changes of the control keys since the registration at rev, with this
-// node's places; nil: they are to be watched. A stream that breaks goes on as a
-// watch, which outlives the connection.
-func (e *entrance) news(rev int64) clientv3.WatchChan {
-	if e == nil || e.stream == nil {
-		return nil
+// store is where this node registers.
+func (e *entrance) store() clientv3.KV {
+	if e.stream == nil {
+		return e.s.cli
+	}
+	return clientv3.NewKVFromKVClient(e, e.s.cli)
+}
+
+// Txn is a registration.
+func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	r := new(pb.TxnResponse)
+	err := e.ask(ctx, txn, r)
+	e.entered = err == nil && r.Succeeded
+	return r, err
+}
+
+// news are the changes of the control keys since the registration at rev; by Enter
+// with this node's places. A stream that breaks goes on as a watch, which outlives
+// the connection.
+func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
+	if !e.entered {
+		return e.s.watch(e.life, e.s.k.control(), rev, clientv3.WithPrefix())
 	}
 	out := make(chan clientv3.WatchResponse)
 	tell := func(r clientv3.WatchResponse) {
@@ -195,5 +227,5 @@ func (e *entrance) news(rev int64) clientv3.WatchChan {
 			}
 		}
 	}()
-	return out
+	return out, nil
 }

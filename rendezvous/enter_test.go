@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// listening is a client of the store that tells of each call before it is made.
-func listening(t *testing.T, s Store, unary, stream func()) *clientv3.Client {
+// listening is a client of the store that tells of each call, and of each message
+// of a stream, before it is made.
+func listening(t *testing.T, s Store, unary, stream func(), message func(any)) *clientv3.Client {
 	t.Helper()
 	cfg, err := s.config()
 	if err != nil {
@@ -32,7 +34,8 @@ func listening(t *testing.T, s Store, unary, stream func()) *clientv3.Client {
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream()
-			return open(ctx, desc, cc, method, opts...)
+			cs, err := open(ctx, desc, cc, method, opts...)
+			return listened{cs, message}, err
 		}))
 	cli, err := clientv3.New(cfg)
 	if err != nil {
@@ -41,9 +44,20 @@ func listening(t *testing.T, s Store, unary, stream func()) *clientv3.Client {
 	return cli
 }
 
-// TestAStoreOfLaunchIsAskedTwice: a lease, and Enter; of an etcd a node asks twice
-// more. The world is the same.
-func TestAStoreOfLaunchIsAskedTwice(t *testing.T) {
+// listened is a stream that tells of each message before it is sent.
+type listened struct {
+	grpc.ClientStream
+	message func(any)
+}
+
+func (l listened) SendMsg(m any) error {
+	l.message(m)
+	return l.ClientStream.SendMsg(m)
+}
+
+// TestAStoreOfLaunchIsAskedOnce: of an etcd a node asks four times. The world is the
+// same.
+func TestAStoreOfLaunchIsAskedOnce(t *testing.T) {
 	for _, asks := range []bool{true, false} {
 		t.Run(fmt.Sprintf("asks=%v", asks), func(t *testing.T) {
 			ctx := short(t, 15*time.Second)
@@ -53,10 +67,10 @@ func TestAStoreOfLaunchIsAskedTwice(t *testing.T) {
 			a := b.enter(Member{Index: -1, Size: 2, Host: "a"}) // it leads
 			waitMembers(t, a, 1)
 			var calls, opened atomic.Int64
-			cli := listening(t, Store{Endpoints: srv.Endpoints()}, func() { calls.Add(1) }, func() { opened.Add(1) })
+			cli := listening(t, Store{Endpoints: srv.Endpoints()}, func() { calls.Add(1) }, func() { opened.Add(1) }, func(any) {})
 			c := b.enterBy(cli, Member{Index: -1, Size: 2, Host: "b"})
 			worlds(t, a.join(ctx), c.join(ctx))
-			unary, streams := int64(1), int64(1)
+			unary, streams := int64(0), int64(1)
 			if !asks {
 				unary = 3 // a lease, the registration, its place
 			}
@@ -89,8 +103,11 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 	defer cli.Close()
 	for _, key := range []string{"", "x", keysRoot, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
 		ctx := short(t, 5*time.Second)
-		store, _ := (&Session{cli: cli, cfg: Config{Asks: true}}).entrance(ctx)
-		txn := store.Txn(ctx)
+		way, _, err := (&Session{cli: cli, cfg: Config{Asks: true, TTL: testTTL}}).entrance(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		txn := way.store().Txn(ctx)
 		if key != "" {
 			txn = txn.Then(clientv3.OpPut(key, "v"))
 		}
@@ -113,9 +130,14 @@ func TestEnterWhoseAnswerIsLost(t *testing.T) {
 			srv := serveHere(t)
 			b := &bench{t: t, store: &embedded{srv}, job: "j", asks: true}
 			way := relayTo(t, srv.Endpoints()[0])
-			entered := sync.OnceFunc(way.deafen)
+			deafen := sync.OnceFunc(way.deafen)
+			registers := func(m any) {
+				if _, ok := m.(*pb.TxnRequest); ok {
+					deafen()
+				}
+			}
 			self := func(host string) Member { return Member{Index: 0, Vouch: Scheduled, Size: 2, Host: host} }
-			old := b.enterBy(listening(t, Store{Endpoints: []string{way.addr}}, func() {}, entered), self("old"))
+			old := b.enterBy(listening(t, Store{Endpoints: []string{way.addr}}, func() {}, func() {}, registers), self("old"))
 			other := b.enter(Member{Index: 1, Vouch: Scheduled, Size: 2, Host: "other"})
 			waitMembers(t, other, 2)
 			if e := old.known(); e.N != 0 || old.registered() {

@@ -16,10 +16,8 @@ import (
 
 // register creates this node's key, or settles with who holds it. In the same
 // transaction it takes the lead where nobody has it, and reads the control
-// keys. It returns the revision of that and, where the store tells them by itself,
-// the changes since.
-func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, clientv3.WatchChan, error) {
-	store, by := s.entrance(ctx)
+// keys. It returns the revision of that.
+func (s *Session) register(ctx context.Context, store clientv3.KV, lease clientv3.LeaseID) (int64, error) {
 	key := s.k.member(s.me())
 	found := []clientv3.Op{clientv3.OpGet(key)}
 	if s.cfg.Asks {
@@ -36,31 +34,31 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		r, err := store.Txn(within(ctx, s.cfg.Self.Size)).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
 			Then(enter...).Else(found...).Commit()
 		if err != nil {
-			return 0, nil, fmt.Errorf("register: %w", reason(ctx, err))
+			return 0, fmt.Errorf("register: %w", reason(ctx, err))
 		}
 		if r.Succeeded {
-			return s.entered(r, lease), by.news(r.Header.Revision), nil
+			return s.entered(r, lease), nil
 		}
 		if s.cfg.Asks {
 			where := strings.Join(s.cli.Endpoints(), ",")
 			if err := owned(where, s.cfg.Job, r.Responses[1].GetResponseRange()); err != nil {
-				return 0, nil, fmt.Errorf("%s: %w", where, err)
+				return 0, fmt.Errorf("%s: %w", where, err)
 			}
 		}
 		held := r.Responses[0].GetResponseRange().Kvs[0]
 		var holder Member
 		_ = json.Unmarshal(held.Value, &holder)
 		if holder.ID != self.ID && s.replaced(held.ModRevision) {
-			return 0, nil, &SupersededError{Self: self, Newer: holder}
+			return 0, &SupersededError{Self: self, Newer: holder}
 		}
 		// The same ID: an outcome that was unknown, or an earlier life's lease.
 		if holder.ID == self.ID || self.Vouch == Scheduled || holder.Left != "" || deadHere(self, holder) {
 			r, err := store.Txn(timeout(ctx)).If(append(s.ours(), clientv3.Compare(clientv3.ModRevision(key), "=", held.ModRevision))...).Then(enter...).Commit()
 			if err != nil {
-				return 0, nil, fmt.Errorf("register: %w", reason(ctx, err))
+				return 0, fmt.Errorf("register: %w", reason(ctx, err))
 			}
 			if r.Succeeded {
-				return s.entered(r, lease), by.news(r.Header.Revision), s.depose(ctx, holder.ID)
+				return s.entered(r, lease), s.depose(ctx, holder.ID)
 			}
 			continue
 		}
@@ -70,10 +68,10 @@ func (s *Session) register(ctx context.Context, lease clientv3.LeaseID) (int64, 
 		}
 		left := s.cfg.TTL + typedGrace - time.Since(since)
 		if left <= 0 {
-			return 0, nil, &DuplicateError{Self: self, Holder: holder}
+			return 0, &DuplicateError{Self: self, Holder: holder}
 		}
 		if err := s.awaitChange(ctx, key, r.Header.Revision, left); err != nil {
-			return 0, nil, err
+			return 0, err
 		}
 	}
 }

@@ -161,13 +161,13 @@ func (s *Session) run(ctx context.Context) {
 func (s *Session) life(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	g, err := s.cli.Grant(within(ctx, s.cfg.Self.Size), int64(s.cfg.TTL/time.Second))
+	way, g, err := s.entrance(ctx)
 	if err != nil {
 		return fmt.Errorf("get a lease: %w", reason(ctx, err))
 	}
 	s.update(func() { s.lease, s.leases = g.ID, append(s.leases, g.ID) }) // Leave gives it back, however far this life comes
 	s.locate()
-	rev, control, err := s.register(ctx, g.ID)
+	rev, err := s.register(ctx, way.store(), g.ID)
 	if err != nil {
 		s.update(func() { s.doubt = cmp.Or(s.doubt, g.Revision) })
 		return err
@@ -183,10 +183,9 @@ func (s *Session) life(ctx context.Context) error {
 	if back && (!s.started() || s.me().Restarts > 0) {
 		s.emit(Event{Kind: Back})
 	}
-	if control == nil {
-		if control, err = s.watch(ctx, s.k.control(), rev, clientv3.WithPrefix()); err != nil {
-			return err
-		}
+	control, err := way.news(rev)
+	if err != nil {
+		return err
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
