@@ -10,30 +10,44 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/netns"
 )
 
-// TestOneWorldWhateverFails runs rounds of random faults on one etcd of three
-// members: three nodes, and sometimes a fourth that claims the index of one of
-// them. LAUNCH_TEST_ROUNDS says how many; LAUNCH_TEST_SEED repeats one, as far
-// as a plan goes without the machine's own delays.
+// TestOneWorldWhateverFails runs rounds of random faults, on one etcd of three
+// members and on the store of one of the nodes: three nodes, and sometimes a fourth
+// that claims the index of one of them. LAUNCH_TEST_ROUNDS says how many;
+// LAUNCH_TEST_SEED repeats one, as far as a plan goes without the machine's own
+// delays.
 func TestOneWorldWhateverFails(t *testing.T) {
-	t.Parallel()
-	seed, rounds := uint64(time.Now().UnixNano()%1e9), 6
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		rounds(t, embedded(t, 4), nil)
+	})
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		c, members := externalCluster(t, 4, 3)
+		elected(t, members)
+		rounds(t, c, members)
+	})
+}
+
+// rounds runs them one after the other; without members host0 has the store.
+func rounds(t *testing.T, c *cluster, members []*member) {
+	seed, n := uint64(time.Now().UnixNano()%1e9), 6
 	if s := os.Getenv("LAUNCH_TEST_SEED"); s != "" {
 		var err error
 		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
 			t.Fatal(err)
 		}
-		rounds = 1
+		n = 1
 	}
-	if n, err := strconv.Atoi(os.Getenv("LAUNCH_TEST_ROUNDS")); err == nil {
-		rounds = n
+	if many, err := strconv.Atoi(os.Getenv("LAUNCH_TEST_ROUNDS")); err == nil {
+		n = many
 	}
-	c, members := externalCluster(t, 4, 3)
-	elected(t, members)
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR $MASTER_PORT"}
 	var failed []uint64
-	for i := range uint64(rounds) {
+	for i := range uint64(n) {
 		ok := t.Run(fmt.Sprintf("LAUNCH_TEST_SEED=%d", seed+i), func(t *testing.T) {
 			own := *c
 			own.t = t
@@ -46,14 +60,14 @@ func TestOneWorldWhateverFails(t *testing.T) {
 			failed = append(failed, seed+i)
 		}
 	}
-	t.Logf("%d rounds from seed %d on; failed: %v", rounds, seed, failed)
+	t.Logf("%d rounds from seed %d on; failed: %v", n, seed, failed)
 }
 
 // round is one start of three nodes, and what goes wrong meanwhile.
 type round struct {
 	*cluster
 	rng     *rand.Rand
-	members []*member
+	members []*member        // of the etcd; none: the store is host0's
 	index   [4]int           // what each host types; -1: nothing
 	starts  [4]time.Duration // when; the fourth only where twin is set
 	twin    bool             // the fourth types the index of another
@@ -103,6 +117,9 @@ func (r *round) draw() {
 		r.starts[host] = r.within(0, 1)
 	}
 	victims := r.rng.Perm(3)
+	if r.members == nil { // its store goes with host0
+		victims = slices.DeleteFunc(victims, func(host int) bool { return host == 0 })
+	}
 	for i := range 1 + r.rng.IntN(2) {
 		r.fault(victims[i])
 	}
@@ -118,7 +135,11 @@ func (r *round) draw() {
 // fault plans one fault; the victim is the node that it hits, if it hits one.
 func (r *round) fault(victim int) {
 	at, host := r.about(), r.lab.Hosts[victim]
-	switch r.rng.IntN(19) {
+	kind := r.rng.IntN(19)
+	for r.members == nil && ofEtcd(kind) {
+		kind = r.rng.IntN(19)
+	}
+	switch kind {
 	case 0, 1, 2:
 		m := r.members[r.rng.IntN(len(r.members))]
 		r.plan(at, "kill etcd on "+m.host.Name, m.kill)
@@ -155,6 +176,9 @@ func (r *round) fault(victim int) {
 	}
 }
 
+// ofEtcd tells whether a kind of fault is one of an etcd's members.
+func ofEtcd(kind int) bool { return kind <= 4 || kind == 14 || kind == 15 }
+
 // double lets the fourth type the index of the victim.
 func (r *round) double(victim int) {
 	if r.twin {
@@ -170,17 +194,25 @@ func (r *round) double(victim int) {
 
 // mute loses the store's answers to a node.
 func (r *round) mute(victim int, from, to time.Duration) {
-	h := r.lab.Hosts[victim]
-	var muted []*member
-	r.plan(from, "lose etcd's answers to "+h.Name, func() {
+	h, stores := r.lab.Hosts[victim], r.lab.Hosts[:1]
+	if r.members == nil { // its checks of the way to the victim fail too
+		r.apart = true
+	} else {
+		stores = nil
 		for _, m := range r.members {
-			m.host.Mute(h)
-			muted = append(muted, m)
+			stores = append(stores, m.host)
+		}
+	}
+	var muted []*netns.Host
+	r.plan(from, "lose the store's answers to "+h.Name, func() {
+		for _, store := range stores {
+			store.Mute(h)
+			muted = append(muted, store)
 		}
 	})
-	r.mend(to, "deliver etcd's answers to "+h.Name, func() {
-		for _, m := range muted {
-			m.host.Unmute(h)
+	r.mend(to, "deliver the store's answers to "+h.Name, func() {
+		for _, store := range muted {
+			store.Unmute(h)
 		}
 	})
 }
