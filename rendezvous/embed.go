@@ -33,7 +33,7 @@ type Server struct {
 	etcd   *embed.Etcd
 	kv     pb.KVServer // etcd's own services
 	leases pb.LeaseServer
-	up     chan struct{} // closed when these are set
+	up     chan struct{} // closed when these are set, and the store signed
 	dir    string
 	lock   *os.File
 	once   sync.Once
@@ -97,7 +97,6 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
 	}
 	s.kv, s.leases = v3rpc.NewQuotaKVServer(s.etcd.Server), v3rpc.NewQuotaLeaseServer(s.etcd.Server)
-	close(s.up)
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 	case err := <-s.etcd.Err():
@@ -111,6 +110,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 		s.Close()
 		return nil, fmt.Errorf("sign the store: %w", err)
 	}
+	close(s.up)
 	return s, nil
 }
 
@@ -189,7 +189,7 @@ func (s *Server) sign(ctx context.Context, job string) error {
 
 // Drop removes the store's data. The store is then good for nothing: the
 // process is about to end, and with it the store. (Close waits up to 7 s for
-// the other nodes' watches to end.)
+// what the other nodes watch to end.)
 func (s *Server) Drop() { _ = os.RemoveAll(s.dir) }
 
 // Close stops the store and removes its data.

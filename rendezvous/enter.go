@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 			if len(events) == 0 { // the registration said it already
 				continue
 			}
-			if err := node.SendMsg(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: w.Revision}, Events: events}); err != nil {
+			if err := node.SendMsg(&pb.WatchResponse{Events: events}); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -143,7 +144,6 @@ type entrance struct {
 	life        context.Context
 	end         context.CancelFunc
 	stream      grpc.ClientStream // nil: the store does not know Enter
-	entered     bool              // a registration has succeeded by it
 }
 
 // entrance gets a lease.
@@ -152,17 +152,27 @@ func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGran
 	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
 		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
 		e.life, e.end = context.WithCancel(life)
-		var err error
-		if e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod); err == nil {
-			err = e.ask(ctx, &pb.LeaseGrantRequest{TTL: ttl}, g)
-		}
-		if status.Code(err) != codes.Unimplemented {
+		if err := e.open(ctx, conn, &pb.LeaseGrantRequest{TTL: ttl}, g); status.Code(err) != codes.Unimplemented {
 			return e, &clientv3.LeaseGrantResponse{ResponseHeader: g.Header, ID: clientv3.LeaseID(g.ID)}, err
 		}
 		e.end()
 	}
 	g, err := s.cli.Grant(ctx, ttl)
 	return &entrance{s: s, life: life}, g, err
+}
+
+// open begins the stream with its first request, as patiently as etcd's client is.
+func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, answer any) (err error) {
+	inTime := context.AfterFunc(ctx, e.end)
+	e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod,
+		grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32))
+	switch {
+	case !inTime():
+		return ctx.Err()
+	case err != nil:
+		return err
+	}
+	return e.ask(ctx, request, answer)
 }
 
 // ask sends one message and waits for its answer.
@@ -189,16 +199,14 @@ func (e *entrance) store() clientv3.KV {
 // Txn is a registration.
 func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
 	r := new(pb.TxnResponse)
-	err := e.ask(ctx, txn, r)
-	e.entered = err == nil && r.Succeeded
-	return r, err
+	return r, e.ask(ctx, txn, r)
 }
 
 // news are the changes of the control keys since the registration at rev; by Enter
 // with this node's places. A stream that breaks goes on as a watch, which outlives
 // the connection.
 func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
-	if !e.entered {
+	if e.stream == nil {
 		return e.s.watch(e.life, e.s.k.control(), rev, clientv3.WithPrefix())
 	}
 	out := make(chan clientv3.WatchResponse)
@@ -219,7 +227,7 @@ func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 			for i, ev := range w.Events {
 				events[i], rev = (*clientv3.Event)(ev), ev.Kv.ModRevision
 			}
-			tell(clientv3.WatchResponse{Header: w.Header, Events: events})
+			tell(clientv3.WatchResponse{Events: events})
 		}
 		if e.life.Err() == nil {
 			for r := range e.s.cli.Watch(clientv3.WithRequireLeader(e.life), e.s.k.control(), clientv3.WithPrefix(), clientv3.WithRev(rev+1)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,20 +59,29 @@ func (l listened) SendMsg(m any) error {
 // TestAStoreOfLaunchIsAskedOnce: of an etcd a node asks four times. The world is the
 // same.
 func TestAStoreOfLaunchIsAskedOnce(t *testing.T) {
-	for _, asks := range []bool{true, false} {
-		t.Run(fmt.Sprintf("asks=%v", asks), func(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		asks bool
+		keys *TLS
+	}{{"enter", true, nil}, {"with a token", true, benchKeys()}, {"one by one", false, nil}} {
+		t.Run(tc.name, func(t *testing.T) {
 			ctx := short(t, 15*time.Second)
 			t.Setenv("TMPDIR", t.TempDir())
-			srv := serveHere(t)
-			b := &bench{t: t, store: &embedded{srv}, job: "j", asks: asks}
-			a := b.enter(Member{Index: -1, Size: 2, Host: "a"}) // it leads
+			srv, err := Serve(ctx, "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, tc.keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(srv.Close)
+			store := Store{Endpoints: srv.Endpoints(), TLS: tc.keys}
+			b := &bench{t: t, job: "j", asks: tc.asks}
+			a := b.enterBy(connect(t, store), Member{Index: -1, Size: 2, Host: "a"}) // it leads
 			waitMembers(t, a, 1)
 			var calls, opened atomic.Int64
-			cli := listening(t, Store{Endpoints: srv.Endpoints()}, func() { calls.Add(1) }, func() { opened.Add(1) }, func(any) {})
+			cli := listening(t, store, func() { calls.Add(1) }, func() { opened.Add(1) }, func(any) {})
 			c := b.enterBy(cli, Member{Index: -1, Size: 2, Host: "b"})
 			worlds(t, a.join(ctx), c.join(ctx))
 			unary, streams := int64(0), int64(1)
-			if !asks {
+			if !tc.asks {
 				unary = 3 // a lease, the registration, its place
 			}
 			if calls.Load() != unary || opened.Load() != streams {

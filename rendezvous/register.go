@@ -23,7 +23,7 @@ func (s *Session) register(ctx context.Context, store clientv3.KV, lease clientv
 	if s.cfg.Asks {
 		found = append(found, clientv3.OpGet(storeKey))
 	}
-	var since time.Time // first sight of a live holder of a typed index
+	var since time.Time // first sight of a live holder of a typed index, in this life: leases stand still while a store is away
 	for {
 		s.mu.Lock()
 		s.self.Epoch = max(s.self.Epoch, s.ep.N)

@@ -57,7 +57,7 @@ type Session struct {
 	ep        Epoch
 	epMod     int64 // mod revision of the epoch key; 0: absent
 	leader    registered
-	seat      *mvccpb.KeyValue  // this node's place in the world that was sealed last, where the store told it
+	seat      *mvccpb.KeyValue  // the place of this node's key in the world that was sealed last, where the store told it
 	results   map[string][]byte // by result key
 	posts     map[string]*post  // by round, of the joined epoch
 	joined    Epoch             // the epoch that Join returned last
