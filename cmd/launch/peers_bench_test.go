@@ -35,10 +35,13 @@ import (
 // serveEnv makes the test binary a store, until its standard input ends.
 const serveEnv = "LAUNCH_BENCH_SERVE"
 
+// benchJob is the job whose store it is.
+const benchJob = "bench"
+
 // serveMain says for each line of its standard input how many requests the
 // store has served, and how many bytes.
 func serveMain() int {
-	s, err := rendezvous.Serve(context.Background(), "", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
+	s, err := rendezvous.Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -87,7 +90,7 @@ func newBenchStore(b *testing.B) benchStore {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := benchStore{Store: rendezvous.Store{Endpoints: []string{strings.TrimSpace(line)}}, pid: cmd.Process.Pid}
+	s := benchStore{Store: rendezvous.Store{Endpoints: []string{strings.TrimSpace(line)}, Job: benchJob, Later: true}, pid: cmd.Process.Pid}
 	s.ask = func() (requests, bytes float64) {
 		fmt.Fprintln(in)
 		line, _ := read.ReadString('\n')
@@ -113,7 +116,6 @@ type world struct {
 	store rendezvous.Store
 	nodes []simulated
 	facts fabric.Node
-	job   string
 	turn  chan struct{} // of those that call; see atATime
 
 	mu   sync.Mutex
@@ -144,7 +146,7 @@ func (w *world) node(ctx context.Context, i int) error {
 		return err
 	}
 	self := rendezvous.Member{ID: id, Index: -1, Size: size, Host: fmt.Sprintf("node-%04d", i), Addr: lo, PID: 1 + i, Port: 29500, Peer: l.Port(), First: i == 0}
-	s := rendezvous.Enter(ctx, cli, rendezvous.Config{Job: w.job, Self: self, Hosted: true})
+	s := rendezvous.Enter(ctx, cli, rendezvous.Config{Job: benchJob, Self: self, Hosted: true, Asks: true})
 	w.end(func() { s.Leave(""); cli.Close() })
 	joined, err := s.Join(ctx, time.Hour)
 	if err != nil {
@@ -253,7 +255,7 @@ type measured struct {
 func measure(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	store := newBenchStore(b)
 	defer store.end()
-	w := &world{store: store.Store, nodes: make([]simulated, n), facts: facts, job: "bench", turn: make(chan struct{}, atATime)}
+	w := &world{store: store.Store, nodes: make([]simulated, n), facts: facts, turn: make(chan struct{}, atATime)}
 	runtime.GC() // what the last start left is not this one's
 	before := cpuOf(os.Getpid())
 	requests, bytes := store.ask()
