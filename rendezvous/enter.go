@@ -148,7 +148,7 @@ type entrance struct {
 
 // entrance gets a lease.
 func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGrantResponse, error) {
-	ctx, ttl := within(life, s.cfg.Self.Size), int64(s.cfg.TTL/time.Second)
+	ctx, ttl := within(life, s.crowd()), int64(s.cfg.TTL/time.Second)
 	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
 		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
 		e.life, e.end = context.WithCancel(life)

@@ -8,12 +8,26 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
+// many nodes come as fast as a store with one core to itself takes them.
+const many = 1000
+
+// crowd is how many nodes of launch's own store n nodes are worth. What an etcd that
+// is there already takes is not known: one that syncs its files to a slow disk took
+// 4,000 within 6 s, and of 10,000 at that pace none got done within 5 minutes; at this
+// one they take 20 s.
+func crowd(n int, foreign bool) int {
+	if foreign {
+		n += 2 * max(0, n-many)
+	}
+	return n
+}
+
 // spread is how long n nodes that start at once take to come to the store one
 // after the other: nothing for a few, 0.2 s for 1,000, 4.7 s for 10,000. A store
 // with one core to itself is as fast as the first 1,000 come; beyond, what queues
 // there would not be answered within the time of a request.
 func spread(n int) time.Duration {
-	const few, many = 64, 1000
+	const few = 64
 	if n <= few {
 		return 0
 	}

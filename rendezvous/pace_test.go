@@ -30,6 +30,30 @@ func TestNodesSpreadByTheirNumber(t *testing.T) {
 	}
 }
 
+// TestAnEtcdThatIsThereAlreadyIsAskedMoreSlowly: from thousands of nodes on.
+func TestAnEtcdThatIsThereAlreadyIsAskedMoreSlowly(t *testing.T) {
+	type pace struct{ spread, lease time.Duration }
+	paceOf := func(n int) pace { return pace{spread(n), leaseOf(n)} }
+	got := map[int]pace{}
+	for _, n := range []int{2, 1000, 4000, 10000} {
+		s, etcd := Session{cfg: Config{Asks: true, Self: Member{Size: n}}}, Session{cfg: Config{Self: Member{Size: n}}}
+		if ours := (Store{Job: "j", Nodes: n}).crowd(); ours != n || s.crowd() != n {
+			t.Errorf("launch's own store: %d nodes are %d and %d", n, ours, s.crowd())
+		}
+		if c := (Store{Nodes: n}).crowd(); c != etcd.crowd() {
+			t.Errorf("%d nodes connect as %d and register as %d", n, c, etcd.crowd())
+		}
+		got[n] = paceOf(etcd.crowd())
+	}
+	want := map[int]pace{
+		2: {0, LeaseTTL}, 1000: {200 * time.Millisecond, LeaseTTL},
+		4000: {4700 * time.Millisecond, 19 * time.Second}, 10000: {13700 * time.Millisecond, 37 * time.Second},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(pace{})); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
 // TestNodesDoNotAskAStoreThatComesLateAllAtOnce: also after many failed tries.
 func TestNodesDoNotAskAStoreThatComesLateAllAtOnce(t *testing.T) {
 	const n, nodes = 10000, 2000

@@ -31,7 +31,7 @@ func (s *Session) register(ctx context.Context, store clientv3.KV, lease clientv
 		s.dirty = false
 		s.mu.Unlock()
 		enter := s.entering(self, lease)
-		r, err := store.Txn(within(ctx, s.cfg.Self.Size)).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
+		r, err := store.Txn(within(ctx, s.crowd())).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
 			Then(enter...).Else(found...).Commit()
 		if err != nil {
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))

@@ -98,7 +98,7 @@ type post struct {
 // until Leave or Abandon. It returns at once; Join waits.
 func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.TTL == 0 {
-		cfg.TTL = leaseOf(cfg.Self.Size)
+		cfg.TTL = leaseOf(crowd(cfg.Self.Size, !cfg.Asks))
 	}
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = newID()
@@ -116,11 +116,14 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	return s
 }
 
+// crowd is what the nodes of this job are to the store, as they come.
+func (s *Session) crowd() int { return crowd(s.cfg.Self.Size, !s.cfg.Asks) }
+
 // run lives one life after the other; every doubt (an unknown outcome, a lost
 // lease, a closed watch) ends a life, and the next one begins by reading back.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := retries(s.cfg.Self.Size)
+	pause := retries(s.crowd())
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.life(ctx)
@@ -189,7 +192,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
-	quieter := time.After(s.cfg.TTL/settle + spread(s.cfg.Self.Size))
+	quieter := time.After(s.cfg.TTL/settle + spread(s.crowd()))
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
@@ -298,7 +301,7 @@ func (s *Session) watch(ctx context.Context, key string, rev int64, opts ...clie
 	select {
 	case w := <-out:
 		return w, nil
-	case <-within(ctx, s.cfg.Self.Size).Done():
+	case <-within(ctx, s.crowd()).Done():
 		return nil, errors.New("watch the job: no answer")
 	}
 }

@@ -67,6 +67,9 @@ var ErrToken = errors.New("this node and the store do not share a secret")
 // ErrFull: the etcd answers, but takes no writes any more.
 var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 
+// crowd is what the nodes are to this store, as they come.
+func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
+
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
 
 const (
@@ -98,7 +101,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		return nil, err
 	}
 	select {
-	case <-time.After(stagger(s.Nodes)):
+	case <-time.After(stagger(s.crowd())):
 	case <-ctx.Done():
 	}
 	var c *clientv3.Client
@@ -127,7 +130,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		}
 		return err
 	}
-	if err := backoff.Retry(op, backoff.WithContext(retries(s.Nodes), ctx)); err != nil {
+	if err := backoff.Retry(op, backoff.WithContext(retries(s.crowd()), ctx)); err != nil {
 		if c != nil {
 			c.Close()
 		}
@@ -175,8 +178,8 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 		DialTimeout:          opTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.Nodes)},
-			MinConnectTimeout: 6*time.Second + queue(s.Nodes),
+			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.crowd())},
+			MinConnectTimeout: 6*time.Second + queue(s.crowd()),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
 			grpc.WithContextDialer(dialShort),
@@ -211,7 +214,7 @@ func final(err error) bool {
 // embedded one) it is this job's. With Later a connection is answer enough, since
 // that is made when the other end has said its settings of HTTP/2 (RFC 9113, 3.4).
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
-	ctx = within(ctx, s.Nodes)
+	ctx = within(ctx, s.crowd())
 	if connected(ctx, c.ActiveConnection()) {
 		if s.Later {
 			return nil
