@@ -117,9 +117,6 @@ func (r *round) draw() {
 		r.starts[host] = r.within(0, 1)
 	}
 	victims := r.rng.Perm(3)
-	if r.members == nil { // its store goes with host0
-		victims = slices.DeleteFunc(victims, func(host int) bool { return host == 0 })
-	}
 	for i := range 1 + r.rng.IntN(2) {
 		r.fault(victims[i])
 	}
@@ -136,7 +133,7 @@ func (r *round) draw() {
 func (r *round) fault(victim int) {
 	at, host := r.about(), r.lab.Hosts[victim]
 	kind := r.rng.IntN(19)
-	for r.members == nil && ofEtcd(kind) {
+	for r.members == nil && !hits(kind, victim) {
 		kind = r.rng.IntN(19)
 	}
 	switch kind {
@@ -176,8 +173,13 @@ func (r *round) fault(victim int) {
 	}
 }
 
-// ofEtcd tells whether a kind of fault is one of an etcd's members.
-func ofEtcd(kind int) bool { return kind <= 4 || kind == 14 || kind == 15 }
+// hits tells whether a kind of fault can hit a node where host0 has the store: none
+// of an etcd's members, nor on host0 what is between a node and the store's host, or
+// two claims to the index of the one node that no world can do without.
+func hits(kind, victim int) bool {
+	etcd, beside := kind <= 4 || kind == 14 || kind == 15, kind == 8 || kind == 9 || kind > 16
+	return !etcd && (victim != 0 || !beside)
+}
 
 // double lets the fourth type the index of the victim.
 func (r *round) double(victim int) {
