@@ -233,6 +233,9 @@ func (r *round) rebirth(victim int, how string, end func(*proc)) {
 	r.plan(at+r.within(0, 2), fmt.Sprintf("start host%d again, if that hit it", victim), func() {
 		if hit {
 			r.settle(func() bool { return r.live[victim].ended() })
+			if r.live[victim].status() == 0 { // it had just ended well, and is missed by nobody
+				return
+			}
 			r.reborn = true
 			r.launch(victim)
 		}
