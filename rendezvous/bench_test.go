@@ -165,13 +165,22 @@ func worlds(t *testing.T, chs ...<-chan joined) []World {
 
 func waitMembers(t *testing.T, n *node, want int) {
 	t.Helper()
+	until(t, fmt.Sprint(want, " members"), func() bool {
+		ms, err := Members(t.Context(), n.cli, "j")
+		return err == nil && len(ms) == want
+	})
+}
+
+// until waits for something that comes within seconds.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
 	for range 1000 {
-		if ms, err := Members(t.Context(), n.cli, "j"); err == nil && len(ms) == want {
+		if is() {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("never %d members", want)
+	t.Fatalf("never %s", what)
 }
 
 // known is the epoch as this node last saw it.

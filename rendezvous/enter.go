@@ -148,7 +148,7 @@ type entrance struct {
 
 // entrance gets a lease.
 func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGrantResponse, error) {
-	ctx, ttl := within(life, s.crowd()), int64(s.cfg.TTL/time.Second)
+	ctx, ttl := within(life, s.cfg.crowd()), int64(s.cfg.TTL/time.Second)
 	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
 		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
 		e.life, e.end = context.WithCancel(life)
@@ -162,27 +162,31 @@ func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGran
 }
 
 // open begins the stream with its first request, as patiently as etcd's client is.
-func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, answer any) (err error) {
-	inTime := context.AfterFunc(ctx, e.end)
-	e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod,
-		grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32))
-	switch {
-	case !inTime():
-		return ctx.Err()
-	case err != nil:
+func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, answer any) error {
+	return e.inTime(ctx, func() (err error) {
+		e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod,
+			grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32))
+		if err == nil {
+			err = e.ask(request, answer)
+		}
 		return err
-	}
-	return e.ask(ctx, request, answer)
+	})
 }
 
 // ask sends one message and waits for its answer.
-func (e *entrance) ask(ctx context.Context, request, answer any) error {
-	inTime := context.AfterFunc(ctx, e.end)
+func (e *entrance) ask(request, answer any) error {
 	err := e.stream.SendMsg(request)
 	if err == nil || errors.Is(err, io.EOF) { // why a stream has ended is read from it
 		err = e.stream.RecvMsg(answer)
 	}
-	if !inTime() {
+	return err
+}
+
+// inTime ends the stream, and so what is done by it, when ctx ends.
+func (e *entrance) inTime(ctx context.Context, do func() error) error {
+	stop := context.AfterFunc(ctx, e.end)
+	err := do()
+	if !stop() {
 		return ctx.Err()
 	}
 	return err
@@ -199,7 +203,7 @@ func (e *entrance) store() clientv3.KV {
 // Txn is a registration.
 func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
 	r := new(pb.TxnResponse)
-	return r, e.ask(ctx, txn, r)
+	return r, e.inTime(ctx, func() error { return e.ask(txn, r) })
 }
 
 // news are the changes of the control keys since the registration at rev; by Enter
@@ -230,7 +234,7 @@ func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 			tell(clientv3.WatchResponse{Events: events})
 		}
 		if e.life.Err() == nil {
-			for r := range e.s.cli.Watch(clientv3.WithRequireLeader(e.life), e.s.k.control(), clientv3.WithPrefix(), clientv3.WithRev(rev+1)) {
+			for r := range e.s.after(e.life, e.s.k.control(), rev, clientv3.WithPrefix()) {
 				tell(r)
 			}
 		}

@@ -155,7 +155,10 @@ func TestEnterWhoseAnswerIsLost(t *testing.T) {
 			}
 			if replaced {
 				b.enter(self("newest"))
-				waitHolder(t, other, self("newest"))
+				until(t, "newest in its place", func() bool {
+					ms, err := Members(t.Context(), other.cli, "j")
+					return err == nil && slices.ContainsFunc(ms, func(m Member) bool { return m.Host == "newest" })
+				})
 			}
 			way.cut()
 			ctx := short(t, 15*time.Second)
@@ -187,9 +190,7 @@ func TestAConnectionThatBreaksIsNoLoss(t *testing.T) {
 			leader.sees(t, 1)
 			a := b.enterBy(connect(t, Store{Endpoints: []string{way.addr}}), self("a"))
 			ours, first := a.join(ctx), leader.join(ctx)
-			for !a.registered() {
-				time.Sleep(5 * time.Millisecond)
-			}
+			until(t, "registered", a.registered)
 			way.cut()
 			worlds(t, ours, first, b.enter(self("last")).join(ctx))
 			a.mu.Lock()
@@ -206,19 +207,6 @@ func (n *node) registered() bool {
 	n.Session.mu.Lock()
 	defer n.Session.mu.Unlock()
 	return n.up
-}
-
-// waitHolder waits until the member's slot is held by a node of its host.
-func waitHolder(t *testing.T, n *node, m Member) {
-	t.Helper()
-	for range 1000 {
-		ms, err := Members(t.Context(), n.cli, "j")
-		if err == nil && slices.ContainsFunc(ms, func(have Member) bool { return have.Index == m.Index && have.Host == m.Host }) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%s never came", m.Host)
 }
 
 // relay is a way to a store that can lose what comes back.

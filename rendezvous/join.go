@@ -106,7 +106,7 @@ func (s *Session) place(ctx context.Context, ep Epoch) (p Place, err error) {
 	if seat != nil && string(seat.Key) == key {
 		return p, json.Unmarshal(seat.Value, &p)
 	}
-	r, err := s.cli.Get(within(ctx, s.crowd()), key)
+	r, err := s.cli.Get(within(ctx, s.cfg.crowd()), key)
 	if err == nil && len(r.Kvs) > 0 {
 		err = json.Unmarshal(r.Kvs[0].Value, &p)
 	}

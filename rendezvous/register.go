@@ -31,7 +31,7 @@ func (s *Session) register(ctx context.Context, store clientv3.KV, lease clientv
 		s.dirty = false
 		s.mu.Unlock()
 		enter := s.entering(self, lease)
-		r, err := store.Txn(within(ctx, s.crowd())).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
+		r, err := store.Txn(within(ctx, s.cfg.crowd())).If(append(s.ours(), clientv3.Compare(clientv3.CreateRevision(key), "=", 0))...).
 			Then(enter...).Else(found...).Commit()
 		if err != nil {
 			return 0, fmt.Errorf("register: %w", reason(ctx, err))
@@ -135,7 +135,7 @@ func (s *Session) awaitChange(ctx context.Context, key string, rev int64, d time
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	select {
-	case r, ok := <-s.cli.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithRev(rev+1)):
+	case r, ok := <-s.after(ctx, key, rev):
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -132,7 +132,7 @@ func (s *Session) awaitAcks(ctx context.Context, ep Epoch) {
 	for _, kv := range r.Kvs {
 		acked[string(kv.Key)] = true
 	}
-	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
+	w := s.after(ctx, prefix, r.Header.Revision, clientv3.WithPrefix())
 	for len(acked) < ep.Size {
 		r, ok := <-w
 		if !ok {
@@ -197,7 +197,7 @@ func (s *Session) Published(ctx context.Context, name string, m Member) (bool, e
 	if err != nil || len(r.Kvs) == 0 {
 		return false, ctx.Err()
 	}
-	w := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.k.member(m), clientv3.WithRev(r.Header.Revision+1))
+	w := s.after(ctx, s.k.member(m), r.Header.Revision)
 	for {
 		s.mu.Lock()
 		_, known := s.results[s.k.result(s.joined.N, name)]

@@ -41,6 +41,9 @@ type Config struct {
 	Events   func(Event) // may be nil; called from one goroutine at a time
 }
 
+// crowd is what the nodes of the job are to the store, as they come.
+func (c Config) crowd() int { return crowd(c.Self.Size, !c.Asks) }
+
 // Session is one node's membership: a lease and a key, kept up until Leave,
 // through lost connections and a store that came back empty.
 type Session struct {
@@ -98,7 +101,7 @@ type post struct {
 // until Leave or Abandon. It returns at once; Join waits.
 func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.TTL == 0 {
-		cfg.TTL = leaseOf(crowd(cfg.Self.Size, !cfg.Asks))
+		cfg.TTL = leaseOf(cfg.crowd())
 	}
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = newID()
@@ -116,14 +119,11 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	return s
 }
 
-// crowd is what the nodes of this job are to the store, as they come.
-func (s *Session) crowd() int { return crowd(s.cfg.Self.Size, !s.cfg.Asks) }
-
 // run lives one life after the other; every doubt (an unknown outcome, a lost
 // lease, a closed watch) ends a life, and the next one begins by reading back.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := retries(s.crowd())
+	pause := retries(s.cfg.crowd())
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.life(ctx)
@@ -192,7 +192,7 @@ func (s *Session) life(ctx context.Context) error {
 	}
 	var alive <-chan *clientv3.LeaseKeepAliveResponse
 	var own clientv3.WatchChan
-	quieter := time.After(s.cfg.TTL/settle + spread(s.crowd()))
+	quieter := time.After(s.cfg.TTL/settle + spread(s.cfg.crowd()))
 	var l *lead // nil: this node does not lead
 	for {
 		if err := s.campaign(ctx); err != nil {
@@ -296,14 +296,19 @@ func (s *Session) locate() {
 func (s *Session) watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) (clientv3.WatchChan, error) {
 	out := make(chan clientv3.WatchChan, 1)
 	go func() { // it ends with the life at the latest
-		out <- s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
+		out <- s.after(ctx, key, rev, opts...)
 	}()
 	select {
 	case w := <-out:
 		return w, nil
-	case <-within(ctx, s.crowd()).Done():
+	case <-within(ctx, s.cfg.crowd()).Done():
 		return nil, errors.New("watch the job: no answer")
 	}
+}
+
+// after is what came after rev. It returns when the store has answered.
+func (s *Session) after(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
+	return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
 }
 
 func watched(r clientv3.WatchResponse, ok bool) error {
