@@ -129,46 +129,52 @@ func (r *round) draw() {
 	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 }
 
+// kinds of fault, each as often as it is drawn.
+var kinds = []string{
+	"member", "member", "member", "leader", "leader", "pause", "cut", "cut", "mute", "mute", "kill", "kill",
+	"interrupt", "interrupt", "cut member", "cut member", "late", "double", "double",
+}
+
 // fault plans one fault; the victim is the node that it hits, if it hits one.
 func (r *round) fault(victim int) {
 	at, host := r.about(), r.lab.Hosts[victim]
-	kind := r.rng.IntN(19)
+	kind := kinds[r.rng.IntN(len(kinds))]
 	for r.members == nil && !hits(kind, victim) {
-		kind = r.rng.IntN(19)
+		kind = kinds[r.rng.IntN(len(kinds))]
 	}
 	switch kind {
-	case 0, 1, 2:
+	case "member":
 		m := r.members[r.rng.IntN(len(r.members))]
 		r.plan(at, "kill etcd on "+m.host.Name, m.kill)
 		r.mend(at+r.within(0.3, 6), "start etcd again", m.start)
-	case 3, 4:
+	case "leader":
 		r.plan(at, "kill the leader of etcd", func() { leader(r.members).kill() })
 		r.mend(at+r.within(0.3, 6), "start etcd again", func() {
 			for _, m := range r.members {
 				m.start()
 			}
 		})
-	case 5: // seldom: it takes longer than the lease
+	case "pause": // seldom: it takes longer than the lease
 		at, r.apart = max(at, r.starts[victim]+r.within(0.05, 0.4)), true
 		r.plan(at, "stop "+host.Name, func() { r.signal(victim, syscall.SIGSTOP) })
 		r.mend(at+r.within(10.5, 14), "continue "+host.Name, func() { r.signal(victim, syscall.SIGCONT) })
-	case 6, 7:
+	case "cut":
 		r.apart = true
 		r.plan(at, "cut "+host.Name, host.Cut)
 		r.mend(at+r.within(1, 12), "heal "+host.Name, host.Heal)
-	case 8, 9:
+	case "mute":
 		r.mute(victim, at, at+r.within(0.5, 8))
-	case 10, 11:
+	case "kill":
 		r.rebirth(victim, "kill", func(*proc) { r.signal(victim, syscall.SIGKILL) })
-	case 12, 13:
+	case "interrupt":
 		r.rebirth(victim, "interrupt", func(p *proc) { _ = p.cmd.Process.Signal(syscall.SIGINT) })
-	case 14, 15:
+	case "cut member":
 		h := r.members[r.rng.IntN(len(r.members))].host
 		r.plan(at, "cut etcd's "+h.Name, h.Cut)
 		r.mend(at+r.within(1, 12), "heal "+h.Name, h.Heal)
-	case 16:
+	case "late":
 		r.starts[victim] = r.within(3, 8)
-	default:
+	case "double":
 		r.double(victim)
 	}
 }
@@ -176,9 +182,14 @@ func (r *round) fault(victim int) {
 // hits tells whether a kind of fault can hit a node where host0 has the store: none
 // of an etcd's members, nor on host0 what is between a node and the store's host, or
 // two claims to the index of the one node that no world can do without.
-func hits(kind, victim int) bool {
-	etcd, beside := kind <= 4 || kind == 14 || kind == 15, kind == 8 || kind == 9 || kind > 16
-	return !etcd && (victim != 0 || !beside)
+func hits(kind string, victim int) bool {
+	switch kind {
+	case "member", "leader", "cut member":
+		return false
+	case "mute", "double":
+		return victim != 0
+	}
+	return true
 }
 
 // double lets the fourth type the index of the victim.
