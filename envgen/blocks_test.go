@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	gpulib "launch/fabric/gpu"
+	"launch/internal/setting"
 )
 
 // paste adds a block as it is pasted into scripts: export NAME=VALUE words.
@@ -16,7 +17,7 @@ func (in Input) paste(block, from string) Input {
 		for word := range strings.FieldsSeq(strings.TrimPrefix(strings.TrimSpace(line), "export ")) {
 			name, value, ok := strings.Cut(word, "=")
 			if ok {
-				in.Decided = append(in.Decided, Decided{name, strings.ReplaceAll(strings.Trim(value, `"`), "~", " "), from})
+				in.Decided = append(in.Decided, setting.Decided{Name: name, Value: strings.ReplaceAll(strings.Trim(value, `"`), "~", " "), From: from})
 			}
 		}
 	}

@@ -8,39 +8,8 @@ import (
 	"net/netip"
 
 	"launch/fabric"
-	"launch/internal/finding"
+	"launch/internal/setting"
 )
-
-// Scope says whether a value is a fact of one node (never copied to another,
-// so never through mpirun -x) or a constant of the job.
-type Scope string
-
-const (
-	Node Scope = "node"
-	Job  Scope = "job"
-)
-
-// Var is one variable of the plan. No reason, no variable.
-type Var struct {
-	Name   string         `json:"name"`
-	Value  string         `json:"value"`
-	Scope  Scope          `json:"scope"`
-	Reason string         `json:"reason"`           // why the library would get it wrong alone
-	Seen   []finding.Seen `json:"seen,omitempty"`   // the evidence
-	Source string         `json:"source,omitempty"` // where the rule comes from: a source line, an issue, a document
-	User   string         `json:"user,omitempty"`   // the user's own value, which won; then Value is only shown beside it
-	From   string         `json:"from,omitempty"`   // where the user's value stands: "environment", "/etc/nccl.conf"
-	Kept   bool           `json:"kept,omitempty"`   // true: the user's value won
-}
-
-// Decided is one setting that somebody already made. In a list of them the
-// first of a name is the one in force: the libraries read their files without
-// replacing what the environment says (NCCL src/misc/param.cc).
-type Decided struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	From  string `json:"from"` // "environment", "/etc/nccl.conf", "/root/.nccl.conf"
-}
 
 // World is the small part of the agreed world that the plan needs.
 type World struct {
@@ -58,7 +27,7 @@ type World struct {
 type Input struct {
 	Node    fabric.Node
 	World   World
-	Decided []Decided
+	Decided []setting.Decided
 	Torch   bool     // the command is torchrun or a Python program: Gloo and TensorPipe may be used
 	Mpirun  bool     // the command is an MPI's mpirun on the head: only job constants are planned
 	MPI     string   // the MPI of mpirun, or that started this process: "openmpi", "openmpi4", "openmpi5", "mpich", "intel"; "" none, or not known
@@ -72,4 +41,4 @@ type Input struct {
 
 // Plan is the variables to set, in a stable order, and those not set because
 // the user's own value won (Kept).
-type Plan []Var
+type Plan []setting.Var

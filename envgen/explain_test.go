@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/setting"
 )
 
 func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
@@ -33,7 +35,7 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	if e := find("NCCL_P2P_DISABLE"); e.Set || e.Why == "" || e.Alone == "" {
 		t.Errorf("%+v", e)
 	}
-	if slices.ContainsFunc(all, func(e Explanation) bool { return e.Library == nvshmemLib || e.Library == ucxLib }) {
+	if slices.ContainsFunc(all, func(e Explanation) bool { return e.Library == setting.NVSHMEM || e.Library == setting.UCX }) {
 		t.Error("a library that the job does not use is explained")
 	}
 	plan, set := Make(in), []string(nil)
@@ -91,9 +93,9 @@ func TestExplainDoesNotSayThatWhatWasNotAskedIsRight(t *testing.T) {
 }
 
 func TestConstantsAreWhatNodesCompare(t *testing.T) {
-	plan := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: Node}, {Name: "NCCL_NET", Value: "Socket", Scope: Job}, {Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET6", Scope: Job, Kept: true, User: "AF_INET"}}
-	decided := []Decided{{"NCCL_ALGO", "Ring", "environment"}, {"NCCL_ALGO", "Tree", "/etc/nccl.conf"}, {"NCCL_P2P_NET_CHUNKSIZE", "1", "/etc/nccl.conf"}, {"NCCL_IB_HCA", "mlx5", "environment"},
-		{"NCCL_IB_ADDR_FAMILY", "AF_INET", "environment"}, {"NCCL_MAX_CTAS", "8", "environment"}, {"NCCL_DEBUG", "INFO", "environment"}}
+	plan := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: setting.Node}, {Name: "NCCL_NET", Value: "Socket", Scope: setting.Job}, {Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET6", Scope: setting.Job, Kept: true, User: "AF_INET"}}
+	decided := []setting.Decided{{Name: "NCCL_ALGO", Value: "Ring", From: "environment"}, {Name: "NCCL_ALGO", Value: "Tree", From: "/etc/nccl.conf"}, {Name: "NCCL_P2P_NET_CHUNKSIZE", Value: "1", From: "/etc/nccl.conf"}, {Name: "NCCL_IB_HCA", Value: "mlx5", From: "environment"},
+		{Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET", From: "environment"}, {Name: "NCCL_MAX_CTAS", Value: "8", From: "environment"}, {Name: "NCCL_DEBUG", Value: "INFO", From: "environment"}}
 	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8"}
 	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
 		t.Errorf("Constants (-want +got):\n%s", diff)
@@ -102,13 +104,13 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 
 func TestEveryVariableHasItsLibrary(t *testing.T) {
 	for _, v := range Variables() {
-		if v.Library == "" || Library(v.Name) == "" {
+		if v.Library == "" || setting.Library(v.Name) == "" {
 			t.Errorf("%s: whose is it?", v.Name)
 		}
 	}
-	for name, want := range map[string]string{"NCCL_NET": ncclLib, "NCCL_FASTRAK_X": "GPUDirect-TCPXO", "OFI_NCCL_X": "aws-ofi-nccl", "PATH": "", "NCCLX": "", "FI_PROVIDER": fabricLib, "PRTE_MCA_x": ompiLib} {
-		if got := Library(name); got != want {
-			t.Errorf("Library(%s) = %q, want %q", name, got, want)
+	for name, want := range map[string]string{"NCCL_NET": setting.NCCL, "NCCL_FASTRAK_X": "GPUDirect-TCPXO", "OFI_NCCL_X": "aws-ofi-nccl", "PATH": "", "NCCLX": "", "FI_PROVIDER": setting.Libfabric, "PRTE_MCA_x": setting.OpenMPI} {
+		if got := setting.Library(name); got != want {
+			t.Errorf("setting.Library(%s) = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"launch/internal/setting"
 )
 
 // Formats are the forms that Render knows; the first is for eval in a shell.
@@ -17,7 +19,7 @@ func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes
 // was kept, in one of the Formats. A value that the form cannot hold (a control
 // character) is an error.
 func Render(format string, p Plan) (string, error) {
-	p = slices.DeleteFunc(slices.Clone(p), func(v Var) bool { return v.Kept })
+	p = slices.DeleteFunc(slices.Clone(p), func(v setting.Var) bool { return v.Kept })
 	switch format {
 	case "shell":
 		return each(p, shell)
@@ -28,14 +30,14 @@ func Render(format string, p Plan) (string, error) {
 	case "kubernetes":
 		return kubernetes(p)
 	case "mpirun":
-		return words(p, func(v Var, value string) string { return "-x " + v.Name + "=" + value })
+		return words(p, func(v setting.Var, value string) string { return "-x " + v.Name + "=" + value })
 	case "hydra":
-		return words(p, func(v Var, value string) string { return "-genv " + v.Name + " " + value })
+		return words(p, func(v setting.Var, value string) string { return "-genv " + v.Name + " " + value })
 	}
 	return "", fmt.Errorf("write the plan as %q: it is none of %s", format, strings.Join(Formats(), ", "))
 }
 
-func each(p Plan, line func(Var) (string, error)) (string, error) {
+func each(p Plan, line func(setting.Var) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, v := range p {
 		s, err := line(v)
@@ -49,13 +51,13 @@ func each(p Plan, line func(Var) (string, error)) (string, error) {
 
 // shell is POSIX shell, for eval "$(launch env)". It ends in a semicolon, so
 // that an eval without the quotes works too.
-func shell(v Var) (string, error) {
+func shell(v setting.Var) (string, error) {
 	value, err := quoted(v)
 	return "export " + v.Name + "=" + value + ";\n", err
 }
 
 // quoted is the value for POSIX shell, which cannot quote a control character.
-func quoted(v Var) (string, error) {
+func quoted(v setting.Var) (string, error) {
 	value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
 	if err != nil {
 		return "", fmt.Errorf("quote %s for the shell: %w", v.Name, err)
@@ -67,7 +69,7 @@ func quoted(v Var) (string, error) {
 // value, and others take $ # and blanks for more than themselves, so quotes
 // stand only where a value needs them: single ones, within which all others
 // take everything as it is.
-func dotenv(v Var) (string, error) {
+func dotenv(v setting.Var) (string, error) {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,=@%+^*"
 	switch {
 	case strings.Trim(v.Value, plain) == "":
@@ -95,10 +97,10 @@ func kubernetes(p Plan) (string, error) {
 	if len(p) == 0 {
 		return "env: []\n", nil
 	}
-	s, err := each(p, func(v Var) (string, error) {
+	s, err := each(p, func(v setting.Var) (string, error) {
 		value := strconv.QuoteToASCII(strings.ReplaceAll(v.Value, "$", "$$"))
 		own := ""
-		if v.Scope == Node {
+		if v.Scope == setting.Node {
 			own = "   # a fact of this node: not for pods on others"
 		}
 		return fmt.Sprintf("- name: %s\n  value: %s%s\n", v.Name, value, own), nil
@@ -108,10 +110,10 @@ func kubernetes(p Plan) (string, error) {
 
 // words are for an mpirun's command line, for the job's constants alone: what is
 // a fact of this node would be wrong on the others.
-func words(p Plan, option func(v Var, value string) string) (string, error) {
+func words(p Plan, option func(v setting.Var, value string) string) (string, error) {
 	var out []string
 	for _, v := range p {
-		if v.Scope != Job {
+		if v.Scope != setting.Job {
 			continue
 		}
 		value, err := quoted(v)

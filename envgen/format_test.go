@@ -13,6 +13,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	"launch/internal/setting"
 )
 
 func TestShellLeavesKeptValuesAlone(t *testing.T) {
@@ -131,7 +133,7 @@ func FuzzRender(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		p := Plan{{Name: "A", Value: value, Scope: Job}, {Name: "B", Value: value, Scope: Node}, {Name: "C", Value: "kept", Kept: true}}
+		p := Plan{{Name: "A", Value: value, Scope: setting.Job}, {Name: "B", Value: value, Scope: setting.Node}, {Name: "C", Value: "kept", Kept: true}}
 		if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
 			return // no value of ours, and none that execve or YAML holds
 		}
@@ -192,7 +194,7 @@ func kubelet(s string) string {
 }
 
 func TestFormatsSayWhatIsANodesOwn(t *testing.T) {
-	p := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: Node}, {Name: "NCCL_NET", Value: "Socket", Scope: Job}}
+	p := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: setting.Node}, {Name: "NCCL_NET", Value: "Socket", Scope: setting.Job}}
 	for _, tt := range []struct{ format, want string }{
 		{"mpirun", "-x NCCL_NET=Socket\n"},
 		{"hydra", "-genv NCCL_NET Socket\n"},

@@ -10,6 +10,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // gidChoice is how NCCL and NVSHMEM choose an entry of a RoCE port's table.
@@ -265,23 +266,23 @@ const dynamicSince = "2.21"
 func gidRules() []rule {
 	used := func(v *view) bool { return v.gpus() && v.head() }
 	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: dynamicSince}.holds(v.nccl)) }
-	return gidVars("NCCL_IB_", ncclLib, "NCCL src/transport/net_ib/connect.cc", used, plan)
+	return gidVars("NCCL_IB_", setting.NCCL, "NCCL src/transport/net_ib/connect.cc", used, plan)
 }
 
 func gidVars(prefix, library, source string, used func(*view) bool, plan func(*view) gidPlan) []rule {
 	const alone = "takes, on RoCE, the first entry of RoCE v2 that has an IPv4 address"
 	var out []rule
 	for _, r := range []rule{
-		{name: addrFamily, scope: Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},
-		{name: roceVersNum, scope: Job, when: "the HCAs have RoCE v1 only, and IPv6 addresses", value: "1"},
-		{name: addrRange, scope: Node, when: "a port has several addresses, and the first is not the one in this network namespace or subnet", value: "a subnet that has all rails"},
-		{name: gidIndex, scope: Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
+		{name: addrFamily, scope: setting.Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},
+		{name: roceVersNum, scope: setting.Job, when: "the HCAs have RoCE v1 only, and IPv6 addresses", value: "1"},
+		{name: addrRange, scope: setting.Node, when: "a port has several addresses, and the first is not the one in this network namespace or subnet", value: "a subnet that has all rails"},
+		{name: gidIndex, scope: setting.Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
 	} {
 		r.name, r.library, r.source, r.used, r.alone = prefix+r.name, library, source, used, alone
 		switch {
-		case library == ncclLib && r.name == "NCCL_IB_"+gidIndex:
+		case library == setting.NCCL && r.name == "NCCL_IB_"+gidIndex:
 			r.alone += " from 2.21 on, entry 0 before"
-		case library == ncclLib:
+		case library == setting.NCCL:
 			r.span.since = dynamicSince
 		}
 		r.want = func(v *view) want {

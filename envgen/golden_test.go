@@ -11,6 +11,7 @@ import (
 
 	"launch/fabric/machine/machinetest"
 	"launch/fabric/software"
+	"launch/internal/setting"
 )
 
 // The plan for two nodes of each kind of machine, with a current NCCL and with
@@ -52,7 +53,7 @@ func TestPlansHoldWhatTheyPromise(t *testing.T) {
 		n := machinetest.Node(t, name)
 		in := Input{Node: n, World: World{Nodes: 2, Addr: n.Route.Src}, Torch: true, Uses: []string{"ucx", "nvshmem"}}
 		for _, v := range Make(in) {
-			in.Decided = append(in.Decided, Decided{v.Name, v.Value, "plan"})
+			in.Decided = append(in.Decided, setting.Decided{Name: v.Name, Value: v.Value, From: "plan"})
 		}
 		for _, v := range Make(in) {
 			t.Errorf("%s: with its own plan, %s=%s (%s)", name, v.Name, v.Value, v.Reason)

@@ -6,6 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // lintRule is one way in which an inherited setting is harmful or useless.
@@ -14,7 +15,7 @@ type lintRule struct {
 	names []string // the variables that it looks at; * as in path.Match
 	what  string   // what it finds, for docs/env.md
 	gone  bool     // no library reads these
-	look  func(*view, Decided) (finding.Finding, bool)
+	look  func(*view, setting.Decided) (finding.Finding, bool)
 }
 
 // Lint looks at what is already decided (in.Decided) and reports what is
@@ -74,7 +75,7 @@ func worst(certain bool, format string, a ...any) finding.Finding {
 }
 
 // drop says how the setting is taken away, where it stands.
-func drop(d Decided) string {
+func drop(d setting.Decided) string {
 	if d.From == "environment" {
 		return "unset " + d.Name
 	}
@@ -82,7 +83,7 @@ func drop(d Decided) string {
 }
 
 // put says how the setting is replaced, where it stands.
-func put(d Decided, value string) string {
+func put(d setting.Decided, value string) string {
 	if d.From != "environment" {
 		return "write " + d.Name + "=" + value + " in " + d.From
 	}

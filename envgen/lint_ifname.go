@@ -7,6 +7,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 func ifnameLint() []lintRule {
@@ -34,7 +35,7 @@ func (v *view) glooSure() bool {
 
 // fixIfname names the interface to the peers where it is known, else drops
 // the setting.
-func fixIfname(v *view, d Decided, mark string) string {
+func fixIfname(v *view, d setting.Decided, mark string) string {
 	via, _, ok := v.via()
 	if !ok {
 		return drop(d)
@@ -48,7 +49,7 @@ func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
 
-func lintNCCLIfname(v *view, d Decided) (finding.Finding, bool) {
+func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if len(d.Value) < 2 || !addressed(v.Node) || len(ncclWith(v, d.Value)) > 0 {
 		return none()
 	}
@@ -61,7 +62,7 @@ func lintNCCLIfname(v *view, d Decided) (finding.Finding, bool) {
 		Do("%s", fixIfname(v, d, "=")), true
 }
 
-func lintGlooIfname(v *view, d Decided) (finding.Finding, bool) {
+func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if len(d.Value) < 2 || !addressed(v.Node) {
 		return none()
 	}
@@ -78,7 +79,7 @@ func lintGlooIfname(v *view, d Decided) (finding.Finding, bool) {
 
 // lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only
 // torch.distributed.rpc uses it.
-func lintTPIfname(v *view, d Decided) (finding.Finding, bool) {
+func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || !addressed(v.Node) || hasAddress(v.Node, d.Value) {
 		return none()
 	}
@@ -106,7 +107,7 @@ func notExact(n fabric.Node, name string) string {
 
 // lintLoopback: loopback is right only where all nodes are on one machine. It
 // is certain to be wrong only where this node's address is known not to be.
-func lintLoopback(v *view, d Decided) (finding.Finding, bool) {
+func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {
 		return none()
 	}
@@ -124,7 +125,7 @@ func lintLoopback(v *view, d Decided) (finding.Finding, bool) {
 
 // selected are the interfaces that a setting of NCCL's or Gloo's means, whether
 // this job uses that library for certain, and the mark of a whole name.
-func selected(v *view, d Decided) (names []string, sure bool, mark string) {
+func selected(v *view, d setting.Decided) (names []string, sure bool, mark string) {
 	if d.Name == "GLOO_SOCKET_IFNAME" {
 		return strings.Split(d.Value, ","), v.glooSure(), ""
 	}
@@ -138,7 +139,7 @@ func selected(v *view, d Decided) (names []string, sure bool, mark string) {
 
 // lintVirtual never fails: a container network can have routes between the
 // bridges of its nodes.
-func lintVirtual(v *view, d Decided) (finding.Finding, bool) {
+func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	names, _, mark := selected(v, d)
 	why := ""
 	leadsOn := func(name string) bool {
@@ -156,7 +157,7 @@ func lintVirtual(v *view, d Decided) (finding.Finding, bool) {
 		Do("%s", fixIfname(v, d, mark)), true
 }
 
-func lintFamily(v *view, d Decided) (finding.Finding, bool) {
+func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value != "AF_INET" && d.Value != "AF_INET6" {
 		return finding.Warnf("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6, it is ignored", d.Value).
 			Breaking("it does not do what it says").Do("%s", drop(d)), true

@@ -9,6 +9,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // libraryLint is about UCX, the MPIs, NVSHMEM and TensorFlow.
@@ -28,7 +29,7 @@ func libraryLint() []lintRule {
 
 // lintUCXTLS: a positive list is all that UCX uses; without the GPUs' own
 // transport it takes their pointers for the host's (UCX's FAQ).
-func lintUCXTLS(v *view, d Decided) (finding.Finding, bool) {
+func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	list := strings.Split(d.Value, ",")
 	if d.Value == "" || d.Value == "all" || strings.HasPrefix(d.Value, "^") || slices.Contains(list, "all") {
 		return none()
@@ -57,7 +58,7 @@ func lintUCXTLS(v *view, d Decided) (finding.Finding, bool) {
 		Do("%s", put(d, d.Value+","+strings.Join(lacks, ","))), true
 }
 
-func lintUCXDevices(v *view, d Decided) (finding.Finding, bool) {
+func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || d.Value == "all" || strings.ContainsAny(d.Value, "^[*") || len(v.Node.Interfaces) == 0 {
 		return none()
 	}
@@ -83,7 +84,7 @@ func lintUCXDevices(v *view, d Decided) (finding.Finding, bool) {
 	return none()
 }
 
-func lintInclude(v *view, d Decided) (finding.Finding, bool) {
+func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	exclude := strings.Replace(d.Name, "_include", "_exclude", 1)
 	if other, ok := v.decided(exclude); ok && d.Value != "" && other.Value != "" {
 		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)", d.Name, exclude, other.From).
@@ -116,7 +117,7 @@ func (v *view) includesAny(word string) bool {
 
 // lintExclude: a value replaces the default 127.0.0.1/8,sppp
 // (btl_tcp_component.c), so that peers are called at 127.0.0.1.
-func lintExclude(v *view, d Decided) (finding.Finding, bool) {
+func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" {
 		return none()
 	}
@@ -130,7 +131,7 @@ func lintExclude(v *view, d Decided) (finding.Finding, bool) {
 		Breaking("it calls its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value)), true
 }
 
-func lintOMPIObsolete(v *view, d Decided) (finding.Finding, bool) {
+func lintOMPIObsolete(v *view, d setting.Decided) (finding.Finding, bool) {
 	openib := strings.HasPrefix(d.Name, "OMPI_MCA_btl_openib_")
 	if !openib && v.MPI != "openmpi5" {
 		return none()
@@ -145,7 +146,7 @@ func lintOMPIObsolete(v *view, d Decided) (finding.Finding, bool) {
 	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", instead), true
 }
 
-func lintUCXOff(v *view, d Decided) (finding.Finding, bool) {
+func lintUCXOff(v *view, d setting.Decided) (finding.Finding, bool) {
 	list, not := strings.CutPrefix(d.Value, "^")
 	if !not || !slices.Contains(strings.Split(list, ","), "ucx") || len(v.rails()) == 0 || !v.openMPI() {
 		return none()
@@ -154,7 +155,7 @@ func lintUCXOff(v *view, d Decided) (finding.Finding, bool) {
 		Breaking("MPI goes by TCP").Do("export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # goes before files"), true
 }
 
-func lintIntelFabrics(_ *view, d Decided) (finding.Finding, bool) {
+func lintIntelFabrics(_ *view, d setting.Decided) (finding.Finding, bool) {
 	for word := range strings.SplitSeq(d.Value, ":") {
 		if slices.Contains([]string{"dapl", "tmi", "ofa", "tcp"}, word) {
 			return finding.Warnf("I_MPI_FABRICS=%s: Intel MPI has no %s since 2019", d.Value, word).
@@ -164,7 +165,7 @@ func lintIntelFabrics(_ *view, d Decided) (finding.Finding, bool) {
 	return none()
 }
 
-func lintHCAMapping(v *view, d Decided) (finding.Finding, bool) {
+func lintHCAMapping(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || v.has("NVSHMEM_ENABLE_NIC_PE_MAPPING") {
 		return none()
 	}
@@ -172,7 +173,7 @@ func lintHCAMapping(v *view, d Decided) (finding.Finding, bool) {
 		Breaking("NVSHMEM uses every HCA").Do("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1"), true
 }
 
-func lintTFConfig(v *view, d Decided) (finding.Finding, bool) {
+func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
 	var c struct {
 		Cluster map[string][]string `json:"cluster"`
 		Task    struct {

@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 func ncclLint() []lintRule {
@@ -29,7 +30,7 @@ func ncclLint() []lintRule {
 	}
 }
 
-func lintIBDisable(v *view, d Decided) (finding.Finding, bool) {
+func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
 	ports := v.rails()
 	if leadingInt(d.Value, 0) == 0 || len(ports) == 0 {
 		return none()
@@ -50,7 +51,7 @@ func integers() []string {
 }
 
 // lintNumber: NCCL reads with strtoll (src/misc/param.cc), so a word is 0.
-func lintNumber(_ *view, d Decided) (finding.Finding, bool) {
+func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
 	v := strings.TrimLeft(d.Value, " \t+-")
 	if v == "" || digit(v[0]) < 10 {
 		return none()
@@ -60,7 +61,7 @@ func lintNumber(_ *view, d Decided) (finding.Finding, bool) {
 }
 
 // lintP2P: only the value 1 acts (src/graph/paths.cc, src/transport/shm.cc).
-func lintP2P(v *view, d Decided) (finding.Finding, bool) {
+func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
 	if leadingInt(d.Value, 0) != 1 || v.gpuCount() < 2 {
 		return none()
 	}
@@ -74,7 +75,7 @@ func lintP2P(v *view, d Decided) (finding.Finding, bool) {
 
 // lintAlgo leaves the profiles alone that a cloud ships with its own network
 // module: there ALGO and PROTO belong to the module.
-func lintAlgo(v *view, d Decided) (finding.Finding, bool) {
+func lintAlgo(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.netIs([]string{"gib", "fastrak", "gpudirecttcpx"}) || d.Value == "" {
 		return none()
 	}
@@ -85,7 +86,7 @@ func lintAlgo(v *view, d Decided) (finding.Finding, bool) {
 
 // lintNsocks: the number of helper threads is 0 but on AWS and Google
 // (src/transport/net_socket.cc), and sockets are threads times this.
-func lintNsocks(v *view, d Decided) (finding.Finding, bool) {
+func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 	cloud := slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return ownThreads(i.Driver) })
 	if leadingInt(d.Value, 0) <= 0 || cloud || v.has("NCCL_SOCKET_NTHREADS") {
 		return none()
@@ -97,7 +98,7 @@ func lintNsocks(v *view, d Decided) (finding.Finding, bool) {
 
 // lintIBRetry: the timeout is a 5-bit and the retry count a 3-bit field of the
 // queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
-func lintIBRetry(v *view, d Decided) (finding.Finding, bool) {
+func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {
 		most = 7
@@ -128,7 +129,7 @@ func (v *view) ownTimeout() (value int, since string) {
 
 // lintLevel: the levels of src/graph/topo.h, and what an integer means for
 // the older notation (src/graph/paths.cc).
-func lintLevel(_ *view, d Decided) (finding.Finding, bool) {
+func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
 	levels := []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}
 	if d.Value == "" || slices.Contains(levels, d.Value) {
 		return none()
@@ -143,7 +144,7 @@ func lintLevel(_ *view, d Decided) (finding.Finding, bool) {
 		Breaking("it does not do what it says; the levels are %s", strings.Join(levels, " ")).Do("%s", drop(d)), true
 }
 
-func lintCommID(v *view, d Decided) (finding.Finding, bool) {
+func lintCommID(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.Torch || d.Value == "" {
 		return none()
 	}
@@ -154,7 +155,7 @@ func lintCommID(v *view, d Decided) (finding.Finding, bool) {
 
 // lintDebugFile: the file is opened from the level WARN on (src/debug.cc), and
 // every process opens it anew.
-func lintDebugFile(v *view, d Decided) (finding.Finding, bool) {
+func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
 	if !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") {
 		return none()
@@ -171,7 +172,7 @@ func lintDebugFile(v *view, d Decided) (finding.Finding, bool) {
 		Breaking("they overwrite each other's log").Do("%s", put(d, d.Value+".%h.%p")), true
 }
 
-func lintChannels(v *view, d Decided) (finding.Finding, bool) {
+func lintChannels(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || leadingInt(d.Value, 0) <= 0 {
 		return none()
 	}
@@ -180,7 +181,7 @@ func lintChannels(v *view, d Decided) (finding.Finding, bool) {
 		Do("%s, or measure with the program itself", drop(d)), true
 }
 
-func lintCuMem(v *view, d Decided) (finding.Finding, bool) {
+func lintCuMem(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || leadingInt(d.Value, 0) != 0 || !(span{since: "2.19"}).holds(v.nccl) {
 		return none()
 	}
@@ -189,7 +190,7 @@ func lintCuMem(v *view, d Decided) (finding.Finding, bool) {
 }
 
 // lintMNNVL: 1 makes a node without a domain an error (src/mnnvl.cc).
-func lintMNNVL(v *view, d Decided) (finding.Finding, bool) {
+func lintMNNVL(v *view, d setting.Decided) (finding.Finding, bool) {
 	n := leadingInt(d.Value, 0)
 	switch domain := v.nvlinkDomain(); {
 	case d.Value == "" || !v.Node.GPUs.Present:
@@ -214,7 +215,7 @@ func (v *view) nvlinkDomain() string {
 	return ""
 }
 
-func lintTopoFile(v *view, d Decided) (finding.Finding, bool) {
+func lintTopoFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.Files == nil || !path.IsAbs(d.Value) || !v.gpus() {
 		return none()
 	}

@@ -10,6 +10,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/software"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // netLint is about NCCL's network modules, its HCAs and their GIDs.
@@ -28,7 +29,7 @@ func netLint() []lintRule {
 }
 
 // lintHCAPrefix: names are prefixes unless a = stands before them.
-func lintHCAPrefix(v *view, d Decided) (finding.Finding, bool) {
+func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 	f := parseFilter(d.Value, maxIBs)
 	if f.exact {
 		return none()
@@ -59,7 +60,7 @@ func (f filter) listedWhole(name string) bool {
 
 // lintHCA fails only where the RDMA module is pinned: else NCCL goes on over
 // TCP and says nothing.
-func lintHCA(v *view, d Decided) (finding.Finding, bool) {
+func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()
 	}
@@ -79,7 +80,7 @@ func lintHCA(v *view, d Decided) (finding.Finding, bool) {
 
 // lintGIDIndex fails where the entry does not exist on a rail: then no queue
 // pair connects.
-func lintGIDIndex(v *view, d Decided) (finding.Finding, bool) {
+func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	roce := v.roceRails()
 	switch {
@@ -108,7 +109,7 @@ func lintGIDIndex(v *view, d Decided) (finding.Finding, bool) {
 
 // lintPKey: the variable is an index into the table, and no key, although many
 // guides write one.
-func lintPKey(v *view, d Decided) (finding.Finding, bool) {
+func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {
 		return none()
@@ -132,7 +133,7 @@ func lintPKey(v *view, d Decided) (finding.Finding, bool) {
 	return none()
 }
 
-func lintAddrFamily(v *view, d Decided) (finding.Finding, bool) {
+func lintAddrFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	rails, _ := v.gidTable()
 	for _, p := range rails {
 		has := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
@@ -146,7 +147,7 @@ func lintAddrFamily(v *view, d Decided) (finding.Finding, bool) {
 
 // lintNet: a module that NCCL does not find by its name ends it
 // (src/plugin/net.cc).
-func lintNet(v *view, d Decided) (finding.Finding, bool) {
+func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" {
 		return none()
 	}
@@ -170,7 +171,7 @@ func lintNet(v *view, d Decided) (finding.Finding, bool) {
 	return none()
 }
 
-func lintNetPlugin(v *view, d Decided) (finding.Finding, bool) {
+func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" {
 		return none()
 	}
@@ -192,7 +193,7 @@ func lintNetPlugin(v *view, d Decided) (finding.Finding, bool) {
 	return none()
 }
 
-func lintCrossNIC(v *view, d Decided) (finding.Finding, bool) {
+func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
 	if leadingInt(d.Value, 0) != 1 {
 		return none()
 	}
@@ -213,7 +214,7 @@ func lintCrossNIC(v *view, d Decided) (finding.Finding, bool) {
 
 // lintRange: the fields of the address vector (4-bit service level, 8-bit
 // traffic class) and the limits of src/transport/net_socket.cc.
-func lintRange(v *view, d Decided) (finding.Finding, bool) {
+func lintRange(v *view, d setting.Decided) (finding.Finding, bool) {
 	most := map[string]int{"NCCL_IB_SL": 15, "NCCL_SOCKET_NTHREADS": 16, "NCCL_NSOCKS_PERTHREAD": 64}[d.Name]
 	most = cmp.Or(most, 255)
 	n := leadingInt(d.Value, 0)

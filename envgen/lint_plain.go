@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // plain is a rule that looks at the value alone, or not even at that.
@@ -55,7 +56,7 @@ func plains() []plain {
 	}
 }
 
-func (p plain) look(v *view, d Decided) (finding.Finding, bool) {
+func (p plain) look(v *view, d setting.Decided) (finding.Finding, bool) {
 	number := p.values == nil || d.Value != "" && slices.Contains(p.values, leadingInt(d.Value, 0))
 	if p.here != nil && !p.here(v) || !number || p.only != "" && d.Value != p.only {
 		return none()
@@ -83,7 +84,7 @@ func obsoleteNames() []string {
 	return names
 }
 
-func lintObsolete(_ *view, d Decided) (finding.Finding, bool) {
+func lintObsolete(_ *view, d setting.Decided) (finding.Finding, bool) {
 	for _, o := range obsolete() {
 		if o[0] != d.Name {
 			continue

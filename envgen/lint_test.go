@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/internal/setting"
 )
 
 // verdicts are the findings as "status id".
@@ -110,7 +111,7 @@ func TestLint(t *testing.T) {
 
 func TestLintSaysWhereAndWhatToPaste(t *testing.T) {
 	in := machine(lo, iface(3, "ens5", "physical", "10.0.0.5/24"))
-	in.Decided = []Decided{{"NCCL_SOCKET_IFNAME", "eth0", "environment"}, {"NCCL_ALGO", "Ring", "/etc/nccl.conf"}}
+	in.Decided = []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0", From: "environment"}, {Name: "NCCL_ALGO", Value: "Ring", From: "/etc/nccl.conf"}}
 	got := Lint(in)
 	if len(got) != 2 {
 		t.Fatalf("Lint = %v, want two findings", got)

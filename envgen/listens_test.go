@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/gpu"
+	"launch/internal/setting"
 )
 
 func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
@@ -20,15 +21,15 @@ func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
 	at := netip.MustParseAddr
 	for _, tc := range []struct {
 		name    string
-		decided []Decided
+		decided []setting.Decided
 		gpus    bool
 		want    []Listen
 	}{
 		{"NCCL takes all interfaces for data over TCP", nil, true, []Listen{{"NCCL", at("10.1.0.5"), false}, {"NCCL", at("10.2.0.5"), false}}},
 		{"no GPUs", nil, false, nil},
-		{"NCCL is told", []Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true, []Listen{{"NCCL", at("10.1.0.5"), true}}},
-		{"NCCL is told the same", []Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
-		{"Gloo is told", []Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}, {Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
+		{"NCCL is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true, []Listen{{"NCCL", at("10.1.0.5"), true}}},
+		{"NCCL is told the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
+		{"Gloo is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}, {Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
 	} {
 		n := node
 		if !tc.gpus {

@@ -5,6 +5,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/gpu"
+	"launch/internal/setting"
 )
 
 // The table machines: one function for each interface and one for each fact
@@ -66,7 +67,7 @@ func (in Input) unnamed() Input {
 
 func (in Input) with(names ...string) Input {
 	for i := 0; i < len(names); i += 2 {
-		in.Decided = append(in.Decided, Decided{names[i], names[i+1], "environment"})
+		in.Decided = append(in.Decided, setting.Decided{Name: names[i], Value: names[i+1], From: "environment"})
 	}
 	return in
 }

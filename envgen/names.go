@@ -4,45 +4,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"launch/internal/setting"
 )
-
-// Library is the library that reads a variable, by its name; "" for one that
-// is none of those that launch knows. A name that no library reads although
-// people set it counts as "nobody".
-func Library(name string) string {
-	if library, ok := exactNames()[name]; ok {
-		return library
-	}
-	for _, p := range prefixes() {
-		if strings.HasPrefix(name, p[0]) {
-			return p[1]
-		}
-	}
-	return ""
-}
-
-func exactNames() map[string]string {
-	return map[string]string{
-		"TP_SOCKET_IFNAME": tpLib, "OMP_NUM_THREADS": torchLib, "TORCH_DISTRIBUTED_DEBUG": torchLib, "TF_CONFIG": tfLib,
-		"NCCL_ASYNC_ERROR_HANDLING": torchLib, "NCCL_BLOCKING_WAIT": torchLib,
-		"HYDRA_IFACE": mpichLib, "RDMAV_FORK_SAFE": "rdma-core", "IBV_FORK_SAFE": "rdma-core",
-		"RX_QUEUE_LEN": nobody, "IB_RX_QUEUE_LEN": nobody, "coll_hcoll_enable": nobody,
-		"JAX_COORDINATOR_ADDRESS": jaxLib, "UCX_CONFIG_DIR": ucxLib,
-	}
-}
-
-const nobody = "nobody"
-
-// prefixes are the beginnings of names, a longer one before a shorter.
-func prefixes() [][2]string {
-	return [][2]string{
-		{"NCCL_FASTRAK_", "GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "GPUDirect-TCPX"}, {"NCCL_IBEXT_", "nccl-rdma-sharp-plugins"},
-		{"NCCL_", ncclLib}, {"RCCL_", "RCCL"}, {"OFI_NCCL_", "aws-ofi-nccl"}, {"NVSHMEM_", nvshmemLib}, {"NIXL_", nixlLib},
-		{"GLOO_", glooLib}, {"TORCH_NCCL_", torchLib}, {"TORCH_FR_", torchLib}, {"HOROVOD_", horovodLib},
-		{"UCX_", ucxLib}, {"FI_", fabricLib}, {"OMPI_MCA_", ompiLib}, {"PRTE_MCA_", ompiLib}, {"PMIX_MCA_", ompiLib},
-		{"I_MPI_", intelLib}, {"MPICH_", mpichLib},
-	}
-}
 
 // Variable is a name that a rule may set or the lint looks at.
 type Variable struct {
@@ -65,7 +29,7 @@ func Variables() []Variable {
 	}
 	for _, r := range lintRules() {
 		for _, n := range r.names {
-			all[n] = Variable{Name: n, Library: Library(n), Gone: all[n].Gone || r.gone}
+			all[n] = Variable{Name: n, Library: setting.Library(n), Gone: all[n].Gone || r.gone}
 		}
 	}
 	for _, r := range rules() {
@@ -100,7 +64,7 @@ func constants() []string {
 // Constants are the settings that have to be the same on all nodes, as they
 // will be in force here: what is decided, also in files, and else what the plan
 // sets. For the nodes to compare.
-func Constants(p Plan, decided []Decided) map[string]string {
+func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
 		if _, ok := out[d.Name]; !ok && isConstant(d.Name) {
@@ -108,7 +72,7 @@ func Constants(p Plan, decided []Decided) map[string]string {
 		}
 	}
 	for _, v := range p {
-		if v.Scope == Job && !v.Kept {
+		if v.Scope == setting.Job && !v.Kept {
 			out[v.Name] = v.Value
 		}
 	}

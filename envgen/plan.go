@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // rule is one variable that the plan may set. The texts are what docs/env.md
@@ -12,7 +13,7 @@ import (
 type rule struct {
 	name    string
 	library string // that reads it
-	scope   Scope
+	scope   setting.Scope
 	span    span   // versions of NCCL (for NCCL's variables) that the rule is for
 	alone   string // what the library does with nothing set: completes "NCCL …"
 	when    string // where that is wrong: completes "set where …"
@@ -40,9 +41,9 @@ func right(not string) want { return want{not: not} }
 type verdict struct {
 	rule
 	want
-	user   Decided // in force, where decided
-	given  bool    // somebody decided it
-	agreed bool    // and what was decided has the effect of ours
+	user   setting.Decided // in force, where decided
+	given  bool            // somebody decided it
+	agreed bool            // and what was decided has the effect of ours
 }
 
 // sets tells whether the plan holds the variable.
@@ -86,11 +87,11 @@ func (v *view) judge() []verdict {
 
 // perNode tells that the rule is for each node by itself and this is mpirun,
 // which would carry one node's value to the others.
-func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == Node && !r.head }
+func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == setting.Node && !r.head }
 
 // versionOf is the version that the span of a rule is about.
 func (v *view) versionOf(r rule) version {
-	if r.library == ncclLib {
+	if r.library == setting.NCCL {
 		return v.nccl
 	}
 	return version{}
@@ -115,7 +116,7 @@ func Make(in Input) Plan {
 		if v.perNode(d.rule) || !d.sets() && !d.kept() {
 			continue
 		}
-		p := Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
+		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
 		if d.because != "" {
 			p.Reason += "; " + d.because
 		}
@@ -135,17 +136,4 @@ func rules() []rule {
 }
 
 // The libraries, as the table names them.
-const (
-	ncclLib    = "NCCL"
-	glooLib    = "Gloo"
-	tpLib      = "TensorPipe"
-	ucxLib     = "UCX"
-	fabricLib  = "libfabric"
-	ompiLib    = "Open MPI"
-	mpichLib   = "MPICH"
-	intelLib   = "Intel MPI"
-	nvshmemLib = "NVSHMEM"
-	nixlLib    = "NIXL"
-	jaxLib     = "JAX"
-	tfLib      = "TensorFlow"
-)
+const ()

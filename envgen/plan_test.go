@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/internal/setting"
 )
 
 // brief is a plan as name=value, with the user's value behind it where it won.
@@ -95,7 +96,7 @@ func TestMakeKeepsTheUsersValue(t *testing.T) {
 		})
 	}
 	in := machine(lo, bridge, eth0)
-	in.Decided = []Decided{{"NCCL_SOCKET_IFNAME", "br-1", "/etc/nccl.conf"}}
+	in.Decided = []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "br-1", From: "/etc/nccl.conf"}}
 	if got := Make(in); len(got) != 1 || got[0].From != "/etc/nccl.conf" || got[0].User != "br-1" {
 		t.Errorf("Make does not say whose value won and where it stands: %+v", got)
 	}
@@ -136,7 +137,7 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 				t.Errorf("Make (-want +got):\n%s", diff)
 			}
 			for _, v := range got {
-				if v.Scope != Job {
+				if v.Scope != setting.Job {
 					t.Errorf("%s has scope %q: a fact of this node must not travel", v.Name, v.Scope)
 				}
 			}

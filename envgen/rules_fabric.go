@@ -10,58 +10,59 @@ import (
 	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // fabricRules keep NCCL on the training fabric.
 func fabricRules() []rule {
 	nccl := func(v *view) bool { return v.gpus() && v.head() }
 	return []rule{{
-		name: "NCCL_NET", library: ncclLib, scope: Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
+		name: "NCCL_NET", library: setting.NCCL, scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and says so only at INFO",
 		when:  "the only RDMA devices are no fabric (Soft-RoCE, iWARP, usNIC), which its InfiniBand module would take",
 		value: "Socket",
 		used:  nccl, want: (*view).wantNet,
 		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
-		name: "NCCL_IB_HCA", library: ncclLib, scope: Node, source: "NCCL src/transport/net_ib/init.cc",
+		name: "NCCL_IB_HCA", library: setting.NCCL, scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
 		alone: "takes every ACTIVE port of any vendor, speed and transport, InfiniBand and Ethernet",
 		when:  "some of these are not of the training fabric: another link layer, slower, for storage or management",
 		value: "=HCA:PORT,… of the training fabric",
-		used:  nccl, want: wantHCA(ncclLib, "="), agrees: (*view).sameHCAs,
+		used:  nccl, want: wantHCA(setting.NCCL, "="), agrees: (*view).sameHCAs,
 	}, {
-		name: "NCCL_IB_PKEY", library: ncclLib, scope: Node, source: "NCCL src/transport/net_ib/connect.cc",
+		name: "NCCL_IB_PKEY", library: setting.NCCL, scope: setting.Node, source: "NCCL src/transport/net_ib/connect.cc",
 		alone: "uses entry 0 of the partition table",
 		when:  "entry 0 is a limited membership and another is a full one: limited members cannot reach each other",
 		value: "the index of the first full membership, where it is the same on all HCAs",
 		used:  nccl, want: (*view).wantPKey,
 	}, {
-		name: "NCCL_IB_TIMEOUT", library: ncclLib, scope: Job, span: span{before: "2.23"}, source: "NCCL src/transport/net_ib/connect.cc",
+		name: "NCCL_IB_TIMEOUT", library: setting.NCCL, scope: setting.Job, span: span{before: "2.23"}, source: "NCCL src/transport/net_ib/connect.cc",
 		alone: "gives up after 18 (20 from 2.23 on)",
 		when:  "more than 64 nodes share the fabric",
 		value: "22",
 		used:  nccl, want: (*view).wantTimeout,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
 	}, {
-		name: "NCCL_IB_QPS_PER_CONNECTION", library: ncclLib, scope: Node, span: span{since: "2.10"}, source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
+		name: "NCCL_IB_QPS_PER_CONNECTION", library: setting.NCCL, scope: setting.Node, span: span{since: "2.10"}, source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
 		alone: "opens one queue pair for a connection",
 		when:  "a RoCE rail is a bond: a queue pair uses one cable of it",
 		value: "2",
 		used:  nccl, want: (*view).wantQPs,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
-		name: "NCCL_IB_SPLIT_DATA_ON_QPS", library: ncclLib, scope: Node, span: span{since: "2.18", before: "2.20"}, source: "NVIDIA/nccl#1015",
+		name: "NCCL_IB_SPLIT_DATA_ON_QPS", library: setting.NCCL, scope: setting.Node, span: span{since: "2.18", before: "2.20"}, source: "NVIDIA/nccl#1015",
 		alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
 		when:  "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
 		value: "0",
 		used:  nccl, want: (*view).wantSplit,
 	}, {
-		name: "NCCL_NET_GDR_C2C", library: ncclLib, scope: Job, span: span{since: "2.26", before: "2.27"}, source: "NCCL src/graph/paths.cc",
+		name: "NCCL_NET_GDR_C2C", library: setting.NCCL, scope: setting.Job, span: span{since: "2.26", before: "2.27"}, source: "NCCL src/graph/paths.cc",
 		alone: "does not use GPUDirect through the link between CPU and GPU (in 2.26)",
 		when:  "the GPUs are a GH200's, GB200's or GB300's",
 		value: "1",
 		used:  nccl, want: (*view).wantC2C,
 	}, {
-		name: "FI_PROVIDER", library: fabricLib, scope: Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
+		name: "FI_PROVIDER", library: setting.Libfabric, scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
 		alone: "offers every provider; aws-ofi-nccl chooses efa by itself from 1.5.1 on",
 		when:  "the fabric is EFA and the plugin is older",
 		value: "efa",

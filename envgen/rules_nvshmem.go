@@ -6,6 +6,7 @@ import (
 
 	"launch/fabric/rail"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // nvshmemRules are for NVSHMEM, which has copies of NCCL's choices under names
@@ -15,35 +16,35 @@ func nvshmemRules() []rule {
 	const boot = "NVSHMEM src/modules/bootstrap/common/env_defs.h"
 	used := func(v *view) bool { return v.nvshmem() && v.gpus() && v.head() }
 	out := []rule{{
-		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", library: nvshmemLib, scope: Node, source: boot,
+		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", library: setting.NVSHMEM, scope: setting.Node, source: boot,
 		alone: "takes the first interface as NCCL before 2.28.3 does", when: "as for NCCL_SOCKET_IFNAME", value: "=NAME of the interface",
 		used: used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
 	}, {
-		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", library: nvshmemLib, scope: Job, source: boot,
+		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", library: setting.NVSHMEM, scope: setting.Job, source: boot,
 		alone: "uses IPv4", when: "the nodes reach each other by IPv6", value: "AF_INET6",
 		used: used, want: (*view).wantNVSHMEMFamily,
 	}, {
-		name: "NVSHMEM_REMOTE_TRANSPORT", library: nvshmemLib, scope: Job, source: "NVSHMEM src/include/host/env/env_defs.h",
+		name: "NVSHMEM_REMOTE_TRANSPORT", library: setting.NVSHMEM, scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "uses InfiniBand verbs (ibrc)", when: "the fabric is EFA or Slingshot", value: "libfabric",
 		used: used, want: (*view).wantTransport,
 	}, {
-		name: "NVSHMEM_LIBFABRIC_PROVIDER", library: nvshmemLib, scope: Job, source: source,
+		name: "NVSHMEM_LIBFABRIC_PROVIDER", library: setting.NVSHMEM, scope: setting.Job, source: source,
 		alone: "uses the provider cxi", when: "the fabric is EFA", value: "efa",
 		used: used, want: (*view).wantNVSHMEMProvider,
 	}, {
-		name: "NVSHMEM_HCA_LIST", library: nvshmemLib, scope: Node, source: source,
+		name: "NVSHMEM_HCA_LIST", library: setting.NVSHMEM, scope: setting.Node, source: source,
 		alone: "uses every ACTIVE port", when: "as for NCCL_IB_HCA", value: "HCA:PORT,… of the training fabric",
 		used: used, want: (*view).wantHCAList,
 	}, {
-		name: "NVSHMEM_ENABLE_NIC_PE_MAPPING", library: nvshmemLib, scope: Job, source: "NVSHMEM src/include/host/env/env_defs.h",
+		name: "NVSHMEM_ENABLE_NIC_PE_MAPPING", library: setting.NVSHMEM, scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "does not look at NVSHMEM_HCA_LIST", when: "that is set", value: "1",
 		used: used, want: (*view).wantMapping,
 	}, {
-		name: "NVSHMEM_HCA_PREFIX", library: nvshmemLib, scope: Node, source: source,
+		name: "NVSHMEM_HCA_PREFIX", library: setting.NVSHMEM, scope: setting.Node, source: source,
 		alone: "takes only HCAs that have mlx5 in their names, for IBGDA", when: "NVSHMEM_IB_ENABLE_IBGDA is set and the HCAs are renamed", value: "what their names begin with",
 		used: used, want: (*view).wantHCAPrefix,
 	}}
-	return append(out, gidVars("NVSHMEM_IB_", nvshmemLib, source, used, func(v *view) gidPlan { return v.gid("NVSHMEM_IB_", true) })...)
+	return append(out, gidVars("NVSHMEM_IB_", setting.NVSHMEM, source, used, func(v *view) gidPlan { return v.gid("NVSHMEM_IB_", true) })...)
 }
 
 func (v *view) wantNVSHMEMIf() want {
@@ -54,7 +55,7 @@ func (v *view) wantNVSHMEMIf() want {
 	got := ncclAlone(v, true)
 	w := want{value: "=" + via.Name, because: v.because(), seen: []finding.Seen{ifSeen("interfaces that NVSHMEM finds, in its order", got)}}
 	if len(got) == 0 || got[0].Name != via.Name { // it only bootstraps over TCP
-		w.wrong = nvshmemLib + " " + ncclWrong(v, got, via)
+		w.wrong = setting.NVSHMEM + " " + ncclWrong(v, got, via)
 	}
 	return w
 }
@@ -93,7 +94,7 @@ func (v *view) wantHCAList() want {
 	if v.has("NVSHMEM_HCA_PE_MAPPING") {
 		return right("NVSHMEM_HCA_PE_MAPPING is set, which says more")
 	}
-	return wantHCA(nvshmemLib, "")(v)
+	return wantHCA(setting.NVSHMEM, "")(v)
 }
 
 func (v *view) wantMapping() want {

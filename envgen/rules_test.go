@@ -11,6 +11,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/software"
+	"launch/internal/setting"
 )
 
 // Facts that a test adds to a machine; see also machines_test.go.
@@ -293,7 +294,7 @@ func libraryCases() []planCase {
 func TestRules(t *testing.T) {
 	for _, tt := range slices.Concat(fabricCases(), libraryCases()) {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := slices.DeleteFunc(Make(tt.in), func(v Var) bool { return v.Kept && v.Name == "NCCL_SOCKET_IFNAME" })
+			plan := slices.DeleteFunc(Make(tt.in), func(v setting.Var) bool { return v.Kept && v.Name == "NCCL_SOCKET_IFNAME" })
 			if diff := cmp.Diff(tt.want, brief(plan)); diff != "" {
 				t.Errorf("Make (-want +got):\n%s", diff)
 			}
@@ -326,13 +327,13 @@ func TestEveryRuleSaysWhyAndFromWhat(t *testing.T) {
 		if !set[r.name] {
 			t.Errorf("no machine of the tests needs %s", r.name)
 		}
-		if names[r.name] || r.alone == "" || r.when == "" || r.value == "" || r.source == "" || Library(r.name) == "" {
+		if names[r.name] || r.alone == "" || r.when == "" || r.value == "" || r.source == "" || setting.Library(r.name) == "" {
 			t.Errorf("rule %s: names are unique, and it says what the library does alone, when that is wrong and what is set then", r.name)
 		}
 		names[r.name] = true
 	}
 	for _, u := range unsets() {
-		if names[u.name] || u.alone == "" || u.why == "" || u.source == "" || Library(u.name) == "" {
+		if names[u.name] || u.alone == "" || u.why == "" || u.source == "" || setting.Library(u.name) == "" {
 			t.Errorf("%s is in both tables, or lacks its reasons", u.name)
 		}
 		names[u.name] = true

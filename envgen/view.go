@@ -8,6 +8,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
+	"launch/internal/setting"
 )
 
 // view is an Input and what follows from it for all rules.
@@ -22,13 +23,13 @@ func look(in Input) *view {
 }
 
 // decided is the setting of that name that is in force.
-func (v *view) decided(name string) (Decided, bool) {
+func (v *view) decided(name string) (setting.Decided, bool) {
 	for _, d := range v.Decided {
 		if d.Name == name {
 			return d, true
 		}
 	}
-	return Decided{}, false
+	return setting.Decided{}, false
 }
 
 func (v *view) has(name string) bool { _, ok := v.decided(name); return ok }
@@ -81,7 +82,7 @@ func (v *view) gpus() bool { return v.gpuCount() != 0 }
 // uses tells whether the job uses a library that no fact of the node shows: the
 // command names it, or a variable of its own is set.
 func (v *view) uses(library string, prefixes ...string) bool {
-	return slices.Contains(v.Uses, library) || slices.ContainsFunc(v.Decided, func(d Decided) bool {
+	return slices.Contains(v.Uses, library) || slices.ContainsFunc(v.Decided, func(d setting.Decided) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Name, p) })
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 func addrChecks() []Check {
@@ -164,7 +165,7 @@ func portMaster(_ context.Context, in Input) finding.Finding {
 	}
 	where := "bind port " + strconv.Itoa(port)
 	certain := in.Job.Index.Set || len(in.Serve) > 0
-	switch insists := want.Set && want.From.Tier == job.Explicit; {
+	switch insists := want.Set && want.From.Tier == setting.Explicit; {
 	case !in.Job.Several():
 		return finding.Warnf("port %d %s, and torchrun will want it", port, taken).See(where, "%s", seen).
 			Breaking("torchrun cannot open its store and stops").Do("torchrun --standalone …, or --master-port with a free port")

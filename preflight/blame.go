@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 // blamed is one cause of bad calls, with the nodes and calls that it is about.
@@ -91,7 +91,7 @@ func (b blamed) what(noun string) string {
 
 // common is a bad call with the cause that most of them have.
 func (b blamed) common() edge {
-	n, best := map[peer.Cause]int{}, b.edges[0]
+	n, best := map[sidechannel.Cause]int{}, b.edges[0]
 	for _, e := range b.edges {
 		n[e.call.Cause]++
 	}

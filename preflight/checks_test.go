@@ -17,6 +17,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // verdict runs one check of the table by itself.
@@ -49,8 +50,8 @@ func four() Input {
 	return Input{
 		Addr: netip.MustParseAddr("10.0.0.5"),
 		Job: job.Job{
-			Nodes: job.Value[int]{V: 4, Set: true},
-			Store: job.Value[job.Store]{V: job.Store{Embedded: true, Host: "host0", Port: 29377}, Set: true, From: job.Source{Name: "--store"}},
+			Nodes: setting.Value[int]{V: 4, Set: true},
+			Store: setting.Value[job.Store]{V: job.Store{Embedded: true, Host: "host0", Port: 29377}, Set: true, From: setting.Source{Name: "--store"}},
 			Line:  launcher.Line{Kind: launcher.Torchrun, Argv: []string{"torchrun", "t.py"}},
 		},
 		Node: fabric.Node{
@@ -73,7 +74,7 @@ func (in Input) external(urls ...string) Input {
 }
 
 func (in Input) nproc(s string) Input {
-	in.Job.NProc = job.Value[string]{V: s, Set: true, From: job.Source{Name: "torchrun --nproc-per-node"}}
+	in.Job.NProc = setting.Value[string]{V: s, Set: true, From: setting.Source{Name: "torchrun --nproc-per-node"}}
 	return in
 }
 
@@ -225,11 +226,11 @@ func TestHostResolves(t *testing.T) {
 }
 
 func TestPortMaster(t *testing.T) {
-	from := func(in Input, tier job.Tier) Input {
-		in.Job.MasterPort = job.Value[int]{V: 4000, Set: true, From: job.Source{Tier: tier, Name: "--master-port"}}
+	from := func(in Input, tier setting.Tier) Input {
+		in.Job.MasterPort = setting.Value[int]{V: 4000, Set: true, From: setting.Source{Tier: tier, Name: "--master-port"}}
 		return in
 	}
-	index := func(in Input, i int) Input { in.Job.Index = job.Value[int]{V: i, Set: true}; return in }
+	index := func(in Input, i int) Input { in.Job.Index = setting.Value[int]{V: i, Set: true}; return in }
 	host := func(in Input) Input {
 		in.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
 		return in
@@ -251,16 +252,16 @@ func TestPortMaster(t *testing.T) {
 	}{
 		{"free", four(), PortUse{}, nil, "ok port 29500 is free"},
 		{"the default is taken", host(four()), torch, nil, "ok another one will be agreed on"},
-		{"the line's is taken", host(from(four(), job.Line)), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
-		{"MASTER_PORT is taken", index(from(four(), job.Ambient), 0), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
-		{"typed, may be node 0", from(four(), job.Explicit), torch, nil, "warn port 4000 is taken by python3 (pid 7), on this node"},
-		{"typed, may be node 0, held by a launch", from(four(), job.Explicit), launch, nil, "warn port 4000 is taken by launch (pid 7)"},
-		{"typed, is node 0", index(from(four(), job.Explicit), 0), torch, nil, "fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
-		{"typed, hosts the store", host(from(four(), job.Explicit)), torch, nil, "fail port 4000 is taken by python3 (pid 7)"},
-		{"typed, hosts the store, by whom is unknown", host(from(four(), job.Explicit)), PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
-		{"typed, hosts the store, has index 2", index(host(from(four(), job.Explicit)), 2), torch, nil, "skip node 0 only"},
-		{"typed, the other node on this machine holds it", host(from(four(), job.Explicit)), launch, nil, "skip launch (pid 7) has port 4000"},
-		{"typed, privileged", index(from(four(), job.Explicit), 0), PortUse{}, syscall.EACCES, "fail port 4000 cannot be used"},
+		{"the line's is taken", host(from(four(), setting.Line)), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"MASTER_PORT is taken", index(from(four(), setting.Ambient), 0), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"typed, may be node 0", from(four(), setting.Explicit), torch, nil, "warn port 4000 is taken by python3 (pid 7), on this node"},
+		{"typed, may be node 0, held by a launch", from(four(), setting.Explicit), launch, nil, "warn port 4000 is taken by launch (pid 7)"},
+		{"typed, is node 0", index(from(four(), setting.Explicit), 0), torch, nil, "fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
+		{"typed, hosts the store", host(from(four(), setting.Explicit)), torch, nil, "fail port 4000 is taken by python3 (pid 7)"},
+		{"typed, hosts the store, by whom is unknown", host(from(four(), setting.Explicit)), PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
+		{"typed, hosts the store, has index 2", index(host(from(four(), setting.Explicit)), 2), torch, nil, "skip node 0 only"},
+		{"typed, the other node on this machine holds it", host(from(four(), setting.Explicit)), launch, nil, "skip launch (pid 7) has port 4000"},
+		{"typed, privileged", index(from(four(), setting.Explicit), 0), PortUse{}, syscall.EACCES, "fail port 4000 cannot be used"},
 		{"one node, torchrun's default", single, torch, nil, "warn torchrun will want it"},
 		{"one node, standalone", standalone, torch, nil, "skip "},
 		{"one node, a program", program, torch, nil, "skip "},

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/internal/near"
+	"launch/internal/spelling"
 )
 
 // Options choose among the checks. The zero value runs them all.
@@ -155,7 +155,7 @@ func (o Options) Known(lint []string) error {
 func known(all, ids []string) error {
 	for _, id := range ids {
 		if !slices.Contains(all, id) {
-			return &UnknownError{id, near.Word(id, all)}
+			return &UnknownError{id, spelling.Closest(id, all)}
 		}
 	}
 	return nil

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 // Call is what one node found out when it called another one's side channel.
 type Call struct {
-	To    int        `json:"to"` // rank
-	Addr  string     `json:"addr"`
-	Also  bool       `json:"also,omitempty"`  // one of the called node's Listens, not its address
-	Cause peer.Cause `json:"cause,omitempty"` // "": a launch answered
-	Err   string     `json:"err,omitempty"`
-	Other string     `json:"other,omitempty"` // the Post.ID of who answered in its place
+	To    int               `json:"to"` // rank
+	Addr  string            `json:"addr"`
+	Also  bool              `json:"also,omitempty"`  // one of the called node's Listens, not its address
+	Cause sidechannel.Cause `json:"cause,omitempty"` // "": a launch answered
+	Err   string            `json:"err,omitempty"`
+	Other string            `json:"other,omitempty"` // the Post.ID of who answered in its place
 
 	RTT    time.Duration `json:"rtt,omitempty"`
 	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
@@ -177,22 +177,22 @@ func wordsOf(e edge, posts []Post) words {
 			fmt.Sprintf("two machines have that address, or something forwards it: ip addr on both; give %s one of its own: launch --addr ADDRESS …", e.to.Name)}
 	}
 	switch c.Cause {
-	case peer.Refused:
+	case sidechannel.Refused:
 		return words{why: "connection refused", fix: fmt.Sprintf("a firewall on the way rejects, or %s is another machine's too: on %s, ip addr; iptables -S; nft list ruleset\n%s", hostOf(c.Addr), e.to.Name, openTCP)}
-	case peer.Dropped:
+	case sidechannel.Dropped:
 		return words{why: "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"}
-	case peer.NoRoute, peer.NoHost, peer.Denied:
+	case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
 		why := string(c.Cause)
 		if a, b := e.from.Traits.Family, e.to.Traits.Family; a != "" && b != "" && a != b {
 			why += fmt.Sprintf(", and %s has an %s address where %s has %s", e.to.Name, b, e.from.Name, a)
 		}
 		return words{why: why, fix: fmt.Sprintf("on %s: ip route get %s\nor name a network that all nodes share: --addr 10.0.0.0/16", e.from.Name, hostOf(c.Addr))}
-	case peer.Reset, peer.Silent:
-		why := map[peer.Cause]string{peer.Reset: "the connection is made and then cut off", peer.Silent: "the connection is made, and no word comes"}[c.Cause]
+	case sidechannel.Reset, sidechannel.Silent:
+		why := map[sidechannel.Cause]string{sidechannel.Reset: "the connection is made and then cut off", sidechannel.Silent: "the connection is made, and no word comes"}[c.Cause]
 		return words{why: why, fix: "a proxy, a service mesh or a firewall that looks into connections is in the way: keep it from the job (Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
-	case peer.Token:
+	case sidechannel.Token:
 		return words{"peer.token", "another LAUNCH_TOKEN, or none", "give all nodes the same LAUNCH_TOKEN"}
-	case peer.Stranger:
+	case sidechannel.Stranger:
 		return words{"peer.identity", "what answers at " + c.Addr + " is no launch, or one of another version",
 			fmt.Sprintf("ip addr on %s: is the address its own, and no proxy before it? else launch --addr ADDRESS …", e.to.Name)}
 	}
@@ -204,7 +204,7 @@ func wordsOf(e edge, posts []Post) words {
 // address rightly.
 func twins(e edge, posts []Post) (words, bool) {
 	at := hostOf(e.call.Addr)
-	if e.call.Also || e.call.Cause == peer.Token || e.to.Traits.Machine == "" {
+	if e.call.Also || e.call.Cause == sidechannel.Token || e.to.Traits.Machine == "" {
 		return words{}, false
 	}
 	of := map[int]string{}

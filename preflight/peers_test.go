@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 // calling has n nodes call each other as in a start: two neighbours on either
@@ -37,7 +37,7 @@ func calling(n int, answer func(from, to int, c *Call)) []Post {
 	})
 }
 
-func drop(c *Call) { c.Cause, c.Err = peer.Dropped, "i/o timeout" }
+func drop(c *Call) { c.Cause, c.Err = sidechannel.Dropped, "i/o timeout" }
 
 func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 	for _, tc := range []struct {
@@ -131,9 +131,9 @@ func TestLongMessagesThatVanish(t *testing.T) {
 }
 
 func TestEachCauseHasItsWords(t *testing.T) {
-	for cause, want := range map[peer.Cause]string{
-		peer.Refused: "connection refused", peer.Dropped: "no answer within 8s", peer.Reset: "made and then cut off", peer.Silent: "no word comes", peer.NoRoute: "no route",
-		peer.NoHost: "host unreachable", peer.Denied: "denied", peer.Token: "LAUNCH_TOKEN", peer.Stranger: "no launch", peer.Unknown: "what it was",
+	for cause, want := range map[sidechannel.Cause]string{
+		sidechannel.Refused: "connection refused", sidechannel.Dropped: "no answer within 8s", sidechannel.Reset: "made and then cut off", sidechannel.Silent: "no word comes", sidechannel.NoRoute: "no route",
+		sidechannel.NoHost: "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN", sidechannel.Stranger: "no launch", sidechannel.Unknown: "what it was",
 	} {
 		got := compareCalls(calling(3, func(_, to int, c *Call) {
 			if to == 1 {
@@ -193,7 +193,7 @@ func TestOneAddressOfSeveralMachines(t *testing.T) {
 		all := calling(n, func(from, to int, c *Call) {
 			if same(to) {
 				c.Addr = bridge + ":4000"
-				c.Cause, c.Err = peer.Refused, "connection refused"
+				c.Cause, c.Err = sidechannel.Refused, "connection refused"
 			}
 		})
 		for i := range all {
@@ -233,7 +233,7 @@ func TestOneAddressOfSeveralMachines(t *testing.T) {
 func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
 	all := calling(3, func(from, to int, c *Call) {
 		if from == 2 || to == 2 {
-			c.Cause, c.Err = peer.NoRoute, "network is unreachable"
+			c.Cause, c.Err = sidechannel.NoRoute, "network is unreachable"
 		}
 	})
 	for i := range all {

@@ -17,8 +17,8 @@ import (
 	"launch/fabric"
 	"launch/fabric/verbs"
 	"launch/internal/finding"
-	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // fit is what a port that is in order makes of a loopback.
@@ -106,9 +106,9 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		{"libibverbs was not asked", railed(8, ib, healthy, func(in *Input) { in.Node.Verbs = verbs.Facts{} }), "skip could not tell: libibverbs was not asked"},
 		{"a build without verbs", railed(8, ib, healthy, func(in *Input) { in.Node.Verbs = verbs.Facts{Err: verbs.ErrNoCgo.Error()} }), "skip could not tell: this build"},
 		{"no device", hgx(healthy), "skip no RDMA device here"},
-		{"a job on one node", railed(8, ib, healthy, func(in *Input) { in.Job.Nodes = job.Value[int]{V: 1} }), "skip a job on one node"},
+		{"a job on one node", railed(8, ib, healthy, func(in *Input) { in.Job.Nodes = setting.Value[int]{V: 1} }), "skip a job on one node"},
 		{"a check without a command", railed(8, ib, of(verbs.Corrupt, ""), func(in *Input) {
-			in.Job.Nodes, in.Job.Line.Argv = job.Value[int]{V: 1}, nil
+			in.Job.Nodes, in.Job.Line.Argv = setting.Value[int]{V: 1}, nil
 		}), "fail mlx5_2"},
 		{"UCX by mpirun", railed(8, ib, of(verbs.Corrupt, ""), func(in *Input) { in.Job.Line.Kind = launcher.Mpirun }), "fail mlx5_2"},
 

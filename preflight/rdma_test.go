@@ -15,8 +15,8 @@ import (
 	"launch/fabric/software"
 	"launch/fabric/verbs"
 	"launch/internal/finding"
-	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // railed is a GPU node with so many rails of one kind at 400 Gb/s.
@@ -98,7 +98,7 @@ func TestRDMAChecks(t *testing.T) {
 			in.Node.PCI[i].Class = "0x020000"
 		}
 	}
-	alone := func(in *Input) { in.Job.Nodes = job.Value[int]{V: 1} }
+	alone := func(in *Input) { in.Job.Nodes = setting.Value[int]{V: 1} }
 	efa := func(plugin string) Input {
 		in := hgx(func(in *Input) { in.Node = machinetest.Node(t, "aws-p5-48xlarge") })
 		in.Node.Software.NCCL.Version, in.Node.Software.Plugin.Version = "2.27.5", plugin

@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/finding"
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 	own := func(fs ...finding.Finding) (out finding.Report) { return fs }
 	posts := []Post{
-		{Rank: 0, Name: "a", Calls: []Call{{To: 1}, {To: 2, Cause: peer.Refused}}},
+		{Rank: 0, Name: "a", Calls: []Call{{To: 1}, {To: 2, Cause: sidechannel.Refused}}},
 		{Rank: 1, Name: "b", Calls: []Call{{To: 2, Stall: "there"}}, Skip: []string{"same.nccl"}},
 		{Rank: 2, Name: "c", Calls: []Call{{To: 9}}, Skip: []string{"same.nccl", "peer.clock"}},
 	}
@@ -48,7 +48,7 @@ func TestASurveyOfManyNodesKeepsTheCallsThatFailed(t *testing.T) {
 	for r := range 1000 {
 		p := Post{Rank: r, Name: fmt.Sprint("n", r), Calls: []Call{{To: (r + 1) % 1000}}}
 		if r >= 990 {
-			p.Calls[0].Cause = peer.Dropped
+			p.Calls[0].Cause = sidechannel.Dropped
 		}
 		posts = append(posts, p)
 	}

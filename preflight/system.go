@@ -11,6 +11,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 const (
@@ -134,8 +135,8 @@ func portEphemeral(_ context.Context, in Input) finding.Finding {
 		}
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
-	typedStore := store.Set && store.V.Embedded && store.From.Tier == job.Explicit && store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
-	typedMaster := master.Set && master.From.Tier == job.Explicit && in.Job.Line.Kind != launcher.Mpirun && !(in.Job.Index.Set && in.Job.Index.V > 0)
+	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit && store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
+	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun && !(in.Job.Index.Set && in.Job.Index.V > 0)
 	if !typedStore && !typedMaster {
 		return finding.Skipf("no port was named that this node would listen on")
 	}

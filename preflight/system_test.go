@@ -10,7 +10,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/internal/job"
+	"launch/internal/setting"
 )
 
 // granted is a node that was asked for its limits.
@@ -99,48 +99,48 @@ func TestMemlockDoesNotBindACapability(t *testing.T) {
 }
 
 func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
-	host := func(port int, tier job.Tier) Input {
+	host := func(port int, tier setting.Tier) Input {
 		in := granted(fabric.System{})
 		in.Node.Ephemeral = [2]int{32768, 60999}
 		in.Job.Store.V.Port, in.Job.Store.From.Tier = port, tier
 		in.Serve = []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("10.0.0.5"), uint16(port))}
 		return in
 	}
-	master := func(port int, tier job.Tier) Input {
-		in := host(29377, job.Explicit)
+	master := func(port int, tier setting.Tier) Input {
+		in := host(29377, setting.Explicit)
 		in.Serve = nil
-		in.Job.MasterPort = job.Value[int]{V: port, Set: true, From: job.Source{Name: "--master-port", Tier: tier}}
+		in.Job.MasterPort = setting.Value[int]{V: port, Set: true, From: setting.Source{Name: "--master-port", Tier: tier}}
 		return in
 	}
 	wide := func(port int) Input {
-		in := host(port, job.Explicit)
+		in := host(port, setting.Explicit)
 		in.Node.Ephemeral = [2]int{1024, 65535}
 		return in
 	}
-	reserved := host(40000, job.Explicit)
+	reserved := host(40000, setting.Explicit)
 	reserved.Node.System.Reserved = [][2]int{{40000, 40010}}
-	second := master(40000, job.Explicit)
-	second.Job.Index = job.Value[int]{V: 1, Set: true}
-	unknown := host(40000, job.Explicit)
+	second := master(40000, setting.Explicit)
+	second.Job.Index = setting.Value[int]{V: 1, Set: true}
+	unknown := host(40000, setting.Explicit)
 	unknown.Node.Ephemeral = [2]int{}
 	for _, tt := range []struct {
 		name string
 		in   Input
 		want string
 	}{
-		{"the default", host(29377, job.Explicit), "skip no port was named"},
+		{"the default", host(29377, setting.Explicit), "skip no port was named"},
 		{"the default, where every port is in the range", wide(29377), "skip no port was named"},
 		{"another one there", wide(29378), "warn port 29378 of --store"},
-		{"outside", host(29378, job.Explicit), "ok outside of 32768 to 60999"},
-		{"in the range", host(40000, job.Explicit), "warn port 40000 of --store is one that connections get by themselves (32768 to 60999)"},
-		{"its last", host(60999, job.Explicit), "warn port 60999"},
+		{"outside", host(29378, setting.Explicit), "ok outside of 32768 to 60999"},
+		{"in the range", host(40000, setting.Explicit), "warn port 40000 of --store is one that connections get by themselves (32768 to 60999)"},
+		{"its last", host(60999, setting.Explicit), "warn port 60999"},
 		{"reserved", reserved, "ok "},
-		{"a scheduler's", host(40000, job.Scheduler), "skip no port was named"},
+		{"a scheduler's", host(40000, setting.Scheduler), "skip no port was named"},
 		{"range unknown", unknown, "ok "},
-		{"master port in the range", master(40000, job.Explicit), "warn port 40000 of --master-port"},
-		{"master port of the line, of which another is agreed on", master(40000, job.Line), "skip no port was named"},
+		{"master port in the range", master(40000, setting.Explicit), "warn port 40000 of --master-port"},
+		{"master port of the line, of which another is agreed on", master(40000, setting.Line), "skip no port was named"},
 		{"master port of another node", second, "skip no port was named"},
-		{"master port outside", master(29500, job.Explicit), "ok "},
+		{"master port outside", master(29500, setting.Explicit), "ok "},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wants(t, verdict(t, "port.ephemeral", tt.in), tt.want) })
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"launch/internal/near"
+	"launch/internal/spelling"
 )
 
 // ThresholdError is a NAME=VALUE that cannot be.
@@ -45,7 +45,7 @@ func noThreshold(name string, table []Threshold) error {
 		known = append(known, t.Name)
 	}
 	e := &ThresholdError{What: fmt.Sprintf("no threshold %q; there are %s", name, strings.Join(known, ", ")), Fix: table[0].example()}
-	if meant := near.Word(name, known); meant != "" {
+	if meant := spelling.Closest(name, known); meant != "" {
 		e.What = fmt.Sprintf("no threshold %q, did you mean %q?", name, meant)
 		e.Fix = table[slices.Index(known, meant)].example()
 	}

@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	procfs "launch/internal/proc"
+	"launch/internal/process"
 )
 
 // register creates this node's key, or settles with who holds it. In the same
@@ -154,7 +154,7 @@ func deadHere(self, holder Member) bool {
 	if err := syscall.Kill(holder.PID, 0); errors.Is(err, syscall.ESRCH) {
 		return true
 	}
-	now, err := procfs.Read(holder.PID)
+	now, err := process.Read(holder.PID)
 	return err == nil && now.Started != holder.Started
 }
 

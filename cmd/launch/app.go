@@ -11,12 +11,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/cmd/internal/ui"
 	"launch/fabric/machine"
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/secret"
-	"launch/internal/ui"
 )
 
 // app is one run of launch.
@@ -46,7 +47,7 @@ type app struct {
 func (a *app) run(args []string) int {
 	code := a.dispatch(args)
 	if err := a.ui.Unwritten(); err != nil && code == 0 {
-		return a.fail(&ended{ui.Failure{Code: exitUnwritten, What: "what was asked for was not written, or not all of it: " + err.Error(), Fix: "is the disk full? df -h ."}}, nil)
+		return a.fail(&exit.Error{Code: exit.Unwritten, What: "what was asked for was not written, or not all of it: " + err.Error(), Fix: "is the disk full? df -h ."}, nil)
 	}
 	return code
 }
@@ -130,7 +131,7 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 		a.o.given[name] = true
 		if takes[name] && !joined {
 			if i++; i == len(args) {
-				return own, nil, false, &job.Error{Code: exitUsage, What: w + " needs a value", Fix: "launch --help says which"}
+				return own, nil, false, &exit.Error{Code: exit.Usage, What: w + " needs a value", Fix: "launch --help says which"}
 			}
 			own = append(own, args[i])
 		}
@@ -173,7 +174,7 @@ func (a *app) prepare(c *cli.Context) error {
 	}
 	var err error
 	if a.keys, err = secret.New(a.o.token); err != nil {
-		return &job.Error{Code: exitConfig, What: "LAUNCH_TOKEN: " + err.Error(), Fix: "export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes"}
+		return &exit.Error{Code: exit.Config, What: "LAUNCH_TOKEN: " + err.Error(), Fix: "export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes"}
 	}
 	return nil
 }
@@ -235,10 +236,10 @@ func (a *app) start(c *cli.Context) error {
 	}
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
-		return &job.Error{Code: exitUsage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
+		return &exit.Error{Code: exit.Usage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
 	}
 	if argv[0] == "" {
-		return &job.Error{Code: exitUsage, What: "the command is an empty word (a variable that was not expanded?)", Fix: "launch --store HOST torchrun --nnodes N train.py"}
+		return &exit.Error{Code: exit.Usage, What: "the command is an empty word (a variable that was not expanded?)", Fix: "launch --store HOST torchrun --nnodes N train.py"}
 	}
 	var ctx context.Context
 	ctx, a.stop, a.caught = handoff.NotifyContext(context.Background())

@@ -13,11 +13,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"launch/internal/companion"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/internal/handoff"
-	"launch/internal/job"
-	"launch/internal/record"
-	"launch/internal/ui"
 	"launch/preflight"
 	"launch/preflight/bench"
 	"launch/rendezvous"
@@ -79,15 +79,15 @@ func (a *app) bench(c *cli.Context) error {
 	}
 	switch {
 	case a.o.server && a.o.client != "":
-		return &job.Error{Code: exitUsage, What: "--server and --client at once: this node is one of both", Fix: "launch bench --server   # on one node, and on the other: launch bench --client HOST"}
+		return &exit.Error{Code: exit.Usage, What: "--server and --client at once: this node is one of both", Fix: "launch bench --server   # on one node, and on the other: launch bench --client HOST"}
 	case byHand && (a.o.NNodes.Set || a.o.Store.Set):
-		return &job.Error{Code: exitUsage, What: "--server and --client are for two nodes by hand; --nnodes and --store are for all nodes of a job", Fix: "launch bench --store HOST --nnodes N   # the same line on each"}
+		return &exit.Error{Code: exit.Usage, What: "--server and --client are for two nodes by hand; --nnodes and --store are for all nodes of a job", Fix: "launch bench --store HOST --nnodes N   # the same line on each"}
 	case a.o.streams < 0 || a.o.streams > 64 || a.o.streams == 0 && a.o.given["streams"]:
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: 1 to 64 connections for each rail", a.o.from("streams"), a.o.streams), Fix: "--streams 4"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %d: 1 to 64 connections for each rail", a.o.from("streams"), a.o.streams), Fix: "--streams 4"}
 	case !slices.Contains([]string{memoryAuto, memoryHost, memoryGPU}, a.o.memory):
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is auto, host or gpu, not %q", a.o.from("memory"), a.o.memory), Fix: "--memory host   # leaves the GPUs alone"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is auto, host or gpu, not %q", a.o.from("memory"), a.o.memory), Fix: "--memory host   # leaves the GPUs alone"}
 	case a.o.benchPort < 1 || a.o.benchPort > 65535:
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %d: a port from 1 to 65535", a.o.from("bench-port"), a.o.benchPort), Fix: fmt.Sprintf("--bench-port %d", defaultBenchPort)}
 	}
 	var ctx context.Context
 	ctx, a.stop, a.caught = handoff.NotifyContext(c.Context)
@@ -99,7 +99,7 @@ func (a *app) bench(c *cli.Context) error {
 		err = a.benchNodes(ctx, c, began)
 	}
 	if sig, ok := a.caught().(syscall.Signal); ok && err != nil && ctx.Err() != nil {
-		a.code = a.fail(&ended{ui.Failure{Code: exitSignal + int(sig), What: signalWord(sig) + " before anything was compared; the others see that this node has left"}}, nil)
+		a.code = a.fail(&exit.Error{Code: exit.Signal + int(sig), What: signalWord(sig) + " before anything was compared; the others see that this node has left"}, nil)
 		return nil
 	}
 	return err
@@ -112,7 +112,7 @@ func (a *app) benchNodes(ctx context.Context, c *cli.Context, began time.Time) e
 		return err
 	}
 	if !s.Job.Several() {
-		return &job.Error{Code: exitUsage, What: "a bench needs two nodes, and this line speaks of one", Fix: "launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on one, and on the other: launch bench --client HOST"}
+		return &exit.Error{Code: exit.Usage, What: "a bench needs two nodes, and this line speaks of one", Fix: "launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on one, and on the other: launch bench --client HOST"}
 	}
 	if t := s.Job.Tasks; t.Local > 0 {
 		a.ui.Note("task %d of this node: its first task measures", t.Local)
@@ -162,9 +162,9 @@ func slowCode(out ui.Benched) int {
 	case len(out.Named) == 0:
 		return 0
 	case slices.Contains(out.Named, out.Self):
-		return exitUnfit
+		return exit.Unfit
 	}
-	return exitPeerUnfit
+	return exit.PeerUnfit
 }
 
 // rates measures with all other nodes, and judges the same on each. own is every

@@ -11,10 +11,12 @@ import (
 	"strconv"
 	"time"
 
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/internal/peer"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/internal/setting"
+	"launch/internal/sidechannel"
 	"launch/preflight"
 	"launch/preflight/bench"
 )
@@ -34,8 +36,8 @@ func (a *app) benchHand(ctx context.Context, began time.Time) (err error) {
 	if err := a.tryOutputs(); err != nil { // for nodes of a job readInputs does
 		return err
 	}
-	h := &byHand{app: a, start: record.Start{Job: job.Job{Nodes: job.Value[int]{V: 1}}}, began: began}
-	h.start.Node = a.detect(ctx, job.Job{Nodes: job.Value[int]{V: 2}})
+	h := &byHand{app: a, start: record.Start{Job: job.Job{Nodes: setting.Value[int]{V: 1}}}, began: began}
+	h.start.Node = a.detect(ctx, job.Job{Nodes: setting.Value[int]{V: 2}})
 	h.node = &bench.Node{Name: h.start.Node.Hostname, Ways: a.ways(h.start.Node)}
 	if h.was, err = a.history(h.node.Name); err != nil {
 		return err
@@ -82,7 +84,7 @@ func (h *byHand) serve(ctx, wait context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("no client came within %s", a.o.joinTimeout), Fix: "on the other node: launch bench --client " + n.Name + a.otherPort()}}
+			return &exit.Error{Code: exit.Missing, What: fmt.Sprintf("no client came within %s", a.o.joinTimeout), Fix: "on the other node: launch bench --client " + n.Name + a.otherPort()}
 		}
 		h.began = time.Now()
 		var all []bench.Meeting
@@ -105,7 +107,7 @@ func (h *byHand) serve(ctx, wait context.Context) error {
 
 // absent tells whether a sample was not taken since the other end was not there.
 func absent(s bench.Sample) bool {
-	return slices.Contains([]string{bench.CauseLeft, string(peer.Dropped), string(peer.Silent), string(peer.Reset)}, s.Cause)
+	return slices.Contains([]string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent), string(sidechannel.Reset)}, s.Cause)
 }
 
 // open listens for everybody: by which address a client comes is not known.
@@ -120,7 +122,7 @@ func (h *byHand) open() error {
 		if n.Open(netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(a.o.benchPort)), keys) == nil {
 			return nil
 		}
-		return &job.Error{Code: exitUnfit, What: err.Error(), Fix: fmt.Sprintf("ss -ltnp shows who has it; or another port, on both nodes: --bench-port %d", a.o.benchPort+1)}
+		return &exit.Error{Code: exit.Unfit, What: err.Error(), Fix: fmt.Sprintf("ss -ltnp shows who has it; or another port, on both nodes: --bench-port %d", a.o.benchPort+1)}
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func (h *byHand) call(ctx, wait context.Context) error {
 		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at, Lead: true, Wait: tardyMost, Test: test})
 	}
 	if len(all) == 0 {
-		return &job.Error{Code: exitConfig, What: fmt.Sprintf("the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name), Fix: "launch fabric   # on both; or name an interface on each: --rails eth0"}
+		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name), Fix: "launch fabric   # on both; or name an interface on each: --rails eth0"}
 	}
 	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil }) // else it takes no time
 	a.ui.Note("measuring %s with %s, about %s", ui.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().Round(100*time.Millisecond))
@@ -169,7 +171,7 @@ func (h *byHand) call(ctx, wait context.Context) error {
 		return context.Cause(ctx)
 	}
 	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
-		return &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}}
+		return &exit.Error{Code: exit.Missing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}
 	}
 	client := preflight.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
 	return h.report(0, [2]preflight.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
@@ -179,7 +181,7 @@ func (h *byHand) call(ctx, wait context.Context) error {
 func (a *app) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Addr, err error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.o.client)
 	if err != nil || len(addrs) == 0 {
-		return at, from, &job.Error{Code: exitUnreachable, What: fmt.Sprintf("--client %s: %v", a.o.client, err), Fix: "check the spelling, or give its address; getent hosts " + a.o.client + " asks this node's resolver"}
+		return at, from, &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("--client %s: %v", a.o.client, err), Fix: "check the spelling, or give its address; getent hosts " + a.o.client + " asks this node's resolver"}
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
@@ -188,7 +190,7 @@ func (a *app) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Addr,
 	at = netip.AddrPortFrom(addrs[0], uint16(a.o.benchPort))
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", at.String()) // asks for the route, and sends nothing
 	if err != nil {
-		return at, from, &job.Error{Code: exitUnreachable, What: fmt.Sprintf("--client %s: %v", a.o.client, err), Fix: "ip route get " + addrs[0].String()}
+		return at, from, &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("--client %s: %v", a.o.client, err), Fix: "ip route get " + addrs[0].String()}
 	}
 	defer c.Close()
 	return at, c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
@@ -201,20 +203,20 @@ func (a *app) askServer(ctx, wait context.Context, n *bench.Node, at netip.AddrP
 	})
 	defer patience.Stop()
 	theirs, err := n.Ask(wait, at)
-	switch cause := peer.CauseOf(err); {
+	switch cause := sidechannel.CauseOf(err); {
 	case err == nil:
 		return theirs, nil
 	case ctx.Err() != nil:
 		return theirs, context.Cause(ctx)
-	case cause == peer.Token:
-		return theirs, &job.Error{Code: exitConfig, What: fmt.Sprintf("%s: %v", at, err), Fix: "set the same LAUNCH_TOKEN on both nodes, or on none"}
-	case cause == peer.Stranger:
-		return theirs, &job.Error{Code: exitConfig, What: fmt.Sprintf("%s: %v", at, err), Fix: "the same launch on both nodes, and a port that nothing else has: --bench-port"}
+	case cause == sidechannel.Token:
+		return theirs, &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", at, err), Fix: "set the same LAUNCH_TOKEN on both nodes, or on none"}
+	case cause == sidechannel.Stranger:
+		return theirs, &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", at, err), Fix: "the same launch on both nodes, and a port that nothing else has: --bench-port"}
 	case errors.Is(err, context.Canceled):
 		return theirs, err
 	default:
-		return theirs, &ended{ui.Failure{Code: exitMissing, What: fmt.Sprintf("no server at %s within %s: %s (%v)", at, a.o.joinTimeout, cause, err),
-			Fix: fmt.Sprintf("on %s: launch bench --server%s; is TCP port %d open there?", a.o.client, a.otherPort(), a.o.benchPort)}}
+		return theirs, &exit.Error{Code: exit.Missing, What: fmt.Sprintf("no server at %s within %s: %s (%v)", at, a.o.joinTimeout, cause, err),
+			Fix: fmt.Sprintf("on %s: launch bench --server%s; is TCP port %d open there?", a.o.client, a.otherPort(), a.o.benchPort)}
 	}
 }
 
@@ -227,7 +229,7 @@ func (h *byHand) report(self int, both [2]preflight.Rates, samples []bench.Sampl
 	b := preflight.CompareRates(both[:], h.o.thresholds)
 	b.Again = nil // with the same two it would be the same
 	if len(b.Named) > 0 {
-		h.code = exitUnfit
+		h.code = exit.Unfit
 	}
 	return h.benched(&h.start, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(h.began)}, undisturbed(samples, self, both[self].Disturbed))
 }

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 
-	"launch/internal/job"
-	"launch/internal/ui"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/preflight"
 )
 
@@ -42,7 +42,7 @@ func (a *app) noHistory(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err // its name is said already
 	}
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("history"), a.o.history, err),
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", a.o.from("history"), a.o.history, err),
 		Fix: fmt.Sprintf("mv %s %s.old   # a new one is begun then; or name another: --history FILE", a.o.history, a.o.history)}
 }
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"launch/internal/companion"
-	"launch/internal/job"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/preflight"
 	"launch/preflight/bench"
 	"launch/rendezvous"
@@ -53,7 +53,7 @@ func (r *runner) open(ctx context.Context, s *record.Start) error {
 		at = netip.IPv6Unspecified()
 	}
 	if err := r.node.Open(netip.AddrPortFrom(at, 0), server); err != nil {
-		return &job.Error{Code: exitUnfit, What: err.Error(), Fix: "--addr names another address of this node"}
+		return &exit.Error{Code: exit.Unfit, What: err.Error(), Fix: "--addr names another address of this node"}
 	}
 	r.rates.Ports = r.node.Ports
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/verbs"
-	"launch/internal/job"
+	"launch/internal/exit"
 	"launch/preflight"
 	"launch/preflight/bench"
 )
@@ -22,7 +22,7 @@ const glance = 200 * time.Millisecond
 func (a *app) rails(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
 	ports, err := preflight.RatePorts(n, addr, a.o.rails)
 	if err != nil {
-		return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
+		return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", a.o.from("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
 	}
 	if a.o.memory != memoryHost {
 		preflight.BesideGPUs(n, ports, a.o.memory == memoryGPU)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"launch/internal/companion"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
 )
 
 // What --bench may be. Rank 0's counts for all nodes, so that they agree about it

@@ -11,11 +11,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"launch/internal/companion"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/internal/handoff"
-	"launch/internal/job"
-	"launch/internal/record"
-	"launch/internal/ui"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -55,7 +55,7 @@ func (a *app) check(c *cli.Context) error {
 		a.code = a.fail(context.Cause(ctx), a.caught())
 		return nil
 	case err != nil:
-		return &job.Error{Code: exitUsage, What: err.Error()}
+		return &exit.Error{Code: exit.Usage, What: err.Error()}
 	}
 	a.ui.Findings(s.Job.Notes, false)
 	if together {
@@ -75,7 +75,7 @@ func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) 
 	c := a.checked(s, preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: preflight.Outcomes(s.Local)}, began)
 	a.ui.Report(s.Local, c.Took)
 	if len(c.Unfit()) > 0 {
-		code = exitUnfit
+		code = exit.Unfit
 	}
 	return code, a.keep(c)
 }
@@ -108,9 +108,9 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 	unfit := func(n preflight.Surveyed) bool { return n.Unfit }
 	switch i := slices.IndexFunc(c.Nodes, func(n preflight.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
-		code = exitUnfit
+		code = exit.Unfit
 	case slices.ContainsFunc(c.Nodes, unfit):
-		code = exitPeerUnfit
+		code = exit.PeerUnfit
 	}
 	return code, a.keep(c)
 }
@@ -210,7 +210,7 @@ func (o *options) readThresholds() error {
 	read := func(from, sep, text string) error {
 		name, value, err := preflight.ParseThreshold(text)
 		if e, ok := errors.AsType[*preflight.ThresholdError](err); ok {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %s", from, e.What), Fix: from + sep + e.Fix}
+			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %s", from, e.What), Fix: from + sep + e.Fix}
 		}
 		o.thresholds[name] = value
 		return err

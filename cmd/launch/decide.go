@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
 	"launch/envgen"
-	"launch/internal/companion"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/record"
 	"launch/preflight"
 )
 

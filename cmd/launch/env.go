@@ -15,8 +15,10 @@ import (
 
 	"launch/envgen"
 	"launch/fabric"
+	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // env prints the plan, by --format, or why it is as it is.
@@ -25,7 +27,7 @@ func (a *app) env(c *cli.Context) error {
 		a.o.format = envgen.Formats()[0]
 	}
 	if !slices.Contains(envgen.Formats(), a.o.format) {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is one of %s, not %q", a.o.from("format"), strings.Join(envgen.Formats(), ", "), a.o.format), Fix: "eval \"$(launch env)\""}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is one of %s, not %q", a.o.from("format"), strings.Join(envgen.Formats(), ", "), a.o.format), Fix: "eval \"$(launch env)\""}
 	}
 	s, err := a.look(c)
 	if err != nil {
@@ -97,7 +99,7 @@ func (a *app) printPlan(in envgen.Input, j job.Job) error {
 func perNode(in envgen.Input, plan envgen.Plan) []string {
 	var names []string
 	for _, v := range plan {
-		if v.Scope == envgen.Node && !v.Kept {
+		if v.Scope == setting.Node && !v.Kept {
 			names = append(names, v.Name)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"launch/cmd/internal/record"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/machine"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/record"
+	"launch/internal/setting"
 )
 
 // Open MPI's own daemons are not told by -x (seen with 4.1.4), so what mpirun
@@ -27,10 +28,10 @@ func TestMpirunsOwnVariablesAreInItsEnvironment(t *testing.T) {
 	}
 	line.Kind = launcher.Mpirun
 	s := record.Start{Job: job.Job{Line: line}, Command: launcher.Exec{Argv: []string{"true"}}, Plan: envgen.Plan{
-		{Name: "OMPI_MCA_oob_tcp_if_include", Value: "10.0.0.0/24", Scope: envgen.Job},
-		{Name: "HYDRA_IFACE", Value: "eth0", Scope: envgen.Node},
-		{Name: "NCCL_NET", Value: "Socket", Scope: envgen.Job},
-		{Name: "PRTE_MCA_prte_if_include", Value: "10.0.0.0/24", Scope: envgen.Job, Kept: true},
+		{Name: "OMPI_MCA_oob_tcp_if_include", Value: "10.0.0.0/24", Scope: setting.Job},
+		{Name: "HYDRA_IFACE", Value: "eth0", Scope: setting.Node},
+		{Name: "NCCL_NET", Value: "Socket", Scope: setting.Job},
+		{Name: "PRTE_MCA_prte_if_include", Value: "10.0.0.0/24", Scope: setting.Job, Kept: true},
 	}}
 	_, env, err := (&app{}).prepared(&s)
 	if err != nil {
@@ -46,9 +47,9 @@ func TestMpirunsOwnVariablesAreInItsEnvironment(t *testing.T) {
 }
 
 func TestStoreIsToldOnlyWhereAnyProgramMayUseIt(t *testing.T) {
-	embedded := job.Job{Store: job.Value[job.Store]{V: job.Store{Embedded: true, Endpoints: []string{"h:29377"}}}}
+	embedded := job.Job{Store: setting.Value[job.Store]{V: job.Store{Embedded: true, Endpoints: []string{"h:29377"}}}}
 	external := func(url string) job.Job {
-		return job.Job{Store: job.Value[job.Store]{V: job.Store{Endpoints: []string{url}}}}
+		return job.Job{Store: setting.Value[job.Store]{V: job.Store{Endpoints: []string{url}}}}
 	}
 	withUser := &app{}
 	withUser.o.access.User = "u:p"

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"launch/internal/companion"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/storeaddr"
+	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/internal/meeting"
-	"launch/internal/record"
 	"launch/rendezvous"
 )
 
@@ -31,7 +32,7 @@ func (a *app) excused(ctx context.Context, s *record.Start, err error) error {
 	}
 	f := failure(err, nil)
 	switch f.Code {
-	case exitUnfit, exitNotExec, exitNotFound:
+	case exit.Unfit, exit.NotExec, exit.NotFound:
 		text := f.What
 		if bad := s.Local.Failed(); len(bad) > 0 {
 			text = bad[0].ID + ": " + bad[0].What
@@ -84,7 +85,7 @@ func (a *app) excuse(ctx context.Context, s *record.Start, text string) error {
 // lastWords hosts the store for as long as the others may take to come and read
 // why this node, which was to host it, does not: with --fail-fast they then end, and
 // would else wait for a store until their time is up.
-func (a *app) lastWords(ctx context.Context, j job.Job, at meeting.Place, store rendezvous.Store, note rendezvous.Note) error {
+func (a *app) lastWords(ctx context.Context, j job.Job, at storeaddr.Place, store rendezvous.Store, note rendezvous.Note) error {
 	ctx, cancel := context.WithTimeout(ctx, rendezvous.Linger)
 	defer cancel()
 	server, err := rendezvous.Serve(ctx, j.ID.V, at.Serve, store.TLS)

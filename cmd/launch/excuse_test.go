@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"launch/internal/exit"
 )
 
 // three is the flags of node rank of three, which meet at a store that none of
@@ -33,7 +35,7 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 			b := start(t, three(at, "1", "true")...)
 			a.line(t, "2 of 3 nodes are here")
 			bad := start(t, three(at, "2", "no-such-program")...)
-			if got := bad.end(t); got != exitNotFound {
+			if got := bad.end(t); got != exit.NotFound {
 				t.Errorf("the node that is not fit ended with %d", got)
 			}
 			for _, n := range []*node{a, b} {
@@ -65,8 +67,8 @@ func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {
 			t.Errorf("ended with %q", last)
 		}
-		if got := n.end(t); got != exitPeerUnfit {
-			t.Errorf("ended with %d, want %d", got, exitPeerUnfit)
+		if got := n.end(t); got != exit.PeerUnfit {
+			t.Errorf("ended with %d, want %d", got, exit.PeerUnfit)
 		}
 	}
 }
@@ -87,11 +89,11 @@ func TestFailFastEndsAllWhereTheStoresHostIsNotFit(t *testing.T) {
 		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {
 			t.Errorf("ended with %q", last)
 		}
-		if got := n.end(t); got != exitPeerUnfit {
-			t.Errorf("ended with %d, want %d", got, exitPeerUnfit)
+		if got := n.end(t); got != exit.PeerUnfit {
+			t.Errorf("ended with %d, want %d", got, exit.PeerUnfit)
 		}
 	}
-	if got := host.end(t); got != exitNotFound {
-		t.Errorf("the host ended with %d, want %d", got, exitNotFound)
+	if got := host.end(t); got != exit.NotFound {
+		t.Errorf("the host ended with %d, want %d", got, exit.NotFound)
 	}
 }

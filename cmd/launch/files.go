@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/envgen"
+	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/preflight"
 	"launch/rendezvous"
@@ -35,9 +36,9 @@ func (a *app) readInputs(j job.Job) error {
 	if err := a.tryOutputs(); err != nil {
 		return err
 	}
-	code := exitConfig
+	code := exit.Config
 	if slices.ContainsFunc([]string{"store-ca", "store-cert", "store-key"}, func(name string) bool { return a.o.given[name] }) {
-		code = exitUsage
+		code = exit.Usage
 	} else if j.Store.V.Embedded || len(j.Store.V.Endpoints) == 0 {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (a *app) readInputs(j job.Job) error {
 		{rendezvous.Access{Cert: a.o.access.Cert, Key: a.o.access.Key}, []string{a.named("store-cert", "ETCDCTL_CERT"), a.named("store-key", "ETCDCTL_KEY")}},
 	} {
 		if _, err := look.access.Config(); err != nil {
-			return &job.Error{Code: code, What: fmt.Sprintf("%s: %v", strings.Join(look.names, ", "), err),
+			return &exit.Error{Code: code, What: fmt.Sprintf("%s: %v", strings.Join(look.names, ", "), err),
 				Fix: "name files on this node that this user can read, as for etcdctl: --store-ca FILE; --store-cert FILE --store-key FILE"}
 		}
 	}
@@ -100,7 +101,7 @@ func writable(file string) error {
 }
 
 func cannotWrite(flag, file string, err error) error {
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", flag, file, err), Fix: "ls -ld " + filepath.Dir(file) + " " + file + "   # a file in a directory, both of which this user can write"}
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", flag, file, err), Fix: "ls -ld " + filepath.Dir(file) + " " + file + "   # a file in a directory, both of which this user can write"}
 }
 
 // noCheck is said of an ID that no check has; the hint is the list as it was meant.
@@ -111,7 +112,7 @@ func (a *app) noCheck(flag string, ids []string, e *preflight.UnknownError) erro
 	} else {
 		meant = strings.Trim(strings.ReplaceAll(","+meant+",", ","+e.ID+",", ","), ",")
 	}
-	out := &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %v", a.o.from(flag), e), Fix: fmt.Sprintf("--%s %s", flag, meant)}
+	out := &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", a.o.from(flag), e), Fix: fmt.Sprintf("--%s %s", flag, meant)}
 	if meant == "" {
 		out.Fix = "launch check   # prints the checks of a node"
 	}
@@ -119,5 +120,5 @@ func (a *app) noCheck(flag string, ids []string, e *preflight.UnknownError) erro
 }
 
 func (a *app) noCheckDir(err error) error {
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("check-dir"), a.o.checkDir, err), Fix: "ls -ld " + a.o.checkDir + "   # on this node"}
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", a.o.from("check-dir"), a.o.checkDir, err), Fix: "ls -ld " + a.o.checkDir + "   # on this node"}
 }

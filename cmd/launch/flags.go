@@ -12,7 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"launch/envgen"
+	"launch/internal/exit"
 	"launch/internal/job"
+	"launch/internal/setting"
 	"launch/rendezvous"
 )
 
@@ -90,7 +92,7 @@ const (
 // flagTable is every flag, in the order of the help. Each has a variable
 // LAUNCH_NAME. A start takes all but what a subcommand prints by (startFlags).
 func flagTable(o *options) []cli.Flag {
-	str := func(g group, name, arg, usage string, to *job.Value[string]) cli.Flag {
+	str := func(g group, name, arg, usage string, to *setting.Value[string]) cli.Flag {
 		return &cli.GenericFlag{Name: name, Category: string(g), Usage: "`" + arg + "` " + usage, EnvVars: env(name), Value: &value{name: name, to: to, o: o}}
 	}
 	acc := func(name, etcdctl, arg, usage string, to *string) cli.Flag {
@@ -170,13 +172,13 @@ func env(name string) []string {
 // value is a flag that remembers whether the line or LAUNCH_* gave it.
 type value struct {
 	name string
-	to   *job.Value[string]
+	to   *setting.Value[string]
 	o    *options
 }
 
 // Set is called by the flag package for the line and for the variable.
 func (v *value) Set(s string) error {
-	*v.to = job.Value[string]{V: s, Set: true, From: job.Source{Tier: job.Explicit, Name: env(v.name)[0]}}
+	*v.to = setting.Value[string]{V: s, Set: true, From: setting.Source{Tier: setting.Explicit, Name: env(v.name)[0]}}
 	if v.o.given[v.name] {
 		v.to.From.Name = "--" + v.name
 	}
@@ -234,22 +236,22 @@ func (o *options) check(has map[string]bool) error {
 		return err
 	}
 	if o.joinTimeout <= 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: no time to wait at all", o.from("join-timeout"), o.joinTimeout), Fix: "--join-timeout 90s, 10m or 1h30m"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %s: no time to wait at all", o.from("join-timeout"), o.joinTimeout), Fix: "--join-timeout 90s, 10m or 1h30m"}
 	}
 	if o.startTimeout < 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: a time from 0 on (0: do not look)", o.from("start-timeout"), o.startTimeout), Fix: "--start-timeout 2m"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %s: a time from 0 on (0: do not look)", o.from("start-timeout"), o.startTimeout), Fix: "--start-timeout 2m"}
 	}
 	if o.lastCall < 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %s: a time from 0 on", o.from("last-call"), o.lastCall), Fix: "--last-call 10s"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %s: a time from 0 on", o.from("last-call"), o.lastCall), Fix: "--last-call 10s"}
 	}
 	if o.Spares < 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("spares"), o.Spares), Fix: "--spares 1"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("spares"), o.Spares), Fix: "--spares 1"}
 	}
 	if m := o.measure; m != "" && m != benchShort && m != benchFull && m != benchNo {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is short, full or no, not %q", o.from("bench"), m), Fix: "--bench short   # launch bench measures alone"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is short, full or no, not %q", o.from("bench"), m), Fix: "--bench short   # launch bench measures alone"}
 	}
 	if o.restarts < 0 {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %d: a number from 0 on", o.from("restarts"), o.restarts), Fix: "--restarts 3"}
 	}
 	if _, _, err := o.ports(); err != nil {
 		return err
@@ -264,7 +266,7 @@ func (o *options) check(has map[string]bool) error {
 func (o *options) empty(has map[string]bool) error {
 	for _, f := range []struct {
 		name, needs string
-		v           job.Value[string]
+		v           setting.Value[string]
 	}{
 		{"nnodes", "a number", o.NNodes}, {"node-rank", "a number", o.NodeRank}, {"store", "a host", o.Store}, {"job", "a name", o.Job},
 	} {
@@ -273,9 +275,9 @@ func (o *options) empty(has map[string]bool) error {
 		switch {
 		case !has[f.name] || f.v.V != "":
 		case o.given[f.name]:
-			return &job.Error{Code: exitUsage, What: "--" + f.name + " is empty (a variable that was not expanded?)", Fix: "leave --" + f.name + " out, or give it " + f.needs}
+			return &exit.Error{Code: exit.Usage, What: "--" + f.name + " is empty (a variable that was not expanded?)", Fix: "leave --" + f.name + " out, or give it " + f.needs}
 		case set && value == "":
-			return &job.Error{Code: exitUsage, What: variable + " is set, but empty (a template that was not filled in?)", Fix: "unset " + variable + ", or give it " + f.needs}
+			return &exit.Error{Code: exit.Usage, What: variable + " is set, but empty (a template that was not filled in?)", Fix: "unset " + variable + ", or give it " + f.needs}
 		}
 	}
 	return nil
@@ -309,7 +311,7 @@ func (o *options) ports() (lo, hi int, err error) {
 		hi, err = strconv.Atoi(high)
 	}
 	if err != nil || lo < 1 || hi > 65535 || lo > hi {
-		return 0, 0, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %q is no range of ports", o.from("port-range"), text), Fix: "--port-range " + defaultPortRange}
+		return 0, 0, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %q is no range of ports", o.from("port-range"), text), Fix: "--port-range " + defaultPortRange}
 	}
 	return lo, hi, nil
 }
@@ -323,5 +325,5 @@ func (o *options) hosts() (*bool, error) {
 	case o.storeHost == "yes" || o.storeHost == "no":
 		return &yes, nil
 	}
-	return nil, &job.Error{Code: exitUsage, What: fmt.Sprintf("%s is yes or no, not %q", o.from("store-host"), o.storeHost), Fix: "--store-host yes   # on the node that hosts the store; no on the others"}
+	return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is yes or no, not %q", o.from("store-host"), o.storeHost), Fix: "--store-host yes   # on the node that hosts the store; no on the others"}
 }

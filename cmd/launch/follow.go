@@ -12,15 +12,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/record"
 	"launch/envgen"
-	"launch/internal/follow"
+	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/port"
-	"launch/internal/proc"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/internal/masterport"
+	"launch/internal/process"
+	"launch/internal/setting"
+	"launch/internal/taskgroup"
 )
 
 const (
@@ -38,16 +39,16 @@ const (
 // crew is the tasks of this node, as its first sees them. The zero crew is a
 // node that launch was started on once.
 type crew struct {
-	first *follow.First
-	world launcher.World // as handed on
-	held  *port.Held     // one node: the port where its tasks meet
+	first *taskgroup.First
+	world launcher.World   // as handed on
+	held  *masterport.Held // one node: the port where its tasks meet
 }
 
 // handed is what the first task of a node hands on to the others.
 type handed struct {
 	World   launcher.World `json:"world"`
 	Plan    envgen.Plan    `json:"plan"`
-	Failure *ui.Failure    `json:"failure,omitempty"` // there is no start
+	Failure *exit.Error    `json:"failure,omitempty"` // there is no start
 }
 
 // task starts one of several tasks of this node: the first starts the node and
@@ -57,7 +58,7 @@ func (a *app) task(ctx context.Context, s *record.Start, began time.Time) error 
 		return a.follow(ctx, s)
 	}
 	var err error
-	if a.crew.first, err = follow.Listen(groupOf(s.Job.Tasks), s.Job.Tasks.LocalSize-1); err != nil {
+	if a.crew.first, err = taskgroup.Listen(groupOf(s.Job.Tasks), s.Job.Tasks.LocalSize-1); err != nil {
 		return err
 	}
 	if !s.Job.Several() {
@@ -70,7 +71,7 @@ func (a *app) task(ctx context.Context, s *record.Start, began time.Time) error 
 
 // handFailure tells the other tasks of this node that there is no start. This
 // one has said why by now: srun or mpirun may kill it when another ends.
-func (a *app) handFailure(f ui.Failure) {
+func (a *app) handFailure(f exit.Error) {
 	if a.crew.first != nil {
 		a.hand(context.Background(), handed{Failure: &f}, failBudget)
 		a.crew.first.Close()
@@ -127,15 +128,15 @@ func (a *app) holdPort(j *job.Job) error {
 	want := lo + int(h.Sum32()%uint32(hi-lo+1))
 	if j.MasterPort.Set {
 		want = j.MasterPort.V
-		if j.MasterPort.From.Tier == job.Explicit {
+		if j.MasterPort.From.Tier == setting.Explicit {
 			lo, hi = want, want
 		}
 	}
-	if a.crew.held, err = port.Pick(want, 0, lo, hi); err != nil {
+	if a.crew.held, err = masterport.Pick(want, 0, lo, hi); err != nil {
 		return err
 	}
 	if p := a.crew.held.Port; !j.MasterPort.Set || p != j.MasterPort.V {
-		j.MasterPort = job.Value[int]{V: p, From: job.Source{Tier: job.Derived, Name: "a free port"}, Set: true}
+		j.MasterPort = setting.Value[int]{V: p, From: setting.Source{Tier: setting.Derived, Name: "a free port"}, Set: true}
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (a *app) follow(ctx context.Context, s *record.Start) error {
 	if _, err := lookPath(s.Job.Line.Argv[0]); err != nil {
 		return a.alike(ctx, t, notExecutable(s.Job.Line.Argv[0], err))
 	}
-	b, err := follow.Await(ctx, groupOf(t), t.Local, a.o.joinTimeout+followSlack, func() {
+	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, a.o.joinTimeout+followSlack, func() {
 		a.ui.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().Add(a.o.joinTimeout).Format("15:04:05"))
 	})
 	if err != nil {
@@ -157,7 +158,7 @@ func (a *app) follow(ctx context.Context, s *record.Start) error {
 		return fmt.Errorf("read what the first task of this node says: %w", err)
 	}
 	if h.Failure != nil { // it has given the advice
-		return &ended{ui.Failure{Code: h.Failure.Code, What: "the first task of this node did not start: " + h.Failure.What}}
+		return &exit.Error{Code: h.Failure.Code, What: "the first task of this node did not start: " + h.Failure.What}
 	}
 	h.World.Task = launcherTask(t)
 	s.Plan = keeping(h.Plan, s.Job.Decided)
@@ -169,9 +170,9 @@ func (a *app) follow(ctx context.Context, s *record.Start) error {
 
 // keeping is the plan of a task whose own environment may differ: what is set
 // there wins.
-func keeping(p envgen.Plan, decided []envgen.Decided) envgen.Plan {
-	return slices.DeleteFunc(p, func(v envgen.Var) bool {
-		return slices.ContainsFunc(decided, func(d envgen.Decided) bool { return d.Name == v.Name })
+func keeping(p envgen.Plan, decided []setting.Decided) envgen.Plan {
+	return slices.DeleteFunc(p, func(v setting.Var) bool {
+		return slices.ContainsFunc(decided, func(d setting.Decided) bool { return d.Name == v.Name })
 	})
 }
 
@@ -182,13 +183,13 @@ func (a *app) alike(ctx context.Context, t job.Tasks, err error) error {
 	case t.LocalSize < 2 || a.o.dryRun:
 		return err
 	case t.Local == 0:
-		a.crew.first, _ = follow.Listen(groupOf(t), t.LocalSize-1)
+		a.crew.first, _ = taskgroup.Listen(groupOf(t), t.LocalSize-1)
 		return err
 	}
-	_, _ = follow.Await(ctx, groupOf(t), t.Local, failBudget, func() {})
+	_, _ = taskgroup.Await(ctx, groupOf(t), t.Local, failBudget, func() {})
 	a.pending = nil
 	f := failure(err, nil)
-	return &ended{ui.Failure{Code: f.Code, What: f.What}}
+	return &exit.Error{Code: f.Code, What: f.What}
 }
 
 func launcherTask(t job.Tasks) launcher.Task {
@@ -202,7 +203,7 @@ func groupOf(t job.Tasks) string {
 	if t.Group != "" {
 		return t.Group
 	}
-	leader, err := proc.Read(unix.Getpgrp())
+	leader, err := process.Read(unix.Getpgrp())
 	if err != nil {
 		return t.From
 	}

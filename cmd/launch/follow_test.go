@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/internal/exit"
 )
 
 // show is a command that says who it is.
@@ -100,17 +102,17 @@ func TestTheTasksOfANodeFailAsItsFirst(t *testing.T) {
 	follower := s.task(t, 0, 1, "--master-port", taken, "true")
 	first := s.task(t, 0, 0, "--master-port", taken, "true")
 	follower.line(t, "the first task of this node did not start: ")
-	if got := follower.end(t); got != exitUnfit || len(follower.seen) != 1 {
+	if got := follower.end(t); got != exit.Unfit || len(follower.seen) != 1 {
 		t.Errorf("ended with %d, said %q", got, follower.seen)
 	}
 	first.line(t, "hint:")
-	if got := first.end(t); got != exitUnfit {
+	if got := first.end(t); got != exit.Unfit {
 		t.Errorf("the first ended with %d", got)
 	}
 }
 
 func TestWhatAllTasksFindOutIsExplainedOnce(t *testing.T) {
-	for want, line := range map[int][]string{exitConfig: {"torchrun", "t.py"}, exitNotFound: {"no-such-command"}} {
+	for want, line := range map[int][]string{exit.Config: {"torchrun", "t.py"}, exit.NotFound: {"no-such-command"}} {
 		s := newStep(t, 2)
 		first, follower := s.task(t, 0, 0, line...), s.task(t, 0, 1, line...)
 		for _, n := range []*node{first, follower} {
@@ -147,7 +149,7 @@ func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Kill()
 	follower.line(t, "the first process of this node ended without a word")
-	if got := follower.end(t); got != exitUnreachable {
+	if got := follower.end(t); got != exit.Unreachable {
 		t.Errorf("ended with %d", got)
 	}
 }

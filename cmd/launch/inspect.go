@@ -9,10 +9,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
 	"launch/fabric/rail"
+	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/internal/setting"
 )
 
 // version and commit are set by the Makefile with -X: the build itself does
@@ -69,7 +71,7 @@ func (a *app) look(c *cli.Context) (s record.Start, err error) {
 
 // fabric prints what this node has.
 func (a *app) fabric(c *cli.Context) error {
-	n, err := a.recorded(c.Context, job.Job{Nodes: job.Value[int]{V: 2}}) // as for a job of several nodes: the host name counts
+	n, err := a.recorded(c.Context, job.Job{Nodes: setting.Value[int]{V: 2}}) // as for a job of several nodes: the host name counts
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (a *app) completion(c *cli.Context) error {
 	case "zsh":
 		a.ui.Print("autoload -U +X bashcompinit && bashcompinit\n")
 	default:
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("completion for which shell? bash or zsh, not %q", c.Args().First()), Fix: "source <(launch completion bash)"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("completion for which shell? bash or zsh, not %q", c.Args().First()), Fix: "source <(launch completion bash)"}
 	}
 	a.ui.Print(fmt.Sprintf(bashCompletion, strings.Join(takes, "|"), strings.Join(words, " ")))
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"launch/internal/child"
+	"launch/internal/exit"
 )
 
 func TestMain(m *testing.M) {
@@ -98,8 +99,8 @@ func TestExitCodesPage(t *testing.T) {
 	b.WriteString("<!-- Generated from cmd/launch/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
 		"# Exit codes\n\nOnce the command runs, `launch` is gone and the status is the command's own.\n" +
 		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | meaning | what to do |\n|---|---|---|\n")
-	for _, c := range exitCodes() {
-		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.meaning, c.todo)
+	for _, c := range exit.Table() {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Code, c.Meaning, c.ToDo)
 	}
 	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest counts.\n")
 	path := filepath.Join("..", "..", "docs", "exit-codes.md")

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"os"
 
+	"launch/cmd/internal/companion"
 	"launch/fabric"
 	"launch/internal/child"
-	"launch/internal/companion"
 	"launch/internal/handoff"
 )
 

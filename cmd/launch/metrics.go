@@ -9,12 +9,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/cmd/internal/ui"
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/child"
+	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/internal/job"
-	"launch/internal/ui"
 )
 
 // metricsChild reads the devices in a process of its own: one that hangs in a
@@ -41,10 +42,10 @@ func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
 func (a *app) metrics(c *cli.Context) error {
 	every := a.o.interval
 	if every != 0 && every < time.Second {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("--interval %v is too short: each round asks every device", every), Fix: "launch metrics --textfile FILE --interval 15s"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--interval %v is too short: each round asks every device", every), Fix: "launch metrics --textfile FILE --interval 15s"}
 	}
 	if every != 0 && a.o.textfile == "" {
-		return &job.Error{Code: exitUsage, What: "--interval writes again and again, and needs a file", Fix: "launch metrics --textfile FILE --interval " + every.String()}
+		return &exit.Error{Code: exit.Usage, What: "--interval writes again and again, and needs a file", Fix: "launch metrics --textfile FILE --interval " + every.String()}
 	}
 	if err := a.tryOutputs(); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"launch/cmd/internal/record"
 	"launch/fabric"
 	"launch/internal/dns"
 	"launch/internal/finding"
-	"launch/internal/record"
 	"launch/preflight"
 	"launch/rendezvous"
 )

@@ -15,19 +15,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/fabric/verbs"
 	"launch/internal/dns"
+	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/meeting"
-	"launch/internal/port"
-	"launch/internal/proc"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/internal/masterport"
+	"launch/internal/process"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -61,7 +62,7 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 			known := s.Input
 			known.World.Addr = p.Addr
 			in.Lint = envgen.Lint(known)
-		} else if _, late := errors.AsType[*meeting.NameError](err); !late {
+		} else if _, late := errors.AsType[*storeaddr.NameError](err); !late {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return &job.Error{Code: exitUsage, What: err.Error()}
+		return &exit.Error{Code: exit.Usage, What: err.Error()}
 	}
 	if a.o.dryRun {
 		return nil
@@ -89,16 +90,16 @@ func verdict(s *record.Start, took time.Duration) error {
 	for _, f := range s.Local.Failed() { // the finding has the advice
 		switch f.ID {
 		case "command.found":
-			return &ended{ui.Failure{Code: exitNotFound, What: "command not found: " + s.Job.Line.Argv[0]}}
+			return &exit.Error{Code: exit.NotFound, What: "command not found: " + s.Job.Line.Argv[0]}
 		case "command.executable":
-			return &ended{ui.Failure{Code: exitNotExec, What: "command cannot be executed: " + s.Job.Line.Argv[0]}}
+			return &exit.Error{Code: exit.NotExec, What: "command cannot be executed: " + s.Job.Line.Argv[0]}
 		case "store.resolves", "store.port":
-			return &ended{ui.Failure{Code: exitUnreachable, What: "store unreachable: " + f.What}}
+			return &exit.Error{Code: exit.Unreachable, What: "store unreachable: " + f.What}
 		}
 	}
 	if n := len(s.Local.Failed()); n > 0 {
-		return &ended{ui.Failure{Code: exitUnfit, What: fmt.Sprintf("this node is unfit: %s", ui.Summary(s.Local, took)),
-			Fix: "mend what is named above; --skip ID leaves a check out, --warn-only starts all the same"}}
+		return &exit.Error{Code: exit.Unfit, What: fmt.Sprintf("this node is unfit: %s", ui.Summary(s.Local, took)),
+			Fix: "mend what is named above; --skip ID leaves a check out, --warn-only starts all the same"}
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	}
 	in.Dial = (&net.Dialer{}).DialContext
 	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
-		u, err := port.Look(os.DirFS("/proc"), at)
+		u, err := masterport.Look(os.DirFS("/proc"), at)
 		return preflight.PortUse(u), err
 	}
 	return in
@@ -216,14 +217,14 @@ func nameServers(n fabric.Node) dns.Config {
 }
 
 // place finds the meeting point, waiting for its name for as long as budget.
-func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) (meeting.Place, error) {
+func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) (storeaddr.Place, error) {
 	hosts, err := a.o.hosts()
 	if err != nil {
-		return meeting.Place{}, err
+		return storeaddr.Place{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(budget, a.o.joinTimeout))
 	defer cancel()
-	f := meeting.Finder{Hosts: hosts}
+	f := storeaddr.Finder{Hosts: hosts}
 	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
 		f.Beside = servers.Find
 	}
@@ -236,8 +237,8 @@ func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) 
 }
 
 // self is this node as the others will see it.
-func (a *app) self(s *record.Start, p meeting.Place) (rendezvous.Member, error) {
-	stat, err := proc.Read(os.Getpid())
+func (a *app) self(s *record.Start, p storeaddr.Place) (rendezvous.Member, error) {
+	stat, err := process.Read(os.Getpid())
 	if err != nil {
 		return rendezvous.Member{}, err
 	}
@@ -270,15 +271,15 @@ func lookPath(name string) (string, error) { return handoff.LookPath(name, hando
 
 // notExecutable is 127 or 126, as a shell has it.
 func notExecutable(name string, err error) error {
-	code := exitNotExec
+	code := exit.NotExec
 	if errors.Is(err, handoff.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		code = exitNotFound
+		code = exit.NotFound
 	}
 	fix := "check its permissions and its first line: ls -l " + strconv.Quote(name)
-	if code == exitNotFound {
+	if code == exit.NotFound {
 		fix = "is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)"
 	}
-	return &ended{ui.Failure{Code: code, What: err.Error(), Fix: fix}}
+	return &exit.Error{Code: code, What: err.Error(), Fix: fix}
 }
 
 // execute becomes the command; it returns only an error.
@@ -334,7 +335,7 @@ func (a *app) dry(s *record.Start, began time.Time) error {
 	ui.Blank(&s.Command, strconv.Itoa(dryInt))
 	a.ui.Dry(*s)
 	err := verdict(s, time.Since(began))
-	if e, ok := errors.AsType[*ended](err); ok {
+	if e, ok := errors.AsType[*exit.Error](err); ok {
 		e.What = "a start would end here: " + e.What
 	}
 	return err

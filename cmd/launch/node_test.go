@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/job"
-	"launch/internal/proc"
+	"launch/internal/process"
 )
 
 // limit ends a test that hangs; nothing here is judged by how long it takes.
@@ -129,7 +129,7 @@ func companionOf(pid int) int {
 func gone(t *testing.T, pid int, budget time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(budget); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		stat, err := proc.Read(pid)
+		stat, err := process.Read(pid)
 		if err != nil || stat.State == 'Z' { // a zombie waits for pid 1, not for us
 			return
 		}

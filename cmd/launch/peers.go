@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
 	"launch/fabric"
-	"launch/internal/companion"
-	"launch/internal/peer"
-	"launch/internal/record"
+	"launch/internal/sidechannel"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -78,19 +78,19 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
 	defer cancel()
 	c = preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
-	opt := peer.Options{From: beside(n, addr)}
+	opt := sidechannel.Options{From: beside(n, addr)}
 	var leaves fabric.Interface
 	if long && !c.Also {
 		leaves = leavesBy(ctx, n, at)
 		c.IfMTU = leaves.MTU
 		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
 	}
-	got, err := peer.Probe(ctx, at, keys, opt)
-	if peer.CauseOf(err) == peer.Reset { // once more: a listener hangs up on who is late
-		got, err = peer.Probe(ctx, at, keys, opt)
+	got, err := sidechannel.Probe(ctx, at, keys, opt)
+	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener hangs up on who is late
+		got, err = sidechannel.Probe(ctx, at, keys, opt)
 	}
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
-		c.Cause, c.Err = peer.CauseOf(err), err.Error()
+		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
 		return c, nil
 	}
 	if got.ID != to.ID {
@@ -112,7 +112,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 // does not send in time, since it stands still or has no processor, looks as what
 // the path loses: then full packets are lost, too. It calls this node itself, so
 // a path that loses only long messages is told by its "there".
-func stalled(a peer.Answer) string {
+func stalled(a sidechannel.Answer) string {
 	switch {
 	case a.Bulk.Out.Stalled:
 		return "there"

@@ -23,11 +23,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/record"
 	"launch/fabric"
 	"launch/fabric/machine/machinetest"
 	"launch/internal/job"
-	"launch/internal/peer"
-	"launch/internal/record"
+	"launch/internal/setting"
+	"launch/internal/sidechannel"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -134,7 +135,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	n.began = time.Now()
 	lo := netip.MustParseAddr("127.0.0.1")
 	id := fmt.Sprintf("%026d", i)
-	l, err := peer.Listen(lo, nil, id, nil)
+	l, err := sidechannel.Listen(lo, nil, id, nil)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	}
 	n.called = time.Now()
 	n.took = n.called.Sub(began)
-	j := job.Job{Nodes: job.Value[int]{V: size}}
+	j := job.Job{Nodes: setting.Value[int]{V: size}}
 	mine, err := json.Marshal(preflight.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
 		Loads: loads(w.facts), Traits: traits(j, w.facts, lo, nil), Calls: n.calls})
 	if err != nil {

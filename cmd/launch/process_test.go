@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/internal/exit"
 	"launch/internal/pty"
 )
 
@@ -155,8 +156,8 @@ func TestAKilledCompanionEndsTheWait(t *testing.T) {
 	a := start(t, pair(t, "true")...)
 	a.line(t, "1 of 2 nodes are here")
 	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
-	if got := a.end(t); got != exitBug {
-		t.Errorf("ended with %d, want %d", got, exitBug)
+	if got := a.end(t); got != exit.Bug {
+		t.Errorf("ended with %d, want %d", got, exit.Bug)
 	}
 }
 
@@ -279,8 +280,8 @@ func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
 	a := start(t, args...)
 	a.line(t, "the store does not answer")
 	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
-	if got := a.end(t); got != exitBug {
-		t.Errorf("ended with %d, want %d", got, exitBug)
+	if got := a.end(t); got != exit.Bug {
+		t.Errorf("ended with %d, want %d", got, exit.Bug)
 	}
 }
 

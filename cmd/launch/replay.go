@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/machine"
+	"launch/internal/exit"
 	"launch/internal/job"
 )
 
@@ -18,17 +19,17 @@ func (a *app) replay() error {
 		return nil
 	}
 	if a.word == "" && !a.o.dryRun {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: a start on a recorded node cannot be", a.o.from("from"), a.o.recording), Fix: "launch --dry-run --from " + a.o.recording + " COMMAND"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: a start on a recorded node cannot be", a.o.from("from"), a.o.recording), Fix: "launch --dry-run --from " + a.o.recording + " COMMAND"}
 	}
 	if a.o.record != "" {
-		return &job.Error{Code: exitUsage, What: "--record and --from: a recording is of this node, or it is already there", Fix: "launch fabric --record FILE"}
+		return &exit.Error{Code: exit.Usage, What: "--record and --from: a recording is of this node, or it is already there", Fix: "launch fabric --record FILE"}
 	}
 	data, err := os.ReadFile(a.o.recording)
 	if err == nil {
 		a.from, err = machine.Read(data)
 	}
 	if err != nil {
-		return &job.Error{Code: exitUsage, What: fmt.Sprintf("%s %s: %v", a.o.from("from"), a.o.recording, err), Fix: "launch fabric --record FILE   # on the node in question"}
+		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", a.o.from("from"), a.o.recording, err), Fix: "launch fabric --record FILE   # on the node in question"}
 	}
 	a.o.dryRun = true
 	return nil
@@ -55,7 +56,7 @@ func (a *app) recorded(ctx context.Context, j job.Job) (fabric.Node, error) {
 		err = os.WriteFile(a.o.record, data, 0o666)
 	}
 	if err != nil {
-		return n, &job.Error{Code: exitUsage, What: fmt.Sprintf("record this node: %v", err), Fix: "--record names a file in a directory that can be written"}
+		return n, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("record this node: %v", err), Fix: "--record names a file in a directory that can be written"}
 	}
 	a.ui.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from %s shows it", a.o.record, a.o.record)
 	return n, nil

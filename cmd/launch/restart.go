@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"launch/internal/attempt"
-	"launch/internal/companion"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/internal/exit"
+	"launch/internal/supervise"
 	"launch/rendezvous"
 )
 
@@ -97,7 +97,7 @@ func (a *app) attempt(ctx context.Context, s *record.Start, comp *companion.Clie
 // severed ends a run whose place nobody keeps any more: the others start again
 // without this node, and the command must not run beside that. Where it has
 // ended already, its own status stands.
-func (a *app) severed(run *attempt.Attempt, why error) error {
+func (a *app) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
 		a.code = run.Status()
@@ -113,7 +113,7 @@ func (a *app) severed(run *attempt.Attempt, why error) error {
 }
 
 // obey ends the command where the others start again, or have failed for good.
-func (a *app) obey(run *attempt.Attempt, f rendezvous.Fate) (rendezvous.Fate, error) {
+func (a *app) obey(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.Fate, error) {
 	select {
 	case <-run.Done():
 	default:
@@ -135,13 +135,13 @@ func (a *app) obey(run *attempt.Attempt, f rendezvous.Fate) (rendezvous.Fate, er
 // stuck is why nothing starts here again: the GPU memory and the ports of what
 // does not end may still be taken.
 func stuck(err error) error {
-	return &ended{ui.Failure{Code: exitUnfit, What: "what the command started here does not end: " + err.Error(),
-		Fix: "it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node"}}
+	return &exit.Error{Code: exit.Unfit, What: "what the command started here does not end: " + err.Error(),
+		Fix: "it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node"}
 }
 
 // pass hands a signal on that reached launch alone. What a terminal sends, it
 // sends to all of its foreground processes.
-func (a *app) pass(run *attempt.Attempt) {
+func (a *app) pass(run *supervise.Attempt) {
 	sig, _ := a.caught().(syscall.Signal)
 	if sig == 0 {
 		return
@@ -155,12 +155,12 @@ func (a *app) pass(run *attempt.Attempt) {
 }
 
 // spawn starts the command as a child.
-func (a *app) spawn(s *record.Start) (*attempt.Attempt, error) {
+func (a *app) spawn(s *record.Start) (*supervise.Attempt, error) {
 	path, env, err := a.prepared(s)
 	if err != nil {
 		return nil, err
 	}
-	run, err := attempt.Start(path, s.Command.Argv, env)
+	run, err := supervise.Start(path, s.Command.Argv, env)
 	if err != nil {
 		return nil, notExecutable(path, err)
 	}

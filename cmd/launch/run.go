@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"launch/internal/companion"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/record"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/internal/launcher"
-	"launch/internal/record"
-	"launch/internal/ui"
+	"launch/internal/setting"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -81,7 +83,7 @@ func (a *app) possible(j job.Job) error {
 		what = "--nnodes " + rendezvous.Count(j.Nodes.V, j.Min)
 	}
 	if what != "" && j.Tasks.LocalSize > 1 {
-		return &job.Error{Code: exitConfig, What: fmt.Sprintf("%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, j.Tasks.LocalSize, j.Tasks.From), Fix: "one task per node, or no " + what}
+		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, j.Tasks.LocalSize, j.Tasks.From), Fix: "one task per node, or no " + what}
 	}
 	return nil
 }
@@ -104,7 +106,7 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 	if err != nil {
 		return nil, err
 	}
-	if s.Job.ID.From.Tier == job.Derived {
+	if s.Job.ID.From.Tier == setting.Derived {
 		a.ui.Note("%s (the job's name is derived from the %s; --job names it)", ui.Identity(j), j.ID.From.Name)
 	} else {
 		a.ui.Note("%s", ui.Identity(j))
@@ -112,7 +114,7 @@ func (a *app) meet(ctx context.Context, s *record.Start, began time.Time) (*comp
 	a.ui.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), began.Add(a.o.joinTimeout).Format("15:04:05"), a.o.joinTimeout)
 	return companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: a.o.etcd(j.Store.V), Serve: place.Serve,
-		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == job.Explicit && j.MasterPort.Set,
+		Budget: a.o.joinTimeout, Port: wanted(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: a.o.token, About: aboutOf(s.Node),
 		LastCall: a.o.lastCall, StartTimeout: a.o.startTimeout, FailFast: a.o.failFast, JSON: a.ui.JSON(),
 	}, a.tell)

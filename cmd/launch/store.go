@@ -17,11 +17,13 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/ui"
 	"launch/diagnose"
-	"launch/internal/companion"
+	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/internal/port"
-	"launch/internal/ui"
+	"launch/internal/masterport"
+	"launch/internal/setting"
 	"launch/rendezvous"
 )
 
@@ -29,10 +31,10 @@ import (
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.o.Store.Set {
 		line := slices.Concat([]string{"launch", a.word}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, &job.Error{Code: exitUsage, What: "which store? --store is not given", Fix: strings.Join(line, " ")}
+		return job.Job{}, rendezvous.Store{}, &exit.Error{Code: exit.Usage, What: "which store? --store is not given", Fix: strings.Join(line, " ")}
 	}
 	// The number does not matter to who only looks.
-	a.o.NNodes = job.Value[string]{V: "2", Set: true, From: job.Source{Tier: job.Explicit, Name: "--nnodes"}}
+	a.o.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
 	a.warn()
 	j, err := a.job(nil)
 	if err != nil {
@@ -62,7 +64,7 @@ func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored
 	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
 	if f, ok := rendezvousFailure(err); ok && j.Store.V.Embedded && errors.Is(err, rendezvous.ErrUnreachable) {
 		f.Fix += "\na store inside launch is there only while its job is: was it started, and is it not over?"
-		return s, &ended{f}
+		return s, &f
 	}
 	return s, err
 }
@@ -84,7 +86,7 @@ func (a *app) list(ctx context.Context, s stored) ([]string, error) {
 
 // lost is why a store that has answered does so no longer.
 func (s stored) lost(err error) error {
-	return &ended{ui.Failure{Code: exitUnreachable, What: fmt.Sprintf("the store at %s: %v", s.at, err), Fix: "where it was inside launch it ended with the job"}}
+	return &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("the store at %s: %v", s.at, err), Fix: "where it was inside launch it ended with the job"}
 }
 
 // status prints who is where in the jobs of a store, once or at every change.
@@ -211,7 +213,7 @@ func (a *app) serve(c *cli.Context) error {
 		}
 		addr, err := netip.ParseAddr(j.Store.V.Host)
 		if err != nil || !j.Store.V.Embedded {
-			return &job.Error{Code: exitUsage, What: fmt.Sprintf("--store %q is no address to listen on", a.o.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
+			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--store %q is no address to listen on", a.o.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
 		}
 		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
 	}
@@ -219,11 +221,11 @@ func (a *app) serve(c *cli.Context) error {
 	defer stop()
 	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.keys, true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
-		f := ui.Failure{Code: exitUnreachable, What: fmt.Sprintf("port %d is taken", listen.Port()), Fix: "launch store --store " + job.NextPort(listen.String())}
-		if u, err := port.Look(os.DirFS("/proc"), listen); err == nil && u.By != "" {
+		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()), Fix: "launch store --store " + job.NextPort(listen.String())}
+		if u, err := masterport.Look(os.DirFS("/proc"), listen); err == nil && u.By != "" {
 			f.What += " by " + u.By
 		}
-		return &ended{f}
+		return &f
 	}
 	if err != nil {
 		return err
@@ -252,7 +254,7 @@ func (a *app) store(c *cli.Context) error {
 	case c.Args().First() == "clean":
 		return a.clean(c)
 	}
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
 }
 
 // over refuses, before anything is removed, jobs that were named and are not
@@ -274,7 +276,7 @@ func (a *app) over(ctx context.Context, s stored) error {
 			return s.lost(err)
 		}
 		if n := len(here); n > 0 {
-			return &ended{ui.Failure{Code: exitUsage, What: fmt.Sprintf("job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")), Fix: "launch status shows them"}}
+			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")), Fix: "launch status shows them"}
 		}
 	}
 	return nil
@@ -282,7 +284,7 @@ func (a *app) over(ctx context.Context, s stored) error {
 
 // unknown is the error for a job that the store has nothing of.
 func (a *app) unknown(s stored, id string) error {
-	return &job.Error{Code: exitUsage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
 }
 
 // clean forgets what ended jobs left in an etcd that goes on.

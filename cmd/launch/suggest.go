@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
-	"launch/internal/job"
-	"launch/internal/near"
+	"launch/internal/spelling"
 )
 
 // badValue is how the flag package, and the cli package for variables, say that
@@ -20,7 +20,7 @@ var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not pars
 
 // usageError turns what the flag package says into words and a suggestion.
 func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
-	e := &job.Error{Code: exitUsage, What: err.Error(), Fix: a.called() + " --help lists the flags"}
+	e := &exit.Error{Code: exit.Usage, What: err.Error(), Fix: a.called() + " --help lists the flags"}
 	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
 		return badValueError(m[1], strings.Trim(m[2], `"`), m[3])
 	}
@@ -38,7 +38,7 @@ func badValueError(value, variable, name string) error {
 	if variable != "" {
 		from, equals = variable, "="
 	}
-	e := &job.Error{Code: exitUsage, What: fmt.Sprintf("%s: %s is not a value for it", from, value)}
+	e := &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %s is not a value for it", from, value)}
 	for _, f := range flagTable(&options{}) {
 		if f.Names()[0] != name {
 			continue
@@ -59,7 +59,7 @@ func badValueError(value, variable, name string) error {
 
 // unknownFlag says it as it was typed: one that another of launch's words
 // takes, or one that is like one.
-func (a *app) unknownFlag(e *job.Error, name string) {
+func (a *app) unknownFlag(e *exit.Error, name string) {
 	typed := "--" + name
 	for _, w := range a.own {
 		if word, _, _ := strings.Cut(w, "="); strings.TrimLeft(word, "-") == name {
@@ -79,7 +79,7 @@ func (a *app) unknownFlag(e *job.Error, name string) {
 		known = append(known, name)
 	}
 	slices.Sort(known) // the same suggestion every time
-	if s := near.Word(name, known); s != "" {
+	if s := spelling.Closest(name, known); s != "" {
 		if e.Fix = fmt.Sprintf("did you mean --%s?", s); a.takesCommand() {
 			e.Fix += " (the command's own flags go behind the command)"
 		}
@@ -95,8 +95,8 @@ func (a *app) called() string { return strings.TrimSpace("launch " + a.word) }
 // meantForLaunch asks, where the command is not found, whether it was to be one
 // of launch's own words.
 func meantForLaunch(err error, command string) error {
-	f, ok := errors.AsType[*ended](err)
-	if !ok || f.Code != exitNotFound {
+	f, ok := errors.AsType[*exit.Error](err)
+	if !ok || f.Code != exit.NotFound {
 		return err
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
@@ -104,9 +104,9 @@ func meantForLaunch(err error, command string) error {
 	for _, s := range (&app{}).subcommands() {
 		known = append(known, s.Name)
 	}
-	if s := near.Word(command, known); s != "" {
+	if s := spelling.Closest(command, known); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
-	} else if s := near.Word(command, starters); s != "" {
+	} else if s := spelling.Closest(command, starters); s != "" {
 		if _, err := lookPath(s); err == nil {
 			f.Fix = strings.TrimSpace("did you mean " + s + "?\n" + f.Fix)
 		}
@@ -130,7 +130,7 @@ func misnamed(environ []string) finding.Report {
 		if !ours || slices.Contains(known, rest) {
 			continue
 		}
-		if s := near.Word(rest, known); s != "" {
+		if s := spelling.Closest(rest, known); s != "" {
 			out = append(out, finding.Warnf("%s is not read: launch has no such variable", name).Named("job.variable").
 				Do("did you mean LAUNCH_%s?", s))
 		}

@@ -10,8 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/internal/ui"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -97,7 +98,7 @@ func (a *app) missing(err error, j job.Job) error {
 	if !ok {
 		return err
 	}
-	f := ui.Failure{Code: exitMissing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
+	f := exit.Error{Code: exit.Missing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
 	came := m.Come
 	left := ""
 	for _, l := range m.Left {
@@ -123,7 +124,7 @@ func (a *app) missing(err error, j job.Job) error {
 		}
 		f.What = fmt.Sprintf("only %d of %s nodes came within %s; %s%s", came, ui.Wanted(m.Attendance), a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
 	}
-	return &ended{f}
+	return &f
 }
 
 // notNeeded is why a spare node leaves at the end of a job.
@@ -162,10 +163,10 @@ func (a *app) anew(broken *rendezvous.BrokenError) {
 // the place of the unfit.
 func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
 	if slices.Contains(d.Unfit, w.Rank) {
-		return &ended{ui.Failure{Code: exitUnfit, What: "this node is unfit: see the finding above"}}
+		return &exit.Error{Code: exit.Unfit, What: "this node is unfit: see the finding above"}
 	}
 	if a.o.failFast {
-		return &ended{ui.Failure{Code: exitPeerUnfit, What: "unfit: " + d.Who, Fix: "see the finding above; without --fail-fast the rest would wait for another node"}}
+		return &exit.Error{Code: exit.PeerUnfit, What: "unfit: " + d.Who, Fix: "see the finding above; without --fail-fast the rest would wait for another node"}
 	}
 	a.ui.Note("unfit: %s; waiting for another in its place", d.Who)
 	return nil
@@ -176,7 +177,7 @@ func (a *app) farewell(ctx context.Context, err error) string {
 	if s, ok := a.caught().(syscall.Signal); ok && ctx.Err() != nil {
 		return signalWord(s)
 	}
-	if e, ok := errors.AsType[*ended](err); ok && e.Code == exitMissing {
+	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Missing {
 		return "it waited for as long as its --join-timeout"
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"launch/internal/job"
+	"launch/internal/exit"
 )
 
 // jobFlags are those that say who this node is.
@@ -28,7 +28,7 @@ func (a *app) subcommands() []*cli.Command {
 				return err
 			}
 			if n := ctx.NArg(); most >= 0 && n > most {
-				return &job.Error{Code: exitUsage, What: fmt.Sprintf("launch %s does not take %q", name, ctx.Args().Get(most)),
+				return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("launch %s does not take %q", name, ctx.Args().Get(most)),
 					Fix: strings.TrimSpace("launch " + name + " " + args)}
 			}
 			return f(ctx)

@@ -39,11 +39,11 @@ var doors = map[string][]string{
 	// rail, for the health of the GPUs and of the rails. dns, for what name servers
 	// said; peer, for why a call failed. child, which runs the user's own checks.
 	// bench, for the samples of the rails.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/near", "internal/peer", "preflight/bench"},
+	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "internal/spelling", "internal/sidechannel", "preflight/bench"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
-	"preflight/bench": {"fabric/verbs", "internal/peer", unixPkg},
+	"preflight/bench": {"fabric/verbs", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -52,7 +52,7 @@ var doors = map[string][]string{
 	// that trying again does not change, zap and grpc to hand it a silent logger
 	// and the pause between two tries; unix for the owner of a process id, proc
 	// for whether its process is still the one that registered.
-	"rendezvous": {"internal/proc", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	"rendezvous": {"internal/process", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -60,23 +60,27 @@ var doors = map[string][]string{
 
 	// Plan. The shell's quoting is the parser's business; software, for how it
 	// says that there is no plugin.
-	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", shell},
+	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/setting", shell},
 
 	// near, for an option of torchrun's that is misspelt.
-	"internal/launcher": {"envgen", "internal/near", shell},
-	"internal/job":      {"envgen", "internal/finding", "internal/hostlist", "internal/launcher"},
+	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
+	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
+	// setting: the evidence of a variable is that of a finding.
+	"internal/setting": {"internal/finding"},
+	// process reads /proc by the library that parses it.
+	"internal/process": {"github.com/prometheus/procfs"},
 	"internal/child":    {unixPkg},
 	"internal/handoff":  {unixPkg},
 	// attempt adopts what the command leaves behind, finds it by its parents, and
 	// kills it.
-	"internal/attempt": {"internal/proc", unixPkg},
+	"internal/supervise": {"internal/process", unixPkg},
 	// follow asks a unix socket whose process is at its other end.
-	"internal/follow": {unixPkg},
+	"internal/taskgroup": {unixPkg},
 	// port holds the master port without listening, by socket options.
-	"internal/port": {unixPkg},
+	"internal/masterport": {"internal/process", unixPkg},
 	// peer sends what must not be fragmented, and reads what routers and TCP say
 	// of it, by socket options.
-	"internal/peer": {unixPkg},
+	"internal/sidechannel": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
 	// The companion keeps what outlives execve: the lease and the store
@@ -84,20 +88,20 @@ var doors = map[string][]string{
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
 	// both (secret), and the pidfd of the command (handoff). It says by ui who is
 	// late when launch itself has become the command.
-	"internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/peer", "internal/port", "internal/secret",
-		"internal/tcpstore", "internal/ui", "rendezvous", etcd, unixPkg},
+	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel", "internal/masterport", "internal/process", "internal/secret",
+		"internal/tcpstore", "cmd/internal/ui", "rendezvous", etcd, unixPkg},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
-	"internal/meeting": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
+	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
 	// record is the one value that walks through the rooms: it names the type
 	// of each and calls none.
-	"internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
+	"cmd/internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
-	"internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/job", "internal/launcher",
-		"internal/record", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
+		"internal/setting", "cmd/internal/record", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -116,13 +120,15 @@ var testDoors = map[string][]string{
 	"fabric/software": {"lab/programs"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
+	// Jobs whose values have sources.
+	"cmd/internal/storeaddr": {"internal/setting"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
-	"internal/peer": {"internal/secret", "lab/netns"},
-	"internal/ui":   {"fabric/machine/machinetest"},
+	"internal/sidechannel": {"internal/secret", "lab/netns"},
+	"cmd/internal/ui":   {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.

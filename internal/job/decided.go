@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"launch/envgen"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // decided lists what is set already for the communication libraries: what
@@ -18,9 +18,9 @@ import (
 // libraries read, each library's in the order in which it lets them win.
 func (r *resolver) decided() {
 	seen := map[string]bool{}
-	add := func(all ...envgen.Decided) {
+	add := func(all ...setting.Decided) {
 		for _, d := range all {
-			if envgen.Library(d.Name) != "" && !seen[d.Name] {
+			if setting.Library(d.Name) != "" && !seen[d.Name] {
 				seen[d.Name] = true
 				r.job.Decided = append(r.job.Decided, d)
 			}
@@ -33,7 +33,7 @@ func (r *resolver) decided() {
 		add(onLine(r.line)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
-		add(envgen.Decided{Name: name, Value: r.env[name], From: "environment"})
+		add(setting.Decided{Name: name, Value: r.env[name], From: "environment"})
 	}
 	for _, file := range r.ncclFiles() {
 		add(parseConf(r.conf(file), file)...)
@@ -58,8 +58,8 @@ const (
 // onLine is what an mpirun line sets: --mca NAME VALUE goes before
 // OMPI_MCA_NAME (mpirun(1)); -x NAME=VALUE replaces what is inherited, and so
 // do Hydra's -genv and -env.
-func onLine(l launcher.Line) []envgen.Decided {
-	var out []envgen.Decided
+func onLine(l launcher.Line) []setting.Decided {
+	var out []setting.Decided
 	prefix := map[string]string{"mca": ompiMCA, "gmca": ompiMCA, "omca": ompiMCA, "gomca": ompiMCA,
 		"prtemca": prteMCA, "gprtemca": prteMCA, "pmixmca": "PMIX_MCA_", "gpmixmca": "PMIX_MCA_"}
 	sets := []string{"x"}
@@ -69,10 +69,10 @@ func onLine(l launcher.Line) []envgen.Decided {
 	for _, o := range l.Options {
 		if p, ok := prefix[o.Name]; ok {
 			name, value, _ := strings.Cut(o.Value, " ")
-			out = append(out, envgen.Decided{Name: p + name, Value: value, From: "mpirun --" + o.Name})
+			out = append(out, setting.Decided{Name: p + name, Value: value, From: "mpirun --" + o.Name})
 		}
 		if name, value, ok := strings.Cut(o.Value, "="); ok && slices.Contains(sets, o.Name) {
-			out = append(out, envgen.Decided{Name: name, Value: value, From: "mpirun -" + o.Name})
+			out = append(out, setting.Decided{Name: name, Value: value, From: "mpirun -" + o.Name})
 		}
 	}
 	return out
@@ -178,12 +178,12 @@ func (r *resolver) conf(file string) string {
 
 // parseConf reads NCCL's KEY=VALUE lines as NCCL does: the first '=' splits,
 // nothing is trimmed, the first of a name counts. Comments begin with '#'.
-func parseConf(text, file string) []envgen.Decided {
-	var out []envgen.Decided
+func parseConf(text, file string) []setting.Decided {
+	var out []setting.Decided
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 		if ok && name != "" && name[0] != '#' {
-			out = append(out, envgen.Decided{Name: name, Value: value, From: file})
+			out = append(out, setting.Decided{Name: name, Value: value, From: file})
 		}
 	}
 	return out
@@ -193,8 +193,8 @@ func parseConf(text, file string) []envgen.Decided {
 // value, with " ;"; the last of a name counts. A section is for the machines
 // that it names by CPU or product (ucs_config_parse_check_filter), so what
 // stands in one is in force on some machines only, and not listed.
-func parseUCX(text, file string) []envgen.Decided {
-	var out []envgen.Decided
+func parseUCX(text, file string) []setting.Decided {
+	var out []setting.Decided
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		line = strings.TrimSpace(line)
 		if line != "" && line[0] == '[' {
@@ -205,8 +205,8 @@ func parseUCX(text, file string) []envgen.Decided {
 			continue
 		}
 		value, _, _ := strings.Cut(line[at+1:], " ;")
-		d := envgen.Decided{Name: strings.TrimSpace(line[:at]), Value: strings.TrimSpace(value), From: file}
-		out = slices.DeleteFunc(out, func(o envgen.Decided) bool { return o.Name == d.Name })
+		d := setting.Decided{Name: strings.TrimSpace(line[:at]), Value: strings.TrimSpace(value), From: file}
+		out = slices.DeleteFunc(out, func(o setting.Decided) bool { return o.Name == d.Name })
 		out = append(out, d)
 	}
 	return out
@@ -215,16 +215,16 @@ func parseUCX(text, file string) []envgen.Decided {
 // parseMCA reads the "name = value" lines of Open MPI (opal/util/keyval) and
 // PRRTE; the last of a name counts. In the environment the same has prefix before
 // it.
-func parseMCA(text, file, prefix string) []envgen.Decided {
-	var out []envgen.Decided
+func parseMCA(text, file, prefix string) []setting.Decided {
+	var out []setting.Decided
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
 		if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
 			continue
 		}
-		d := envgen.Decided{Name: prefix + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
-		out = slices.DeleteFunc(out, func(o envgen.Decided) bool { return o.Name == d.Name })
+		d := setting.Decided{Name: prefix + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
+		out = slices.DeleteFunc(out, func(o setting.Decided) bool { return o.Name == d.Name })
 		out = append(out, d)
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 func TestLibrariesFilesAreReadInTheirOrder(t *testing.T) {
@@ -138,8 +138,8 @@ func FuzzFiles(f *testing.F) {
 	f.Add("# c\nbtl = ^ucx\n-x A=b\n mca = \"q'\n")
 	f.Add("import a, b.c as d\nfrom e.f import g\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		mca := func(text, file string) []envgen.Decided { return parseMCA(text, file, "OMPI_MCA_") }
-		for _, parse := range []func(string, string) []envgen.Decided{parseUCX, mca} {
+		mca := func(text, file string) []setting.Decided { return parseMCA(text, file, "OMPI_MCA_") }
+		for _, parse := range []func(string, string) []setting.Decided{parseUCX, mca} {
 			names := map[string]bool{}
 			for _, d := range parse(text, "f") {
 				value := strings.TrimSpace(d.Value)

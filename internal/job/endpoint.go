@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 // defaultEtcdPort is the client port registered for etcd.
@@ -60,7 +63,7 @@ func (c claim) hostPort() (string, int, error) {
 	if text == "" {
 		return host, 0, nil
 	}
-	if text == "0" && c.from.Tier != Explicit {
+	if text == "0" && c.from.Tier != setting.Explicit {
 		return host, 0, nil // torchrun's "any port"
 	}
 	port, err := readPort(text)
@@ -72,8 +75,8 @@ func (c claim) hostPort() (string, int, error) {
 
 func (c claim) checkHost(host string) error {
 	if digits.MatchString(host) {
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("%s: %q is a number, not a host; is a port or a count in the wrong place?", c, host),
 			Fix:  "write it as HOST or HOST:PORT, HOST being one of the nodes",
 		}

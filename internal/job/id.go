@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"launch/internal/setting"
 )
 
 // id names the job. A store that a node hosts is one job's: where nobody gives
@@ -25,11 +27,11 @@ func (r *resolver) id() error {
 		return err
 	}
 	if st := r.job.Store.V; st.Embedded {
-		r.job.ID = Value[string]{V: "store-" + strconv.Itoa(st.Port), From: Source{Derived, MeetingPoint}, Set: true}
+		r.job.ID = setting.Value[string]{V: "store-" + strconv.Itoa(st.Port), From: setting.Source{Tier: setting.Derived, Name: MeetingPoint}, Set: true}
 		return nil
 	}
 	words := append([]string{strings.Join(r.job.Store.V.Endpoints, ",")}, r.line.Everywhere()...)
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
-	r.job.ID = Value[string]{V: hex.EncodeToString(sum[:5]), From: Source{Derived, "meeting point and command"}, Set: true}
+	r.job.ID = setting.Value[string]{V: hex.EncodeToString(sum[:5]), From: setting.Source{Tier: setting.Derived, Name: "meeting point and command"}, Set: true}
 	return nil
 }

@@ -6,34 +6,10 @@
 package job
 
 import (
-	"launch/envgen"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
-
-// Tier orders the sources; a lower tier wins.
-type Tier int
-
-const (
-	Explicit  Tier = iota // a flag or LAUNCH_*
-	Line                  // the wrapped command line
-	Scheduler             // Indexed Job, Slurm
-	Ambient               // PET_*, MASTER_ADDR, WORLD_SIZE, … in the environment
-	Derived               // computed from the others
-)
-
-// Source says where a value came from.
-type Source struct {
-	Tier Tier   `json:"tier"`
-	Name string `json:"name"` // "--nnodes", "LAUNCH_NNODES", "torchrun --nnodes", "SLURM_NNODES", "MASTER_ADDR"
-}
-
-// Value is a value and its source. The zero Value is "nobody said".
-type Value[T any] struct {
-	V    T      `json:"value"`
-	From Source `json:"from"`
-	Set  bool   `json:"set"`
-}
 
 // Vouch says who stands for this node's index.
 type Vouch string
@@ -70,24 +46,24 @@ const DefaultMasterPort = 29500
 
 // Job is who this node is and what the job is, resolved.
 type Job struct {
-	ID         Value[string]     `json:"id"`
-	Nodes      Value[int]        `json:"nodes"`               // number of nodes; 1 (Derived) only where no source spoke of several
-	Min        int               `json:"min_nodes,omitempty"` // elastic: so many are enough after the last call; 0: all
-	Spares     int               `json:"spares,omitempty"`    // so many nodes more may wait for a place
-	Index      Value[int]        `json:"index"`
-	Vouch      Vouch             `json:"vouch,omitempty"`
-	Store      Value[Store]      `json:"store"`
-	Addr       Value[string]     `json:"addr"`            // this node's address for its peers: IP, CIDR or interface name; unset: by the route to the store
-	Hosts      []string          `json:"hosts,omitempty"` // the scheduler's node list, in index order
-	Tasks      Tasks             `json:"tasks,omitzero"`  // of several on a node, this one
-	MasterPort Value[int]        `json:"master_port"`     // the port that the user wants for the job's own store; unset: DefaultMasterPort
-	NProc      Value[string]     `json:"nproc"`           // processes per node as asked: "8", "auto", "gpu"
-	Line       launcher.Line     `json:"line"`
-	Single     bool              `json:"single,omitempty"`  // one node, and the line asks for no other number: leave line and environment alone
-	Decided    []envgen.Decided  `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
-	MPI        string            `json:"mpi,omitempty"`     // of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": not known
-	Uses       []string          `json:"uses,omitempty"`    // libraries that the command names or its script imports: jax, nixl, …
-	Notes      []finding.Finding `json:"notes,omitempty"`   // losers of a precedence, and warnings
+	ID         setting.Value[string] `json:"id"`
+	Nodes      setting.Value[int]    `json:"nodes"`               // number of nodes; 1 (Derived) only where no source spoke of several
+	Min        int                   `json:"min_nodes,omitempty"` // elastic: so many are enough after the last call; 0: all
+	Spares     int                   `json:"spares,omitempty"`    // so many nodes more may wait for a place
+	Index      setting.Value[int]    `json:"index"`
+	Vouch      Vouch                 `json:"vouch,omitempty"`
+	Store      setting.Value[Store]  `json:"store"`
+	Addr       setting.Value[string] `json:"addr"`            // this node's address for its peers: IP, CIDR or interface name; unset: by the route to the store
+	Hosts      []string              `json:"hosts,omitempty"` // the scheduler's node list, in index order
+	Tasks      Tasks                 `json:"tasks,omitzero"`  // of several on a node, this one
+	MasterPort setting.Value[int]    `json:"master_port"`     // the port that the user wants for the job's own store; unset: DefaultMasterPort
+	NProc      setting.Value[string] `json:"nproc"`           // processes per node as asked: "8", "auto", "gpu"
+	Line       launcher.Line         `json:"line"`
+	Single     bool                  `json:"single,omitempty"`  // one node, and the line asks for no other number: leave line and environment alone
+	Decided    []setting.Decided     `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
+	MPI        string                `json:"mpi,omitempty"`     // of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": not known
+	Uses       []string              `json:"uses,omitempty"`    // libraries that the command names or its script imports: jax, nixl, …
+	Notes      []finding.Finding     `json:"notes,omitempty"`   // losers of a precedence, and warnings
 }
 
 // Several tells whether this is a job of more than one node, spare ones
@@ -97,23 +73,13 @@ func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
 // Flags are the explicit settings: flags and LAUNCH_*, each with its source.
 // An unset field was not given.
 type Flags struct {
-	NNodes     Value[string] // "4", or "2:4"
+	NNodes     setting.Value[string] // "4", or "2:4"
 	Spares     int
-	NodeRank   Value[string]
-	Store      Value[string] // host, host:port, http(s)://a:2379[,b:2379]
-	Job        Value[string]
-	Addr       Value[string]
-	MasterPort Value[string]
-	As         Value[string] // "torchrun": the command is a script that calls it inside
+	NodeRank   setting.Value[string]
+	Store      setting.Value[string] // host, host:port, http(s)://a:2379[,b:2379]
+	Job        setting.Value[string]
+	Addr       setting.Value[string]
+	MasterPort setting.Value[string]
+	As         setting.Value[string] // "torchrun": the command is a script that calls it inside
 	KeepRdzv   bool
 }
-
-// Error is a configuration that cannot be: Code is the exit status (64 usage,
-// 78 contradictory or impossible), Fix the line to paste. A line that its
-// launcher would refuse is the same kind of error, hence one type.
-type Error = launcher.Error
-
-const (
-	usage  = 64
-	config = 78
-)

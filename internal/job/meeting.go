@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // ports resolves the port for the job's own store. Where the line or PET_*
@@ -82,7 +84,7 @@ func (r *resolver) meeting() error {
 // or the environment names: launch's own store then runs on that host, at a
 // port of its own. Only torchrun's etcd backends name an etcd that is there.
 func (r *resolver) parseMeeting(c claim) (Store, error) {
-	if c.from.Tier == Explicit {
+	if c.from.Tier == setting.Explicit {
 		return parseStore(c)
 	}
 	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-"), "rdzv-endpoint") {
@@ -128,8 +130,8 @@ func isAddr(host string) bool {
 
 func (r *resolver) nowhere() error {
 	nodes := r.job.Nodes
-	e := &Error{
-		Code: config,
+	e := &exit.Error{
+		Code: exit.Config,
 		What: fmt.Sprintf("this job has %d nodes (%s), but nobody says where they meet", nodes.V, nodes.From.Name),
 		Fix:  r.with("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
 	}
@@ -143,18 +145,18 @@ func (r *resolver) nowhere() error {
 }
 
 // loopback refuses a meeting point that every node would find on itself.
-func (r *resolver) loopback(v Value[Store]) error {
+func (r *resolver) loopback(v setting.Value[Store]) error {
 	if !isLoopback(v.V) {
 		return nil
 	}
 	what := fmt.Sprintf("%s names %s, every machine's own loopback address, but the job has %d nodes (%s)",
 		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
-	if v.From.Tier == Explicit {
+	if v.From.Tier == setting.Explicit {
 		r.note(finding.Skipf("%s: this is right only when all of them are on this machine", what).Named("job.store"))
 		return nil
 	}
-	return &Error{
-		Code: config,
+	return &exit.Error{
+		Code: exit.Config,
 		What: what + ": each would wait for the others on itself",
 		Fix: r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all\n" +
 			r.paste("--store", "127.0.0.1") + "   # all nodes on this machine",

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // count is a number of nodes: low are enough, high are wanted.
@@ -30,7 +32,7 @@ func parseNodes(c claim) (count, error) {
 func (r *resolver) nodes() error {
 	line := said(r.line.NNodes)
 	if !line.set && r.line.Standalone.Set {
-		line = claim{"1", Source{Line, r.line.Standalone.From}, true}
+		line = claim{"1", setting.Source{Tier: setting.Line, Name: r.line.Standalone.From}, true}
 	}
 	claims := []claim{explicit(r.in.Flags.NNodes), line, r.sched.nodes, r.ambient("PET_NNODES")}
 	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
@@ -44,7 +46,7 @@ func (r *resolver) nodes() error {
 	if err := r.spare(&v); err != nil {
 		return err
 	}
-	r.job.Nodes = Value[int]{V: v.V.high, From: v.From, Set: v.Set}
+	r.job.Nodes = setting.Value[int]{V: v.V.high, From: v.From, Set: v.Set}
 	if v.V.low < v.V.high {
 		r.job.Min = v.V.low
 	}
@@ -66,13 +68,13 @@ func (r *resolver) severalTyped() bool {
 
 // spare takes the spare nodes off what the scheduler has given: there the number
 // is that of all nodes, elsewhere it is that of the nodes that take part.
-func (r *resolver) spare(v *Value[count]) error {
+func (r *resolver) spare(v *setting.Value[count]) error {
 	k := r.in.Flags.Spares
-	if r.job.Spares = k; k == 0 || v.From.Tier != Scheduler {
+	if r.job.Spares = k; k == 0 || v.From.Tier != setting.Scheduler {
 		return nil
 	}
 	if k >= v.V.low {
-		return &Error{Code: config, What: fmt.Sprintf("%d spare nodes of %d (%s) leave none to start on", k, v.V.low, v.From.Name), Fix: fmt.Sprintf("--spares %d", v.V.low-1)}
+		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%d spare nodes of %d (%s) leave none to start on", k, v.V.low, v.From.Name), Fix: fmt.Sprintf("--spares %d", v.V.low-1)}
 	}
 	v.V = count{v.V.low - k, v.V.high - k}
 	v.From.Name += " less --spares"
@@ -116,8 +118,8 @@ func (r *resolver) index() error {
 	}
 	switch {
 	case !r.job.Several():
-		r.job.Index = Value[int]{From: Source{Derived, "the number of nodes"}, Set: true}
-	case v.Set && v.From.Tier == Scheduler:
+		r.job.Index = setting.Value[int]{From: setting.Source{Tier: setting.Derived, Name: "the number of nodes"}, Set: true}
+	case v.Set && v.From.Tier == setting.Scheduler:
 		r.job.Vouch = Scheduled
 	case v.Set:
 		r.job.Vouch = Typed
@@ -138,7 +140,7 @@ func (r *resolver) backend() string {
 func (r *resolver) fit() error {
 	nodes, index := r.job.Nodes, r.job.Index
 	if !nodes.Set {
-		if index.Set && (index.From.Tier == Explicit || index.From.Tier == Scheduler || index.V > 0) {
+		if index.Set && (index.From.Tier == setting.Explicit || index.From.Tier == setting.Scheduler || index.V > 0) {
 			return r.noCount(fmt.Sprintf("this is node %d (%s)", index.V, index.From.Name))
 		}
 		if s := explicit(r.in.Flags.Store); s.set {
@@ -150,7 +152,7 @@ func (r *resolver) fit() error {
 		if k := r.job.Spares; k > 0 {
 			return r.noCount(fmt.Sprintf("--spares %d asks for more nodes than take part", k))
 		}
-		r.job.Nodes = Value[int]{V: 1, From: Source{Derived, "the default, as nobody says that there are several"}, Set: true}
+		r.job.Nodes = setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Derived, Name: "the default, as nobody says that there are several"}, Set: true}
 		r.job.Single = true
 		r.behind()
 		return nil
@@ -164,8 +166,8 @@ func (r *resolver) fit() error {
 		r.note(finding.Skipf("%s=%d is not used: %s makes each node a world of its own", index.From.Name, index.V, nodes.From.Name).Named("job.index"))
 		return nil
 	}
-	return &Error{
-		Code: config,
+	return &exit.Error{
+		Code: exit.Config,
 		What: fmt.Sprintf("node rank %d (%s) does not exist among %d nodes (%s): ranks run from 0 to %d", index.V, index.From.Name, all, nodes.From.Name, all-1),
 		Fix:  fmt.Sprintf("correct %s, or say --nnodes %d", index.From.Name, index.V+1),
 	}
@@ -174,7 +176,7 @@ func (r *resolver) fit() error {
 // noCount refuses what only makes sense with a number of nodes: a world of one
 // would be a surprise.
 func (r *resolver) noCount(what string) error {
-	e := &Error{Code: config, What: what + ", but nobody says how many nodes there are", Fix: r.with("--nnodes", "4")}
+	e := &exit.Error{Code: exit.Config, What: what + ", but nobody says how many nodes there are", Fix: r.with("--nnodes", "4")}
 	if r.job.Index.From.Name == completionIndex {
 		e.What += "; an Indexed Job does not tell its completions to its pods"
 		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`
@@ -201,7 +203,7 @@ func (r *resolver) program() error {
 	if r.line.Kind != launcher.Program || r.job.Tasks.Size > 0 {
 		return nil
 	}
-	check := func(name string, ours Value[int]) error {
+	check := func(name string, ours setting.Value[int]) error {
 		c := r.ambient(name)
 		if !c.set || !ours.Set || ours.From.Name == name {
 			return nil
@@ -209,8 +211,8 @@ func (r *resolver) program() error {
 		if n, err := strconv.Atoi(strings.TrimSpace(c.raw)); err == nil && n == ours.V {
 			return nil
 		}
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("%s contradicts %s=%d: launch starts one process per node and sets RANK and WORLD_SIZE itself", c, ours.From.Name, ours.V),
 			Fix:  "unset RANK WORLD_SIZE; " + r.paste(),
 		}

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // paste is this command with more flags, to paste. Flags that were typed are
@@ -19,7 +21,7 @@ func (r *resolver) pasteOf(argv []string, flags ...string) string {
 	}
 	words = append(words, flags...)
 	f := r.in.Flags
-	for _, v := range []Value[string]{f.NNodes, f.NodeRank, f.Store, f.Job, f.Addr, f.MasterPort, f.As} {
+	for _, v := range []setting.Value[string]{f.NNodes, f.NodeRank, f.Store, f.Job, f.Addr, f.MasterPort, f.As} {
 		if v.Set && strings.HasPrefix(v.From.Name, "--") && !has(flags, v.From.Name) {
 			words = append(words, v.From.Name, v.V)
 		}
@@ -110,7 +112,7 @@ func (r *resolver) misplaced() error {
 		return nil
 	}
 	name, _, _ := strings.Cut(ours[0], "=")
-	return &Error{Code: usage, What: name + " is launch's flag, not torchrun's: it goes before torchrun", Fix: r.pasteOf(argv, ours...)}
+	return &exit.Error{Code: exit.Usage, What: name + " is launch's flag, not torchrun's: it goes before torchrun", Fix: r.pasteOf(argv, ours...)}
 }
 
 // keep warns where --keep-rdzv has nothing to keep.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 func TestSeveralNodesWithoutAMeetingPointAreRefused(t *testing.T) {
@@ -87,7 +89,7 @@ func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing
 
 func TestRankAndWorldSizeAroundAProgramAreItsIdentity(t *testing.T) {
 	j := resolve(t, input("python t.py", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=h", "MASTER_PORT=1234"))
-	if j.Nodes.V != 3 || j.Nodes.From != (Source{Ambient, "WORLD_SIZE"}) || j.Index.V != 1 || j.MasterPort.V != 1234 {
+	if j.Nodes.V != 3 || j.Nodes.From != (setting.Source{Tier: setting.Ambient, Name: "WORLD_SIZE"}) || j.Index.V != 1 || j.MasterPort.V != 1234 {
 		t.Errorf("%+v", j)
 	}
 	three := func(f *Flags) { f.NNodes, f.Store = flagged("--nnodes", "3"), flagged("--store", "h") }
@@ -185,7 +187,7 @@ func TestStoreForms(t *testing.T) {
 	for _, in := range []string{"", "h:", "h:0", "h:x", "h:65536", "a,b", "a b", "$(HOST)", "[fd00::1", "fd00::1::2", "[::1]x", "ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/x", "http://a:1,", "http://a:1,https://b:1", "http://a:0", ":2379", "<host>"} {
 		if got, err := parseStore(explicit(flagged("--store", in))); err == nil {
 			t.Errorf("%q is %+v, want an error", in, got)
-		} else if bad := err.(*Error); bad.Code != 64 || bad.Fix == "" {
+		} else if bad := err.(*exit.Error); bad.Code != 64 || bad.Fix == "" {
 			t.Errorf("%q: code %d, fix %q", in, bad.Code, bad.Fix)
 		}
 	}

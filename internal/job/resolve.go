@@ -10,6 +10,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/hostlist"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // Input is everything that Resolve looks at.
@@ -90,7 +91,7 @@ func (r *resolver) identity() error {
 // nodes by itself, so that there is nobody to meet.
 func (r *resolver) mpirun() error {
 	var unused []string
-	for _, v := range []Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
+	for _, v := range []setting.Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
 		if v.Set {
 			unused = append(unused, explicit(v).String())
 		}
@@ -98,9 +99,9 @@ func (r *resolver) mpirun() error {
 	if unused != nil {
 		r.note(finding.Warnf("not used: %s; mpirun needs none of this, it starts the processes on the other nodes by itself", strings.Join(unused, " ")).Named("job.nodes"))
 	}
-	from := Source{Derived, "mpirun, which starts the processes on the other nodes"}
-	r.job.Nodes = Value[int]{V: 1, From: from, Set: true}
-	r.job.Index = Value[int]{From: from, Set: true}
+	from := setting.Source{Tier: setting.Derived, Name: "mpirun, which starts the processes on the other nodes"}
+	r.job.Nodes = setting.Value[int]{V: 1, From: from, Set: true}
+	r.job.Index = setting.Value[int]{From: from, Set: true}
 	r.job.Single = true
 	r.job.Hosts = r.line.Hosts
 	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
@@ -155,7 +156,7 @@ func (r *resolver) rest() error {
 }
 
 // choosing is choose for text.
-func choosing(r *resolver, to *Value[string], what string, claims ...claim) error {
+func choosing(r *resolver, to *setting.Value[string], what string, claims ...claim) error {
 	v, notes, err := choose(what, equal[string], text, claims...)
 	*to = v
 	r.note(notes...)
@@ -190,12 +191,12 @@ func (r *resolver) note(notes ...finding.Finding) { r.job.Notes = append(r.job.N
 // ambient is what merely stands in the environment; empty is "not set", as a
 // template leaves it.
 func (r *resolver) ambient(name string) claim {
-	return claim{r.env[name], Source{Ambient, name}, r.env[name] != ""}
+	return claim{r.env[name], setting.Source{Tier: setting.Ambient, Name: name}, r.env[name] != ""}
 }
 
 // variable is what the scheduler says.
 func (r *resolver) variable(name string) claim {
-	return claim{r.own[name], Source{Scheduler, name}, r.own[name] != ""}
+	return claim{r.own[name], setting.Source{Tier: setting.Scheduler, Name: name}, r.own[name] != ""}
 }
 
 func toMap(env []string) map[string]string {
@@ -218,5 +219,5 @@ func (r *resolver) petFor(name string) claim {
 
 // said is the claim of the wrapped line.
 func said(a launcher.Ask) claim {
-	return claim{a.Value, Source{Line, a.From}, a.Set && a.Value != ""}
+	return claim{a.Value, setting.Source{Tier: setting.Line, Name: a.From}, a.Set && a.Value != ""}
 }

@@ -8,12 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // flagged makes an explicit setting as the command line would.
-func flagged(name, value string) Value[string] {
-	return Value[string]{V: value, From: Source{Explicit, name}, Set: true}
+func flagged(name, value string) setting.Value[string] {
+	return setting.Value[string]{V: value, From: setting.Source{Tier: setting.Explicit, Name: name}, Set: true}
 }
 
 func input(line string, env ...string) Input {
@@ -33,10 +35,10 @@ func resolve(t *testing.T, in Input) Job {
 
 // refused resolves what cannot be and checks the code and that every given
 // text stands in the message.
-func refused(t *testing.T, in Input, code int, want ...string) *Error {
+func refused(t *testing.T, in Input, code int, want ...string) *exit.Error {
 	t.Helper()
 	j, err := Resolve(in)
-	bad, ok := errors.AsType[*Error](err)
+	bad, ok := errors.AsType[*exit.Error](err)
 	if !ok {
 		t.Fatalf("%s, %q: %v and %d nodes, want an *Error", strings.Join(in.Argv, " "), in.Env, err, j.Nodes.V)
 	}
@@ -72,13 +74,13 @@ func TestFlagsMakeAJob(t *testing.T) {
 	got := resolve(t, in)
 	want := Job{
 		ID:         flagged("--job", "j"),
-		Nodes:      Value[int]{4, Source{Explicit, "--nnodes"}, true},
-		Index:      Value[int]{2, Source{Explicit, "LAUNCH_NODE_RANK"}, true},
+		Nodes:      setting.Value[int]{V: 4, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}, Set: true},
+		Index:      setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NODE_RANK"}, Set: true},
 		Vouch:      Typed,
-		Store:      Value[Store]{Store{[]string{"host0:29377"}, true, "host0", 29377}, Source{Explicit, "--store"}, true},
+		Store:      setting.Value[Store]{V: Store{[]string{"host0:29377"}, true, "host0", 29377}, From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true},
 		Addr:       flagged("--addr", "eth0"),
-		MasterPort: Value[int]{31000, Source{Explicit, "--master-port"}, true},
-		NProc:      Value[string]{"8", Source{Line, "torchrun --nproc-per-node"}, true},
+		MasterPort: setting.Value[int]{V: 31000, From: setting.Source{Tier: setting.Explicit, Name: "--master-port"}, Set: true},
+		NProc:      setting.Value[string]{V: "8", From: setting.Source{Tier: setting.Line, Name: "torchrun --nproc-per-node"}, Set: true},
 		Line:       got.Line,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -91,7 +93,7 @@ func TestTutorialLineIsEnough(t *testing.T) {
 	if j.Nodes.V != 3 || j.Nodes.From.Name != "torchrun --nnodes" || j.ID.V != "j" || j.Addr.V != "10.0.0.3" {
 		t.Errorf("%+v", j)
 	}
-	if j.Store.V.Endpoints[0] != "host0:29377" || !j.Store.V.Embedded || j.MasterPort.V != 29400 || j.MasterPort.From.Tier != Line {
+	if j.Store.V.Endpoints[0] != "host0:29377" || !j.Store.V.Embedded || j.MasterPort.V != 29400 || j.MasterPort.From.Tier != setting.Line {
 		t.Errorf("store %+v, master port %+v", j.Store, j.MasterPort)
 	}
 	if j.Index.Set || j.Vouch != NoIndex || noted(j, "job.index", "torchrun ignores it") == "" {
@@ -206,7 +208,7 @@ func TestAmbientVariablesMakeAJob(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	j = resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=h0", "NODE_RANK=1", "MASTER_PORT=tcp://10.0.0.1:29500"))
-	if j.Index.From.Name != "NODE_RANK" || j.Store.From.Tier != Ambient || j.MasterPort.Set || noted(j, "job.master-port", "tcp://") != finding.Skip {
+	if j.Index.From.Name != "NODE_RANK" || j.Store.From.Tier != setting.Ambient || j.MasterPort.Set || noted(j, "job.master-port", "tcp://") != finding.Skip {
 		t.Errorf("%+v", j)
 	}
 }
@@ -229,10 +231,10 @@ func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
 	id := func(line, store string) string {
 		in := input(line)
 		if store != "" {
-			in.Flags.Store = Value[string]{V: store, From: Source{Explicit, "--store"}, Set: true}
+			in.Flags.Store = setting.Value[string]{V: store, From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true}
 		}
 		j := resolve(t, in)
-		if j.ID.From.Tier != Derived || j.ID.V == "" {
+		if j.ID.From.Tier != setting.Derived || j.ID.V == "" {
 			t.Errorf("%s: %+v", line, j.ID)
 		}
 		return j.ID.V

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/hostlist"
+	"launch/internal/setting"
 )
 
 // scheduler is what Kubernetes, Slurm or the MPI that started this process says
@@ -54,14 +56,14 @@ func (r *resolver) indexedJob() {
 	}
 	if !r.sched.id.set {
 		id, _ := strings.CutSuffix(name+"."+domain, ".")
-		r.sched.id = claim{id, Source{Scheduler, PodHostName}, true}
+		r.sched.id = claim{id, setting.Source{Tier: setting.Scheduler, Name: PodHostName}, true}
 	}
 	if domain == "" {
 		r.sched.nowhere = fmt.Sprintf("pod %s has no name that other pods can resolve", short)
 		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and publishNotReadyAddresses: true"
 		return
 	}
-	r.sched.host = claim{name + "-0." + domain, Source{Scheduler, PodHostName}, true}
+	r.sched.host = claim{name + "-0." + domain, setting.Source{Tier: setting.Scheduler, Name: PodHostName}, true}
 }
 
 // podName is the pod's full name where one is known, else its host name.
@@ -107,15 +109,15 @@ func (r *resolver) slurm() error {
 	}
 	r.sched.nodes = r.firstOf("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
 	r.sched.index = r.variable("SLURM_NODEID")
-	r.sched.id = claim{"slurm-" + job + "." + r.own["SLURM_STEP_ID"], Source{Scheduler, "SLURM_JOB_ID"}, true}
+	r.sched.id = claim{"slurm-" + job + "." + r.own["SLURM_STEP_ID"], setting.Source{Tier: setting.Scheduler, Name: "SLURM_JOB_ID"}, true}
 	list := r.stepList()
 	if list.set {
 		hosts, err := hostlist.Expand(list.raw)
 		if err != nil {
-			return &Error{Code: config, What: fmt.Sprintf("%s: %v", list.from.Name, err), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+			return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", list.from.Name, err), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
 		}
 		if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && (err != nil || n != len(hosts)) {
-			return &Error{Code: config, What: fmt.Sprintf("%s contradicts %s, which are %d nodes", r.sched.nodes, list, len(hosts)), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+			return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s contradicts %s, which are %d nodes", r.sched.nodes, list, len(hosts)), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
 		}
 		r.sched.nodes.raw, r.sched.nodes.set = strconv.Itoa(len(hosts)), true
 		if r.sched.nodes.from.Name == "" {

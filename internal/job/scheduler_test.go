@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // step is the environment of a task of an srun step over hosts.
@@ -76,7 +77,7 @@ func TestSlurmNodeNameMayDifferFromTheHostName(t *testing.T) {
 func TestJobBeyondTheStepIsNotTheStepsJob(t *testing.T) {
 	env := append(step("n1", 0), "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1")
 	j := resolve(t, on("n1", input("torchrun --nnodes 2 --rdzv-endpoint h:1 t.py", env...)))
-	if j.Index.Set || j.ID.From.Tier == Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes", "SLURM_STEP_NUM_NODES=1") != finding.Warn {
+	if j.Index.Set || j.ID.From.Tier == setting.Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes", "SLURM_STEP_NUM_NODES=1") != finding.Warn {
 		t.Errorf("%+v", j)
 	}
 }
@@ -102,10 +103,10 @@ func nnodes(n string) func(*Flags) { return func(f *Flags) { f.NNodes = flagged(
 
 func TestIndexedJobMeetsAtPodZero(t *testing.T) {
 	j := resolve(t, pod(2, podHosts).with(nnodes("4")))
-	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != Scheduler {
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != setting.Scheduler {
 		t.Errorf("%+v", j)
 	}
-	if j.ID.V != "train.svc.ns.svc.cluster.local" || j.ID.From.Tier != Scheduler {
+	if j.ID.V != "train.svc.ns.svc.cluster.local" || j.ID.From.Tier != setting.Scheduler {
 		t.Errorf("id %+v", j.ID)
 	}
 	if j = resolve(t, pod(2, podHosts, "JOB_UID=0a1b").with(nnodes("4"))); j.ID.V != "0a1b" || j.ID.From.Name != "JOB_UID" {
@@ -116,7 +117,7 @@ func TestIndexedJobMeetsAtPodZero(t *testing.T) {
 func TestIndexedJobTakesTheCountOfTheLine(t *testing.T) {
 	in := pod(2, podHosts)
 	in.Argv = strings.Fields("torchrun --nnodes 3 t.py")
-	if j := resolve(t, in); j.Nodes.V != 3 || j.Nodes.From.Tier != Line {
+	if j := resolve(t, in); j.Nodes.V != 3 || j.Nodes.From.Tier != setting.Line {
 		t.Errorf("%+v", j)
 	}
 }

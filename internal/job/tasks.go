@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/hostlist"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // Tasks says that launch was started several times on at least one node of the
@@ -88,7 +90,7 @@ func (r *resolver) mpi() (ok bool, err error) {
 // mpiNodes finds out on how many nodes the tasks are.
 func (r *resolver) mpiNodes(m mpi) error {
 	t := &r.tasks
-	from := Source{Scheduler, m.size + "/" + m.localSize}
+	from := setting.Source{Tier: setting.Scheduler, Name: m.size + "/" + m.localSize}
 	switch told := r.own[m.nodes]; {
 	case t.Size == t.LocalSize:
 		t.nodes = 1
@@ -145,8 +147,8 @@ func (t tasks) check(r *resolver) error {
 	if t.LocalSize >= 1 && t.Size >= t.LocalSize && t.Rank < t.Size && t.Local < t.LocalSize && t.Local <= t.Rank {
 		return nil
 	}
-	return &Error{
-		Code: config,
+	return &exit.Error{
+		Code: exit.Config,
 		What: fmt.Sprintf("%s and %s contradict each other: task %d of %d, number %d of %d on this node", t.rank, t.From, t.Rank, t.Size, t.Local, t.LocalSize),
 		Fix:  "env -u " + t.rank + " " + r.paste("--nnodes", "4", "--store", "HOST"),
 	}
@@ -162,7 +164,7 @@ func (r *resolver) slurmTasks() error {
 	t := tasks{rank: "SLURM_PROCID", by: "srun", each: "srun --ntasks-per-node=1"}
 	counts, err := hostlist.Counts(per.raw)
 	if err != nil {
-		return &Error{Code: config, What: fmt.Sprintf("%s: %v", perNode, err), Fix: t.each + " " + r.paste()}
+		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", perNode, err), Fix: t.each + " " + r.paste()}
 	}
 	for _, n := range counts {
 		t.Size += n
@@ -176,8 +178,8 @@ func (r *resolver) slurmTasks() error {
 		return err
 	}
 	if nodes := r.sched.nodes; node >= len(counts) || nodes.set && nodes.raw != strconv.Itoa(len(counts)) {
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("%s is about %d nodes, which contradicts SLURM_NODEID=%d and %s", per, len(counts), node, nodes),
 			Fix:  "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST"),
 		}
@@ -200,8 +202,8 @@ func (r *resolver) spread() error {
 	}
 	switch {
 	case !nodes.Set:
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("%s started %d tasks, %d of them on this node (%s), but nobody says on how many nodes", t.by, t.Size, t.LocalSize, t.From),
 			Fix:  t.by + " … " + r.paste("--nnodes", "4", "--store", "HOST") + "   # HOST: one of the nodes",
 		}
@@ -212,14 +214,14 @@ func (r *resolver) spread() error {
 		t.Rank, t.Size = t.Local, t.LocalSize
 	case t.LocalSize == 1 && (t.nodes == t.Size || t.nodes == 0 && nodes.V >= t.Size): // one on each
 		if t.nodes == 0 {
-			r.sched.index = claim{strconv.Itoa(t.Rank), Source{Scheduler, t.rank}, true}
+			r.sched.index = claim{strconv.Itoa(t.Rank), setting.Source{Tier: setting.Scheduler, Name: t.rank}, true}
 		}
 		return nil
 	case r.line.Kind == launcher.Torchrun:
 		return r.oneEach()
 	case nodes.V > t.Size-t.LocalSize+1, t.nodes != 0 && !t.guessed && nodes.V != t.nodes:
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("%d nodes (%s) contradict %s, which started %d tasks, %d of them on this node (%s)", nodes.V, nodes.From.Name, t.by, t.Size, t.LocalSize, t.From),
 			Fix:  fmt.Sprintf("drop %s, or start launch once on each node: %s", nodes.From.Name, t.each),
 		}
@@ -236,8 +238,8 @@ func (r *resolver) oneEach() error {
 	if t.by == "srun" {
 		what = fmt.Sprintf("%s: srun started several tasks on a node", r.variable(t.From))
 	}
-	return &Error{
-		Code: config,
+	return &exit.Error{
+		Code: exit.Config,
 		What: what + ", but torchrun is started once per node: it starts its processes itself",
 		Fix:  t.each + " " + r.paste(),
 	}
@@ -257,8 +259,8 @@ func (r *resolver) first() error {
 	}
 	rank, world := r.ambient("RANK"), r.ambient("WORLD_SIZE")
 	if rank.set && rank.raw != strconv.Itoa(t.Rank) || world.set && world.raw != strconv.Itoa(t.Size) {
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("RANK=%s WORLD_SIZE=%s contradict %s: this is task %d of %d, and launch sets both itself", rank.raw, world.raw, r.tasks.by, t.Rank, t.Size),
 			Fix:  "unset RANK WORLD_SIZE; " + r.tasks.by + " … " + r.paste(),
 		}
@@ -270,13 +272,13 @@ func (r *resolver) reindex() {
 	t, index := r.job.Tasks, r.job.Index
 	if index.Set {
 		f := finding.Warnf("%s=%d is not used: node 0 is the one with task 0 (%s), whose address is MASTER_ADDR", index.From.Name, index.V, r.tasks.rank)
-		if index.From.Tier >= Scheduler {
+		if index.From.Tier >= setting.Scheduler {
 			f.Status = finding.Skip
 		}
 		r.note(f.Named("job.index").See(r.tasks.rank, "%d", t.Rank))
 	}
-	r.job.Index, r.job.Vouch = Value[int]{}, NoIndex
+	r.job.Index, r.job.Vouch = setting.Value[int]{}, NoIndex
 	if t.Rank == 0 {
-		r.job.Index, r.job.Vouch = Value[int]{From: Source{Scheduler, r.tasks.rank}, Set: true}, Scheduled
+		r.job.Index, r.job.Vouch = setting.Value[int]{From: setting.Source{Tier: setting.Scheduler, Name: r.tasks.rank}, Set: true}, Scheduled
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/finding"
+	"launch/internal/setting"
 )
 
 // ompi4 is what Open MPI 4.1.4 told task rank of 4 that it had started by
@@ -64,47 +65,47 @@ func meet(f *Flags) { f.Store = flagged("--store", "h") }
 
 func TestTasksOfSeveralNodes(t *testing.T) {
 	const group = "PMIX_NAMESPACE=1553334273 PMIX_SERVER_URI2=1553334272.2;tcp4://127.0.0.1:34513 "
-	none := Value[int]{}
+	none := setting.Value[int]{}
 	for what, c := range map[string]struct {
 		in    Input
-		nodes Value[int]
-		index Value[int]
+		nodes setting.Value[int]
+		index setting.Value[int]
 		tasks Tasks
 		id    string
 	}{
 		"Slurm's first": {on("n1", input("python t.py", tasksStep(0, 0)...)),
-			Value[int]{3, Source{Scheduler, "SLURM_STEP_NUM_NODES"}, true}, Value[int]{0, Source{Scheduler, "SLURM_NODEID"}, true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
 			Tasks{0, 5, 0, 2, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 0"}, "slurm-7.0"},
 		"Slurm's second of the second": {on("n2", input("python t.py", tasksStep(1, 1)...)),
-			Value[int]{3, Source{Scheduler, "SLURM_STEP_NUM_NODES"}, true}, Value[int]{1, Source{Scheduler, "SLURM_NODEID"}, true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
 			Tasks{3, 5, 1, 2, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 1"}, "slurm-7.0"},
 		"Slurm's only one of its node": {on("n3", input("python t.py", tasksStep(2, 0)...)),
-			Value[int]{3, Source{Scheduler, "SLURM_STEP_NUM_NODES"}, true}, Value[int]{2, Source{Scheduler, "SLURM_NODEID"}, true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
 			Tasks{4, 5, 0, 1, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 2"}, "slurm-7.0"},
 		"Open MPI 4, the node of task 0": {input("python t.py", ompi4(0)...).with(meet),
-			Value[int]{2, Source{Scheduler, "OMPI_MCA_orte_num_nodes"}, true}, Value[int]{0, Source{Scheduler, "OMPI_COMM_WORLD_RANK"}, true},
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
 			Tasks{0, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", strings.Replace(group, ".2;", ".1;", 1)}, "mpi-1553334273"},
 		"Open MPI 4, another node": {input("python t.py", ompi4(2)...).with(meet),
-			Value[int]{2, Source{Scheduler, "OMPI_MCA_orte_num_nodes"}, true}, none,
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, none,
 			Tasks{2, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", group}, "mpi-1553334273"},
 		"Open MPI 4, uneven": {input("python t.py", but(ompi4(3), "OMPI_COMM_WORLD_LOCAL_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0")...).with(meet),
-			Value[int]{2, Source{Scheduler, "OMPI_MCA_orte_num_nodes"}, true}, none,
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, none,
 			Tasks{3, 4, 0, 1, "OMPI_COMM_WORLD_LOCAL_SIZE", group}, "mpi-1553334273"},
 		"Open MPI 5": {input("python t.py", ompi5(0)...).with(meet),
-			Value[int]{2, Source{Scheduler, "OMPI_COMM_WORLD_SIZE/OMPI_COMM_WORLD_LOCAL_SIZE"}, true}, Value[int]{0, Source{Scheduler, "OMPI_COMM_WORLD_RANK"}, true},
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_SIZE/OMPI_COMM_WORLD_LOCAL_SIZE"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
 			Tasks{0, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "}, "mpi-prterun-vm-13128@1"},
 		"Open MPI 5, uneven, counted by hand": {input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=3")...).with(meet).with(nnodes("2")),
-			Value[int]{2, Source{Explicit, "LAUNCH_NNODES"}, true}, Value[int]{0, Source{Scheduler, "OMPI_COMM_WORLD_RANK"}, true},
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NNODES"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
 			Tasks{0, 3, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "}, "mpi-prterun-vm-13128@1"},
 		"MPICH": {input("python t.py", mpich(3)...).with(meet),
-			Value[int]{2, Source{Scheduler, "PMI_SIZE/MPI_LOCALNRANKS"}, true}, none,
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "PMI_SIZE/MPI_LOCALNRANKS"}, Set: true}, none,
 			Tasks{3, 4, 1, 2, "MPI_LOCALNRANKS", ""}, ""},
 	} {
 		j := resolve(t, c.in)
 		if diff := cmp.Diff(c.tasks, j.Tasks); diff != "" {
 			t.Errorf("%s: tasks (-want +got):\n%s", what, diff)
 		}
-		if diff := cmp.Diff([]Value[int]{c.nodes, c.index}, []Value[int]{j.Nodes, j.Index}); diff != "" {
+		if diff := cmp.Diff([]setting.Value[int]{c.nodes, c.index}, []setting.Value[int]{j.Nodes, j.Index}); diff != "" {
 			t.Errorf("%s: nodes and index (-want +got):\n%s", what, diff)
 		}
 		if j.Single || c.id != "" && j.ID.V != c.id || len(j.Notes) != 0 {
@@ -165,7 +166,7 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 
 func TestOneProcessOfAnMPIIsStartedAsByHand(t *testing.T) {
 	one := but(ompi4(0), "OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "OMPI_MCA_orte_num_nodes=1")
-	if j := resolve(t, input("python t.py", one...)); !j.Single || j.Tasks != (Tasks{}) || j.Nodes.From.Tier != Derived {
+	if j := resolve(t, input("python t.py", one...)); !j.Single || j.Tasks != (Tasks{}) || j.Nodes.From.Tier != setting.Derived {
 		t.Errorf("%+v", j)
 	}
 	if j := resolve(t, input("mpirun -np 2 ./x", ompi4(0)...)); !j.Single || j.Tasks != (Tasks{}) {
@@ -193,14 +194,14 @@ func TestTasksAreNoTorchruns(t *testing.T) {
 func TestTheNodeOfTaskZeroIsNodeZero(t *testing.T) {
 	for what, c := range map[string]struct {
 		in    Input
-		index Value[int]
+		index setting.Value[int]
 		note  finding.Status
 	}{
 		"Slurm's order differs": {on("n2", input("python t.py", but(tasksStep(1, 0), "SLURM_PROCID=0")...)),
-			Value[int]{0, Source{Scheduler, "SLURM_PROCID"}, true}, finding.Skip},
-		"and the other one": {on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_PROCID=2")...)), Value[int]{}, finding.Skip},
-		"typed":             {input("python t.py", ompi4(0)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), Value[int]{0, Source{Scheduler, "OMPI_COMM_WORLD_RANK"}, true}, finding.Warn},
-		"typed, and right":  {input("python t.py", ompi4(2)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), Value[int]{1, Source{Explicit, "--node-rank"}, true}, ""},
+			setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_PROCID"}, Set: true}, finding.Skip},
+		"and the other one": {on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_PROCID=2")...)), setting.Value[int]{}, finding.Skip},
+		"typed":             {input("python t.py", ompi4(0)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true}, finding.Warn},
+		"typed, and right":  {input("python t.py", ompi4(2)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Explicit, Name: "--node-rank"}, Set: true}, ""},
 	} {
 		j := resolve(t, c.in)
 		if diff := cmp.Diff(c.index, j.Index); diff != "" {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"launch/internal/near"
+	"launch/internal/exit"
+	"launch/internal/spelling"
 )
 
 // argparser reads a line as Python's argparse reads it for torchrun, as far
@@ -49,7 +50,7 @@ func (p *argparser) parse() (rest int, err error) {
 		case kind == positional:
 			return p.base + i, nil
 		case kind == unknown:
-			meant := near.Word(strings.ReplaceAll(strings.Trim(w, "-="), "_", "-"), p.flags())
+			meant := spelling.Closest(strings.ReplaceAll(strings.Trim(w, "-="), "_", "-"), p.flags())
 			if meant != "" {
 				meant = " (did you mean --" + meant + "?)"
 			}
@@ -156,8 +157,8 @@ func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error
 	if same {
 		return matches[0], known, nil
 	}
-	return match{}, unknown, &Error{
-		Code: usage,
+	return match{}, unknown, &exit.Error{
+		Code: exit.Usage,
 		What: fmt.Sprintf("torchrun option %s is ambiguous: it could be %s", w, strings.Join(names, ", ")),
 		Fix:  "write the option out",
 	}
@@ -197,9 +198,9 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 			return p.words[i], nil
 		}
 	}
-	return "", &Error{Code: usage, What: fmt.Sprintf("torchrun option %s needs a value", m.spelling), Fix: m.spelling + "=VALUE"}
+	return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s needs a value", m.spelling), Fix: m.spelling + "=VALUE"}
 }
 
 func (p *argparser) noValue(m match) error {
-	return &Error{Code: usage, What: fmt.Sprintf("torchrun option %s takes no value, got %q", m.spelling, m.explicit), Fix: m.spelling}
+	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s takes no value, got %q", m.spelling, m.explicit), Fix: m.spelling}
 }

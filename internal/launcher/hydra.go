@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 // Hydra tells whether mpirun is Hydra's mpiexec, which MPICH and Intel MPI have.
@@ -60,7 +60,7 @@ func (l Line) hydraValue(value string, attached bool, arity, i, end int) (string
 // genv forwards with -genv, once: it counts for the programs of all sections.
 // Of two for a name the last one counts, and a section's -env before both, so
 // that what stands on the line already wins (seen with both).
-func (l Line) genv(e *Exec, vars []envgen.Var) {
+func (l Line) genv(e *Exec, vars []setting.Var) {
 	var words []string
 	for _, v := range vars {
 		if l.hydraSets(v.Name) {

@@ -6,7 +6,7 @@
 package launcher
 
 import (
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 // Kind names a wrapped launcher.
@@ -112,25 +112,9 @@ type Change struct {
 // environment gains and loses against what launch inherited. The plan itself
 // is not in Set: the caller merges it.
 type Exec struct {
-	Argv    []string     `json:"argv"`
-	Set     []envgen.Var `json:"set,omitempty"`     // identity and rendezvous variables, each with reason and source
-	Unset   []envgen.Var `json:"unset,omitempty"`   // variables that leave the command's environment, each with its reason and old value
-	Changes []Change     `json:"changes,omitempty"` // of Argv
-	Notes   []string     `json:"notes,omitempty"`   // one line each for the user: what was changed and where to read on
+	Argv    []string      `json:"argv"`
+	Set     []setting.Var `json:"set,omitempty"`     // identity and rendezvous variables, each with reason and source
+	Unset   []setting.Var `json:"unset,omitempty"`   // variables that leave the command's environment, each with its reason and old value
+	Changes []Change      `json:"changes,omitempty"` // of Argv
+	Notes   []string      `json:"notes,omitempty"`   // one line each for the user: what was changed and where to read on
 }
-
-// Error is a line that cannot be run as asked. Code is the exit status: 64
-// for one that its launcher would refuse, 78 for one that contradicts itself
-// or needs what launch does not do. Fix is the line to paste, or "".
-type Error struct {
-	Code int    `json:"code"`
-	What string `json:"what"`
-	Fix  string `json:"fix,omitempty"`
-}
-
-func (e *Error) Error() string { return e.What }
-
-const (
-	usage  = 64
-	config = 78
-)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 // parseMpirun reads mpirun's options, section by section: a lone ":" begins the
@@ -130,7 +130,7 @@ func appendHosts(hosts []string, list string) []string {
 
 // mpirun forwards the job's constants, and never a fact of one node, in the
 // words of the MPI whose mpirun it is.
-func (l Line) mpirun(w World, plan []envgen.Var, env []string) Exec {
+func (l Line) mpirun(w World, plan []setting.Var, env []string) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	vars := forwardable(w, plan, l.Environ(env))
 	switch why := l.noForward(env); {
@@ -151,7 +151,7 @@ func (l Line) mpirun(w World, plan []envgen.Var, env []string) Exec {
 
 // dashX forwards with -x in every section: it counts for its own program only
 // (Open MPI 4.1).
-func (l Line) dashX(e *Exec, vars []envgen.Var) {
+func (l Line) dashX(e *Exec, vars []setting.Var) {
 	for i, start := range slices.Backward(l.Starts) {
 		end := len(l.Argv)
 		if i+1 < len(l.Starts) {
@@ -170,10 +170,10 @@ func (l Line) dashX(e *Exec, vars []envgen.Var) {
 	}
 }
 
-func forwardable(w World, plan []envgen.Var, env []string) []envgen.Var {
-	var out []envgen.Var
+func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
+	var out []setting.Var
 	for _, v := range plan {
-		if v.Scope == envgen.Job && !v.Kept {
+		if v.Scope == setting.Job && !v.Kept {
 			out = append(out, v)
 		}
 	}
@@ -183,8 +183,8 @@ func forwardable(w World, plan []envgen.Var, env []string) []envgen.Var {
 	if _, set := lookup(env, "MASTER_ADDR"); err == nil && !addr.IsLoopback() && !set {
 		const why = "where torch's env:// initialization meets"
 		out = append(out,
-			identity("MASTER_ADDR", w.MasterAddr, envgen.Job, why),
-			identity("MASTER_PORT", strconv.Itoa(w.MasterPort), envgen.Job, why))
+			identity("MASTER_ADDR", w.MasterAddr, setting.Job, why),
+			identity("MASTER_PORT", strconv.Itoa(w.MasterPort), setting.Job, why))
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 func TestMpirunOptionsAreRead(t *testing.T) {
@@ -37,10 +37,10 @@ func TestMpirunOptionsAreRead(t *testing.T) {
 	}
 }
 
-var plan = []envgen.Var{
-	{Name: "NCCL_SOCKET_IFNAME", Value: "eth0", Scope: envgen.Node},
-	{Name: "NCCL_SOCKET_FAMILY", Value: "AF_INET", Scope: envgen.Job, Reason: "r"},
-	{Name: "NCCL_DEBUG", Value: "WARN", Scope: envgen.Job, Kept: true, User: "INFO"},
+var plan = []setting.Var{
+	{Name: "NCCL_SOCKET_IFNAME", Value: "eth0", Scope: setting.Node},
+	{Name: "NCCL_SOCKET_FAMILY", Value: "AF_INET", Scope: setting.Job, Reason: "r"},
+	{Name: "NCCL_DEBUG", Value: "WARN", Scope: setting.Job, Kept: true, User: "INFO"},
 }
 
 func TestMpirunForwardsTheJobsConstantsInEverySection(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"launch/envgen"
+	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 // Parse understands a command line: the prefixes, the launcher behind them,
@@ -16,10 +17,10 @@ import (
 func Parse(argv []string, as string) (Line, error) {
 	l := Line{Argv: argv, Kind: Program}
 	if len(argv) == 0 {
-		return l, &Error{Code: usage, What: "no command to run", Fix: "launch [flags] torchrun … train.py"}
+		return l, &exit.Error{Code: exit.Usage, What: "no command to run", Fix: "launch [flags] torchrun … train.py"}
 	}
 	if as != "" && as != string(Torchrun) && as != string(Program) {
-		return l, &Error{Code: usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
+		return l, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
 	}
 	f := locate(argv)
 	l.At, l.Rest, l.Program, l.Script, l.Prefix, l.Env = f.at, f.at, f.start, f.script, f.prefix, f.env
@@ -61,7 +62,7 @@ func (l Line) Environ(env []string) []string {
 // Command is what the line becomes once the world is known. plan is the
 // computed environment, of which mpirun forwards the job's constants; env is
 // what launch inherited, as os.Environ gives it. The error is an *Error.
-func (l Line) Command(w World, plan []envgen.Var, env []string) (Exec, error) {
+func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 	switch l.Kind {
 	case Torchrun:
 		return l.torchrun(w, env)

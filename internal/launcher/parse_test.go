@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/exit"
 )
 
 func parse(t *testing.T, line string) Line {
@@ -199,14 +201,14 @@ func TestAsTakesTheLineAsGiven(t *testing.T) {
 		t.Errorf("--as program: %+v, %v", l, err)
 	}
 	_, err := Parse(script, "horovod")
-	if bad, ok := errors.AsType[*Error](err); !ok || bad.Code != 64 {
+	if bad, ok := errors.AsType[*exit.Error](err); !ok || bad.Code != 64 {
 		t.Errorf("--as horovod: %v", err)
 	}
 }
 
 func TestNoCommandIsAUsageError(t *testing.T) {
 	_, err := Parse(nil, "")
-	if bad, ok := errors.AsType[*Error](err); !ok || bad.Code != 64 || bad.Fix == "" {
+	if bad, ok := errors.AsType[*exit.Error](err); !ok || bad.Code != 64 || bad.Fix == "" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -229,7 +231,7 @@ func FuzzParse(f *testing.F) {
 		argv := strings.Split(s, " ")
 		l, err := Parse(argv, as)
 		if err != nil {
-			if _, ok := errors.AsType[*Error](err); !ok {
+			if _, ok := errors.AsType[*exit.Error](err); !ok {
 				t.Fatalf("%q: %T is no *Error", s, err)
 			}
 			return

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 // program hands a plain program its identity through the variables that
@@ -22,14 +22,14 @@ func (l Line) program(w World) Exec {
 	} else {
 		rank, size, local = task, "the number of tasks", task
 	}
-	e.Set = []envgen.Var{
-		identity("RANK", strconv.Itoa(t.Rank), envgen.Node, rank),
-		identity("WORLD_SIZE", strconv.Itoa(t.Size), envgen.Job, size),
-		identity("LOCAL_RANK", strconv.Itoa(t.Local), envgen.Node, local),
-		identity("LOCAL_WORLD_SIZE", strconv.Itoa(t.LocalSize), envgen.Node, local),
-		identity("NODE_RANK", strconv.Itoa(w.NodeRank), envgen.Node, "this node's rank"),
-		identity("MASTER_ADDR", w.MasterAddr, envgen.Job, "the address of node rank 0, so that no name has to resolve"),
-		identity("MASTER_PORT", strconv.Itoa(w.MasterPort), envgen.Job, "held for this job on node rank 0"),
+	e.Set = []setting.Var{
+		identity("RANK", strconv.Itoa(t.Rank), setting.Node, rank),
+		identity("WORLD_SIZE", strconv.Itoa(t.Size), setting.Job, size),
+		identity("LOCAL_RANK", strconv.Itoa(t.Local), setting.Node, local),
+		identity("LOCAL_WORLD_SIZE", strconv.Itoa(t.LocalSize), setting.Node, local),
+		identity("NODE_RANK", strconv.Itoa(w.NodeRank), setting.Node, "this node's rank"),
+		identity("MASTER_ADDR", w.MasterAddr, setting.Job, "the address of node rank 0, so that no name has to resolve"),
+		identity("MASTER_PORT", strconv.Itoa(w.MasterPort), setting.Job, "held for this job on node rank 0"),
 	}
 	return e
 }

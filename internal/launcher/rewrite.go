@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
 
 // onLine takes torchrun's rendezvous options out of the line, puts the
@@ -52,14 +52,14 @@ func (r rewrite) viaEnv() Exec {
 	r.unset(&e, drop)
 	e.Argv = r.line.without(drop)
 	for _, s := range r.settings {
-		scope := envgen.Job
+		scope := setting.Job
 		switch s.dest {
 		case "node_rank", "rdzv_conf", "local_addr":
-			scope = envgen.Node
+			scope = setting.Node
 		}
 		pet := torchOption{dest: s.dest}.pet()
 		e.Set = append(e.Set, identity(pet, s.value, scope, s.reason))
-		e.Unset = slices.DeleteFunc(e.Unset, func(v envgen.Var) bool { return v.Name == pet })
+		e.Unset = slices.DeleteFunc(e.Unset, func(v setting.Var) bool { return v.Name == pet })
 	}
 	return e
 }
@@ -73,7 +73,7 @@ func (r rewrite) unset(e *Exec, drop map[int]bool) {
 			continue
 		}
 		if v, ok := lookup(r.env, o.pet()); ok {
-			gone := identity(o.pet(), v, envgen.Node, "launch decides "+o.flag()+"; left in place it would reach every worker and a torchrun started inside one")
+			gone := identity(o.pet(), v, setting.Node, "launch decides "+o.flag()+"; left in place it would reach every worker and a torchrun started inside one")
 			e.Unset = append(e.Unset, gone)
 		}
 		for _, a := range r.line.Env.Set {

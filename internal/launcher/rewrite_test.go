@@ -7,7 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"launch/envgen"
+	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 var world = World{Job: "j", RunID: "run1", Nodes: 3, NodeRank: 1, MasterAddr: "10.77.0.1", MasterPort: 29500, Addr: "10.77.0.2"}
@@ -136,7 +137,7 @@ func TestRendezvousVariablesLeaveTheEnvironment(t *testing.T) {
 
 func TestStandaloneWithSeveralNodesIsRefused(t *testing.T) {
 	_, err := parse(t, "torchrun --standalone t.py").Command(world, nil, nil)
-	if bad, ok := errors.AsType[*Error](err); !ok || bad.Code != 78 || bad.Fix == "" {
+	if bad, ok := errors.AsType[*exit.Error](err); !ok || bad.Code != 78 || bad.Fix == "" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -211,7 +212,7 @@ func TestPlainProgramGetsOneRankPerNode(t *testing.T) {
 	}
 }
 
-func assignments(vars []envgen.Var) []string {
+func assignments(vars []setting.Var) []string {
 	var out []string
 	for _, v := range vars {
 		out = append(out, v.Name+"="+v.Value)

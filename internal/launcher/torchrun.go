@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"launch/envgen"
+	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 // rdzvTimeout is the seconds that torchrun's store waits, where the user's
@@ -48,7 +49,7 @@ func (l *Line) parseTorchrun(module string) error {
 		l.Script = l.Rest
 	}
 	if l.Rest == len(l.Argv) && !ends {
-		return &Error{Code: usage, What: "torchrun is given no script to run", Fix: Quote(l.Argv) + " train.py"}
+		return &exit.Error{Code: exit.Usage, What: "torchrun is given no script to run", Fix: Quote(l.Argv) + " train.py"}
 	}
 	return nil
 }
@@ -73,8 +74,8 @@ func ParseNNodes(s string) (low, high int, err error) {
 // world of so many nodes. The error is an *Error.
 func (l Line) CheckNodes(nodes int) error {
 	if l.Standalone.Set && nodes > 1 {
-		return &Error{
-			Code: config,
+		return &exit.Error{
+			Code: exit.Config,
 			What: fmt.Sprintf("--standalone makes every node a world of its own, but this job has %d nodes", nodes),
 			Fix:  "drop --standalone",
 		}
@@ -122,8 +123,8 @@ func (l Line) without(drop map[int]bool) []string {
 	return out
 }
 
-// setting is one value that launch gives torchrun.
-type setting struct {
+// option is one value that launch gives torchrun.
+type option struct {
 	dest, value, reason string
 }
 
@@ -131,7 +132,7 @@ type setting struct {
 type rewrite struct {
 	line     Line
 	env      []string // as launch inherited it
-	settings []setting
+	settings []option
 	act      func(torchOption) action
 	notes    []string
 }
@@ -201,9 +202,9 @@ func staticNotes(backend, restarts string) []string {
 	return notes
 }
 
-func staticSettings(w World, conf string) []setting {
+func staticSettings(w World, conf string) []option {
 	agreed := "agreed on by all nodes"
-	return []setting{
+	return []option{
 		{"nnodes", strconv.Itoa(w.Nodes), agreed},
 		{"node_rank", strconv.Itoa(w.NodeRank), agreed},
 		{"master_addr", bracketed(w.MasterAddr), "the address of node rank 0, so that no name has to resolve"},
@@ -215,11 +216,11 @@ func staticSettings(w World, conf string) []setting {
 	}
 }
 
-func keepSettings(w World, id, conf string) []setting {
+func keepSettings(w World, id, conf string) []option {
 	if id == "" || id == "none" {
 		id = w.RunID
 	}
-	return []setting{
+	return []option{
 		{"nnodes", strconv.Itoa(w.Nodes), "agreed on by all nodes"},
 		{"rdzv_backend", "c10d", "--keep-rdzv"},
 		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + strconv.Itoa(w.MasterPort), "the address of node rank 0 and the port held there"},
@@ -247,7 +248,7 @@ func mergeConf(text string, add map[string]string) (string, error) {
 			key, value, _ := strings.Cut(kv, "=")
 			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 			if key == "" || value == "" {
-				return "", &Error{Code: usage, What: fmt.Sprintf("rdzv_conf %q: %q is not KEY=VALUE", text, kv), Fix: "--rdzv-conf timeout=900,read_timeout=900"}
+				return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("rdzv_conf %q: %q is not KEY=VALUE", text, kv), Fix: "--rdzv-conf timeout=900,read_timeout=900"}
 			}
 			seen[key] = true
 			if _, forced := add[key+"="]; !forced {
@@ -265,6 +266,6 @@ func mergeConf(text string, add map[string]string) (string, error) {
 }
 
 // identity is a variable that carries the agreed world.
-func identity(name, value string, scope envgen.Scope, reason string) envgen.Var {
-	return envgen.Var{Name: name, Value: value, Scope: scope, Reason: reason, Source: "rendezvous"}
+func identity(name, value string, scope setting.Scope, reason string) setting.Var {
+	return setting.Var{Name: name, Value: value, Scope: scope, Reason: reason, Source: "rendezvous"}
 }

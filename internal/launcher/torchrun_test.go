@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/exit"
 )
 
 // The answers were compared with torch 2.15's own parser on Python 3.11,
@@ -73,7 +75,7 @@ func TestLinesThatTorchrunWouldRefuseAreUsageErrors(t *testing.T) {
 		"--rdzv-conf a=1,,b=2 t.py": "is not KEY=VALUE",
 	} {
 		_, err := Parse(strings.Fields("torchrun "+line), "")
-		bad, ok := errors.AsType[*Error](err)
+		bad, ok := errors.AsType[*exit.Error](err)
 		if !ok || bad.Code != 64 || !strings.Contains(bad.What, want) {
 			t.Errorf("torchrun %s: %v, want code 64 with %q", line, err, want)
 		}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 const (
@@ -38,7 +38,7 @@ type Node struct {
 	// known before; nil: Ports.
 	Rails func(from netip.Addr) []Port
 
-	talks *peer.Talks
+	talks *sidechannel.Talks
 	mu    sync.Mutex
 	turns map[key]chan *visit
 }
@@ -51,7 +51,7 @@ type key struct {
 
 // visit is a caller that has come for a measurement.
 type visit struct {
-	c    *peer.Conversation
+	c    *sidechannel.Conversation
 	done chan struct{}
 }
 
@@ -89,7 +89,7 @@ const longest = time.Minute
 // is nil where no secret is shared.
 func (n *Node) Open(at netip.AddrPort, server *tls.Config) (err error) {
 	n.Ready()
-	n.talks, err = peer.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
+	n.talks, err = sidechannel.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
 	return err
 }
 
@@ -128,7 +128,7 @@ func (n *Node) turn(k key) chan *visit {
 }
 
 // take hears for what a caller comes, and keeps it until it is its turn.
-func (n *Node) take(ctx context.Context, c *peer.Conversation) {
+func (n *Node) take(ctx context.Context, c *sidechannel.Conversation) {
 	ctx, stop := context.WithTimeout(ctx, held)
 	defer stop()
 	for {
@@ -156,7 +156,7 @@ func (n *Node) take(ctx context.Context, c *peer.Conversation) {
 }
 
 // tell answers who asks for the ports.
-func (n *Node) tell(ctx context.Context, c *peer.Conversation, theirs Offer) error {
+func (n *Node) tell(ctx context.Context, c *sidechannel.Conversation, theirs Offer) error {
 	mine := Offer{Name: n.Name, Ports: n.Ports}
 	if n.Rails != nil {
 		mine.Ports = n.Rails(c.From)
@@ -211,7 +211,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 	}
 	wait, stop := context.WithTimeout(ctx, m.Wait)
 	defer stop()
-	var c *peer.Conversation
+	var c *sidechannel.Conversation
 	var err error
 	if m.Lead {
 		if c, err = n.call(wait, m.At); err == nil {
@@ -237,7 +237,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 }
 
 // agree exchanges the terms and has the best way measure that both have.
-func (n *Node) agree(ctx, wait context.Context, c *peer.Conversation, m Meeting, s *Sample) error {
+func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m Meeting, s *Sample) error {
 	mine := terms{m.Port, m.Test.Streams, m.Test.Warm, m.Test.Span, m.Test.Pings, m.Test.GPU}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
@@ -341,11 +341,11 @@ func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 }
 
 // call calls until the other one is there, or who answers is not meant.
-func (n *Node) call(ctx context.Context, at netip.AddrPort) (*peer.Conversation, error) {
+func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conversation, error) {
 	var why error
 	for {
-		c, err := peer.Talk(ctx, at, n.Keys, netip.Addr{})
-		if cause := peer.CauseOf(err); err == nil || cause == peer.Token || cause == peer.Stranger {
+		c, err := sidechannel.Talk(ctx, at, n.Keys, netip.Addr{})
+		if cause := sidechannel.CauseOf(err); err == nil || cause == sidechannel.Token || cause == sidechannel.Stranger {
 			return c, err
 		}
 		end, limited := ctx.Deadline() // which a try heeds by itself, and may do before ctx
@@ -363,7 +363,7 @@ func (n *Node) call(ctx context.Context, at netip.AddrPort) (*peer.Conversation,
 	}
 }
 
-func send1(ctx context.Context, c *peer.Conversation, v any) error {
+func send1(ctx context.Context, c *sidechannel.Conversation, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -371,7 +371,7 @@ func send1(ctx context.Context, c *peer.Conversation, v any) error {
 	return c.Send(ctx, b)
 }
 
-func receive1(ctx context.Context, c *peer.Conversation, v any) error {
+func receive1(ctx context.Context, c *sidechannel.Conversation, v any) error {
 	b, err := c.Receive(ctx)
 	if err != nil {
 		return err

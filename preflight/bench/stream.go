@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 type rawConn = syscall.RawConn
@@ -52,7 +52,7 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 	var f Flow
 	var rtt []time.Duration
 	for i, c := range streams {
-		info := peer.TCPInfo(c)
+		info := sidechannel.TCPInfo(c)
 		f.Retrans += int(info.Total_retrans)
 		f.Deliver += float64(info.Delivery_rate)
 		f.Carried += float64(info.Bytes_sent)
@@ -95,7 +95,7 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 		case <-ctx.Done():
 		}
 		for _, c := range streams {
-			bytes += float64(peer.TCPInfo(c).Bytes_received)
+			bytes += float64(sidechannel.TCPInfo(c).Bytes_received)
 		}
 		return bytes, time.Now()
 	}

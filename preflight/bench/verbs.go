@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
-	"launch/internal/peer"
+	"launch/internal/sidechannel"
 )
 
 // What a stream of writes is made of: messages that a collective sends in, and as
@@ -67,5 +67,5 @@ func causeOf(err error) string {
 	if e, ok := errors.AsType[*verbs.Error](err); ok {
 		return string(e.Cause)
 	}
-	return string(peer.CauseOf(err))
+	return string(sidechannel.CauseOf(err))
 }

@@ -1,0 +1,219 @@
+package storeaddr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
+	"launch/internal/job"
+	"launch/internal/setting"
+)
+
+func prefixes(ss ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range ss {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// host0 is a machine with one fabric interface, a bridge and Debian's line for
+// its own name.
+var host0 = fabric.Node{Hostname: "host0", Interfaces: []fabric.Interface{
+	{Index: 1, Name: "lo", Kind: "loopback", Up: true, Addrs: prefixes("127.0.0.1/8")},
+	{Index: 2, Name: "docker0", Kind: "bridge", Up: true, Addrs: prefixes("172.17.0.1/16")},
+	{Index: 3, Name: "eth0", Kind: "physical", Up: true, Addrs: prefixes("10.77.0.1/24", "fd00::1/64")},
+}}
+
+// route answers as the kernel of host0 would.
+func route(dst netip.Addr) (fabric.Route, error) {
+	switch {
+	case dst.IsLoopback():
+		return fabric.Route{Src: dst, Interface: "lo"}, nil
+	case dst.Is6():
+		return fabric.Route{}, errors.New("network is unreachable")
+	}
+	return fabric.Route{Src: netip.MustParseAddr("10.77.0.1"), Interface: "eth0"}, nil
+}
+
+func embedded(host string) job.Job {
+	return job.Job{Store: setting.Value[job.Store]{Set: true, V: job.Store{Embedded: true, Host: host, Port: 29377}}}
+}
+
+func names(m map[string]string) func(context.Context, string) ([]netip.Addr, error) {
+	return func(_ context.Context, host string) ([]netip.Addr, error) {
+		a, ok := m[host]
+		if !ok {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		return []netip.Addr{netip.MustParseAddr(a)}, nil
+	}
+}
+
+func TestFind(t *testing.T) {
+	yes, no := true, false
+	resolve := names(map[string]string{"host0": "10.77.0.1", "self": "127.0.1.1", "host1": "10.77.0.2", "vip": "10.99.0.1", "localhost": "127.0.0.1"})
+	for _, tc := range []struct {
+		name, store, addr string
+		hosts             *bool
+		serve, own, ifc   string
+		guess             bool
+	}{
+		{name: "the host of the store is known by its address", store: "host0", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
+		{name: "a name that is loopback here is not what the others see", store: "self", serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+		{name: "nor does a typed address leave anything to guess", store: "self", addr: "docker0", serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
+		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
+		{name: "behind a virtual address", store: "vip", hosts: &yes, serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+		{name: "told not to host", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
+		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
+		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
+		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1", ifc: "eth0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			j := embedded(tc.store)
+			if tc.addr != "" {
+				j.Addr = setting.Value[string]{V: tc.addr, Set: true}
+			}
+			p, err := Finder{Resolve: resolve, Route: route, Hosts: tc.hosts}.Find(t.Context(), j, host0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			serve := ""
+			if len(p.Serve) == 1 {
+				serve = p.Serve[0].String()
+			}
+			if diff := cmp.Diff([]string{tc.serve, tc.own, tc.ifc}, []string{serve, p.Addr.String(), p.Interface}); diff != "" {
+				t.Errorf("serve, address, interface (-want +got):\n%s", diff)
+			}
+			if p.Guess != tc.guess {
+				t.Errorf("a guess: %v, want %v", p.Guess, tc.guess)
+			}
+		})
+	}
+}
+
+// TestFindTellsEachReasonOnce: the resolver names the port of each try, and with
+// several name servers it is now the one and now the other that is to blame.
+func TestFindTellsEachReasonOnce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var told []string
+	tries := 0
+	f := Finder{Route: route, Tell: func(_ string, err error) { told = append(told, err.Error()) }, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+		tries++
+		return nil, &net.DNSError{Name: host, Err: fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)}
+	}}
+	_, err := f.Find(ctx, embedded("host0"), host0)
+	if e, ok := errors.AsType[*NameError](err); !ok || strings.Contains(e.Error(), "->") {
+		t.Errorf("got %v", err)
+	}
+	want := []string{"the name server at 10.0.0.3:53: read: connection refused", "the name server at 10.0.0.2:53: read: connection refused"}
+	if diff := cmp.Diff(want, told); tries < 4 || diff != "" {
+		t.Errorf("%d tries (-want +got):\n%s", tries, diff)
+	}
+}
+
+func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
+	appears := time.Now().Add(300 * time.Millisecond)
+	told := 0
+	f := Finder{Route: route, Tell: func(string, error) { told++ }, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
+		if time.Now().Before(appears) {
+			return names(nil)(ctx, host)
+		}
+		return names(map[string]string{host: "10.77.0.2"})(ctx, host)
+	}}
+	if _, err := f.Find(t.Context(), embedded("late"), host0); err != nil {
+		t.Fatal(err)
+	}
+	if told != 1 {
+		t.Errorf("told %d times that the name does not resolve, want once", told)
+	}
+}
+
+func TestFindNamesWhatDoesNotResolve(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Finder{Route: route, Resolve: names(nil)}.Find(ctx, embedded("hsot0"), host0)
+	if e, ok := errors.AsType[*NameError](err); !ok || e.Host != "hsot0" || e.Err.Error() != "no such host" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFindNamesWhatNoServerKnowsEither(t *testing.T) {
+	for range 20 { // both give up at the same moment
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		f := Finder{Route: route, Resolve: names(nil), Beside: func(context.Context, string) []netip.Addr { return nil }}
+		_, err := f.Find(ctx, embedded("hsot0"), host0)
+		cancel()
+		if _, ok := errors.AsType[*NameError](err); !ok {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
+	j := embedded("10.77.0.2")
+	j.Addr = setting.Value[string]{V: "ib0", Set: true}
+	_, err := Finder{Route: route}.Find(t.Context(), j, host0)
+	if e, ok := errors.AsType[*AddrError](err); !ok || len(e.Have) != 4 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A resolver that hangs at a dead server, or that remembers that there is no
+// such name, does not hold up the wait.
+func TestFindAsksTheServersBesideTheSystem(t *testing.T) {
+	gone := names(nil)
+	hangs := func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for name, resolve := range map[string]func(context.Context, string) ([]netip.Addr, error){"it hangs": hangs, "it says no": gone} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			asked := 0
+			f := Finder{Route: route, Resolve: resolve, Beside: func(context.Context, string) []netip.Addr {
+				if asked++; asked < 3 {
+					return nil
+				}
+				return []netip.Addr{netip.MustParseAddr("10.77.0.2")}
+			}}
+			p, err := f.Find(ctx, embedded("host1"), host0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"10.77.0.2:29377"}, p.Endpoints); diff != "" || p.Serve != nil {
+				t.Errorf("the store's client would not find the name: endpoints (-want +got):\n%s, serve %v", diff, p.Serve)
+			}
+		})
+	}
+}
+
+func TestFindAsksTheSystemFirst(t *testing.T) {
+	f := Finder{Route: route, Resolve: names(map[string]string{"host1": "10.77.0.2"}), Beside: func(context.Context, string) []netip.Addr {
+		t.Error("a server was asked, though the system knows the name")
+		return nil
+	}}
+	p, err := f.Find(t.Context(), embedded("host1"), host0)
+	if diff := cmp.Diff([]string{"host1:29377"}, p.Endpoints); err != nil || diff != "" {
+		t.Errorf("%v; endpoints (-want +got):\n%s", err, diff)
+	}
+	// An external store keeps its name, which may stand in its certificate.
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	j := job.Job{Store: setting.Value[job.Store]{Set: true, V: job.Store{Endpoints: []string{"https://etcd:2379"}}}}
+	if _, err := f.Find(ctx, j, host0); err == nil {
+		t.Error("an unknown etcd was found")
+	}
+}

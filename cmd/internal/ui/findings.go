@@ -1,0 +1,172 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/internal/exit"
+	"launch/internal/finding"
+)
+
+var colours = map[finding.Status]string{finding.Pass: "32", finding.Warn: "33", finding.Fail: "31", finding.Skip: "2"}
+
+// Findings prints a report: all of it, or only what is wrong.
+func (u *UI) Findings(r finding.Report, all bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clear()
+	defer u.redraw()
+	if !all {
+		r = slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
+	}
+	if u.json {
+		for _, f := range r {
+			u.line(u.err, "finding", f)
+		}
+		return
+	}
+	u.findings(u.err, r)
+}
+
+func (u *UI) findings(w io.Writer, r finding.Report) {
+	wide := idWidth(r)
+	for _, f := range r {
+		u.finding(w, f, wide)
+	}
+}
+
+// idWidth is how wide the column of the IDs is.
+func idWidth(r finding.Report) int {
+	wide := 14 // of most, so that reports line up
+	for _, f := range r {
+		wide = max(wide, len(f.ID))
+	}
+	return wide
+}
+
+// finding is one row in columns, with what it breaks and what to do below it.
+func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
+	const indent = "             " // below the ID
+	id := fmt.Sprintf("%-*s  ", wide, visible(f.ID))
+	head := "launch: " + u.paint(colours[f.Status], fmt.Sprintf("%-4s", visible(string(f.Status)))) + " " + id
+	u.print(w, head, indent+strings.Repeat(" ", len(id)), f.What)
+	if f.Status == finding.Pass || f.Status == finding.Skip {
+		return
+	}
+	for _, s := range f.Seen {
+		u.print(w, indent+"seen    ", indent+"        ", s.Where+": "+s.What)
+	}
+	if f.Breaks != "" {
+		u.print(w, indent+"breaks  ", indent+"        ", f.Breaks)
+	}
+	if f.Fix != "" {
+		for i, l := range strings.Split(f.Fix, "\n") {
+			label := "fix     "
+			if i > 0 {
+				label = "        "
+			}
+			u.print(w, indent+label, indent+"        ", l)
+		}
+	}
+}
+
+// Summary is the report's last line.
+func Summary(r finding.Report, took time.Duration) string {
+	n := map[finding.Status]int{}
+	for _, f := range r {
+		n[f.Status]++
+	}
+	var parts []string
+	for _, p := range []struct {
+		s    finding.Status
+		word string
+	}{{finding.Fail, "failed"}, {finding.Warn, "to look at"}, {finding.Skip, "skipped"}, {finding.Pass, "ok"}} {
+		if n[p.s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[p.s], p.word))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing checked"}
+	}
+	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), round(took))
+}
+
+// Report writes a whole report as data.
+func (u *UI) Report(r finding.Report, took time.Duration) {
+	if u.json {
+		for _, f := range r {
+			u.Emit(true, "finding", f)
+		}
+		u.Emit(true, "summary", map[string]any{"worst": r.Worst(), "seconds": took.Seconds()})
+		return
+	}
+	looked, skipped := apart(r)
+	u.findings(u.out, looked)
+	for _, s := range skipped {
+		u.print(u.out, "launch: "+u.paint(colours[finding.Skip], "skip")+" ", "             ", s.What+": "+s.ID)
+	}
+	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
+}
+
+// apart takes out of a report the skips that have a reason in common: one row
+// for each reason, the IDs in one word.
+func apart(r finding.Report) (looked, skipped finding.Report) {
+	same := map[string]int{}
+	for _, f := range r {
+		if f.Status == finding.Skip {
+			same[f.What]++
+		}
+	}
+	for _, f := range r {
+		if f.Status != finding.Skip || same[f.What] == 1 {
+			looked = append(looked, f)
+			continue
+		}
+		i := slices.IndexFunc(skipped, func(s finding.Finding) bool { return s.What == f.What })
+		if i < 0 {
+			skipped = append(skipped, f)
+		} else {
+			skipped[i].ID += ", " + f.ID
+		}
+	}
+	return looked, skipped
+}
+
+// Fail says why launch ends.
+func (u *UI) Fail(f exit.Error) {
+	u.Status("")
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.json {
+		u.line(u.err, "error", f)
+		return
+	}
+	u.print(u.err, "launch: "+u.paint("31", "error: "), "               ", f.What)
+	for _, l := range lines(f.Fix) {
+		u.print(u.err, "launch: hint:  ", "               ", l)
+	}
+}
+
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
+
+// round keeps a duration readable: two or three digits.
+func round(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// Print writes data.
+func (u *UI) Print(s string) { _, _ = io.WriteString(u.out, s) }

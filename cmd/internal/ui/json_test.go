@@ -1,0 +1,52 @@
+package ui
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"launch/cmd/internal/record"
+	"launch/envgen"
+	"launch/fabric/rail"
+	"launch/internal/exit"
+	"launch/internal/launcher"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+// What machines may read is written down: docs/json.md names every field.
+func TestEveryFieldIsInThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[reflect.Type]bool{reflect.TypeFor[launcher.Line](): true} // "the command as understood"
+	var walk func(reflect.Type)
+	walk = func(v reflect.Type) {
+		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice {
+			v = v.Elem()
+		}
+		if seen[v] || v.Kind() != reflect.Struct || !strings.HasPrefix(v.PkgPath(), "launch/") {
+			return
+		}
+		seen[v] = true
+		for _, f := range reflect.VisibleFields(v) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			if name != "" && !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), `"`+name+`"`) {
+				t.Errorf("docs/json.md does not name %q of %s", name, v)
+			}
+			walk(f.Type)
+		}
+	}
+	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, preflight.Survey{}, summary{}, preflight.Bandwidth{}, preflight.PastRate{}, benchSummary{}} {
+		walk(reflect.TypeOf(v))
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d types were looked at", len(seen))
+	}
+}

@@ -1,0 +1,111 @@
+package ui
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/machine/machinetest"
+	"launch/fabric/rail"
+)
+
+// sick is a node of which every metric has something to tell.
+func sick(t *testing.T) NodeMetrics {
+	t.Helper()
+	n := machinetest.Node(t, "h100-ib-ndr-bond")
+	n.GPUs = gpu.Facts{Present: true, Driver: "570.86.15", Devices: []gpu.GPU{
+		{Index: 0, UUID: "GPU-0", Name: "NVIDIA H100", PCI: "0000:1b:00.0", Memory: 80 << 30, MemoryUsed: 1 << 30, Lanes: 8, MaxLanes: 16,
+			Throttle: []string{"hw_thermal"}, Recovery: "reset", ECC: &gpu.ECC{Corrected: 3, Uncorrected: -1},
+			Rows: &gpu.Rows{Corrected: 1, Failed: true}, NVLink: &gpu.NVLink{Total: 18, Up: 17, CRC: 2, Replays: -1, Recoveries: -1},
+			Fabric: &gpu.Fabric{State: "completed", Health: "healthy"}},
+		{Index: 1, UUID: "GPU-1", Err: "lost"},
+	}}
+	const at = "class/infiniband/mlx5_0/ports/1/"
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
+	sys := fstest.MapFS{
+		at + "counters/port_xmit_data":  file("25"),
+		at + "counters/symbol_error":    file("7"),
+		at + "counters/port_rcv_errors": file("none"),
+		at + "hw_counters/lifespan":     file("10"),
+		at + "hw_counters/symbol_error": file("99"), // a second of one name would be refused
+		at + "hw_counters/np_cnp_sent":  file("12"),
+	}
+	return NodeMetrics{Node: n, Roles: rail.Of(n, n.Route.Src).NICs, Counters: fabric.ReadPortCounters(sys, n.HCAs[:1]),
+		At: time.Unix(1700000000, 0), Took: time.Second}
+}
+
+func TestNodeMetricsTellWhatIsThere(t *testing.T) {
+	text, err := textOf(sick(t).registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`launch_rdma_port_active{hca="mlx5_0",port="1"} 1`,
+		`launch_rdma_port_speed_bytes_per_second{hca="mlx5_0",port="1"} 5e+10`,
+		`launch_rdma_port_sent_bytes_total{hca="mlx5_0",port="1"} 100`,
+		`launch_rdma_port_events_total{counter="symbol_error",hca="mlx5_0",port="1"} 7`,
+		`launch_rdma_port_events_total{counter="np_cnp_sent",hca="mlx5_0",port="1"} 12`,
+		`role="compute"`,
+		`launch_gpu_throttled{gpu="0",reason="hw_thermal",uuid="GPU-0"} 1`,
+		`launch_gpu_ecc_errors_total{gpu="0",kind="corrected",uuid="GPU-0"} 3`,
+		`launch_gpu_nvlinks_up{gpu="0",uuid="GPU-0"} 17`,
+		`launch_gpu_lost{gpu="1",uuid="GPU-1"} 1`,
+		`launch_metrics_timestamp_seconds 1.7e+09`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, not := range []string{"lifespan", "port_rcv_errors", `kind="uncorrected",uuid="GPU-0"} -1`, `launch_gpu_memory_bytes{gpu="1"`, " 99\n"} {
+		if strings.Contains(text, not) {
+			t.Errorf("has %s:\n%s", not, text)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestAnAlertAsksForMetricsThatThereAre(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "monitoring", "launch.rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := textOf(sick(t).registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text += "launch_node_fit " // of WriteMetrics
+	names := regexp.MustCompile(`launch_[a-z_]+`).FindAllString(string(rules), -1)
+	if len(names) < 10 {
+		t.Fatalf("%d metrics in the rules", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, name+" ") {
+			t.Errorf("nothing writes %s", name)
+		}
+	}
+}
+
+func TestPromtoolFindsNoFaultInTheMetrics(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool in PATH (package prometheus)")
+	}
+	text, err := textOf(sick(t).registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(promtool, "check", "metrics")
+	c.Stdin = strings.NewReader(text)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,244 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/launcher"
+	"launch/rendezvous"
+)
+
+func log(o Options) (*UI, *bytes.Buffer, *bytes.Buffer) {
+	var out, errs bytes.Buffer
+	o.Env = func(string) string { return "" }
+	return New(&out, &errs, o), &out, &errs
+}
+
+var report = finding.Report{
+	finding.Passf("8 x H100").Named("gpu.count"),
+	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").Breaking("this node never finds the others").Do("correct it\nor use an address"),
+	finding.Skipf("needs store.resolves").Named("store.answers"),
+}
+
+func TestALogGetsPlainLines(t *testing.T) {
+	u, out, errs := log(Options{})
+	u.Status("waiting") // a line that is redrawn has no place in a log
+	u.Findings(report, false)
+	u.Note("%d of %d", 1, 2)
+	u.Fail(exit.Error{Code: 69, What: "store unreachable", Fix: "look\nagain"})
+	want := `launch: fail store.resolves  host0 does not resolve
+             seen    look up host0: no such host
+             breaks  this node never finds the others
+             fix     correct it
+                     or use an address
+launch: 1 of 2
+launch: error: store unreachable
+launch: hint:  look
+launch: hint:  again
+`
+	if diff := cmp.Diff(want, errs.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if out.Len() > 0 {
+		t.Errorf("stdout is data, and there is none: %q", out)
+	}
+}
+
+func TestEveryJSONLineHasATypeAndASchema(t *testing.T) {
+	u, out, errs := log(Options{JSON: true})
+	u.Findings(report, true)
+	u.Note("text")
+	u.Fail(exit.Error{Code: 69, What: "w"})
+	u.Report(report, 0)
+	u.Emit(true, "job", Job{ID: "j"})
+	for _, l := range strings.Split(strings.TrimSpace(errs.String()+out.String()), "\n") {
+		var v struct {
+			Type   string
+			Schema int
+		}
+		if err := json.Unmarshal([]byte(l), &v); err != nil || v.Type == "" || v.Schema != 1 {
+			t.Errorf("%s: %v", l, err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 5 {
+		t.Errorf("%d lines of data, want 3 findings, a summary and a job:\n%s", n, out)
+	}
+}
+
+// What another node sends is shown and not obeyed.
+func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
+	const evil = "a\x1b[2Jb\nlaunch: \u202eall is well\x9b\r"
+	u, out, errs := log(Options{})
+	u.Note("%s left", evil)
+	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil, Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
+	u.Fail(exit.Error{What: evil, Fix: evil})
+	u.Job(Job{
+		ID: evil, Epoch: rendezvous.Epoch{State: evil}, Places: []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
+		Members: []rendezvous.Member{{ID: "2", Host: evil, Phase: evil}, {ID: "3", Host: evil, Phase: evil}},
+	})
+	text := errs.String() + out.String()
+	if strings.ContainsAny(text, "\x1b\u009b\u202e\r") {
+		t.Errorf("a terminal would obey %q", text)
+	}
+	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) || strings.Contains(text, "\nlaunch: \\u202e") {
+		t.Errorf("it is not shown as one line: %q", text)
+	}
+}
+
+func TestALineThatIsCutSaysSo(t *testing.T) {
+	for text, want := range map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"} {
+		if got := cut(text, 8); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := cut("text", -3); got != "…" {
+		t.Errorf("no room: got %q", got)
+	}
+}
+
+func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
+	u, out, _ := log(Options{})
+	u.Report(append(report, finding.Passf("fine").Named("command.executable")), 0)
+	want := "launch: ok   gpu.count           8 x H100\n"
+	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "command.executable  fine\n") {
+		t.Errorf("got:\n%swant first:\n%s", out, want)
+	}
+	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"}, {Old: strings.Repeat("x", 60), Reason: "r3"}})
+	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2", "- " + strings.Repeat("x", 60) + "  r3"} {
+		if got[i] != want {
+			t.Errorf("got %q, want %q", got[i], want)
+		}
+	}
+}
+
+func TestAddressesStayWholeOnATerminal(t *testing.T) {
+	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
+	u, out, _ := log(Options{})
+	u.Fabric(n, rail.Fabric{})
+	if !strings.Contains(out.String(), "10.0.0.5/24 fd00::5/64\n") {
+		t.Errorf("a log has an interface on one line:\n%s", out)
+	}
+	out.Reset()
+	u.outWidth = 80
+	u.Fabric(n, rail.Fabric{})
+	if !strings.Contains(out.String(), "10.0.0.5/24\n") || !strings.Contains(out.String(), " fd00::5/64\n") {
+		t.Errorf("two addresses on one line:\n%s", out)
+	}
+}
+
+func TestWrapKeepsWordsAndWidth(t *testing.T) {
+	text := "the store's host does not resolve yet and-a-word-longer-than-the-width trying on"
+	lines := wrap(text, 24)
+	if got := strings.Join(lines, " "); got != text {
+		t.Errorf("words were lost: %q", got)
+	}
+	for _, l := range lines {
+		if len(l) > 24 && strings.Contains(l, " ") {
+			t.Errorf("%q is wider than 24", l)
+		}
+	}
+	if got := wrap(text, 0); len(got) != 1 {
+		t.Errorf("a log was wrapped: %q", got)
+	}
+}
+
+func TestMissingNamesWhoHasNotCome(t *testing.T) {
+	for _, tc := range []struct {
+		come    int
+		here    []string
+		indexes []int
+		hosts   []string
+		want    string
+	}{
+		{1, []string{"a"}, []int{1, 2}, nil, "missing: node 1, 2"},
+		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
+		{1, []string{"a"}, []int{1}, nil, "missing: node 1, 1 more"},
+		{1, []string{"a"}, nil, nil, "2 missing (here: a)"},
+		{2, []string{"a"}, nil, nil, "1 missing (here: a, 1 more)"},
+		{0, nil, nil, nil, "3 missing (here: nobody)"},
+	} {
+		if got := Missing(rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}, tc.hosts); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
+	note := func(name, text string) rendezvous.Note { return rendezvous.Note{Name: name, Text: text} }
+	for _, tc := range []struct {
+		notes []rendezvous.Note
+		more  int
+		want  string
+	}{
+		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is not fit: gpu.count: 7 GPUs, 8 asked"},
+		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are not fit: x; b is not fit: y; 1 more is not"},
+		{[]rendezvous.Note{note("a", "x")}, 7, "a is not fit: x; 7 more are not"},
+	} {
+		if got := Unfit(tc.notes, tc.more); got != tc.want {
+			t.Errorf("says %q, want %q", got, tc.want)
+		}
+		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2, Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
+		if got, want := Event(e), "1 of 2 nodes are here, 1 missing (here: z); "+tc.want+"; waiting for it or another in its place"; got != want {
+			t.Errorf("the progress says %q, want %q", got, want)
+		}
+	}
+}
+
+func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
+	e := launcher.Exec{
+		Argv:    []string{"torchrun", "--node_rank=-73", "t.py", "--seed=-73"},
+		Changes: []launcher.Change{{New: "--node_rank=-73"}},
+	}
+	Blank(&e, "-73")
+	if diff := cmp.Diff([]string{"torchrun", "--node_rank=" + Unknown, "t.py", "--seed=-73"}, e.Argv); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// short is a writer with room for so many bytes.
+type short int
+
+func (s *short) Write(b []byte) (int, error) {
+	if len(b) > int(*s) {
+		return 0, io.ErrShortWrite
+	}
+	*s -= short(len(b))
+	return len(b), nil
+}
+
+func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		out := short(200)
+		u := New(&out, io.Discard, Options{JSON: json, Env: func(string) string { return "" }})
+		u.Note("talk is no data")
+		if u.Report(report, 0); u.Unwritten() == nil {
+			t.Errorf("json %v: a report is longer than 200 bytes, and nothing is said to be lost", json)
+		}
+		out = 1 << 20
+		if u.Report(report, 0); u.Unwritten() == nil {
+			t.Errorf("json %v: what was lost is forgotten", json)
+		}
+	}
+	u, _, _ := log(Options{})
+	if u.Report(report, 0); u.Unwritten() != nil {
+		t.Errorf("all was written: %v", u.Unwritten())
+	}
+}
+
+func TestSkipsWithOneReasonAreOneRow(t *testing.T) {
+	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"), finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
+	looked, skipped := apart(r)
+	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 || skipped[0].ID != "gpu.a, gpu.c" {
+		t.Errorf("got %+v and %+v", looked, skipped)
+	}
+}

@@ -1,0 +1,64 @@
+// Package setting holds what every room shares about a value: which source set
+// it, the variables to set for the command, and the variables that are set
+// already.
+package setting
+
+import "launch/internal/finding"
+
+// Tier orders the sources of a value; a lower tier wins.
+type Tier int
+
+// The tiers.
+const (
+	Explicit  Tier = iota // a flag or LAUNCH_*
+	Line                  // the wrapped command line
+	Scheduler             // Indexed Job, Slurm
+	Ambient               // PET_*, MASTER_ADDR, WORLD_SIZE, … in the environment
+	Derived               // computed from the others
+)
+
+// Source names the flag, variable or file that set a value.
+type Source struct {
+	Tier Tier   `json:"tier"`
+	Name string `json:"name"` // "--nnodes", "LAUNCH_NNODES", "torchrun --nnodes", "SLURM_NNODES", "MASTER_ADDR"
+}
+
+// Value is a value and its source. The zero Value is unset.
+type Value[T any] struct {
+	V    T      `json:"value"`
+	From Source `json:"from"`
+	Set  bool   `json:"set"`
+}
+
+// Scope tells whether the value of a variable is a fact of one node, which is
+// never copied to another one and so never passed by mpirun -x, or a constant
+// of the job.
+type Scope string
+
+// The scopes.
+const (
+	Node Scope = "node"
+	Job  Scope = "job"
+)
+
+// Var is one environment variable that launch sets. Each has a reason.
+type Var struct {
+	Name   string         `json:"name"`
+	Value  string         `json:"value"`
+	Scope  Scope          `json:"scope"`
+	Reason string         `json:"reason"`           // what the library would get wrong without it
+	Seen   []finding.Seen `json:"seen,omitempty"`   // the evidence
+	Source string         `json:"source,omitempty"` // where the rule comes from: a source line, an issue, a document
+	User   string         `json:"user,omitempty"`   // the user's own value, which wins; Value is then only shown with it
+	From   string         `json:"from,omitempty"`   // where the user's value is set: "environment", "/etc/nccl.conf"
+	Kept   bool           `json:"kept,omitempty"`   // the user's value wins
+}
+
+// Decided is a variable that the user has set already. In a list of them the
+// first of a name is in force: the libraries read their files without
+// replacing what the environment says (NCCL src/misc/param.cc).
+type Decided struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"` // "environment", "/etc/nccl.conf", "/root/.nccl.conf"
+}

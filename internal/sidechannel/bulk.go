@@ -1,0 +1,146 @@
+package sidechannel
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// bulkBudget ends an exchange that is merely slow. stallAfter is how long
+	// nothing may move until a direction counts as stalled: three
+	// retransmissions from Linux's least timeout on (0.2, 0.6 and 1.4 s), so that
+	// a segment or two that were lost are no stall.
+	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
+	bulkTick               = 20 * time.Millisecond
+	chunk                  = 32 << 10
+)
+
+// Bulk is what became of a load that was sent both ways at once, in full
+// segments: it fails where small messages pass. Only arrived bytes are counted.
+type Bulk struct {
+	Asked     int // bytes each way; 0: none were sent
+	Out, Back Flow
+	Took      time.Duration
+}
+
+// Flow is one direction. Bytes that are missing without a stall were cut off, or
+// slow where it took 2 s. That Back stalls may also mean that the other process
+// stands still: only where MTU says the same is it the path.
+type Flow struct {
+	Arrived int  // bytes; out, those that the other side's kernel has acknowledged
+	Stalled bool // bytes are missing and none has moved for the last 1.6 s
+}
+
+// exchange sends n bytes while it reads n, then says or hears that all came.
+func exchange(c net.Conn, n int) error {
+	sent := make(chan error, 1)
+	go func() { sent <- pour(c, n) }()
+	read := drain(c, n, nil)
+	if err := errors.Join(<-sent, read); err != nil {
+		return err
+	}
+	_, err := c.Write([]byte{opBulk})
+	return err
+}
+
+func pour(c io.Writer, n int) error {
+	page := make([]byte, min(n, chunk))
+	for n > 0 {
+		m, err := c.Write(page[:min(n, len(page))])
+		if n -= m; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func drain(c io.Reader, n int, arrived *atomic.Int64) error {
+	page := make([]byte, min(n, chunk))
+	for n > 0 {
+		m, err := c.Read(page[:min(n, len(page))])
+		n -= m
+		if arrived != nil {
+			arrived.Add(int64(m))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flow watches one direction.
+type flow struct {
+	arrived int
+	moved   time.Time
+}
+
+func (f *flow) see(arrived int, now time.Time) {
+	if arrived > f.arrived {
+		f.arrived, f.moved = arrived, now
+	}
+}
+
+func (f *flow) stalled(n int, now time.Time) bool {
+	return f.arrived < n && now.Sub(f.moved) >= stallAfter
+}
+
+// over tells whether nothing more is to be expected of a direction.
+func (f *flow) over(n int, now time.Time) bool { return f.arrived >= n || f.stalled(n, now) }
+
+// bulk exchanges n bytes each way over c, whose socket is raw.
+func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
+	n = min(n, maxBulk)
+	began := time.Now()
+	_ = c.SetDeadline(began.Add(bulkBudget))
+	before := TCPInfo(raw).Bytes_acked
+	var arrived atomic.Int64
+	var all atomic.Bool // the other side says so
+	over := make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := c.Write(binary.BigEndian.AppendUint32([]byte{opBulk}, uint32(n))); err == nil {
+			_ = pour(c, n)
+		}
+	})
+	both.Go(func() {
+		defer close(over)
+		receipt := make([]byte, 1)
+		if drain(c, n, &arrived) == nil {
+			_, err := io.ReadFull(c, receipt)
+			all.Store(err == nil && receipt[0] == opBulk)
+		}
+	})
+	out, back := flow{moved: began}, flow{moved: began}
+	tick := time.NewTicker(bulkTick)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-over:
+			ended = true
+		case <-tick.C:
+		}
+		now := time.Now()
+		back.see(int(arrived.Load()), now)
+		if info := TCPInfo(raw); all.Load() {
+			out.see(n, now)
+		} else if out.see(min(int(info.Bytes_acked-before), n), now); info.Unacked == 0 {
+			out.moved = now // the other process does not read: nothing of ours is on the way
+		}
+		// Acknowledged bytes are the kernel's word; the receipt is the peer's.
+		ended = ended || out.over(n, now) && back.over(n, now) && (out.stalled(n, now) || back.stalled(n, now))
+	}
+	now := time.Now()
+	b := Bulk{Asked: n, Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}, Took: now.Sub(began)}
+	_ = c.SetDeadline(now)
+	both.Wait()
+	if !all.Load() {
+		_ = raw.SetLinger(0)
+	}
+	return b
+}

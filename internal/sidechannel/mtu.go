@@ -1,0 +1,245 @@
+package sidechannel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// soundBudget bounds all MTU probes. Each size is sent three times, a gap
+	// apart: a lost datagram is no black hole.
+	soundBudget    = 1500 * time.Millisecond
+	soundTries     = 3
+	gapMin, gapMax = 110 * time.Millisecond, 400 * time.Millisecond
+	// smallSize is an IP packet that every path takes (IPv6 guarantees 1280, and
+	// IPv4 is nowhere below 576).
+	smallSize = 128
+	// finer is how many sizes divide the gap between the largest that passed and
+	// the least that did not.
+	finer = 16
+	// maxPacket is the most that an IPv4 header can say.
+	maxPacket = 65535
+)
+
+// usual are sizes of IP packets that paths end at: tunnels of every kind in
+// 1500 (IPsec, WireGuard 1420, VXLAN 1450, GRE 1476, PPPoE 1492), IPoIB's 2044
+// and 4092, clouds (8500, 8896, 9001), and the same tunnels in jumbo frames.
+func usual() []int {
+	return []int{576, 1000, 1280, 1340, 1380, 1400, 1420, 1430, 1440, 1450, 1460, 1472, 1476, 1480, 1492, 1500,
+		1600, 2044, 3000, 4092, 6000, 8000, 8192, 8500, 8896, 8920, 8950, 8976, 9000, 9001, 9100, 9198, 9214, 9216, 16000, 32000, 65520}
+}
+
+// MTU is what IP packets of which size do when they must not be fragmented.
+// Sizes are of the whole packet, in bytes.
+type MTU struct {
+	// Answered: a small datagram came back. Without that nothing is known: UDP
+	// may be filtered, or the peer has no UDP socket.
+	Answered bool
+	Tried    int // the largest that was sent: Options.IfMTU, or less where the interface takes less
+	Out      int // the largest that arrived there; less than Tried: the way there takes no more
+	Back     int // the largest that arrived there and whose like came back
+	// Told is what a router on the way there said that it takes; 0: none did. TCP
+	// follows that.
+	Told int
+}
+
+// BlackHole tells whether large packets vanish without a word where small ones
+// pass. Before that is believed, the MTU of the peer's own interface has to be
+// compared; and where only the way back takes less, routers tell that to the
+// peer: a load that arrived says that it heeds them.
+func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Told == 0 }
+
+// sounding is one series of probes.
+type sounding struct {
+	conn   *net.UDPConn
+	pass   pass
+	header int // bytes of IP and UDP
+	gap    time.Duration
+	end    time.Time
+	news   chan struct{}
+
+	mu          sync.Mutex
+	there, back map[int]bool // sizes of packets
+	here, told  int
+	again       int // how often sizes were sent once more since any has come back
+}
+
+func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, ifMTU int, rtt time.Duration) MTU {
+	ctx, cancel := context.WithTimeout(ctx, soundBudget)
+	defer cancel()
+	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Control: setSounding}
+	c, err := d.DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return MTU{}
+	}
+	s := &sounding{conn: c.(*net.UDPConn), pass: p, header: 28, gap: min(max(2*rtt, gapMin), gapMax), news: make(chan struct{}, 1),
+		there: map[int]bool{}, back: map[int]bool{}}
+	if to.Addr().Unmap().Is6() {
+		s.header = 48
+	}
+	s.end, _ = ctx.Deadline()
+	listening := make(chan struct{})
+	go func() { defer close(listening); s.listen() }()
+	m := s.sound(ctx, min(ifMTU, maxPacket))
+	s.conn.Close()
+	<-listening
+	if m.BlackHole() && s.again < soundTries-1 {
+		return MTU{} // late is not lost: small ones have only just begun to come back
+	}
+	return m
+}
+
+// sound finds the largest packets: the interface's size first, which is all
+// that a healthy path needs; then the usual ones; then between two of them.
+func (s *sounding) sound(ctx context.Context, full int) MTU {
+	small := min(smallSize, full)
+	s.round(ctx, []int{small, full})
+	m := s.result(full)
+	if !m.Answered || m.Back == m.Tried {
+		return m
+	}
+	sizes := append(usual(), m.Told, m.Tried)
+	slices.Sort(sizes)
+	sizes = slices.DeleteFunc(slices.Compact(sizes), func(n int) bool { return n <= small || n > m.Tried })
+	s.round(ctx, sizes)
+	if m = s.result(full); m.Back == least(m.Tried, m.Told) || ctx.Err() != nil {
+		return m
+	}
+	above := m.Tried
+	for _, n := range slices.Backward(sizes) {
+		if n > m.Back {
+			above = n
+		}
+	}
+	var between []int
+	for i := 1; i <= finer; i++ {
+		if n := m.Back + (above-m.Back)*i/(finer+1); n > m.Back {
+			between = append(between, n)
+		}
+	}
+	s.round(ctx, slices.Compact(append(between, m.Tried)))
+	return s.result(full)
+}
+
+// result is what is known by now. What a router said may be late, so the
+// queue is looked at once more.
+func (s *sounding) result(full int) MTU {
+	s.heed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := MTU{Answered: len(s.back) > 0, Tried: least(full, s.here), Told: s.told}
+	for n := range s.there {
+		m.Out = max(m.Out, n)
+	}
+	for n := range s.back {
+		m.Back = max(m.Back, n)
+	}
+	return m
+}
+
+// round sends every size until its like came back, three times at most.
+func (s *sounding) round(ctx context.Context, sizes []int) {
+	for try := range soundTries {
+		var left []int
+		s.mu.Lock()
+		if len(s.there) > 0 && try > 0 {
+			s.again++
+		}
+		s.mu.Unlock()
+		for _, n := range sizes {
+			if there, settled := s.known(n); !settled {
+				left = append(left, n)
+				s.send(n, n)
+				if try > 0 && !there { // it may be the way back alone
+					s.send(n, min(n, smallSize))
+				}
+			}
+		}
+		if !s.await(ctx, left) {
+			return
+		}
+	}
+}
+
+// known: a size that the interface or a router has refused is not waited for.
+func (s *sounding) known(n int) (there, settled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := least(s.here, s.told)
+	return s.there[n], s.back[n] || most != 0 && n > most
+}
+
+// await waits one gap; false: all sizes have come back, or the time is over.
+func (s *sounding) await(ctx context.Context, sizes []int) bool {
+	gap := time.NewTimer(s.gap)
+	defer gap.Stop()
+	for {
+		if !slices.ContainsFunc(sizes, func(n int) bool { _, settled := s.known(n); return !settled }) {
+			return false
+		}
+		select {
+		case <-s.news:
+		case <-gap.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// send sends a packet of n bytes and wants one of back bytes. A first error may
+// be that of an earlier packet, which the kernel hands to the next call.
+func (s *sounding) send(n, back int) {
+	d := datagram{size: n - s.header, want: back - s.header, pass: s.pass}
+	if d.want < datagramLen {
+		return
+	}
+	for range 2 {
+		if _, err := s.conn.Write(d.encode(question, d.size)); err == nil {
+			return
+		}
+		s.heed()
+	}
+}
+
+// heed notes what interface and routers said.
+func (s *sounding) heed() {
+	here, told := tooBig(s.conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.here, s.told = least(s.here, here), least(s.told, told)
+}
+
+// listen notes the answers until the socket is closed or the time is over.
+func (s *sounding) listen() {
+	_ = s.conn.SetReadDeadline(s.end)
+	in := make([]byte, 1<<16)
+	for time.Now().Before(s.end) {
+		n, err := s.conn.Read(in)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+				return
+			}
+			s.heed()
+			continue
+		}
+		if d, ok := parseDatagram(reply, in[:n]); ok && d.pass == s.pass {
+			s.mu.Lock()
+			s.there[d.size+s.header] = true
+			if d.size == d.want {
+				s.back[d.size+s.header] = true
+			}
+			s.mu.Unlock()
+			select {
+			case s.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

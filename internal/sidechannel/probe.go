@@ -1,0 +1,196 @@
+package sidechannel
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Limits of a call, each within that of the context.
+const (
+	// Three SYN retransmissions, after 1, 3 and 7 s (RFC 6298).
+	dialBudget = 8 * time.Second
+	// A listener that is full takes the next call when one ends, and one on a
+	// machine without a processor to spare answers late.
+	greetBudget = 5 * time.Second
+	clockBudget = 5 * time.Second
+	clockRounds = 4
+)
+
+// Options say what a call measures beside round trip and clock.
+type Options struct {
+	From  netip.Addr // this node's address; zero: the kernel's choice
+	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
+	Bulk  int        // bytes each way, at most 1 MiB; 0: none
+	About bool       // ask what it says of itself
+}
+
+// Answer is what a call found out. With an error it is as far as the call came:
+// Connect is then how long was tried.
+type Answer struct {
+	ID      string     // of the rendezvous.Member that answered
+	From    netip.Addr // this side's address, which the kernel chose or Options named
+	Connect time.Duration
+	RTT     time.Duration // the shortest of four
+	// Offset is the peer's wall clock less this node's, by the shortest round
+	// trip, to within Uncertainty (half of that) either way.
+	Offset, Uncertainty time.Duration
+	MTU                 MTU
+	Bulk                Bulk
+	About               []byte // as Listen was told; nil: not asked
+	Retrans             int    // segments of this side's that were sent again, SYN included (TCP_INFO)
+}
+
+// Call connects to a peer's listener and returns how long that and one round
+// trip took.
+func Call(ctx context.Context, to netip.AddrPort, keys *tls.Config) (time.Duration, error) {
+	a, err := Probe(ctx, to, keys, Options{})
+	return a.Connect + a.RTT, err
+}
+
+// Probe calls a peer and measures. CauseOf tells what an error means. It takes
+// a few round trips where all is well, and up to about 2 s more where datagrams
+// or segments get lost.
+func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
+	var a Answer
+	began := time.Now()
+	raw, err := dial(ctx, to, opt.From)
+	a.Connect = time.Since(began)
+	if err != nil {
+		return a, err
+	}
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	a.From = raw.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	_ = raw.SetDeadline(time.Now().Add(greetBudget))
+	c, g, err := greet(raw, keys)
+	if err != nil {
+		cause := talking(ctx, err)
+		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
+			cause = Silent // it hung up since nothing of ours got through
+		}
+		return a, &failure{cause, fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+	}
+	a.ID = g.id
+	_ = raw.SetDeadline(time.Now().Add(clockBudget))
+	if err := a.askClock(c); err != nil {
+		return a, &failure{talking(ctx, err), fmt.Errorf("ask %s for its clock: %w", to, ending(ctx, err))}
+	}
+	if opt.About {
+		if a.About, err = askAbout(c); err != nil {
+			return a, &failure{talking(ctx, err), fmt.Errorf("ask %s about itself: %w", to, ending(ctx, err))}
+		}
+	}
+	var both sync.WaitGroup
+	if opt.IfMTU > 0 && g.port != 0 {
+		both.Go(func() { a.MTU = probeMTU(ctx, a.From, netip.AddrPortFrom(to.Addr(), g.port), g.pass, opt.IfMTU, a.RTT) })
+	}
+	if opt.Bulk > 0 {
+		a.Bulk = bulk(raw, c, opt.Bulk)
+	}
+	both.Wait()
+	a.Retrans = int(TCPInfo(raw).Total_retrans)
+	if err := context.Cause(ctx); err != nil {
+		return a, &failure{Unknown, fmt.Errorf("measure the way to %s: %w", to, err)}
+	}
+	return a, nil
+}
+
+// ending is the context's error where that is what cut the connection.
+func ending(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialBudget)
+	defer cancel()
+	var d net.Dialer
+	if from.IsValid() {
+		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), setNoPort
+	}
+	c, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, &failure{dialing(ctx, err), err}
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// greet says hello, inside TLS where there are keys. What is left of the
+// deadline is the handshake's as well.
+func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
+	c := raw
+	if keys != nil {
+		t := tls.Client(raw, keys)
+		if err := t.Handshake(); err != nil {
+			return nil, greeting{}, handshake(keys, err)
+		}
+		c = t
+	}
+	if _, err := io.WriteString(c, ask+version); err != nil {
+		return nil, greeting{}, err
+	}
+	hello := make([]byte, helloLen)
+	if n, err := io.ReadFull(c, hello); err != nil {
+		return nil, greeting{}, short(hello[:n], err)
+	}
+	if err := checkAnswer(hello); err != nil {
+		return nil, greeting{}, err
+	}
+	g, err := readGreeting(c)
+	return c, g, err
+}
+
+// short judges a hello that did not come whole: one that began otherwise than a
+// launch's is a stranger's, however it ended.
+func short(hello []byte, err error) error {
+	begins := func(word string) bool { return bytes.HasPrefix([]byte(word), hello[:min(len(hello), len(word))]) }
+	if len(hello) > 0 && !begins(answer) && !begins(locked) {
+		return errNotAPeer
+	}
+	return err
+}
+
+func askAbout(c net.Conn) ([]byte, error) {
+	if _, err := c.Write([]byte{opAbout}); err != nil {
+		return nil, err
+	}
+	var n [2]byte
+	if _, err := io.ReadFull(c, n[:]); err != nil {
+		return nil, err
+	}
+	about := make([]byte, min(binary.BigEndian.Uint16(n[:]), MaxAbout))
+	_, err := io.ReadFull(c, about)
+	return about, err
+}
+
+// askClock asks four times; the shortest round trip says most.
+func (a *Answer) askClock(c net.Conn) error {
+	for i := range clockRounds {
+		sent := time.Now()
+		if _, err := c.Write([]byte{opClock}); err != nil {
+			return err
+		}
+		theirs := make([]byte, 8)
+		if _, err := io.ReadFull(c, theirs); err != nil {
+			return err
+		}
+		rtt := time.Since(sent)
+		if i > 0 && rtt >= a.RTT {
+			continue
+		}
+		at := time.Unix(0, int64(binary.BigEndian.Uint64(theirs)))
+		a.RTT, a.Uncertainty = rtt, rtt/2
+		a.Offset = at.Sub(sent.Add(rtt / 2).Round(0)) // Round(0): by the wall clock
+	}
+	return nil
+}

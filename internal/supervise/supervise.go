@@ -1,0 +1,123 @@
+// Package supervise runs the command as a child, for a job that may be started
+// again: with restarts launch stays, and each try at the command is an Attempt.
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/process"
+)
+
+// Attempt is the command, running.
+type Attempt struct {
+	process *os.Process
+	done    chan struct{}
+	status  syscall.WaitStatus
+}
+
+// Start starts the command with launch's own standard streams, in its process
+// group, so that a terminal treats both alike. Other descriptors, limits, the
+// signal mask and what is ignored pass through os/exec as they came. It is told
+// SIGTERM should launch be killed.
+func Start(path string, argv, env []string) (*Attempt, error) {
+	// Who leaves the command's care is adopted here and ends with Stop.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
+	}
+	a := &Attempt{done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the death of the thread that forked counts as the parent's (prctl(2))
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		a.process = cmd.Process
+		started <- err
+		if err != nil {
+			return
+		}
+		defer close(a.done)
+		_ = cmd.Wait()
+		a.status, _ = cmd.ProcessState.Sys().(syscall.WaitStatus)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Done is closed when the command has ended.
+func (a *Attempt) Done() <-chan struct{} { return a.done }
+
+// Status is the exit status as a shell has it, after Done.
+func (a *Attempt) Status() int {
+	if a.status.Signaled() {
+		return 128 + int(a.status.Signal())
+	}
+	return a.status.ExitStatus()
+}
+
+// Interrupted tells whether a person's signal ended the command, after Done.
+func (a *Attempt) Interrupted() bool {
+	return a.status.Signaled() && (a.status.Signal() == unix.SIGINT || a.status.Signal() == unix.SIGHUP)
+}
+
+// Signal passes a signal on to the command.
+func (a *Attempt) Signal(s os.Signal) { _ = a.process.Signal(s) }
+
+// Stop ends the command and all that it started: SIGTERM, and SIGKILL to what
+// is left after grace. After an error the command may be running still.
+func (a *Attempt) Stop(grace time.Duration) error {
+	a.Signal(unix.SIGTERM)
+	select {
+	case <-a.done:
+	case <-time.After(grace):
+	}
+	if err := killAll(a.process.Pid); err != nil {
+		return err // it may be the command itself
+	}
+	<-a.done
+	return nil
+}
+
+// killBudget bounds the wait for what was killed: the kernel ends a process at
+// once, unless it is stuck in a call.
+const killBudget = 5 * time.Second
+
+// killAll kills all descendants of this process, those included that they leave
+// behind meanwhile. One that does not end is an error that names it. The command
+// itself is waited for by Start: its status would be lost here.
+func killAll(command int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), killBudget)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := process.Descendants(os.Getpid())
+		if len(left) == 0 {
+			return nil
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			if pid != command {
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may be adopted
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("process %d is there %s after SIGKILL", left[0], killBudget)
+		}
+	}
+}
