@@ -10,6 +10,7 @@ import (
 
 	"launch/cmd/internal/companion"
 	"launch/fabric"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 	"launch/internal/handoff"
 )
@@ -28,5 +29,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 func children() child.Table {
 	t := child.Table{companion.Name: companion.Main, handoff.StageName: handoff.Stage, metricsChild: readMetrics}
 	maps.Copy(t, fabric.Children())
+	maps.Copy(t, confine.Children())
 	return t
 }

@@ -22,6 +22,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/dns"
 	"launch/internal/exit"
 	"launch/internal/handoff"
@@ -162,7 +163,7 @@ func (a *app) checkInput(s *record.Start) preflight.Input {
 	if a.from == nil {
 		sys := fabric.Live().Sys
 		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
-		in.Loop = verbs.LoopInChild
+		in.Loop = confine.Loop
 	}
 	if ofAPod(s.Job) {
 		return in

@@ -16,6 +16,6 @@ func Loop(context.Context, LoopTest) (LoopResult, error) { return LoopResult{}, 
 // Run returns that this build cannot open a C library. The other end is told.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
 	e := ofLibrary(ErrNoCgo)
-	_, _ = speak(ctx, say, message{Err: e})
+	Abort(ctx, say, e)
 	return Result{}, e
 }

@@ -22,8 +22,8 @@ var doors = map[string][]string{
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
-	// child, in which a test of a port runs that a driver may hang in.
-	"fabric/verbs": {"internal/child"},
+	// child, since the driver that a test of a port uses may hang.
+	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
@@ -43,7 +43,7 @@ var doors = map[string][]string{
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
-	"preflight/bench": {"fabric/verbs", "internal/sidechannel", unixPkg},
+	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -118,6 +118,8 @@ var testDoors = map[string][]string{
 	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
+	// A library that may hang or crash is loaded in a child.
+	"fabric/verbs": {"fabric/verbs/confine", "internal/child"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// Jobs whose values have sources.
@@ -139,7 +141,7 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":  {"fabric/verbs", "internal/child", "lab/programs", unixPkg},
+	"lab/roce":  {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
