@@ -7,9 +7,6 @@ import "context"
 // Devices returns ErrNoCgo: this build cannot open a C library.
 func Devices() ([]Device, error) { return nil, ErrNoCgo }
 
-// Query returns that this build cannot open a C library.
-func Query(string) (Device, error) { return Device{}, ofLibrary(ErrNoCgo) }
-
 // Loop returns that this build cannot open a C library.
 func Loop(context.Context, LoopTest) (LoopResult, error) { return LoopResult{}, ofLibrary(ErrNoCgo) }
 

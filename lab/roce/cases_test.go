@@ -195,9 +195,6 @@ func query(_ *machineAgent, r *report) {
 		return
 	}
 	r.Devices, r.Note = f.Devices, f.Err
-	if d, err := verbs.Query("rxe0"); err == nil && len(r.Devices) > 0 {
-		r.Devices[0] = d
-	}
 }
 
 func loop(_ *machineAgent, r *report) {
