@@ -78,16 +78,19 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 func (a *app) world(s *record.Start) launcher.World {
 	w, m := s.World, s.World.Master
 	return launcher.World{
-		Job: w.Job, RunID: w.RunID, Nodes: w.Size, NodeRank: w.Rank,
-		MasterAddr: m.Addr.String(), MasterPort: m.Port, Addr: w.Self.Addr.String(), KeepRdzv: a.o.KeepRdzv,
+		Job: w.Job, RunID: w.RunID, Nodes: launcher.Known(w.Size), NodeRank: launcher.Known(w.Rank),
+		MasterAddr: m.Addr.String(), MasterPort: launcher.Known(m.Port), Addr: w.Self.Addr.String(), KeepRdzv: a.o.KeepRdzv,
 		Task: launcherTask(s.Job.Tasks),
 	}
 }
 
 // single is the world of one node, which is computed.
 func single(j job.Job) launcher.World {
-	return launcher.World{Job: j.ID.V, RunID: j.ID.V, Nodes: 1, MasterAddr: "127.0.0.1", MasterPort: wanted(j), Addr: "127.0.0.1", Single: j.Single,
-		Task: launcherTask(j.Tasks)}
+	return launcher.World{
+		Job: j.ID.V, RunID: j.ID.V, Nodes: launcher.Known(1), NodeRank: launcher.Known(0),
+		MasterAddr: "127.0.0.1", MasterPort: launcher.Known(wanted(j)), Addr: "127.0.0.1",
+		Single: j.Single, Task: launcherTask(j.Tasks),
+	}
 }
 
 // plan computes the variables and the command of this node.
@@ -98,9 +101,9 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 			w.MasterAddr = in.World.Peers[0].String()
 		}
 	} else {
-		in.World.Nodes, in.World.Rank, in.World.Addr = w.Nodes, w.NodeRank, addr
+		in.World.Nodes, in.World.Rank, in.World.Addr = w.Nodes.V, w.NodeRank.V, addr
 		if master, err := netip.ParseAddr(w.MasterAddr); err == nil {
-			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort))
+			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort.V))
 		}
 	}
 	s.Plan, a.crew.world = envgen.Make(in), w

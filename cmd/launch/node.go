@@ -318,22 +318,21 @@ func (a *app) prepared(s *record.Start) (path string, env []string, err error) {
 func (a *app) dry(s *record.Start, began time.Time) error {
 	w := single(s.Job)
 	if s.Job.Several() {
-		w = launcher.World{Job: s.Job.ID.V, RunID: ui.Unknown, Nodes: s.Job.Nodes.V, NodeRank: dryInt,
-			MasterAddr: ui.Unknown, MasterPort: dryInt, Addr: ui.Unknown, KeepRdzv: a.o.KeepRdzv}
+		w = launcher.World{Job: s.Job.ID.V, RunID: launcher.Unknown, Nodes: launcher.Known(s.Job.Nodes.V),
+			MasterAddr: launcher.Unknown, Addr: launcher.Unknown, KeepRdzv: a.o.KeepRdzv}
 		if s.Job.Index.Set && s.Job.Min+s.Job.Spares == 0 {
-			w.NodeRank = s.Job.Index.V
+			w.NodeRank = launcher.Known(s.Job.Index.V)
 		}
 		if s.Job.Min > 0 {
-			w.Nodes = dryInt
+			w.Nodes = launcher.Number{}
 		}
 		w.Task = launcherTask(s.Job.Tasks)
 	} else if s.Job.Tasks.Size > 0 && !s.Job.MasterPort.Set {
-		w.MasterPort = dryInt
+		w.MasterPort = launcher.Number{}
 	}
 	if err := a.plan(s, w, netip.Addr{}); err != nil {
 		return err
 	}
-	ui.Blank(&s.Command, strconv.Itoa(dryInt))
 	a.ui.Dry(*s)
 	err := verdict(s, time.Since(began))
 	if e, ok := errors.AsType[*exit.Error](err); ok {
@@ -341,7 +340,3 @@ func (a *app) dry(s *record.Start, began time.Time) error {
 	}
 	return err
 }
-
-// dryInt stands for a number that only the rendezvous knows, until ui.Blank
-// replaces it.
-const dryInt = -7300001

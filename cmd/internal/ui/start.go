@@ -17,9 +17,6 @@ import (
 	"launch/rendezvous"
 )
 
-// Unknown is what a dry run prints for what only the other nodes can tell.
-const Unknown = "<from rendezvous>"
-
 // Identity says in one line who this node is.
 func Identity(j job.Job) string {
 	var b strings.Builder
@@ -239,7 +236,7 @@ func rows(j job.Job, row func(name, value, from string)) {
 	case j.Index.Set:
 		row("node rank", strconv.Itoa(j.Index.V), from(j.Index.From))
 	case j.Several():
-		row("node rank", Unknown, "by arrival")
+		row("node rank", launcher.Unknown, "by arrival")
 	}
 	if j.Several() {
 		kind := "external etcd"
@@ -287,24 +284,6 @@ func changes(all []launcher.Change) []string {
 		out[i] = fmt.Sprintf("%-*s  %s", wide, out[i], c.Reason)
 	}
 	return out
-}
-
-// Blank replaces a stand-in number in what launch itself adds to a command by
-// the word for "not known yet".
-func Blank(e *launcher.Exec, number string) {
-	ours := map[string]string{}
-	for i, c := range e.Changes {
-		e.Changes[i].New = strings.ReplaceAll(c.New, number, Unknown)
-		ours[c.New] = e.Changes[i].New
-	}
-	for i, w := range e.Argv {
-		if to, ok := ours[w]; ok {
-			e.Argv[i] = to
-		}
-	}
-	for i := range e.Set {
-		e.Set[i].Value = strings.ReplaceAll(e.Set[i].Value, number, Unknown)
-	}
 }
 
 // Plan tells, once a job, what is set and what was changed.
