@@ -214,7 +214,7 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 
 // benched reports, and keeps what was asked for.
 func (a *app) benched(s *record.Start, out ui.Benched, own []bench.Sample) error {
-	out.At, out.Version, out.Node = time.Now(), versionText(), s.Node
+	out.At, out.Version, out.Node, out.Titles = time.Now(), versionText(), s.Node, preflight.Titles()
 	if s.Job.Several() {
 		out.Job = ui.Identity(s.Job)
 	}

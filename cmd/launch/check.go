@@ -15,6 +15,7 @@ import (
 	"launch/cmd/internal/record"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/preflight"
 	"launch/rendezvous"
@@ -72,7 +73,7 @@ func (a *app) check(c *cli.Context) error {
 
 // checkNode reports on this node alone; the code says whether it is fit.
 func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) {
-	c := a.checked(s, preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: preflight.Outcomes(s.Local)}, began)
+	c := a.checked(s, preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: s.Local.Outcomes()}, began)
 	a.ui.Report(s.Local, c.Took)
 	if len(c.Unfit()) > 0 {
 		code = exit.Unfit
@@ -82,7 +83,10 @@ func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) 
 
 // checked is the outcome of this node's own checks.
 func (a *app) checked(s *record.Start, own preflight.Post, began time.Time) ui.Checked {
-	c := ui.Checked{Survey: preflight.Compare([]preflight.Post{own}, preflight.Decision{}), Node: s.Node, Own: s.Local, Version: versionText(), At: time.Now()}
+	c := ui.Checked{Survey: preflight.Compare([]preflight.Post{own}, preflight.Decision{}), Node: s.Node, Own: s.Local, Titles: preflight.Titles(), Version: versionText(), At: time.Now()}
+	for _, p := range preflight.PeerChecks() {
+		c.Peers = append(c.Peers, p.ID)
+	}
 	c.Report, c.Took = s.Local, c.At.Sub(began)
 	return c
 }
@@ -105,8 +109,8 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 		c.Report = slices.Concat(c.Report, measured.Findings)
 	}
 	a.ui.Survey(c)
-	unfit := func(n preflight.Surveyed) bool { return n.Unfit }
-	switch i := slices.IndexFunc(c.Nodes, func(n preflight.Surveyed) bool { return n.Rank == c.Self }); {
+	unfit := func(n finding.Surveyed) bool { return n.Unfit }
+	switch i := slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
 		code = exit.Unfit
 	case slices.ContainsFunc(c.Nodes, unfit):

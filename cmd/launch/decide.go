@@ -36,7 +36,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
 	round, checking := goRound, a.word == "check"
 	if post.Local = preflight.Brief(s.Local); checking { // in a start each node tells its own findings in full itself
-		round, post.Local, post.Outcomes = checkRound, preflight.Telling(s.Local), preflight.Outcomes(s.Local)
+		round, post.Local, post.Outcomes = checkRound, preflight.Telling(s.Local), s.Local.Outcomes()
 	}
 	var err error
 	if post.Calls, post.Names, err = a.calls(ctx, s, comp); err != nil {

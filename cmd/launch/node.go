@@ -333,7 +333,8 @@ func (a *app) dry(s *record.Start, began time.Time) error {
 	if err := a.plan(s, w, netip.Addr{}); err != nil {
 		return err
 	}
-	a.ui.Dry(*s)
+	a.ui.Emit(true, "start", *s)
+	a.ui.Dry(s.Job, s.Local, s.Plan, s.Command)
 	err := verdict(s, time.Since(began))
 	if e, ok := errors.AsType[*exit.Error](err); ok {
 		e.What = "a start would end here: " + e.What

@@ -12,9 +12,6 @@ import (
 	"launch/rendezvous"
 )
 
-// Schema is the version of every JSON line that launch prints.
-const Schema = 1
-
 // Start is one node's start of a job.
 type Start struct {
 	Job     job.Job           `json:"job"`
