@@ -18,8 +18,9 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/internal/handoff"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
+	"launch/preflight/checks"
 	"launch/rendezvous"
 )
 
@@ -169,7 +170,7 @@ func slowCode(out ui.Benched) int {
 
 // rates measures with all other nodes, and judges the same on each. own is every
 // sample of this node.
-func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client, was []preflight.PastRate, deadline time.Time) (out ui.Benched, own []bench.Sample, err error) {
+func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client, was []bandwidth.PastRate, deadline time.Time) (out ui.Benched, own []bench.Sample, err error) {
 	w := s.World
 	r := runner{app: a, comp: comp, world: *w, test: a.test(quickTest()), deadline: deadline, began: time.Now(), offers: map[int]bench.Offer{}}
 	r.rates.Was = was
@@ -209,7 +210,7 @@ func (a *app) rates(ctx context.Context, s *record.Start, comp *companion.Client
 		}
 	}
 	b.Again = nil
-	return ui.Benched{Bandwidth: b, Self: w.Rank, Took: time.Since(r.began)}, undisturbed(r.own, w.Rank, r.rates.Disturbed), nil
+	return ui.Benched{Verdict: b, Self: w.Rank, Took: time.Since(r.began)}, undisturbed(r.own, w.Rank, r.rates.Disturbed), nil
 }
 
 // benched reports, and keeps what was asked for.
@@ -219,11 +220,11 @@ func (a *app) benched(s *record.Start, out ui.Benched, own []bench.Sample) error
 		out.Job = ui.Identity(s.Job)
 	}
 	a.ui.Bench(out)
-	if err := a.remember(preflight.PastOf(s.Node.Hostname, out.Self, out.Nodes, own, out.At)); err != nil {
+	if err := a.remember(bandwidth.PastOf(s.Node.Hostname, out.Self, out.Nodes, own, out.At)); err != nil {
 		return err
 	}
 	if a.o.html == "" {
 		return nil
 	}
-	return a.writePage(ui.BenchHTML(out))
+	return a.writePage(ui.BenchHTML(out, checks.Title))
 }

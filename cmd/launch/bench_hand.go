@@ -17,7 +17,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/setting"
 	"launch/internal/sidechannel"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 )
 
@@ -27,7 +27,7 @@ type byHand struct {
 	*app
 	start record.Start
 	node  *bench.Node
-	was   []preflight.PastRate
+	was   []bandwidth.PastRate
 	began time.Time // the bench, or on a server what its client has asked for
 }
 
@@ -100,8 +100,8 @@ func (h *byHand) serve(ctx, wait context.Context) error {
 			a.ui.Note("%s asked, and left again: %s; waiting for another", got.Theirs.Name, samples[0].Err)
 			continue
 		}
-		server := preflight.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
-		return h.report(1, [2]preflight.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
+		server := bandwidth.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
+		return h.report(1, [2]bandwidth.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
 	}
 }
 
@@ -173,8 +173,8 @@ func (h *byHand) call(ctx, wait context.Context) error {
 	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
 		return &exit.Error{Code: exit.Missing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}
 	}
-	client := preflight.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
-	return h.report(0, [2]preflight.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
+	client := bandwidth.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
+	return h.report(0, [2]bandwidth.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
 }
 
 // serverAt is the server's address, and this node's towards it.
@@ -221,15 +221,15 @@ func (a *app) askServer(ctx, wait context.Context, n *bench.Node, at netip.AddrP
 }
 
 // report judges what two nodes measured, as for a job of two.
-func (h *byHand) report(self int, both [2]preflight.Rates, samples []bench.Sample) error {
+func (h *byHand) report(self int, both [2]bandwidth.Rates, samples []bench.Sample) error {
 	if both[0].Name == both[1].Name {
 		both[0].Name, both[1].Name = both[0].Name+" (client)", both[1].Name+" (server)"
 	}
 	both[0].Samples, both[self].Was = samples, h.was
-	b := preflight.CompareRates(both[:], h.o.thresholds)
+	b := bandwidth.Compare(both[:], h.o.thresholds)
 	b.Again = nil // with the same two it would be the same
 	if len(b.Named) > 0 {
 		h.code = exit.Unfit
 	}
-	return h.benched(&h.start, ui.Benched{Bandwidth: b, Self: self, Took: time.Since(h.began)}, undisturbed(samples, self, both[self].Disturbed))
+	return h.benched(&h.start, ui.Benched{Verdict: b, Self: self, Took: time.Since(h.began)}, undisturbed(samples, self, both[self].Disturbed))
 }

@@ -11,12 +11,12 @@ import (
 
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 )
 
 // history is what --history says of this node's rails; none where there is no
 // such file yet.
-func (a *app) history(host string) ([]preflight.PastRate, error) {
+func (a *app) history(host string) ([]bandwidth.PastRate, error) {
 	if a.o.history == "" {
 		return nil, nil
 	}
@@ -28,7 +28,7 @@ func (a *app) history(host string) ([]preflight.PastRate, error) {
 		return nil, a.noHistory(err)
 	}
 	defer f.Close()
-	was, others, err := preflight.ReadHistory(f, host)
+	was, others, err := bandwidth.ReadHistory(f, host)
 	if err != nil {
 		return nil, a.noHistory(err)
 	}
@@ -48,7 +48,7 @@ func (a *app) noHistory(err error) error {
 
 // remember appends a line for each of this node's rails, in one write: the file
 // may be one of several nodes.
-func (a *app) remember(past []preflight.PastRate) error {
+func (a *app) remember(past []bandwidth.PastRate) error {
 	if a.o.history == "" || len(past) == 0 {
 		return nil
 	}

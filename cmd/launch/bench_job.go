@@ -14,7 +14,7 @@ import (
 	"launch/cmd/internal/record"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 	"launch/rendezvous"
 )
@@ -28,7 +28,7 @@ type runner struct {
 	offers   map[int]bench.Offer // of the partners, by rank
 	plan     []int               // the rounds that are played
 	meter    *meter              // of the ports, since the first of them
-	rates    preflight.Rates     // what is posted
+	rates    bandwidth.Rates     // what is posted
 	own      []bench.Sample      // all of this node's, also those that another one led
 	test     bench.Test
 	began    time.Time
@@ -160,20 +160,20 @@ func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) er
 }
 
 // compare has all samples judged.
-func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwidth, err error) {
+func (r *runner) compare(ctx context.Context, round string) (b bandwidth.Verdict, err error) {
 	r.rates.Disturbed = r.meter.disturbed(r.rates.Name, r.world.Rank, r.own)
 	mine, err := json.Marshal(r.rates)
 	if err != nil {
 		return b, err
 	}
 	out, err := r.comp.Round(ctx, round, mine, time.Until(r.deadline), func(raw [][]byte) ([]byte, bool) {
-		posts := make([]preflight.Rates, len(raw))
+		posts := make([]bandwidth.Rates, len(raw))
 		for i, b := range raw {
 			if json.Unmarshal(b, &posts[i]) != nil {
-				posts[i] = preflight.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
+				posts[i] = bandwidth.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
 			}
 		}
-		b, _ := json.Marshal(preflight.CompareRates(posts, r.app.o.thresholds))
+		b, _ := json.Marshal(bandwidth.Compare(posts, r.app.o.thresholds))
 		return b, false
 	})
 	if err == nil {
@@ -183,9 +183,9 @@ func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwid
 }
 
 // again measures this node's part of what is in doubt.
-func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
+func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
 	r.app.ui.Note("%s once more, of what seems slow", ui.Plural(len(doubted), "pair of ports", "pairs of ports"))
-	turns := preflight.Turns(doubted)
+	turns := bandwidth.Turns(doubted)
 	left := surer * r.test.Takes()
 	if !r.app.o.full && !r.app.o.allPairs {
 		left = (quickBudget - quickTalk - time.Since(r.began)) / time.Duration(len(turns))

@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/verbs"
 	"launch/internal/exit"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 )
 
@@ -20,12 +20,12 @@ const glance = 200 * time.Millisecond
 
 // rails are this node's rails, or those that --rails names.
 func (a *app) rails(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
-	ports, err := preflight.RatePorts(n, addr, a.o.rails)
+	ports, err := bandwidth.Ports(n, addr, a.o.rails)
 	if err != nil {
 		return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", a.o.from("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
 	}
 	if a.o.memory != memoryHost {
-		preflight.BesideGPUs(n, ports, a.o.memory == memoryGPU)
+		bandwidth.BesideGPUs(n, ports, a.o.memory == memoryGPU)
 	}
 	return ports, nil
 }
@@ -51,7 +51,7 @@ func (a *app) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, nam
 	}
 	for i, p := range ports {
 		if t, took, ok := m.moved(i); ok { // if not, it cannot be told: as it is for everybody else
-			ports[i].Busy = preflight.PortBusy(p, name, float64(t.Sent)/took.Seconds(), float64(t.Received)/took.Seconds())
+			ports[i].Busy = bandwidth.Busy(p, name, float64(t.Sent)/took.Seconds(), float64(t.Received)/took.Seconds())
 		}
 	}
 	return ports, nil
@@ -99,7 +99,7 @@ func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]
 	out := map[string]string{}
 	for i, p := range m.ports {
 		if t, took, ok := m.moved(i); ok {
-			if why := preflight.PortDisturbed(p, name, rank, t, took, own); why != "" {
+			if why := bandwidth.Disturbed(p, name, rank, t, took, own); why != "" {
 				out[p.Name] = why
 			}
 		}

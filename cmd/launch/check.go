@@ -17,6 +17,8 @@ import (
 	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/preflight"
+	"launch/preflight/checks"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -49,7 +51,7 @@ func (a *app) check(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Local, err = preflight.Local(ctx, in, opt)
+	s.Local, err = checks.Local(ctx, in, opt)
 	switch {
 	case ctx.Err() != nil:
 		a.code = a.fail(context.Cause(ctx), a.caught())
@@ -72,7 +74,7 @@ func (a *app) check(c *cli.Context) error {
 
 // checkNode reports on this node alone; the code says whether it is fit.
 func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) {
-	c := a.checked(s, preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: preflight.Outcomes(s.Local)}, began)
+	c := a.checked(s, peers.Post{Name: s.Node.Hostname, Local: peers.Telling(s.Local), Outcomes: peers.Outcomes(s.Local)}, began)
 	a.ui.Report(s.Local, c.Took)
 	if len(c.Unfit()) > 0 {
 		code = exit.Unfit
@@ -81,8 +83,8 @@ func (a *app) checkNode(s *record.Start, began time.Time) (code int, err error) 
 }
 
 // checked is the outcome of this node's own checks.
-func (a *app) checked(s *record.Start, own preflight.Post, began time.Time) ui.Checked {
-	c := ui.Checked{Survey: preflight.Compare([]preflight.Post{own}, preflight.Decision{}), Node: s.Node, Own: s.Local, Version: versionText(), At: time.Now()}
+func (a *app) checked(s *record.Start, own peers.Post, began time.Time) ui.Checked {
+	c := ui.Checked{Survey: peers.NewSurvey([]peers.Post{own}, peers.Decision{}, checks.Node()), Node: s.Node, Own: s.Local, Version: versionText(), At: time.Now()}
 	c.Report, c.Took = s.Local, c.At.Sub(began)
 	return c
 }
@@ -98,15 +100,15 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 		a.ui.Findings(s.Local, false)
 		return 0, err
 	}
-	c := a.checked(s, preflight.Post{}, began)
+	c := a.checked(s, peers.Post{}, began)
 	c.Survey, c.Self, c.Job = *d.Survey, s.World.Rank, ui.Identity(s.Job)
 	c.Report = d.All()
 	if c.Bench = measured; measured != nil {
 		c.Report = slices.Concat(c.Report, measured.Findings)
 	}
 	a.ui.Survey(c)
-	unfit := func(n preflight.Surveyed) bool { return n.Unfit }
-	switch i := slices.IndexFunc(c.Nodes, func(n preflight.Surveyed) bool { return n.Rank == c.Self }); {
+	unfit := func(n peers.Surveyed) bool { return n.Unfit }
+	switch i := slices.IndexFunc(c.Nodes, func(n peers.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
 		code = exit.Unfit
 	case slices.ContainsFunc(c.Nodes, unfit):
@@ -116,7 +118,7 @@ func (a *app) checkJob(ctx context.Context, s *record.Start, began time.Time) (c
 }
 
 // together meets the other nodes, as a start does, and decides with them.
-func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d preflight.Decision, measured *ui.Benched, err error) {
+func (a *app) together(ctx context.Context, s *record.Start, began time.Time) (d peers.Decision, measured *ui.Benched, err error) {
 	comp, err := a.meet(ctx, s, began)
 	if err != nil {
 		return d, nil, err
@@ -191,7 +193,7 @@ func (a *app) keep(c ui.Checked) error {
 	if a.o.html == "" {
 		return nil
 	}
-	return a.writePage(ui.CheckHTML(c))
+	return a.writePage(ui.CheckHTML(c, checks.Title))
 }
 
 // list is a flag that may be given several times, its values as they were

@@ -18,6 +18,8 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
+	"launch/preflight/checks"
+	"launch/preflight/peers"
 )
 
 // goRound is the round that decides whether all start, checkRound that of a
@@ -26,48 +28,48 @@ const goRound, checkRound = "go", "check"
 
 // decide posts what this node has to say and returns the one decision. The
 // plan is made before it, so that a line that cannot be run ends nobody else.
-func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (preflight.Decision, error) {
+func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Client, deadline time.Time) (peers.Decision, error) {
 	w := s.World
 	if err := a.plan(s, a.world(s), w.Self.Addr); err != nil {
-		return preflight.Decision{}, err
+		return peers.Decision{}, err
 	}
-	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: a.listens(s), Restarts: strconv.Itoa(a.o.restarts),
+	post := peers.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: a.listens(s), Restarts: strconv.Itoa(a.o.restarts),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint,
-		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
+		Skip: peers.NotJudged(preflight.Options{Skip: a.o.skip, Only: a.o.only})}
 	round, checking := goRound, a.word == "check"
-	if post.Local = preflight.Brief(s.Local); checking { // in a start each node tells its own findings in full itself
-		round, post.Local, post.Outcomes = checkRound, preflight.Telling(s.Local), preflight.Outcomes(s.Local)
+	if post.Local = peers.Brief(s.Local); checking { // in a start each node tells its own findings in full itself
+		round, post.Local, post.Outcomes = checkRound, peers.Telling(s.Local), peers.Outcomes(s.Local)
 	}
 	var err error
 	if post.Calls, post.Names, err = a.calls(ctx, s, comp); err != nil {
-		return preflight.Decision{}, err
+		return peers.Decision{}, err
 	}
 	mine, err := json.Marshal(post)
 	if err != nil {
-		return preflight.Decision{}, err
+		return peers.Decision{}, err
 	}
 	out, err := comp.Round(ctx, round, mine, time.Until(deadline), func(raw [][]byte) ([]byte, bool) {
-		posts := make([]preflight.Post, len(raw))
+		posts := make([]peers.Post, len(raw))
 		for i, b := range raw {
 			if err := json.Unmarshal(b, &posts[i]); err != nil {
-				posts[i] = preflight.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
+				posts[i] = peers.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
 			}
 		}
-		d := preflight.Decide(posts, a.o.thresholds)
+		d := peers.Decide(posts, a.o.thresholds)
 		if a.o.warnOnly {
 			d = d.Waive()
 		}
 		if checking {
-			survey := preflight.Compare(posts, d)
+			survey := peers.NewSurvey(posts, d, checks.Node())
 			d.Survey = &survey
 		} else { // for the one log that people look at: the others do not read it
-			a.ui.Findings(preflight.Elsewhere(posts, w.Rank), false)
+			a.ui.Findings(peers.Elsewhere(posts, w.Rank), false)
 			d.Nodes = nil
 		}
 		b, _ := json.Marshal(d)
 		return b, d.Go && !checking
 	})
-	var d preflight.Decision
+	var d peers.Decision
 	if err == nil {
 		err = json.Unmarshal(out, &d)
 	}
@@ -109,12 +111,12 @@ func (a *app) plan(s *record.Start, w launcher.World, addr netip.Addr) (err erro
 }
 
 // listens is where NCCL and Gloo will wait here beside this node's address.
-func (a *app) listens(s *record.Start) []preflight.Listen {
+func (a *app) listens(s *record.Start) []peers.Listen {
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
-	var out []preflight.Listen
+	var out []peers.Listen
 	for _, l := range envgen.Listens(in, s.Plan) {
-		out = append(out, preflight.Listen(l))
+		out = append(out, peers.Listen(l))
 	}
 	return out
 }

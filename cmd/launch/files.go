@@ -14,6 +14,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/preflight"
+	"launch/preflight/checks"
 	"launch/rendezvous"
 )
 
@@ -29,7 +30,7 @@ func (a *app) readInputs(j job.Job) error {
 		}
 	}
 	for flag, ids := range map[string][]string{"skip": a.o.skip, "only": a.o.only} {
-		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(envgen.LintIDs())); unknown {
+		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(checks.Named(), envgen.LintIDs())); unknown {
 			return a.noCheck(flag, ids, e)
 		}
 	}

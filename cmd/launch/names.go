@@ -16,6 +16,7 @@ import (
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/preflight"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -63,13 +64,13 @@ type namer struct {
 	servers dns.Config
 
 	mu    sync.Mutex
-	names preflight.Names
+	names peers.Names
 }
 
 // newNamer is nil where nobody wants to know: the user has switched it off, or
 // the name servers are known not to answer.
 func (a *app) newNamer(s *record.Start) *namer {
-	off := slices.Contains(preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged(), "peer.name")
+	off := slices.Contains(peers.NotJudged(preflight.Options{Skip: a.o.skip, Only: a.o.only}), "peer.name")
 	told := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
 	})
@@ -77,7 +78,7 @@ func (a *app) newNamer(s *record.Start) *namer {
 		return nil
 	}
 	roots := fabric.Live()
-	return &namer{node: s.Node, names: preflight.Names{Host: s.Node.Hostname}, resolve: systemResolver, servers: nameServers(s.Node),
+	return &namer{node: s.Node, names: peers.Names{Host: s.Node.Hostname}, resolve: systemResolver, servers: nameServers(s.Node),
 		inHosts: func(name string) bool { return len(fabric.HostsLines(roots, name)) > 0 }}
 }
 
@@ -101,7 +102,7 @@ func (n *namer) look(ctx context.Context, to rendezvous.Partner, said []byte) {
 	}
 	own := append(peer.Addrs, to.Addr)
 	if len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(own, a) }) {
-		n.names.Strays = append(n.names.Strays, preflight.Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts, Near: n.near(to.Addr, addrs[0])})
+		n.names.Strays = append(n.names.Strays, peers.Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts, Near: n.near(to.Addr, addrs[0])})
 	}
 }
 
@@ -174,16 +175,16 @@ func (n *namer) near(called, other netip.Addr) bool {
 }
 
 // found is what was found, in an order that does not depend on who was first.
-func (n *namer) found() preflight.Names {
+func (n *namer) found() peers.Names {
 	if n == nil {
-		return preflight.Names{}
+		return peers.Names{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.names
 	slices.Sort(out.Known)
 	slices.Sort(out.Unknown)
-	slices.SortFunc(out.Strays, func(a, b preflight.Stray) int { return a.To - b.To })
+	slices.SortFunc(out.Strays, func(a, b peers.Stray) int { return a.To - b.To })
 	if len(out.Known)+len(out.Unknown) > 0 {
 		out.Mute = "" // a server that answered some
 	}

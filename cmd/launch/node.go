@@ -30,6 +30,7 @@ import (
 	"launch/internal/masterport"
 	"launch/internal/process"
 	"launch/preflight"
+	"launch/preflight/checks"
 	"launch/rendezvous"
 )
 
@@ -70,7 +71,7 @@ func (a *app) local(ctx context.Context, s *record.Start) error {
 	if err != nil {
 		return err
 	}
-	s.Local, err = preflight.Local(ctx, in, opt)
+	s.Local, err = checks.Local(ctx, in, opt)
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

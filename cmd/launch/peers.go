@@ -13,7 +13,7 @@ import (
 	"launch/cmd/internal/record"
 	"launch/fabric"
 	"launch/internal/sidechannel"
-	"launch/preflight"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -29,13 +29,13 @@ const (
 // they answer as themselves, whether long messages arrive, and what their clock
 // says. A few for each node, so that it takes as long at any number of nodes;
 // all of them on request. Those whose names are looked up, too, are never more.
-func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client) ([]preflight.Call, preflight.Names, error) {
+func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client) ([]peers.Call, peers.Names, error) {
 	w := s.World
 	others := w.Partners
 	if a.o.allPairs {
 		var err error
 		if others, err = comp.Everyone(ctx, a.o.joinTimeout); err != nil {
-			return nil, preflight.Names{}, err
+			return nil, peers.Names{}, err
 		}
 	}
 	m := w.Master
@@ -48,7 +48,7 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 		keys = a.keys.Client()
 	}
 	names := a.newNamer(s)
-	var out []preflight.Call
+	var out []peers.Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -73,11 +73,11 @@ func (a *app) calls(ctx context.Context, s *record.Start, comp *companion.Client
 
 // call is one call, as the judge reads it; a long one sends long messages and
 // full packets, too, and asks what the other says of itself.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c preflight.Call, said []byte) {
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c peers.Call, said []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
-	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
+	ctx, cancel := context.WithTimeout(ctx, peers.CallBudget)
 	defer cancel()
-	c = preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	c = peers.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := sidechannel.Options{From: beside(n, addr)}
 	var leaves fabric.Interface
 	if long && !c.Also {

@@ -15,7 +15,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/setting"
-	"launch/preflight"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -132,7 +132,7 @@ func (a *app) agree(ctx context.Context, s *record.Start, comp *companion.Client
 			deadline = time.Now().Add(a.o.joinTimeout)
 		}
 		a.ui.Note("%s", ui.World(*s.World, time.Since(began)))
-		var d preflight.Decision
+		var d peers.Decision
 		measured, err := a.benchFirst(ctx, s, comp, &deadline)
 		if err == nil {
 			d, err = a.decide(ctx, s, comp, deadline)

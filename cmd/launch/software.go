@@ -12,6 +12,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
+	"launch/preflight/peers"
 )
 
 // software asks what the job's command would load; nil where nobody compares
@@ -54,10 +55,10 @@ func settled(j job.Job) []string {
 }
 
 // loads is what this node tells the others of what it would load.
-func loads(n fabric.Node) preflight.Loads {
+func loads(n fabric.Node) peers.Loads {
 	_, err := os.Stat("/dev/kfd") // AMD's driver, which NVML does not know
 	amd := n.Software.HIP != "" && err == nil
-	return preflight.Loads{
+	return peers.Loads{
 		Facts: n.Software, Driver: n.GPUs.Driver,
 		GPU:  amd || len(n.GPUs.Devices) > 0 || n.GPUs.Err != "", // a driver that could not be asked is there
 		RDMA: len(n.HCAs) > 0,
@@ -65,6 +66,6 @@ func loads(n fabric.Node) preflight.Loads {
 }
 
 // traits is what this node tells the others of what it is made of.
-func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) preflight.Traits {
-	return preflight.TraitsOf(preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}, rail.Of(n, addr))
+func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
+	return peers.TraitsOf(preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}, rail.Of(n, addr))
 }

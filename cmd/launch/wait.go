@@ -13,7 +13,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/internal/job"
-	"launch/preflight"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -161,7 +161,7 @@ func (a *app) anew(broken *rendezvous.BrokenError) {
 
 // unfit ends this node where the decision says so; nil: wait for another in
 // the place of the unfit.
-func (a *app) unfit(d preflight.Decision, w rendezvous.World) error {
+func (a *app) unfit(d peers.Decision, w rendezvous.World) error {
 	if slices.Contains(d.Unfit, w.Rank) {
 		return &exit.Error{Code: exit.Unfit, What: "this node is unfit: see the finding above"}
 	}

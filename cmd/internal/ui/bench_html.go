@@ -36,8 +36,9 @@ type heatWord struct {
 	Text   string
 }
 
-// BenchHTML is the outcome as one page that needs nothing else.
-func BenchHTML(b Benched) ([]byte, error) {
+// BenchHTML returns the outcome as one page that needs nothing else. title returns
+// the title of a check.
+func BenchHTML(b Benched, title func(id string) string) ([]byte, error) {
 	t, err := template.New("bench").Parse(pageTop + benchBody + pageEnd)
 	if err != nil {
 		return nil, fmt.Errorf("read the page's template: %w", err)
@@ -48,7 +49,7 @@ func BenchHTML(b Benched) ([]byte, error) {
 		Version: b.Version, At: b.At.Format("2006-01-02 15:04:05 MST"), Host: b.Node.Hostname,
 	}
 	for _, f := range append(gravest(b.Findings), of(b.Findings, finding.Skip)...) { // what was not judged, too
-		p.Findings = append(p.Findings, newPageFinding(f))
+		p.Findings = append(p.Findings, newPageFinding(f, title))
 	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, p); err != nil {

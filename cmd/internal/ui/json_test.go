@@ -12,7 +12,8 @@ import (
 	"launch/fabric/rail"
 	"launch/internal/exit"
 	"launch/internal/launcher"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -43,7 +44,7 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, preflight.Survey{}, summary{}, preflight.Bandwidth{}, preflight.PastRate{}, benchSummary{}} {
+	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, peers.Survey{}, summary{}, bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {

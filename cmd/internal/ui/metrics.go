@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"launch/internal/finding"
-	"launch/preflight"
+	"launch/preflight/peers"
 )
 
 // WriteMetrics writes the outcome for this node as node_exporter's textfile
@@ -20,10 +20,10 @@ func WriteMetrics(file string, c Checked) error {
 	node := c.Node.Hostname
 	s := &samples{}
 	gauge := func(name, help string, value float64) { s.gauge(name, help, value, "node", node) }
-	all := preflight.Outcomes(c.Own)
+	all := peers.Outcomes(c.Own)
 	if len(c.Nodes) > 1 {
-		found := preflight.Outcomes(c.Report)
-		for _, check := range preflight.PeerChecks() {
+		found := peers.Outcomes(c.Report)
+		for _, check := range peers.Checks() {
 			all[check.ID] = cmp.Or(found[check.ID], finding.Pass)
 			if slices.Contains(c.NotJudged, check.ID) {
 				all[check.ID] = finding.Skip

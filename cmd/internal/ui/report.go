@@ -10,12 +10,12 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
-	"launch/preflight"
+	"launch/preflight/peers"
 )
 
 // Checked is one run of launch check, for its report.
 type Checked struct {
-	preflight.Survey
+	peers.Survey
 	Self    int    // this node's rank
 	Job     string // whose nodes these are, in a sentence; "": this node alone
 	Node    fabric.Node
@@ -27,13 +27,13 @@ type Checked struct {
 }
 
 // self is this node's row.
-func (c Checked) self() preflight.Surveyed {
+func (c Checked) self() peers.Surveyed {
 	for _, n := range c.Nodes {
 		if n.Rank == c.Self {
 			return n
 		}
 	}
-	return preflight.Surveyed{Name: c.Node.Hostname}
+	return peers.Surveyed{Name: c.Node.Hostname}
 }
 
 // Sentence says how it went.

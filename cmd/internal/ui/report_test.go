@@ -18,16 +18,17 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/preflight"
+	"launch/preflight/checks"
+	"launch/preflight/peers"
 )
 
 // surveyed is n nodes of which each calls the next, the second is unfit and the
 // call from the first to it fails.
 func surveyed(n int) Checked {
-	s := preflight.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
+	s := peers.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
 	for r := range n {
-		node := preflight.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: "oo-s"}
-		call := preflight.Called{From: r, To: (r + 1) % n}
+		node := peers.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: "oo-s"}
+		call := peers.Called{From: r, To: (r + 1) % n}
 		if r == 1 {
 			node.Unfit, node.Cells = true, "owfs"
 		}
@@ -48,7 +49,7 @@ func surveyed(n int) Checked {
 // readPage is the page, read as XML would be: its words, and that all is closed.
 func readPage(t *testing.T, c Checked) string {
 	t.Helper()
-	b, err := CheckHTML(c)
+	b, err := CheckHTML(c, checks.Title)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestOfManyNodesThoseThatAreAlikeShareARow(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if b, _ := CheckHTML(surveyed(1000)); len(b) > 100_000 {
+	if b, _ := CheckHTML(surveyed(1000), checks.Title); len(b) > 100_000 {
 		t.Errorf("%d bytes", len(b))
 	}
 }

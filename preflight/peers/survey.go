@@ -1,0 +1,138 @@
+package peers
+
+import (
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// Survey is what launch check has found, on one node or on all of a job.
+type Survey struct {
+	Checks []string   `json:"checks"` // IDs, the columns of Cells
+	Nodes  []Surveyed `json:"nodes"`  // in rank order
+	Calls  []Called   `json:"calls,omitempty"`
+	// NotJudged are the checks between nodes that the user of some node left out.
+	NotJudged []string       `json:"not_judged,omitempty"`
+	Report    finding.Report `json:"-"` // what is printed: all of one node, or what is wrong on several, merged
+}
+
+// Surveyed is one node.
+type Surveyed struct {
+	Rank  int    `json:"rank"`
+	Name  string `json:"name"`
+	Unfit bool   `json:"unfit,omitempty"`
+	Cells string `json:"cells"` // a Cell for each check
+}
+
+// Called is that one node called another one.
+type Called struct {
+	From int    `json:"from"` // rank
+	To   int    `json:"to"`
+	Bad  string `json:"bad,omitempty"` // what was wrong; "": nothing
+}
+
+// Cell is the letter of a status: o, w, f, s, and - where a check was not made.
+func Cell(s finding.Status) byte {
+	i := slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail, finding.Skip}, s)
+	return "-owfs"[i+1]
+}
+
+// Outcomes is the gravest status for each ID of a report.
+func Outcomes(r finding.Report) map[string]finding.Status {
+	out := map[string]finding.Status{}
+	for _, f := range r {
+		if was, ok := out[f.ID]; !ok || preflight.Gravity(f.Status) > preflight.Gravity(was) {
+			out[f.ID] = f.Status
+		}
+	}
+	return out
+}
+
+// maxCalls is how many calls a survey holds: more than that nobody sees in a
+// picture, and all nodes read it. Those that failed come first.
+const maxCalls = 512
+
+// Compare makes a survey of what the nodes, in rank order, posted and of what
+// was decided.
+func NewSurvey(posts []Post, d Decision, table []preflight.Check) Survey {
+	s := Survey{Checks: columns(posts, table)}
+	for _, p := range posts {
+		s.NotJudged = append(s.NotJudged, p.Skip...)
+		n := Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
+		var cells strings.Builder
+		for _, id := range s.Checks {
+			cells.WriteByte(Cell(p.Outcomes[id]))
+		}
+		n.Cells = cells.String()
+		s.Nodes = append(s.Nodes, n)
+	}
+	slices.Sort(s.NotJudged)
+	s.NotJudged = slices.Compact(s.NotJudged)
+	for _, wrong := range []bool{true, false} {
+		for _, e := range edges(posts) {
+			if bad := e.call.bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
+				s.Calls = append(s.Calls, Called{e.from.Rank, e.to.Rank, bad})
+			}
+		}
+	}
+	return s
+}
+
+// columns are the checks that some node has made, in the order of the table,
+// with those that are not in it behind.
+func columns(posts []Post, table []preflight.Check) []string {
+	made := map[string]bool{}
+	for _, p := range posts {
+		for id := range p.Outcomes {
+			made[id] = true
+		}
+	}
+	var out, more []string
+	for _, c := range table {
+		if made[c.ID] {
+			out = append(out, c.ID)
+			delete(made, c.ID)
+		}
+	}
+	for id := range made {
+		more = append(more, id)
+	}
+	slices.Sort(more)
+	return append(out, more...)
+}
+
+// bad is what was wrong with a call, in a word or two.
+func (c Call) bad() string {
+	switch {
+	case c.Cause != "":
+		return string(c.Cause)
+	case c.Other != "":
+		return "another node answers"
+	case c.Stall != "":
+		return "long messages stall"
+	case c.Hole:
+		return "full packets vanish"
+	}
+	return ""
+}
+
+// Unfit are the names of the nodes that are not fit.
+func (s Survey) Unfit() []string {
+	var out []string
+	for _, n := range s.Nodes {
+		if n.Unfit {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// All is what several nodes found: on themselves and beside each other, the
+// failures first.
+func (d Decision) All() finding.Report {
+	all := slices.Concat(d.Nodes, d.Findings)
+	slices.SortStableFunc(all, func(a, b finding.Finding) int { return preflight.Gravity(b.Status) - preflight.Gravity(a.Status) })
+	return all
+}
