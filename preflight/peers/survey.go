@@ -23,7 +23,7 @@ type Surveyed struct {
 	Rank  int    `json:"rank"`
 	Name  string `json:"name"`
 	Unfit bool   `json:"unfit,omitempty"`
-	Cells string `json:"cells"` // a Cell for each check
+	Cells Cells  `json:"cells"` // in the order of Survey.Checks
 }
 
 // Called is that one node called another one.
@@ -33,10 +33,32 @@ type Called struct {
 	Bad  string `json:"bad,omitempty"` // what was wrong; "": nothing
 }
 
-// Cell is the letter of a status: o, w, f, s, and - where a check was not made.
-func Cell(s finding.Status) byte {
-	i := slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail, finding.Skip}, s)
-	return "-owfs"[i+1]
+// Cells are the outcomes of checks on one node; "" is a check that was not made. As
+// text each is one letter: o, w, f, s, or -.
+type Cells []finding.Status
+
+const cellLetters = "-owfs"
+
+func cellStatuses() []finding.Status {
+	return []finding.Status{"", finding.Pass, finding.Warn, finding.Fail, finding.Skip}
+}
+
+// MarshalText writes the letters.
+func (c Cells) MarshalText() ([]byte, error) {
+	out := make([]byte, len(c))
+	for i, s := range c {
+		out[i] = cellLetters[max(0, slices.Index(cellStatuses(), s))]
+	}
+	return out, nil
+}
+
+// UnmarshalText reads the letters; an unknown one is a check that was not made.
+func (c *Cells) UnmarshalText(text []byte) error {
+	*c = make(Cells, len(text))
+	for i, letter := range text {
+		(*c)[i] = cellStatuses()[max(0, strings.IndexByte(cellLetters, letter))]
+	}
+	return nil
 }
 
 // Outcomes is the gravest status for each ID of a report.
@@ -61,11 +83,9 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) Survey {
 	for _, p := range posts {
 		s.NotJudged = append(s.NotJudged, p.Skip...)
 		n := Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
-		var cells strings.Builder
 		for _, id := range s.Checks {
-			cells.WriteByte(Cell(p.Outcomes[id]))
+			n.Cells = append(n.Cells, p.Outcomes[id])
 		}
-		n.Cells = cells.String()
 		s.Nodes = append(s.Nodes, n)
 	}
 	slices.Sort(s.NotJudged)

@@ -11,6 +11,18 @@ import (
 	"launch/preflight"
 )
 
+// cells reads outcomes from their letters.
+func cells(t *testing.T, letters string) (c Cells) {
+	t.Helper()
+	if err := c.UnmarshalText([]byte(letters)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := c.MarshalText(); err != nil || string(text) != letters {
+		t.Errorf("%q is %q as text (%v)", letters, text, err)
+	}
+	return c
+}
+
 func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 	own := func(fs ...finding.Finding) (out finding.Report) { return fs }
 	posts := []Post{
@@ -29,9 +41,9 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 	want := Survey{
 		Checks: []string{"command.found", "shm.size", "env.x", "user.z"},
 		Nodes: []Surveyed{
-			{Rank: 0, Name: "a", Cells: "oo-w"},
-			{Rank: 1, Name: "b", Cells: "osf-", Unfit: true}, // by its own check
-			{Rank: 2, Name: "c", Cells: "s---", Unfit: true}, // by the others
+			{Rank: 0, Name: "a", Cells: cells(t, "oo-w")},
+			{Rank: 1, Name: "b", Cells: cells(t, "osf-"), Unfit: true}, // by its own check
+			{Rank: 2, Name: "c", Cells: cells(t, "s---"), Unfit: true}, // by the others
 		},
 		Calls:     []Called{{0, 2, "refused"}, {1, 2, "long messages stall"}, {0, 1, ""}},
 		NotJudged: []string{"peer.clock", "same.nccl"},

@@ -39,30 +39,30 @@ func traitRules() []traitRule {
 	}
 	const hardware = "launch fabric on both shows the difference"
 	return []traitRule{
-		{"same.gpu", "GPU model", func(t Traits) string { return t.GPU }, "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", hardware, nil, false, nil, nil},
-		{"same.gpus", "number of GPUs", func(t Traits) string { return positive(t.GPUs) }, "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", nil, false, nil, nil},
-		{"same.gpu.memory", "GPU memory (GiB)", func(t Traits) string { return positive(t.Memory) }, "a batch that fits on some nodes does not on others", hardware, nil, false, nil, nil},
-		{"same.gpu.mig", "MIG mode", func(t Traits) string {
+		{id: "same.gpu", title: "GPU model", of: func(t Traits) string { return t.GPU }, breaks: "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", fix: hardware, dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpus", title: "number of GPUs", of: func(t Traits) string { return positive(t.GPUs) }, breaks: "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", fix: "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpu.memory", title: "GPU memory (GiB)", of: func(t Traits) string { return positive(t.Memory) }, breaks: "a batch that fits on some nodes does not on others", fix: hardware, dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpu.mig", title: "MIG mode", of: func(t Traits) string {
 			if t.GPU == "" {
 				return ""
 			}
 			return map[bool]string{true: "on", false: "off"}[t.MIG]
-		}, "a process on a slice has a part of a GPU only, and no NVLink", "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", nil, false, nil, nil},
-		{"same.fabric", "training fabric", func(t Traits) string { return string(t.Fabric) }, "ranks that choose different networks do not reach each other: the first collective hangs or fails, or all fall back to TCP",
-			"launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", pinnedIB, false, nil, nil},
-		{"same.rails", "rails", func(t Traits) string { return t.Rails }, "NCCL is slower, and hangs with some versions where nodes have different numbers of rails (NVIDIA/nccl#2428)",
-			"launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", nil, false, nil, nil},
-		{"same.hca", "ports that NCCL_IB_HCA chooses", func(t Traits) string { return t.NCCLPorts }, "what one node sends by more ports than the other has for it waits there: NCCL is slower, and hangs with some versions (NVIDIA/nccl#2428)",
-			"choose on every node as many of one kind, or leave it to launch: unset NCCL_IB_HCA; launch env --explain shows what it then is", otherLayer, false, portsOfRails, nil},
-		{"same.ucx.devices", "ports that UCX_NET_DEVICES chooses", func(t Traits) string { return t.UCXPorts }, "UCX uses as many ports as both ends have; what has none in common does not connect (\"no active messages transport\")",
-			"choose on every node as many of one kind, or leave it to launch: unset UCX_NET_DEVICES", nil, true, portsOfRails, nil},
-		{"same.gid", "RoCE addresses", func(t Traits) string { return t.GID }, "a connection needs both ends to have an address of one family: it fails at the first transfer", "give the rails there addresses as on the others (ip -br addr)", nil, false, nil, nil},
-		{"same.subnet", "InfiniBand subnet", func(t Traits) string { return t.Subnets }, "ports of two subnets reach each other only by an InfiniBand router", "ibstat and sminfo there: is it cabled to the same fabric?", nil, false, nil, nil},
-		{"same.rail.mtu", "packet size of the rails (bytes)", func(t Traits) string { return t.MTU }, "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", "launch fabric there names the rails' interfaces; for each: ip link set dev INTERFACE mtu N, as on the others", nil, false, nil, nil},
-		{"same.mtu", "MTU of the peers' interface", func(t Traits) string { return positive(t.PeerMTU) }, "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", "", nil, true, nil, setMTU},
-		{"same.family", "family of the nodes' addresses", func(t Traits) string { return t.Family }, "Gloo connects no two addresses of different families (\"address family mismatch\"), and a node without the other family reaches nobody by it",
-			"name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", nil, true, nil, nil},
-		{"same.firmware", "firmware of the rails", func(t Traits) string { return t.Firmware }, "rails may differ in what they can do and in their faults", "bring all to one version between jobs", nil, false, nil, nil},
+		}, breaks: "a process on a slice has a part of a GPU only, and no NVLink", fix: "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.fabric", title: "training fabric", of: func(t Traits) string { return string(t.Fabric) }, breaks: "ranks that choose different networks do not reach each other: the first collective hangs or fails, or all fall back to TCP",
+			fix: "launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", dies: pinnedIB, cpu: false, or: nil, do: nil},
+		{id: "same.rails", title: "rails", of: func(t Traits) string { return t.Rails }, breaks: "NCCL is slower, and hangs with some versions where nodes have different numbers of rails (NVIDIA/nccl#2428)",
+			fix: "launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.hca", title: "ports that NCCL_IB_HCA chooses", of: func(t Traits) string { return t.NCCLPorts }, breaks: "what one node sends by more ports than the other has for it waits there: NCCL is slower, and hangs with some versions (NVIDIA/nccl#2428)",
+			fix: "choose on every node as many of one kind, or leave it to launch: unset NCCL_IB_HCA; launch env --explain shows what it then is", dies: otherLayer, cpu: false, or: portsOfRails, do: nil},
+		{id: "same.ucx.devices", title: "ports that UCX_NET_DEVICES chooses", of: func(t Traits) string { return t.UCXPorts }, breaks: "UCX uses as many ports as both ends have; what has none in common does not connect (\"no active messages transport\")",
+			fix: "choose on every node as many of one kind, or leave it to launch: unset UCX_NET_DEVICES", dies: nil, cpu: true, or: portsOfRails, do: nil},
+		{id: "same.gid", title: "RoCE addresses", of: func(t Traits) string { return t.GID }, breaks: "a connection needs both ends to have an address of one family: it fails at the first transfer", fix: "give the rails there addresses as on the others (ip -br addr)", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.subnet", title: "InfiniBand subnet", of: func(t Traits) string { return t.Subnets }, breaks: "ports of two subnets reach each other only by an InfiniBand router", fix: "ibstat and sminfo there: is it cabled to the same fabric?", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.rail.mtu", title: "packet size of the rails (bytes)", of: func(t Traits) string { return t.MTU }, breaks: "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", fix: "launch fabric there names the rails' interfaces; for each: ip link set dev INTERFACE mtu N, as on the others", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.mtu", title: "MTU of the peers' interface", of: func(t Traits) string { return positive(t.PeerMTU) }, breaks: "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", fix: "", dies: nil, cpu: true, or: nil, do: setMTU},
+		{id: "same.family", title: "family of the nodes' addresses", of: func(t Traits) string { return t.Family }, breaks: "Gloo connects no two addresses of different families (\"address family mismatch\"), and a node without the other family reaches nobody by it",
+			fix: "name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", dies: nil, cpu: true, or: nil, do: nil},
+		{id: "same.firmware", title: "firmware of the rails", of: func(t Traits) string { return t.Firmware }, breaks: "rails may differ in what they can do and in their faults", fix: "bring all to one version between jobs", dies: nil, cpu: false, or: nil, do: nil},
 	}
 }
 

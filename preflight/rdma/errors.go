@@ -78,9 +78,9 @@ func grown(p rail.Port, a, b fabric.LinkErrors, seconds, limit float64) (finding
 		before, after uint64
 		limit         float64
 	}{
-		{"link_downed", "times lost", a.Downed, b.Downed, 0},
-		{"symbol_error", "symbol errors", a.Symbols, b.Symbols, limit},
-		{"port_rcv_errors", "damaged packets", a.Packets, b.Packets, limit},
+		{file: "link_downed", word: "times lost", before: a.Downed, after: b.Downed, limit: 0},
+		{file: "symbol_error", word: "symbol errors", before: a.Symbols, after: b.Symbols, limit: limit},
+		{file: "port_rcv_errors", word: "damaged packets", before: a.Packets, after: b.Packets, limit: limit},
 	} {
 		if c.after <= c.before || float64(c.after-c.before) <= c.limit*seconds {
 			continue

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -83,7 +84,7 @@ func CheckHTML(c Checked, title func(id string) string) ([]byte, error) {
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func newPageFinding(f finding.Finding, title func(id string) string) pageFinding {
-	return pageFinding{f, letterClass(peers.Cell(f.Status)), title(f.ID)}
+	return pageFinding{f, statusClass(f.Status), title(f.ID)}
 }
 
 // gravest is what warns or fails, failures first.
@@ -105,21 +106,21 @@ func telling(s peers.Survey) peers.Survey {
 	out := s
 	out.Checks, out.Nodes = nil, slices.Clone(s.Nodes)
 	for i := range out.Nodes {
-		out.Nodes[i].Cells = ""
+		out.Nodes[i].Cells = nil
 	}
 	for i, id := range s.Checks {
-		cell := func(n peers.Surveyed) byte {
+		cell := func(n peers.Surveyed) finding.Status {
 			if i < len(n.Cells) {
 				return n.Cells[i]
 			}
-			return '-'
+			return ""
 		}
-		if !slices.ContainsFunc(s.Nodes, func(n peers.Surveyed) bool { return strings.IndexByte("owf", cell(n)) >= 0 }) {
+		if !slices.ContainsFunc(s.Nodes, func(n peers.Surveyed) bool { return cell(n) != "" && cell(n) != finding.Skip }) {
 			continue
 		}
 		out.Checks = append(out.Checks, id)
 		for j := range out.Nodes {
-			out.Nodes[j].Cells += string(cell(s.Nodes[j]))
+			out.Nodes[j].Cells = append(out.Nodes[j].Cells, cell(s.Nodes[j]))
 		}
 	}
 	return out
@@ -136,7 +137,7 @@ func rowsOf(s peers.Survey) []pageRow {
 		switch {
 		case n.Unfit:
 			return 0
-		case strings.ContainsAny(n.Cells, "wf"):
+		case slices.Contains(n.Cells, finding.Warn) || slices.Contains(n.Cells, finding.Fail):
 			return 1
 		}
 		return 2
@@ -165,15 +166,13 @@ func rowsOf(s peers.Survey) []pageRow {
 
 func newRow(n peers.Surveyed, checks []string) pageRow {
 	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
-	words := map[byte]string{'o': "ok", 'w': "warn", 'f': "fail", 's': "skip"}
 	for i, id := range checks {
-		letter := n.Cells[i]
-		c := pageCell{Letter: letterClass(letter), Sign: string(letter), Tip: n.Name + ": " + id + " " + words[letter]}
-		switch letter {
-		case 'f':
+		status := n.Cells[i]
+		c := pageCell{Letter: statusClass(status), Sign: statusClass(status), Tip: n.Name + ": " + id + " " + string(status)}
+		switch status {
+		case finding.Fail:
 			c.Sign = "F"
-		case 'o', 'w', 's':
-		default:
+		case "":
 			c.Sign, c.Tip = "", n.Name+": "+id+" was not asked"
 		}
 		r.Cells = append(r.Cells, c)
@@ -181,10 +180,8 @@ func newRow(n peers.Surveyed, checks []string) pageRow {
 	return r
 }
 
-// letterClass is the page's class for a letter of a survey.
-func letterClass(letter byte) string {
-	if strings.IndexByte("owfs", letter) >= 0 {
-		return string(letter)
-	}
-	return "none"
+// statusClass returns the page's class for a status, which is its letter.
+func statusClass(s finding.Status) string {
+	classes := map[finding.Status]string{finding.Pass: "o", finding.Warn: "w", finding.Fail: "f", finding.Skip: "s"}
+	return cmp.Or(classes[s], "none")
 }

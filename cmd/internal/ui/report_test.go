@@ -27,10 +27,10 @@ import (
 func surveyed(n int) Checked {
 	s := peers.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
 	for r := range n {
-		node := peers.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: "oo-s"}
+		node := peers.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: peers.Cells{finding.Pass, finding.Pass, "", finding.Skip}}
 		call := peers.Called{From: r, To: (r + 1) % n}
 		if r == 1 {
-			node.Unfit, node.Cells = true, "owfs"
+			node.Unfit, node.Cells = true, peers.Cells{finding.Pass, finding.Warn, finding.Fail, finding.Skip}
 		}
 		if r == 0 {
 			call.Bad = "refused"
