@@ -14,6 +14,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/internal/handoff"
+	"launch/preflight/checks"
 )
 
 // app is one run of launch.
@@ -29,7 +30,7 @@ type app struct {
 }
 
 func newApp(out, err io.Writer) *app {
-	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Version: versionText()}}
+	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(), Version: versionText()}}
 	a.flags = newFlags(a)
 	return a
 }

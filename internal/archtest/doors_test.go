@@ -23,10 +23,10 @@ var doors = map[string][]string{
 	// measure sets up a bench: the rails (fabric, verbs), their measurement
 	// (bench), the judge (preflight), the rounds of a world (rendezvous).
 	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job", "internal/secret", "internal/sidechannel",
-		"preflight", "preflight/bench", "rendezvous"},
+		"preflight/bandwidth", "preflight/bench", "rendezvous"},
 	// calls asks the partners of a world (rendezvous) over the side channel, and
 	// the name servers for their names; preflight judges.
-	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight", "rendezvous"},
+	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight/peers", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
@@ -43,13 +43,26 @@ var doors = map[string][]string{
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
 
-	// Verdicts. launcher, because the checks read the wrapped line: which
-	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and
-	// rail, for the health of the GPUs and of the rails. dns, for what name servers
-	// said; peer, for why a call failed. child, which runs the user's own checks.
-	// bench, for the samples of the rails.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "internal/spelling", "internal/sidechannel", "preflight/bench"},
+	// The engine of the checks. launcher and job, because checks read the wrapped line
+	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
+	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
+	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/spelling"},
+
+	// The checks by topic. None imports another; what several need is the engine's.
+	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
+	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/system":  {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/gpu":     {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
+	"preflight/rdma":    {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding", "internal/launcher", "preflight"},
+	// blame, for which node explains calls that fail; sidechannel, for why one failed;
+	// software, since what the nodes would load is compared.
+	"preflight/peers": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/sidechannel", "preflight", "preflight/blame"},
+	// bench, for the samples of the rails; blame, for which port explains slow ones.
+	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "preflight", "preflight/bench", "preflight/blame"},
+	// The tables of all checks are put together here alone.
+	"preflight/checks": {"internal/finding", "preflight", "preflight/bandwidth", "preflight/command", "preflight/gpu", "preflight/network", "preflight/peers", "preflight/rdma", "preflight/system"},
+	// The machines and jobs of the checks' tests.
+	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
@@ -79,8 +92,8 @@ var doors = map[string][]string{
 	"internal/setting": {"internal/finding"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
-	"internal/child":    {unixPkg},
-	"internal/handoff":  {unixPkg},
+	"internal/child":   {unixPkg},
+	"internal/handoff": {unixPkg},
 	// attempt adopts what the command leaves behind, finds it by its parents, and
 	// kills it.
 	"internal/supervise": {"internal/process", unixPkg},
@@ -108,7 +121,7 @@ var doors = map[string][]string{
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
-		"internal/setting", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -122,7 +135,7 @@ var testDoors = map[string][]string{
 	},
 	// The benchmark of the checks between nodes: what its store has served.
 	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
-	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
+	"envgen":             {"fabric/gpu", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
 	// A library that may hang or crash is loaded in a child.
@@ -137,7 +150,7 @@ var testDoors = map[string][]string{
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
-	"cmd/internal/ui":   {"fabric/machine/machinetest"},
+	"cmd/internal/ui":      {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.
@@ -148,8 +161,15 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":  {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
-	"preflight": {"fabric/machine/machinetest"},
+	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	"preflight/bandwidth": {"fabric/gpu"},
+	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest"},
+	"preflight/command":   {"preflight/checktest"},
+	"preflight/network":   {"preflight/checktest"},
+	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
+	"preflight/gpu":       {"preflight/checktest"},
+	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
+	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
 	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},

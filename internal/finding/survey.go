@@ -1,6 +1,9 @@
 package finding
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Survey is what launch check has found, on one node or on all nodes of a job.
 type Survey struct {
@@ -17,7 +20,7 @@ type Surveyed struct {
 	Rank  int    `json:"rank"`
 	Name  string `json:"name"`
 	Unfit bool   `json:"unfit,omitempty"`
-	Cells string `json:"cells"` // a Cell for each check
+	Cells Cells  `json:"cells"` // in the order of Survey.Checks
 }
 
 // Called is one call from one node to another.
@@ -27,9 +30,30 @@ type Called struct {
 	Bad  string `json:"bad,omitempty"` // what was wrong; "": nothing
 }
 
-// Cell returns the letter of a status: o, w, f, s, and - where a check was not made.
-func Cell(s Status) byte {
-	return "-owfs"[1+slices.Index([]Status{Pass, Warn, Fail, Skip}, s)]
+// Cells are the outcomes of the checks on one node; "" is a check that was not
+// made. As text each is one letter: o, w, f, s, or -.
+type Cells []Status
+
+const cellLetters = "-owfs"
+
+func cellStatuses() []Status { return []Status{"", Pass, Warn, Fail, Skip} }
+
+// MarshalText writes the letters.
+func (c Cells) MarshalText() ([]byte, error) {
+	out := make([]byte, len(c))
+	for i, s := range c {
+		out[i] = cellLetters[max(0, slices.Index(cellStatuses(), s))]
+	}
+	return out, nil
+}
+
+// UnmarshalText reads the letters; an unknown one is a check that was not made.
+func (c *Cells) UnmarshalText(text []byte) error {
+	*c = make(Cells, len(text))
+	for i, letter := range text {
+		(*c)[i] = cellStatuses()[max(0, strings.IndexByte(cellLetters, letter))]
+	}
+	return nil
 }
 
 // Unfit returns the names of the unfit nodes.

@@ -13,7 +13,8 @@ import (
 
 	"launch/fabric"
 	"launch/internal/sidechannel"
-	"launch/preflight"
+
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -36,7 +37,7 @@ type Caller struct {
 // Make calls the partners and node rank 0 of a world: whether they answer as
 // themselves, whether long messages arrive, and what their clock says. Partners
 // are few, so that it takes as long at any number of nodes.
-func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]preflight.Call, preflight.Names, error) {
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]peers.Call, peers.Names, error) {
 	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
@@ -44,7 +45,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	names := c.Names.namer(c.Node)
-	var out []preflight.Call
+	var out []peers.Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -69,11 +70,11 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 
 // call is one call, as the judge reads it; a long one sends long messages and
 // full packets, too, and asks what the other says of itself.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c preflight.Call, said []byte) {
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c peers.Call, said []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
-	ctx, cancel := context.WithTimeout(ctx, preflight.CallBudget)
+	ctx, cancel := context.WithTimeout(ctx, peers.CallBudget)
 	defer cancel()
-	c = preflight.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	c = peers.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := sidechannel.Options{From: sourceFor(n, addr)}
 	var leaves fabric.Interface
 	if long && !c.Also {

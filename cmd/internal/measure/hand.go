@@ -15,7 +15,8 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
-	"launch/preflight"
+
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 )
 
@@ -25,7 +26,7 @@ type byHand struct {
 	*Bench
 	facts fabric.Node
 	node  *bench.Node
-	was   []preflight.PastRate
+	was   []bandwidth.PastRate
 	began time.Time // of the bench; on a server, of its client's request
 }
 
@@ -95,8 +96,8 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 			h.UI.Note("%s asked, and left again: %s; waiting for another", got.Theirs.Name, samples[0].Err)
 			continue
 		}
-		server := preflight.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
-		return h.report(1, [2]preflight.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
+		server := bandwidth.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
+		return h.report(1, [2]bandwidth.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
 	}
 }
 
@@ -168,8 +169,8 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
 		return Result{}, &exit.Error{Code: exit.Missing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}
 	}
-	client := preflight.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
-	return h.report(0, [2]preflight.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
+	client := bandwidth.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
+	return h.report(0, [2]bandwidth.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
 }
 
 // serverAt is the server's address, and this node's towards it.
@@ -216,13 +217,13 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 }
 
 // report judges what two nodes measured, as for a job of two nodes.
-func (h *byHand) report(self int, both [2]preflight.Rates, samples []bench.Sample) (Result, error) {
+func (h *byHand) report(self int, both [2]bandwidth.Rates, samples []bench.Sample) (Result, error) {
 	if both[0].Name == both[1].Name {
 		both[0].Name, both[1].Name = both[0].Name+" (client)", both[1].Name+" (server)"
 	}
 	both[0].Samples, both[self].Was = samples, h.was
-	judged := preflight.CompareRates(both[:], h.Thresholds)
+	judged := bandwidth.Compare(both[:], h.Thresholds)
 	judged.Again = nil // with the same two nodes it would be the same
 	own := undisturbed(samples, self, both[self].Disturbed)
-	return Result{Bandwidth: judged, Self: self, Own: own, Took: time.Since(h.began)}, nil
+	return Result{Verdict: judged, Self: self, Own: own, Took: time.Since(h.began)}, nil
 }

@@ -12,12 +12,13 @@ import (
 
 	"launch/internal/exit"
 	"launch/internal/finding"
-	"launch/preflight"
+
+	"launch/preflight/bandwidth"
 )
 
 // Past returns what --history says of this node's rails; none where there is no
 // such file yet.
-func (b *Bench) Past(host string) ([]preflight.PastRate, error) {
+func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	if b.History == "" {
 		return nil, nil
 	}
@@ -29,7 +30,7 @@ func (b *Bench) Past(host string) ([]preflight.PastRate, error) {
 		return nil, b.noHistory(err)
 	}
 	defer f.Close()
-	was, others, err := preflight.ReadHistory(f, host)
+	was, others, err := bandwidth.ReadHistory(f, host)
 	if err != nil {
 		return nil, b.noHistory(err)
 	}
@@ -50,7 +51,7 @@ func (b *Bench) noHistory(err error) error {
 // Remember appends a line for each of this node's rails, in one write: the file
 // may be one of several nodes.
 func (b *Bench) Remember(host string, r Result, at time.Time) error {
-	past := preflight.PastOf(host, r.Self, r.Nodes, r.Own, at)
+	past := bandwidth.PastOf(host, r.Self, r.Nodes, r.Own, at)
 	if b.History == "" || len(past) == 0 {
 		return nil
 	}

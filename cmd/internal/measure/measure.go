@@ -13,7 +13,8 @@ import (
 	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/internal/secret"
-	"launch/preflight"
+
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 )
 
@@ -57,7 +58,7 @@ type Bench struct {
 
 // Result is what a bench measured, and its judgement.
 type Result struct {
-	preflight.Bandwidth
+	bandwidth.Verdict
 	Self int            // this node's rank
 	Own  []bench.Sample // every sample of this node
 	Took time.Duration

@@ -13,7 +13,8 @@ import (
 	"launch/fabric"
 	"launch/internal/exit"
 	"launch/internal/finding"
-	"launch/preflight"
+
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 	"launch/rendezvous"
 )
@@ -41,7 +42,7 @@ type runner struct {
 	offers   map[int]bench.Offer // of the partners, by rank
 	plan     []int               // the rounds that are played
 	meter    *meter              // of the ports, since the first of them
-	rates    preflight.Rates     // what is posted
+	rates    bandwidth.Rates     // what is posted
 	own      []bench.Sample      // all of this node's, also those that another one led
 	test     bench.Test
 	began    time.Time
@@ -50,7 +51,7 @@ type runner struct {
 
 // Nodes measures between all nodes of a joined world, and judges the same on
 // each. deadline bounds the exchange before the first measurement.
-func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds, was []preflight.PastRate, deadline time.Time) (Result, error) {
+func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds, was []bandwidth.PastRate, deadline time.Time) (Result, error) {
 	r := &runner{Bench: b, rounds: rounds, world: w, test: b.test(quickTest()), deadline: deadline, began: time.Now(), offers: map[int]bench.Offer{}}
 	r.rates.Was = was
 	if err := r.open(ctx, facts); err != nil {
@@ -90,7 +91,7 @@ func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World
 	}
 	judged.Again = nil
 	own := undisturbed(r.own, w.Rank, r.rates.Disturbed)
-	return Result{Bandwidth: judged, Self: w.Rank, Own: own, Took: time.Since(r.began)}, nil
+	return Result{Verdict: judged, Self: w.Rank, Own: own, Took: time.Since(r.began)}, nil
 }
 
 // open finds this node's rails, whether they are in use, and listens.
@@ -218,20 +219,20 @@ func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) er
 }
 
 // compare has all samples judged.
-func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwidth, err error) {
+func (r *runner) compare(ctx context.Context, round string) (b bandwidth.Verdict, err error) {
 	r.rates.Disturbed = r.meter.disturbed(r.rates.Name, r.world.Rank, r.own)
 	mine, err := json.Marshal(r.rates)
 	if err != nil {
 		return b, err
 	}
 	out, err := r.rounds.Round(ctx, round, mine, time.Until(r.deadline), func(raw [][]byte) ([]byte, bool) {
-		posts := make([]preflight.Rates, len(raw))
+		posts := make([]bandwidth.Rates, len(raw))
 		for i, b := range raw {
 			if json.Unmarshal(b, &posts[i]) != nil {
-				posts[i] = preflight.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
+				posts[i] = bandwidth.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
 			}
 		}
-		b, _ := json.Marshal(preflight.CompareRates(posts, r.Thresholds))
+		b, _ := json.Marshal(bandwidth.Compare(posts, r.Thresholds))
 		return b, false
 	})
 	if err == nil {
@@ -241,9 +242,9 @@ func (r *runner) compare(ctx context.Context, round string) (b preflight.Bandwid
 }
 
 // again measures this node's part of what is in doubt.
-func (r *runner) again(ctx context.Context, doubted []preflight.Meeting) error {
+func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
 	r.UI.Note("%s once more, of what seems slow", finding.Plural(len(doubted), "pair of ports", "pairs of ports"))
-	turns := preflight.Turns(doubted)
+	turns := bandwidth.Turns(doubted)
 	left := surer * r.test.Takes()
 	if !r.Full && !r.AllPairs {
 		left = (quickBudget - quickTalk - time.Since(r.began)) / time.Duration(len(turns))

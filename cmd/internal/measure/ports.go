@@ -10,7 +10,8 @@ import (
 	"launch/fabric"
 	"launch/fabric/verbs"
 	"launch/internal/exit"
-	"launch/preflight"
+
+	"launch/preflight/bandwidth"
 	"launch/preflight/bench"
 )
 
@@ -20,12 +21,12 @@ const glance = 200 * time.Millisecond
 
 // RailsOf returns this node's rails, or those that --rails names.
 func (b *Bench) RailsOf(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
-	ports, err := preflight.RatePorts(n, addr, b.Rails)
+	ports, err := bandwidth.Ports(n, addr, b.Rails)
 	if err != nil {
 		return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", b.From("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
 	}
 	if b.Memory != MemoryHost {
-		preflight.BesideGPUs(n, ports, b.Memory == MemoryGPU)
+		bandwidth.BesideGPUs(n, ports, b.Memory == MemoryGPU)
 	}
 	return ports, nil
 }
@@ -44,7 +45,7 @@ func (b *Bench) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, n
 	}
 	for i, p := range ports {
 		if t, took, ok := m.moved(i); ok { // if not, it cannot be told: as it is for everybody else
-			ports[i].Busy = preflight.PortBusy(p, name, float64(t.Sent)/took.Seconds(), float64(t.Received)/took.Seconds())
+			ports[i].Busy = bandwidth.Busy(p, name, float64(t.Sent)/took.Seconds(), float64(t.Received)/took.Seconds())
 		}
 	}
 	return ports, nil
@@ -92,7 +93,7 @@ func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]
 	out := map[string]string{}
 	for i, p := range m.ports {
 		if t, took, ok := m.moved(i); ok {
-			if why := preflight.PortDisturbed(p, name, rank, t, took, own); why != "" {
+			if why := bandwidth.Disturbed(p, name, rank, t, took, own); why != "" {
 				out[p.Name] = why
 			}
 		}

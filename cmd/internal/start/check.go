@@ -47,7 +47,7 @@ func (s *Start) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Local, err = preflight.Local(ctx, in, opt)
+	s.Local, err = preflight.Run(ctx, s.Checks.Named(), in, opt)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

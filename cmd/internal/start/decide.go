@@ -22,6 +22,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
+	"launch/preflight/peers"
 )
 
 // GoRound is the round that decides whether all nodes start, checkRound the
@@ -52,44 +53,44 @@ func (s *Start) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.decision = preflight.Decision{}
+	s.decision = peers.Decision{}
 	return json.Unmarshal(out, &s.decision)
 }
 
 // post returns what this node says of itself to the node that decides. In a
 // start each node prints its own findings in full, so the post is brief.
-func (s *Start) post(checking bool) preflight.Post {
+func (s *Start) post(checking bool) peers.Post {
 	w := s.World
-	p := preflight.Post{
+	p := peers.Post{
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(), Restarts: strconv.Itoa(s.Opt.Restarts),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint,
-		Skip: s.options().NotJudged(), Local: preflight.Brief(s.Local),
+		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}
 	if checking {
-		p.Local, p.Outcomes = preflight.Telling(s.Local), s.Local.Outcomes()
+		p.Local, p.Outcomes = peers.Telling(s.Local), s.Local.Outcomes()
 	}
 	return p
 }
 
 // judge decides for all nodes, from the posts of all.
 func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
-	posts := make([]preflight.Post, len(raw))
+	posts := make([]peers.Post, len(raw))
 	for i, b := range raw {
 		if err := json.Unmarshal(b, &posts[i]); err != nil {
-			posts[i] = preflight.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
+			posts[i] = peers.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
 		}
 	}
-	d := preflight.Decide(posts, s.Opt.Thresholds)
+	d := peers.Decide(posts, s.Opt.Thresholds)
 	if s.Opt.WarnOnly {
 		d = d.Waive()
 	}
 	if checking {
-		survey := preflight.Compare(posts, d)
+		survey := peers.NewSurvey(posts, d, s.Checks.Node)
 		d.Survey = &survey
 	} else { // for the one log that people look at; the other nodes do not read it
-		s.UI.Findings(preflight.Elsewhere(posts, s.World.Rank), false)
+		s.UI.Findings(peers.Elsewhere(posts, s.World.Rank), false)
 		d.Nodes = nil
 	}
 	out, _ = json.Marshal(d)
@@ -102,7 +103,7 @@ func (s *Start) options() preflight.Options {
 
 // call calls the other nodes. Their names are looked up too, unless the user
 // has switched that off or the name servers are known not to answer.
-func (s *Start) call(ctx context.Context) ([]preflight.Call, preflight.Names, error) {
+func (s *Start) call(ctx context.Context) ([]peers.Call, peers.Names, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
 	if s.keys != nil {
 		c.Keys = s.keys.Client()
@@ -110,7 +111,7 @@ func (s *Start) call(ctx context.Context) ([]preflight.Call, preflight.Names, er
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
 	})
-	if !known && !slices.Contains(s.options().NotJudged(), "peer.name") {
+	if !known && !slices.Contains(peers.NotJudged(s.options()), "peer.name") {
 		c.Names = calls.Names{Resolve: systemResolver, Servers: nameServers(s.Node),
 			InHosts: func(name string) bool { return len(fabric.HostsLines(fabric.Live(), name)) > 0 }}
 	}
@@ -118,7 +119,7 @@ func (s *Start) call(ctx context.Context) ([]preflight.Call, preflight.Names, er
 	if s.Opt.AllPairs {
 		var err error
 		if partners, err = s.comp.Everyone(ctx, s.Opt.JoinTimeout); err != nil {
-			return nil, preflight.Names{}, err
+			return nil, peers.Names{}, err
 		}
 	}
 	return c.Make(ctx, *s.World, partners)
@@ -162,21 +163,21 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 
 // listens returns the addresses where NCCL and Gloo will listen, other than this
 // node's own.
-func (s *Start) listens() []preflight.Listen {
+func (s *Start) listens() []peers.Listen {
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
-	var out []preflight.Listen
+	var out []peers.Listen
 	for _, l := range envgen.Listens(in, s.Plan) {
-		out = append(out, preflight.Listen(l))
+		out = append(out, peers.Listen(l))
 	}
 	return out
 }
 
 // loads returns what this node would load.
-func loads(n fabric.Node) preflight.Loads {
+func loads(n fabric.Node) peers.Loads {
 	_, err := os.Stat("/dev/kfd") // AMD's driver, which NVML does not know
 	amd := n.Software.HIP != "" && err == nil
-	return preflight.Loads{
+	return peers.Loads{
 		Facts: n.Software, Driver: n.GPUs.Driver,
 		GPU:  amd || len(n.GPUs.Devices) > 0 || n.GPUs.Err != "", // a driver that could not be asked is there
 		RDMA: len(n.HCAs) > 0,
@@ -184,9 +185,9 @@ func loads(n fabric.Node) preflight.Loads {
 }
 
 // traits returns what this node is made of, as the nodes compare it.
-func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) preflight.Traits {
+func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
 	in := preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
-	return preflight.TraitsOf(in, rail.Of(n, addr))
+	return peers.TraitsOf(in, rail.Of(n, addr))
 }
 
 // commandOf returns the part of the line that should be the same on all nodes:

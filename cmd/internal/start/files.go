@@ -29,7 +29,7 @@ func (s *Start) readInputs() error {
 		}
 	}
 	for flag, ids := range map[string][]string{"skip": s.Opt.Skip, "only": s.Opt.Only} {
-		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(envgen.LintIDs())); unknown {
+		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(s.Checks.Named(), envgen.LintIDs())); unknown {
 			return s.noCheck(flag, ids, e)
 		}
 	}

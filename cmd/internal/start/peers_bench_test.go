@@ -29,7 +29,8 @@ import (
 	"launch/internal/job"
 	"launch/internal/setting"
 	"launch/internal/sidechannel"
-	"launch/preflight"
+
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -107,9 +108,9 @@ func newBenchStore(b *testing.B) benchStore {
 type simulated struct {
 	began, joined, called, decided time.Time
 	took                           time.Duration // of its calls
-	calls                          []preflight.Call
+	calls                          []peers.Call
 	post                           int // bytes
-	decision                       preflight.Decision
+	decision                       peers.Decision
 }
 
 // world is n nodes on one store.
@@ -164,7 +165,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	n.called = time.Now()
 	n.took = n.called.Sub(began)
 	j := job.Job{Nodes: setting.Value[int]{V: size}}
-	mine, err := json.Marshal(preflight.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
+	mine, err := json.Marshal(peers.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
 		Loads: loads(w.facts), Traits: traits(j, w.facts, lo, nil), Calls: n.calls})
 	if err != nil {
 		return err
@@ -180,11 +181,11 @@ func (w *world) node(ctx context.Context, i int) error {
 
 // decideAll is what launch does on the node that decides.
 func decideAll(raw [][]byte) ([]byte, bool) {
-	posts := make([]preflight.Post, len(raw))
+	posts := make([]peers.Post, len(raw))
 	for i, b := range raw {
 		_ = json.Unmarshal(b, &posts[i])
 	}
-	d := preflight.Decide(posts, nil)
+	d := peers.Decide(posts, nil)
 	b, _ := json.Marshal(d)
 	return b, d.Go
 }

@@ -24,6 +24,8 @@ import (
 	"launch/internal/job"
 	"launch/internal/secret"
 	"launch/preflight"
+
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -34,6 +36,7 @@ type Start struct {
 
 	Opt     *Options
 	UI      *ui.UI
+	Checks  preflight.Table
 	Version string
 	Word    string          // the subcommand, such as "check"; "" for a start
 	Flags   map[string]bool // the flags of a start, and whether each takes a value
@@ -57,7 +60,7 @@ type Start struct {
 	wait     observer
 	tasks    tasks
 
-	decision preflight.Decision
+	decision peers.Decision
 	measured *measure.Result
 }
 

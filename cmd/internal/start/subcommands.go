@@ -13,7 +13,8 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/setting"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
+	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -37,8 +38,8 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 // reportAlone reports on this node.
 func (s *Start) reportAlone(context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
-	own := preflight.Post{Name: s.Node.Hostname, Local: preflight.Telling(s.Local), Outcomes: s.Local.Outcomes()}
-	c := s.checked(preflight.Compare([]preflight.Post{own}, preflight.Decision{}))
+	own := peers.Post{Name: s.Node.Hostname, Local: peers.Telling(s.Local), Outcomes: s.Local.Outcomes()}
+	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
 	c.Report = s.Local
 	s.UI.Report(s.Local, c.Took)
 	if len(c.Unfit()) > 0 {
@@ -49,9 +50,9 @@ func (s *Start) reportAlone(context.Context) error {
 
 // checked returns the outcome of a check.
 func (s *Start) checked(survey finding.Survey) ui.Checked {
-	c := ui.Checked{Survey: survey, Node: s.Node, Own: s.Local, Titles: preflight.Titles(), Version: s.Version,
+	c := ui.Checked{Survey: survey, Node: s.Node, Own: s.Local, Titles: s.Checks.Titles(), Version: s.Version,
 		At: time.Now(), Took: time.Since(s.began)}
-	for _, p := range preflight.PeerChecks() {
+	for _, p := range s.Checks.Peers {
 		c.Peers = append(c.Peers, p.ID)
 	}
 	return c
@@ -171,7 +172,7 @@ func (s *Start) benchTogether(ctx context.Context) error {
 		s.UI.Note("task %d of this node: its first task measures", t.Local)
 		return nil
 	}
-	var was []preflight.PastRate
+	var was []bandwidth.PastRate
 	var out measure.Result
 	b := s.bench()
 	err := s.do(ctx, (*Start).detect, func(s *Start, ctx context.Context) (err error) {
@@ -215,7 +216,7 @@ type roundsOf interface {
 
 // benched returns what was measured, for its report.
 func (s *Start) benched(r measure.Result) ui.Benched {
-	out := ui.Benched{Bandwidth: r.Bandwidth, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node, Titles: preflight.Titles()}
+	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node, Titles: s.Checks.Titles()}
 	if s.Job.Several() {
 		out.Job = ui.Identity(s.Job)
 	}

@@ -8,12 +8,12 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/preflight"
+	"launch/preflight/bandwidth"
 )
 
 // Benched is one run of launch bench, for its report.
 type Benched struct {
-	preflight.Bandwidth
+	bandwidth.Verdict
 	Self    int    // this node's rank
 	Job     string // identity of the job; "": two nodes, --server and --client
 	Node    fabric.Node
@@ -76,8 +76,8 @@ func (u *UI) Rails(b Benched) {
 
 // bandwidth is what was measured for machines, beside its findings.
 func (u *UI) bandwidth(out bool, b Benched) {
-	b.Bandwidth.Findings = nil
-	u.Emit(out, "bench", b.Bandwidth)
+	b.Verdict.Findings = nil
+	u.Emit(out, "bench", b.Verdict)
 }
 
 // told is how it went and what was done.
@@ -222,7 +222,7 @@ func nodesByRails(b Benched) string {
 	for _, rank := range order {
 		fmt.Fprintf(&t, "%-24s", cut(visible(names[rank]), 24))
 		for _, r := range rails {
-			i := slices.IndexFunc(b.Ports, func(p preflight.PortRate) bool { return p.Rank == rank && p.Rail == r.Name })
+			i := slices.IndexFunc(b.Ports, func(p bandwidth.PortRate) bool { return p.Rank == rank && p.Rail == r.Name })
 			if i < 0 || r.Median == 0 {
 				fmt.Fprintf(&t, " %8s", ".")
 				continue

@@ -36,7 +36,8 @@ type heatWord struct {
 	Text   string
 }
 
-// BenchHTML is the outcome as one page that needs nothing else.
+// BenchHTML returns the outcome as one page that needs nothing else. title returns
+// the title of a check.
 func BenchHTML(b Benched) ([]byte, error) {
 	t, err := template.New("bench").Parse(pageTop + benchBody + pageEnd)
 	if err != nil {

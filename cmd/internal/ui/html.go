@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -41,7 +42,8 @@ type pageRow struct {
 
 type pageCell struct{ Letter, Sign, Tip string }
 
-// CheckHTML is the outcome as one page that needs nothing else.
+// CheckHTML returns the outcome as one page that needs nothing else. title returns
+// the title of a check.
 func CheckHTML(c Checked) ([]byte, error) {
 	t, err := template.New("check").Parse(reportPage)
 	if err != nil {
@@ -81,7 +83,7 @@ func CheckHTML(c Checked) ([]byte, error) {
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func newPageFinding(f finding.Finding, titles map[string]string) pageFinding {
-	return pageFinding{f, letterClass(finding.Cell(f.Status)), titles[f.ID]}
+	return pageFinding{f, statusClass(f.Status), titles[f.ID]}
 }
 
 // gravest is what warns or fails, failures first.
@@ -103,21 +105,21 @@ func telling(s finding.Survey) finding.Survey {
 	out := s
 	out.Checks, out.Nodes = nil, slices.Clone(s.Nodes)
 	for i := range out.Nodes {
-		out.Nodes[i].Cells = ""
+		out.Nodes[i].Cells = nil
 	}
 	for i, id := range s.Checks {
-		cell := func(n finding.Surveyed) byte {
+		cell := func(n finding.Surveyed) finding.Status {
 			if i < len(n.Cells) {
 				return n.Cells[i]
 			}
-			return '-'
+			return ""
 		}
-		if !slices.ContainsFunc(s.Nodes, func(n finding.Surveyed) bool { return strings.IndexByte("owf", cell(n)) >= 0 }) {
+		if !slices.ContainsFunc(s.Nodes, func(n finding.Surveyed) bool { return cell(n) != "" && cell(n) != finding.Skip }) {
 			continue
 		}
 		out.Checks = append(out.Checks, id)
 		for j := range out.Nodes {
-			out.Nodes[j].Cells += string(cell(s.Nodes[j]))
+			out.Nodes[j].Cells = append(out.Nodes[j].Cells, cell(s.Nodes[j]))
 		}
 	}
 	return out
@@ -134,7 +136,7 @@ func rowsOf(s finding.Survey) []pageRow {
 		switch {
 		case n.Unfit:
 			return 0
-		case strings.ContainsAny(n.Cells, "wf"):
+		case slices.Contains(n.Cells, finding.Warn) || slices.Contains(n.Cells, finding.Fail):
 			return 1
 		}
 		return 2
@@ -163,15 +165,13 @@ func rowsOf(s finding.Survey) []pageRow {
 
 func newRow(n finding.Surveyed, checks []string) pageRow {
 	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
-	words := map[byte]string{'o': "ok", 'w': "warn", 'f': "fail", 's': "skip"}
 	for i, id := range checks {
-		letter := n.Cells[i]
-		c := pageCell{Letter: letterClass(letter), Sign: string(letter), Tip: n.Name + ": " + id + " " + words[letter]}
-		switch letter {
-		case 'f':
+		status := n.Cells[i]
+		c := pageCell{Letter: statusClass(status), Sign: statusClass(status), Tip: n.Name + ": " + id + " " + string(status)}
+		switch status {
+		case finding.Fail:
 			c.Sign = "F"
-		case 'o', 'w', 's':
-		default:
+		case "":
 			c.Sign, c.Tip = "", n.Name+": "+id+" was not asked"
 		}
 		r.Cells = append(r.Cells, c)
@@ -179,10 +179,8 @@ func newRow(n finding.Surveyed, checks []string) pageRow {
 	return r
 }
 
-// letterClass is the page's class for a letter of a survey.
-func letterClass(letter byte) string {
-	if strings.IndexByte("owfs", letter) >= 0 {
-		return string(letter)
-	}
-	return "none"
+// statusClass returns the page's class for a status, which is its letter.
+func statusClass(s finding.Status) string {
+	classes := map[finding.Status]string{finding.Pass: "o", finding.Warn: "w", finding.Fail: "f", finding.Skip: "s"}
+	return cmp.Or(classes[s], "none")
 }
