@@ -39,8 +39,8 @@ func newApp(out, err io.Writer) *app {
 func (a *app) run(args []string) int {
 	code := a.dispatch(args)
 	if err := a.UI.Unwritten(); err != nil && code == 0 {
-		return a.Fail(&exit.Error{Code: exit.Unwritten, What: "what was asked for was not written, or not all of it: " + err.Error(),
-			Fix: "is the disk full? df -h ."}, nil)
+		return a.Fail(exit.Errorf(exit.Unwritten, "what was asked for was not written, or not all of it: %v", err).
+			Do("is the disk full? df -h ."), nil)
 	}
 	return code
 }
@@ -149,7 +149,7 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 		a.Opt.Given[name] = true
 		if takes[name] && !joined {
 			if i++; i == len(args) {
-				return own, nil, false, &exit.Error{Code: exit.Usage, What: w + " needs a value", Fix: "launch --help says which"}
+				return own, nil, false, exit.Errorf(exit.Usage, "%s needs a value", w).Do("launch --help says which")
 			}
 			own = append(own, args[i])
 		}
@@ -181,11 +181,12 @@ func (a *app) start(c *cli.Context) error {
 	}
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
-		return &exit.Error{Code: exit.Usage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
+		return exit.Errorf(exit.Usage, "no command").
+			Do("launch --store HOST torchrun --nnodes N train.py   (launch --help says more)")
 	}
 	if argv[0] == "" {
-		return &exit.Error{Code: exit.Usage, What: "the command is an empty word (a variable that was not expanded?)",
-			Fix: "launch --store HOST torchrun --nnodes N train.py"}
+		return exit.Errorf(exit.Usage, "the command is an empty word (a variable that was not expanded?)").
+			Do("launch --store HOST torchrun --nnodes N train.py")
 	}
 	a.Flags, a.Hint = takes(a.startFlags()), a.meantForLaunch
 	return end(a.Launch(c.Context, argv))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -60,8 +59,8 @@ func (a *app) sub(name, usage, args, note string, most int, action cli.ActionFun
 				return err
 			}
 			if n := c.NArg(); most >= 0 && n > most {
-				return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("launch %s does not take %q", name, c.Args().Get(most)),
-					Fix: strings.TrimSpace("launch " + name + " " + args)}
+				return exit.Errorf(exit.Usage, "launch %s does not take %q", name, c.Args().Get(most)).
+					Do("%s", strings.TrimSpace("launch "+name+" "+args))
 			}
 			a.Flags = takes(a.startFlags())
 			return action(c)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -37,8 +36,8 @@ func (a *app) completion(c *cli.Context) error {
 	case "zsh":
 		a.UI.Print("autoload -U +X bashcompinit && bashcompinit\n")
 	default:
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("completion for which shell? bash or zsh, not %q", c.Args().First()),
-			Fix: "source <(launch completion bash)"}
+		return exit.Errorf(exit.Usage, "completion for which shell? bash or zsh, not %q", c.Args().First()).
+			Do("source <(launch completion bash)")
 	}
 	a.UI.Print(bashCompletion)
 	return nil

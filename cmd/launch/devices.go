@@ -59,10 +59,12 @@ func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
 func (a *app) metrics(c *cli.Context) error {
 	every := a.interval
 	if every != 0 && every < time.Second {
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--interval %v is too short: each round asks every device", every), Fix: "launch metrics --textfile FILE --interval 15s"}
+		return exit.Errorf(exit.Usage, "--interval %v is too short: each round asks every device", every).
+			Do("launch metrics --textfile FILE --interval 15s")
 	}
 	if every != 0 && a.Opt.Textfile == "" {
-		return &exit.Error{Code: exit.Usage, What: "--interval writes again and again, and needs a file", Fix: "launch metrics --textfile FILE --interval " + every.String()}
+		return exit.Errorf(exit.Usage, "--interval writes again and again, and needs a file").
+			Do("launch metrics --textfile FILE --interval %s", every.String())
 	}
 	if err := a.TryOutputs(); err != nil {
 		return err

@@ -32,7 +32,8 @@ import (
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.Opt.Store.Set {
 		line := slices.Concat([]string{"launch", a.Word}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, &exit.Error{Code: exit.Usage, What: "which store? --store is not given", Fix: strings.Join(line, " ")}
+		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "which store? --store is not given").
+			Do("%s", strings.Join(line, " "))
 	}
 	// The number does not matter to who only looks.
 	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
@@ -63,10 +64,8 @@ func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored
 	if s.jobs = args; a.Opt.Job.Set {
 		s.jobs = append(s.jobs, a.Opt.Job.V)
 	}
-	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
-	if f, ok := start.RendezvousFailure(err); ok && j.Store.V.Embedded && errors.Is(err, rendezvous.ErrUnreachable) {
-		f.Fix += "\na store inside launch is there only while its job is: was it started, and is it not over?"
-		return s, &f
+	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); j.Store.V.Embedded {
+		err = start.Unreached(err)
 	}
 	return s, err
 }
@@ -88,7 +87,8 @@ func (a *app) list(ctx context.Context, s stored) ([]string, error) {
 
 // lost is why a store that has answered does so no longer.
 func (s stored) lost(err error) error {
-	return &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("the store at %s: %v", s.at, err), Fix: "where it was inside launch it ended with the job"}
+	return exit.Errorf(exit.Unreachable, "the store at %s: %v", s.at, err).
+		Do("where it was inside launch it ended with the job")
 }
 
 // status prints who is where in the jobs of a store, once or at every change.
@@ -215,7 +215,8 @@ func (a *app) serve(c *cli.Context) error {
 		}
 		addr, err := netip.ParseAddr(j.Store.V.Host)
 		if err != nil || !j.Store.V.Embedded {
-			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--store %q is no address to listen on", a.Opt.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
+			return exit.Errorf(exit.Usage, "--store %q is no address to listen on", a.Opt.Store.V).
+				Do("--store 0.0.0.0:2379, or an address of this machine")
 		}
 		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
 	}
@@ -256,7 +257,8 @@ func (a *app) store(c *cli.Context) error {
 	case c.Args().First() == "clean":
 		return a.clean(c)
 	}
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
+	return exit.Errorf(exit.Usage, "launch store does not take %q", c.Args().First()).
+		Do("launch store, or launch store clean")
 }
 
 // over refuses, before anything is removed, jobs that were named and are not
@@ -278,7 +280,8 @@ func (a *app) over(ctx context.Context, s stored) error {
 			return s.lost(err)
 		}
 		if n := len(here); n > 0 {
-			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")), Fix: "launch status shows them"}
+			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")).
+				Do("launch status shows them")
 		}
 	}
 	return nil
@@ -286,7 +289,8 @@ func (a *app) over(ctx context.Context, s stored) error {
 
 // unknown is the error for a job that the store has nothing of.
 func (a *app) unknown(s stored, id string) error {
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
+	return exit.Errorf(exit.Usage, "the store at %s knows no job %q", s.at, id).
+		Do("launch status without a job lists all")
 }
 
 // clean forgets what ended jobs left in an etcd that goes on.

@@ -23,7 +23,7 @@ var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not pars
 
 // usageError turns an error of the flag package into one that suggests a fix.
 func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
-	e := &exit.Error{Code: exit.Usage, What: err.Error(), Fix: strings.TrimSpace("launch "+a.Word) + " --help lists the flags"}
+	e := exit.Errorf(exit.Usage, "%v", err).Do("%s --help lists the flags", strings.TrimSpace("launch "+a.Word))
 	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
 		return a.badValue(m[1], strings.Trim(m[2], `"`), m[3])
 	}
@@ -42,7 +42,7 @@ func (a *app) badValue(value, variable, name string) error {
 	if variable != "" {
 		from, equals = variable, "="
 	}
-	e := &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %s is not a value for it", from, value)}
+	e := exit.Errorf(exit.Usage, "%s: %s is not a value for it", from, value)
 	all := a.startFlags()
 	for _, c := range a.subcommands() {
 		all = append(all, c.Flags...)

@@ -36,11 +36,22 @@ type Error struct {
 
 func (e *Error) Error() string { return e.What }
 
+// Errorf returns an Error without a fix.
+func Errorf(code int, format string, a ...any) *Error {
+	return &Error{Code: code, What: fmt.Sprintf(format, a...)}
+}
+
+// Do sets what to do.
+func (e *Error) Do(format string, a ...any) *Error {
+	e.Fix = fmt.Sprintf(format, a...)
+	return e
+}
+
 // CannotWrite returns the error for a file that a flag names and that cannot be
 // written.
 func CannotWrite(flag, file string, err error) *Error {
-	return &Error{Code: Usage, What: fmt.Sprintf("%s %s: %v", flag, file, err),
-		Fix: "ls -ld " + filepath.Dir(file) + " " + file + "   # a file in a directory, both of which this user can write"}
+	return Errorf(Usage, "%s %s: %v", flag, file, err).
+		Do("ls -ld %s %s   # a file in a directory, both of which this user can write", filepath.Dir(file), file)
 }
 
 // SignalText says how a signal ended a process: "interrupted", "terminated".

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -80,7 +79,8 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 			if ctx.Err() != nil {
 				return Result{}, context.Cause(ctx)
 			}
-			return Result{}, &exit.Error{Code: exit.Missing, What: fmt.Sprintf("no client came within %s", h.JoinTimeout), Fix: "on the other node: launch bench --client " + n.Name + h.otherPort()}
+			return Result{}, exit.Errorf(exit.Missing, "no client came within %s", h.JoinTimeout).
+				Do("on the other node: launch bench --client %s%s", n.Name, h.otherPort())
 		}
 		h.began = time.Now()
 		var all []bench.Meeting
@@ -118,7 +118,8 @@ func (h *byHand) open() error {
 		if n.Open(netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(h.Port)), keys) == nil {
 			return nil
 		}
-		return &exit.Error{Code: exit.Unfit, What: err.Error(), Fix: fmt.Sprintf("ss -ltnp shows who has it; or another port, on both nodes: --bench-port %d", h.Port+1)}
+		return exit.Errorf(exit.Unfit, "%v", err).
+			Do("ss -ltnp shows who has it; or another port, on both nodes: --bench-port %d", h.Port+1)
 	}
 	return nil
 }
@@ -157,7 +158,8 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at, Lead: true, Wait: tardyMost, Test: test})
 	}
 	if len(all) == 0 {
-		return Result{}, &exit.Error{Code: exit.Config, What: fmt.Sprintf("the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name), Fix: "launch fabric   # on both; or name an interface on each: --rails eth0"}
+		return Result{}, exit.Errorf(exit.Config, "the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name).
+			Do("launch fabric   # on both; or name an interface on each: --rails eth0")
 	}
 	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil }) // else it takes no time
 	h.UI.Note("measuring %s with %s, about %s", finding.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().Round(100*time.Millisecond))
@@ -167,7 +169,8 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 		return Result{}, context.Cause(ctx)
 	}
 	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
-		return Result{}, &exit.Error{Code: exit.Missing, What: fmt.Sprintf("%s left while it was measured", theirs.Name), Fix: "look at what launch printed there; then start both again"}
+		return Result{}, exit.Errorf(exit.Missing, "%s left while it was measured", theirs.Name).
+			Do("look at what launch printed there; then start both again")
 	}
 	client := bandwidth.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
 	return h.report(0, [2]bandwidth.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
@@ -177,7 +180,8 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Addr, err error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", b.Client)
 	if err != nil || len(addrs) == 0 {
-		return at, from, &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("--client %s: %v", b.Client, err), Fix: "check the spelling, or give its address; getent hosts " + b.Client + " asks this node's resolver"}
+		return at, from, exit.Errorf(exit.Unreachable, "--client %s: %v", b.Client, err).
+			Do("check the spelling, or give its address; getent hosts %s asks this node's resolver", b.Client)
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
@@ -186,7 +190,8 @@ func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Add
 	at = netip.AddrPortFrom(addrs[0], uint16(b.Port))
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", at.String()) // asks for the route, and sends nothing
 	if err != nil {
-		return at, from, &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("--client %s: %v", b.Client, err), Fix: "ip route get " + addrs[0].String()}
+		return at, from, exit.Errorf(exit.Unreachable, "--client %s: %v", b.Client, err).
+			Do("ip route get %s", addrs[0].String())
 	}
 	defer c.Close()
 	return at, c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
@@ -205,14 +210,15 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 	case ctx.Err() != nil:
 		return theirs, context.Cause(ctx)
 	case cause == sidechannel.Token:
-		return theirs, &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", at, err), Fix: "set the same LAUNCH_TOKEN on both nodes, or on none"}
+		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).Do("set the same LAUNCH_TOKEN on both nodes, or on none")
 	case cause == sidechannel.Stranger:
-		return theirs, &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", at, err), Fix: "the same launch on both nodes, and a port that nothing else has: --bench-port"}
+		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).
+			Do("the same launch on both nodes, and a port that nothing else has: --bench-port")
 	case errors.Is(err, context.Canceled):
 		return theirs, err
 	default:
-		return theirs, &exit.Error{Code: exit.Missing, What: fmt.Sprintf("no server at %s within %s: %s (%v)", at, b.JoinTimeout, cause, err),
-			Fix: fmt.Sprintf("on %s: launch bench --server%s; is TCP port %d open there?", b.Client, b.otherPort(), b.Port)}
+		return theirs, exit.Errorf(exit.Missing, "no server at %s within %s: %s (%v)", at, b.JoinTimeout, cause, err).
+			Do("on %s: launch bench --server%s; is TCP port %d open there?", b.Client, b.otherPort(), b.Port)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -44,8 +43,8 @@ func (b *Bench) noHistory(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err // its name is said already
 	}
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", b.From("history"), b.History, err),
-		Fix: fmt.Sprintf("mv %s %s.old   # a new one is begun then; or name another: --history FILE", b.History, b.History)}
+	return exit.Errorf(exit.Usage, "%s %s: %v", b.From("history"), b.History, err).
+		Do("mv %s %s.old   # a new one is begun then; or name another: --history FILE", b.History, b.History)
 }
 
 // Remember appends a line for each of this node's rails, in one write: the file

@@ -86,7 +86,7 @@ func (o *Options) Check(from func(string) string, typed func(string) bool, ofJob
 			o.Client, o.Port = host, n
 		}
 	}
-	usage := func(what, fix string) error { return &exit.Error{Code: exit.Usage, What: what, Fix: fix} }
+	usage := func(what, fix string) error { return exit.Errorf(exit.Usage, "%s", what).Do("%s", fix) }
 	switch {
 	case o.Server && o.Client != "":
 		return usage("--server and --client at once: this node is one of both",

@@ -112,7 +112,7 @@ func (r *runner) open(ctx context.Context, facts fabric.Node) error {
 		at = netip.IPv6Unspecified()
 	}
 	if err := r.node.Open(netip.AddrPortFrom(at, 0), server); err != nil {
-		return &exit.Error{Code: exit.Unfit, What: err.Error(), Fix: "--addr names another address of this node"}
+		return exit.Errorf(exit.Unfit, "%v", err).Do("--addr names another address of this node")
 	}
 	r.rates.Ports = r.node.Ports
 	return nil

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -23,7 +22,8 @@ const glance = 200 * time.Millisecond
 func (b *Bench) RailsOf(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
 	ports, err := bandwidth.Ports(n, addr, b.Rails)
 	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", b.From("rails"), err), Fix: "launch fabric   # on this node prints what it has"}
+		return nil, exit.Errorf(exit.Usage, "%s: %v", b.From("rails"), err).
+			Do("launch fabric   # on this node prints what it has")
 	}
 	if b.Memory != MemoryHost {
 		bandwidth.BesideGPUs(n, ports, b.Memory == MemoryGPU)

@@ -3,7 +3,6 @@ package start
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -52,7 +51,7 @@ func (s *Start) check(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return &exit.Error{Code: exit.Usage, What: err.Error()}
+		return exit.Errorf(exit.Usage, "%v", err)
 	}
 	return nil
 }
@@ -71,18 +70,18 @@ func (s *Start) unfit() error {
 	for _, f := range failed { // the finding has the advice
 		switch f.ID {
 		case "command.found":
-			return &exit.Error{Code: exit.NotFound, What: "command not found: " + s.Job.Line.Argv[0]}
+			return exit.Errorf(exit.NotFound, "command not found: %s", s.Job.Line.Argv[0])
 		case "command.executable":
-			return &exit.Error{Code: exit.NotExec, What: "command cannot be executed: " + s.Job.Line.Argv[0]}
+			return exit.Errorf(exit.NotExec, "command cannot be executed: %s", s.Job.Line.Argv[0])
 		case "store.resolves", "store.port":
-			return &exit.Error{Code: exit.Unreachable, What: "store unreachable: " + f.What}
+			return exit.Errorf(exit.Unreachable, "store unreachable: %s", f.What)
 		}
 	}
 	if len(failed) == 0 {
 		return nil
 	}
-	return &exit.Error{Code: exit.Unfit, What: "this node is unfit: " + ui.Summary(s.Local, time.Since(s.began)),
-		Fix: "fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway"}
+	return exit.Errorf(exit.Unfit, "this node is unfit: %s", ui.Summary(s.Local, time.Since(s.began))).
+		Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
 }
 
 // choose returns which checks run, the user's own included.
@@ -193,6 +192,6 @@ func readable(path string) (fs.FileMode, error) {
 
 // noCheckDir is the error for a folder of --check-dir that cannot be used.
 func (s *Start) noCheckDir(err error) error {
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", s.Opt.From("check-dir"), s.Opt.CheckDir, err),
-		Fix: "ls -ld " + s.Opt.CheckDir + "   # on this node"}
+	return exit.Errorf(exit.Usage, "%s %s: %v", s.Opt.From("check-dir"), s.Opt.CheckDir, err).
+		Do("ls -ld %s   # on this node", s.Opt.CheckDir)
 }

@@ -38,8 +38,11 @@ func (s *Start) leave(why string) {
 	s.comp = nil
 }
 
+// waitedOut is why a node leaves that waited in vain.
+const waitedOut = "its --join-timeout ran out"
+
 // notNeeded is why a standby node leaves at the end of a job.
-const notNeeded = "this spare node was not needed"
+const notNeeded = "the job did not need this standby node"
 
 // farewell returns why this node leaves, for the others.
 func (s *Start) farewell(ctx context.Context, err error) string {
@@ -47,13 +50,13 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 		return exit.SignalText(sig)
 	}
 	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Missing {
-		return "it waited for as long as its --join-timeout"
+		return waitedOut
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
 		return notNeeded
 	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
-		return fmt.Sprintf("it was refused, since it was started with --nnodes %s and this job has %s", e.Self, e.Want)
+		return fmt.Sprintf("it was refused: it has --nnodes %s, this job has %s", e.Self, e.Want)
 	}
 	return err.Error()
 }
@@ -65,33 +68,31 @@ func (s *Start) missing(err error) error {
 	if !ok {
 		return err
 	}
-	f := &exit.Error{Code: exit.Missing, Fix: "start launch with the same line on the nodes that did not come, or raise --join-timeout"}
-	came := m.Come
-	left := ""
+	joined, left := m.Come, ""
 	for _, l := range m.Left {
-		left += fmt.Sprintf("; %s came and left: %s", l.Name(), l.Left)
+		left += fmt.Sprintf("; %s joined and left: %s", l.Name(), l.Left)
 		if l.Index >= 0 { // without an index it may have joined again as another node
-			came++
+			joined++
 		}
 	}
+	again := "start launch with the same line on the missing nodes, or raise --join-timeout"
 	if len(m.Unfit) > 0 {
 		left += "; " + ui.Unfit(m.Unfit, m.More)
-		f.Fix = "fix what is named, and start launch with the same line on the nodes that did not come, or raise --join-timeout"
+		again = "fix the unfit node; " + again
 	}
 	switch {
 	case m.Running != "":
-		f.What = fmt.Sprintf("the job still runs on %s; this node has no place in it", m.Running)
-		f.Fix = "wait for its end, or give the new one another name: --job"
-	case came >= cmp.Or(m.Min, m.Want):
-		f.What = fmt.Sprintf("%s nodes came, but were not ready together within %s%s", ui.All(came, m.Want), s.Opt.JoinTimeout, left)
-		f.Fix = "look at the findings above, or raise --join-timeout"
-	default:
-		if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
-			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
-		}
-		f.What = fmt.Sprintf("only %d of %s nodes came within %s; %s%s", came, ui.Wanted(m.Attendance), s.Opt.JoinTimeout, ui.Missing(m.Attendance, s.Job.Hosts), left)
+		return exit.Errorf(exit.Missing, "the job still runs on %s; this node has no place in it", m.Running).
+			Do("wait for its end, or give the new job another name: --job")
+	case joined >= cmp.Or(m.Min, m.Want):
+		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want), s.Opt.JoinTimeout, left).
+			Do("look at the findings above, or raise --join-timeout")
 	}
-	return f
+	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
+		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
+	}
+	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; %s%s", joined, ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
+		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
 }
 
 const (
@@ -171,7 +172,7 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 	server, err := rendezvous.Serve(ctx, id, at.Serve, store.TLS)
 	if err == nil {
 		defer server.Drop()
-		s.UI.Note("hosting the store for up to %s, so that the others hear of it", rendezvous.Linger)
+		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join", rendezvous.Linger)
 	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
 		return err
 	}

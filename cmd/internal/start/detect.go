@@ -65,7 +65,8 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 		err = os.WriteFile(file, data, 0o666)
 	}
 	if err != nil {
-		return n, &exit.Error{Code: exit.Usage, What: "record this node: " + err.Error(), Fix: "--record names a file in a directory that can be written"}
+		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
+			Do("--record names a file in a directory that can be written")
 	}
 	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from %s shows it", file, file)
 	return n, nil

@@ -2,7 +2,6 @@ package start
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -28,7 +27,8 @@ func (s *Start) format(context.Context) error {
 		o.Format = envgen.Formats()[0]
 	}
 	if !slices.Contains(envgen.Formats(), o.Format) {
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is one of %s, not %q", o.From("format"), strings.Join(envgen.Formats(), ", "), o.Format), Fix: "eval \"$(launch env)\""}
+		return exit.Errorf(exit.Usage, "%s is one of %s, not %q", o.From("format"), strings.Join(envgen.Formats(), ", "), o.Format).
+			Do("eval \"$(launch env)\"")
 	}
 	return nil
 }

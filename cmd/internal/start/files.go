@@ -2,7 +2,6 @@ package start
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,8 +49,8 @@ func (s *Start) readInputs() error {
 		{rendezvous.Access{Cert: s.Opt.Access.Cert, Key: s.Opt.Access.Key}, []string{s.named("store-cert", "ETCDCTL_CERT"), s.named("store-key", "ETCDCTL_KEY")}},
 	} {
 		if _, err := look.access.Config(); err != nil {
-			return &exit.Error{Code: code, What: fmt.Sprintf("%s: %v", strings.Join(look.names, ", "), err),
-				Fix: "name files on this node that this user can read, as for etcdctl: --store-ca FILE; --store-cert FILE --store-key FILE"}
+			return exit.Errorf(code, "%s: %v", strings.Join(look.names, ", "), err).
+				Do("name files on this node that this user can read, as for etcdctl: --store-ca FILE; --store-cert FILE --store-key FILE")
 		}
 	}
 	return nil
@@ -97,7 +96,7 @@ func (s *Start) noCheck(flag string, ids []string, e *preflight.UnknownError) er
 	} else {
 		meant = strings.Trim(strings.ReplaceAll(","+meant+",", ","+e.ID+",", ","), ",")
 	}
-	out := &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %v", s.Opt.From(flag), e), Fix: fmt.Sprintf("--%s %s", flag, meant)}
+	out := exit.Errorf(exit.Usage, "%s: %v", s.Opt.From(flag), e).Do("--%s %s", flag, meant)
 	if meant == "" {
 		out.Fix = "launch check   # prints the checks of a node"
 	}

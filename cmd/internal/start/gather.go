@@ -79,9 +79,10 @@ func (s *Start) obeyDecision(context.Context) error {
 	case d.Go:
 		return nil
 	case slices.Contains(d.Unfit, s.World.Rank):
-		return &exit.Error{Code: exit.Unfit, What: "this node is unfit: see the finding above"}
+		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
 	case s.Opt.FailFast:
-		return &exit.Error{Code: exit.PeerUnfit, What: "unfit: " + d.Who, Fix: "see the finding above; without --fail-fast the rest would wait for another node"}
+		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).
+			Do("see the finding above; without --fail-fast the rest would wait for another node")
 	}
 	s.UI.Note("unfit: %s; waiting for another in its place", d.Who)
 	return errAgain

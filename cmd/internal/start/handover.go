@@ -74,10 +74,11 @@ func lookPath(name string) (string, error) { return handoff.LookPath(name, hando
 // notExecutable returns status 127 or 126, as a shell does.
 func notExecutable(name string, err error) error {
 	if errors.Is(err, handoff.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return &exit.Error{Code: exit.NotFound, What: err.Error(),
-			Fix: "is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)"}
+		return exit.Errorf(exit.NotFound, "%v", err).
+			Do("is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)")
 	}
-	return &exit.Error{Code: exit.NotExec, What: err.Error(), Fix: "check its permissions and its first line: ls -l " + strconv.Quote(name)}
+	return exit.Errorf(exit.NotExec, "%v", err).
+		Do("check its permissions and its first line: ls -l %s", strconv.Quote(name))
 }
 
 // planUnknown plans for a dry run, with what only the rendezvous knows left open.

@@ -3,7 +3,6 @@ package start
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -92,7 +91,7 @@ func (o *Options) Check(has map[string]bool) error {
 		return err
 	}
 	refuse := func(flag, value, wants, fix string) error {
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is %s: %s", o.From(flag), value, wants), Fix: fix}
+		return exit.Errorf(exit.Usage, "%s is %s: %s", o.From(flag), value, wants).Do("%s", fix)
 	}
 	switch {
 	case o.JoinTimeout <= 0:
@@ -106,8 +105,8 @@ func (o *Options) Check(has map[string]bool) error {
 	case o.Restarts < 0:
 		return refuse("restarts", strconv.Itoa(o.Restarts), "a number from 0 on", "--restarts 3")
 	case o.Bench != "" && o.Bench != benchShort && o.Bench != benchFull && o.Bench != benchNo:
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is short, full or no, not %q", o.From("bench"), o.Bench),
-			Fix: "--bench short   # launch bench measures alone"}
+		return exit.Errorf(exit.Usage, "%s is short, full or no, not %q", o.From("bench"), o.Bench).
+			Do("--bench short   # launch bench measures alone")
 	}
 	if _, _, err := o.ports(); err != nil {
 		return err
@@ -134,11 +133,11 @@ func (o *Options) empty(has map[string]bool) error {
 		switch {
 		case !has[f.name] || f.v.V != "":
 		case o.Given[f.name]:
-			return &exit.Error{Code: exit.Usage, What: "--" + f.name + " is empty (a variable that was not expanded?)",
-				Fix: "leave --" + f.name + " out, or give it " + f.needs}
+			return exit.Errorf(exit.Usage, "--%s is empty (a variable that was not expanded?)", f.name).
+				Do("leave --%s out, or give it %s", f.name, f.needs)
 		case set && value == "":
-			return &exit.Error{Code: exit.Usage, What: variable + " is set, but empty (a template that was not filled in?)",
-				Fix: "unset " + variable + ", or give it " + f.needs}
+			return exit.Errorf(exit.Usage, "%s is set, but empty (a template that was not filled in?)", variable).
+				Do("unset %s, or give it %s", variable, f.needs)
 		}
 	}
 	return nil
@@ -172,8 +171,8 @@ func (o *Options) ports() (lo, hi int, err error) {
 		hi, err = strconv.Atoi(high)
 	}
 	if err != nil || lo < 1 || hi > 65535 || lo > hi {
-		return 0, 0, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %q is no range of ports", o.From("port-range"), text),
-			Fix: "--port-range " + DefaultPortRange}
+		return 0, 0, exit.Errorf(exit.Usage, "%s %q is no range of ports", o.From("port-range"), text).
+			Do("--port-range %s", DefaultPortRange)
 	}
 	return lo, hi, nil
 }
@@ -187,8 +186,8 @@ func (o *Options) hosts() (*bool, error) {
 	case o.StoreHost == "yes" || o.StoreHost == "no":
 		return &yes, nil
 	}
-	return nil, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s is yes or no, not %q", o.From("store-host"), o.StoreHost),
-		Fix: "--store-host yes   # on the node that hosts the store; no on the others"}
+	return nil, exit.Errorf(exit.Usage, "%s is yes or no, not %q", o.From("store-host"), o.StoreHost).
+		Do("--store-host yes   # on the node that hosts the store; no on the others")
 }
 
 // readThresholds parses LAUNCH_THRESHOLDS and the typed ones, which win.
@@ -197,7 +196,7 @@ func (o *Options) readThresholds() error {
 	read := func(from, sep, text string) error {
 		name, value, err := preflight.ParseThreshold(text)
 		if e, ok := errors.AsType[*preflight.ThresholdError](err); ok {
-			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %s", from, e.What), Fix: from + sep + e.Fix}
+			return exit.Errorf(exit.Usage, "%s: %s", from, e.What).Do("%s%s%s", from, sep, e.Fix)
 		}
 		o.Thresholds[name] = value
 		return err

@@ -2,7 +2,6 @@ package start
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -32,8 +31,8 @@ func (s *Start) Prepare(has map[string]bool) error {
 	}
 	var err error
 	if s.keys, err = secret.New(s.Opt.Token); err != nil {
-		return &exit.Error{Code: exit.Config, What: "LAUNCH_TOKEN: " + err.Error(),
-			Fix: "export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes"}
+		return exit.Errorf(exit.Config, "LAUNCH_TOKEN: %v", err).
+			Do("export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes")
 	}
 	return nil
 }
@@ -46,20 +45,20 @@ func (s *Start) replay() error {
 		return nil
 	}
 	if s.Word == "" && !o.DryRun {
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: a start on a recorded node cannot be", o.From("from"), o.Recording),
-			Fix: "launch --dry-run --from " + o.Recording + " COMMAND"}
+		return exit.Errorf(exit.Usage, "%s %s: a start on a recorded node cannot be", o.From("from"), o.Recording).
+			Do("launch --dry-run --from %s COMMAND", o.Recording)
 	}
 	if o.Record != "" {
-		return &exit.Error{Code: exit.Usage, What: "--record and --from: a recording is of this node, or it is already there",
-			Fix: "launch fabric --record FILE"}
+		return exit.Errorf(exit.Usage, "--record and --from: a recording is of this node, or it is already there").
+			Do("launch fabric --record FILE")
 	}
 	data, err := os.ReadFile(o.Recording)
 	if err == nil {
 		s.from, err = machine.Read(data)
 	}
 	if err != nil {
-		return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s %s: %v", o.From("from"), o.Recording, err),
-			Fix: "launch fabric --record FILE   # on the node in question"}
+		return exit.Errorf(exit.Usage, "%s %s: %v", o.From("from"), o.Recording, err).
+			Do("launch fabric --record FILE   # on the node in question")
 	}
 	o.DryRun = true
 	return nil

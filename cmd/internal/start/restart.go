@@ -127,8 +127,8 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 // stuck is why nothing starts here again: a process that does not end may still
 // hold GPU memory and ports.
 func stuck(err error) error {
-	return &exit.Error{Code: exit.Unfit, What: "what the command started here does not end: " + err.Error(),
-		Fix: "it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node"}
+	return exit.Errorf(exit.Unfit, "what the command started here does not end: %v", err).
+		Do("it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
 // pass hands a signal on that reached launch alone. A terminal sends its signals

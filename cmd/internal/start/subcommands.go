@@ -165,8 +165,8 @@ func (s *Start) benchByHand(ctx context.Context) error {
 // benchTogether measures between all nodes of a job.
 func (s *Start) benchTogether(ctx context.Context) error {
 	if !s.Job.Several() {
-		return &exit.Error{Code: exit.Usage, What: "a bench needs two nodes, and this line speaks of one",
-			Fix: "launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on one, and on the other: launch bench --client HOST"}
+		return exit.Errorf(exit.Usage, "a bench needs two nodes, and this line speaks of one").
+			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on one, and on the other: launch bench --client HOST")
 	}
 	if t := s.Job.Tasks; t.Local > 0 {
 		s.UI.Note("task %d of this node: its first task measures", t.Local)

@@ -151,7 +151,7 @@ func (s *Start) follow(ctx context.Context) error {
 		return fmt.Errorf("read what the first task of this node says: %w", err)
 	}
 	if h.Failure != nil { // the first task has printed the advice
-		return &exit.Error{Code: h.Failure.Code, What: "the first task of this node did not start: " + h.Failure.What}
+		return exit.Errorf(h.Failure.Code, "the first task of this node did not start: %s", h.Failure.What)
 	}
 	h.World.Task = task(t)
 	return s.commandFor(h.World, without(h.Plan, s.Job.Decided))
@@ -179,7 +179,7 @@ func (s *Start) alike(ctx context.Context, err error) error {
 	_, _ = taskgroup.Await(ctx, groupOf(t), t.Local, failBudget, func() {})
 	s.Pending = nil
 	f := Failure(err, nil)
-	return &exit.Error{Code: f.Code, What: f.What}
+	return exit.Errorf(f.Code, "%s", f.What)
 }
 
 func task(t job.Tasks) launcher.Task {
