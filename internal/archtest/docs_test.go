@@ -200,7 +200,7 @@ func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
 // "step make".
 func mentioned(doc string) map[string]bool {
 	out := map[string]bool{}
-	for _, before := range []string{"`make ", "\n    make ", "\nmake ", "step make "} {
+	for _, before := range []string{"`make ", "\n    make ", "\n    $ make ", "step make "} {
 		for _, rest := range strings.Split(doc, before)[1:] {
 			word := rest[:cmp.Or(max(strings.IndexAny(rest, " `\n\t"), 0), len(rest))]
 			out[word] = true
