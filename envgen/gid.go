@@ -278,7 +278,7 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 		{name: addrRange, scope: setting.Node, when: "a port has several addresses, and the first is not the one in this network namespace or subnet", value: "a subnet that has all rails"},
 		{name: gidIndex, scope: setting.Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
 	} {
-		r.name, r.library, r.source, r.used, r.alone = prefix+r.name, library, source, used, alone
+		r.name, r.source, r.used, r.alone = prefix+r.name, source, used, alone
 		switch {
 		case library == setting.NCCL && r.name == "NCCL_IB_"+gidIndex:
 			r.alone += " from 2.21 on, entry 0 before"

@@ -12,12 +12,18 @@ import (
 
 func ifnameLint() []lintRule {
 	return []lintRule{
-		{"env.ifname.nccl", []string{"NCCL_SOCKET_IFNAME"}, "it selects no interface of this node, or excludes all", false, lintNCCLIfname},
-		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, "a name in it is no whole name of an interface with an address; NCCL's marks = and ^ mean nothing to Gloo", false, lintGlooIfname},
-		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, "it is not the one whole name of an interface with an address", false, lintTPIfname},
-		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is loopback, and the job has several nodes", false, lintLoopback},
-		{"env.ifname.virtual", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is a bridge without a network card (docker0), and the job has several nodes", false, lintVirtual},
-		{"env.ifname.family", []string{"NCCL_SOCKET_FAMILY"}, "it is neither AF_INET nor AF_INET6, or no interface has an address of it", false, lintFamily},
+		{id: "env.ifname.nccl", names: []string{"NCCL_SOCKET_IFNAME"}, look: lintNCCLIfname,
+			what: "it selects no interface of this node, or excludes all"},
+		{id: "env.ifname.gloo", names: []string{"GLOO_SOCKET_IFNAME"}, look: lintGlooIfname,
+			what: "a name in it is no whole name of an interface with an address; NCCL's marks = and ^ mean nothing to Gloo"},
+		{id: "env.ifname.tensorpipe", names: []string{"TP_SOCKET_IFNAME"}, look: lintTPIfname,
+			what: "it is not the one whole name of an interface with an address"},
+		{id: "env.ifname.loopback", names: []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, look: lintLoopback,
+			what: "it is loopback, and the job has several nodes"},
+		{id: "env.ifname.virtual", names: []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, look: lintVirtual,
+			what: "it is a bridge without a network card (docker0), and the job has several nodes"},
+		{id: "env.ifname.family", names: []string{"NCCL_SOCKET_FAMILY"}, look: lintFamily,
+			what: "it is neither AF_INET nor AF_INET6, or no interface has an address of it"},
 	}
 }
 

@@ -15,15 +15,24 @@ import (
 // libraryLint is about UCX, the MPIs, NVSHMEM and TensorFlow.
 func libraryLint() []lintRule {
 	return []lintRule{
-		{"env.ucx-tls", []string{"UCX_TLS"}, "a list without self, sm or the GPUs' transport, for a job that has GPUs", false, lintUCXTLS},
-		{"env.ucx-devices", []string{"UCX_NET_DEVICES"}, "it names a device that is not here, or none that is ACTIVE", false, lintUCXDevices},
-		{"env.ompi-include", []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"}, "it selects no interface of this node, or stands beside an exclusion", false, lintInclude},
-		{"env.ompi-exclude", []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"}, "it replaces Open MPI's own exclusion of loopback", false, lintExclude},
-		{"env.ompi-obsolete", []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"}, "this Open MPI does not read it: openib since 4.0, orte and oob since 5.0", false, lintOMPIObsolete},
-		{"env.ompi-ucx-off", []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, "UCX is excluded, as by Debian's own file, on a node with InfiniBand or RoCE", false, lintUCXOff},
-		{"env.impi-fabrics", []string{"I_MPI_FABRICS"}, "it names a fabric that Intel MPI has no more since 2019", false, lintIntelFabrics},
-		{"env.nvshmem-list", []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, "it stands without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", false, lintHCAMapping},
-		{"env.tf-config", []string{"TF_CONFIG"}, "it is no JSON, lists another number of workers than there are nodes, or has an index that is none", false, lintTFConfig},
+		{id: "env.ucx-tls", names: []string{"UCX_TLS"}, look: lintUCXTLS,
+			what: "a list without self, sm or the GPUs' transport, for a job that has GPUs"},
+		{id: "env.ucx-devices", names: []string{"UCX_NET_DEVICES"}, look: lintUCXDevices,
+			what: "it names a device that is not here, or none that is ACTIVE"},
+		{id: "env.ompi-include", names: []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"}, look: lintInclude,
+			what: "it selects no interface of this node, or stands beside an exclusion"},
+		{id: "env.ompi-exclude", names: []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"}, look: lintExclude,
+			what: "it replaces Open MPI's own exclusion of loopback"},
+		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"}, look: lintOMPIObsolete,
+			what: "this Open MPI does not read it: openib since 4.0, orte and oob since 5.0"},
+		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, look: lintUCXOff,
+			what: "UCX is excluded, as by Debian's own file, on a node with InfiniBand or RoCE"},
+		{id: "env.impi-fabrics", names: []string{"I_MPI_FABRICS"}, look: lintIntelFabrics,
+			what: "it names a fabric that Intel MPI has no more since 2019"},
+		{id: "env.nvshmem-list", names: []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, look: lintHCAMapping,
+			what: "it stands without NVSHMEM_ENABLE_NIC_PE_MAPPING=1"},
+		{id: "env.tf-config", names: []string{"TF_CONFIG"}, look: lintTFConfig,
+			what: "it is no JSON, lists another number of workers than there are nodes, or has an index that is none"},
 	}
 }
 

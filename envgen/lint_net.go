@@ -16,15 +16,24 @@ import (
 // netLint is about NCCL's network modules, its HCAs and their GIDs.
 func netLint() []lintRule {
 	return []lintRule{
-		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, "a name without = is the beginning of other HCAs' too: mlx5_1 also means mlx5_10", false, lintHCAPrefix},
-		{"env.ib-hca", []string{"NCCL_IB_HCA"}, "it selects no ACTIVE port of this node", false, lintHCA},
-		{"env.gid-index", []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, "it is not the RoCE v2 entry of each rail, or needless: NCCL chooses by itself from 2.21 on and does not read it for InfiniBand", false, lintGIDIndex},
-		{"env.pkey", []string{"NCCL_IB_PKEY"}, "the entry of a rail's partition table with this index is not set, or a limited membership", false, lintPKey},
-		{"env.addr-family", []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, "no rail has a RoCE address of the family", false, lintAddrFamily},
-		{"env.net", []string{"NCCL_NET"}, "the module is not here, or TCP is pinned on a node with a fabric", false, lintNet},
-		{"env.net-plugin", []string{"NCCL_NET_PLUGIN"}, "it is none on a fabric that needs a plugin, or the plugin that it names is not found", false, lintNetPlugin},
-		{"env.cross-nic", []string{"NCCL_CROSS_NIC"}, "it is 1, and the rails are in different subnets", false, lintCrossNIC},
-		{"env.range", []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, "it is out of range (15, 255, 255, 16; threads × sockets 64)", false, lintRange},
+		{id: "env.ib-hca-prefix", names: []string{"NCCL_IB_HCA"}, look: lintHCAPrefix,
+			what: "a name without = is the beginning of other HCAs' too: mlx5_1 also means mlx5_10"},
+		{id: "env.ib-hca", names: []string{"NCCL_IB_HCA"}, look: lintHCA,
+			what: "it selects no ACTIVE port of this node"},
+		{id: "env.gid-index", names: []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, look: lintGIDIndex,
+			what: "it is not the RoCE v2 entry of each rail, or needless: NCCL chooses by itself from 2.21 on and does not read it for InfiniBand"},
+		{id: "env.pkey", names: []string{"NCCL_IB_PKEY"}, look: lintPKey,
+			what: "the entry of a rail's partition table with this index is not set, or a limited membership"},
+		{id: "env.addr-family", names: []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, look: lintAddrFamily,
+			what: "no rail has a RoCE address of the family"},
+		{id: "env.net", names: []string{"NCCL_NET"}, look: lintNet,
+			what: "the module is not here, or TCP is pinned on a node with a fabric"},
+		{id: "env.net-plugin", names: []string{"NCCL_NET_PLUGIN"}, look: lintNetPlugin,
+			what: "it is none on a fabric that needs a plugin, or the plugin that it names is not found"},
+		{id: "env.cross-nic", names: []string{"NCCL_CROSS_NIC"}, look: lintCrossNIC,
+			what: "it is 1, and the rails are in different subnets"},
+		{id: "env.range", names: []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, look: lintRange,
+			what: "it is out of range (15, 255, 255, 16; threads × sockets 64)"},
 	}
 }
 

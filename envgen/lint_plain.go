@@ -25,7 +25,7 @@ type plain struct {
 func plainLint() []lintRule {
 	var out []lintRule
 	for _, p := range plains() {
-		out = append(out, lintRule{p.id, p.names, "it " + p.is, p.gone, p.look})
+		out = append(out, lintRule{id: p.id, names: p.names, what: "it " + p.is, gone: p.gone, look: p.look})
 	}
 	return out
 }

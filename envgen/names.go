@@ -25,7 +25,7 @@ func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVer
 func Variables() []Variable {
 	all := map[string]Variable{}
 	for _, u := range unsets() {
-		all[u.name] = Variable{Name: u.name, Library: u.library}
+		all[u.name] = Variable{Name: u.name, Library: setting.Library(u.name)}
 	}
 	for _, r := range lintRules() {
 		for _, n := range r.names {

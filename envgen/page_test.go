@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"launch/internal/setting"
 )
 
 // TestPage holds docs/env.md to the tables (UPDATE=1 writes it).
@@ -91,7 +93,7 @@ func page() []byte {
 	}
 	b.WriteString("\n## What launch never sets\n\nEach is expected by somebody, and stands in scripts.\n\n| variable | library | by itself, the library | why it is left alone | source |\n|---|---|---|---|---|\n")
 	for _, u := range unsets() {
-		row(&b, "`"+u.name+"`", u.library, u.alone, u.why, u.source)
+		row(&b, "`"+u.name+"`", setting.Library(u.name), u.alone, u.why, u.source)
 	}
 	b.WriteString("\n## What is found in settings that are there already\n\nA finding warns; it fails, and stops the start, only where the job is certain to\ndie of it on this node: an interface, a network module or an entry that is not\nthere, for the library that this node will use.\n\n| finding | looks at | finds |\n|---|---|---|\n")
 	for _, r := range lintRules() {

@@ -132,8 +132,9 @@ func Make(in Input) Plan {
 
 // rules is the table of what a plan may hold, in its order.
 func rules() []rule {
-	return slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(), frameworkRules())
+	all := slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(), frameworkRules())
+	for i := range all {
+		all[i].library = setting.Library(all[i].name)
+	}
+	return all
 }
-
-// The libraries, as the table names them.
-const ()

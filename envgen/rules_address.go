@@ -18,19 +18,19 @@ func addressRules() []rule {
 	const first = "takes the first interface of its own order: ib*, then all but docker*, lo* and virbr*"
 	torch := func(v *view) bool { return v.Torch && !v.Mpirun }
 	return []rule{{
-		name: "NCCL_SOCKET_IFNAME", library: setting.NCCL, scope: setting.Node, source: "NCCL src/misc/socket.cc",
+		name: "NCCL_SOCKET_IFNAME", scope: setting.Node, source: "NCCL src/misc/socket.cc",
 		alone: first + "; without RDMA all of them carry data",
 		when:  "the first is not the one to the peers, or one that leads to no other machine would carry data",
 		value: "=NAME of the interface that has this node's address",
 		used:  (*view).gpus, want: (*view).wantNCCLIf, agrees: ncclAgrees,
 	}, {
-		name: "NCCL_SOCKET_FAMILY", library: setting.NCCL, scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
+		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",
 		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too",
 		value: "AF_INET6",
 		used:  func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
 	}, {
-		name: "GLOO_SOCKET_IFNAME", library: setting.Gloo, scope: setting.Node, source: "gloo/transport/tcp/device.cc",
+		name: "GLOO_SOCKET_IFNAME", scope: setting.Node, source: "gloo/transport/tcp/device.cc",
 		alone: "listens on the first address of the host name that this node has, else on loopback",
 		when:  "that is loopback, another interface or another subnet",
 		value: "NAME of the interface, exactly",
@@ -40,17 +40,17 @@ func addressRules() []rule {
 			return ok && slices.Contains(strings.Split(value, ","), via.Name)
 		},
 	}, {
-		name: "TP_SOCKET_IFNAME", library: setting.TensorPipe, scope: setting.Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
+		name: "TP_SOCKET_IFNAME", scope: setting.Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
 		alone: "does as Gloo", when: "as for Gloo", value: "as for Gloo",
 		used: torch, want: wantHost(setting.TensorPipe),
 	}, {
-		name: "UCX_NET_DEVICES", library: setting.UCX, scope: setting.Node, source: "UCX src/ucp/core/ucp_context.c",
+		name: "UCX_NET_DEVICES", scope: setting.Node, source: "UCX src/ucp/core/ucp_context.c",
 		alone: "uses all ports and interfaces",
 		when:  "some of the ports are not of the training fabric; over TCP, where an interface leads to no other machine",
 		value: "the ports of the training fabric and the interface to the peers",
 		used:  (*view).ucx, want: (*view).wantUCX, agrees: sameSet,
 	}, {
-		name: "FI_TCP_IFACE", library: setting.Libfabric, scope: setting.Node, source: "libfabric prov/tcp/src/xnet_init.c",
+		name: "FI_TCP_IFACE", scope: setting.Node, source: "libfabric prov/tcp/src/xnet_init.c",
 		alone: "chooses an interface by itself",
 		when:  "the fabric is TCP, the program uses libfabric, and an interface leads to no other machine",
 		value: "NAME of the interface",

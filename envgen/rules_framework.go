@@ -15,19 +15,19 @@ import (
 func frameworkRules() []rule {
 	const program = "the command or its script names it"
 	return []rule{{
-		name: "NIXL_ETCD_ENDPOINTS", library: setting.NIXL, scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
+		name: "NIXL_ETCD_ENDPOINTS", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
 		alone: "has no etcd (nixlbench: one on its own node)", when: program + ", and the nodes met in an etcd that needs no key", value: "that etcd",
 		used: (*view).nixl, want: (*view).wantEtcd,
 	}, {
-		name: "NIXL_ETCD_NAMESPACE", library: setting.NIXL, scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
+		name: "NIXL_ETCD_NAMESPACE", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
 		alone: "keeps its keys under /nixl/agents, those of all jobs", when: "as NIXL_ETCD_ENDPOINTS", value: "/nixl/agents/JOB",
 		used: (*view).nixl, want: (*view).wantNamespace,
 	}, {
-		name: "JAX_COORDINATOR_ADDRESS", library: setting.JAX, scope: setting.Job, source: "jax-ml/jax jax/_src/distributed.py",
+		name: "JAX_COORDINATOR_ADDRESS", scope: setting.Job, source: "jax-ml/jax jax/_src/distributed.py",
 		alone: "knows the coordinator by itself only under Slurm, Open MPI and on TPUs", when: program, value: "ADDRESS:PORT of node rank 0",
 		used: func(v *view) bool { return v.uses("jax", "JAX_COORDINATOR_") && !v.Mpirun }, want: (*view).wantCoordinator,
 	}, {
-		name: "TF_CONFIG", library: setting.TensorFlow, scope: setting.Node, source: "TensorFlow tf.distribute.cluster_resolver.TFConfigClusterResolver",
+		name: "TF_CONFIG", scope: setting.Node, source: "TensorFlow tf.distribute.cluster_resolver.TFConfigClusterResolver",
 		alone: "trains on each node by itself", when: program + ", and a scheduler lists the hosts", value: "the hosts as workers, and this node's rank",
 		used: func(v *view) bool { return v.uses("tensorflow", "TF_CONFIG") && !v.Mpirun }, want: (*view).wantTFConfig,
 	}}

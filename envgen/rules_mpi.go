@@ -23,29 +23,29 @@ func mpiRules() []rule {
 	const astray, subnet = "one of them leads to no other machine, and all hosts are in one subnet", "that subnet"
 	hydra := func(mpi string) func(*view) bool { return func(v *view) bool { return v.Mpirun && v.MPI == mpi } }
 	return []rule{{
-		name: "OMPI_MCA_btl_tcp_if_include", library: setting.OpenMPI, scope: setting.Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
+		name: "OMPI_MCA_btl_tcp_if_include", scope: setting.Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
 		alone: every, when: astray, value: subnet,
 		used: unless("OMPI_MCA_btl_tcp_if_exclude", func(*view) bool { return true }), want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
-		name: "OMPI_MCA_oob_tcp_if_include", library: setting.OpenMPI, scope: setting.Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
+		name: "OMPI_MCA_oob_tcp_if_include", scope: setting.Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
 		alone: every + " (4 and before)", when: astray, value: subnet,
 		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
-		name: "PRTE_MCA_prte_if_include", library: setting.OpenMPI, scope: setting.Job, source: "open-mpi/ompi#12508, docs/mca.rst",
+		name: "PRTE_MCA_prte_if_include", scope: setting.Job, source: "open-mpi/ompi#12508, docs/mca.rst",
 		alone: every + " (from 5 on)", when: astray, value: subnet,
 		used: unless("PRTE_MCA_prte_if_exclude", five), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
-		name: "OMPI_MCA_opal_common_ucx_devices", library: setting.OpenMPI, scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
+		name: "OMPI_MCA_opal_common_ucx_devices", scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
 		alone: "takes UCX by itself only where an HCA's driver is called mlx*",
 		when:  "the HCAs of the training fabric have another driver",
 		value: "any",
 		used:  func(v *view) bool { return v.openMPI() && v.head() && !v.has("OMPI_MCA_pml") }, want: (*view).wantUCXDevices,
 	}, {
-		name: "HYDRA_IFACE", library: setting.MPICH, scope: setting.Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
+		name: "HYDRA_IFACE", scope: setting.Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
 		alone: "has the other nodes call the host name", when: "that is loopback, or another interface than the one to them", value: "NAME of the interface",
 		used: hydra("mpich"), head: true, want: wantHost(setting.MPICH),
 	}, {
-		name: "I_MPI_HYDRA_IFACE", library: setting.IntelMPI, scope: setting.Node, source: "Intel MPI Library Developer Reference",
+		name: "I_MPI_HYDRA_IFACE", scope: setting.Node, source: "Intel MPI Library Developer Reference",
 		alone: "does as MPICH", when: "as for MPICH", value: "NAME of the interface",
 		used: hydra("intel"), head: true, want: wantHost(setting.IntelMPI),
 	}}

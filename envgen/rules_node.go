@@ -18,27 +18,27 @@ import (
 func nodeRules() []rule {
 	node := func(v *view) bool { return v.gpus() && !v.Mpirun }
 	return []rule{{
-		name: "NCCL_TOPO_FILE", library: setting.NCCL, scope: setting.Node, source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
+		name: "NCCL_TOPO_FILE", scope: setting.Node, source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
 		alone: "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
 		when:  "a file of Azure's for this size is visible (also in a container) and its devices are those of this machine",
 		value: "the path of that file",
 		used:  node, want: (*view).wantTopo,
 	}, {
-		name: "NCCL_CUMEM_HOST_ENABLE", library: setting.NCCL, scope: setting.Node, single: true, span: span{since: "2.24", before: "2.26.5"}, source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
+		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true, span: span{since: "2.24", before: "2.26.5"}, source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
 		alone: "uses host memory that needs the right to choose a NUMA node (in 2.24.0 to 2.26.4), and crashes without it",
 		when:  "a container's system call filter takes that right away: no CAP_SYS_NICE",
 		value: "0",
 		used:  node, want: (*view).wantCuMemHost,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
-		name: "NCCL_SOCKET_NTHREADS", library: setting.NCCL, scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone: "has helper threads for TCP on the cards of AWS and Google only, so one core carries all",
 		when:  "data goes over TCP at 100 Gb/s or more on another card, and 8 cores are there for each GPU",
 		value: "4, as NVIDIA has it for 100G",
 		used:  node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}, {
-		name: "NCCL_NSOCKS_PERTHREAD", library: setting.NCCL, scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone: "opens one connection for each helper thread",
 		when:  "as NCCL_SOCKET_NTHREADS",
 		value: "4",

@@ -16,31 +16,31 @@ func nvshmemRules() []rule {
 	const boot = "NVSHMEM src/modules/bootstrap/common/env_defs.h"
 	used := func(v *view) bool { return v.nvshmem() && v.gpus() && v.head() }
 	out := []rule{{
-		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", library: setting.NVSHMEM, scope: setting.Node, source: boot,
+		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", scope: setting.Node, source: boot,
 		alone: "takes the first interface as NCCL before 2.28.3 does", when: "as for NCCL_SOCKET_IFNAME", value: "=NAME of the interface",
 		used: used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
 	}, {
-		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", library: setting.NVSHMEM, scope: setting.Job, source: boot,
+		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", scope: setting.Job, source: boot,
 		alone: "uses IPv4", when: "the nodes reach each other by IPv6", value: "AF_INET6",
 		used: used, want: (*view).wantNVSHMEMFamily,
 	}, {
-		name: "NVSHMEM_REMOTE_TRANSPORT", library: setting.NVSHMEM, scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
+		name: "NVSHMEM_REMOTE_TRANSPORT", scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "uses InfiniBand verbs (ibrc)", when: "the fabric is EFA or Slingshot", value: "libfabric",
 		used: used, want: (*view).wantTransport,
 	}, {
-		name: "NVSHMEM_LIBFABRIC_PROVIDER", library: setting.NVSHMEM, scope: setting.Job, source: source,
+		name: "NVSHMEM_LIBFABRIC_PROVIDER", scope: setting.Job, source: source,
 		alone: "uses the provider cxi", when: "the fabric is EFA", value: "efa",
 		used: used, want: (*view).wantNVSHMEMProvider,
 	}, {
-		name: "NVSHMEM_HCA_LIST", library: setting.NVSHMEM, scope: setting.Node, source: source,
+		name: "NVSHMEM_HCA_LIST", scope: setting.Node, source: source,
 		alone: "uses every ACTIVE port", when: "as for NCCL_IB_HCA", value: "HCA:PORT,… of the training fabric",
 		used: used, want: (*view).wantHCAList,
 	}, {
-		name: "NVSHMEM_ENABLE_NIC_PE_MAPPING", library: setting.NVSHMEM, scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
+		name: "NVSHMEM_ENABLE_NIC_PE_MAPPING", scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "does not look at NVSHMEM_HCA_LIST", when: "that is set", value: "1",
 		used: used, want: (*view).wantMapping,
 	}, {
-		name: "NVSHMEM_HCA_PREFIX", library: setting.NVSHMEM, scope: setting.Node, source: source,
+		name: "NVSHMEM_HCA_PREFIX", scope: setting.Node, source: source,
 		alone: "takes only HCAs that have mlx5 in their names, for IBGDA", when: "NVSHMEM_IB_ENABLE_IBGDA is set and the HCAs are renamed", value: "what their names begin with",
 		used: used, want: (*view).wantHCAPrefix,
 	}}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"time"
 
 	"launch/fabric/gpu"
@@ -35,12 +34,10 @@ const (
 	verbsChild = "verbs"
 )
 
-// Children are the functions that AskGPU, AskVerbs, AskDisks and the tests of
-// verbs run in children; main hands them to child.Dispatch.
+// Children returns the functions that AskGPU, AskVerbs and AskDisks run in
+// children; main passes them to child.Dispatch.
 func Children() child.Table {
-	t := child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
-	maps.Copy(t, verbs.Children())
-	return t
+	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
 
 // AskGPU asks NVML in a child, if there is a driver at all, and the kernel log

@@ -32,13 +32,9 @@ func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
 		}
 		d := dir{fsys: proc, name: path.Join(driver.name, c.PCI)}
 		out[i].describe(d.line("information"))
-		if d.bad != nil {
-			unknown = append(unknown, *d.bad)
-		}
+		unknown = withBad(unknown, d.bad)
 	}
-	if driver.bad != nil {
-		unknown = append(unknown, *driver.bad)
-	}
+	unknown = withBad(unknown, driver.bad)
 	return out, unknown
 }
 

@@ -33,13 +33,9 @@ func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA,
 		}
 		h.Uverbs = uverbs[h.Name]
 		out = append(out, h)
-		if r.bad != nil {
-			unknown = append(unknown, *r.bad)
-		}
+		unknown = withBad(unknown, r.bad)
 	}
-	if class.bad != nil {
-		unknown = append(unknown, *class.bad)
-	}
+	unknown = withBad(unknown, class.bad)
 	return out, unknown
 }
 

@@ -73,13 +73,9 @@ func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
 			continue
 		}
 		out = append(out, sysInterface(&d, name))
-		if d.bad != nil {
-			unknown = append(unknown, *d.bad)
-		}
+		unknown = withBad(unknown, d.bad)
 	}
-	if class.bad != nil {
-		unknown = append(unknown, *class.bad)
-	}
+	unknown = withBad(unknown, class.bad)
 	sortByIndex(out)
 	return out, unknown
 }

@@ -49,13 +49,9 @@ func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
 		if f.value != nil {
 			out = append(out, *f.value)
 		}
-		if f.bad != nil {
-			unknown = append(unknown, *f.bad)
-		}
+		unknown = withBad(unknown, f.bad)
 	}
-	if bus.bad != nil {
-		unknown = append(unknown, *bus.bad)
-	}
+	unknown = withBad(unknown, bus.bad)
 	slices.SortFunc(out, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
 	return out, unknown
 }
@@ -118,6 +114,19 @@ func generation(speed string) int {
 		return 6
 	}
 	return 0
+}
+
+// PCIeRate returns what a PCIe link carries, in Gb/s; 0 where its generation or its
+// number of lanes is unknown. The rates are PCI-SIG's. Up to the second
+// generation, 8 of 10 bits are data.
+func PCIeRate(gen, lanes int) float64 {
+	switch {
+	case gen < 1 || gen > 7 || lanes < 1 || lanes > 32:
+		return 0
+	case gen <= 2:
+		return 2.5 * float64(gen*lanes) * 0.8
+	}
+	return float64(8<<(gen-3)*lanes)
 }
 
 var (

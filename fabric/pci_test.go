@@ -173,3 +173,14 @@ func FuzzFunctions(f *testing.F) {
 		ReadACS(sys, at+"/config")
 	})
 }
+
+func TestPCIeRateFollowsTheGeneration(t *testing.T) {
+	for _, tt := range []struct {
+		gen, lanes int
+		want       float64
+	}{{1, 1, 2}, {2, 8, 32}, {3, 16, 128}, {5, 16, 512}, {7, 32, 4096}, {0, 16, 0}, {8, 16, 0}, {4, 0, 0}, {4, 63, 0}} {
+		if got := PCIeRate(tt.gen, tt.lanes); got != tt.want {
+			t.Errorf("generation %d, %d lanes: %g Gb/s, want %g", tt.gen, tt.lanes, got, tt.want)
+		}
+	}
+}

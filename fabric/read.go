@@ -74,6 +74,14 @@ func (d *dir) blame(file string, err error) {
 	}
 }
 
+// withBad returns unknown with what could not be read, if anything.
+func withBad(unknown []Unknown, bad *Unknown) []Unknown {
+	if bad == nil {
+		return unknown
+	}
+	return append(unknown, *bad)
+}
+
 // line reads a file of one line. A file that is missing, or that the driver
 // refuses with EINVAL (speed of an interface that is down, an empty slot of a
 // table) or ENODEV or EOPNOTSUPP, is "" and nothing to report.

@@ -140,27 +140,6 @@ func parseStatus(status string) (uid int, caps uint64) {
 	return uid, caps
 }
 
-// parseProcs reads the soft limit of processes from /proc/self/limits; 0 where
-// it does not stand there.
-func parseProcs(limits string) uint64 {
-	for line := range strings.Lines(limits) {
-		rest, ok := strings.CutPrefix(line, "Max processes")
-		if !ok {
-			continue
-		}
-		f := strings.Fields(rest)
-		if len(f) == 0 {
-			return 0
-		}
-		if f[0] == "unlimited" {
-			return math.MaxUint64
-		}
-		n, _ := strconv.ParseUint(f[0], 10, 64) // 0: unknown
-		return n
-	}
-	return 0
-}
-
 // parsePorts reads "8080,29400-29500".
 func parsePorts(text string) [][2]int {
 	var out [][2]int

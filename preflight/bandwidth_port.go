@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -163,8 +162,7 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
 	if k >= 0 && !n.Cloud.Virtual { // the link of a guest's function is made up
 		own := n.PCI[k]
-		own.MaxGen = cmp.Or(own.Gen, own.MaxGen)
-		if bus := carries(own, own.Lanes) * pcieShare; !math.IsInf(bus, 1) {
+		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
 			gbit = min(gbit, bus)
 		}
 	}

@@ -37,12 +37,12 @@ type Post struct {
 
 // Decision is what all nodes print and act on.
 type Decision struct {
-	Go       bool           `json:"go"`
-	Unfit    []int          `json:"unfit,omitempty"`    // node ranks that must leave
-	Who      string         `json:"who,omitempty"`      // their names, for people
-	Findings finding.Report `json:"findings,omitempty"` // of the nodes beside each other
-	Nodes    finding.Report `json:"nodes,omitempty"`    // of launch check: of the nodes by themselves, merged
-	Survey   *Survey        `json:"survey,omitempty"`   // of launch check
+	Go       bool            `json:"go"`
+	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
+	Who      string          `json:"who,omitempty"`      // their names, for people
+	Findings finding.Report  `json:"findings,omitempty"` // of the nodes beside each other
+	Nodes    finding.Report  `json:"nodes,omitempty"`    // of launch check: of the nodes by themselves, merged
+	Survey   *finding.Survey `json:"survey,omitempty"`   // of launch check
 }
 
 // judged is a finding about several nodes, with those that have to leave where

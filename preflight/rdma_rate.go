@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -43,13 +42,13 @@ func rdmaRate(_ context.Context, in Input) []finding.Finding {
 				See("/sys/class/infiniband/"+p.file("rate"), "%g", p.port.Rate).Breaking("every collective waits for the slowest rail").
 				Do("mlxlink -d %s -m -c (or ethtool %s): reseat or replace its cable, look at the switch's port", p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
-		switch now, could := carries(own, own.Lanes), carries(own, own.MaxLanes); {
+		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
 		case in.Node.Cloud.Virtual || p.hca.VF: // the link of a guest's function is made up
 		case own.Lanes > 0 && wide.Lanes > own.Lanes:
 			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d", p.name, own.Lanes, wide.Addr, wide.Lanes).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
 				Breaking("the card is slower than its port").Do("reseat the card or its riser (lspci -vv -s %s shows LnkSta)", p.PCI))
-		case own.Lanes < own.MaxLanes && now < p.port.Rate && could >= p.port.Rate:
+		case own.Lanes < own.MaxLanes && now > 0 && now < p.port.Rate && could >= p.port.Rate:
 			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port %g", p.name, own.Lanes, own.MaxLanes, now, p.port.Rate).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
 				Breaking("the card is slower than its port").Do("reseat the card or its riser, or put it into a wider slot (lspci -vv -s %s shows LnkSta)", p.PCI))
@@ -59,19 +58,6 @@ func rdmaRate(_ context.Context, in Input) []finding.Finding {
 		out = append(out, finding.Passf("%s", f.Why))
 	}
 	return out
-}
-
-// carries is what so many lanes of a PCIe link carry, in Gb/s: the rates of the
-// generations are PCI-SIG's, and up to the second 8 of 10 bits are data. Without a
-// generation nothing is known, which is enough for any port.
-func carries(p fabric.PCI, lanes int) float64 {
-	switch {
-	case p.MaxGen < 1 || p.MaxGen > 7 || lanes < 1:
-		return math.Inf(1)
-	case p.MaxGen <= 2:
-		return 2.5 * float64(p.MaxGen*lanes) * 0.8
-	}
-	return 8 * math.Pow(2, float64(p.MaxGen-3)) * float64(lanes)
 }
 
 func laned(p fabric.Port) string {

@@ -7,62 +7,20 @@ import (
 	"launch/internal/finding"
 )
 
-// Survey is what launch check has found, on one node or on all of a job.
-type Survey struct {
-	Checks []string   `json:"checks"` // IDs, the columns of Cells
-	Nodes  []Surveyed `json:"nodes"`  // in rank order
-	Calls  []Called   `json:"calls,omitempty"`
-	// NotJudged are the checks between nodes that the user of some node left out.
-	NotJudged []string       `json:"not_judged,omitempty"`
-	Report    finding.Report `json:"-"` // what is printed: all of one node, or what is wrong on several, merged
-}
-
-// Surveyed is one node.
-type Surveyed struct {
-	Rank  int    `json:"rank"`
-	Name  string `json:"name"`
-	Unfit bool   `json:"unfit,omitempty"`
-	Cells string `json:"cells"` // a Cell for each check
-}
-
-// Called is that one node called another one.
-type Called struct {
-	From int    `json:"from"` // rank
-	To   int    `json:"to"`
-	Bad  string `json:"bad,omitempty"` // what was wrong; "": nothing
-}
-
-// Cell is the letter of a status: o, w, f, s, and - where a check was not made.
-func Cell(s finding.Status) byte {
-	i := slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail, finding.Skip}, s)
-	return "-owfs"[i+1]
-}
-
-// Outcomes is the gravest status for each ID of a report.
-func Outcomes(r finding.Report) map[string]finding.Status {
-	out := map[string]finding.Status{}
-	for _, f := range r {
-		if was, ok := out[f.ID]; !ok || counts(f.Status) > counts(was) {
-			out[f.ID] = f.Status
-		}
-	}
-	return out
-}
-
 // maxCalls is how many calls a survey holds: more than that nobody sees in a
 // picture, and all nodes read it. Those that failed come first.
 const maxCalls = 512
 
 // Compare makes a survey of what the nodes, in rank order, posted and of what
 // was decided.
-func Compare(posts []Post, d Decision) Survey {
-	s := Survey{Checks: columns(posts)}
+func Compare(posts []Post, d Decision) finding.Survey {
+	s := finding.Survey{Checks: columns(posts)}
 	for _, p := range posts {
 		s.NotJudged = append(s.NotJudged, p.Skip...)
-		n := Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
+		n := finding.Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
 		var cells strings.Builder
 		for _, id := range s.Checks {
-			cells.WriteByte(Cell(p.Outcomes[id]))
+			cells.WriteByte(finding.Cell(p.Outcomes[id]))
 		}
 		n.Cells = cells.String()
 		s.Nodes = append(s.Nodes, n)
@@ -72,7 +30,7 @@ func Compare(posts []Post, d Decision) Survey {
 	for _, wrong := range []bool{true, false} {
 		for _, e := range edges(posts) {
 			if bad := e.call.bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
-				s.Calls = append(s.Calls, Called{e.from.Rank, e.to.Rank, bad})
+				s.Calls = append(s.Calls, finding.Called{From: e.from.Rank, To: e.to.Rank, Bad: bad})
 			}
 		}
 	}
@@ -117,25 +75,13 @@ func (c Call) bad() string {
 	return ""
 }
 
-// Unfit are the names of the nodes that are not fit.
-func (s Survey) Unfit() []string {
-	var out []string
-	for _, n := range s.Nodes {
-		if n.Unfit {
-			out = append(out, n.Name)
-		}
+// Titles returns what each check asks, by the check's ID.
+func Titles() map[string]string {
+	out := map[string]string{}
+	for _, c := range slices.Concat(Checks(), PeerChecks(), RateChecks()) {
+		out[c.ID] = c.Title
 	}
 	return out
-}
-
-// Title is what a check asks; "" for one that is in no table.
-func Title(id string) string {
-	for _, c := range slices.Concat(Checks(), PeerChecks(), RateChecks()) {
-		if c.ID == id {
-			return c.Title
-		}
-	}
-	return ""
 }
 
 // All is what several nodes found: on themselves and beside each other, the

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -20,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		os.Exit(serveMain())
-	}
 	if code, ok := child.Dispatch(children()); ok {
 		os.Exit(code)
 	}
@@ -117,10 +115,10 @@ func TestExitCodesPage(t *testing.T) {
 
 // TestHelpFits80Columns: a newcomer's terminal.
 func TestHelpFits80Columns(t *testing.T) {
-	a := &app{}
-	texts := map[string]string{"launch": help(startFlags(&options{}), a.subcommands())}
+	a := newApp(io.Discard, io.Discard)
+	texts := map[string]string{"launch": a.help()}
 	for _, c := range a.subcommands() {
-		texts[c.Name] = subHelp(c)
+		texts[c.Name] = subcommandHelp(c)
 	}
 	for name, text := range texts {
 		for _, l := range strings.Split(text, "\n") {
@@ -132,7 +130,7 @@ func TestHelpFits80Columns(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range startFlags(&options{}) {
+	for _, f := range a.startFlags() {
 		if !strings.Contains(texts["launch"], "--"+f.Names()[0]) {
 			t.Errorf("--%s is not in the help", f.Names()[0])
 		}

@@ -3,7 +3,6 @@ package rail
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,18 +44,10 @@ func (v *view) narrow(all []candidate) (out []ruled) {
 	return out
 }
 
-// bus is what the PCIe link of a port can carry, in Gb/s; 0 unknown. The rates
-// of the generations are PCI-SIG's; up to the second, 8 of 10 bits are data.
+// bus returns what the PCIe link of a port can carry at most, in Gb/s; 0 unknown.
 func (v *view) bus(c candidate) float64 {
 	p := v.pci[c.hca.PCI]
-	gen, lanes := cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes)
-	if gen < 1 || gen > 7 || lanes < 1 || lanes > 32 {
-		return 0
-	}
-	if gen <= 2 {
-		return 2.5 * float64(gen*lanes) * 0.8
-	}
-	return 8 * math.Pow(2, float64(gen-3)) * float64(lanes)
+	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
 }
 
 // guests are virtual functions beside their own physical function, meant for

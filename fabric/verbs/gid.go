@@ -5,18 +5,11 @@ import (
 	"net/netip"
 )
 
-// GID is one entry of a port's table.
-type GID struct {
-	Index   int        `json:"index"`
-	Addr    netip.Addr `json:"addr"`              // an IPv4 address unmapped
-	Type    string     `json:"type,omitempty"`    // "IB/RoCE v1" or "RoCE v2", as the kernel writes it; "" unknown
-	Ifindex int        `json:"ifindex,omitempty"` // of the interface that it belongs to, in this network namespace; 0 none or unknown
-}
-
-// PKey is one entry of a port's table of partition keys.
-type PKey struct {
-	Index int    `json:"index"`
-	Key   string `json:"key"` // "0xffff"; the highest bit is full membership
+// gidEntry is one entry of a port's GID table.
+type gidEntry struct {
+	Index int
+	Addr  netip.Addr // an IPv4 address is unmapped
+	Type  string     // "IB/RoCE v1" or "RoCE v2", as the kernel writes it; "" unknown
 }
 
 // The types of a GID, as the kernel writes them.
@@ -37,13 +30,13 @@ func gidType(n uint32) string {
 // choose is the entry of a RoCE port that a connection should use where nobody
 // has said which, by NCCL's rule: RoCE v2 of an IPv4 address, then of an IPv6
 // address that routers forward, and only then what there is.
-func choose(gids []GID) (GID, bool) {
-	better := []func(g GID) bool{
-		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
-		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is6() && !g.Addr.IsLinkLocalUnicast() },
-		func(g GID) bool { return g.Type == typeV2 },
-		func(g GID) bool { return !g.Addr.IsLinkLocalUnicast() },
-		func(GID) bool { return true },
+func choose(gids []gidEntry) (gidEntry, bool) {
+	better := []func(g gidEntry) bool{
+		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
+		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is6() && !g.Addr.IsLinkLocalUnicast() },
+		func(g gidEntry) bool { return g.Type == typeV2 },
+		func(g gidEntry) bool { return !g.Addr.IsLinkLocalUnicast() },
+		func(gidEntry) bool { return true },
 	}
 	for _, fits := range better {
 		for _, g := range gids {
@@ -52,7 +45,7 @@ func choose(gids []GID) (GID, bool) {
 			}
 		}
 	}
-	return GID{}, false
+	return gidEntry{}, false
 }
 
 // gidOf is an entry as bytes; false where it is not set: all zeros, or the

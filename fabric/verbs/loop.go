@@ -1,15 +1,6 @@
 package verbs
 
-import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"time"
-
-	"launch/internal/child"
-)
+import "time"
 
 // LoopTest is one port by itself.
 type LoopTest struct {
@@ -47,79 +38,3 @@ func (t LoopTest) test() (Test, *Error) {
 
 // loopSpan is how long a port's latency is looked at, for each size.
 const loopSpan = 200 * time.Millisecond
-
-// The names of this package's children.
-const (
-	loopChild = "verbs-loop"
-	runChild  = "verbs-run"
-)
-
-// Children are the functions that LoopInChild and InChild run in children; main
-// hands them to child.Dispatch.
-func Children() child.Table {
-	return child.Table{loopChild: loopAnswer, runChild: runAnswer}
-}
-
-// answer is what a child of this package ends with.
-type answer[T any] struct {
-	Result T
-	Err    *Error
-}
-
-func (a answer[T]) both() (T, error) {
-	if a.Err != nil {
-		return a.Result, a.Err
-	}
-	return a.Result, nil
-}
-
-// LoopInChild is Loop in a child process, which costs limit at most, whatever the
-// driver does. The error is an *Error.
-func LoopInChild(ctx context.Context, t LoopTest, limit time.Duration) (LoopResult, error) {
-	var a answer[LoopResult]
-	if err := child.Ask(ctx, loopChild, loopQuestion{t, limit}, &a, limit); err != nil {
-		return LoopResult{}, ofChild(t.Device, err)
-	}
-	return a.both()
-}
-
-type loopQuestion struct {
-	Test  LoopTest
-	Limit time.Duration
-}
-
-func loopAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
-	var q loopQuestion
-	if err := json.NewDecoder(in).Decode(&q); err != nil {
-		return fmt.Errorf("read question: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, inside(q.Limit))
-	defer cancel()
-	r, err := Loop(ctx, q.Test)
-	return json.NewEncoder(out).Encode(answer[LoopResult]{r, asError(err)})
-}
-
-// inside is how long a child may take that is killed after limit: a tenth is
-// left to it for its answer.
-func inside(limit time.Duration) time.Duration { return limit - limit/10 }
-
-// ofChild is why a child gave no answer.
-func ofChild(device string, err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if t, ok := errors.AsType[*child.TimeoutError](err); ok {
-		e := &Error{Cause: Stuck, Step: "wait", Text: fmt.Sprintf("the driver of %s did not answer within %v", device, t.Limit)}
-		if t.Abandoned {
-			e.Text += fmt.Sprintf("; process %d hangs in the kernel and cannot be killed", t.PID)
-		}
-		return e
-	}
-	if c, ok := errors.AsType[*child.CrashError](err); ok {
-		return &Error{Cause: Crashed, Step: "wait", Text: fmt.Sprintf("using %s ended the process that did: %v", device, c)}
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &Error{Cause: Late, Step: "wait", Text: "the time ran out"}
-	}
-	return &Error{Cause: Other, Step: "wait", Text: err.Error()}
-}

@@ -245,3 +245,6 @@ func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	}
 	return theirs, nil
 }
+
+// Abort reports e to the other end instead of the message that its Run waits for.
+func Abort(ctx context.Context, say Exchange, e *Error) { _, _ = speak(ctx, say, message{Err: e}) }

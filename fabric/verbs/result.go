@@ -136,8 +136,8 @@ func heavier(mine, theirs *Error) *Error {
 	return theirs
 }
 
-// asError is err as an *Error.
-func asError(err error) *Error {
+// AsError returns err as an *Error.
+func AsError(err error) *Error {
 	if err == nil {
 		return nil
 	}

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 )
 
-// Run tests a port against the port that the other end's Run is given. Both may
-// begin in any order. It ends soon after ctx does, unless a driver hangs:
-// InChild is for that. The error is an *Error, and both ends get one; what was
-// measured before it is in the Result.
+// Run tests a port against the port of the other end's Run. The ends may begin in
+// any order. Run returns soon after ctx ends, unless a driver hangs; package
+// confine survives that too. The error is an *Error, and both ends get one. The
+// Result holds what was measured before the error.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
 	r := &run{say: say}
 	r.t, r.err = t.filled()
@@ -37,7 +37,7 @@ type run struct {
 func (r *run) tell(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
-	if e := asError(err); e != nil || r.err != nil {
+	if e := AsError(err); e != nil || r.err != nil {
 		return theirs, heavier(r.err, e)
 	}
 	return theirs, nil

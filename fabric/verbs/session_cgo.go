@@ -84,9 +84,7 @@ func (s *session) look(t Test) *Error {
 		}
 		return e
 	}
-	ports := []Port{s.port}
-	s.lib.gids(s.c.context, ports)
-	p := ports[0]
+	p, gids := s.port, s.lib.gids(s.c.context, s.port)
 	s.end = End{Device: t.Device, Port: t.Port, Link: p.Link, State: p.State, MTU: p.ActiveMTU, Forced: t.MTU, Rate: p.Rate, LID: p.LID, Index: t.GID}
 	if t.GPU != nil {
 		s.end.GPU = t.GPU.PCI
@@ -104,18 +102,18 @@ func (s *session) look(t Test) *Error {
 		return fail(MTUDiffers, "packets of %d bytes: %s port %d sends %d at most", t.MTU, t.Device, t.Port, p.MaxMTU)
 	}
 	if p.Link == linkEthernet || t.GID >= 0 {
-		i := slices.IndexFunc(p.GIDs, func(g GID) bool { return g.Index == t.GID })
-		g, ok := GID{}, i >= 0
+		i := slices.IndexFunc(gids, func(g gidEntry) bool { return g.Index == t.GID })
+		g, ok := gidEntry{}, i >= 0
 		if ok {
-			g = p.GIDs[i]
+			g = gids[i]
 		} else if t.GID < 0 {
-			g, ok = choose(p.GIDs)
+			g, ok = choose(gids)
 		}
 		switch {
 		case !ok && t.GID < 0:
 			return fail(NoGID, "%s port %d has no GID: its interface has no address", t.Device, t.Port)
 		case !ok:
-			return fail(NoGID, "%s port %d has no GID at index %d; set are %s", t.Device, t.Port, t.GID, gidList(p.GIDs))
+			return fail(NoGID, "%s port %d has no GID at index %d; set are %s", t.Device, t.Port, t.GID, gidList(gids))
 		}
 		s.end.Index, s.end.GID, s.end.GIDType = g.Index, g.Addr, g.Type
 	}
@@ -128,7 +126,7 @@ func (s *session) look(t Test) *Error {
 }
 
 // gidList names the entries of a table, as one would choose among them.
-func gidList(gids []GID) string {
+func gidList(gids []gidEntry) string {
 	if len(gids) == 0 {
 		return "none"
 	}

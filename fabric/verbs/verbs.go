@@ -53,10 +53,6 @@ type Port struct {
 	MaxMsg    int     `json:"max_msg,omitempty"`    // bytes of the longest message
 	GIDSlots  int     `json:"gid_slots,omitempty"`  // length of the GID table
 	PKeySlots int     `json:"pkey_slots,omitempty"` // length of the table of partition keys
-
-	// Of Query alone; that they are set is in sysfs too.
-	GIDs  []GID  `json:"gids,omitempty"`
-	PKeys []PKey `json:"pkeys,omitempty"`
 }
 
 // Active is whether the port can carry data.

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"bytes"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,18 +10,20 @@ import (
 )
 
 func TestChooseFollowsNCCLsRule(t *testing.T) {
-	g := func(i int, addr, kind string) GID { return GID{Index: i, Addr: netip.MustParseAddr(addr), Type: kind} }
+	g := func(i int, addr, kind string) gidEntry {
+		return gidEntry{Index: i, Addr: netip.MustParseAddr(addr), Type: kind}
+	}
 	for _, tt := range []struct {
 		name string
-		gids []GID
+		gids []gidEntry
 		want int
 	}{
 		{"none", nil, -1},
-		{"an IPv4 address by RoCE v2", []GID{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2), g(2, "10.0.0.1", typeV1), g(3, "10.0.0.1", typeV2)}, 3},
-		{"an IPv6 address before one that is link-local", []GID{g(0, "fe80::1", typeV2), g(5, "2001:db8::1", typeV2)}, 5},
-		{"169.254 is link-local too", []GID{g(0, "169.254.1.1", typeV2), g(1, "2001:db8::1", typeV2)}, 1},
-		{"link-local where there is no other", []GID{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2)}, 1},
-		{"types unknown", []GID{g(0, "fe80::1", ""), g(1, "10.0.0.1", "")}, 1},
+		{"an IPv4 address by RoCE v2", []gidEntry{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2), g(2, "10.0.0.1", typeV1), g(3, "10.0.0.1", typeV2)}, 3},
+		{"an IPv6 address before one that is link-local", []gidEntry{g(0, "fe80::1", typeV2), g(5, "2001:db8::1", typeV2)}, 5},
+		{"169.254 is link-local too", []gidEntry{g(0, "169.254.1.1", typeV2), g(1, "2001:db8::1", typeV2)}, 1},
+		{"link-local where there is no other", []gidEntry{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2)}, 1},
+		{"types unknown", []gidEntry{g(0, "fe80::1", ""), g(1, "10.0.0.1", "")}, 1},
 	} {
 		got := -1
 		if e, ok := choose(tt.gids); ok {
@@ -130,23 +131,4 @@ func TestLatencyIsOfSortedTrips(t *testing.T) {
 	if got := latency(8, nil, 2); got != (Latency{Size: 8}) {
 		t.Errorf("of nothing: %+v", got)
 	}
-}
-
-func FuzzReadFrame(f *testing.F) {
-	var b bytes.Buffer
-	if err := writeFrame(&b, 'x', []byte("hello")); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add([]byte{'r', 0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		kind, said, err := readFrame(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		var again bytes.Buffer
-		if err := writeFrame(&again, kind, said); err != nil || !bytes.HasPrefix(data, again.Bytes()) {
-			t.Errorf("%q reads as %q, %v", data, said, err)
-		}
-	})
 }

@@ -14,16 +14,26 @@ const (
 // beginning of their path. The standard library is free. A new line needs a
 // sentence why; a line that nothing uses must go.
 var doors = map[string][]string{
-	// The order of the rooms is known here alone, so all of ours are open;
-	// unix for the exact meaning of an execve that failed.
-	"cmd/launch": {anyOfOurs, "github.com/urfave/cli/v2", unixPkg},
+	// Flags, subcommands and exit statuses: what they do is open to them; unix for
+	// the signals that end launch store.
+	"cmd/launch": {anyOfOurs, "github.com/jedib0t/go-pretty/v6/text", "github.com/urfave/cli/v2", unixPkg},
+	// start owns the order of a run, so it knows every room; unix for what may be
+	// read or written, and for a task's process group.
+	"cmd/internal/start": {anyOfOurs, unixPkg},
+	// measure sets up a bench: the rails (fabric, verbs), their measurement
+	// (bench), the judge (preflight), the rounds of a world (rendezvous).
+	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job", "internal/secret", "internal/sidechannel",
+		"preflight", "preflight/bench", "rendezvous"},
+	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// the name servers for their names; preflight judges.
+	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
-	// child, in which a test of a port runs that a driver may hang in.
-	"fabric/verbs": {"internal/child"},
+	// child, since the driver that a test of a port uses may hang.
+	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
@@ -43,7 +53,7 @@ var doors = map[string][]string{
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
-	"preflight/bench": {"fabric/verbs", "internal/sidechannel", unixPkg},
+	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -95,13 +105,10 @@ var doors = map[string][]string{
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
-	// record is the one value that walks through the rooms: it names the type
-	// of each and calls none.
-	"cmd/internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
-		"internal/setting", "cmd/internal/record", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+		"internal/setting", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -114,10 +121,12 @@ var testDoors = map[string][]string{
 		"sigs.k8s.io/yaml",
 	},
 	// The benchmark of the checks between nodes: what its store has served.
-	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
+	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
 	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
+	// A library that may hang or crash is loaded in a child.
+	"fabric/verbs": {"fabric/verbs/confine", "internal/child"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// Jobs whose values have sources.
@@ -139,7 +148,7 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":  {"fabric/verbs", "internal/child", "lab/programs", unixPkg},
+	"lab/roce":  {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	"preflight": {"fabric/machine/machinetest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -2,6 +2,13 @@
 // launch. docs/exit-codes.md is generated from the table.
 package exit
 
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
 // Exit statuses of launch itself. After the handoff the status is the
 // command's own.
 const (
@@ -28,6 +35,26 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.What }
+
+// CannotWrite returns the error for a file that a flag names and that cannot be
+// written.
+func CannotWrite(flag, file string, err error) *Error {
+	return &Error{Code: Usage, What: fmt.Sprintf("%s %s: %v", flag, file, err),
+		Fix: "ls -ld " + filepath.Dir(file) + " " + file + "   # a file in a directory, both of which this user can write"}
+}
+
+// SignalText says how a signal ended a process: "interrupted", "terminated".
+func SignalText(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGINT:
+		return "interrupted"
+	case syscall.SIGTERM:
+		return "terminated"
+	case syscall.SIGHUP:
+		return "hung up"
+	}
+	return strings.ToLower(s.String())
+}
 
 // Status is one row of the table.
 type Status struct {

@@ -94,3 +94,11 @@ func (r Report) Failed() []Finding {
 	}
 	return out
 }
+
+// Plural returns a number with the right noun: "1 node", "2 nodes".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -47,7 +47,7 @@ func TestHydraIsGivenTheJobsConstantsOnceAndInItsOwnWords(t *testing.T) {
 		"mpiexec -configfile f":                                "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET -configfile f",
 	} {
 		for _, mpi := range []string{"mpich", "intel"} {
-			e, err := parse(t, line).Of(mpi).Command(World{Nodes: 1, Single: true}, plan, nil)
+			e, err := parse(t, line).Of(mpi).Command(World{Nodes: Known(1), Single: true}, plan, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func FuzzHydra(f *testing.F) {
 			return
 		}
 		l = l.Of("intel")
-		e, err := l.Command(World{MasterAddr: "10.0.0.1", MasterPort: 1}, plan, nil)
+		e, err := l.Command(World{MasterAddr: "10.0.0.1", MasterPort: Known(1)}, plan, nil)
 		if err != nil || l.Rest > len(argv) {
 			t.Fatalf("%q: %v, rest %d", argv, err, l.Rest)
 		}

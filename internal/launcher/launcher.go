@@ -6,6 +6,8 @@
 package launcher
 
 import (
+	"strconv"
+
 	"launch/internal/setting"
 )
 
@@ -82,14 +84,34 @@ type Line struct {
 	Hosts    []string `json:"hosts,omitempty"`   // from --host, without :slots
 }
 
-// World is the small part of the agreed world that a command needs.
+// Unknown replaces a value that only the rendezvous knows.
+const Unknown = "<from rendezvous>"
+
+// Number is a number that may not be known yet. The zero Number is unknown.
+type Number struct {
+	V     int  `json:"value"`
+	Known bool `json:"known"`
+}
+
+// Known returns the Number that is n.
+func Known(n int) Number { return Number{V: n, Known: true} }
+
+// String returns the digits, or Unknown.
+func (n Number) String() string {
+	if !n.Known {
+		return Unknown
+	}
+	return strconv.Itoa(n.V)
+}
+
+// World is the part of the agreed world that a command needs. In a dry run what only the rendezvous knows is Unknown.
 type World struct {
 	Job        string // the job's id
 	RunID      string // of this epoch: unguessable, new for every start
-	Nodes      int    // number of nodes
-	NodeRank   int    // this node, 0-based
+	Nodes      Number // number of nodes
+	NodeRank   Number // this node, 0-based
 	MasterAddr string // an IP address of node rank 0
-	MasterPort int    // held for the job's own store on node rank 0
+	MasterPort Number // held for the job's own store on node rank 0
 	Addr       string // this node's address, as its peers use it
 	Single     bool   // one node, and the line asks for no other number: leave line and environment as they are
 	KeepRdzv   bool   // --keep-rdzv: keep torchrun's own rendezvous, with is_host, local_addr and read_timeout set right

@@ -184,7 +184,7 @@ func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
 		const why = "where torch's env:// initialization meets"
 		out = append(out,
 			identity("MASTER_ADDR", w.MasterAddr, setting.Job, why),
-			identity("MASTER_PORT", strconv.Itoa(w.MasterPort), setting.Job, why))
+			identity("MASTER_PORT", w.MasterPort.String(), setting.Job, why))
 	}
 	return out
 }

@@ -53,7 +53,7 @@ func TestMpirunForwardsTheJobsConstantsInEverySection(t *testing.T) {
 		"mpirun --mca mca_base_env_list A=5 a.out":                  "mpirun --mca mca_base_env_list A=5 a.out",
 		"mpirun --app f":                                            "mpirun --app f",
 	} {
-		e, err := parse(t, line).Of("openmpi4").Command(World{Nodes: 1, Single: true}, plan, nil)
+		e, err := parse(t, line).Of("openmpi4").Command(World{Nodes: Known(1), Single: true}, plan, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +78,12 @@ func TestMpirunSaysWhenNothingCanBeForwarded(t *testing.T) {
 
 func TestMpirunForwardsTheMeetingPointUnlessTheUserSetOne(t *testing.T) {
 	l := parse(t, "mpirun a.out").Of("openmpi")
-	w := World{MasterAddr: "10.0.0.1", MasterPort: 29500}
+	w := World{MasterAddr: "10.0.0.1", MasterPort: Known(29500)}
 	e, _ := l.Command(w, nil, nil)
 	if diff := cmp.Diff(strings.Fields("mpirun -x MASTER_ADDR=10.0.0.1 -x MASTER_PORT=29500 a.out"), e.Argv); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if e, _ = l.Command(World{MasterAddr: "127.0.0.1", MasterPort: 1}, nil, nil); len(e.Argv) != 2 {
+	if e, _ = l.Command(World{MasterAddr: "127.0.0.1", MasterPort: Known(1)}, nil, nil); len(e.Argv) != 2 {
 		t.Errorf("a loopback address was forwarded to other nodes: %q", e.Argv)
 	}
 	if e, _ = l.Command(w, nil, []string{"MASTER_ADDR=other"}); len(e.Argv) != 2 {

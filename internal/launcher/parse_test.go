@@ -239,7 +239,7 @@ func FuzzParse(f *testing.F) {
 		if l.At >= len(argv) || l.Rest > len(argv) || l.Rest < l.At {
 			t.Fatalf("%q: at %d, rest %d of %d", s, l.At, l.Rest, len(argv))
 		}
-		e, err := l.Command(World{RunID: "r", Nodes: 2, MasterAddr: "10.0.0.1", MasterPort: 1}, nil, nil)
+		e, err := l.Command(World{RunID: "r", Nodes: Known(2), MasterAddr: "10.0.0.1", MasterPort: Known(1)}, nil, nil)
 		if err != nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"launch/internal/setting"
 )
 
-var world = World{Job: "j", RunID: "run1", Nodes: 3, NodeRank: 1, MasterAddr: "10.77.0.1", MasterPort: 29500, Addr: "10.77.0.2"}
+var world = World{Job: "j", RunID: "run1", Nodes: Known(3), NodeRank: Known(1), MasterAddr: "10.77.0.1", MasterPort: Known(29500), Addr: "10.77.0.2"}
 
 func command(t *testing.T, line string, w World, env ...string) Exec {
 	t.Helper()
@@ -59,11 +59,26 @@ func TestIPv6MasterIsBracketed(t *testing.T) {
 }
 
 func TestSingleWorldIsLeftAlone(t *testing.T) {
-	w := World{Nodes: 1, Single: true, KeepRdzv: true}
+	w := World{Nodes: Known(1), Single: true, KeepRdzv: true}
 	for _, line := range []string{"torchrun --standalone --max-restarts 3 t.py", "python t.py", "torchrun --nnodes 1 --rdzv-backend c10d t.py"} {
 		e := command(t, line, w, "PET_NNODES=1", "RANK=0")
 		if diff := cmp.Diff(Exec{Argv: strings.Fields(line)}, e); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+}
+
+func TestADryRunPrintsWhatOnlyTheRendezvousKnows(t *testing.T) {
+	w := World{RunID: Unknown, Nodes: Known(2), MasterAddr: Unknown, Addr: Unknown}
+	want := "torchrun --nnodes=2 --node_rank=? --master_addr=? --master_port=? --rdzv_backend=static --rdzv_id=? " +
+		"--rdzv_conf=timeout=600 --max_restarts=0 t.py --seed=0"
+	e := command(t, "torchrun t.py --seed=0", w)
+	if diff := cmp.Diff(strings.ReplaceAll(want, "?", Unknown), strings.Join(e.Argv, " ")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, v := range command(t, "python t.py", w).Set {
+		if known := strings.HasPrefix(v.Name, "LOCAL_") || v.Name == "WORLD_SIZE"; known == (v.Value == Unknown) {
+			t.Errorf("%s=%s", v.Name, v.Value)
 		}
 	}
 }
@@ -153,7 +168,7 @@ func TestKeepRdzvKeepsC10d(t *testing.T) {
 	if len(e.Notes)+len(e.Unset) != 0 {
 		t.Errorf("notes %q, unset %v", e.Notes, e.Unset)
 	}
-	w.NodeRank = 0
+	w.NodeRank = Known(0)
 	e = command(t, "torchrun --rdzv-backend=c10d t.py", w)
 	if got := strings.Join(e.Argv, " "); !strings.Contains(got, "--rdzv_id=run1 --rdzv_conf=is_host=1,read_timeout=600") {
 		t.Errorf("node rank 0: %s", got)

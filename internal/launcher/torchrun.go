@@ -141,7 +141,7 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 	if w.Single {
 		return Exec{Argv: slices.Clone(l.Argv)}, nil
 	}
-	if err := l.CheckNodes(w.Nodes); err != nil {
+	if err := l.CheckNodes(w.Nodes.V); err != nil {
 		return Exec{}, err
 	}
 	asked := func(dest string) string { return l.asked(dest, env) }
@@ -185,7 +185,7 @@ func (l Line) asked(dest string, env []string) string {
 }
 
 func isHost(w World) string {
-	if w.NodeRank == 0 {
+	if w.NodeRank == Known(0) {
 		return "1"
 	}
 	return "0"
@@ -205,10 +205,10 @@ func staticNotes(backend, restarts string) []string {
 func staticSettings(w World, conf string) []option {
 	agreed := "agreed on by all nodes"
 	return []option{
-		{"nnodes", strconv.Itoa(w.Nodes), agreed},
-		{"node_rank", strconv.Itoa(w.NodeRank), agreed},
+		{"nnodes", w.Nodes.String(), agreed},
+		{"node_rank", w.NodeRank.String(), agreed},
 		{"master_addr", bracketed(w.MasterAddr), "the address of node rank 0, so that no name has to resolve"},
-		{"master_port", strconv.Itoa(w.MasterPort), "held for this job on node rank 0"},
+		{"master_port", w.MasterPort.String(), "held for this job on node rank 0"},
 		{"rdzv_backend", "static", "the ranks are known: no lookup of host names, no clocks, no last call"},
 		{"rdzv_id", w.RunID, "new for every start, so that no key of an earlier one is met"},
 		{"rdzv_conf", conf, "how long torchrun's store waits; your own keys are kept"},
@@ -221,9 +221,9 @@ func keepSettings(w World, id, conf string) []option {
 		id = w.RunID
 	}
 	return []option{
-		{"nnodes", strconv.Itoa(w.Nodes), "agreed on by all nodes"},
+		{"nnodes", w.Nodes.String(), "agreed on by all nodes"},
 		{"rdzv_backend", "c10d", "--keep-rdzv"},
-		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + strconv.Itoa(w.MasterPort), "the address of node rank 0 and the port held there"},
+		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + w.MasterPort.String(), "the address of node rank 0 and the port held there"},
 		{"rdzv_id", id, "--keep-rdzv"},
 		{"rdzv_conf", conf, "is_host, since torchrun compares host names only; read_timeout, since a first node that is 60 s late ends the job"},
 		{"local_addr", w.Addr, "what the other nodes reach this one by, instead of its host name (torch 2.0 and later)"},

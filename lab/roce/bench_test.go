@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
 // sample is one measurement of a benchmark.
@@ -62,7 +63,7 @@ func (r *report) launch(door net.Listener, t verbs.Test) {
 		p, err := meet(door, r.Case)
 		if err == nil {
 			defer p.leave()
-			res, err = verbs.InChild(context.Background(), t, time.Minute, p.say)
+			res, err = confine.Run(context.Background(), t, time.Minute, p.say)
 		}
 		return res, err
 	}

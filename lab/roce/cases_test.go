@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 )
 
@@ -92,7 +93,7 @@ var cases = []step{
 		context.AfterFunc(ctx, func() { a.peer.conn.Close() })
 		t := long
 		t.Lead = true
-		_, err := verbs.InChild(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
+		_, err := confine.Run(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -194,13 +195,10 @@ func query(_ *machineAgent, r *report) {
 		return
 	}
 	r.Devices, r.Note = f.Devices, f.Err
-	if d, err := verbs.Query("rxe0"); err == nil && len(r.Devices) > 0 {
-		r.Devices[0] = d
-	}
 }
 
 func loop(_ *machineAgent, r *report) {
-	res, err := verbs.LoopInChild(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
+	res, err := confine.Loop(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
 	r.Loop = &res
 	r.fail(err)
 }
@@ -320,7 +318,7 @@ func beNobody() int {
 		}
 		return m.Say, err
 	}
-	res, err := verbs.InChild(context.Background(), t, limit, say)
+	res, err := confine.Run(context.Background(), t, limit, say)
 	m := nobody{Run: &res}
 	var r report
 	r.fail(err)

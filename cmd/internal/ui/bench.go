@@ -15,8 +15,9 @@ import (
 type Benched struct {
 	preflight.Bandwidth
 	Self    int    // this node's rank
-	Job     string // whose nodes these are, in a sentence; "": two by hand
+	Job     string // identity of the job; "": two nodes, --server and --client
 	Node    fabric.Node
+	Titles  map[string]string // what each check asks, by ID
 	Version string
 	At      time.Time
 	Took    time.Duration

@@ -48,7 +48,7 @@ func BenchHTML(b Benched) ([]byte, error) {
 		Version: b.Version, At: b.At.Format("2006-01-02 15:04:05 MST"), Host: b.Node.Hostname,
 	}
 	for _, f := range append(gravest(b.Findings), of(b.Findings, finding.Skip)...) { // what was not judged, too
-		p.Findings = append(p.Findings, newPageFinding(f))
+		p.Findings = append(p.Findings, newPageFinding(f, b.Titles))
 	}
 	var out bytes.Buffer
 	if err := t.Execute(&out, p); err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // page is what the templates of launch check --html and launch bench --html are
@@ -61,15 +60,15 @@ func CheckHTML(c Checked) ([]byte, error) {
 		p.Summary = "nothing to look at in " + round(c.Took)
 	}
 	for _, f := range gravest(c.Report) {
-		p.Findings = append(p.Findings, newPageFinding(f))
+		p.Findings = append(p.Findings, newPageFinding(f, c.Titles))
 	}
 	for _, f := range c.Own {
-		p.Own = append(p.Own, newPageFinding(f))
+		p.Own = append(p.Own, newPageFinding(f, c.Titles))
 	}
 	told := telling(c.Survey)
 	p.Unasked = len(c.Checks) - len(told.Checks)
 	for _, id := range told.Checks {
-		p.Columns = append(p.Columns, pageColumn{id, preflight.Title(id)})
+		p.Columns = append(p.Columns, pageColumn{id, c.Titles[id]})
 	}
 	p.Rows = rowsOf(told)
 	var b bytes.Buffer
@@ -81,8 +80,8 @@ func CheckHTML(c Checked) ([]byte, error) {
 
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func newPageFinding(f finding.Finding) pageFinding {
-	return pageFinding{f, letterClass(preflight.Cell(f.Status)), preflight.Title(f.ID)}
+func newPageFinding(f finding.Finding, titles map[string]string) pageFinding {
+	return pageFinding{f, letterClass(finding.Cell(f.Status)), titles[f.ID]}
 }
 
 // gravest is what warns or fails, failures first.
@@ -100,20 +99,20 @@ func of(r finding.Report, s finding.Status) (out finding.Report) {
 }
 
 // telling is a survey without the checks that no node could make.
-func telling(s preflight.Survey) preflight.Survey {
+func telling(s finding.Survey) finding.Survey {
 	out := s
 	out.Checks, out.Nodes = nil, slices.Clone(s.Nodes)
 	for i := range out.Nodes {
 		out.Nodes[i].Cells = ""
 	}
 	for i, id := range s.Checks {
-		cell := func(n preflight.Surveyed) byte {
+		cell := func(n finding.Surveyed) byte {
 			if i < len(n.Cells) {
 				return n.Cells[i]
 			}
 			return '-'
 		}
-		if !slices.ContainsFunc(s.Nodes, func(n preflight.Surveyed) bool { return strings.IndexByte("owf", cell(n)) >= 0 }) {
+		if !slices.ContainsFunc(s.Nodes, func(n finding.Surveyed) bool { return strings.IndexByte("owf", cell(n)) >= 0 }) {
 			continue
 		}
 		out.Checks = append(out.Checks, id)
@@ -129,9 +128,9 @@ func telling(s preflight.Survey) preflight.Survey {
 const aloneRows = 64
 
 // rowsOf is the matrix, the unfit first, then those with something to look at.
-func rowsOf(s preflight.Survey) []pageRow {
+func rowsOf(s finding.Survey) []pageRow {
 	nodes := slices.Clone(s.Nodes)
-	weight := func(n preflight.Surveyed) int {
+	weight := func(n finding.Surveyed) int {
 		switch {
 		case n.Unfit:
 			return 0
@@ -140,7 +139,7 @@ func rowsOf(s preflight.Survey) []pageRow {
 		}
 		return 2
 	}
-	slices.SortStableFunc(nodes, func(a, b preflight.Surveyed) int { return weight(a) - weight(b) })
+	slices.SortStableFunc(nodes, func(a, b finding.Surveyed) int { return weight(a) - weight(b) })
 	var rows []pageRow
 	alike := map[string]int{}
 	names := map[int][]string{}
@@ -162,7 +161,7 @@ func rowsOf(s preflight.Survey) []pageRow {
 	return rows
 }
 
-func newRow(n preflight.Surveyed, checks []string) pageRow {
+func newRow(n finding.Surveyed, checks []string) pageRow {
 	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
 	words := map[byte]string{'o': "ok", 'w': "warn", 'f': "fail", 's': "skip"}
 	for i, id := range checks {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"launch/preflight"
+	"launch/internal/finding"
 )
 
 // maxDrawn is how many nodes a picture of the peers has before it is a ball of
@@ -32,7 +32,7 @@ type drawnEdge struct {
 
 // peersOf draws the calls; nil: there were none. Of many nodes only those are
 // drawn whose calls failed.
-func peersOf(s preflight.Survey) *peersPicture {
+func peersOf(s finding.Survey) *peersPicture {
 	bad, touched := 0, map[int]bool{}
 	for _, c := range s.Calls {
 		if c.Bad != "" {
@@ -43,7 +43,7 @@ func peersOf(s preflight.Survey) *peersPicture {
 	if len(s.Calls) == 0 {
 		return nil
 	}
-	var drawn []preflight.Surveyed
+	var drawn []finding.Surveyed
 	for _, n := range s.Nodes {
 		if (len(s.Nodes) <= maxDrawn || touched[n.Rank]) && len(drawn) < maxDrawn {
 			drawn = append(drawn, n)
@@ -78,7 +78,7 @@ func peersOf(s preflight.Survey) *peersPicture {
 }
 
 // place puts the nodes on an ellipse, from the left on.
-func (p *peersPicture) place(nodes []preflight.Surveyed, touched map[int]bool) {
+func (p *peersPicture) place(nodes []finding.Surveyed, touched map[int]bool) {
 	cx, cy := float64(p.Width)/2, float64(p.Height)/2
 	for i, n := range nodes {
 		angle := math.Pi + 2*math.Pi*float64(i)/float64(len(nodes))

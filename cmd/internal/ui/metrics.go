@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // WriteMetrics writes the outcome for this node as node_exporter's textfile
@@ -20,13 +19,13 @@ func WriteMetrics(file string, c Checked) error {
 	node := c.Node.Hostname
 	s := &samples{}
 	gauge := func(name, help string, value float64) { s.gauge(name, help, value, "node", node) }
-	all := preflight.Outcomes(c.Own)
+	all := c.Own.Outcomes()
 	if len(c.Nodes) > 1 {
-		found := preflight.Outcomes(c.Report)
-		for _, check := range preflight.PeerChecks() {
-			all[check.ID] = cmp.Or(found[check.ID], finding.Pass)
-			if slices.Contains(c.NotJudged, check.ID) {
-				all[check.ID] = finding.Skip
+		found := c.Report.Outcomes()
+		for _, id := range c.Peers {
+			all[id] = cmp.Or(found[id], finding.Pass)
+			if slices.Contains(c.NotJudged, id) {
+				all[id] = finding.Skip
 			}
 		}
 	}

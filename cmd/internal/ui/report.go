@@ -10,30 +10,31 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // Checked is one run of launch check, for its report.
 type Checked struct {
-	preflight.Survey
+	finding.Survey
 	Self    int    // this node's rank
-	Job     string // whose nodes these are, in a sentence; "": this node alone
+	Job     string // identity of the job; "": this node alone was checked
 	Node    fabric.Node
-	Own     finding.Report // of this node, all of it
-	Bench   *Benched       // nil: nothing was measured
+	Own     finding.Report    // all findings of this node
+	Peers   []string          // IDs of the checks between nodes
+	Titles  map[string]string // what each check asks, by ID
+	Bench   *Benched          // nil: nothing was measured
 	Version string
 	At      time.Time
 	Took    time.Duration
 }
 
 // self is this node's row.
-func (c Checked) self() preflight.Surveyed {
+func (c Checked) self() finding.Surveyed {
 	for _, n := range c.Nodes {
 		if n.Rank == c.Self {
 			return n
 		}
 	}
-	return preflight.Surveyed{Name: c.Node.Hostname}
+	return finding.Surveyed{Name: c.Node.Hostname}
 }
 
 // Sentence says how it went.

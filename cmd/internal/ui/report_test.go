@@ -18,16 +18,15 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // surveyed is n nodes of which each calls the next, the second is unfit and the
 // call from the first to it fails.
 func surveyed(n int) Checked {
-	s := preflight.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
+	s := finding.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
 	for r := range n {
-		node := preflight.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: "oo-s"}
-		call := preflight.Called{From: r, To: (r + 1) % n}
+		node := finding.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: "oo-s"}
+		call := finding.Called{From: r, To: (r + 1) % n}
 		if r == 1 {
 			node.Unfit, node.Cells = true, "owfs"
 		}
@@ -159,7 +158,7 @@ func TestMetricsLeaveLinksAndDevices(t *testing.T) {
 func TestMetricsOfACheck(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launch.prom")
 	c := surveyed(3)
-	c.NotJudged = []string{"same.nccl"}
+	c.Peers, c.NotJudged = []string{"peer.clock", "same.env", "same.nccl"}, []string{"same.nccl"}
 	c.Report = append(c.Report, finding.Warnf("clocks").Named("peer.clock"))
 	if err := WriteMetrics(file, c); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/cmd/internal/record"
 	"launch/envgen"
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -16,9 +15,6 @@ import (
 	"launch/internal/setting"
 	"launch/rendezvous"
 )
-
-// Unknown is what a dry run prints for what only the other nodes can tell.
-const Unknown = "<from rendezvous>"
 
 // Identity says in one line who this node is.
 func Identity(j job.Job) string {
@@ -168,9 +164,8 @@ func World(w rendezvous.World, took time.Duration) string {
 
 // Dry prints what a start would be: identity with sources, plan with reasons,
 // argv before and after.
-func (u *UI) Dry(s record.Start) {
+func (u *UI) Dry(j job.Job, local finding.Report, plan envgen.Plan, command launcher.Exec) {
 	if u.json {
-		u.Emit(true, "start", s)
 		return
 	}
 	const wide = "                   "
@@ -179,10 +174,10 @@ func (u *UI) Dry(s record.Start) {
 	}
 	list := func(prefix, text string) { u.print(u.out, prefix, "      ", text) }
 	u.Print("identity\n")
-	rows(s.Job, row)
-	if len(s.Job.Notes) > 0 {
+	rows(j, row)
+	if len(j.Notes) > 0 {
 		u.Print("notes\n")
-		for _, f := range s.Job.Notes {
+		for _, f := range j.Notes {
 			u.print(u.out, fmt.Sprintf("  %-4s ", f.Status), "       ", f.What)
 			if f.Fix != "" {
 				u.print(u.out, "       fix  ", "            ", f.Fix)
@@ -190,7 +185,7 @@ func (u *UI) Dry(s record.Start) {
 		}
 	}
 	u.Print("checks\n")
-	looked, skipped := apart(s.Local)
+	looked, skipped := apart(local)
 	for _, f := range looked {
 		head := fmt.Sprintf("  %-4s %-*s  ", f.Status, idWidth(looked), f.ID)
 		u.print(u.out, head, strings.Repeat(" ", len(head)), f.What)
@@ -202,22 +197,22 @@ func (u *UI) Dry(s record.Start) {
 		u.print(u.out, "  skip ", "       ", f.What+": "+f.ID)
 	}
 	u.Print("plan\n")
-	vars := slices.Concat(s.Command.Set, s.Plan)
+	vars := slices.Concat(command.Set, plan)
 	for _, v := range vars {
 		list("  ", Var(v))
 	}
-	for _, v := range s.Command.Unset {
+	for _, v := range command.Unset {
 		list("  ", fmt.Sprintf("unset %s   # %s", v.Name, v.Reason))
 	}
-	if len(vars)+len(s.Command.Unset) == 0 {
+	if len(vars)+len(command.Unset) == 0 {
 		list("  ", "nothing: the libraries do the right thing by themselves")
 	}
 	u.Print("command\n")
-	u.Print("  before  " + launcher.Quote(s.Job.Line.Argv) + "\n  after   " + launcher.Quote(s.Command.Argv) + "\n") // one line each, to paste
-	for _, c := range changes(s.Command.Changes) {
+	u.Print("  before  " + launcher.Quote(j.Line.Argv) + "\n  after   " + launcher.Quote(command.Argv) + "\n") // one line each, to paste
+	for _, c := range changes(command.Changes) {
 		list("  ", c)
 	}
-	for _, n := range s.Command.Notes {
+	for _, n := range command.Notes {
 		list("  ", "note: "+n)
 	}
 }
@@ -239,7 +234,7 @@ func rows(j job.Job, row func(name, value, from string)) {
 	case j.Index.Set:
 		row("node rank", strconv.Itoa(j.Index.V), from(j.Index.From))
 	case j.Several():
-		row("node rank", Unknown, "by arrival")
+		row("node rank", launcher.Unknown, "by arrival")
 	}
 	if j.Several() {
 		kind := "external etcd"
@@ -287,24 +282,6 @@ func changes(all []launcher.Change) []string {
 		out[i] = fmt.Sprintf("%-*s  %s", wide, out[i], c.Reason)
 	}
 	return out
-}
-
-// Blank replaces a stand-in number in what launch itself adds to a command by
-// the word for "not known yet".
-func Blank(e *launcher.Exec, number string) {
-	ours := map[string]string{}
-	for i, c := range e.Changes {
-		e.Changes[i].New = strings.ReplaceAll(c.New, number, Unknown)
-		ours[c.New] = e.Changes[i].New
-	}
-	for i, w := range e.Argv {
-		if to, ok := ours[w]; ok {
-			e.Argv[i] = to
-		}
-	}
-	for i := range e.Set {
-		e.Set[i].Value = strings.ReplaceAll(e.Set[i].Value, number, Unknown)
-	}
 }
 
 // Plan tells, once a job, what is set and what was changed.

@@ -16,9 +16,10 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
-
-	"launch/cmd/internal/record"
 )
+
+// Schema is the version of every JSON line that launch prints.
+const Schema = 1
 
 // UI writes what launch has to say. Data goes to Out, everything else to Err.
 // Its methods may be called from several goroutines.
@@ -90,13 +91,13 @@ func (u *UI) Unwritten() error {
 // JSON tells whether machines read along.
 func (u *UI) JSON() bool { return u.json }
 
-// Line is a JSON line: its type, the schema's version, and the value's fields.
+// line writes a JSON line: its type, the schema's version, and the value's fields.
 func (u *UI) line(w io.Writer, kind string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("ui: " + err.Error()) // own types: cannot fail
 	}
-	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, record.Schema)
+	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, Schema)
 	if s := string(b); len(s) > 2 && s[0] == '{' {
 		fmt.Fprintf(w, "%s,%s\n", head, s[1:])
 	} else {

@@ -194,17 +194,6 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 	}
 }
 
-func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
-	e := launcher.Exec{
-		Argv:    []string{"torchrun", "--node_rank=-73", "t.py", "--seed=-73"},
-		Changes: []launcher.Change{{New: "--node_rank=-73"}},
-	}
-	Blank(&e, "-73")
-	if diff := cmp.Diff([]string{"torchrun", "--node_rank=" + Unknown, "t.py", "--seed=-73"}, e.Argv); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // short is a writer with room for so many bytes.
 type short int
 
