@@ -140,7 +140,8 @@ func tooLong(doc string) []string {
 		text := link.ReplaceAllString(code.ReplaceAllString(b.text, "CODE"), "]")
 		for _, s := range ends.Split(text, -1) {
 			if n := words(s); n > maxWords {
-				out = append(out, fmt.Sprintf("%d: a sentence of %d words, more than %d: %.60s…", b.line, n, maxWords, s))
+				const long = "%d: a sentence of %d words, more than %d: %.60s…"
+				out = append(out, fmt.Sprintf(long, b.line, n, maxWords, s))
 			}
 		}
 	}
@@ -172,7 +173,7 @@ func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join("..", "..", target)); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
-			} else if heading := strings.ReplaceAll(anchor, "-", " "); anchor != "" && !hasHeading(docs[target], heading) {
+			} else if anchor != "" && !hasHeading(docs[target], strings.ReplaceAll(anchor, "-", " ")) {
 				t.Errorf("%s links to %s, and %s has no such heading", name, m[1], target)
 			}
 		}
@@ -197,7 +198,10 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 		for _, m := range code.FindAllString(doc, -1) {
 			p := strings.Trim(m, "`")
 			top, rest, below := strings.Cut(p, "/")
-			if top == "" || top == ".." || top == "bin" || !isDir(top) || below && rest == "" || strings.ContainsAny(p, " …") || strings.Contains(p, "...") {
+			switch {
+			case top == "" || top == ".." || top == "bin" || !isDir(top), below && rest == "":
+				continue
+			case strings.ContainsAny(p, " …"), strings.Contains(p, "..."):
 				continue
 			}
 			found, err := filepath.Glob(filepath.Join("..", "..", p))
