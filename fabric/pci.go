@@ -126,7 +126,7 @@ func PCIeRate(gen, lanes int) float64 {
 	case gen <= 2:
 		return 2.5 * float64(gen*lanes) * 0.8
 	}
-	return float64(8<<(gen-3)*lanes)
+	return float64(8 << (gen - 3) * lanes)
 }
 
 var (

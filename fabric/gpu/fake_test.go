@@ -30,7 +30,8 @@ func compile(t *testing.T) (object string) {
 		t.Skipf("nvml.h cannot be found: %v", err)
 	}
 	object = filepath.Join(t.TempDir(), "nvml.o")
-	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-DNVML_NO_UNVERSIONED_FUNC_DEFS",
+	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations",
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
 		"-I", strings.TrimSpace(string(header)), "-o", object, filepath.Join("testdata", "nvml.c"))
 	return object
 }
@@ -48,7 +49,8 @@ func library(t *testing.T, object string, hidden ...string) (dir string) {
 	if err := os.WriteFile(exports, []byte(script), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o", filepath.Join(dir, "libnvidia-ml.so.1"), object)
+	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o",
+		filepath.Join(dir, "libnvidia-ml.so.1"), object)
 	return dir
 }
 

@@ -116,7 +116,8 @@ var (
 	// xidRE finds what the driver writes of a GPU ("NVRM: Xid (PCI:0000:9b:00):
 	// 119, …") and of an NVSwitch ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0):
 	// 20034, …").
-	xidRE = regexp.MustCompile(`^(?:NVRM|nvidia-nvswitch\d+): (S?)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\): (\d{1,6})(?:, (.*))?$`)
+	xidRE = regexp.MustCompile(`^(?:NVRM|nvidia-nvswitch\d+): (S?)Xid ` +
+		`\((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\): (\d{1,6})(?:, (.*))?$`)
 	// whoRE is the process that was running then: not the cause, and somebody's.
 	whoRE = regexp.MustCompile(`^(?:pid='?[^,]*, )?(?:name='?[^,]*, )?`)
 )

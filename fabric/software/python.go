@@ -16,7 +16,8 @@ var (
 	// long for a first line, or has a blank: pip, uv and conda write it.
 	trampoline = regexp.MustCompile(`(?m)^'''exec' (?:"([^"\n]+)"|'([^'\n]+)'|(\S+)) "\$0"`)
 	// assigned is a line of torch/version.py, or of pyvenv.cfg.
-	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
+	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*` +
+		`(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
 )
 
 // interpreter is the Python that runs the program: the program itself, or what

@@ -33,11 +33,13 @@ func TestDevicesAreAskedAboutThemselvesAndTheirPorts(t *testing.T) {
 		t.Fatalf("answer = %+v, want 64 devices", f)
 	}
 	d := f.Devices[63]
-	if d.Name != "fake63" || !d.Opens || d.Firmware != strings.Repeat("f", 64) || d.GUID != "0200:0000:0000:0001" || d.MaxQP != 100 {
+	if d.Name != "fake63" || !d.Opens || d.Firmware != strings.Repeat("f", 64) || d.GUID != "0200:0000:0000:0001" ||
+		d.MaxQP != 100 {
 		t.Errorf("device %+v", d)
 	}
 	p, ok := f.Port("fake63", 1)
-	if !ok || p.ActiveMTU != 1024 || p.MaxMTU != 4096 || p.Rate != 800 || p.Lanes != 4 || p.Link != "Ethernet" || !p.Active() {
+	if !ok || p.ActiveMTU != 1024 || p.MaxMTU != 4096 || p.Rate != 800 || p.Lanes != 4 || p.Link != "Ethernet" ||
+		!p.Active() {
 		t.Errorf("port %+v, want XDR's 800 Gb/s", p)
 	}
 }
@@ -197,12 +199,14 @@ func TestALibraryWithoutWhatATestNeedsIsTooOld(t *testing.T) {
 	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	build(t, "IBVERBS_1.1 { global: ibv_*; local: *; };", "-shared", "-fPIC", "-o", filepath.Join(dir, "libibverbs.so.1"), src)
+	build(t, "IBVERBS_1.1 { global: ibv_*; local: *; };", "-shared", "-fPIC", "-o", filepath.Join(dir, "libibverbs.so.1"),
+		src)
 	t.Setenv("LD_LIBRARY_PATH", dir)
 	if f := ask(t); !f.Present || len(f.Devices) != 0 {
 		t.Errorf("answer %+v, want no devices", f)
 	}
-	if _, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0"}, ample); verbs.AsError(err) == nil || verbs.AsError(err).Cause != verbs.NoLibrary {
+	if _, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0"}, ample); verbs.AsError(err) == nil ||
+		verbs.AsError(err).Cause != verbs.NoLibrary {
 		t.Errorf("error %v, want %q", err, verbs.NoLibrary)
 	}
 }
