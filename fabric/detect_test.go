@@ -382,7 +382,7 @@ func TestASilentDriverIsReportedInOneLine(t *testing.T) {
 		t.Errorf("unanswered = %q, want %q", got, want)
 	}
 	timeout.Abandoned = true
-	if got, want := unanswered("NVML", timeout), "NVML did not answer within 3s; its process 77 hangs in the kernel "+
+	if got, want := unanswered("NVML", timeout), "NVML did not answer within 3s; process 77 hangs in the kernel "+
 		"and cannot be killed"; got != want {
 		t.Errorf("unanswered = %q, want %q", got, want)
 	}

@@ -163,12 +163,12 @@ func TestADeviceThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 		if took := time.Since(start); took != deviceBudget {
 			t.Errorf("it took %v, want the budget of %v", took, deviceBudget)
 		}
-		want := []told[string]{
+		want := []reading[string]{
 			{value: "mlx5_0"},
 			{bad: &Unknown{What: "class/infiniband/mlx5_1", Why: "it did not answer within 3s"}},
 			{value: "mlx5_2", bad: &Unknown{What: "class/infiniband/mlx5_2/ports/1/state", Why: "input/output error"}},
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(told[string]{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(reading[string]{})); diff != "" {
 			t.Errorf("what they told (-want +got):\n%s", diff)
 		}
 		close(release)
