@@ -114,7 +114,7 @@ func TestHostileManifestsAreRefusedInWords(t *testing.T) {
 		"other JSON":  {`{"format":7}`, "cannot unmarshal number"},
 		"half a file": {manifest(`"files":{"a":"x"`)[:30], "unexpected end of JSON input"},
 		"an error nobody knows": {`{"format":"launch-recording/1","errors":{"a":"EWHAT"}}`,
-			`file "a": no error is called "EWHAT"; known are [EACCES`},
+			`file "a": unknown error "EWHAT"; known are [EACCES`},
 		"something else":          {"GIF89a", "it is neither JSON nor begins with machine/1"},
 		"nothing":                 {"", "it is neither JSON nor begins with machine/1"},
 		"an address that is none": {`{"format":"launch-recording/1","answers":{"links":[{"addrs":["10.0.0.5"]}]}}`, "no '/'"},
@@ -145,21 +145,22 @@ func TestHugeManifestsAreRefused(t *testing.T) {
 
 func TestMistakesInADescriptionNameTheirLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"machine/1\nhost a\nfrobnicate x": "line 3: frobnicate: no such word here",
+		"machine/1\nhost a\nfrobnicate x": "line 3: frobnicate: unknown keyword",
 		"machine/1\npci0000:00\n  0000:00:01.0 15b3 0207": "line 3: 0000:00:01.0: want VENDOR:DEVICE " +
 			"CLASS [DRIVER], or bridge",
-		"machine/1\npci0000:00 numba=1":                                      `line 2: pci0000:00: it has no "numba"`,
-		"machine/1\nvirtual\n  net eth0 addr=10.0.0.5":                       "line 3: net: ",
-		"machine/1\nvirtual\n  hca a\n    port 1\n      gid x fe80::1":       "line 5: gid: ",
-		"machine/1\nvirtual\n  hca a\n    port 1\n      gid 0 nowhere":       "line 5: gid: ",
-		"machine/1\nvirtual\n  hca a\n    port 1 slots=99999":                "slots is no number up to 1024",
-		"machine/1\nroute eth0 here":                                         "line 2: route: ",
-		"machine/1\nhost \"a":                                                "line 2: a quote does not end",
-		"machine/1\nshm plenty":                                              `line 2: shm: "plenty" is no number of bytes`,
+		"machine/1\npci0000:00 numba=1":                                `line 2: pci0000:00: it has no "numba"`,
+		"machine/1\nvirtual\n  net eth0 addr=10.0.0.5":                 "line 3: net: ",
+		"machine/1\nvirtual\n  hca a\n    port 1\n      gid x fe80::1": "line 5: gid: ",
+		"machine/1\nvirtual\n  hca a\n    port 1\n      gid 0 nowhere": "line 5: gid: ",
+		"machine/1\nvirtual\n  hca a\n    port 1 slots=99999":          "slots is not a number up to 1024",
+		"machine/1\nroute eth0 here":                                   "line 2: route: ",
+		"machine/1\nhost \"a":                                          "line 2: a quote does not end",
+		"machine/1\nshm plenty": `line 2: shm: ` +
+			`"plenty" is not a number of bytes`,
 		"machine/1\nnvml {":                                                  "line 2: nvml: ",
 		"machine/1\nfile ../../etc/passwd x":                                 "is not a path below the root",
 		"machine/1\nvirtual\n  net eth0\n  net eth0":                         "is there twice",
-		"machine/1\nerror a EWHAT":                                           "no error is called",
+		"machine/1\nerror a EWHAT":                                           "unknown error",
 		"machine/1\n" + strings.Repeat(" ", 0) + nested(100):                 "deeper than 64 levels",
 		"machine/1\npci0000:00\n  0000:00:01.0 bridge\n    hca x\n    hca x": "is there twice",
 	} {

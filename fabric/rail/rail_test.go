@@ -136,7 +136,7 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 			"mlx5_8", Storage, false, "Ethernet at 100 Gb/s, while others run InfiniBand at 400 Gb/s"},
 		{"an Ethernet card as fast as the rails", append(eight("InfiniBand", 200, ""),
 			hca("mlx5_8", "Ethernet", 200, "eno1")), "mlx5_8", Storage, false,
-			"Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s and fewer"},
+			"Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s but fewer"},
 		{"rails of unknown rate", eight("InfiniBand", 0, ""), "mlx5_0", Compute, false, "8 x InfiniBand at an unknown rate"},
 		{"RoCE rails", append(eight("Ethernet", 400, "rdma"), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_7", Compute,
 			true, "8 x Ethernet at 400 Gb/s"},
@@ -151,12 +151,12 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 		{"EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "rdmap16s27", Compute, true, "EFA"},
 		{"NVLink management beside EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "ibp1", Management, true,
 			"the fabric of this machine is EFA"},
-		{"Soft-RoCE", []fabric.HCA{soft}, "rxe0", Virtual, true, "Soft-RoCE: done by the CPU"},
+		{"Soft-RoCE", []fabric.HCA{soft}, "rxe0", Virtual, true, "Soft-RoCE: the CPU emulates it"},
 		{"iWARP", []fabric.HCA{iwarp}, "cxgb4_0", Unusable, true, "iWARP: neither InfiniBand nor RoCE"},
-		{"software iWARP", []fabric.HCA{siw}, "siw0", Virtual, true, "software iWARP: done by the CPU"},
+		{"software iWARP", []fabric.HCA{siw}, "siw0", Virtual, true, "software iWARP: the CPU emulates it"},
 		{"usNIC", []fabric.HCA{usnic}, "usnic_0", Unusable, true, "usNIC: neither InfiniBand nor RoCE"},
 		{"no port", []fabric.HCA{{Name: "scif0"}}, "scif0", Virtual, false,
-			"shows no port and is on no bus: made by software"},
+			"shows no port and is on no bus: a software device"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
