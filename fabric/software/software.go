@@ -28,7 +28,7 @@ type Facts struct {
 	CUDA      string `json:"cuda,omitempty"`     // the runtime that torch was built with, "12.8"
 	HIP       string `json:"hip,omitempty"`      // the same of a torch for AMD's GPUs
 	NCCL      Item   `json:"nccl,omitzero"`      // "2.27.5", also for RCCL. From the library, else from its package
-	Plugin    Item   `json:"plugin,omitzero"`    // NCCL's: "aws-ofi-nccl 1.16.0", "libnccl-net.so 1f2e3d4c" (build id), None
+	Plugin    Item   `json:"plugin,omitzero"`    // NCCL's, or None: "aws-ofi-nccl 1.16.0", "libnccl-net.so 1f2e3d4c"
 	UCX       Item   `json:"ucx,omitzero"`       // if the program or the plugin needs it: "libucp.so.0.0.0 1f2e3d4c"
 	Libfabric Item   `json:"libfabric,omitzero"` // libfabric, likewise
 	Err       string `json:"err,omitempty"`      // why all of this is unknown

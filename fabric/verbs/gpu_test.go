@@ -205,7 +205,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 			if err := os.WriteFile(lib, nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-		}, here, verbs.NoCUDA, "libcuda.so.1: file too short: NVIDIA's driver brings it", ""},
+		}, here, verbs.NoCUDA, "libcuda.so.1: file too short: NVIDIA's driver installs it", ""},
 		{"a libcuda of something else", func(t *testing.T, dir string) {
 			source := filepath.Join(dir, "other.c")
 			if err := os.WriteFile(source, []byte("int cuInit(unsigned f) { return f; }\n"), 0o644); err != nil {

@@ -127,7 +127,7 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 		{"no way", "wc 12", follower, "unreachable", "peer unreachable",
 			"nothing arrives from fake0 port 1 (RoCE v2 10.9.0.1, index 1) at fake0", 0},
 		{"long messages are lost", "longest 5000", follower, "large-lost", "peer large-lost",
-			"messages of 4096 bytes arrive and those of 100001 do not, in packets of 1024", 4096},
+			"messages of 4096 bytes arrive and messages of 100001 do not, in packets of 1024", 4096},
 		{"it stops", "wc 12 from 50", follower, "way-lost", "peer way-lost", "nothing arrives any more", 1},
 		{"it falls silent", "silent 1 from 50", follower, "way-lost", "peer way-lost", "nothing arrives any more", 1},
 		{"other bytes", "corrupt 60", follower, "corrupt", "corrupt", "", 1},

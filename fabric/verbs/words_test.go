@@ -62,18 +62,18 @@ func TestATestThatCannotBeIsRefused(t *testing.T) {
 		t.Errorf("%+v, %v", got, e)
 	}
 	for word, bad := range map[string]Test{
-		"no device":    {},
-		"port 9":       {Device: "x", Port: 9},
-		"33 queue":     {Device: "x", QPs: 33},
-		"-1 queue":     {Device: "x", QPs: -1},
-		"a depth":      {Device: "x", Depth: 5000},
-		"0 bytes":      {Device: "x", Sizes: []int{0}},
-		"134217728":    {Device: "x", PingSizes: []int{128 << 20}},
-		"MTU of 1500":  {Device: "x", MTU: 1500},
-		"pings":        {Device: "x", Pings: 1 << 30},
-		"service":      {Device: "x", ServiceLevel: 16},
-		"cannot be":    {Device: "x", GID: 256},
-		"more than 32": {Device: "x", Sizes: bytesOf(33)},
+		"no device":     {},
+		"port 9":        {Device: "x", Port: 9},
+		"33 queue":      {Device: "x", QPs: 33},
+		"-1 queue":      {Device: "x", QPs: -1},
+		"a depth":       {Device: "x", Depth: 5000},
+		"0 bytes":       {Device: "x", Sizes: []int{0}},
+		"134217728":     {Device: "x", PingSizes: []int{128 << 20}},
+		"MTU of 1500":   {Device: "x", MTU: 1500},
+		"pings":         {Device: "x", Pings: 1 << 30},
+		"service":       {Device: "x", ServiceLevel: 16},
+		"invalid index": {Device: "x", GID: 256},
+		"more than 32":  {Device: "x", Sizes: bytesOf(33)},
 	} {
 		if _, e := bad.filled(); e == nil || e.Cause != Wrong || !strings.Contains(e.Text, word) {
 			t.Errorf("%+v: %v, want %q", bad, e, word)
