@@ -83,3 +83,16 @@ func h100x8(t *testing.T) string {
 	}
 	return string(text)
 }
+
+// A file that is no NVML must not take launch with it.
+func TestALibraryThatIsNoneIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), []byte("not a library"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir)
+	var f Facts
+	if err := child.Ask(t.Context(), "gpu", nil, &f, limit); err != nil || f.Present || f.Err == "" {
+		t.Errorf("facts = %+v, %v, want an error in them", f, err)
+	}
+}
