@@ -42,7 +42,7 @@ func softLimit(limits, row string) (uint64, error) {
 	return 0, fmt.Errorf("no row %q", row)
 }
 
-// parsePortRange reads net.ipv4.ip_local_port_range: two numbers.
+// parsePortRange reads the two numbers of net.ipv4.ip_local_port_range.
 func parsePortRange(s string) ([2]int, error) {
 	f := strings.Fields(s)
 	if len(f) != 2 {
@@ -62,7 +62,8 @@ func parsePortRange(s string) ([2]int, error) {
 	return r, nil
 }
 
-// shm asks how much of /dev/shm this process may use.
+// shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
+// mounted there.
 func shm() (free, size int64) {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &st); err != nil {

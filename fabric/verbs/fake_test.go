@@ -33,11 +33,13 @@ func TestDevicesAreAskedAboutThemselvesAndTheirPorts(t *testing.T) {
 		t.Fatalf("answer = %+v, want 64 devices", f)
 	}
 	d := f.Devices[63]
-	if d.Name != "fake63" || !d.Opens || d.Firmware != strings.Repeat("f", 64) || d.GUID != "0200:0000:0000:0001" || d.MaxQP != 100 {
+	if d.Name != "fake63" || !d.Opens || d.Firmware != strings.Repeat("f", 64) || d.GUID != "0200:0000:0000:0001" ||
+		d.MaxQP != 100 {
 		t.Errorf("device %+v", d)
 	}
 	p, ok := f.Port("fake63", 1)
-	if !ok || p.ActiveMTU != 1024 || p.MaxMTU != 4096 || p.Rate != 800 || p.Lanes != 4 || p.Link != "Ethernet" || !p.Active() {
+	if !ok || p.ActiveMTU != 1024 || p.MaxMTU != 4096 || p.Rate != 800 || p.Lanes != 4 || p.Link != "Ethernet" ||
+		!p.Active() {
 		t.Errorf("port %+v, want XDR's 800 Gb/s", p)
 	}
 }
@@ -99,16 +101,16 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 		{"gidless 1", "has no GID at index 1; set are none", verbs.NoGID},
 		{"pkey 1", "no partition key at index 0", verbs.NoPKey},
 		{"pd 12", "allocate a protection domain", verbs.Memlock},
-		{"mr 12", "would have to be locked, and RLIMIT_MEMLOCK is 64 KiB", verbs.Memlock},
+		{"mr 12", "must be locked, and RLIMIT_MEMLOCK is 64 KiB", verbs.Memlock},
 		{"mr 1", "operation not permitted", verbs.Permission},
-		{"cq 12", "the memory of its queues would have to be locked", verbs.Memlock},
+		{"cq 12", "the memory of its queues must be locked", verbs.Memlock},
 		{"qp 95", "no reliable connections", verbs.NoRC},
 		{"qp 5", "removed", verbs.Gone},
 		{"init 22", "partition key", verbs.NoPKey},
 		{"rtr 19", "another network namespace", verbs.NotHere},
-		{"rtr 22", "there is no way", verbs.NoGID},
+		{"rtr 22", "no route from", verbs.NoGID},
 		{"rtr 110", "does not resolve from fake0 port 1 (RoCE v2 10.9.0.1, index 1)", verbs.Unreachable},
-		{"rtr 22 negative 1", "there is no way", verbs.NoGID},
+		{"rtr 22 negative 1", "no route from", verbs.NoGID},
 		{"rts 5", "removed", verbs.Gone},
 		{"rts 200", "errno 200", verbs.Other},
 		{"post 5", "post a message", verbs.Gone},
@@ -121,9 +123,9 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 		{"wc 5 later 5", "fake0 no longer answers", verbs.Gone},
 		{"corrupt 1", "a message of 64 bytes arrived with another byte at 32", verbs.Corrupt},
 		{"short 1", "another length", verbs.Corrupt},
-		{"garbage 1000", "no longer tells", verbs.Gone},
-		{"deaf 1", "no longer tells", verbs.Gone},
-		{"crashes 1", "ended the process that did", verbs.Crashed},
+		{"garbage 1000", "no longer reports", verbs.Gone},
+		{"deaf 1", "no longer reports", verbs.Gone},
+		{"crashes 1", "that used fake0 crashed", verbs.Crashed},
 		{"exits 1", "exited with status 3", verbs.Crashed},
 	} {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -197,12 +199,14 @@ func TestALibraryWithoutWhatATestNeedsIsTooOld(t *testing.T) {
 	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	build(t, "IBVERBS_1.1 { global: ibv_*; local: *; };", "-shared", "-fPIC", "-o", filepath.Join(dir, "libibverbs.so.1"), src)
+	build(t, "IBVERBS_1.1 { global: ibv_*; local: *; };", "-shared", "-fPIC", "-o", filepath.Join(dir, "libibverbs.so.1"),
+		src)
 	t.Setenv("LD_LIBRARY_PATH", dir)
 	if f := ask(t); !f.Present || len(f.Devices) != 0 {
 		t.Errorf("answer %+v, want no devices", f)
 	}
-	if _, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0"}, ample); verbs.AsError(err) == nil || verbs.AsError(err).Cause != verbs.NoLibrary {
+	if _, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0"}, ample); verbs.AsError(err) == nil ||
+		verbs.AsError(err).Cause != verbs.NoLibrary {
 		t.Errorf("error %v, want %q", err, verbs.NoLibrary)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // onGPU is a test whose leading end uses memory of the GPU of these tests: more
 // of it than is looked at in one piece.
 func onGPU(g *verbs.GPU) verbs.Test {
-	return verbs.Test{Device: "fake0", GID: 1, GPU: g, Lead: true, QPs: 2, Depth: 8, Sizes: []int{1, 200, 4096, 100_001, 5 << 20}, Iterations: 6, BothWays: true}
+	return verbs.Test{Device: "fake0", GID: 1, GPU: g, Lead: true, QPs: 2, Depth: 8,
+		Sizes: []int{1, 200, 4096, 100_001, 5 << 20}, Iterations: 6, BothWays: true}
 }
 
 func TestMemoryOfAGPUIsSentAndReceived(t *testing.T) {
@@ -75,15 +76,19 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 		{"cuda-init 802", here, verbs.GPUFailed, []string{"CUDA_ERROR_SYSTEM_NOT_READY", "nvidia-fabricmanager"}},
 		{"cuda-init 803", here, verbs.GPUFailed, []string{"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "reboot"}},
 		{"cuda-init 777", here, verbs.GPUFailed, []string{"GPU 0000:1b:00.0: cuInit: CUDA error 777"}},
-		{"", verbs.GPU{PCI: "0000:3d:00.0"}, verbs.NoGPU, []string{"GPU 0000:3d:00.0: cuDeviceGetByPCIBusId: CUDA_ERROR_INVALID_DEVICE"}},
-		{"cuda-retain 46", here, verbs.GPUBusy, []string{"cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", "nvidia-smi -c 0"}},
+		{"", verbs.GPU{PCI: "0000:3d:00.0"}, verbs.NoGPU,
+			[]string{"GPU 0000:3d:00.0: cuDeviceGetByPCIBusId: CUDA_ERROR_INVALID_DEVICE"}},
+		{"cuda-retain 46", here, verbs.GPUBusy, []string{"cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE",
+			"nvidia-smi -c 0"}},
 		{"cuda-retain 2", here, verbs.GPUBusy, []string{"CUDA_ERROR_OUT_OF_MEMORY"}},
 		{"cuda-alloc 2", here, verbs.GPUBusy, []string{"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY", "nvidia-smi"}},
-		{"cuda-export 801", here, verbs.NoGPUDirect, []string{"cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED", "modprobe nvidia_peermem"}},
+		{"cuda-export 801", here, verbs.NoGPUDirect, []string{"cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED",
+			"modprobe nvidia_peermem"}},
 		{"dmabuf 0", here, verbs.NoGPUDirect, []string{"open kernel modules", "modprobe nvidia_peermem"}},
 		{"mr-dmabuf 95", here, verbs.NoGPUDirect, []string{"fake0 or its driver takes none", "modprobe nvidia_peermem"}},
 		{"mr-dmabuf 12", here, verbs.NoGPUDirect, []string{"register it: cannot allocate memory"}},
-		{"mr-dmabuf 93", peermem, verbs.NoGPUDirect, []string{"protocol not supported", "through nvidia_peermem: bad address"}},
+		{"mr-dmabuf 93", peermem, verbs.NoGPUDirect, []string{"protocol not supported",
+			"through nvidia_peermem: bad address"}},
 		{"cuda-write 700", here, verbs.GPUFailed, []string{"cuMemcpyHtoD: CUDA_ERROR_ILLEGAL_ADDRESS"}},
 		{"cuda-read 700", here, verbs.GPUFailed, []string{"cuMemcpyDtoH: CUDA_ERROR_ILLEGAL_ADDRESS"}},
 		{"cuda-synchronize 700", here, verbs.GPUFailed, []string{"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"}},
@@ -177,7 +182,8 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 		if err := os.Remove(lib); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-o", lib, source}, args...)...).CombinedOutput()
+		out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-o", lib, source},
+			args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("build a library: %v\n%s", err, out)
 		}
@@ -199,7 +205,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 			if err := os.WriteFile(lib, nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-		}, here, verbs.NoCUDA, "libcuda.so.1: file too short: NVIDIA's driver brings it", ""},
+		}, here, verbs.NoCUDA, "libcuda.so.1: file too short: NVIDIA's driver installs it", ""},
 		{"a libcuda of something else", func(t *testing.T, dir string) {
 			source := filepath.Join(dir, "other.c")
 			if err := os.WriteFile(source, []byte("int cuInit(unsigned f) { return f; }\n"), 0o644); err != nil {
@@ -214,10 +220,12 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 			old(t, filepath.Join(dir, "libcuda.so.1"), "testdata/cuda.c", "-DOLD")
 		}, peermem, "", "", verbs.ByPeermem},
 		{"an old libibverbs", func(t *testing.T, dir string) {
-			old(t, filepath.Join(dir, "libibverbs.so.1"), "testdata/fake.c", "-DOLD", "-Wl,--version-script="+filepath.Join(os.Getenv(varFake), "versions"))
+			old(t, filepath.Join(dir, "libibverbs.so.1"), "testdata/fake.c", "-DOLD",
+				"-Wl,--version-script="+filepath.Join(os.Getenv(varFake), "versions"))
 		}, here, verbs.NoGPUDirect, "libibverbs is older than rdma-core 34", ""},
 		{"an old libibverbs, with peermem", func(t *testing.T, dir string) {
-			old(t, filepath.Join(dir, "libibverbs.so.1"), "testdata/fake.c", "-DOLD", "-Wl,--version-script="+filepath.Join(os.Getenv(varFake), "versions"))
+			old(t, filepath.Join(dir, "libibverbs.so.1"), "testdata/fake.c", "-DOLD",
+				"-Wl,--version-script="+filepath.Join(os.Getenv(varFake), "versions"))
 		}, peermem, "", "", verbs.ByPeermem},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -242,7 +250,9 @@ func TestCUDAIsAsItsHeaderSays(t *testing.T) {
 		t.Skipf("needs a C compiler: %v", err)
 	}
 	var found []string
-	for _, where := range []string{"/usr/local/cuda*/include", "/usr/include", "../../.venv/lib/python3*/site-packages/triton/backends/nvidia/include", "../../.venv/lib/python3*/site-packages/nvidia/*/include"} {
+	for _, where := range []string{"/usr/local/cuda*/include", "/usr/include",
+		"../../.venv/lib/python3*/site-packages/triton/backends/nvidia/include",
+		"../../.venv/lib/python3*/site-packages/nvidia/*/include"} {
 		headers, err := filepath.Glob(filepath.Join(where, "cuda.h"))
 		if err != nil {
 			t.Fatal(err)
@@ -252,7 +262,8 @@ func TestCUDAIsAsItsHeaderSays(t *testing.T) {
 	if len(found) == 0 {
 		t.Skip("needs CUDA's cuda.h: in the wheel of triton, or the package cuda-cudart-dev")
 	}
-	out, err := exec.Command(compiler(), "-Wall", "-c", "-I", filepath.Dir(found[0]), "-o", filepath.Join(t.TempDir(), "layout.o"), "testdata/cuda_layout.c").CombinedOutput()
+	out, err := exec.Command(compiler(), "-Wall", "-c", "-I", filepath.Dir(found[0]), "-o",
+		filepath.Join(t.TempDir(), "layout.o"), "testdata/cuda_layout.c").CombinedOutput()
 	if err != nil {
 		t.Errorf("a name or value differs from %s: %v\n%s", found[0], err, out)
 	}

@@ -85,7 +85,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// anew is a pattern to be sent, and nothing yet where it is to arrive.
+// anew prepares a new pattern to send, and clears the memory that receives it.
 func (s *session) anew(n int, seed uint64) *Error {
 	if e := s.fill(n, seed); e != nil {
 		return e

@@ -51,12 +51,15 @@ const varFake = "LAUNCH_TEST_VERBS"
 var fakeLibraries = sync.OnceValues(func() ([]string, error) {
 	dir := os.Getenv(varFake)
 	versions := filepath.Join(dir, "versions")
-	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\nIBVERBS_1.12 { global: ibv_reg_dmabuf_mr; } IBVERBS_1.11;\n"), 0o644); err != nil {
+	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; "+
+		"} IBVERBS_1.1;\nIBVERBS_1.12 { global: ibv_reg_dmabuf_mr; } IBVERBS_1.11;\n"), 0o644); err != nil {
 		return nil, err
 	}
 	libs := []string{filepath.Join(dir, "libibverbs.so.1"), filepath.Join(dir, "libcuda.so.1")}
-	for _, args := range [][]string{{"-Wl,--version-script=" + versions, "-o", libs[0], "testdata/fake.c"}, {"-o", libs[1], "testdata/cuda.c"}} {
-		if out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-Wall"}, args...)...).CombinedOutput(); err != nil {
+	for _, args := range [][]string{{"-Wl,--version-script=" + versions, "-o", libs[0], "testdata/fake.c"},
+		{"-o", libs[1], "testdata/cuda.c"}} {
+		if out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-Wall"},
+			args...)...).CombinedOutput(); err != nil {
 			return nil, &verbs.Error{Text: string(out)}
 		}
 	}
@@ -161,7 +164,8 @@ func build(t *testing.T, versions string, args ...string) {
 	if err := os.WriteFile(file, []byte(versions), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(compiler(), append([]string{"-Wl,--version-script=" + file}, args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler(), append([]string{"-Wl,--version-script=" + file},
+		args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("build a library: %v\n%s", err, out)
 	}
 }

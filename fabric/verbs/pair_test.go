@@ -16,7 +16,8 @@ import (
 )
 
 // whole asks for all that a test can do.
-var whole = verbs.Test{Device: "fake0", GID: 1, Lead: true, QPs: 3, Depth: 8, Sizes: []int{1, 4096, 100_001, 8 << 20}, Iterations: 20, BothWays: true, PingSizes: []int{1, 8, 5000}, Pings: 600}
+var whole = verbs.Test{Device: "fake0", GID: 1, Lead: true, QPs: 3, Depth: 8, Sizes: []int{1, 4096, 100_001, 8 << 20},
+	Iterations: 20, BothWays: true, PingSizes: []int{1, 8, 5000}, Pings: 600}
 
 var follower = verbs.Test{Device: "fake0", GID: 1}
 
@@ -64,7 +65,8 @@ func TestInfiniBandNeedsNoGID(t *testing.T) {
 	lead, other := whole, follower
 	lead.GID, other.GID = -1, -1
 	r := runPair(t, lead, other)
-	if r.LeadErr != nil || r.OtherErr != nil || r.Lead.Local.Index != -1 || r.Lead.Local.LID != 7 || len(r.Lead.Out) != len(whole.Sizes) {
+	if r.LeadErr != nil || r.OtherErr != nil || r.Lead.Local.Index != -1 || r.Lead.Local.LID != 7 ||
+		len(r.Lead.Out) != len(whole.Sizes) {
 		t.Errorf("errors %v and %v, result %+v", r.LeadErr, r.OtherErr, r.Lead)
 	}
 }
@@ -72,7 +74,8 @@ func TestInfiniBandNeedsNoGID(t *testing.T) {
 // The device of these tests has room for 4096 completions.
 func TestTheDepthIsWhatTheDeviceCan(t *testing.T) {
 	fake(t, "")
-	lead := verbs.Test{Device: "fake0", GID: 1, Lead: true, QPs: verbs.MaxQPs, Depth: verbs.MaxDepth, Sizes: []int{64}, Iterations: 5000}
+	lead := verbs.Test{Device: "fake0", GID: 1, Lead: true, QPs: verbs.MaxQPs, Depth: verbs.MaxDepth, Sizes: []int{64},
+		Iterations: 5000}
 	if r := runPair(t, lead, follower); r.LeadErr != nil || r.OtherErr != nil || r.Lead.Out[0].Messages != 5000 {
 		t.Errorf("errors %v and %v, result %+v", r.LeadErr, r.OtherErr, r.Lead)
 	}
@@ -80,7 +83,8 @@ func TestTheDepthIsWhatTheDeviceCan(t *testing.T) {
 
 func TestTimeEndsStreamsAndPings(t *testing.T) {
 	fake(t, "")
-	lead := verbs.Test{Device: "fake0", GID: 1, Lead: true, Sizes: []int{64}, Warm: 20 * time.Millisecond, Span: 50 * time.Millisecond, PingSizes: []int{8}, Pings: verbs.MaxPings, PingSpan: 30 * time.Millisecond}
+	lead := verbs.Test{Device: "fake0", GID: 1, Lead: true, Sizes: []int{64}, Warm: 20 * time.Millisecond,
+		Span: 50 * time.Millisecond, PingSizes: []int{8}, Pings: verbs.MaxPings, PingSpan: 30 * time.Millisecond}
 	r := runPair(t, lead, follower)
 	if r.LeadErr != nil || r.OtherErr != nil {
 		t.Fatalf("errors %v and %v", r.LeadErr, r.OtherErr)
@@ -110,15 +114,20 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 		largestSent int    // that the lead had out
 	}{
 		{"not there", "", at(func(t *verbs.Test) { t.Device = "fake1" }), "peer no-uverbs", "no-uverbs", "does not list", 0},
-		{"gid that is not set", "", at(func(t *verbs.Test) { t.GID = 3 }), "peer no-gid", "no-gid", "no GID at index 3; set are 0 (RoCE v2 fe80::9), 1 (RoCE v2 10.9.0.1)", 0},
+		{"gid that is not set", "", at(func(t *verbs.Test) { t.GID = 3 }), "peer no-gid", "no-gid",
+			"no GID at index 3; set are 0 (RoCE v2 fe80::9), 1 (RoCE v2 10.9.0.1)", 0},
 		{"gid of another kind", "", at(func(t *verbs.Test) { t.GID = 0 }), "gid-differs", "gid-differs", "link-local", 0},
 		{"mtu told otherwise", "", at(func(t *verbs.Test) { t.MTU = 2048 }), "ok", "ok", "", 8 << 20},
-		{"mtu that cannot be", "", at(func(t *verbs.Test) { t.MTU = 1500 }), "peer wrong-request", "wrong-request", "1500", 0},
-		{"two that lead", "", at(func(t *verbs.Test) { t.Lead = true }), "wrong-request", "wrong-request", "one end has to lead", 0},
+		{"mtu that cannot be", "", at(func(t *verbs.Test) { t.MTU = 1500 }), "peer wrong-request", "wrong-request", "1500",
+			0},
+		{"two that lead", "", at(func(t *verbs.Test) { t.Lead = true }), "wrong-request", "wrong-request",
+			"one end has to lead", 0},
 		{"no memory", "mr 12", follower, "memlock", "memlock", "locked", 0},
 		{"no queue pairs", "qp 95", follower, "no-rc", "no-rc", "", 0},
-		{"no way", "wc 12", follower, "unreachable", "peer unreachable", "nothing arrives from fake0 port 1 (RoCE v2 10.9.0.1, index 1) at fake0", 0},
-		{"long messages are lost", "longest 5000", follower, "large-lost", "peer large-lost", "messages of 4096 bytes arrive and those of 100001 do not, in packets of 1024", 4096},
+		{"no way", "wc 12", follower, "unreachable", "peer unreachable",
+			"nothing arrives from fake0 port 1 (RoCE v2 10.9.0.1, index 1) at fake0", 0},
+		{"long messages are lost", "longest 5000", follower, "large-lost", "peer large-lost",
+			"messages of 4096 bytes arrive and messages of 100001 do not, in packets of 1024", 4096},
 		{"it stops", "wc 12 from 50", follower, "way-lost", "peer way-lost", "nothing arrives any more", 1},
 		{"it falls silent", "silent 1 from 50", follower, "way-lost", "peer way-lost", "nothing arrives any more", 1},
 		{"other bytes", "corrupt 60", follower, "corrupt", "corrupt", "", 1},
@@ -143,7 +152,8 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 			if got != tt.lead || r.LeadErr != nil && !strings.Contains(r.LeadErr.Text, tt.text) {
 				t.Errorf("lead: %s, %v; want %s, %q", word(r.LeadErr), r.LeadErr, tt.lead, tt.text)
 			}
-			if got := word(r.OtherErr); strings.TrimPrefix(got, "peer ") != strings.TrimPrefix(tt.peer, "peer ") || tt.lead != "corrupt" && got != tt.peer {
+			if got := word(r.OtherErr); strings.TrimPrefix(got, "peer ") != strings.TrimPrefix(tt.peer, "peer ") ||
+				tt.lead != "corrupt" && got != tt.peer {
 				t.Errorf("other end: %s, %v; want %s", got, r.OtherErr, tt.peer)
 			}
 			most := 0
@@ -221,8 +231,12 @@ func TestAnExchangeThatFailsIsAPeerThatIsGone(t *testing.T) {
 
 func TestAnOtherEndThatTalksNonsenseIsNoCrash(t *testing.T) {
 	fake(t, "")
-	for _, said := range []string{"", "null", "{}", `{"test":{"device":"x","lead":false,"qps":100000}}`, `{"test":{"sizes":[-1]},"end":{}}`} {
-		if _, err := confine.Run(t.Context(), whole, ample, func(context.Context, []byte) ([]byte, error) { return []byte(said), nil }); err == nil {
+	for _, said := range []string{"", "null", "{}", `{"test":{"device":"x","lead":false,"qps":100000}}`,
+		`{"test":{"sizes":[-1]},"end":{}}`} {
+		if _, err := confine.Run(t.Context(), whole, ample, func(context.Context, []byte) ([]byte,
+			error) {
+			return []byte(said), nil
+		}); err == nil {
 			t.Errorf("%q was taken for a test", said)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"unsafe"
 )
 
-// library is libibverbs, loaded. Its providers do not survive a dlclose, so it
-// stays so; only the table of its functions is given back.
+// library is libibverbs, loaded. Its providers do not survive a dlclose, so it remains
+// loaded; only its table of functions is freed.
 type library struct{ c *C.struct_lv_lib }
 
 func load() (library, error) {
@@ -39,7 +39,7 @@ func load() (library, error) {
 
 func (l library) free() { C.free(unsafe.Pointer(l.c)) }
 
-// each calls f with the number and name of every device until it returns false.
+// each calls f with the number and name of every device until f returns false.
 func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bool) error {
 	var count, errno C.int
 	list := C.lv_list(l.c, &count, &errno)
@@ -58,9 +58,9 @@ func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bo
 	return nil
 }
 
-// Devices lists the RDMA devices of this process, and tries to open each and to
-// ask it about itself and its ports. It can block for as long as a driver does.
-// The error is ErrNoLibrary, ErrNoStack or one that libibverbs gave.
+// Devices lists the RDMA devices of this process, opens each, and reads its properties
+// and its ports. It blocks for as long as a driver does. The error is ErrNoLibrary,
+// ErrNoStack or libibverbs' own.
 func Devices() ([]Device, error) {
 	l, err := load()
 	if err != nil {
@@ -78,13 +78,17 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// notListed is why a device has no entry. The library leaves out those whose
-// file is missing.
+// notListed returns why a device is not in the list. The library omits devices without
+// their file.
 func notListed(name string) *Error {
 	if nodes, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(nodes) == 0 {
-		return &Error{Cause: NoNode, Step: stepOpen, Text: fmt.Sprintf("libibverbs does not list %q: there is no /dev/infiniband/uverbs*, so ib_uverbs is not loaded, or this container was not given the device", name)}
+		return &Error{Cause: NoNode, Step: stepOpen,
+			Text: fmt.Sprintf("libibverbs does not list %q: there is no /dev/infiniband/uverbs*, so ib_uverbs is not loaded, "+
+				"or this container lacks the device", name)}
 	}
-	return &Error{Cause: NotListed, Step: stepOpen, Text: fmt.Sprintf("libibverbs does not list %q: its file below /dev/infiniband or the library of its maker is missing, or it is in another RDMA namespace", name)}
+	return &Error{Cause: NotListed, Step: stepOpen,
+		Text: fmt.Sprintf("libibverbs does not list %q: its file below /dev/infiniband or its vendor's library is "+
+			"missing, or it is in another RDMA namespace", name)}
 }
 
 func (l library) ask(list **C.struct_lv_device, i C.int, name string) Device {
@@ -129,7 +133,8 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 		return Port{}, syscall.Errno(errno)
 	}
 	p := Port{
-		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid), MaxMsg: int(a.max_msg_sz),
+		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid),
+		MaxMsg:    int(a.max_msg_sz),
 		ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
 		GIDSlots: int(a.gid_tbl_len), PKeySlots: int(a.pkey_tbl_len),
 	}
@@ -147,7 +152,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	return p, 0
 }
 
-// pkey is one partition key, as it goes over the wire; false where none is set.
+// pkey returns a partition key as it is sent; false if it is unset.
 func (l library) pkey(context *C.struct_lv_context, port, index int) (uint16, bool) {
 	var key C.uint16_t
 	if C.lv_query_pkey(l.c, context, C.int(port), C.int(index), &key) != 0 {
@@ -160,7 +165,7 @@ func (l library) pkey(context *C.struct_lv_context, port, index int) (uint16, bo
 
 // gids returns the entries of a port's table that are set.
 func (l library) gids(context *C.struct_lv_context, p Port) (out []gidEntry) {
-	const most = 2000 // of all ports of a device; the kernel takes no more than 64 KiB at once
+	const most = 2000 // of all ports of a device; the kernel accepts 64 KiB at most
 	entries := (*[most]C.struct_lv_gid_entry)(C.calloc(most, C.sizeof_struct_lv_gid_entry))
 	defer C.free(unsafe.Pointer(entries))
 	n := int(C.lv_query_gids(l.c, context, &entries[0], most))
@@ -190,7 +195,7 @@ func (l library) oldGIDs(context *C.struct_lv_context, p Port) []gidEntry {
 	return out
 }
 
-// raw is a GID as libibverbs takes it.
+// raw returns a GID in the form of libibverbs.
 func raw(a netip.Addr) (out C.union_lv_gid) {
 	*(*[16]byte)(unsafe.Pointer(&out)) = a.As16()
 	return out

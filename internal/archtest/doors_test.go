@@ -144,6 +144,8 @@ var testDoors = map[string][]string{
 	"fabric/gpu": {"internal/child"},
 	// Jobs whose values have sources.
 	"cmd/internal/storeaddr": {"internal/setting"},
+	// The example detects a recorded machine.
+	"fabric": {"fabric/machine"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},

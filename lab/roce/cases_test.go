@@ -24,7 +24,8 @@ const limit = 20 * time.Second
 
 // small is a whole test, of little data.
 var small = verbs.Test{
-	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true, PingSizes: []int{8, 4096}, Pings: 100,
+	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true,
+	PingSizes: []int{8, 4096}, Pings: 100,
 }
 
 // brief is one of which only the end matters.
@@ -51,7 +52,8 @@ var cases = []step{
 	{"loop", loop, loop},
 	// How even two emulated cores are says nothing: no way is to be called slow.
 	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01"),
-		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01", "--json")},
+		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01",
+			"--json")},
 	{"launch metrics", launch("metrics"), launch("check", "--json")},
 	{"launch check", func(_ *machineAgent, r *report) { tried(r, "", 0) }, func(_ *machineAgent, r *report) {
 		r.sh("chmod 666 /dev/infiniband/uverbs0")
@@ -128,7 +130,8 @@ var cases = []step{
 		r.sh("mv /dev/elsewhere /dev/infiniband")
 	}},
 	{"1000 times", func(_ *machineAgent, r *report) {
-		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect --error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
+		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect " +
+			"--error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
 		r.sh("cycle-sanitized 1000 rxe0 1")
 	}, thousand},
 	{"64 devices", func(a *machineAgent, r *report) {
@@ -154,7 +157,8 @@ var cases = []step{
 	}},
 	{"no module", nil, func(a *machineAgent, r *report) {
 		// All but what the cables need, from the last that was loaded on.
-		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; test ! -e /sys/class/infiniband_verbs")
+		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; " +
+			"test ! -e /sys/class/infiniband_verbs")
 		loop(a, r)
 	}},
 }
@@ -176,7 +180,8 @@ func launch(args ...string) func(a *machineAgent, r *report) {
 func tried(r *report, before string, user uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c",
+		before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	if r.Note = string(out); err != nil {
@@ -258,7 +263,8 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	t.Lead = a.who == client
 	question, _ := json.Marshal(t)
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
-	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody", varList + "=" + string(question)}
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody",
+		varList + "=" + string(question)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()

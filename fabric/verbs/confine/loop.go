@@ -83,7 +83,7 @@ func ofChild(device string, err error) *verbs.Error {
 			e.Text += fmt.Sprintf("; process %d hangs in the kernel and cannot be killed", t.PID)
 		}
 	} else if c, ok := errors.AsType[*child.CrashError](err); ok {
-		e.Cause, e.Text = verbs.Crashed, fmt.Sprintf("using %s ended the process that did: %v", device, c)
+		e.Cause, e.Text = verbs.Crashed, fmt.Sprintf("the process that used %s crashed: %v", device, c)
 	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		e.Cause, e.Text = verbs.Late, "the time ran out"
 	}
