@@ -32,7 +32,7 @@ func (a *app) decide(ctx context.Context, s *record.Start, comp *companion.Clien
 		return preflight.Decision{}, err
 	}
 	post := preflight.Post{Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: versionText(), Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: a.listens(s), Restarts: strconv.Itoa(a.o.restarts),
-		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint,
+		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)), Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: preflight.Options{Skip: a.o.skip, Only: a.o.only}.NotJudged()}
 	round, checking := goRound, a.word == "check"
 	if post.Local = preflight.Brief(s.Local); checking { // in a start each node tells its own findings in full itself
