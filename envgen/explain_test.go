@@ -23,7 +23,7 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	if e := find("NCCL_SOCKET_IFNAME"); !e.Set || e.Value != "=eth0" || len(e.Seen) == 0 {
 		t.Errorf("%+v", e)
 	}
-	if e := find("NCCL_IB_HCA"); e.Set || e.User != "mlx5" || e.Value != "=mlx5_0:1" || !strings.Contains(e.Why, "yours is kept, but") {
+	if e := find("NCCL_IB_HCA"); e.Set || e.User != "mlx5" || e.Value != "=mlx5_0:1" || !strings.Contains(e.Why, "your value is used, but") {
 		t.Errorf("%+v", e)
 	}
 	if e := find("NCCL_ALGO"); e.Set || e.User != "Ring" || e.From != "environment" || !strings.Contains(e.Why, "launch never sets it") {
@@ -66,7 +66,7 @@ func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
 		}
 	}
 	for _, e := range Explain(in) {
-		if e.Name == "NCCL_IB_HCA" && (e.Set || !e.PerNode || !strings.HasPrefix(e.Why, "not set: per node")) {
+		if e.Name == "NCCL_IB_HCA" && (e.Set || !e.PerNode || !strings.HasPrefix(e.Why, "not set: mpirun would carry")) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -77,7 +77,7 @@ func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
 		}
 		heads = append(heads, e.Group())
 	}
-	if diff := cmp.Diff([]string{"set", "wanted on each node", "yours", "not set"}, slices.Compact(heads)); diff != "" {
+	if diff := cmp.Diff([]string{"set", "needed on each node", "your own", "not set"}, slices.Compact(heads)); diff != "" {
 		t.Errorf("heads of the explanations (-want +got):\n%s", diff)
 	}
 }

@@ -198,7 +198,7 @@ func TestFormatsSayWhatIsANodesOwn(t *testing.T) {
 	for _, tt := range []struct{ format, want string }{
 		{"mpirun", "-x NCCL_NET=Socket\n"},
 		{"hydra", "-genv NCCL_NET Socket\n"},
-		{"kubernetes", "env:\n- name: NCCL_SOCKET_IFNAME\n  value: \"=eth0\"   # a fact of this node: not for pods on others\n- name: NCCL_NET\n  value: \"Socket\"\n"},
+		{"kubernetes", "env:\n- name: NCCL_SOCKET_IFNAME\n  value: \"=eth0\"   # a fact of this node: not for pods on other nodes\n- name: NCCL_NET\n  value: \"Socket\"\n"},
 		{"dotenv", "NCCL_SOCKET_IFNAME==eth0\nNCCL_NET=Socket\n"},
 		{"json", "{\n  \"NCCL_NET\": \"Socket\",\n  \"NCCL_SOCKET_IFNAME\": \"=eth0\"\n}\n"},
 	} {

@@ -59,7 +59,7 @@ func TestGIDsThatNoSettingReachesAreSaid(t *testing.T) {
 	}
 	for _, e := range Explain(in) {
 		if e.Name == "NCCL_IB_GID_INDEX" {
-			if want := "NCCL would use entry 0 of mlx5_0:1, and entry 3 is the RoCE v2 one of 10.1.0.5; no setting helps: give the interfaces of the rails an address in one subnet, or take a newer NCCL"; e.Why != want {
+			if want := "NCCL would use entry 0 of mlx5_0:1, and entry 3 is the RoCE v2 entry of 10.1.0.5; no setting helps: give the interfaces of the rails addresses in one subnet, or use a newer NCCL"; e.Why != want {
 				t.Errorf("why %q, want %q", e.Why, want)
 			}
 			return

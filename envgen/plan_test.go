@@ -147,7 +147,7 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 
 func TestReasonSaysWhatTheLibraryWouldDo(t *testing.T) {
 	plan := Make(machine(lo, bridge, eth0))
-	want := "NCCL would use br-1a2b3c, the first one in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
+	want := "NCCL would use br-1a2b3c, the first in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
 	if diff := cmp.Diff(want, plan[0].Reason); diff != "" {
 		t.Errorf("reason (-want +got):\n%s", diff)
 	}
