@@ -140,7 +140,7 @@ func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf("would listen on loopback, because this node's host name %s is %s, which this node does not have",
+	return fmt.Sprintf("would listen on loopback, because this node does not have %[2]s, its host name %[1]s",
 		n.Hostname, strings.Join(n.HostAddrs, ", "))
 }
 

@@ -16,7 +16,8 @@ const (
 
 // filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and
 // NCCL_IB_HCA: an optional ^ (all but these), an optional = (whole names instead of
-// prefixes), then names separated by commas, each with an optional port (src/misc/utils.cc parseStringList, src/os/linux.cc ncclOsFindInterfaces).
+// prefixes), then names separated by commas, each with an optional port (src/misc/utils.cc
+// parseStringList, src/os/linux.cc ncclOsFindInterfaces).
 type filter struct {
 	not, exact bool
 	items      []filterItem

@@ -74,7 +74,8 @@ func dotenv(v setting.Var) (string, error) {
 	case strings.Trim(v.Value, plain) == "":
 		return v.Name + "=" + v.Value + "\n", nil
 	case strings.ContainsFunc(v.Value, func(r rune) bool { return r == '\'' || r < ' ' || r == 0x7f }):
-		return "", fmt.Errorf("write %s for dotenv: %q has a character that its readers take differently", v.Name, v.Value)
+		return "", fmt.Errorf("write %s for dotenv: %q has a character that its readers take differently",
+			v.Name, v.Value)
 	}
 	return v.Name + "='" + v.Value + "'\n", nil
 }

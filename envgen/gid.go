@@ -247,7 +247,8 @@ func (v *view) gidWords(p hcaPort, index int) string {
 }
 
 func gidSeen(p hcaPort, index int) finding.Seen {
-	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index), What: "empty"}
+	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index),
+		What: "empty"}
 	for _, g := range p.GIDs {
 		if g.Index == index {
 			s.What = strings.TrimSpace(g.Addr.String() + " " + g.Type)
@@ -273,8 +274,12 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 	for _, r := range []rule{
 		{name: addrFamily, scope: setting.Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},
 		{name: roceVersNum, scope: setting.Job, when: "the HCAs have RoCE v1 only, and IPv6 addresses", value: "1"},
-		{name: addrRange, scope: setting.Node, when: "a port has several addresses, and the first is not in this network namespace or subnet", value: "a subnet with all rails"},
-		{name: gidIndex, scope: setting.Node, when: "nothing else selects the right entry (NCCL before 2.21, or only link-local addresses) and its number is the same on all HCAs", value: "that number"},
+		{name: addrRange, scope: setting.Node,
+			when:  "a port has several addresses, and the first is not in this network namespace or subnet",
+			value: "a subnet with all rails"},
+		{name: gidIndex, scope: setting.Node,
+			when: "nothing else selects the right entry (NCCL before 2.21, or only link-local addresses) and its " +
+				"number is the same on all HCAs", value: "that number"},
 	} {
 		r.name, r.source, r.used, r.alone = prefix+r.name, source, used, alone
 		switch {
@@ -291,7 +296,9 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 			case len(g.set) > 0:
 				return right(strings.Join(slices.Sorted(maps.Keys(g.set)), " and ") + " suffices")
 			case len(g.seen) > 0:
-				return right(library + " " + g.why + "; no setting helps: give the interfaces of the rails addresses in one subnet, or use a newer " + library)
+				const fix = "; no setting helps: give the interfaces of the rails addresses in one subnet, or use a " +
+					"newer "
+				return right(library + " " + g.why + fix + library)
 			}
 			return right(g.why)
 		}

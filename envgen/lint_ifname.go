@@ -10,12 +10,16 @@ import (
 	"launch/internal/setting"
 )
 
+// noSocket is what happens if NCCL finds no interface.
+const noSocket = `NCCL stops with "no socket interface found" here, and the other nodes wait`
+
+// ifnameLint returns the rules for the variables that choose interfaces.
 func ifnameLint() []lintRule {
 	return []lintRule{
 		{id: "env.ifname.nccl", names: []string{"NCCL_SOCKET_IFNAME"}, look: lintNCCLIfname,
 			what: "it selects no interface of this node, or excludes all"},
 		{id: "env.ifname.gloo", names: []string{"GLOO_SOCKET_IFNAME"}, look: lintGlooIfname,
-			what: "a name in it is not the full name of an interface with an address; Gloo does not support NCCL's = and ^"},
+			what: "a name in it is not the full name of an interface with an address; = and ^ are NCCL's"},
 		{id: "env.ifname.tensorpipe", names: []string{"TP_SOCKET_IFNAME"}, look: lintTPIfname,
 			what: "it is not the full name of an interface with an address"},
 		{id: "env.ifname.loopback", names: []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, look: lintLoopback,
@@ -62,8 +66,9 @@ func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if strings.HasPrefix(d.Value, "^") {
 		f = worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
 	}
-	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0)))
-	return f.Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").
+	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
+		filter{}.interfaces(v.Node.Interfaces, 0)))
+	return f.Breaking(noSocket).
 		Do("%s", fixIfname(v, d, "=")), true
 }
 
@@ -94,7 +99,8 @@ func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 }
 
 func hasAddress(n fabric.Node, name string) bool {
-	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
+	return slices.ContainsFunc(n.Interfaces,
+		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
 }
 
 // notExact returns why a name is invalid: it has NCCL's notation, or is not an
@@ -103,7 +109,8 @@ func notExact(n fabric.Node, name string) string {
 	switch {
 	case strings.ContainsAny(name, "^=,"):
 		return "it takes a plain name; ^ and = are NCCL's notation"
-	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
+	case slices.ContainsFunc(n.Interfaces,
+		func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
 		return "it takes the full name of an interface, and " + name + " is only a prefix"
 	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name }):
 		return name + " has no address"
@@ -119,12 +126,14 @@ func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	names, sure, mark := selected(v, d)
 	notLoopback := func(name string) bool {
-		return !slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
+		return !slices.ContainsFunc(v.Node.Interfaces,
+			func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
 	}
-	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes", d.Name, d.Value, v.World.Nodes).
+	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
+		d.Name, d.Value, v.World.Nodes).
 		Breaking("the other nodes cannot connect to this one").
 		Do("%s", fixIfname(v, d, mark)), true
 }
@@ -171,6 +180,7 @@ func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !addressed(v.Node) || v.has("NCCL_SOCKET_IFNAME") || len(ncclAlone(v, true)) > 0 {
 		return none()
 	}
-	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address", d.Value).
-		Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").Do("%s", drop(d)), true
+	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address",
+		d.Value).
+		Breaking(noSocket).Do("%s", drop(d)), true
 }

@@ -19,15 +19,18 @@ type lackRule struct {
 
 func lackRules() []lackRule {
 	return []lackRule{
-		{"env.plugin", "NCCL_NET", "the fabric is EFA or Slingshot, and NCCL finds no plugin for it", lackPlugin},
-		{"env.vendor-script", "NCCL_NET", "a machine of Google has the settings of its network module in a script, but none of them is set", lackScript},
+		{id: "env.plugin", name: "NCCL_NET", look: lackPlugin,
+			what: "the fabric is EFA or Slingshot, but NCCL finds no plugin for it"},
+		{id: "env.vendor-script", name: "NCCL_NET", look: lackScript,
+			what: "a machine of Google has the settings of its network module in a script, but none is set"},
 	}
 }
 
 // lackPlugin: without aws-ofi-nccl NCCL uses TCP, without a message at its default
 // level (src/plugin/net.cc).
 func lackPlugin(v *view) (finding.Finding, bool) {
-	if !v.gpus() || v.Mpirun || v.Script || !v.needsPlugin() || v.has("NCCL_NET") || v.has("NCCL_NET_PLUGIN") || v.Node.Software.Plugin.Version != software.None {
+	if !v.gpus() || v.Mpirun || v.Script || !v.needsPlugin() || v.has("NCCL_NET") || v.has("NCCL_NET_PLUGIN") ||
+		v.Node.Software.Plugin.Version != software.None {
 		return none()
 	}
 	fix := "install aws-ofi-nccl, built for Slingshot's libfabric"
@@ -52,7 +55,8 @@ func fastrakScripts() []string {
 // lackScript: the scripts change with the modules, which refuse other values, so the
 // user has to source them and not to copy them.
 func lackScript(v *view) (finding.Finding, bool) {
-	if !v.gpus() || v.Mpirun || v.Script || !v.apart() || v.uses("", "NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TUNER_") {
+	if !v.gpus() || v.Mpirun || v.Script || !v.apart() ||
+		v.uses("", "NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TUNER_") {
 		return none()
 	}
 	script, fix := "", ""

@@ -19,11 +19,14 @@ func libraryLint() []lintRule {
 			what: "a list without self, sm or the GPUs' transport, for a job that has GPUs"},
 		{id: "env.ucx-devices", names: []string{"UCX_NET_DEVICES"}, look: lintUCXDevices,
 			what: "it names a device that is missing or not ACTIVE"},
-		{id: "env.ompi-include", names: []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"}, look: lintInclude,
+		{id: "env.ompi-include", names: []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
+			"PRTE_MCA_prte_if_include"}, look: lintInclude,
 			what: "it selects no interface of this node, or is set together with an exclusion"},
-		{id: "env.ompi-exclude", names: []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"}, look: lintExclude,
+		{id: "env.ompi-exclude", names: []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"},
+			look: lintExclude,
 			what: "it replaces Open MPI's default exclusion of loopback"},
-		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"}, look: lintOMPIObsolete,
+		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"},
+			look: lintOMPIObsolete,
 			what: "this Open MPI does not read it: openib from 4.0, orte and oob from 5.0"},
 		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, look: lintUCXOff,
 			what: "UCX is excluded on a node with InfiniBand or RoCE, as by Debian's file"},
@@ -52,7 +55,9 @@ func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	for _, need := range []struct {
 		name string
 		has  bool
-	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")}, {"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")}, {"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
+	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")},
+		{"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")},
+		{"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
 		if !need.has {
 			lacks = append(lacks, need.name)
 		}
@@ -95,7 +100,8 @@ func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
 func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	exclude := strings.Replace(d.Name, "_include", "_exclude", 1)
 	if other, ok := v.decided(exclude); ok && d.Value != "" && other.Value != "" {
-		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)", d.Name, exclude, other.From).
+		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)",
+			d.Name, exclude, other.From).
 			Breaking("Open MPI allows only one of the two and ends with an error").Do("%s", drop(d)), true
 	}
 	if d.Value == "" || !addressed(v.Node) {
@@ -199,7 +205,8 @@ func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
 		case v.World.Nodes > 1 && n > 0 && n != v.World.Nodes:
 			f = finding.Warnf("TF_CONFIG lists %d workers, but the job has %d nodes", n, v.World.Nodes)
 		case c.Task.Type != "" && index >= len(c.Cluster[c.Task.Type]):
-			f = finding.Warnf("TF_CONFIG has the index %d for this process, but %d entries in %q", index, len(c.Cluster[c.Task.Type]), c.Task.Type)
+			f = finding.Warnf("TF_CONFIG has the index %d for this process, but %d entries in %q",
+				index, len(c.Cluster[c.Task.Type]), c.Task.Type)
 		default:
 			return none()
 		}

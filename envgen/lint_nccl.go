@@ -11,6 +11,7 @@ import (
 	"launch/internal/setting"
 )
 
+// ncclLint returns the rules for NCCL's variables.
 func ncclLint() []lintRule {
 	return []lintRule{
 		{id: "env.ib-disable", names: []string{"NCCL_IB_DISABLE", "NCCL_IBEXT_DISABLE"}, look: lintIBDisable,
@@ -32,7 +33,8 @@ func ncclLint() []lintRule {
 			what: "it is set for torch, which has its own store"},
 		{id: "env.debug-file", names: []string{"NCCL_DEBUG_FILE"}, look: lintDebugFile,
 			what: "all processes would write one file, or its directory does not exist"},
-		{id: "env.channels", names: []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, look: lintChannels,
+		{id: "env.channels", names: []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS",
+			"NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, look: lintChannels,
 			what: "it replaces NCCL's own number of channels"},
 		{id: "env.cumem", names: []string{"NCCL_CUMEM_ENABLE"}, look: lintCuMem,
 			what: "it is 0, and NCCL is 2.19 or later"},
@@ -121,7 +123,8 @@ func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	case n < 0 || n > most:
 		return finding.Warnf("%s=%s is out of range: the maximum is %d", d.Name, d.Value, most).
-			Breaking("the hardware uses only the low bits, so the wait differs from the setting").Do("%s", drop(d)), true
+			Breaking("the hardware uses only the low bits, so the wait differs from the setting").
+			Do("%s", drop(d)), true
 	case d.Name == "NCCL_IB_TIMEOUT" && n < own:
 		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than NCCL's default %d %s", d.Value, own, since).
 			Breaking("shorter interruptions of the fabric end the job").Do("%s", drop(d)), true

@@ -21,7 +21,8 @@ func netLint() []lintRule {
 		{id: "env.ib-hca", names: []string{"NCCL_IB_HCA"}, look: lintHCA,
 			what: "it selects no ACTIVE port of this node"},
 		{id: "env.gid-index", names: []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, look: lintGIDIndex,
-			what: "it is not the RoCE v2 entry of each rail, or not needed: NCCL chooses on its own from 2.21, and ignores it for InfiniBand"},
+			what: "it is not the RoCE v2 entry of each rail, or not needed: NCCL chooses on its own from 2.21, and " +
+				"ignores it for InfiniBand"},
 		{id: "env.pkey", names: []string{"NCCL_IB_PKEY"}, look: lintPKey,
 			what: "a rail's partition table has no such entry, or it is a limited membership"},
 		{id: "env.addr-family", names: []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, look: lintAddrFamily,
@@ -32,7 +33,8 @@ func netLint() []lintRule {
 			what: "it is \"none\" on a fabric that needs a plugin, or NCCL does not find the plugin"},
 		{id: "env.cross-nic", names: []string{"NCCL_CROSS_NIC"}, look: lintCrossNIC,
 			what: "it is 1, but the rails are in different subnets"},
-		{id: "env.range", names: []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, look: lintRange,
+		{id: "env.range", names: []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS",
+			"NCCL_NSOCKS_PERTHREAD"}, look: lintRange,
 			what: "it is out of range (15, 255, 255, 16; threads × sockets 64)"},
 	}
 }
@@ -55,7 +57,8 @@ func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 		if exact && len(also) > 0 {
 			marked := strings.TrimPrefix(d.Value, "^")
 			fix := put(d, d.Value[:len(d.Value)-len(marked)]+"="+marked)
-			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also matches %s", d.Value, it.name, strings.Join(also, ", ")).
+			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also matches %s",
+				d.Value, it.name, strings.Join(also, ", ")).
 				Breaking("NCCL uses or excludes other HCAs than those named").Do("%s", fix), true
 		}
 	}
@@ -96,7 +99,8 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	case len(roce) == 0:
 		return finding.Warnf("%s=%s has no effect: the fabric is InfiniBand", d.Name, d.Value).
-			Breaking("nothing here (NCCL before 2.22 would use it for InfiniBand too, where it is wrong)").Do("%s", drop(d)), true
+			Breaking("nothing here (NCCL before 2.22 would use it for InfiniBand too, where it is wrong)").
+			Do("%s", drop(d)), true
 	}
 	rails, want := v.gidTable()
 	for i, p := range rails {
@@ -112,7 +116,8 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none() // unknown, or it is needed
 	}
 	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry on its own from 2.21", d.Name, d.Value).
-		Breaking("it is right here now, but wrong with another VLAN, address or network namespace").Do("%s", drop(d)), true
+		Breaking("it is right here now, but wrong with another VLAN, address or network namespace").
+		Do("%s", drop(d)), true
 }
 
 // lintPKey: the variable is an index into the table, not a key as in many guides.
@@ -133,7 +138,8 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 		if i < 0 {
 			state = "is not set"
 		}
-		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s", d.Value, index, p, state).
+		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s",
+			d.Value, index, p, state).
 			See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
 			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
 	}
@@ -143,7 +149,8 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 func lintAddrFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	rails, _ := v.gidTable()
 	for _, p := range rails {
-		has := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
+		has := slices.ContainsFunc(p.GIDs,
+			func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
 		if !has {
 			return finding.Warnf("%s=%s, but %s has no such address", d.Name, d.Value, p).
 				Breaking("NCCL uses entry 0: link-local, RoCE v1 on most cards").Do("%s", drop(d)), true
@@ -165,14 +172,17 @@ func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
 			Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 	case lower == "ib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, but no InfiniBand or RoCE port is ACTIVE here", d.Value).
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+			"NCCL_NET=%s, but no InfiniBand or RoCE port is ACTIVE here", d.Value).
 			Breaking(dies).Do("%s", drop(d)), true
 	case lower == "gib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, as in Google's images, but no RoCE port is ACTIVE here", d.Value).
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+			"NCCL_NET=%s, as in Google's images, but no RoCE port is ACTIVE here", d.Value).
 			Breaking(dies).Do("%s; or use a machine with RDMA (A3 Ultra, A4)", drop(d)), true
 	case lower != "socket" && lower != "ib" && noPlugin:
 		return worst(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, but NCCL finds no plugin", d.Value).
-			See("libnccl-net.so", "not found").Breaking(dies).Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
+			See("libnccl-net.so", "not found").Breaking(dies).
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
 	}
 	return none()
 }
@@ -190,11 +200,13 @@ func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	switch {
 	case strings.EqualFold(d.Value, software.None) && needs != "":
-		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s", d.Value, needs).
+		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
+			d.Value, needs).
 			Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
 	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
 		return finding.Warnf("NCCL_NET_PLUGIN=%s: NCCL does not find this plugin", d.Value).
-			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
+			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
 	}
 	return none()
 }
@@ -214,8 +226,10 @@ func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
 	if len(subnets) < 2 {
 		return none()
 	}
-	return finding.Warnf("NCCL_CROSS_NIC=%s, but the %d RoCE rails are in %d subnets", d.Value, len(v.roceRails()), len(subnets)).
-		Breaking("without a route between them, NCCL hangs when it connects one rail to another").Do("%s, or route between the subnets", drop(d)), true
+	return finding.Warnf("NCCL_CROSS_NIC=%s, but the %d RoCE rails are in %d subnets",
+		d.Value, len(v.roceRails()), len(subnets)).
+		Breaking("without a route between them, NCCL hangs when it connects one rail to another").
+		Do("%s, or route between the subnets", drop(d)), true
 }
 
 // lintRange: the fields of the address vector (4-bit service level, 8-bit

@@ -28,7 +28,8 @@ func Listens(in Input, p Plan) []Listen {
 	}
 	var out []Listen
 	add := func(library string, nic fabric.Interface, a netip.Addr, typed bool) {
-		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens || len(decoys(v, []fabric.Interface{nic})) > 0 {
+		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens ||
+			len(decoys(v, []fabric.Interface{nic})) > 0 {
 			return
 		}
 		if !slices.ContainsFunc(out, func(l Listen) bool { return l.Addr == a }) {
@@ -44,7 +45,8 @@ func Listens(in Input, p Plan) []Listen {
 		}
 	}
 	if name, typed := v.inForce("GLOO_SOCKET_IFNAME", p); name != "" && name != via.Name {
-		if i := slices.IndexFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
+		if i := slices.IndexFunc(v.Node.Interfaces,
+			func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
 			add("Gloo", v.Node.Interfaces[i], firstAddr(v.Node.Interfaces[i]), typed)
 		}
 	}

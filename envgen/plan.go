@@ -37,6 +37,9 @@ type want struct {
 
 func right(not string) want { return want{not: not} }
 
+// saw returns one piece of evidence.
+func saw(where, what string) []finding.Seen { return []finding.Seen{{Where: where, What: what}} }
+
 // verdict is a rule and its result.
 type verdict struct {
 	rule
@@ -99,7 +102,8 @@ func (v *view) versionOf(r rule) version {
 
 func spanWords(r rule, now version) string {
 	if !now.known() {
-		return fmt.Sprintf("it is for %s %s; the version here is unknown and counts as a current one", r.library, r.span)
+		return fmt.Sprintf("it is for %s %s; the version here is unknown and counts as a current one",
+			r.library, r.span)
 	}
 	return fmt.Sprintf("it is for %s %s; this is %d.%d.%d", r.library, r.span, now[0], now[1], now[2])
 }
@@ -116,13 +120,14 @@ func Make(in Input) Plan {
 		if v.perNode(d.rule) || !d.sets() && !d.kept() {
 			continue
 		}
-		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen, Reason: d.wrong}
+		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen,
+			Reason: d.wrong}
 		if d.because != "" {
 			p.Reason += "; " + d.because
 		}
 		if d.kept() {
 			p.Kept, p.User, p.From = true, d.user.Value, d.user.From
-			p.Seen = []finding.Seen{{Where: d.user.From, What: d.user.Name + "=" + d.user.Value}}
+			p.Seen = saw(d.user.From, d.user.Name+"="+d.user.Value)
 			p.Reason = "your value is used, but " + d.because
 		}
 		plan = append(plan, p)
@@ -132,7 +137,8 @@ func Make(in Input) Plan {
 
 // rules returns the rules in the order of a plan.
 func rules() []rule {
-	all := slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(), frameworkRules())
+	all := slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(),
+		frameworkRules())
 	for i := range all {
 		all[i].library = setting.Library(all[i].name)
 	}

@@ -119,7 +119,7 @@ func (v *view) wantFamily() want {
 	}
 	return want{value: "AF_INET6", because: v.because(),
 		wrong: fmt.Sprintf("NCCL would use %s, which is not this node's address for its peers", firstAddr(via)),
-		seen:  []finding.Seen{{Where: via.Name, What: firstAddr(via).String() + ", " + addr.Addr().String()}}}
+		seen:  saw(via.Name, firstAddr(via).String()+", "+addr.Addr().String())}
 }
 
 func wantHost(library string) func(*view) want {
@@ -148,7 +148,8 @@ func (v *view) wantUCX() want {
 	case len(rails) > 0 && len(v.strangers()) == 0:
 		return right("every ACTIVE port is part of the training fabric")
 	case len(rails) > 0:
-		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()), because: v.railWords(), seen: v.strangerSeen()}
+		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()),
+			because: v.railWords(), seen: v.strangerSeen()}
 		if ok {
 			w.value += "," + via.Name
 		}
@@ -181,7 +182,8 @@ func (v *view) wantTCPIface() want {
 // wantAmong returns the interface to the peers if others, except those that the
 // library ignores, reach no other machine.
 func (v *view) wantAmong(library string, via fabric.Interface, out func(fabric.Interface) bool) want {
-	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
+	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces),
+		func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
 	also := decoys(v, up)
 	if len(also) == 0 {
 		return right("every interface here reaches other machines")

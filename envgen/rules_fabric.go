@@ -19,14 +19,14 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC), but its InfiniBand module would use them",
+		when:  "its InfiniBand module would use RDMA devices that are not a fabric (Soft-RoCE, iWARP, usNIC)",
 		value: "Socket",
 		used:  nccl, want: (*view).wantNet,
 		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
 		alone: "takes every ACTIVE port of any vendor, speed and transport, InfiniBand and Ethernet",
-		when:  "some of them are not part of the training fabric: another link layer, slower, for storage or management",
+		when:  "some are not part of the training fabric: another link layer, slower, for storage or management",
 		value: "=HCA:PORT,… of the training fabric",
 		used:  nccl, want: wantHCA(setting.NCCL, "="), agrees: (*view).sameHCAs,
 	}, {
@@ -36,31 +36,35 @@ func fabricRules() []rule {
 		value: "the index of the first full membership, if it is the same on all HCAs",
 		used:  nccl, want: (*view).wantPKey,
 	}, {
-		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"}, source: "NCCL src/transport/net_ib/connect.cc",
-		alone: "has the timeout 18 (20 from 2.23)",
-		when:  "more than 64 nodes share the fabric",
-		value: "22",
-		used:  nccl, want: (*view).wantTimeout,
+		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
+		source: "NCCL src/transport/net_ib/connect.cc",
+		alone:  "has the timeout 18 (20 from 2.23)",
+		when:   "more than 64 nodes share the fabric",
+		value:  "22",
+		used:   nccl, want: (*view).wantTimeout,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
 	}, {
-		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"}, source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
-		alone: "opens one queue pair per connection",
-		when:  "a RoCE rail is a bond: one queue pair uses only one of its cables",
-		value: "2",
-		used:  nccl, want: (*view).wantQPs,
+		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
+		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
+		alone:  "opens one queue pair per connection",
+		when:   "a RoCE rail is a bond: one queue pair uses only one of its cables",
+		value:  "2",
+		used:   nccl, want: (*view).wantQPs,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
-		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"}, source: "NVIDIA/nccl#1015",
-		alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
-		when:  "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
-		value: "0",
-		used:  nccl, want: (*view).wantSplit,
+		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
+		source: "NVIDIA/nccl#1015",
+		alone:  "splits each message over the queue pairs (in 2.18 and 2.19)",
+		when:   "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
+		value:  "0",
+		used:   nccl, want: (*view).wantSplit,
 	}, {
-		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"}, source: "NCCL src/graph/paths.cc",
-		alone: "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
-		when:  "the GPUs are GH200, GB200 or GB300",
-		value: "1",
-		used:  nccl, want: (*view).wantC2C,
+		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
+		source: "NCCL src/graph/paths.cc",
+		alone:  "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
+		when:   "the GPUs are GH200, GB200 or GB300",
+		value:  "1",
+		used:   nccl, want: (*view).wantC2C,
 	}, {
 		name: "FI_PROVIDER", scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
 		alone: "offers every provider; aws-ofi-nccl chooses efa on its own from 1.5.1",
@@ -88,11 +92,14 @@ func (v *view) wantNet() want {
 	case v.plugin() != "":
 		return right("NCCL's plugin " + v.plugin() + " takes precedence on its own")
 	case len(v.rails()) > 0:
-		return right("NCCL finds the training fabric on its own; pinning would only turn its silent fallback to TCP into an error")
+		return right("NCCL finds the fabric on its own; setting it would only turn a silent fallback to TCP into an " +
+			"error")
 	case v.needsPlugin() && v.Node.Software.Plugin.Version == software.None:
-		return right("NCCL finds no plugin here and uses TCP: " + string(v.fab.Kind) + " needs aws-ofi-nccl (libnccl-net.so)")
+		return right("NCCL finds no plugin here and uses TCP: " + string(v.fab.Kind) +
+			" needs aws-ofi-nccl (libnccl-net.so)")
 	case v.needsPlugin():
-		return right("it is unknown whether NCCL finds the plugin for " + string(v.fab.Kind) + ", which it loads on its own")
+		return right("it is unknown whether NCCL finds the plugin for " + string(v.fab.Kind) +
+			", which it loads on its own")
 	}
 	return right("NCCL uses TCP here on its own")
 }
@@ -191,7 +198,8 @@ func (v *view) wantPKey() want {
 	if index < 0 {
 		return right("there is no InfiniBand here")
 	}
-	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership", because: "entry " + strconv.Itoa(index) + " is one", seen: seen}
+	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership",
+		because: "entry " + strconv.Itoa(index) + " is one", seen: seen}
 }
 
 func (p hcaPort) pkeysSeen() finding.Seen {
@@ -199,7 +207,8 @@ func (p hcaPort) pkeysSeen() finding.Seen {
 	for _, k := range p.PKeys {
 		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
 	}
-	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num), What: strings.Join(words, ", ")}
+	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
+		What: strings.Join(words, ", ")}
 }
 
 func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
@@ -234,7 +243,8 @@ func (v *view) wantQPs() want {
 	if bonds == nil {
 		return right("no RoCE rail is a bond of several cables")
 	}
-	return want{value: "2", wrong: "NCCL would use one cable of each bond", because: "one queue pair uses one cable", seen: bonds}
+	return want{value: "2", wrong: "NCCL would use one cable of each bond", because: "one queue pair uses one cable",
+		seen: bonds}
 }
 
 // cables returns the number of members of a bond that are up.
@@ -251,7 +261,8 @@ func (v *view) cables(bond string) int {
 func (v *view) wantSplit() want {
 	w := v.wantQPs()
 	if w.wrong != "" {
-		w.value, w.wrong, w.because = "0", "NCCL would split each message over both queue pairs", "each message then uses one cable"
+		w.value, w.wrong, w.because = "0", "NCCL would split each message over both queue pairs",
+			"each message then uses one cable"
 	}
 	return w
 }
@@ -260,8 +271,9 @@ func (v *view) wantC2C() want {
 	for _, model := range v.gpuNames() {
 		for _, name := range []string{"GH200", "GB200", "GB300"} {
 			if strings.Contains(model, name) {
-				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory", because: "it is the default from 2.27",
-					seen: []finding.Seen{{Where: "GPU", What: model}, v.ncclSeen()}}
+				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory",
+					because: "it is the default from 2.27",
+					seen:    []finding.Seen{{Where: "GPU", What: model}, v.ncclSeen()}}
 			}
 		}
 	}
@@ -275,5 +287,5 @@ func (v *view) wantProvider() want {
 	}
 	p := v.Node.Software.Plugin
 	return want{value: "efa", wrong: "aws-ofi-nccl " + number + " would take the first provider that libfabric lists",
-		because: "the fabric is EFA", seen: []finding.Seen{{Where: p.Path, What: p.Version}}}
+		because: "the fabric is EFA", seen: saw(p.Path, p.Version)}
 }

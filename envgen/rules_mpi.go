@@ -23,27 +23,35 @@ func mpiRules() []rule {
 	const astray, subnet = "one of them reaches no other machine, and all hosts are in one subnet", "that subnet"
 	hydra := func(mpi string) func(*view) bool { return func(v *view) bool { return v.Mpirun && v.MPI == mpi } }
 	return []rule{{
-		name: "OMPI_MCA_btl_tcp_if_include", scope: setting.Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
+		name:  "OMPI_MCA_btl_tcp_if_include",
+		scope: setting.Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
 		alone: every, when: astray, value: subnet,
-		used: unless("OMPI_MCA_btl_tcp_if_exclude", func(*view) bool { return true }), want: (*view).wantSubnet, agrees: (*view).includes,
+		used: unless("OMPI_MCA_btl_tcp_if_exclude", func(*view) bool { return true }), want: (*view).wantSubnet,
+		agrees: (*view).includes,
 	}, {
-		name: "OMPI_MCA_oob_tcp_if_include", scope: setting.Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
+		name:  "OMPI_MCA_oob_tcp_if_include",
+		scope: setting.Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
 		alone: every + " (up to 4)", when: astray, value: subnet,
-		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
+		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet,
+		agrees: (*view).includes,
 	}, {
 		name: "PRTE_MCA_prte_if_include", scope: setting.Job, source: "open-mpi/ompi#12508, docs/mca.rst",
 		alone: every + " (from 5)", when: astray, value: subnet,
 		used: unless("PRTE_MCA_prte_if_exclude", five), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
 	}, {
-		name: "OMPI_MCA_opal_common_ucx_devices", scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
+		name:  "OMPI_MCA_opal_common_ucx_devices",
+		scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
 		alone: "uses UCX on its own only for an HCA with a driver mlx*",
 		when:  "the HCAs of the training fabric have another driver",
 		value: "any",
-		used:  func(v *view) bool { return v.openMPI() && v.head() && !v.has("OMPI_MCA_pml") }, want: (*view).wantUCXDevices,
+		used:  func(v *view) bool { return v.openMPI() && v.head() && !v.has("OMPI_MCA_pml") },
+		want:  (*view).wantUCXDevices,
 	}, {
 		name: "HYDRA_IFACE", scope: setting.Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
-		alone: "gives the other nodes the host name", when: "it resolves to loopback, or to an interface that does not lead to them", value: "NAME of the interface",
-		used: hydra("mpich"), head: true, want: wantHost(setting.MPICH),
+		alone: "gives the other nodes the host name",
+		when:  "it resolves to loopback, or to an interface that does not lead to them",
+		value: "NAME of the interface",
+		used:  hydra("mpich"), head: true, want: wantHost(setting.MPICH),
 	}, {
 		name: "I_MPI_HYDRA_IFACE", scope: setting.Node, source: "Intel MPI Library Developer Reference",
 		alone: "does the same as MPICH", when: "as for MPICH", value: "NAME of the interface",
@@ -70,7 +78,8 @@ func (v *view) wantSubnet() want {
 		return !i.Up || !slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is4() })
 	})
 	also := decoys(v, up)
-	w := want{value: addr.Masked().String(), because: v.because(), seen: []finding.Seen{ifSeen("interfaces that reach no other machine", also)}}
+	w := want{value: addr.Masked().String(), because: v.because(),
+		seen: []finding.Seen{ifSeen("interfaces that reach no other machine", also)}}
 	if len(also) > 0 {
 		w.wrong = "Open MPI uses every interface that is up and would also try " + names(also)
 	} else {
@@ -104,6 +113,7 @@ func (v *view) wantUCXDevices() want {
 		return right("the driver of " + rails[0].hca.Name + " is unknown")
 	}
 	p := rails[0]
-	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP", because: v.railWords(),
-		seen: []finding.Seen{finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}}}
+	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP",
+		because: v.railWords(),
+		seen:    saw("/sys/class/infiniband/"+p.hca.Name+"/device/driver", p.hca.Driver)}
 }

@@ -18,31 +18,36 @@ import (
 func nodeRules() []rule {
 	node := func(v *view) bool { return v.gpus() && !v.Mpirun }
 	return []rule{{
-		name: "NCCL_TOPO_FILE", scope: setting.Node, source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
-		alone: "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
-		when:  "Azure's file for this size is visible (also in a container) and lists the devices of this machine",
-		value: "the path of that file",
-		used:  node, want: (*view).wantTopo,
+		name: "NCCL_TOPO_FILE", scope: setting.Node,
+		source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
+		alone:  "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
+		when:   "Azure's file for this size is visible (also in a container) and lists the devices of this machine",
+		value:  "the path of that file",
+		used:   node, want: (*view).wantTopo,
 	}, {
-		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true, span: span{since: "2.24", before: "2.26.5"}, source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
-		alone: "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), and crashes without it",
+		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true,
+		span:   span{since: "2.24", before: "2.26.5"},
+		source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
+		alone: "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
 		when:  "a container's system call filter denies that right: no CAP_SYS_NICE",
 		value: "0",
 		used:  node, want: (*view).wantCuMemHost,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
-		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone: "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
-		when:  "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
-		value: "4, NVIDIA's value for 100G",
-		used:  node, want: (*view).wantThreads,
+		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"},
+		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
+		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
+		value:  "4, NVIDIA's value for 100G",
+		used:   node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}, {
-		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone: "opens one connection per helper thread",
-		when:  "as NCCL_SOCKET_NTHREADS",
-		value: "4",
-		used:  node, want: (*view).wantThreads,
+		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
+		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		alone:  "opens one connection per helper thread",
+		when:   "as NCCL_SOCKET_NTHREADS",
+		value:  "4",
+		used:   node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}}
 }
@@ -54,7 +59,8 @@ const (
 )
 
 func azureTopologies() []string {
-	return []string{"/opt/microsoft/ndv5/topo.xml", "/opt/microsoft/ndv4/topo.xml", "/opt/microsoft/ndv2/topo.xml", "/opt/microsoft/ncv4/topo.xml"}
+	return []string{"/opt/microsoft/ndv5/topo.xml", "/opt/microsoft/ndv4/topo.xml", "/opt/microsoft/ndv2/topo.xml",
+		"/opt/microsoft/ncv4/topo.xml"}
 }
 
 // Paths returns the files and directories that the rules and the lint need for an
@@ -92,7 +98,8 @@ func (v *view) wantTopo() want {
 		}
 		if n, missing := v.topology(text); n > 0 && missing == "" {
 			return want{value: p, wrong: "NCCL would use the hypervisor's PCI tree, which is flat",
-				because: fmt.Sprintf("this machine has the %d devices of the file", n), seen: []finding.Seen{{Where: p, What: fmt.Sprintf("%d devices", n)}}}
+				because: fmt.Sprintf("this machine has the %d devices of the file", n),
+				seen:    saw(p, fmt.Sprintf("%d devices", n))}
 		}
 	}
 	return right("no file for this size of machine is visible; with a PCI tree that is not flat none is needed")
@@ -157,8 +164,9 @@ func (v *view) wantCuMemHost() want {
 	if !v.nccl.known() || filter != "2" || err != nil || caps>>capSysNice&1 == 1 {
 		return right("nothing here denies the right to choose a NUMA node")
 	}
-	return want{value: "0", wrong: "NCCL before 2.26.5 can crash on its host memory here", because: "a system call filter is on, and CAP_SYS_NICE is missing",
-		seen: []finding.Seen{{Where: selfStatus, What: "Seccomp " + filter + ", CapEff " + hex}, v.ncclSeen()}}
+	return want{value: "0", wrong: "NCCL before 2.26.5 can crash on its host memory here",
+		because: "a system call filter is on, and CAP_SYS_NICE is missing",
+		seen:    []finding.Seen{{Where: selfStatus, What: "Seccomp " + filter + ", CapEff " + hex}, v.ncclSeen()}}
 }
 
 const (
@@ -183,8 +191,12 @@ func (v *view) wantThreads() want {
 	if n := v.gpuCount(); n < 1 || cores < coresPerGPU*n {
 		return right(fmt.Sprintf("%d cores are too few for more threads", cores))
 	}
-	return want{value: "4", wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000), because: v.because(),
-		seen: []finding.Seen{finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)}, {Where: selfStatus, What: "Cpus_allowed_list " + list}}}
+	return want{value: "4", because: v.because(),
+		wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000),
+		seen: []finding.Seen{
+			{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
+			{Where: selfStatus, What: "Cpus_allowed_list " + list},
+		}}
 }
 
 // ownThreads reports whether NCCL has helper threads for the cards of a driver: AWS's

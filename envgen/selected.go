@@ -31,7 +31,8 @@ func Selected(in Input) map[string][]string {
 		choose(d.Name, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) })
 	}
 	// UCX (src/ucs/config/parser.c) also accepts patterns and ranges: not judged.
-	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" && !strings.ContainsAny(d.Value, "[*?") {
+	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" &&
+		!strings.ContainsAny(d.Value, "[*?") {
 		list, not := strings.CutPrefix(d.Value, "^")
 		names := strings.Split(list, ",")
 		choose(d.Name, func(p hcaPort) bool {

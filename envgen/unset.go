@@ -57,10 +57,12 @@ func unsets() []unset {
 		{name: "NCCL_SHM_USE_CUDA_MEMCPY", here: pcieOnly, source: doc,
 			alone: "copies with a kernel (removed after 2.30.4)",
 			why:   "it can help on PCIe-only machines, which only a measurement shows"},
-		{name: "NCCL_NVLS_ENABLE", source: doc, alone: "uses NVLink SHARP where it works", why: "the library detects it"},
-		{name: "NCCL_MNNVL_ENABLE", here: func(v *view) bool { return v.nvlinkDomain() != "" }, source: "NCCL src/init.cc, src/mnnvl.cc",
-			alone: "uses NVLink between nodes of one domain",
-			why:   "0 hides that IMEX is down: fix IMEX, or set 0 on all nodes"},
+		{name: "NCCL_NVLS_ENABLE", source: doc, alone: "uses NVLink SHARP where it works",
+			why: "the library detects it"},
+		{name: "NCCL_MNNVL_ENABLE", here: func(v *view) bool { return v.nvlinkDomain() != "" },
+			source: "NCCL src/init.cc, src/mnnvl.cc",
+			alone:  "uses NVLink between nodes of one domain",
+			why:    "0 hides that IMEX is down: fix IMEX, or set 0 on all nodes"},
 		{name: "NCCL_CUMEM_ENABLE", source: doc,
 			alone: "uses cuMem if the driver has it",
 			why:   "0 turns NVLink between nodes and registered buffers off"},
@@ -90,12 +92,15 @@ func unsets() []unset {
 			alone: "uses RDMA if the card has it", why: "1 ends the program on a card without RDMA"},
 		{name: "FI_EFA_FORK_SAFE", here: efaOnly, source: "libfabric man/fi_efa.7.md",
 			alone: "gets it from aws-ofi-nccl", why: "kernels from 5.13 do not need it"},
-		{name: "FI_EFA_USE_HUGE_PAGE", here: efaOnly, source: "aws-samples/awsome-distributed-training efa-cheatsheet.md",
-			alone: "uses huge pages", why: "0 is for data loaders that fork and fail with ENOMEM"},
-		{name: "FI_CXI_RX_MATCH_MODE", here: func(v *view) bool { return v.fab.Kind == rail.Slingshot }, source: "libfabric man/fi_cxi.7.md",
-			alone: "matches in hardware", why: "each site with Slingshot has its own profile"},
+		{name: "FI_EFA_USE_HUGE_PAGE", here: efaOnly,
+			source: "aws-samples/awsome-distributed-training efa-cheatsheet.md",
+			alone:  "uses huge pages", why: "0 is for data loaders that fork and fail with ENOMEM"},
+		{name: "FI_CXI_RX_MATCH_MODE", here: func(v *view) bool { return v.fab.Kind == rail.Slingshot },
+			source: "libfabric man/fi_cxi.7.md",
+			alone:  "matches in hardware", why: "each site with Slingshot has its own profile"},
 		{name: "UCX_TLS", source: "UCX src/ucp/core/ucp_context.c",
-			alone: "chooses among all transports", why: "a list often lacks a transport that is needed: self, sm, cuda"},
+			alone: "chooses among all transports",
+			why:   "a list often lacks a transport that is needed: self, sm, cuda"},
 		{name: "UCX_IB_GID_INDEX", here: roceOnly, source: "UCX src/uct/ib/base/ib_device.c",
 			alone: "prefers RoCE v2 with IPv4", why: "its own choice is right, also with link-local addresses"},
 		{name: "UCX_IB_TRAFFIC_CLASS", here: roceOnly, source: "UCX src/uct/ib/base/ib_device.c",
@@ -110,8 +115,9 @@ func unsets() []unset {
 		{name: "OMP_NUM_THREADS", source: "torch/distributed/run.py",
 			alone: "gets 1 from torchrun if it starts several processes",
 			why:   "only the program knows how many cores its data loader needs"},
-		{name: "TORCH_NCCL_ASYNC_ERROR_HANDLING", source: "torch/distributed/elastic/agent/server/local_elastic_agent.py",
-			alone: "gets 1 from torchrun", why: "1 is right: it ends a job after a peer has died"},
+		{name: "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+			source: "torch/distributed/elastic/agent/server/local_elastic_agent.py",
+			alone:  "gets 1 from torchrun", why: "1 is right: it ends a job after a peer has died"},
 		{name: "HOROVOD_GLOO_IFACE", source: "horovod/runner/gloo_run.py",
 			alone: "takes an interface that all hosts have (horovodrun asks them)",
 			why:   "the driver sets it itself"},
@@ -165,11 +171,13 @@ func Explain(in Input) []Explanation {
 	v := look(in)
 	var out []Explanation
 	for _, d := range v.judge() {
-		e := Explanation{Name: d.name, Library: d.library, Set: d.sets(), Scope: d.scope, Alone: d.alone, Versions: d.span.String(), Source: d.source}
+		e := Explanation{Name: d.name, Library: d.library, Set: d.sets(), Scope: d.scope, Alone: d.alone,
+			Versions: d.span.String(), Source: d.source}
 		switch {
 		case v.perNode(d.rule) && d.wrong != "" && !d.given:
 			e.Set, e.PerNode = false, true
-			e.Why = "not set: mpirun would carry this node's value to the other nodes. mpirun … launch PROGRAM sets it on each node"
+			e.Why = "not set: mpirun would carry this node's value to the other nodes. mpirun … launch PROGRAM " +
+				"sets it on each node"
 		case d.given:
 			e.User, e.From = d.user.Value, d.user.From
 			e.Why = "your value is used"
