@@ -90,7 +90,8 @@ func TestLeadingIntReadsAsC(t *testing.T) {
 }
 
 func FuzzFilter(f *testing.F) {
-	for _, s := range []string{"", "^", "=", "^=", "=eth0", "^docker,lo,veth,eth", "==eth0", "a:1,b:2:3", ":", ",:,", "eth0:99999999999999999999"} {
+	for _, s := range []string{"", "^", "=", "^=", "=eth0", "^docker,lo,veth,eth", "==eth0", "a:1,b:2:3", ":", ",:,",
+		"eth0:99999999999999999999"} {
 		f.Add(s, "eth0", 1)
 	}
 	f.Fuzz(func(t *testing.T, value, name string, port int) {
@@ -103,7 +104,8 @@ func FuzzFilter(f *testing.F) {
 				t.Fatalf("%q: name %q", value, it.name)
 			}
 		}
-		if !strings.HasPrefix(value, "^") && p.match(name, port) == parseFilter("^"+value, maxIfs).match(name, port) && value != "" && value[0] != '=' {
+		if !strings.HasPrefix(value, "^") && p.match(name, port) == parseFilter("^"+value, maxIfs).match(name,
+			port) && value != "" && value[0] != '=' {
 			t.Fatalf("%q and its negation agree on %q:%d", value, name, port)
 		}
 		if name != "" && !strings.ContainsAny(name, ",:^=") && !parseFilter("="+name, maxIfs).match(name, -1) {

@@ -41,7 +41,8 @@ func TestMakeOnMachines(t *testing.T) {
 		{"VPN beside the network, data over TCP", machine(lo, eth0, tailscale0), nccl},
 		{"VPN beside the network, data over RDMA", machine(lo, eth0, tailscale0).hca("mlx5_0", 4), nil},
 		{"VPN beside a fabric that is down", machine(lo, eth0, tailscale0).hca("mlx5_0", 1), nccl},
-		{"VPN beside a fabric that is switched off", machine(lo, eth0, tailscale0).hca("mlx5_0", 4).with("NCCL_IB_DISABLE", "1"), nccl},
+		{"VPN beside a fabric that is switched off",
+			machine(lo, eth0, tailscale0).hca("mlx5_0", 4).with("NCCL_IB_DISABLE", "1"), nccl},
 		{"veth of a container, link-local only", machine(lo, eth0, veth), nccl},
 		{"second network for data is left to NCCL", machine(lo, eth0, eth1), nil},
 		{"peers on the second network", machine(lo, eth0, eth1).reachedAt("10.1.0.5"),
@@ -57,7 +58,8 @@ func TestMakeOnMachines(t *testing.T) {
 		{"host name first unusable, then right", machine(lo, eth0).named("10.0.0.99", "10.0.0.5"), nil},
 		{"host name on docker0", machine(lo, docker0, eth0).named("172.17.0.1"), gloo},
 		{"everything wrong", machine(lo, bridge, eth0).named("127.0.1.1"), all},
-		{"no GPUs and no torch", func() Input { in := machine(lo, bridge, eth0).noGPUs(); in.Torch = false; return in }(), nil},
+		{"no GPUs and no torch",
+			func() Input { in := machine(lo, bridge, eth0).noGPUs(); in.Torch = false; return in }(), nil},
 		{"one node", machine(lo, bridge, eth0).named("127.0.1.1").nodes(1), nil},
 		{"all nodes on this machine", machine(lo, bridge, eth0).named("127.0.1.1").reachedAt("127.0.0.1"), nil},
 		{"address behind NAT", machine(lo, bridge, eth0).reachedAt("203.0.113.9"), nil},
@@ -79,15 +81,21 @@ func TestMakeKeepsTheUsersValue(t *testing.T) {
 		in   Input
 		want []string
 	}{
-		{"different", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "br-"), []string{"NCCL_SOCKET_IFNAME==eth0 kept br-"}},
+		{"different", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "br-"),
+			[]string{"NCCL_SOCKET_IFNAME==eth0 kept br-"}},
 		{"different where the library alone is right", machine(lo, eth0, eth1).with("NCCL_SOCKET_IFNAME", "eth1"),
 			[]string{"NCCL_SOCKET_IFNAME==eth0 kept eth1"}},
 		{"other words, same effect", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "eth"), nil},
 		{"the bridge excluded", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "^br-,docker,lo"), nil},
-		{"empty, which NCCL takes for unset", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", ""), []string{"NCCL_SOCKET_IFNAME==eth0 kept "}},
-		{"Gloo on two interfaces, ours among them", machine(lo, eth0, eth1).named("127.0.1.1").with("GLOO_SOCKET_IFNAME", "eth1,eth0", "TP_SOCKET_IFNAME", "eth0"), nil},
-		{"Gloo elsewhere", machine(lo, eth0, eth1).with("GLOO_SOCKET_IFNAME", "eth1"), []string{"GLOO_SOCKET_IFNAME=eth0 kept eth1"}},
-		{"the first of two is in force", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_SOCKET_IFNAME", "br-"), nil},
+		{"empty, which NCCL takes for unset", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", ""),
+			[]string{"NCCL_SOCKET_IFNAME==eth0 kept "}},
+		{"Gloo on two interfaces, ours among them",
+			machine(lo, eth0, eth1).named("127.0.1.1").with("GLOO_SOCKET_IFNAME", "eth1,eth0", "TP_SOCKET_IFNAME",
+				"eth0"), nil},
+		{"Gloo elsewhere", machine(lo, eth0, eth1).with("GLOO_SOCKET_IFNAME", "eth1"),
+			[]string{"GLOO_SOCKET_IFNAME=eth0 kept eth1"}},
+		{"the first of two is in force",
+			machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_SOCKET_IFNAME", "br-"), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, brief(Make(tt.in))); diff != "" {
@@ -126,8 +134,10 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 		{"one of the hosts not known", onePeer, nil},
 		{"address without a subnet", cloud, nil},
 		{"user excludes", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_exclude", "docker0"), both[1:]},
-		{"user names the interface", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "eth0"), both[1:]},
-		{"user names a wider subnet", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "10.0.0.0/8"), both[1:]},
+		{"user names the interface", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "eth0"),
+			both[1:]},
+		{"user names a wider subnet", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include",
+			"10.0.0.0/8"), both[1:]},
 		{"user names another", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "docker0"),
 			[]string{both[0] + " kept docker0", both[1]}},
 	} {
@@ -147,7 +157,7 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 
 func TestReasonSaysWhatTheLibraryWouldDo(t *testing.T) {
 	plan := Make(machine(lo, bridge, eth0))
-	want := "NCCL would use br-1a2b3c, the first one in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
+	want := "NCCL would use br-1a2b3c, the first in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
 	if diff := cmp.Diff(want, plan[0].Reason); diff != "" {
 		t.Errorf("reason (-want +got):\n%s", diff)
 	}
@@ -184,7 +194,8 @@ func TestMakeIsPure(t *testing.T) {
 	if diff := cmp.Diff(Make(in), Make(in)); diff != "" {
 		t.Errorf("two plans of one input differ:\n%s", diff)
 	}
-	if diff := cmp.Diff(before, in.Node.Interfaces, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(before, in.Node.Interfaces,
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("Make changed its input:\n%s", diff)
 	}
 }

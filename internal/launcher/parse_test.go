@@ -145,8 +145,8 @@ func TestUnknownPrefixIsAPlainProgramWithAHint(t *testing.T) {
 	for line, want := range map[string]string{
 		"srun -N 4 torchrun t.py":                  "add --as torchrun",
 		"singularity exec img torchrun t.py":       "add --as torchrun",
-		"numactl --new-option 3 torchrun t.py":     "cannot tell where the command behind numactl",
-		"env -S torchrun t.py":                     "cannot tell where the command behind env",
+		"numactl --new-option 3 torchrun t.py":     "does not see where the command after numactl",
+		"env -S torchrun t.py":                     "does not see where the command after env",
 		"accelerate launch /usr/bin/torchrun t.py": "add --as torchrun",
 	} {
 		l := parse(t, line)

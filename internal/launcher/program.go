@@ -7,9 +7,8 @@ import (
 	"launch/internal/setting"
 )
 
-// program hands a plain program its identity through the variables that
-// torch's env:// initialization reads: one process per node, or as many as
-// there are tasks.
+// program sets a plain program's identity in the variables that torch's env://
+// initialization reads: one process per node, or one per task.
 func (l Line) program(w World) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	if w.Single {
@@ -28,8 +27,9 @@ func (l Line) program(w World) Exec {
 		identity("LOCAL_RANK", strconv.Itoa(t.Local), setting.Node, whyLocal),
 		identity("LOCAL_WORLD_SIZE", strconv.Itoa(t.LocalSize), setting.Node, whyLocal),
 		identity("NODE_RANK", w.NodeRank.String(), setting.Node, "this node's rank"),
-		identity("MASTER_ADDR", w.MasterAddr, setting.Job, "the address of node rank 0, so that no name has to resolve"),
-		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "held for this job on node rank 0"),
+		identity("MASTER_ADDR", w.MasterAddr, setting.Job,
+			"the address of node rank 0, so that no name has to resolve"),
+		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),
 	}
 	return e
 }

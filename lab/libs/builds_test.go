@@ -32,7 +32,7 @@ func finders() map[string]finder {
 		"Intel MPI":  fromFiles("", kept("impi-rt-*/*/data/bin/mpiexec.hydra", "impi-rt-*/*/data/lib/libmpi.so.12")),
 		"JAX":        jax,
 		"rdma-core":  fromFiles("", debian("libibverbs.so.1", "libibverbs1")),
-		"nobody":     everybody,
+		"no library": everybody,
 	}
 }
 
@@ -78,7 +78,8 @@ func debian(file, pkg string) func(*testing.T) []string {
 // packageFiles are those of a package beside torch.
 func packageFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
+	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c",
+		"import sysconfig; print(sysconfig.get_path('purelib'))").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ func TestHydraHandsOnWhatLaunchAddsToItsLine(t *testing.T) {
 			kept(pattern + "hydra_pmi_proxy")(t)
 			mpiexec := kept(pattern + "mpiexec.hydra")(t)[0]
 			env := []string{"LD_LIBRARY_PATH=" + filepath.Join(filepath.Dir(mpiexec), "..", "lib")}
-			line := []string{mpiexec, "-hosts", "10.77.0.1", "-launcher", "fork", "-n", "2", "sh", "-c", "echo rank $PMI_RANK meets at $MASTER_ADDR"}
+			line := []string{mpiexec, "-hosts", "10.77.0.1", "-launcher", "fork", "-n", "2", "sh", "-c",
+				"echo rank $PMI_RANK meets at $MASTER_ADDR"}
 			s := newSite(t, 1, false)
 
 			plain := s.start(0, env, append([]string{mpiexec, "-x", "MASTER_ADDR=10.77.0.1"}, line[1:]...)...)

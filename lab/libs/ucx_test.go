@@ -36,7 +36,9 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 func underPlan(t *testing.T, env []string, file string) {
 	t.Helper()
 	s := newSite(t, 2, false)
-	server, client := s.perftest(env, "sh", "-c", `eval "$("$0" env --store host0 --nnodes 2 -- ucx_perftest)" && echo "over <$UCX_NET_DEVICES>" && exec "$@"`, s.launch, file)
+	server, client := s.perftest(env, "sh", "-c",
+		`eval "$("$0" env --store host0 --nnodes 2 -- ucx_perftest)" && echo "over <$UCX_NET_DEVICES>" && exec "$@"`,
+		s.launch, file)
 	for _, r := range []*run{server, client} {
 		said := r.said.String()
 		if status := r.cmd.ProcessState.ExitCode(); status != 0 || !strings.Contains(said, "over <eth0>\n") {

@@ -65,7 +65,7 @@ func (s *Start) post(checking bool) peers.Post {
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(), Restarts: strconv.Itoa(s.Opt.Restarts),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
-		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.MeetingPoint,
+		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}
 	if checking {

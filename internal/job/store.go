@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/setting"
 )
 
-// ports resolves the port for the job's own store. Where the line or PET_*
-// has an endpoint, torchrun takes the port from there and ignores
-// --master-port.
+// ports resolves the port for the job's own store. With an endpoint in the line
+// or PET_*, torchrun takes the port from it and ignores --master-port.
 func (r *resolver) ports() error {
 	claims := []claim{explicit(r.in.Flags.MasterPort)}
 	if (r.job.Several() || r.job.Tasks.Size > 0) && !strings.HasPrefix(r.backend(), "etcd") {
@@ -29,14 +27,14 @@ func (r *resolver) ports() error {
 
 func endpointPort(c claim) claim {
 	_, port, err := splitHostPort(c.raw)
-	if _, bad := readPort(port); bad != nil || err != nil { // none, 0 for any, or for meeting to refuse
+	if _, bad := readPort(port); bad != nil || err != nil { // missing, 0 for any, or for store to refuse
 		return claim{}
 	}
 	return claim{port, c.from, c.set}
 }
 
-// masterPort is MASTER_PORT, unless it is the URL that Kubernetes puts there
-// for a Service named "master".
+// masterPort returns MASTER_PORT, unless it is the URL that Kubernetes sets for a
+// Service named "master".
 func (r *resolver) masterPort() claim {
 	c := r.ambient("MASTER_PORT")
 	if _, err := parsePort(c); c.set && err != nil {
@@ -50,8 +48,8 @@ func (r *resolver) masterPort() claim {
 	return c
 }
 
-// meeting resolves the meeting point of several nodes.
-func (r *resolver) meeting() error {
+// store resolves the store address of several nodes.
+func (r *resolver) store() error {
 	given := explicit(r.in.Flags.Store)
 	if !r.job.Several() {
 		if given.set {
@@ -62,9 +60,9 @@ func (r *resolver) meeting() error {
 	}
 	typed := []claim{given, said(r.line.Endpoint), said(r.line.MasterAddr)}
 	if !slices.ContainsFunc(typed, func(c claim) bool { return c.set }) {
-		typed = append(typed, r.sched.host) // one of the job's nodes, in case that nobody names another
+		typed = append(typed, r.sched.host) // one of the job's nodes, unless another is named
 	}
-	v, notes, err := choose("store", agree, r.parseMeeting, append(typed,
+	v, notes, err := choose("store", agree, r.parseAddress, append(typed,
 		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))...)
 	if err != nil {
 		return err
@@ -80,14 +78,15 @@ func (r *resolver) meeting() error {
 	return r.loopback(v)
 }
 
-// parseMeeting reads --store, or the endpoint or master address that the line
-// or the environment names: launch's own store then runs on that host, at a
-// port of its own. Only torchrun's etcd backends name an etcd that is there.
-func (r *resolver) parseMeeting(c claim) (Store, error) {
+// parseAddress parses --store, or the endpoint or master address of the line or the
+// environment: then launch's embedded store runs on that host, on a port of its
+// own. Only torchrun's etcd backends name an etcd that runs already.
+func (r *resolver) parseAddress(c claim) (Store, error) {
 	if c.from.Tier == setting.Explicit {
 		return parseStore(c)
 	}
-	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-"), "rdzv-endpoint") {
+	name := strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-")
+	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(name, "rdzv-endpoint") {
 		scheme := "http://"
 		if strings.Contains(r.line.RdzvConf.Value, "protocol=https") {
 			scheme = "https://"
@@ -102,10 +101,9 @@ func (r *resolver) parseMeeting(c claim) (Store, error) {
 	return embedded(host, DefaultStorePort), nil
 }
 
-// agree tells whether two stores may be one. An etcd that runs somewhere does
-// not contradict a host that torch was told. Of two hosts the port does not
-// matter, since the others only named a host; and whether a name is an address,
-// or another name's alias, is not known here.
+// agree reports whether two stores may be one. An etcd does not contradict
+// torch's host. The port of two hosts does not matter, since the others name only
+// a host. A name may stand for an address or another name; that is unknown here.
 func agree(a, b Store) bool {
 	if a.Embedded != b.Embedded {
 		return true
@@ -130,11 +128,8 @@ func isAddr(host string) bool {
 
 func (r *resolver) nowhere() error {
 	nodes := r.job.Nodes
-	e := &exit.Error{
-		Code: exit.Config,
-		What: fmt.Sprintf("this job has %d nodes (%s), but nobody says where they meet", nodes.V, nodes.From.Name),
-		Fix:  r.with("--store", "HOST") + "   # HOST: one of the nodes, the same on all",
-	}
+	e := contradiction(r.with("--store", "HOST")+"   # HOST: one of the nodes, the same on all",
+		"this job has %d nodes (%s), but no store address", nodes.V, nodes.From.Name)
 	if r.sched.nowhere != "" {
 		e.What += "; " + r.sched.nowhere
 	}
@@ -144,32 +139,30 @@ func (r *resolver) nowhere() error {
 	return e
 }
 
-// loopback refuses a meeting point that every node would find on itself.
+// loopback refuses a store address that every node would look for on itself.
 func (r *resolver) loopback(v setting.Value[Store]) error {
 	if !isLoopback(v.V) {
 		return nil
 	}
-	what := fmt.Sprintf("%s names %s, every machine's own loopback address, but the job has %d nodes (%s)",
+	what := fmt.Sprintf("%s names %s, a loopback address, but the job has %d nodes (%s)",
 		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
 	if v.From.Tier == setting.Explicit {
-		r.note(finding.Skipf("%s: this is right only when all of them are on this machine", what).Named("job.store"))
+		r.note(finding.Skipf("%s: this is right only if all of them are on this machine", what).Named("job.store"))
 		return nil
 	}
-	return &exit.Error{
-		Code: exit.Config,
-		What: what + ": each would wait for the others on itself",
-		Fix: r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all\n" +
-			r.paste("--store", "127.0.0.1") + "   # all nodes on this machine",
-	}
+	fix := r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all\n" +
+		r.paste("--store", "127.0.0.1") + "   # all nodes on this machine"
+	return contradiction(fix, "%s: each node would wait for the others on itself", what)
 }
 
 func isLoopback(s Store) bool {
 	if !s.Embedded {
-		return false // an external etcd may well be behind a local proxy
+		return false // a local proxy may lead to an external etcd
 	}
 	host := strings.ToLower(strings.TrimSuffix(s.Host, "."))
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.IsLoopback() || a.IsUnspecified()
 	}
-	return host == "localhost" || strings.HasPrefix(host, "localhost.") || host == "ip6-localhost" || host == "ip6-loopback"
+	return host == "localhost" || strings.HasPrefix(host, "localhost.") || host == "ip6-localhost" ||
+		host == "ip6-loopback"
 }
