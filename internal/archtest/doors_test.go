@@ -83,13 +83,13 @@ var doors = map[string][]string{
 	"internal/sidechannel": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
-	// The companion keeps what outlives execve: the lease and the store
-	// (rendezvous, the etcd client that both share), the held port until the
+	// The companion holds what outlives execve: the lease and the store
+	// (rendezvous, the etcd client that both share), the reserved port until the
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff). It says by ui who is
-	// late when launch itself has become the command.
-	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel", "internal/masterport", "internal/process", "internal/secret",
-		"internal/tcpstore", "cmd/internal/ui", "rendezvous", etcd, unixPkg},
+	// both (secret), and the pidfd of the command (handoff). It reports a finding
+	// about a node that is late.
+	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
+		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
