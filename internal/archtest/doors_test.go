@@ -62,7 +62,7 @@ var doors = map[string][]string{
 	// says that there is no plugin.
 	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/setting", shell},
 
-	// near, for an option of torchrun's that is misspelt.
+	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
 	// setting: the evidence of a variable is that of a finding.
@@ -90,6 +90,8 @@ var doors = map[string][]string{
 	// about a node that is late.
 	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
 		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
+	// smetrics measures how far a misspelt name is from a known one.
+	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
