@@ -69,8 +69,8 @@ var doors = map[string][]string{
 	"internal/setting": {"internal/finding"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
-	"internal/child":    {unixPkg},
-	"internal/handoff":  {unixPkg},
+	"internal/child":   {unixPkg},
+	"internal/handoff": {unixPkg},
 	// attempt adopts what the command leaves behind, finds it by its parents, and
 	// kills it.
 	"internal/supervise": {"internal/process", unixPkg},
@@ -130,7 +130,7 @@ var testDoors = map[string][]string{
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
-	"cmd/internal/ui":   {"fabric/machine/machinetest"},
+	"cmd/internal/ui":      {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.
