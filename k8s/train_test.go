@@ -189,7 +189,7 @@ func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 		69:  "Ignore",  // the store is unreachable
 		70:  "Count",   // a bug in launch
 		73:  "Ignore",  // replaced by a newer pod of the same index
-		75:  "Ignore",  // the time ran out before all nodes were here
+		75:  "Ignore",  // the time ran out before all nodes joined
 		78:  "FailJob", // settings that cannot be
 		126: "Count",   // not executable
 		127: "Count",   // not found

@@ -148,7 +148,7 @@ func halfway(t *testing.T) (first, follower *node) {
 func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Kill()
-	follower.line(t, "the first process of this node ended without a word")
+	follower.line(t, "the first task of this node ended without a result")
 	if got := follower.end(t); got != exit.Unreachable {
 		t.Errorf("ended with %d", got)
 	}

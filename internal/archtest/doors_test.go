@@ -85,7 +85,7 @@ var doors = map[string][]string{
 	// says that there is no plugin.
 	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/setting", shell},
 
-	// near, for an option of torchrun's that is misspelt.
+	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
 	// setting: the evidence of a variable is that of a finding.
@@ -106,13 +106,15 @@ var doors = map[string][]string{
 	"internal/sidechannel": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
-	// The companion keeps what outlives execve: the lease and the store
-	// (rendezvous, the etcd client that both share), the held port until the
+	// The companion holds what outlives execve: the lease and the store
+	// (rendezvous, the etcd client that both share), the reserved port until the
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff). It says by ui who is
-	// late when launch itself has become the command.
-	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel", "internal/masterport", "internal/process", "internal/secret",
-		"internal/tcpstore", "cmd/internal/ui", "rendezvous", etcd, unixPkg},
+	// both (secret), and the pidfd of the command (handoff). It reports a finding
+	// about a node that is late.
+	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
+		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
+	// smetrics measures how far a misspelt name is from a known one.
+	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
