@@ -122,7 +122,7 @@ func (a *app) missing(err error, j job.Job) error {
 		if h := j.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 			f.Fix += "\n--store " + h + " is each machine's own address: it only meets nodes of one machine"
 		}
-		f.What = fmt.Sprintf("only %d of %s nodes came within %s; %s%s", came, ui.Wanted(m.Attendance), a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
+		f.What = fmt.Sprintf("only %d of %s nodes came within %s; missing: %s%s", came, ui.Wanted(m.Attendance), a.o.joinTimeout, ui.Missing(m.Attendance, j.Hosts), left)
 	}
 	return &f
 }

@@ -95,7 +95,7 @@ func TestNothingMeasuredIsSaid(t *testing.T) {
 		t.Error(text)
 	}
 	b.Measured = 2
-	if text := show(); !strings.Contains(text, "no rail of the 2 nodes is slow, where no others use it") {
+	if text := show(); !strings.Contains(text, "no rail of the 2 nodes is slow; rails that others use were not judged") {
 		t.Error(text)
 	}
 }

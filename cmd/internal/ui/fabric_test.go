@@ -120,7 +120,7 @@ func TestWhatIsSaidOfALink(t *testing.T) {
 		"omnipath":         {" Omni-Path "},
 		"cx3-two-fabrics":  {">2 x 56 Gb/s InfiniBand<"},
 		"gcp-pod-one-nic":  {"cloud gcp, a virtual machine, in kubernetes, RDMA namespaces\n  shared\n", "host a3u-pod  Google Compute Engine\n"},
-		"h100-ib-ndr-bond": {"GPUDirect RDMA: peermem is loaded; by DMA-BUF: yes\n", "bond0       bond      up           1500  peer      10.20.0.17/22\n"},
+		"h100-ib-ndr-bond": {"GPUDirect RDMA: peermem is loaded; DMA-BUF: yes\n", "bond0       bond      up           1500  peer      10.20.0.17/22\n"},
 	} {
 		got := page(name)
 		for _, w := range want {
@@ -152,7 +152,7 @@ func TestAMissingRailIsShown(t *testing.T) {
 	u, out, _ := log(Options{})
 	u.Fabric(n, f)
 	for _, want := range []string{"fabric roce: 6 x Ethernet at 400 Gb/s; 2 more of the same kind have no link\n",
-		"\nmlx5_5   missing   no active port: port 1 is down, polling for a cable\n"} {
+		"\nmlx5_5     missing   no active port: port 1 is down, polling for a cable\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

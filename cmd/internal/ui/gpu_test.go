@@ -20,13 +20,13 @@ func TestWhatIsUnusualAboutAGPUIsSaid(t *testing.T) {
 	}{
 		"nothing":          {func(*gpu.GPU) {}, nil},
 		"lost":             {func(d *gpu.GPU) { *d = gpu.GPU{Index: 3, Err: "it fell off the bus"} }, []string{"it fell off the bus"}},
-		"slowed down":      {func(d *gpu.GPU) { d.Throttle = []string{"idle", "hw_slowdown", "power_brake"} }, []string{"its clocks are held down: hw_slowdown, power_brake"}},
-		"a row to replace": {func(d *gpu.GPU) { d.Rows = &gpu.Rows{Pending: true} }, []string{"a memory row will be replaced at the next reset"}},
-		"no spare row":     {func(d *gpu.GPU) { d.Rows = &gpu.Rows{Failed: true, Pending: true} }, []string{"a memory row could not be replaced by a spare one"}},
-		"ECC":              {func(d *gpu.GPU) { d.ECC = &gpu.ECC{Uncorrected: 1} }, []string{"1 uncorrectable error of its memory since the driver was loaded"}},
+		"slowed down":      {func(d *gpu.GPU) { d.Throttle = []string{"idle", "hw_slowdown", "power_brake"} }, []string{"clocks are throttled: hw_slowdown, power_brake"}},
+		"a row to replace": {func(d *gpu.GPU) { d.Rows = &gpu.Rows{Pending: true} }, []string{"the next reset replaces a faulty memory row"}},
+		"no spare row":     {func(d *gpu.GPU) { d.Rows = &gpu.Rows{Failed: true, Pending: true} }, []string{"no spare row is left for a faulty memory row"}},
+		"ECC":              {func(d *gpu.GPU) { d.ECC = &gpu.ECC{Uncorrected: 1} }, []string{"1 uncorrectable memory error since the driver was loaded"}},
 		"an NVLink":        {func(d *gpu.GPU) { d.NVLink = &gpu.NVLink{Up: 16, Total: 18} }, []string{"16 of 18 NVLinks are up"}},
 		"no bridge":        {func(d *gpu.GPU) { d.NVLink = &gpu.NVLink{Total: 12} }, nil},
-		"fabric manager":   {func(d *gpu.GPU) { d.Fabric = &gpu.Fabric{State: "in_progress"} }, []string{"its NVLink fabric is in progress"}},
+		"fabric manager":   {func(d *gpu.GPU) { d.Fabric = &gpu.Fabric{State: "in_progress"} }, []string{"the state of its NVLink fabric is in progress"}},
 		"MIG":              {func(d *gpu.GPU) { d.MIG = "on"; d.MIGDevices = make([]gpu.MIGDevice, 2) }, []string{"MIG is on, with 2 slices"}},
 		"somebody else":    {func(d *gpu.GPU) { d.Processes = []gpu.Process{{PID: 7, Name: "python"}, {PID: 8}} }, []string{"in use by pid 7 python, 8"}},
 	} {

@@ -85,7 +85,7 @@ func readPage(t *testing.T, c Checked) string {
 func TestThePageSaysWhatWasFoundAndNeedsNothingElse(t *testing.T) {
 	words := readPage(t, surveyed(5))
 	for _, want := range []string{"1 of 5 nodes unfit: host1 (10.0.0.2)", "<script>alert(1)</script> & \"more\"", "it takes longer", "mount -o remount /data\ndf /data",
-		"</details><img src=http://evil/>", "host3 (10.0.0.4)", "command.found", "1 of 5 calls failed", "refused", "2026-01-02 03:04:05 UTC", "launch v0", "since no node could make them: 1"} {
+		"</details><img src=http://evil/>", "host3 (10.0.0.4)", "command.found", "1 of 5 calls failed", "refused", "2026-01-02 03:04:05 UTC", "launch v0", "checks that every node skipped, not shown: 1"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -99,7 +99,7 @@ func TestThePageOfOneNodeHasNoPictureOfPeers(t *testing.T) {
 	c := surveyed(1)
 	c.Calls = nil
 	words := readPage(t, c)
-	if strings.Contains(words, "Who called whom") || !strings.Contains(words, "This node is fit") {
+	if strings.Contains(words, "Calls between nodes") || !strings.Contains(words, "This node is fit") {
 		t.Error(words)
 	}
 }
@@ -229,7 +229,7 @@ func TestTheSentenceOfACheck(t *testing.T) {
 	fit := surveyed(2)
 	fit.Nodes[1].Unfit = false
 	one := surveyed(1)
-	for want, c := range map[string]Checked{"this node is fit": one, "all 2 nodes are fit": fit, "none of the 2 nodes is fit": all, "1 of 2 nodes unfit: host1 (10.0.0.2)": surveyed(2)} {
+	for want, c := range map[string]Checked{"this node is fit": one, "all 2 nodes are fit": fit, "all 2 nodes are unfit": all, "1 of 2 nodes unfit: host1 (10.0.0.2)": surveyed(2)} {
 		if got := c.Sentence(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

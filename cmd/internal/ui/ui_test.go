@@ -152,6 +152,26 @@ func TestWrapKeepsWordsAndWidth(t *testing.T) {
 	}
 }
 
+func TestACommandInAFixIsNotBroken(t *testing.T) {
+	u, _, errs := log(Options{})
+	u.width = 80
+	const command = "mount -o remount,size=64G,nr_inodes=1000000,huge=within_size,mode=1777 /dev/shm"
+	const prose = "raise the limit of the container and start launch with the same line on the nodes of this job"
+	u.Findings(finding.Report{finding.Failf("x").Named("shm.size").Do(command + "\n" + prose)}, true)
+	u.Fail(exit.Error{What: "x", Fix: command})
+	if n := strings.Count(errs.String(), command+"\n"); n != 2 {
+		t.Errorf("%d of 2 commands are whole:\n%s", n, errs)
+	}
+	for line := range strings.Lines(errs.String()) {
+		if len(line) > 80 && !strings.Contains(line, command) {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if strings.Contains(errs.String(), prose) {
+		t.Errorf("a sentence was not wrapped:\n%s", errs)
+	}
+}
+
 func TestMissingNamesWhoHasNotCome(t *testing.T) {
 	for _, tc := range []struct {
 		come    int
@@ -160,12 +180,12 @@ func TestMissingNamesWhoHasNotCome(t *testing.T) {
 		hosts   []string
 		want    string
 	}{
-		{1, []string{"a"}, []int{1, 2}, nil, "missing: node 1, 2"},
-		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
-		{1, []string{"a"}, []int{1}, nil, "missing: node 1, 1 more"},
-		{1, []string{"a"}, nil, nil, "2 missing (here: a)"},
-		{2, []string{"a"}, nil, nil, "1 missing (here: a, 1 more)"},
-		{0, nil, nil, nil, "3 missing (here: nobody)"},
+		{1, []string{"a"}, []int{1, 2}, nil, "node 1, 2"},
+		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "node 1 (n1)"},
+		{1, []string{"a"}, []int{1}, nil, "node 1, 1 more"},
+		{1, []string{"a"}, nil, nil, "2 more (joined: a)"},
+		{2, []string{"a"}, nil, nil, "1 more (joined: a, 1 more)"},
+		{0, nil, nil, nil, "3 more (joined: no node)"},
 	} {
 		if got := Missing(rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}, tc.hosts); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
@@ -180,15 +200,15 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 		more  int
 		want  string
 	}{
-		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is not fit: gpu.count: 7 GPUs, 8 asked"},
-		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are not fit: x; b is not fit: y; 1 more is not"},
-		{[]rendezvous.Note{note("a", "x")}, 7, "a is not fit: x; 7 more are not"},
+		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is unfit: gpu.count: 7 GPUs, 8 asked"},
+		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are unfit: x; b is unfit: y; 1 more node is unfit"},
+		{[]rendezvous.Note{note("a", "x")}, 7, "a is unfit: x; 7 more nodes are unfit"},
 	} {
 		if got := Unfit(tc.notes, tc.more); got != tc.want {
 			t.Errorf("says %q, want %q", got, tc.want)
 		}
 		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2, Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
-		if got, want := Event(e), "1 of 2 nodes are here, 1 missing (here: z); "+tc.want+"; waiting for it or another in its place"; got != want {
+		if got, want := Event(e), "1 of 2 nodes joined; waiting for 1 more (joined: z); "+tc.want+"; waiting for it or a replacement"; got != want {
 			t.Errorf("the progress says %q, want %q", got, want)
 		}
 	}
