@@ -220,7 +220,8 @@ func TestIgnoredFailuresEndByADeadline(t *testing.T) {
 		t.Errorf("terminationGracePeriodSeconds %d", j.Spec.Template.Spec.TerminationGracePeriodSeconds)
 	}
 	if j.Spec.BackoffLimit < j.Spec.Completions {
-		t.Errorf("backoffLimit %d does not cover one failure of the command, which ends it on all %d nodes", j.Spec.BackoffLimit, j.Spec.Completions)
+		t.Errorf("backoffLimit %d does not cover one failure of the command, which ends it on all %d nodes",
+			j.Spec.BackoffLimit, j.Spec.Completions)
 	}
 }
 
@@ -230,7 +231,8 @@ func TestPodsOfTheJobFindEachOther(t *testing.T) {
 		t.Errorf("subdomain %q, the Service is %q", got, s.Metadata.Name)
 	}
 	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses {
-		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would appear late or not at all", s.Spec.ClusterIP, s.Spec.PublishNotReadyAddresses)
+		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would appear late or not at all", s.Spec.ClusterIP,
+			s.Spec.PublishNotReadyAddresses)
 	}
 	want := map[string]string{"batch.kubernetes.io/job-name": j.Metadata.Name}
 	if diff := cmp.Diff(want, s.Spec.Selector); diff != "" {
@@ -267,11 +269,13 @@ func TestIdentityComesFromKubernetes(t *testing.T) {
 		t.Errorf("command %q, args %q", c.Command, c.Args)
 	}
 	uid := c.variable("JOB_UID")
-	if uid.ValueFrom == nil || uid.ValueFrom.FieldRef == nil || uid.ValueFrom.FieldRef.FieldPath != "metadata.labels['batch.kubernetes.io/controller-uid']" {
+	if uid.ValueFrom == nil || uid.ValueFrom.FieldRef == nil ||
+		uid.ValueFrom.FieldRef.FieldPath != "metadata.labels['batch.kubernetes.io/controller-uid']" {
 		t.Errorf("JOB_UID %+v", uid)
 	}
 	token := c.variable("LAUNCH_TOKEN")
-	if token.Value != "" || token.ValueFrom == nil || token.ValueFrom.SecretKeyRef == nil || !token.ValueFrom.SecretKeyRef.Optional {
+	if token.Value != "" || token.ValueFrom == nil || token.ValueFrom.SecretKeyRef == nil ||
+		!token.ValueFrom.SecretKeyRef.Optional {
 		t.Errorf("LAUNCH_TOKEN %+v: want a Secret that may be absent", token)
 	}
 }
@@ -284,7 +288,8 @@ func TestPodNeedsNoRights(t *testing.T) {
 	p, c := j.Spec.Template.Spec, j.only(t)
 	sc := c.SecurityContext
 	if !p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser == 0 || !sc.ReadOnlyRootFilesystem ||
-		sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation || !slices.Equal(sc.Capabilities.Drop, []string{"ALL"}) {
+		sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation ||
+		!slices.Equal(sc.Capabilities.Drop, []string{"ALL"}) {
 		t.Errorf("pod %+v, container %+v", p.SecurityContext, sc)
 	}
 	medium := map[string]string{} // by volume

@@ -1,6 +1,5 @@
-// Package record holds the one record that a start fills from left to right,
-// each field written once, by one room. --dry-run --json prints it, and it is
-// what a user sends who reports a problem.
+// Package record holds the record of a start. The stages of the start fill it in order, each field once. --dry-run
+// --json prints it, and a report of a problem includes it.
 package record
 
 import (
@@ -17,11 +16,11 @@ type Start struct {
 	Job     job.Job           `json:"job"`
 	Node    fabric.Node       `json:"node"`
 	Local   finding.Report    `json:"local"`            // this node's checks
-	World   *rendezvous.World `json:"world,omitempty"`  // nil: only the others can tell
-	Peer    finding.Report    `json:"peer,omitempty"`   // what the nodes found out about each other
+	World   *rendezvous.World `json:"world,omitempty"`  // nil: only the other nodes determine it
+	Peer    finding.Report    `json:"peer,omitempty"`   // findings between the nodes
 	Plan    envgen.Plan       `json:"plan,omitempty"`   // variables to set, with reasons
 	Command launcher.Exec     `json:"command,omitzero"` // what is executed
 
-	// Input is what the plan is made from, but for what the rendezvous tells.
+	// Input is the input of the plan, without the world.
 	Input envgen.Input `json:"-"`
 }

@@ -26,7 +26,8 @@ func log(o Options) (*UI, *bytes.Buffer, *bytes.Buffer) {
 
 var report = finding.Report{
 	finding.Passf("8 x H100").Named("gpu.count"),
-	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").Breaking("this node never finds the others").Do("correct it\nor use an address"),
+	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").
+		Breaking("this node never finds the others").Do("correct it\nor use an address"),
 	finding.Skipf("needs store.resolves").Named("store.answers"),
 }
 
@@ -80,23 +81,27 @@ func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
 	const evil = "a\x1b[2Jb\nlaunch: \u202eall is well\x9b\r"
 	u, out, errs := log(Options{})
 	u.Note("%s left", evil)
-	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil, Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
+	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil,
+		Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
 	u.Fail(exit.Error{What: evil, Fix: evil})
 	u.Job(Job{
-		ID: evil, Epoch: rendezvous.Epoch{State: evil}, Places: []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
+		ID: evil, Epoch: rendezvous.Epoch{State: evil},
+		Places:  []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
 		Members: []rendezvous.Member{{ID: "2", Host: evil, Phase: evil}, {ID: "3", Host: evil, Phase: evil}},
 	})
 	text := errs.String() + out.String()
 	if strings.ContainsAny(text, "\x1b\u009b\u202e\r") {
 		t.Errorf("a terminal would obey %q", text)
 	}
-	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) || strings.Contains(text, "\nlaunch: \\u202e") {
+	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) ||
+		strings.Contains(text, "\nlaunch: \\u202e") {
 		t.Errorf("it is not shown as one line: %q", text)
 	}
 }
 
 func TestALineThatIsCutSaysSo(t *testing.T) {
-	for text, want := range map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"} {
+	cuts := map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"}
+	for text, want := range cuts {
 		if got := cut(text, 8); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
@@ -113,8 +118,10 @@ func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
 	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "command.executable  fine\n") {
 		t.Errorf("got:\n%swant first:\n%s", out, want)
 	}
-	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"}, {Old: strings.Repeat("x", 60), Reason: "r3"}})
-	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2", "- " + strings.Repeat("x", 60) + "  r3"} {
+	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"},
+		{Old: strings.Repeat("x", 60), Reason: "r3"}})
+	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2",
+		"- " + strings.Repeat("x", 60) + "  r3"} {
 		if got[i] != want {
 			t.Errorf("got %q, want %q", got[i], want)
 		}
@@ -122,7 +129,8 @@ func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
 }
 
 func TestAddressesStayWholeOnATerminal(t *testing.T) {
-	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
+	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0",
+		Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
 	u, out, _ := log(Options{})
 	u.Fabric(n, rail.Fabric{})
 	if !strings.Contains(out.String(), "10.0.0.5/24 fd00::5/64\n") {
@@ -187,7 +195,8 @@ func TestMissingNamesWhoHasNotCome(t *testing.T) {
 		{2, []string{"a"}, nil, nil, "1 more (joined: a, 1 more)"},
 		{0, nil, nil, nil, "3 more (joined: no node)"},
 	} {
-		if got := Missing(rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}, tc.hosts); got != tc.want {
+		a := rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}
+		if got := Missing(a, tc.hosts); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
@@ -200,16 +209,20 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 		more  int
 		want  string
 	}{
-		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is unfit: gpu.count: 7 GPUs, 8 asked"},
-		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are unfit: x; b is unfit: y; 1 more node is unfit"},
+		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0,
+			"node 3 vm (10.0.0.7) is unfit: gpu.count: 7 GPUs, 8 asked"},
+		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1,
+			"a, c are unfit: x; b is unfit: y; 1 more node is unfit"},
 		{[]rendezvous.Note{note("a", "x")}, 7, "a is unfit: x; 7 more nodes are unfit"},
 	} {
 		if got := Unfit(tc.notes, tc.more); got != tc.want {
-			t.Errorf("says %q, want %q", got, tc.want)
+			t.Errorf("got %q, want %q", got, tc.want)
 		}
-		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2, Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
-		if got, want := Event(e), "1 of 2 nodes joined; waiting for 1 more (joined: z); "+tc.want+"; waiting for it or a replacement"; got != want {
-			t.Errorf("the progress says %q, want %q", got, want)
+		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2,
+			Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
+		want := "1 of 2 nodes joined; waiting for 1 more (joined: z); " + tc.want + "; waiting for it or a replacement"
+		if got := Event(e); got != want {
+			t.Errorf("the progress is %q, want %q", got, want)
 		}
 	}
 }
@@ -225,7 +238,7 @@ func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
 	}
 }
 
-// short is a writer with room for so many bytes.
+// short is a writer that accepts that many bytes.
 type short int
 
 func (s *short) Write(b []byte) (int, error) {
@@ -242,7 +255,7 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 		u := New(&out, io.Discard, Options{JSON: json, Env: func(string) string { return "" }})
 		u.Note("talk is no data")
 		if u.Report(report, 0); u.Unwritten() == nil {
-			t.Errorf("json %v: a report is longer than 200 bytes, and nothing is said to be lost", json)
+			t.Errorf("json %v: a report is longer than 200 bytes, and Unwritten is nil", json)
 		}
 		out = 1 << 20
 		if u.Report(report, 0); u.Unwritten() == nil {
@@ -256,9 +269,11 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 }
 
 func TestSkipsWithOneReasonAreOneRow(t *testing.T) {
-	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"), finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
+	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"),
+		finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
 	looked, skipped := apart(r)
-	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 || skipped[0].ID != "gpu.a, gpu.c" {
+	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 ||
+		skipped[0].ID != "gpu.a, gpu.c" {
 		t.Errorf("got %+v and %+v", looked, skipped)
 	}
 }
