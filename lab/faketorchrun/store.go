@@ -126,7 +126,7 @@ func (s *store) count(prefix string) int64 {
 
 // waitFor waits until n keys begin with prefix.
 func (s *store) waitFor(ctx context.Context, prefix string, n int) {
-	ctx, cancel := context.WithTimeout(ctx, meetLimit)
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	for {
 		s.mu.Lock()
