@@ -186,7 +186,7 @@ func TestWhatIsLeftBehindFailsTheTest(t *testing.T) {
 		fn()
 	}
 	got := strings.Join(f.seen, "\n")
-	for _, want := range []string{"process left", "file left"} {
+	for _, want := range []string{"leftover process", "leftover file"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("cleanup reported %q; want %q in it", got, want)
 		}
