@@ -40,7 +40,7 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 			}
 			for _, n := range []*node{a, b} {
 				n.line(t, "node 2 ")
-				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for it or a replacement") {
+				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for a fix or a replacement") {
 					t.Errorf("told %q", last)
 				}
 			}

@@ -123,5 +123,5 @@ func size(n int64) string {
 		f /= 1024
 		i++
 	}
-	return strconv.FormatFloat(f, 'f', -1, 64)[:min(len(strconv.FormatFloat(f, 'f', -1, 64)), 4)] + " " + units[i]
+	return fmt.Sprintf("%.4s %s", strconv.FormatFloat(f, 'f', -1, 64), units[i])
 }

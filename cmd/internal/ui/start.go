@@ -53,15 +53,15 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-const replaceable = "; waiting for it or a replacement"
+const awaitsFix = "; waiting for a fix or a replacement"
 
 // Event returns the line for an event of a wait; "" where the event is worth no line.
 func Event(e rendezvous.Event) string {
 	switch e.Kind {
 	case rendezvous.Left:
-		return fmt.Sprintf("%s left: %s", e.Member.Name(), e.Text) + replaceable
+		return fmt.Sprintf("%s left: %s; waiting for it or a replacement", e.Member.Name(), e.Text)
 	case rendezvous.Unfit:
-		return Unfit(e.Unfit, 0) + replaceable
+		return Unfit(e.Unfit, 0) + awaitsFix
 	case rendezvous.Conflict:
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
 	case rendezvous.Late:
@@ -82,7 +82,7 @@ func Event(e rendezvous.Event) string {
 		}
 		text := fmt.Sprintf("%d of %s nodes joined; waiting for %s", a.Come, Wanted(a), Missing(a, nil))
 		if len(a.Unfit) > 0 {
-			text += "; " + Unfit(a.Unfit, a.More) + replaceable
+			text += "; " + Unfit(a.Unfit, a.More) + awaitsFix
 		}
 		return text
 	}
@@ -210,9 +210,7 @@ func (u *UI) Dry(j job.Job, local finding.Report, plan envgen.Plan, command laun
 	}
 	// one line each, to copy
 	u.Print("command\n  before  " + launcher.Quote(j.Line.Argv) + "\n  after   " + launcher.Quote(command.Argv) + "\n")
-	for _, c := range changes(command.Changes) {
-		list(c)
-	}
+	u.changes(command.Changes)
 	for _, n := range command.Notes {
 		list("note: " + n)
 	}
@@ -220,10 +218,14 @@ func (u *UI) Dry(j job.Job, local finding.Report, plan envgen.Plan, command laun
 
 // identity writes the facts of a job that this node knows before the rendezvous, each with its source.
 func (u *UI) identity(j job.Job) {
-	const indent = "                   "
 	row := func(name, value, from string) {
-		text := strings.TrimSpace(fmt.Sprintf("%-28s %s", value, from))
-		u.print(u.out, fmt.Sprintf("  %-16s ", name), indent, text)
+		head := fmt.Sprintf("  %-16s ", name)
+		if value = visible(value); from == "" || len(value) > 28 {
+			from = strings.TrimSpace(value + " " + from)
+		} else {
+			head += fmt.Sprintf("%-28s ", value)
+		}
+		u.print(u.out, head, strings.Repeat(" ", len(head)), from)
 	}
 	from := func(s setting.Source) string { return prefixed("from ", s.Name) }
 	row("job", j.ID.V, from(j.ID.From))
@@ -258,29 +260,33 @@ func Var(v setting.Var) string {
 	return fmt.Sprintf("%s=%s   # %s", v.Name, v.Value, v.Reason)
 }
 
-// changes returns the changes of a command line with their reasons in a column. A long change does not push the other
+// changes writes the changes of a command line with their reasons in a column. A long change does not push the other
 // reasons to the right.
-func changes(all []launcher.Change) []string {
+func (u *UI) changes(all []launcher.Change) {
 	const widest = 40
-	out := make([]string, len(all))
+	heads := make([]string, len(all))
 	wide := 0
 	for i, c := range all {
 		switch {
 		case c.Old == "":
-			out[i] = "+ " + c.New
+			heads[i] = "+ " + visible(c.New)
 		case c.New == "":
-			out[i] = "- " + c.Old
+			heads[i] = "- " + visible(c.Old)
 		default:
-			out[i] = "~ " + c.Old + " -> " + c.New
+			heads[i] = "~ " + visible(c.Old) + " -> " + visible(c.New)
 		}
-		if len(out[i]) <= widest {
-			wide = max(wide, len(out[i]))
+		if len(heads[i]) <= widest {
+			wide = max(wide, len(heads[i]))
 		}
 	}
 	for i, c := range all {
-		out[i] = fmt.Sprintf("%-*s  %s", wide, out[i], c.Reason)
+		if len(heads[i]) > widest {
+			u.print(u.out, "  ", "      ", heads[i]+"  "+c.Reason)
+			continue
+		}
+		head := fmt.Sprintf("  %-*s  ", wide, heads[i])
+		u.print(u.out, head, strings.Repeat(" ", len(head)), c.Reason)
 	}
-	return out
 }
 
 // Blank replaces number, in what launch adds to a command, by Unknown.

@@ -118,13 +118,14 @@ func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
 	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "command.executable  fine\n") {
 		t.Errorf("got:\n%swant first:\n%s", out, want)
 	}
-	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"},
+	out.Reset()
+	u.changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"},
 		{Old: strings.Repeat("x", 60), Reason: "r3"}})
-	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2",
-		"- " + strings.Repeat("x", 60) + "  r3"} {
-		if got[i] != want {
-			t.Errorf("got %q, want %q", got[i], want)
-		}
+	want = `  + --master_addr=<from rendezvous>  r1
+  + --n=1                            r2
+  - ` + strings.Repeat("x", 60) + "  r3\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -220,7 +221,7 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 		}
 		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2,
 			Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
-		want := "1 of 2 nodes joined; waiting for 1 more (joined: z); " + tc.want + "; waiting for it or a replacement"
+		want := "1 of 2 nodes joined; waiting for 1 more (joined: z); " + tc.want + "; waiting for a fix or a replacement"
 		if got := Event(e); got != want {
 			t.Errorf("the progress is %q, want %q", got, want)
 		}
