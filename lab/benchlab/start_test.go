@@ -106,7 +106,7 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>How fast</h2>", `class="heat5 slow"`, "bench.port"} {
+	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat5 slow"`, "bench.port"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page has no %q", want)
 		}
