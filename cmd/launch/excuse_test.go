@@ -21,7 +21,7 @@ func hosted(t *testing.T) string {
 	return "http://" + at
 }
 
-const notFit = `is not fit: command.found: `
+const notFit = `is unfit: command.found: `
 
 func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) string{
@@ -31,22 +31,22 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := store(t)
 			a := begin(t, three(at, "0", "true")...)
-			a.line(t, "1 of 3 nodes are here")
+			a.line(t, "1 of 3 nodes joined")
 			b := begin(t, three(at, "1", "true")...)
-			a.line(t, "2 of 3 nodes are here")
+			a.line(t, "2 of 3 nodes joined")
 			bad := begin(t, three(at, "2", "no-such-program")...)
 			if got := bad.end(t); got != exit.NotFound {
 				t.Errorf("the node that is not fit ended with %d", got)
 			}
 			for _, n := range []*node{a, b} {
 				n.line(t, "node 2 ")
-				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for it or another in its place") {
+				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for a fix or a replacement") {
 					t.Errorf("told %q", last)
 				}
 			}
 			c := begin(t, three(at, "2", "true")...)
 			for _, n := range []*node{a, b, c} {
-				n.line(t, "all 3 nodes are here")
+				n.line(t, "all 3 nodes joined")
 				if got := n.end(t); got != 0 {
 					t.Errorf("ended with %d", got)
 				}
@@ -58,9 +58,9 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 	at := hosted(t)
 	nodes := []*node{begin(t, append([]string{"--fail-fast"}, three(at, "0", "true")...)...)}
-	nodes[0].line(t, "1 of 3 nodes are here")
+	nodes[0].line(t, "1 of 3 nodes joined")
 	nodes = append(nodes, begin(t, append([]string{"--fail-fast"}, three(at, "1", "true")...)...))
-	nodes[0].line(t, "2 of 3 nodes are here")
+	nodes[0].line(t, "2 of 3 nodes joined")
 	begin(t, append([]string{"--fail-fast"}, three(at, "2", "no-such-program")...)...).end(t)
 	for _, n := range nodes {
 		n.line(t, "launch: error: node 2 ")

@@ -66,7 +66,7 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // until runs a command again and again until its output has a text:
-// until '1 here' launch status --store HOST.
+// until '1 joined' launch status --store HOST.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if ts.Exec(args[1], args[2:]...) == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {

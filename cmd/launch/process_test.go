@@ -154,7 +154,7 @@ func TestTheCommandOutlivesAKilledCompanion(t *testing.T) {
 
 func TestAKilledCompanionEndsTheWait(t *testing.T) {
 	a := begin(t, pair(t, "true")...)
-	a.line(t, "1 of 2 nodes are here")
+	a.line(t, "1 of 2 nodes joined")
 	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
 	if got := a.end(t); got != exit.Bug {
 		t.Errorf("ended with %d, want %d", got, exit.Bug)
@@ -163,7 +163,7 @@ func TestAKilledCompanionEndsTheWait(t *testing.T) {
 
 func TestAKilledLaunchTakesItsCompanionAlong(t *testing.T) {
 	a := begin(t, pair(t, "true")...)
-	a.line(t, "1 of 2 nodes are here")
+	a.line(t, "1 of 2 nodes joined")
 	c := companionOf(a.Process.Pid)
 	_ = a.Process.Kill()
 	a.end(t)
@@ -175,9 +175,9 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
 		args := append([]string{"--nnodes", "3"}, pair(t, "true")[:2]...)
 		args = append(args, "true")
 		a := begin(t, args...)
-		a.line(t, "1 of 3 nodes are here")
+		a.line(t, "1 of 3 nodes joined")
 		b := begin(t, args...)
-		a.line(t, "2 of 3 nodes are here")
+		a.line(t, "2 of 3 nodes joined")
 		c := companionOf(b.Process.Pid)
 		_ = b.Process.Signal(sig)
 		if got := b.end(t); got != want {
@@ -185,7 +185,7 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
 		}
 		gone(t, c, time.Second)
 		a.line(t, "left: "+exit.SignalText(sig))
-		a.line(t, "1 of 3 nodes are here")
+		a.line(t, "1 of 3 nodes joined")
 		_ = a.Process.Signal(sig)
 		a.end(t)
 	}
@@ -216,7 +216,7 @@ func TestCtrlC(t *testing.T) {
 	}
 	t.Run("while it waits", func(t *testing.T) {
 		person, screen, c := onTerminal(pair(t, "true")...)
-		until(screen, "1 of 2 nodes are here")
+		until(screen, "1 of 2 nodes joined")
 		_, _ = person.Write([]byte{3})
 		until(screen, "interrupted before the command ran")
 		_ = c.Wait()
@@ -298,9 +298,9 @@ func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
 // of it any more.
 func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 	for _, tc := range []struct{ flag, one, lost string }{
-		{"--warn-only", "1 of 2 nodes are here", "was lost; the others wait for it"},
+		{"--warn-only", "1 of 2 nodes joined", "was lost; the others wait for it"},
 		{"--json", `"come":1`, `"id":"start.late"`},
-		{"--fail-fast", "1 of 2 nodes are here", "was lost; the others wait for it"},
+		{"--fail-fast", "1 of 2 nodes joined", "was lost; the others wait for it"},
 	} {
 		args := append([]string{tc.flag}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
 		host := begin(t, args...)
@@ -323,7 +323,7 @@ func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 func TestACompanionThatDiesTakesTheCommandOfARunWithRestartsAlong(t *testing.T) {
 	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
 	host := begin(t, args...)
-	host.line(t, "1 of 2 nodes are here")
+	host.line(t, "1 of 2 nodes joined")
 	other := begin(t, args...)
 	host.line(t, "runs")
 	other.line(t, "runs")

@@ -22,6 +22,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/diagnose"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/masterport"
 	"launch/internal/setting"
@@ -280,7 +281,7 @@ func (a *app) over(ctx context.Context, s stored) error {
 			return s.lost(err)
 		}
 		if n := len(here); n > 0 {
-			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")).
+			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id, finding.Plural(n, "node is registered", "nodes are registered")).
 				Do("launch status shows them")
 		}
 	}
@@ -315,7 +316,7 @@ func (a *app) clean(c *cli.Context) error {
 		case err != nil:
 			return s.lost(err)
 		case here > 0:
-			a.UI.Note("job %s stays: %s", id, ui.Plural(here, "node is registered", "nodes are registered"))
+			a.UI.Note("job %s stays: %s", id, finding.Plural(here, "node is registered", "nodes are registered"))
 		default:
 			a.UI.Note("job %s is forgotten", id)
 		}

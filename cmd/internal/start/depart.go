@@ -91,7 +91,7 @@ func (s *Start) missing(err error) error {
 	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
 	}
-	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; %s%s", joined, ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
+	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined, ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
 		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The types of the fields are held against the page by package ui.
+// Package ui checks the types of the fields.
 func TestEveryFieldOfTheRecordIsInThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md"))
 	if err != nil {

@@ -45,7 +45,9 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{job.Job{}, fabric.Node{}, rendezvous.World{}, envgen.Plan{}, launcher.Exec{}, rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, finding.Survey{}, summary{}, bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
+	for _, v := range []any{job.Job{}, fabric.Node{}, rendezvous.World{}, envgen.Plan{}, launcher.Exec{},
+		rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, finding.Survey{}, summary{},
+		bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {
