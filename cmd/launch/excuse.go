@@ -78,7 +78,7 @@ func (a *app) excuse(ctx context.Context, s *record.Start, text string) error {
 		return err
 	}
 	defer cli.Close()
-	return note.Write(ctx, cli, s.Job.ID.V)
+	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
 }
 
 // lastWords hosts the store for as long as the others may take to come and read
@@ -99,7 +99,7 @@ func (a *app) lastWords(ctx context.Context, j job.Job, at meeting.Place, store 
 		return err
 	}
 	defer cli.Close()
-	if err := note.Write(ctx, cli, j.ID.V); err != nil || server == nil {
+	if err := rendezvous.WriteNote(ctx, cli, j.ID.V, note); err != nil || server == nil {
 		return err
 	}
 	rendezvous.Told(ctx, cli, j.ID.V, note.Name, j.Nodes.V-1)
