@@ -159,7 +159,7 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 		return err
 	}
 	defer cli.Close()
-	return note.Write(ctx, cli, s.Job.ID.V)
+	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
 }
 
 // hostNote hosts the store until the others have read why this node, which was
@@ -181,7 +181,7 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 		return err
 	}
 	defer cli.Close()
-	if err := note.Write(ctx, cli, id); err != nil || server == nil {
+	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
 		return err
 	}
 	rendezvous.Told(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
