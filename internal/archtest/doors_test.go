@@ -89,8 +89,8 @@ var doors = map[string][]string{
 	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
-	// setting: the evidence of a variable is that of a finding.
-	"internal/setting": {"internal/finding"},
+	// finding: the evidence of a finding is that of a variable.
+	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
 	"internal/child":   {unixPkg},
@@ -138,7 +138,7 @@ var testDoors = map[string][]string{
 	},
 	// The benchmark of the checks between nodes: what its store has served.
 	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
-	"envgen":             {"fabric/gpu", "fabric/machine/machinetest"},
+	"envgen":             {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
 	// A library that may hang or crash is loaded in a child.
