@@ -218,7 +218,7 @@ func cut(s string, width int) string { return text.Snip(s, max(width, 1), "…")
 // wrap breaks text at spaces into lines of at most width columns; a width under 20 means no limit. A longer word,
 // such as a path, is a line of its own and remains whole.
 func wrap(s string, width int) (lines []string) {
-	if width < 20 || text.StringWidth(s) <= width {
+	if width < 20 || text.StringWidthWithoutEscSequences(s) <= width {
 		return []string{s}
 	}
 	var run []string
@@ -229,7 +229,7 @@ func wrap(s string, width int) (lines []string) {
 		run = nil
 	}
 	for _, word := range strings.Fields(s) {
-		if text.StringWidth(word) > width {
+		if text.StringWidthWithoutEscSequences(word) > width {
 			flush()
 			lines = append(lines, word)
 		} else {
