@@ -54,7 +54,7 @@ func TestHowAUsersCheckEndsIsItsFinding(t *testing.T) {
 		want         finding.Status
 		what         string
 	}{
-		{"ends well", sh("exit 0"), finding.Pass, "ended well"},
+		{"ends well", sh("exit 0"), finding.Pass, "ended with exit status 0"},
 		{"says something", sh("echo checking; echo; echo mounted"), finding.Pass, "mounted"},
 		{"fails", sh("echo not mounted; exit 1"), finding.Fail, "not mounted"},
 		{"fails on stderr", sh("echo no quota >&2; exit 3"), finding.Fail, "no quota"},
@@ -67,7 +67,7 @@ func TestHowAUsersCheckEndsIsItsFinding(t *testing.T) {
 		{"a line without status", sh(`echo '{"what":"w"}'; exit 1`), finding.Fail, "w"},
 		{"a line of an unknown status", sh(`echo '{"status":"bad","what":"w"}'; exit 1`), finding.Fail, "w"},
 		{"a line that is no JSON", sh(`echo '{"status":'; exit 1`), finding.Fail, `{"status":`},
-		{"dies", sh("kill -SEGV $$"), finding.Warn, "died of SIGSEGV"},
+		{"dies", sh("kill -SEGV $$"), finding.Warn, "was killed by SIGSEGV"},
 		{"no first line", "echo hi\n", finding.Warn, "exec format error"},
 		{"ends of line as on Windows", "#!/bin/sh\r\nexit 0\r\n", finding.Warn, "no such file"},
 		{"no such interpreter", "#!/no/such/sh\n", finding.Warn, "no such file"},
@@ -92,7 +92,7 @@ func TestWhatWasSeenAndWhatToDoComeFromTheLine(t *testing.T) {
 	got := own(t, scripts(t, map[string]string{"x": "#!/bin/sh\nprintf '%s\\n' '{\"status\":\"ok\",\"what\":\"w\",\"breaks\":\"b\",\"fix\":\"one\\ntwo\"}'\nexit 4\n"}), Input{})["user.x"]
 	path := got.Seen[0].Where
 	want := finding.Finding{ID: "user.x", Status: finding.Fail, What: "w", Breaks: "b", Fix: "one\ntwo",
-		Seen: []finding.Seen{{Where: path, What: `exit status 4, and its line says "ok"`}}}
+		Seen: []finding.Seen{{Where: path, What: `exit status 4, and its last line has status "ok"`}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -24,8 +24,8 @@ func TestThresholdsAreReadInTheirUnits(t *testing.T) {
 
 func TestAThresholdThatCannotBeIsRefusedWithOneThatCan(t *testing.T) {
 	for text, want := range map[string]string{
-		"shm.szie=1G": `did you mean "shm.size"?`, "nothing=1": "there are gpu.busy", "shm.size": "has no value", "shm.size=": "no number of bytes",
-		"shm.size=-1": "no number of bytes", "shm.size=1X": "no number of bytes", "shm.size=1e999": "no number of bytes", "shm.size=NaN": "no number of bytes", "user.limit=5": "no time", "user.limit=-5s": "no time", "": "no threshold",
+		"shm.szie=1G": `did you mean "shm.size"?`, "nothing=1": "the names are gpu.busy", "shm.size": "has no value", "shm.size=": "not a number of bytes",
+		"shm.size=-1": "not a number of bytes", "shm.size=1X": "not a number of bytes", "shm.size=1e999": "not a number of bytes", "shm.size=NaN": "not a number of bytes", "user.limit=5": "not a duration", "user.limit=-5s": "not a duration", "": "no threshold",
 	} {
 		_, _, err := ParseThreshold(text)
 		e, ok := errors.AsType[*ThresholdError](err)

@@ -45,7 +45,7 @@ func TestWhoIsSlowIsSaidInWords(t *testing.T) {
 		{"a node", 8, 2, map[sickPort]factor{{3, 0}: {0.5, 0.5}, {3, 1}: {0.4, 0.4}}, []int{3}, []string{"bench.node: node-0003 is slow both ways on all its rails (mlx5_0, mlx5_1)"}, []string{"bench.port"}},
 		{"the only rail of a node", 8, 1, map[sickPort]factor{{3, 0}: {0.5, 0.5}}, []int{3}, []string{"bench.port", "it has no other rail, so this may be the node itself"}, nil},
 		{"one of three", 3, 1, map[sickPort]factor{{2, 0}: {0.5, 0.5}}, []int{2}, []string{"bench.port: rail mlx5_0 of node-0002"}, nil},
-		{"a rail of two nodes", 2, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}}, []int{0, 1}, []string{"bench.way: rail mlx5_1 between node-0000 and node-0001 is slow in both directions", "a third node tells"}, nil},
+		{"a rail of two nodes", 2, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}}, []int{0, 1}, []string{"bench.way: rail mlx5_1 between node-0000 and node-0001 is slow in both directions", "a third node shows"}, nil},
 		{"a rail of all nodes", 4, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}, {1, 1}: {0.5, 0.5}, {2, 1}: {0.5, 0.5}, {3, 1}: {0.5, 0.5}}, []int{0, 1, 2, 3}, []string{"bench.rail: rail mlx5_1 is slower on all 4 nodes than the rails of its kind"}, []string{"bench.node"}},
 		{"nobody", 8, 2, nil, nil, nil, []string{"bench"}},
 	} {
@@ -142,11 +142,11 @@ func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
 		others      int
 		want        string
 	}{
-		{"the last time", line(17, "host0", 1.6e9, 1e9) + line(18, "host1", 9e9, 9e9), 0, "eth0 of host0 lost 38 % since 2024-11-17: 1.0 GB/s in place of 1.6 GB/s when sending"},
+		{"the last time", line(17, "host0", 1.6e9, 1e9) + line(18, "host1", 9e9, 9e9), 0, "eth0 of host0 lost 38 % since 2024-11-17: 1.0 GB/s instead of 1.6 GB/s when sending"},
 		{"as it was", line(1, "host0", 1.1e9, 1e9), 0, ""},
 		{"what was slow once", line(1, "host0", 1.1e9, 1e9) + line(2, "host0", 0.2e9, 0.2e9) + line(3, "host0", 1.1e9, 1.1e9), 0, ""},
 		{"still as slow as it became", line(16, "host0", 1.6e9, 1e9) + line(17, "host0", 1.6e9, 1e9) + line(18, "host0", 1e9, 1e9), 0, "lost 38 % since 2024-11-17"},
-		{"a little each time", worse, 0, "lost 33 % since 2024-11-10: 1.0 GB/s in place of 1.5 GB/s"},
+		{"a little each time", worse, 0, "lost 33 % since 2024-11-10: 1.0 GB/s instead of 1.5 GB/s"},
 		{"another kind", strings.ReplaceAll(line(1, "host0", 9e9, 9e9), "tcp", "verbs"), 0, ""},
 		{"lines that were cut", line(17, "host0", 1.6e9, 1e9) + "no line\n" + line(18, "host0", 1, 1)[:40], 2, "lost 38 % since 2024-11-17"},
 	} {
@@ -165,7 +165,7 @@ func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"#!/bin/sh\nexec train\n", `{"at":"2024-11-01T1`} {
-		if _, _, err := ReadHistory(strings.NewReader(text), "host0"); err == nil || !strings.Contains(err.Error(), "no history of launch bench") {
+		if _, _, err := ReadHistory(strings.NewReader(text), "host0"); err == nil || !strings.Contains(err.Error(), "not a history of launch bench") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

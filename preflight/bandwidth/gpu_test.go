@@ -51,14 +51,14 @@ func TestEachHCAHasTheGPUBesideIt(t *testing.T) {
 		far  bool
 		want []string // of mlx5_0, mlx5_4, mlx5_5, mlx5_6
 	}{
-		{"each its own", func(*fabric.Node) {}, false, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct", "the nearest GPU to mlx5_6, 0000:27:00.0, is not beside it: NODE"}},
+		{"each its own", func(*fabric.Node) {}, false, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct", "the nearest GPU to mlx5_6, 0000:27:00.0, is too far away: NODE"}},
 		{"however far", func(*fabric.Node) {}, true, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:27:00.0 NODE"}},
-		{"with peermem", func(n *fabric.Node) { n.GPUDirect.Peermem = true }, false, []string{"0000:07:00.0 PIX direct peermem", "0000:27:00.0 PIX direct peermem", "0000:28:00.0 PIX direct peermem", "is not beside it"}},
-		{"a guest", func(n *fabric.Node) { n.Cloud.Virtual = true }, false, []string{"0000:07:00.0 PIX", "0000:27:00.0 PIX", "0000:28:00.0 PIX", "is not beside it"}},
-		{"one that is lost", func(n *fabric.Node) { n.GPUs.Devices[4].Err = "GPU is lost" }, false, []string{"0000:07:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:28:00.0 PIX direct", "is not beside it"}},
+		{"with peermem", func(n *fabric.Node) { n.GPUDirect.Peermem = true }, false, []string{"0000:07:00.0 PIX direct peermem", "0000:27:00.0 PIX direct peermem", "0000:28:00.0 PIX direct peermem", "is too far away"}},
+		{"a guest", func(n *fabric.Node) { n.Cloud.Virtual = true }, false, []string{"0000:07:00.0 PIX", "0000:27:00.0 PIX", "0000:28:00.0 PIX", "is too far away"}},
+		{"one that is lost", func(n *fabric.Node) { n.GPUs.Devices[4].Err = "GPU is lost" }, false, []string{"0000:07:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:28:00.0 PIX direct", "is too far away"}},
 		{"no driver", func(n *fabric.Node) { n.GPUs = gpu.Facts{Absent: "no /dev/nvidiactl"} }, false, []string{"no GPU: no /dev/nvidiactl", "no GPU", "no GPU", "no GPU"}},
 		{"a driver that fails", func(n *fabric.Node) { n.GPUs = gpu.Facts{Err: "nvmlInit: version mismatch"} }, true, []string{"no GPU: nvmlInit: version mismatch", "no GPU", "no GPU", "no GPU"}},
-		{"a bus that is not known", func(n *fabric.Node) { n.PCI = nil }, false, []string{"how far GPU 0000:07:00.0 is from mlx5_0 is not known", "is not known", "is not known", "is not known"}},
+		{"a bus that is not known", func(n *fabric.Node) { n.PCI = nil }, false, []string{"the distance of GPU 0000:07:00.0 from mlx5_0 is not known", "is not known", "is not known", "is not known"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := behindSwitches()
@@ -104,7 +104,7 @@ func TestRailsAreJudgedFromGPUToGPU(t *testing.T) {
 		rail   *RailGPU
 	}{
 		{"as fast", bench.OnGPU{Out: 19e9, Back: 19e9, Memory: "dmabuf", Peer: "dmabuf"}, true,
-			finding.Pass, "rail mlx5_0 from GPU to GPU: 19.0 GB/s (dmabuf), 95 % of what it does from host to host", &RailGPU{19e9, 0.95, "dmabuf"}},
+			finding.Pass, "rail mlx5_0 from GPU to GPU: 19.0 GB/s (dmabuf), 95 % of its speed from host to host", &RailGPU{19e9, 0.95, "dmabuf"}},
 		{"two ways to the memory", bench.OnGPU{Out: 19e9, Back: 19e9, Memory: "peermem", Peer: "dmabuf"}, true,
 			finding.Pass, "(dmabuf and peermem)", &RailGPU{19e9, 0.95, "dmabuf and peermem"}},
 		{"a detour one way", bench.OnGPU{Out: 19e9, Back: 4e9, Memory: "dmabuf", Peer: "dmabuf"}, true,

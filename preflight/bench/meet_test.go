@@ -61,7 +61,7 @@ func TestAnEndThatNeverComesIsNamedByTheOther(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	m.Lead = false
-	if s := a.Meet(t.Context(), m); !strings.Contains(s.Err, "nobody came for eth0") {
+	if s := a.Meet(t.Context(), m); !strings.Contains(s.Err, "no node came for eth0") {
 		t.Errorf("%+v", s)
 	}
 }

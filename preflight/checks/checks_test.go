@@ -55,7 +55,7 @@ func TestLocalRefusesAnUnknownID(t *testing.T) {
 		"nofile":        `"limits.nofile"`,
 		"GPU.count":     `"gpu.count"`,
 		"":              `no check ""`,
-		"foo":           `no check "foo"; launch check prints them`,
+		"foo":           `no check "foo"; "launch check" lists`,
 	} {
 		for _, opt := range []preflight.Options{{Skip: []string{id}}, {Only: []string{id}}} {
 			got, err := Local(t.Context(), preflight.Input{}, opt)

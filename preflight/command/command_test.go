@@ -24,7 +24,7 @@ func TestCommand(t *testing.T) {
 	}{
 		{"here", "/usr/bin/torchrun", nil, "ok torchrun is /usr/bin/torchrun", "ok may be executed"},
 		{"nowhere", "", &exec.Error{Name: "torchrun", Err: exec.ErrNotFound}, "fail torchrun is not found", "skip could not tell"},
-		{"not executable", "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}, "ok torchrun is here", "fail may not execute it"},
+		{"not executable", "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}, "ok torchrun exists", "fail may not execute it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := checktest.Four()
@@ -65,7 +65,7 @@ func TestScript(t *testing.T) {
 		stat func(string) (fs.FileMode, error)
 		want string
 	}{
-		{"torchrun t.py", stat(0o644, nil), "ok t.py is here"},
+		{"torchrun t.py", stat(0o644, nil), "ok t.py exists"},
 		{"torchrun t.py", gone, "fail t.py does not exist on this node"},
 		{"numactl -C 0-7 python -u t.py", gone, "fail t.py does not exist"},
 		{"python t.py/x.py", stat(0, syscall.ENOTDIR), "fail t.py/x.py does not exist"},
@@ -80,7 +80,7 @@ func TestScript(t *testing.T) {
 		{"env PET_MODULE=1 torchrun t", gone, "skip no Python file"},
 		{"torchrun -m t", gone, "skip no Python file"},
 		{"python -", gone, "skip no Python file"},
-		{"python t.py", nil, "skip no file is looked at"},
+		{"python t.py", nil, "skip this run looks at no file"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			in := checktest.Four()

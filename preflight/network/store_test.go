@@ -48,9 +48,9 @@ func TestStoreResolves(t *testing.T) {
 		{"name server in trouble", checktest.Four(), busy, "skip could not tell"},
 		{"one of two unknown", checktest.External(checktest.Four(), "http://host0:2379", "http://host1:2379"), here, "warn host1 does not resolve"},
 		{"both unknown", checktest.External(checktest.Four(), "http://host1:2379", "http://host2:2379"), here, "fail host1 does not resolve"},
-		{"dry run", checktest.Four(), nil, "skip no name server is asked"},
+		{"dry run", checktest.Four(), nil, "skip this run asks no name server"},
 		{"one node", checktest.Nodes(checktest.Four(), 1), here, "skip one node"},
-		{"no store", func() preflight.Input { in := checktest.Four(); in.Job.Store.Set = false; return in }(), here, "skip no meeting point"},
+		{"no store", func() preflight.Input { in := checktest.Four(); in.Job.Store.Set = false; return in }(), here, "skip the store is not known yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.Resolve = tt.resolve
@@ -99,7 +99,7 @@ func TestStoreAnswers(t *testing.T) {
 		{"embedded here", own, "", "", "skip this node hosts the store"},
 		{"external, all", ext, "a:2379 b:2379", "", "ok a:2379, b:2379 answers"},
 		{"external, one of two", ext, "a:2379", "", "warn 1 of the store's 2"},
-		{"external, none", ext, "", "", "warn nothing takes connections at a:2379, b:2379 yet"},
+		{"external, none", ext, "", "", "warn nothing accepts connections at a:2379, b:2379 yet"},
 		{"external, silent", ext, "", "a:2379 b:2379", "warn does not answer within 2s"},
 		{"external, without a port", checktest.External(checktest.Four(), "http://a"), "a:2379", "", "ok a:2379"},
 		{"one node", checktest.Nodes(checktest.Four(), 1), "", "", "skip one node"},
@@ -109,7 +109,7 @@ func TestStoreAnswers(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", tt.in), tt.want)
 		})
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", checktest.Four()), "skip no connection is opened")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", checktest.Four()), "skip this run opens no connection")
 }
 
 func TestStorePort(t *testing.T) {
@@ -123,7 +123,7 @@ func TestStorePort(t *testing.T) {
 		want string
 	}{
 		{"free", own, preflight.PortUse{}, nil, "ok port 29377 is free"},
-		{"taken", own, preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "fail port 29377, where this node is to host the store, is taken by python3 (pid 7)"},
+		{"taken", own, preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "fail port 29377, on which this node hosts the store, is taken by python3 (pid 7)"},
 		{"by a launch", own, preflight.PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}, nil, "skip launch (pid 7) has port 29377"},
 		{"by somebody", own, preflight.PortUse{Taken: true}, nil, "skip a process that this user cannot see has port"},
 		{"by a tunnel to the store", own, preflight.PortUse{Taken: true, By: "ssh (pid 7)"}, nil, "skip ssh (pid 7) has port"},
@@ -145,7 +145,7 @@ func TestStorePort(t *testing.T) {
 			}
 		})
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.port", own), "skip no port is looked at")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.port", own), "skip this run looks at no port")
 }
 
 func TestAUnknownStoreIsNotDialled(t *testing.T) {

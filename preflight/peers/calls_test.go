@@ -48,12 +48,12 @@ func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 		what   string
 		unfits []int
 	}{
-		{"one of three drops what comes in", 3, func(_, to int) bool { return to == 2 }, "peer.reach", "calls to host2 do not get through (2 of 2 tried), those from it do", []int{2}},
-		{"one of eight drops what comes in", 8, func(_, to int) bool { return to == 5 }, "peer.reach", "calls to host5 do not get through (4 of 4 tried), those from it do", []int{5}},
-		{"one of eight drops what goes out", 8, func(from, _ int) bool { return from == 5 }, "peer.reach", "calls from host5 do not get through (4 of 4 tried), those to it do", []int{5}},
+		{"one of three drops what comes in", 3, func(_, to int) bool { return to == 2 }, "peer.reach", "calls to host2 do not get through (2 of 2 tried), while those from it do", []int{2}},
+		{"one of eight drops what comes in", 8, func(_, to int) bool { return to == 5 }, "peer.reach", "calls to host5 do not get through (4 of 4 tried), while those from it do", []int{5}},
+		{"one of eight drops what goes out", 8, func(from, _ int) bool { return from == 5 }, "peer.reach", "calls from host5 do not get through (4 of 4 tried), while those to it do", []int{5}},
 		{"one of five is cut off", 5, func(from, to int) bool { return from == 4 || to == 4 }, "peer.reach", "calls to and from host4 do not get through (8 of 8 tried)", []int{4}},
-		{"rank 0 drops what comes in", 6, func(_, to int) bool { return to == 0 }, "peer.reach", "calls to host0 do not get through (5 of 5 tried), those from it do", []int{0}},
-		{"two nodes, one way", 2, func(from, _ int) bool { return from == 1 }, "peer.reach", "calls from host1 to host0 do not get through, those back do", []int{1}},
+		{"rank 0 drops what comes in", 6, func(_, to int) bool { return to == 0 }, "peer.reach", "calls to host0 do not get through (5 of 5 tried), while those from it do", []int{0}},
+		{"two nodes, one way", 2, func(from, _ int) bool { return from == 1 }, "peer.reach", "calls from host1 to host0 do not get through, while those back do", []int{1}},
 		{"two nodes, both ways", 2, func(_, _ int) bool { return true }, "peer.reach", "calls between host0 and host1 do not get through in either direction", []int{1}},
 		{"one pair of five", 5, func(from, to int) bool { return from+to == 5 && from*to == 6 }, "peer.reach", "calls between host2 and host3 do not get through in either direction", []int{3}},
 		{"all", 4, func(_, _ int) bool { return true }, "peer.reach", "calls do not get through between any of the 4 nodes", []int{0, 1, 2, 3}},
@@ -132,8 +132,8 @@ func TestLongMessagesThatVanish(t *testing.T) {
 
 func TestEachCauseHasItsWords(t *testing.T) {
 	for cause, want := range map[sidechannel.Cause]string{
-		sidechannel.Refused: "connection refused", sidechannel.Dropped: "no answer within 8s", sidechannel.Reset: "made and then cut off", sidechannel.Silent: "no word comes", sidechannel.NoRoute: "no route",
-		sidechannel.NoHost: "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN", sidechannel.Stranger: "no launch", sidechannel.Unknown: "what it was",
+		sidechannel.Refused: "connection refused", sidechannel.Dropped: "no answer within 8s", sidechannel.Reset: "opens and is then cut off", sidechannel.Silent: "nothing answers", sidechannel.NoRoute: "no route",
+		sidechannel.NoHost: "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN", sidechannel.Stranger: "is not launch", sidechannel.Unknown: "what it was",
 	} {
 		got := compareCalls(calling(3, func(_, to int, c *Call) {
 			if to == 1 {
@@ -164,7 +164,7 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	for typed, want := range map[bool]finding.Status{true: finding.Fail, false: finding.Warn} {
 		got := compareCalls(nodes(typed))
 		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want || typed != slices.Equal(got[0].unfit, []int{2}) ||
-			!strings.Contains(got[0].What, "calls to where NCCL will wait (10.1.0.2) to host2 do not get through") {
+			!strings.Contains(got[0].What, "calls to the address where NCCL waits (10.1.0.2) to host2 do not get through") {
 			t.Errorf("typed %v: got %+v", typed, got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
 		all[i].Traits.Family = map[bool]string{false: "IPv4", true: "IPv6"}[i == 2]
 	}
 	got := Decide(all, nil).Findings
-	if len(got) != 1 || got[0].ID != "peer.reach" || !strings.Contains(got[0].What, "no route, and host") || !strings.Contains(got[0].What, "IPv6") || !strings.Contains(got[0].Fix, "--addr") {
+	if len(got) != 1 || got[0].ID != "peer.reach" || !strings.Contains(got[0].What, "no route; host") || !strings.Contains(got[0].What, "IPv6") || !strings.Contains(got[0].Fix, "--addr") {
 		t.Errorf("one cause: got %+v", got)
 	}
 }
@@ -274,10 +274,10 @@ func TestWhoseClockIsOff(t *testing.T) {
 		want  string
 	}{
 		{"none", map[int]time.Duration{1: time.Second}, 4, ""},
-		{"one of four is behind", map[int]time.Duration{2: -20 * time.Second}, 4, "the clock of host2 is 20.0 s behind the others'"},
-		{"rank 0 is the one", map[int]time.Duration{0: time.Hour}, 5, "the clock of host0 is 1h0m0s ahead of the others'"},
+		{"one of four is behind", map[int]time.Duration{2: -20 * time.Second}, 4, "the clock of host2 is 20.0 s behind the others"},
+		{"rank 0 is the one", map[int]time.Duration{0: time.Hour}, 5, "the clock of host0 is 1h0m0s ahead of the others"},
 		{"two apart", map[int]time.Duration{1: time.Minute}, 2, "the clocks of host0 and host1 are 1m0s apart"},
-		{"two of nine", map[int]time.Duration{3: 30 * time.Second, 7: -10 * time.Second}, 9, "the clocks of host3, host7 are up to 30.0 s ahead of the others'"},
+		{"two of nine", map[int]time.Duration{3: 30 * time.Second, 7: -10 * time.Second}, 9, "the clocks of host3, host7 are up to 30.0 s ahead of the others"},
 	} {
 		got := at(tc.clock, tc.n)
 		switch {

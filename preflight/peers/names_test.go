@@ -68,7 +68,7 @@ func TestNamesOfNodes(t *testing.T) {
 			if rank == 1 {
 				n.Known, n.Mute = nil, "10.9.9.9 says no answer"
 			}
-		}, finding.Warn, "no name server answers on host1 (10.0.0.2), those"},
+		}, finding.Warn, "no name server answers on host1 (10.0.0.2), while those"},
 		"a name is another node's": {3, func(rank int, n *Names) {
 			if rank == 0 {
 				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.3"), Hosts: true}}
@@ -78,7 +78,7 @@ func TestNamesOfNodes(t *testing.T) {
 			if rank == 0 {
 				n.Strays = []Stray{{To: 1, Addr: at("127.0.1.1"), Hosts: true}}
 			}
-		}, finding.Warn, "leads to 127.0.1.1 on host0 (10.0.0.1), which is each machine itself"},
+		}, finding.Warn, "leads to 127.0.1.1 on host0 (10.0.0.1), which is loopback"},
 		"an old address": {3, func(rank int, n *Names) {
 			if rank != 1 {
 				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.99"), Near: true}}

@@ -8,14 +8,14 @@ import (
 	"launch/preflight"
 )
 
-// Survey is what launch check has found, on one node or on all of a job.
+// Survey is the result of launch check, of one node or of all nodes of a job.
 type Survey struct {
 	Checks []string   `json:"checks"` // IDs, the columns of Cells
 	Nodes  []Surveyed `json:"nodes"`  // in rank order
 	Calls  []Called   `json:"calls,omitempty"`
-	// NotJudged are the checks between nodes that the user of some node left out.
+	// NotJudged are the checks between nodes that the user of some node switched off.
 	NotJudged []string       `json:"not_judged,omitempty"`
-	Report    finding.Report `json:"-"` // what is printed: all of one node, or what is wrong on several, merged
+	Report    finding.Report `json:"-"` // to print: everything of one node, or what is wrong on several, merged
 }
 
 // Surveyed is one node.
@@ -26,15 +26,15 @@ type Surveyed struct {
 	Cells Cells  `json:"cells"` // in the order of Survey.Checks
 }
 
-// Called is that one node called another one.
+// Called is a call from one node to another.
 type Called struct {
 	From int    `json:"from"` // rank
 	To   int    `json:"to"`
-	Bad  string `json:"bad,omitempty"` // what was wrong; "": nothing
+	Bad  string `json:"bad,omitempty"` // what was wrong, or ""
 }
 
-// Cells are the outcomes of checks on one node; "" is a check that was not made. As
-// text each is one letter: o, w, f, s, or -.
+// Cells are the outcomes of checks on one node; "" means that the node did not make the
+// check. As text each is one letter: o, w, f, s, or -.
 type Cells []finding.Status
 
 const cellLetters = "-owfs"
@@ -52,7 +52,7 @@ func (c Cells) MarshalText() ([]byte, error) {
 	return out, nil
 }
 
-// UnmarshalText reads the letters; an unknown one is a check that was not made.
+// UnmarshalText reads the letters; an unknown one is a check that the node did not make.
 func (c *Cells) UnmarshalText(text []byte) error {
 	*c = make(Cells, len(text))
 	for i, letter := range text {
@@ -61,7 +61,7 @@ func (c *Cells) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Outcomes is the gravest status for each ID of a report.
+// Outcomes returns the gravest status for each ID of a report.
 func Outcomes(r finding.Report) map[string]finding.Status {
 	out := map[string]finding.Status{}
 	for _, f := range r {
@@ -72,12 +72,12 @@ func Outcomes(r finding.Report) map[string]finding.Status {
 	return out
 }
 
-// maxCalls is how many calls a survey holds: more than that nobody sees in a
-// picture, and all nodes read it. Those that failed come first.
+// maxCalls is the number of calls in a survey: a picture cannot show more, and all nodes
+// read it. Failed calls are first.
 const maxCalls = 512
 
-// Compare makes a survey of what the nodes, in rank order, posted and of what
-// was decided.
+// NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
+// The table gives the order of the checks.
 func NewSurvey(posts []Post, d Decision, table []preflight.Check) Survey {
 	s := Survey{Checks: columns(posts, table)}
 	for _, p := range posts {
@@ -100,8 +100,8 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) Survey {
 	return s
 }
 
-// columns are the checks that some node has made, in the order of the table,
-// with those that are not in it behind.
+// columns returns the checks that some node made, in the order of the table and with
+// those that are not in it at the end.
 func columns(posts []Post, table []preflight.Check) []string {
 	made := map[string]bool{}
 	for _, p := range posts {
@@ -123,7 +123,7 @@ func columns(posts []Post, table []preflight.Check) []string {
 	return append(out, more...)
 }
 
-// bad is what was wrong with a call, in a word or two.
+// bad describes what was wrong with a call.
 func (c Call) bad() string {
 	switch {
 	case c.Cause != "":
@@ -138,7 +138,7 @@ func (c Call) bad() string {
 	return ""
 }
 
-// Unfit are the names of the nodes that are not fit.
+// Unfit returns the names of the unfit nodes.
 func (s Survey) Unfit() []string {
 	var out []string
 	for _, n := range s.Nodes {
@@ -149,10 +149,11 @@ func (s Survey) Unfit() []string {
 	return out
 }
 
-// All is what several nodes found: on themselves and beside each other, the
-// failures first.
+// All returns the findings of single nodes and between nodes, the failures first.
 func (d Decision) All() finding.Report {
 	all := slices.Concat(d.Nodes, d.Findings)
-	slices.SortStableFunc(all, func(a, b finding.Finding) int { return preflight.Gravity(b.Status) - preflight.Gravity(a.Status) })
+	slices.SortStableFunc(all, func(a, b finding.Finding) int {
+		return preflight.Gravity(b.Status) - preflight.Gravity(a.Status)
+	})
 	return all
 }

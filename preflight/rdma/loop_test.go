@@ -77,7 +77,7 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		in   preflight.Input
 		want string
 	}{
-		{"healthy", checktest.Railed(8, ib, healthy), "ok 8 ports: what is written and sent comes back as it was, in 1.5 µs"},
+		{"healthy", checktest.Railed(8, ib, healthy), "ok 8 ports: all data came back unchanged, in 1.5 µs"},
 		{"other bytes", checktest.Railed(8, ib, of(verbs.Corrupt, "")), "fail mlx5_2 changes the data that it carries: what happened to mlx5_2"},
 		{"other bytes on two", checktest.Railed(8, ib, loops(verbs.Error{Cause: verbs.Corrupt}, "mlx5_2", "mlx5_5")), "fail 2 of 8 RDMA ports fail alike (mlx5_2, mlx5_5): mlx5_2 changes"},
 		{"memlock on all", checktest.Railed(8, ib, bound, all(verbs.Error{Cause: verbs.Memlock, Step: "register memory"})), "fail 8 of 8 RDMA ports fail alike (mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more): mlx5_0 cannot"},
@@ -98,7 +98,7 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		{"the link was lost meanwhile", checktest.Railed(8, ib, of(verbs.PortDown, "query")), "warn mlx5_2"},
 		{"no partition key", checktest.Railed(8, ib, of(verbs.NoPKey, "query")), "warn mlx5_2"},
 		{"no answer", checktest.Railed(8, ib, of(verbs.Unreachable, "")), "warn mlx5_2"},
-		{"no answer of a card that may not reach itself", checktest.Railed(8, ib, driver("irdma"), of(verbs.Unreachable, "")), "ok 7 ports: what is written and sent comes back as it was, in 1.5 µs; could not tell of mlx5_2 (what happened to mlx5_2)"},
+		{"no answer of a card that may not reach itself", checktest.Railed(8, ib, driver("irdma"), of(verbs.Unreachable, "")), "ok 7 ports: all data came back unchanged, in 1.5 µs; could not tell of mlx5_2 (what happened to mlx5_2)"},
 		{"an address that leads nowhere", checktest.Railed(8, roce, of(verbs.NoGID, "connect a queue pair")), "warn mlx5_2"},
 		{"no address, which rdma.gid tells", checktest.Railed(8, roce, of(verbs.NoGID, "query"), checktest.OfHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = nil })), "ok 7 ports"},
 		{"the time ran out", checktest.Railed(2, ib, all(verbs.Error{Cause: verbs.Late})), "skip could not tell: mlx5_0 (what happened to mlx5_0), mlx5_1"},
@@ -106,7 +106,7 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 		{"what nobody knows", checktest.Railed(8, ib, loops(verbs.Error{Cause: verbs.Other, Errno: 200}, "mlx5_2")), "warn mlx5_2"},
 
 		{"iWARP", checktest.Railed(2, ib, healthy, ofAll(func(h *fabric.HCA, _ *fabric.Port) { h.NodeType, h.Driver = 4, "erdma" })), "skip no port here has reliable connections"},
-		{"a recording or a dry run", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Loop = nil }), "skip nothing is sent for a recording or a dry run"},
+		{"a recording or a dry run", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Loop = nil }), "skip a recording or a dry run sends nothing"},
 		{"libibverbs was not asked", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Node.Verbs = verbs.Facts{} }), "skip could not tell: libibverbs was not asked"},
 		{"a build without verbs", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Node.Verbs = verbs.Facts{Err: verbs.ErrNoCgo.Error()} }), "skip could not tell: this build"},
 		{"no device", checktest.HGX(healthy), "skip no RDMA device here"},
@@ -118,7 +118,7 @@ func TestWhatALoopbackThatFailsMeans(t *testing.T) {
 
 		{"one that the settings leave out", checktest.Railed(8, ib, of(verbs.Corrupt, ""), func(in *preflight.Input) { in.Ports = []string{"mlx5_0:1", "mlx5_3:1"} }), "ok 2 ports"},
 		{"one that the settings choose", checktest.Railed(8, ib, of(verbs.Corrupt, ""), func(in *preflight.Input) { in.Ports = []string{"mlx5_2:1"} }), "fail mlx5_2"},
-		{"the settings choose none", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Ports = []string{} }), "skip the settings keep NCCL"},
+		{"the settings choose none", checktest.Railed(8, ib, healthy, func(in *preflight.Input) { in.Ports = []string{} }), "skip the settings exclude"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "rdma.loop", tt.in), tt.want) })
 	}
@@ -159,7 +159,7 @@ func TestCausesAreToldApart(t *testing.T) {
 	})
 	var got []string
 	for _, f := range checktest.Verdicts(t, Checks(), "rdma.loop", in) {
-		got = append(got, fmt.Sprintf("%s %d %s", f.Status, len(f.Seen), f.Fix[strings.LastIndex(f.Fix, ";")+2:]))
+		got = append(got, fmt.Sprintf("%s %d %s", f.Status, len(f.Seen), f.Fix[strings.LastIndex(f.Fix, "\n")+1:]))
 	}
 	want := []string{
 		"fail 2 until then leave it out: NCCL_IB_HCA=^=mlx5_1,mlx5_6",
@@ -200,7 +200,7 @@ func TestPortsAreTriedAsTheJobWouldUseThem(t *testing.T) {
 func TestABusyMachineIsNoDriverThatHangs(t *testing.T) {
 	for slow, want := range map[time.Duration]string{
 		10 * time.Millisecond: "warn mlx5_2 cannot carry data to itself: the driver did not answer",
-		2 * time.Second:       "ok 7 ports: what is written and sent comes back as it was, in 1.5 µs; could not tell of mlx5_2 (the driver did not answer)",
+		2 * time.Second:       "ok 7 ports: all data came back unchanged, in 1.5 µs; could not tell of mlx5_2 (the driver did not answer)",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			in := checktest.Railed(8, "InfiniBand", loops(verbs.Error{}))

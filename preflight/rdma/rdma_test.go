@@ -86,17 +86,17 @@ func TestRDMAChecks(t *testing.T) {
 		}),
 			func(in *preflight.Input) {
 				in.Node.Unknown = []fabric.Unknown{{What: "class/infiniband/mlx5_2/fw_ver", Why: "input/output error"}}
-			}), "warn mlx5_2 is of the rails' kind and does not answer: mlx5_2/fw_ver: input/output error"},
+			}), "warn mlx5_2 is like the rails of this node and does not answer: mlx5_2/fw_ver: input/output error"},
 		{"no subnet manager", "rdma.link", checktest.Railed(2, ib, ofAll(waits)), "warn mlx5_0 port 1, mlx5_1 port 1 wait for a subnet manager"},
 		{"one is not yet served", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, waits)), "warn mlx5_2 port 1 waits for a subnet manager"},
 		{"all cables are out", "rdma.link", checktest.Railed(2, ib, ofAll(down)), "skip no RDMA port here that a job could use"},
 		{"no device", "rdma.link", checktest.HGX(), "skip no RDMA device"},
-		{"a job on CPUs", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus), "skip nothing says that the job uses RDMA"},
+		{"a job on CPUs", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus), "skip no sign that the job uses RDMA"},
 		{"a job on CPUs whose torch has NCCL, which is set", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus, func(in *preflight.Input) {
 			in.Node.Software.NCCL.Version = "2.27.5"
 			in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
 			in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_DEBUG", "INFO"
-		}), "skip nothing says that the job uses RDMA"},
+		}), "skip no sign that the job uses RDMA"},
 		{"a job on CPUs with UCX", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus, ucx), "warn wait for a subnet manager"},
 		{"a job on CPUs by mpirun", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus, func(in *preflight.Input) { in.Job.Line.Kind = launcher.Mpirun }), "warn wait for"},
 		{"a job on one node", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, down), alone), "skip one node"},
@@ -106,7 +106,7 @@ func TestRDMAChecks(t *testing.T) {
 		{"one runs slower", "rdma.rate", checktest.Railed(8, roce, checktest.OfHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.Rate, p.Lanes = 100, 1 }), sameSubnet), "warn mlx5_2 runs at 100 Gb/s (1 lanes), mlx5_0 of the same kind at 400 (4 lanes)"},
 		{"a slower card of another kind", "rdma.rate", checktest.Railed(8, ib, checktest.OfHCA(2, func(h *fabric.HCA, p *fabric.Port) { p.Rate, h.Type, h.Board = 100, "MT4125", "MT_9" })), "ok 7 x"},
 		{"one has fewer lanes to the bus", "rdma.rate", checktest.Railed(8, ib, func(in *preflight.Input) { in.Node.PCI[2].Lanes = 8 }), "warn mlx5_2 has 8 PCIe lanes"},
-		{"the only one has fewer lanes than its port needs", "rdma.rate", checktest.Railed(1, ib, func(in *preflight.Input) { in.Node.PCI[0].Lanes = 4 }), "warn mlx5_0 has 4 of its 16 PCIe lanes, which carry 128 Gb/s, and its port 400"},
+		{"the only one has fewer lanes than its port needs", "rdma.rate", checktest.Railed(1, ib, func(in *preflight.Input) { in.Node.PCI[0].Lanes = 4 }), "warn mlx5_0 has 4 of its 16 PCIe lanes, which carry 128 Gb/s, and its port has 400"},
 		{"the same in a virtual machine", "rdma.rate", checktest.Railed(1, ib, func(in *preflight.Input) { in.Node.PCI[0].Lanes, in.Node.Cloud.Virtual = 4, true }), "ok 1 x"},
 		{"all have fewer lanes and enough for their ports", "rdma.rate", checktest.Railed(2, ib, ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.Rate = 200 }), func(in *preflight.Input) {
 			in.Node.PCI[0].Lanes, in.Node.PCI[1].Lanes = 8, 8
@@ -115,7 +115,7 @@ func TestRDMAChecks(t *testing.T) {
 			for i := range in.Node.PCI {
 				in.Node.PCI[i].Lanes = 8
 			}
-		}), "warn mlx5_0 has 8 of its 16 PCIe lanes, which carry 256 Gb/s, and its port 400"},
+		}), "warn mlx5_0 has 8 of its 16 PCIe lanes, which carry 256 Gb/s, and its port has 400"},
 
 		{"healthy", "rdma.gid", checktest.Railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, bare)), "warn 1 of 8 RoCE rails without an IP address for RoCE v2: mlx5_2"},
@@ -130,7 +130,7 @@ func TestRDMAChecks(t *testing.T) {
 		{"all have 1500", "rdma.mtu", checktest.Railed(2, roce, mtu(0, 1500), mtu(1, 1500)), "ok packets of 1024"},
 		{"one has 1500", "rdma.mtu", checktest.Railed(8, roce, mtu(5, 1500)), "warn 1 of 8 rails send smaller packets than the others' 4096 bytes: mlx5_5 (eth15, MTU 1500)"},
 		{"another MTU, the same packets", "rdma.mtu", checktest.Railed(8, roce, mtu(5, 4200)), "ok packets of 4096"},
-		{"InfiniBand", "rdma.mtu", checktest.Railed(8, ib), "skip nothing tells how large packets are"},
+		{"InfiniBand", "rdma.mtu", checktest.Railed(8, ib), "skip the packet size is not known"},
 		{"InfiniBand, as libibverbs tells", "rdma.mtu", checktest.Railed(2, ib, told(0, 4096, 4096), told(1, 4096, 4096)), "ok packets of 4096"},
 		{"InfiniBand of two partitions", "rdma.mtu", checktest.Railed(2, ib, told(0, 4096, 4096), told(1, 2048, 4096)), "warn 1 of 2 rails send smaller packets than the others' 4096 bytes: mlx5_1 (2048)"},
 		{"a card that has not followed its interface", "rdma.mtu", checktest.Railed(2, roce, told(0, 4096, 4096), told(1, 1024, 4096)), "warn 1 of 2 rails send smaller packets than they could: mlx5_1 (1024, although MTU 9000 of eth11 has room for 4096)"},
@@ -161,7 +161,7 @@ func TestRDMAChecks(t *testing.T) {
 		{"no driver for them", "rdma.open", checktest.Railed(2, ib, opens("", "other0")), "warn can open none"},
 		{"no library", "rdma.open", checktest.Railed(2, ib, func(in *preflight.Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "warn libibverbs is not installed"},
 		{"no stack", "rdma.open", checktest.Railed(2, ib, func(in *preflight.Input) { in.Node.Verbs.Err = verbs.ErrNoStack.Error() }), "warn 2 RDMA devices are here, and the kernel has no RDMA stack"},
-		{"no library, on CPUs", "rdma.open", checktest.Railed(2, ib, cpus, func(in *preflight.Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "skip nothing says"},
+		{"no library, on CPUs", "rdma.open", checktest.Railed(2, ib, cpus, func(in *preflight.Input) { in.Node.Verbs.Err = verbs.ErrNoLibrary.Error() }), "skip no sign"},
 		{"all down", "rdma.open", checktest.Railed(2, ib, ofAll(down), opens("Permission denied", "mlx5_0")), "skip no active"},
 
 		{"EFA and no plugin", "rdma.plugin", efa(software.None), "warn the fabric is efa, and NCCL finds no network plugin"},
@@ -202,7 +202,7 @@ func TestCountersThatGrow(t *testing.T) {
 		edit func(*preflight.Input)
 		want string
 	}{
-		"not to be read":       {func(*preflight.Input) {}, "skip do not move"},
+		"not to be read":       {func(*preflight.Input) {}, "skip do not change"},
 		"nothing moves":        {counting("", fabric.LinkErrors{}), "ok no error on 8 rails within 0.5 s"},
 		"the link was lost":    {counting("mlx5_5", fabric.LinkErrors{Downed: 1}), "warn the link of mlx5_5 is bad now: 1 times lost"},
 		"a few symbols":        {counting("mlx5_5", fabric.LinkErrors{Symbols: 5}), "ok no error"},

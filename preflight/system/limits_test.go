@@ -33,15 +33,15 @@ func TestLimits(t *testing.T) {
 
 		{"small job", "limits.nofile", with(checktest.Four(), fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "ok 1024 files"},
 		{"large job", "limits.nofile", with(many, fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "warn 2048 ranks need about 8448"},
-		{"unknown", "limits.nofile", with(many, fabric.Limits{Nofile: 1024}, 0), "skip cannot tell"},
+		{"unknown", "limits.nofile", with(many, fabric.Limits{Nofile: 1024}, 0), "skip could not tell"},
 
 		{"room", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: 1 << 30, ShmSize: 1 << 30}, 0), "ok 1 GiB free"},
-		{"docker's default", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 processes want about 512 MiB"},
+		{"docker's default", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 processes need about 512 MiB"},
 		{"full of other jobs", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "gpu"), fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
 		{"not mounted", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: -1}, 0), "warn not mounted"},
 		{"one process", "shm.size", with(checktest.GPUs(checktest.Four(), 8), fabric.Limits{Shm: 64 << 20}, 0), "skip one process"},
 		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
-		{"GPUs that nobody asked", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip were not asked for"},
+		{"GPUs that nobody asked", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip was not asked for"},
 	} {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), tt.id, tt.in), tt.want) })
 	}

@@ -33,7 +33,7 @@ func TestProcessesAndThreads(t *testing.T) {
 	}{
 		{"no limit", granted(fabric.System{}), "ok no limit"},
 		{"room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 4096, PidsUsed: 100}}), "ok room for 3996 more, about 512"},
-		{"no room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 600, PidsUsed: 100}}), "warn the control group has room for 500 more processes and threads, 8 processes of the job want about 512"},
+		{"no room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 600, PidsUsed: 100}}), "warn the control group has room for 500 more processes and threads, 8 processes of the job need about 512"},
 		{"the group is full", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 100, PidsUsed: 120}}), "warn room for 0 more"},
 		{"the user's limit", granted(fabric.System{Procs: 300}), "warn this user may have 300 processes"},
 		{"the user's limit does not bind root", granted(fabric.System{Procs: 300, FreeProcs: true}), "ok no limit"},
@@ -56,7 +56,7 @@ func TestMemoryOfTheGroup(t *testing.T) {
 	}{
 		{"no limit", granted(fabric.System{}), "ok no limit"},
 		{"enough", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30}}), "ok 64 GiB for 8"},
-		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}), "warn the control group grants 1 GiB to all processes, 8 of the job want 2 GiB"},
+		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}), "warn the control group grants 1 GiB to all processes, 8 of the job need at least 2 GiB"},
 		{"not known", checktest.Four(), "skip could not tell"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,18 +132,18 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 		in   preflight.Input
 		want string
 	}{
-		{"the default", host(29377, setting.Explicit), "skip no port was named"},
-		{"the default, where every port is in the range", wide(29377), "skip no port was named"},
+		{"the default", host(29377, setting.Explicit), "skip the user chose no port"},
+		{"the default, where every port is in the range", wide(29377), "skip the user chose no port"},
 		{"another one there", wide(29378), "warn port 29378 of --store"},
-		{"outside", host(29378, setting.Explicit), "ok outside of 32768 to 60999"},
-		{"in the range", host(40000, setting.Explicit), "warn port 40000 of --store is one that connections get by themselves (32768 to 60999)"},
+		{"outside", host(29378, setting.Explicit), "ok outside 32768 to 60999"},
+		{"in the range", host(40000, setting.Explicit), "warn port 40000 of --store is in the range of outgoing connections (32768 to 60999)"},
 		{"its last", host(60999, setting.Explicit), "warn port 60999"},
 		{"reserved", reserved, "ok "},
-		{"a scheduler's", host(40000, setting.Scheduler), "skip no port was named"},
+		{"a scheduler's", host(40000, setting.Scheduler), "skip the user chose no port"},
 		{"range unknown", unknown, "ok "},
 		{"master port in the range", master(40000, setting.Explicit), "warn port 40000 of --master-port"},
-		{"master port of the line, of which another is agreed on", master(40000, setting.Line), "skip no port was named"},
-		{"master port of another node", second, "skip no port was named"},
+		{"master port of the line, of which another is agreed on", master(40000, setting.Line), "skip the user chose no port"},
+		{"master port of another node", second, "skip the user chose no port"},
 		{"master port outside", master(29500, setting.Explicit), "ok "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,11 +161,11 @@ func TestSidecarIsSeenByItsPorts(t *testing.T) {
 		open []uint16
 		want string
 	}{
-		{"none", pod, nil, "ok none"},
+		{"none", pod, nil, "ok no sidecar"},
 		{"Istio", pod, []uint16{15001, 15006, 15021}, "warn a sidecar of Istio"},
 		{"Linkerd", pod, []uint16{4140, 4143, 4191}, "warn a sidecar of Linkerd"},
-		{"a program at one of the ports", pod, []uint16{15001}, "ok none"},
-		{"no pod", checktest.Four(), []uint16{15001, 15006}, "skip this is no pod"},
+		{"a program at one of the ports", pod, []uint16{15001}, "ok no sidecar"},
+		{"no pod", checktest.Four(), []uint16{15001, 15006}, "skip not running in a Kubernetes pod"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
@@ -174,7 +174,7 @@ func TestSidecarIsSeenByItsPorts(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", tt.in), tt.want)
 		})
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", pod), "skip no port is looked at")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", pod), "skip this run looks at no port")
 }
 
 // onDisks is a node whose folders are on these file systems; the rest is on
@@ -229,12 +229,12 @@ func TestStorage(t *testing.T) {
 		{"no room in the working directory", "storage.space", map[string]fabric.Disk{"/project/run": full}, []string{"warn /project/run (the working directory) has 5 MiB left"}},
 		{"both on one that is full", "storage.space", map[string]fabric.Disk{"/project/run": full, "/scratch/tmp": full}, []string{"warn 5 MiB left"}},
 		{"a home without room is not written to", "storage.space", map[string]fabric.Disk{"/home/u": full}, []string{"ok "}},
-		{"no inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": noInodes}, []string{"warn room for 3 files more"}},
+		{"no inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": noInodes}, []string{"warn room for 3 more files"}},
 		{"no fixed number of inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": btrfs}, []string{"ok "}},
 		{"read-only", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Mount: "/scratch", ReadOnly: true, Free: 1 << 40, Size: 1 << 40}}, []string{"warn /scratch/tmp (TMPDIR) cannot be written to"}},
 		{"an image's working directory", "storage.space", map[string]fabric.Disk{"/project/run": {Mount: "/", NoWrite: true, Size: 1}}, []string{"ok "}},
 		{"a folder that is not there", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Err: "no such file or directory"}}, []string{"warn cannot be used: no such file"}},
-		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": meant}, []string{"warn nfs of storage:/export at /data runs over tcp"}},
+		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": meant}, []string{"warn nfs of storage:/export at /data uses tcp"}},
 		{"NFS over RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": as}, []string{"ok "}},
 		{"NFS over TCP", "storage.nfs", map[string]fabric.Disk{"/project/run": tcp}, []string{"ok "}},
 	} {
@@ -253,9 +253,9 @@ func TestStorage(t *testing.T) {
 	}
 	in := onDisks(nil)
 	in.Dir = ""
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.space", in), "warn the working directory is not there any more")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.space", in), "warn the working directory no longer exists")
 	in.Disks = nil
 	for _, id := range []string{"storage.answers", "storage.space", "storage.nfs"} {
-		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip no file system is looked at now")
+		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip this run looks at no file system")
 	}
 }
