@@ -72,7 +72,10 @@ func inOrder(in Input, s Visible) bool {
 		return true
 	}
 	all := in.Node.GPUs.Devices
-	return !slices.ContainsFunc(all, func(d gpu.GPU) bool { return d.Name != all[0].Name && d.Err == "" && all[0].Err == "" })
+	return !slices.ContainsFunc(all, func(d gpu.GPU) bool {
+		return d.Name != all[0].Name && d.Err == "" &&
+			all[0].Err == ""
+	})
 }
 
 // CUDAVisible is the variable that lists the GPUs for CUDA.

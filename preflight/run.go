@@ -79,7 +79,8 @@ func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Rep
 
 // after runs a check once the checks that it needs have ended. A needed check that
 // is left out or switched off does not count.
-func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding, failed string) {
+func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding,
+	failed string) {
 	for _, id := range c.Needs {
 		r, ok := results[id]
 		if !ok {

@@ -249,7 +249,8 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 	if x, y := p.ends[a].port.Rate, p.ends[b].port.Rate; x > 0 && y > 0 {
 		nominal = min(x, y) * 1e9 / 8
 	}
-	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, latency: s.Latency, retest: retest, sample: s, lost: s.Cause}
+	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, latency: s.Latency, retest: retest, sample: s,
+		lost: s.Cause}
 	back := there
 	back.from, back.to, back.speed = b, a, s.Back.Speed
 	if s.Cause != "" {

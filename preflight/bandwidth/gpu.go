@@ -51,7 +51,8 @@ func nearestGPU(n fabric.Node, h fabric.HCA, users map[string]int, far bool) (*b
 	case !far && near == "":
 		return nil, fmt.Sprintf("the distance of GPU %s from %s is not known (--memory gpu uses it anyway)", best, h.Name)
 	case !far && near.Rank() > fabric.PHB.Rank():
-		return nil, fmt.Sprintf("the nearest GPU to %s, %s, is too far away: %s (--memory gpu uses it anyway)", h.Name, best, near)
+		return nil, fmt.Sprintf("the nearest GPU to %s, %s, is too far away: %s (--memory gpu uses it anyway)", h.Name, best,
+			near)
 	}
 	return &bench.GPU{
 		PCI: best, Distance: string(near), Peermem: n.GPUDirect.Peermem,
@@ -149,7 +150,8 @@ func (p *plane) slowGPUs(r RailGPU) finding.Finding {
 	flows, speeds := p.onGPUs()
 	for i, fl := range flows {
 		a, b := p.ends[fl.from], p.ends[fl.to]
-		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct || speeds[i] >= gpuShare*fl.speed {
+		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct ||
+			speeds[i] >= gpuShare*fl.speed {
 			continue
 		}
 		slow = append(slow, a.node+" to "+b.node)

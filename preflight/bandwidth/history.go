@@ -42,7 +42,8 @@ func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []Pa
 		}
 		i := slices.IndexFunc(out, func(p PastRate) bool { return p.Rail == rail && p.Kind == s.Kind })
 		if i < 0 {
-			i, out = len(out), append(out, PastRate{At: at, Node: host, Rail: rail, Kind: s.Kind, Nodes: nodes, Latency: s.Latency})
+			i, out = len(out), append(out, PastRate{At: at, Node: host, Rail: rail, Kind: s.Kind, Nodes: nodes,
+				Latency: s.Latency})
 		}
 		out[i].Out, out[i].In, out[i].Latency = max(out[i].Out, sent), max(out[i].In, got), min(out[i].Latency, s.Latency)
 	}
@@ -114,7 +115,8 @@ func ReadHistory(r io.ReadSeeker, node string) (was []PastRate, others int, err 
 // usual returns the latest runs of a rail, in the order of the file, for each direction.
 func usual(runs []PastRate) (out []PastRate) {
 	runs = runs[max(0, len(runs)-usualRuns):]
-	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out }, func(p *PastRate) *float64 { return &p.In }} {
+	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out },
+		func(p *PastRate) *float64 { return &p.In }} {
 		var all []float64
 		for _, p := range runs {
 			all = append(all, *way(&p))
@@ -140,7 +142,8 @@ func lost(c *rates) (out finding.Report) {
 	}
 	for _, p := range c.planes {
 		for _, e := range p.ends {
-			past := slices.DeleteFunc(slices.Clone(was[e.rank]), func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
+			past := slices.DeleteFunc(slices.Clone(was[e.rank]),
+				func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
 			out = append(out, e.than(past, p.slack)...)
 		}
 	}

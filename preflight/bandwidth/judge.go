@@ -287,7 +287,8 @@ func (c *rates) named() []int {
 func (c *rates) rails() []RailRate {
 	var out []RailRate
 	for _, p := range c.planes {
-		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail, GPU: p.gpu()}
+		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail,
+			GPU: p.gpu()}
 		unit := p.unit()
 		r.Median, r.Slow = p.median*unit, p.refer*(1-p.slack)*unit
 		for i, e := range p.ends {
@@ -322,7 +323,8 @@ func (c *rates) ports() []PortRate {
 		}
 		expected := p.refer * p.unit()
 		for _, e := range p.ends {
-			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received], Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
+			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received],
+				Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
 			if r.Share = 0; expected > 0 {
 				r.Share = min(r.Out, r.In) / expected
 			}
@@ -356,7 +358,8 @@ func (c *rates) pairs() []PairRate {
 	var out []PairRate
 	for _, p := range c.planes {
 		for _, f := range p.flows {
-			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name, Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
+			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name,
+				Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PairRate) int {

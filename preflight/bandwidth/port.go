@@ -65,12 +65,14 @@ func otherPort(n fabric.Node, name string) (bench.Port, bool) {
 	for _, h := range n.HCAs {
 		for _, p := range h.Ports {
 			if h.Name == name || fmt.Sprintf("%s:%d", h.Name, p.Num) == name {
-				return ratePort(n, rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: firstGID(p)}, name), true
+				return ratePort(n, rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer,
+					Rate: p.Rate, GID: firstGID(p)}, name), true
 			}
 		}
 	}
 	if i, ok := n.Interface(name); ok {
-		return ratePort(n, rail.Rail{PCI: i.PCI, Netdev: name, Link: "Ethernet", Rate: float64(i.Speed) / 1000, GID: -1}, name), true
+		return ratePort(n, rail.Rail{PCI: i.PCI, Netdev: name, Link: "Ethernet", Rate: float64(i.Speed) / 1000, GID: -1},
+			name), true
 	}
 	return bench.Port{}, false
 }
@@ -208,7 +210,8 @@ func Busy(p bench.Port, node string, sent, received float64) string {
 // Disturbed returns why the measurements of a port do not count: while the samples were
 // taken it carried clearly more than they did. moved is what it counted. It returns "" if
 // it did not, or if that is not known.
-func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration, own []bench.Sample) string {
+func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration,
+	own []bench.Sample) string {
 	if p.Net.Addr().IsLoopback() { // it counts both ends
 		return ""
 	}
@@ -230,10 +233,10 @@ func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took t
 		}
 		out, back, best = out+there, back+here, max(best, s.Out.Speed, s.Back.Speed)
 	}
-	beside := func(moved uint64, ours, answered float64) float64 {
+	others := func(moved uint64, ours, answered float64) float64 {
 		return max(0, float64(moved)-(1+ownHeaders)*ours-ownAnswers*answered) / took.Seconds()
 	}
-	sent, received, most := beside(moved.Sent, out, back), beside(moved.Received, back, out), inUse(p)
+	sent, received, most := others(moved.Sent, out, back), others(moved.Received, back, out), inUse(p)
 	if p.Rate <= 0 {
 		most = min(most, besideShare*best)
 	}

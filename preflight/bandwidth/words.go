@@ -35,7 +35,8 @@ func Checks() []preflight.Check {
 		Doc: "A rail whose address is not reachable carries no data.",
 	}, {
 		ID: "bench.busy", Title: "no rail is in use",
-		Doc: "launch bench does not measure a port that carries another job's traffic: that would disturb the job, and mean " +
+		Doc: "launch bench does not measure a port that carries another job's traffic: that would disturb the job, and " +
+			"mean " +
 			"little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
 	}, {
 		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
@@ -57,13 +58,13 @@ const slowestWaits = "every collective waits for its slowest rail"
 // report returns the findings about slow ports, the failures first.
 func (c *rates) report() finding.Report {
 	var out finding.Report
-	told := map[int]bool{}
+	reported := map[int]bool{}
 	for _, s := range c.suspects() {
 		switch {
 		case s.cleared:
-		case s.node && told[s.ends[0].rank]:
+		case s.node && reported[s.ends[0].rank]:
 		case s.node:
-			told[s.ends[0].rank] = true
+			reported[s.ends[0].rank] = true
 			out = append(out, c.slowNode(s))
 		case s.single():
 			out = append(out, c.slowPort(s))
@@ -235,7 +236,8 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 	f := finding.Warnf("rail %s is slow %s only between %s and %s: %s; both are as fast as others elsewhere",
 		a.port.Name, way, a.node, b.node, s.against()).
 		Named("bench.way").Breaking("collectives that pair these two wait for it")
-	return s.see(f).Do("inspect the path between their switches: an uplink that is down or at a lower rate, errors on it, " +
+	return s.see(f).Do("inspect the path between their switches: an uplink that is down or at a lower rate, errors on " +
+		"it, " +
 		"or flows that share one of several uplinks")
 }
 
@@ -249,7 +251,8 @@ func (s *suspect) slowRail() finding.Finding {
 		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s",
 			p.name, preflight.Some(names), s.Rest, s.against()).Named("bench.rail").
 			Breaking("collectives over all nodes wait for the path between the groups")
-		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows are " +
+		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows " +
+			"are " +
 			"spread over them")
 	}
 	how := "than the rails of its kind"
@@ -258,7 +261,8 @@ func (s *suspect) slowRail() finding.Finding {
 	}
 	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.Rest, how, s.against()).Named("bench.rail").
 		Breaking("%s", slowestWaits)
-	return s.see(f).Do("inspect what they share: rate and MTU of the switches' ports, flow control, ACS and IOMMU of the nodes")
+	return s.see(f).Do("inspect what they share: rate and MTU of the switches' ports, flow control, ACS and IOMMU of " +
+		"the nodes")
 }
 
 // trained reports ports with a lower rate than on the other nodes.
@@ -337,7 +341,8 @@ func (p *plane) unmeasured() (out finding.Report) {
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
-		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures and "+
+		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures "+
+			"and "+
 			"judges them anyway): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
 	}
 	return out
@@ -353,7 +358,8 @@ func (e *railEnd) reach(cause string) string {
 			"# on %s: active? a GID of an address? unlimited?\nwithout RDMA, on the same rail: launch bench --tcp …",
 			e.port.HCA, e.node)
 	}
-	return fmt.Sprintf("ip addr; ping -I %s PEER   # on %s; PEER is the other's address on that rail, in the same network\n"+
+	return fmt.Sprintf("ip addr; ping -I %s PEER   # on %s; PEER is the other's address on that rail, in the same "+
+		"network\n"+
 		"where rails share a switch, each may answer for the other: "+
 		"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.port.Name, e.node)
 }

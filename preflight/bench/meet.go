@@ -237,7 +237,8 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 
 // agree exchanges the terms and measures by the best common way.
 func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m Meeting, s *Sample) error {
-	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings, GPU: m.Test.GPU}
+	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings,
+		GPU: m.Test.GPU}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
 		return err
@@ -263,7 +264,8 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 		return errors.New(noWay(lead, other))
 	}
 	if m.Lead {
-		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings, mine.GPU
+		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings,
+			mine.GPU
 	}
 	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings, GPU: theirs.GPU,
 		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}

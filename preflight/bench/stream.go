@@ -69,7 +69,8 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 // ended reports whether a stream ended normally: by the clock, or because the other side's
 // clock was first.
 func ended(err error) bool {
-	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
 }
 
 // receive counts the bytes that arrive in span, after warm: by then the windows are open,

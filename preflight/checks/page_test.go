@@ -173,7 +173,10 @@ func page() []byte {
 }
 
 func pageTable(b *bytes.Buffer, checks []preflight.Check) {
-	local := slices.ContainsFunc(checks, func(c preflight.Check) bool { return c.Scope == preflight.OfNode || c.Scope == "" })
+	local := slices.ContainsFunc(checks, func(c preflight.Check) bool {
+		return c.Scope == preflight.OfNode ||
+			c.Scope == ""
+	})
 	if local {
 		b.WriteString("\n| ID | what holds | what goes wrong | needs | time |\n|---|---|---|---|---|\n")
 	} else {

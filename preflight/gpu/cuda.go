@@ -103,7 +103,8 @@ func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("the CUDA version of the command is not known")
 	}
 	major := numbers[0]
-	if serves := versionNumbers(facts.CUDA); len(serves) > 1 && (serves[0] > major || serves[0] == major && (major > 10 || serves[1] >= numbers[1])) {
+	if serves := versionNumbers(facts.CUDA); len(serves) > 1 &&
+		(serves[0] > major || serves[0] == major && (major > 10 || serves[1] >= numbers[1])) {
 		return finding.Passf("CUDA %s, the driver supports %s", runtime, facts.CUDA)
 	}
 	need := oldest(major, numbers[1])
@@ -146,7 +147,8 @@ func forwardCompat(in preflight.Input, runtime string) (file string, known bool)
 		return "", false
 	}
 	paths, _ := in.Getenv("LD_LIBRARY_PATH")
-	dirs := append(strings.Split(paths, ":"), "/usr/local/cuda/compat", "/usr/local/cuda-"+runtime+"/compat", "/usr/local/cuda/compat/lib.real", "/usr/local/cuda/compat/lib")
+	dirs := append(strings.Split(paths, ":"), "/usr/local/cuda/compat", "/usr/local/cuda-"+runtime+"/compat",
+		"/usr/local/cuda/compat/lib.real", "/usr/local/cuda/compat/lib")
 	for _, dir := range dirs {
 		if file := path.Join(dir, "libcuda.so.1"); dir != "" && in.Exists(file) {
 			return file, true

@@ -4,13 +4,18 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
 )
 
-func Checks() []preflight.Check {
+// Checks returns the checks of this package, in the order of the report.
+func Checks() []preflight.Check { return slices.Concat(stateChecks(), useChecks()) }
+
+// stateChecks look at the driver and at the state of the GPUs.
+func stateChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "gpu.driver", Limit: preflight.Computed,
 		Title: "the GPU driver answers, and all its parts have one version",
@@ -37,9 +42,15 @@ func Checks() []preflight.Check {
 	}, {
 		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "the fabric manager has set up the GPUs",
-		Doc:   "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU its place.",
-		Run:   preflight.One(gpuFabric),
-	}, {
+		Doc: "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU " +
+			"its place.",
+		Run: preflight.One(gpuFabric),
+	}}
+}
+
+// useChecks look at what the job can do with the GPUs.
+func useChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "the modes of the GPUs let a process use a whole GPU",
 		Doc: "A GPU in a compute mode that forbids processes refuses them. In MIG mode a process sees one slice, without " +

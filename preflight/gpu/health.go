@@ -67,7 +67,8 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
 			Do("%s", reset), true
 	case "reboot", "system_reboot":
-		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine", called(d))).
+		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
+			called(d))).
 			Do("%s", reboot), true
 	}
 	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
@@ -103,7 +104,8 @@ func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 	}
 	f.What = called(d) + " had " + strings.Join(what, ", ")
 	f = f.Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
-		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced", number(d))
+		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
+			number(d))
 	if d.Rows != nil && d.Rows.Failed {
 		f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
 	}
@@ -141,7 +143,8 @@ func switches(in preflight.Input) (finding.Finding, bool) {
 	}
 	f.What = "a fatal fault of " + preflight.Some(names)
 	return f.Breaking("GPUs behind it may be unable to use NVLink until they and it are reset").
-			Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid\nsudo nvidia-smi -r   # resets all GPUs; or reboot this node"),
+			Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid\nsudo nvidia-smi -r   # resets all GPUs; or reboot this " +
+				"node"),
 		len(names) > 0
 }
 

@@ -82,7 +82,8 @@ func onSwitch(d gpu.GPU) bool {
 const imexChannels = 2048
 
 func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
-	if !in.Job.Several() || !slices.ContainsFunc(u.Devices, func(d gpu.GPU) bool { return d.Fabric != nil && d.Fabric.Cluster != "" }) {
+	if !in.Job.Several() || !slices.ContainsFunc(u.Devices,
+		func(d gpu.GPU) bool { return d.Fabric != nil && d.Fabric.Cluster != "" }) {
 		return false
 	}
 	if off, _ := in.Getenv("NCCL_MNNVL_ENABLE"); off == "0" {

@@ -18,7 +18,8 @@ func pass(u preflight.UsedGPUs) []finding.Finding {
 // isHelper reports whether a process has a context on a GPU and leaves the GPU to the
 // job: the control of MPS, which shares GPUs on purpose, and NVIDIA's monitoring.
 func isHelper(p gpu.Process) bool {
-	return strings.HasPrefix(p.Name, "nvidia-") || p.Name == "nv-hostengine" || p.Name == "dcgmi" || p.Name == "dcgm-exporter"
+	return strings.HasPrefix(p.Name, "nvidia-") || p.Name == "nv-hostengine" || p.Name == "dcgmi" ||
+		p.Name == "dcgm-exporter"
 }
 
 func isMPS(p gpu.Process) bool { return strings.HasPrefix(p.Name, "nvidia-cuda-mps") }
@@ -66,7 +67,8 @@ func busyWarning(busy []gpu.GPU) finding.Finding {
 		f = f.See("NVML", "%s: %s of %s used; %s",
 			called(d), preflight.Size(d.MemoryUsed), preflight.Size(d.Memory), holders(foreign))
 	}
-	f.What = preflight.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] + " in use by another process"
+	f.What = preflight.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] +
+		" in use by another process"
 	if len(all) == 0 {
 		f.What = preflight.Some(names) + map[bool]string{true: " has", false: " have"}[len(busy) == 1] +
 			" memory in use, by a process that is not visible here"
@@ -94,7 +96,8 @@ func taken(in preflight.Input, d gpu.GPU, foreign []gpu.Process) bool {
 		return float64(max(sum, d.MemoryUsed)) >= limit
 	}
 	// The kernel also uses GPU memory that is a NUMA node of the machine.
-	return d.MemoryNUMA < 0 && d.Memory > 0 && d.MemoryUsed > d.Memory/5 && float64(d.MemoryUsed) >= limit && len(d.Processes) == 0
+	return d.MemoryNUMA < 0 && d.Memory > 0 && d.MemoryUsed > d.Memory/5 && float64(d.MemoryUsed) >= limit &&
+		len(d.Processes) == 0
 }
 
 func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {

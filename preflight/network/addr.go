@@ -163,7 +163,8 @@ func portMaster(_ context.Context, in preflight.Input) finding.Finding {
 	switch {
 	case line.Kind == launcher.Mpirun:
 		return finding.Skipf("mpirun needs no such port")
-	case !in.Job.Several() && (line.Kind != launcher.Torchrun || line.Standalone.Set || line.Backend.Set || line.Endpoint.Set):
+	case !in.Job.Several() && (line.Kind != launcher.Torchrun || line.Standalone.Set || line.Backend.Set ||
+		line.Endpoint.Set):
 		return finding.Skipf("one node, and the command finds its own port")
 	case in.Job.Several() && in.Job.Index.Set && in.Job.Index.V > 0:
 		return finding.Skipf("only node 0 needs it")

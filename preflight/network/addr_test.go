@@ -36,9 +36,13 @@ func TestAddrUsable(t *testing.T) {
 		{"behind NAT", at("203.0.113.9", "host0"), "warn not an address of this node"},
 		{"any", at("0.0.0.0", "host0"), "fail not an address of a node"},
 		{"one node", checktest.Nodes(at("127.0.0.1", "host0"), 1), "skip one node"},
-		{"unknown", func() preflight.Input { in := checktest.Four(); in.Addr = netip.Addr{}; return in }(), "skip not known yet"},
+		{"unknown", func() preflight.Input { in := checktest.Four(); in.Addr = netip.Addr{}; return in }(),
+			"skip not known yet"},
 	} {
-		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "addr.usable", tt.in), tt.want) })
+		t.Run(tt.name, func(t *testing.T) {
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "addr.usable", tt.in),
+				tt.want)
+		})
 	}
 }
 
@@ -75,7 +79,8 @@ func TestPortMaster(t *testing.T) {
 	program.Job.Line.Kind = launcher.Program
 	mpirun := checktest.Four()
 	mpirun.Job.Line.Kind = launcher.Mpirun
-	torch, launch := preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, preflight.PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}
+	torch, launch := preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, preflight.PortUse{Taken: true, Launch: true,
+		By: "launch (pid 7)"}
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
@@ -85,16 +90,26 @@ func TestPortMaster(t *testing.T) {
 	}{
 		{"free", checktest.Four(), preflight.PortUse{}, nil, "ok port 29500 is free"},
 		{"the default is taken", host(checktest.Four()), torch, nil, "ok the nodes agree on another one"},
-		{"the line's is taken", host(from(checktest.Four(), setting.Line)), torch, nil, "ok port 4000 is taken by python3 (pid 7), the nodes agree on another one"},
-		{"MASTER_PORT is taken", index(from(checktest.Four(), setting.Ambient), 0), torch, nil, "ok port 4000 is taken by python3 (pid 7), the nodes agree on another one"},
-		{"typed, may be node 0", from(checktest.Four(), setting.Explicit), torch, nil, "warn port 4000 is taken by python3 (pid 7), on this node"},
-		{"typed, may be node 0, held by a launch", from(checktest.Four(), setting.Explicit), launch, nil, "warn port 4000 is taken by launch (pid 7)"},
-		{"typed, is node 0", index(from(checktest.Four(), setting.Explicit), 0), torch, nil, "fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
-		{"typed, hosts the store", host(from(checktest.Four(), setting.Explicit)), torch, nil, "fail port 4000 is taken by python3 (pid 7)"},
-		{"typed, hosts the store, by whom is unknown", host(from(checktest.Four(), setting.Explicit)), preflight.PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
-		{"typed, hosts the store, has index 2", index(host(from(checktest.Four(), setting.Explicit)), 2), torch, nil, "skip only node 0 needs it"},
-		{"typed, the other node on this machine holds it", host(from(checktest.Four(), setting.Explicit)), launch, nil, "skip launch (pid 7) has port 4000"},
-		{"typed, privileged", index(from(checktest.Four(), setting.Explicit), 0), preflight.PortUse{}, syscall.EACCES, "fail port 4000 cannot be used"},
+		{"the line's is taken", host(from(checktest.Four(), setting.Line)), torch, nil,
+			"ok port 4000 is taken by python3 (pid 7), the nodes agree on another one"},
+		{"MASTER_PORT is taken", index(from(checktest.Four(), setting.Ambient), 0), torch, nil,
+			"ok port 4000 is taken by python3 (pid 7), the nodes agree on another one"},
+		{"typed, may be node 0", from(checktest.Four(), setting.Explicit), torch, nil,
+			"warn port 4000 is taken by python3 (pid 7), on this node"},
+		{"typed, may be node 0, held by a launch", from(checktest.Four(), setting.Explicit), launch, nil,
+			"warn port 4000 is taken by launch (pid 7)"},
+		{"typed, is node 0", index(from(checktest.Four(), setting.Explicit), 0), torch, nil,
+			"fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
+		{"typed, hosts the store", host(from(checktest.Four(), setting.Explicit)), torch, nil,
+			"fail port 4000 is taken by python3 (pid 7)"},
+		{"typed, hosts the store, by whom is unknown", host(from(checktest.Four(), setting.Explicit)),
+			preflight.PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
+		{"typed, hosts the store, has index 2", index(host(from(checktest.Four(), setting.Explicit)), 2), torch, nil,
+			"skip only node 0 needs it"},
+		{"typed, the other node on this machine holds it", host(from(checktest.Four(), setting.Explicit)), launch, nil,
+			"skip launch (pid 7) has port 4000"},
+		{"typed, privileged", index(from(checktest.Four(), setting.Explicit), 0), preflight.PortUse{}, syscall.EACCES,
+			"fail port 4000 cannot be used"},
 		{"one node, torchrun's default", single, torch, nil, "warn torchrun needs it"},
 		{"one node, standalone", standalone, torch, nil, "skip "},
 		{"one node, a program", program, torch, nil, "skip "},

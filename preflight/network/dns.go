@@ -49,7 +49,8 @@ func inHosts(in preflight.Input, host string) []netip.Addr {
 	var out []netip.Addr
 	host = strings.TrimSuffix(host, ".")
 	for _, l := range in.Node.System.Hosts {
-		if slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) }) && !slices.Contains(out, l.Addr) {
+		if slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) }) &&
+			!slices.Contains(out, l.Addr) {
 			out = append(out, l.Addr)
 		}
 	}
@@ -132,7 +133,8 @@ func dnsServers(ctx context.Context, in preflight.Input) []finding.Finding {
 			}
 		}
 	}
-	return []finding.Finding{finding.Passf("%s, each question within %v", preflight.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }),
+	return []finding.Finding{finding.Passf("%s, each question within %v",
+		preflight.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }),
 		slowest.Round(time.Millisecond))}
 }
 
@@ -210,7 +212,10 @@ func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	f := finding.Warnf("the name servers disagree on %s: %s", name,
-		preflight.Join(sure, func(s dns.Said) string { return s.Server.Addr().String() + " answers " + verbatim(s.Result()) }))
+		preflight.Join(sure, func(s dns.Said) string {
+			return s.Server.Addr().
+				String() + " answers " + verbatim(s.Result())
+		}))
 	for _, s := range sure {
 		f.Seen = append(f.Seen, saidSeen(s))
 	}
@@ -263,7 +268,8 @@ func dnsSearch(ctx context.Context, in preflight.Input) finding.Finding {
 			}
 			vain, known = max(vain, len(s.Answers)-1), true
 			w := s.Whole
-			if w == nil || w.Says != dns.Found || slices.ContainsFunc(w.Addrs, func(a netip.Addr) bool { return slices.Contains(got.Addrs, a) }) {
+			if w == nil || w.Says != dns.Found || slices.ContainsFunc(w.Addrs,
+				func(a netip.Addr) bool { return slices.Contains(got.Addrs, a) }) {
 				continue
 			}
 			return finding.Warnf("%s becomes %s (%s) here, but without the search list it is %s",
@@ -321,5 +327,6 @@ func dnsReverse(ctx context.Context, in preflight.Input) finding.Finding {
 		f = f.See("ask for "+got.Name, "%s after %v", verbatim(got), got.Took.Round(time.Millisecond))
 	}
 	return f.Breaking("torch's store waits that long for each process that connects, and all others wait for it").
-		Do("put the nodes' addresses and names into /etc/hosts on this node, or serve the reverse zone (an empty one will do)")
+		Do("put the nodes' addresses and names into /etc/hosts on this node, or serve the reverse zone (an empty one will " +
+			"do)")
 }

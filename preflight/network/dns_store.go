@@ -78,7 +78,10 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 		return false
 	}
 	all := func(six bool) bool {
-		return !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().Is6() != six || a.Unmap().IsLoopback() })
+		return !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+			return a.Unmap().Is6() != six || a.Unmap().
+				IsLoopback()
+		})
 	}
 	switch {
 	case all(true) && !has(true):
@@ -126,7 +129,10 @@ func twoHosts(in preflight.Input, host string) bool {
 	for i, a := range addrs {
 		for _, b := range addrs[:i] {
 			for _, nic := range in.Node.Interfaces {
-				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool { return !a.IsLoopback() && p.Contains(a) && p.Contains(b) }) {
+				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool {
+					return !a.IsLoopback() && p.Contains(a) &&
+						p.Contains(b)
+				}) {
 					return true
 				}
 			}

@@ -237,7 +237,8 @@ func answered(in preflight.Input, all []endpoint, open, silent int) finding.Find
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
 		return finding.Warnf("%s does not answer at all, where a machine without a store would refuse", names).
-			Breaking("this node waits in vain: that machine is down, its address belongs to another one, or a firewall " +
+			Breaking("this node waits until its time is up: that machine is down, its address belongs to another one, or a " +
+				"firewall " +
 				"drops packets").
 			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
 	case in.Job.Store.V.Embedded:

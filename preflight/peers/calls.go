@@ -81,7 +81,8 @@ func edges(posts []Post) []edge {
 // other side limits TCP to that, so the path is not at fault.
 func narrow(all []edge, e edge) bool {
 	return slices.ContainsFunc(all, func(back edge) bool {
-		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 && back.call.IfMTU <= e.call.MTU
+		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 &&
+			back.call.IfMTU <= e.call.MTU
 	})
 }
 
@@ -101,7 +102,7 @@ func compareCalls(posts []Post) (out []judged) {
 	shared := map[string]int{} // findings about an address of several machines, by their text
 	eachCause(all, len(posts), failed, func(b blamed) {
 		w, several := twins(b.common(), posts)
-		if i, told := shared[w.why]; several && told {
+		if i, known := shared[w.why]; several && known {
 			out[i].unfit = append(out[i].unfit, b.unfit()...)
 			return
 		}
@@ -153,7 +154,8 @@ func (b blamed) beside(posts []Post) judged {
 	}
 	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to the address where %s waits (%s)", library,
 		hostOf(e.call.Addr))), w.why).Named("peer.beside").
-		Breaking("the nodes reach each other at their own addresses, but %s waits there, and hangs when it connects", library).
+		Breaking("the nodes reach each other at their own addresses, but %s waits there, and hangs when it connects",
+			library).
 		Do("set %s_SOCKET_IFNAME to the interface of %s on that node, or open that network between the nodes",
 			strings.ToUpper(library), e.to.Name)
 	if !typed {
@@ -237,7 +239,8 @@ func twins(e edge, posts []Post) (words, bool) {
 	if !other {
 		return words{}, false
 	}
-	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, preflight.Some(who)),
+	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at,
+		preflight.Some(who)),
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}
@@ -256,7 +259,8 @@ func (b blamed) large() finding.Finding {
 	switch c := e.call; {
 	case c.Hole && c.MTU > 0:
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the firewall",
+		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the "+
+			"firewall",
 			b.shrink(c.MTU), c.IfMTU)
 	default:
 		f = f.Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
@@ -302,7 +306,8 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 		}
 		said := cmp.Or(e.call.Err, string(e.call.Cause), e.call.Other)
 		if !e.call.failed() {
-			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU, cmp.Or(e.call.Stall, "no"))
+			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU,
+				cmp.Or(e.call.Stall, "no"))
 		}
 		f = f.See(fmt.Sprintf("%s calls %s at %s", e.from.Name, e.to.Name, e.call.Addr), "%s", said)
 	}

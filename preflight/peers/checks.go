@@ -83,7 +83,7 @@ func sameChecks() []preflight.Check {
 	}
 	for _, r := range loadRules() {
 		c := preflight.Check{ID: r.id, Title: r.title + " is the same on all nodes"}
-		var comes []string
+		var effects []string
 		for _, o := range r.outcomes {
 			if o.status == finding.Skip {
 				continue
@@ -95,9 +95,9 @@ func sameChecks() []preflight.Check {
 			if o.source != "" {
 				text += " (" + o.source + ")"
 			}
-			comes = append(comes, text)
+			effects = append(effects, text)
 		}
-		c.Doc = strings.Join(comes, "; ") + "."
+		c.Doc = strings.Join(effects, "; ") + "."
 		out = append(out, c)
 	}
 	return append(out, preflight.Check{

@@ -52,7 +52,8 @@ func groupsBySetting(posts []Post, name string) []group {
 // reports whether NCCL stops then; it opens sockets of another family by the address of
 // its peer.
 func consequence(rule string) (setting string, stops bool) {
-	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY", "same.family": "NCCL_SOCKET_FAMILY"}[rule]
+	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
+		"same.family": "NCCL_SOCKET_FAMILY"}[rule]
 	return setting, setting != "" && rule != "same.family"
 }
 

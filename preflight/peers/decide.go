@@ -32,8 +32,9 @@ type Post struct {
 	// Constants are the settings that must be the same on all nodes, by name, with the
 	// values that will apply on this one.
 	Constants map[string]string `json:"constants,omitempty"`
-	Nameless  bool              `json:"nameless,omitempty"` // the job has no name of its own: a node of another job may have joined
-	Skip      []string          `json:"skip,omitempty"`     // IDs of checks that its user has switched off
+	// the job has no name of its own: a node of another job may have joined
+	Nameless bool     `json:"nameless,omitempty"`
+	Skip     []string `json:"skip,omitempty"` // IDs of checks that its user has switched off
 
 	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // for launch check: the results of its own checks
 }
@@ -69,7 +70,8 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts, compareTraits, compareLoads, compareConstants} {
+	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts,
+		compareTraits, compareLoads, compareConstants} {
 		for _, v := range compare(posts) {
 			if skipped(v.Finding) {
 				continue
@@ -106,10 +108,12 @@ func compareLines(posts []Post) (out []judged) {
 	}{
 		{"same.nproc", "processes per node", "the ranks are unevenly spread; programs that split work by node go wrong",
 			func(p Post) string { return p.NProc }},
-		{"same.command", "command", "ranks that run different programs wait for each other's collectives", func(p Post) string { return p.Command }},
+		{"same.command", "command", "ranks that run different programs wait for each other's collectives",
+			func(p Post) string { return p.Command }},
 		{"same.restarts", "--restarts", "a node that has already executed its command cannot start it again with the others",
 			func(p Post) string { return p.Restarts }},
-		{"same.launch", "launch version", "different versions are not tested together", func(p Post) string { return p.Version }},
+		{"same.launch", "launch version", "different versions are not tested together",
+			func(p Post) string { return p.Version }},
 	} {
 		gs := groups(posts, c.of)
 		if len(gs) < 2 {
@@ -203,7 +207,8 @@ func differs(gs []group) string {
 	for _, g := range gs[1:] {
 		out = append(out, fmt.Sprintf("%s has %q", preflight.Some(g.names), g.value))
 	}
-	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value, strings.Join(out, ", "))
+	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
+		strings.Join(out, ", "))
 }
 
 // most is the number of groups that a message names.

@@ -224,14 +224,16 @@ func checksVersion(nodes []Loads) bool {
 }
 
 func otherMinor(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes, func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
+	return slices.ContainsFunc(nodes,
+		func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
 }
 
 func otherStore(nodes []Loads) bool {
 	has := func(f func(v string) bool) bool {
 		return slices.ContainsFunc(nodes, func(l Loads) bool { return f(l.Torch.Version) })
 	}
-	return has(func(v string) bool { return atLeast(v, 2, 2) }) && has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
+	return has(func(v string) bool { return atLeast(v, 2, 2) }) &&
+		has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
 }
 
 func someWithout(nodes []Loads) bool {

@@ -60,7 +60,8 @@ func compareNames(posts []Post) []judged {
 	return out
 }
 
-const byName = "the job gets addresses and starts, but programs that use names (ssh, Ray, a host list, the command's own arguments) "
+const byName = "the job gets addresses and starts, but programs that use names (ssh, Ray, a host list, the " +
+	"command's own arguments) "
 
 // strayNames reports names that lead to another machine. An address that no node has may
 // still be right, behind a NAT: it counts only in the network of the node.
@@ -171,9 +172,11 @@ func unknownNames(posts []Post) judged {
 		case blame.Apart:
 			parts = append(parts, fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.rest))
 		case blame.ToNode:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), preflight.Some(slices.Compact(askers))))
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(),
+				preflight.Some(slices.Compact(askers))))
 		default:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name, preflight.Some(slices.Compact(askers))))
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name,
+				preflight.Some(slices.Compact(askers))))
 		}
 	})
 	slices.Sort(names)
@@ -185,5 +188,6 @@ func unknownNames(posts []Post) judged {
 	return judged{Finding: finding.Warnf("the name servers do not know all nodes: %s", strings.Join(few, "; ")).
 		Named("peer.name").
 		Breaking("%swould not find them", byName).
-		Do("getent hosts %s   # repeats it\nadd %s to the DNS, or to /etc/hosts on each node", names[0], preflight.Some(names))}
+		Do("getent hosts %s   # repeats it\nadd %s to the DNS, or to /etc/hosts on each node", names[0],
+			preflight.Some(names))}
 }

@@ -16,5 +16,6 @@ func compareScripts(posts []Post) []judged {
 	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").
 		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or " +
 			"computes wrong results").
-		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file system")}}
+		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file " +
+			"system")}}
 }

@@ -178,7 +178,8 @@ func counted(words []string, number bool) string {
 		}
 	}
 	var out []string
-	for _, w := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
+	for _, w := range slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
 		if number {
 			w = fmt.Sprintf("%d x %s", count[w], w)
 		}

@@ -29,19 +29,25 @@ type traitRule struct {
 }
 
 // traitRules returns the table; traits that explain others are first.
-func traitRules() []traitRule {
-	positive := func(n int) string {
-		if n <= 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
+func traitRules() []traitRule { return slices.Concat(gpuRules(), fabricRules()) }
+
+// positive returns a number as text, or "" if it is 0.
+func positive(n int) string {
+	if n <= 0 {
+		return ""
 	}
+	return strconv.Itoa(n)
+}
+
+func gpuRules() []traitRule {
 	const hardware = "launch fabric   # on both: shows the difference"
 	return []traitRule{
 		{id: "same.gpu", title: "GPU model", of: func(t Traits) string { return t.GPU }, fix: hardware,
-			breaks: "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's"},
+			breaks: "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into " +
+				"another's"},
 		{id: "same.gpus", title: "number of GPUs", of: func(t Traits) string { return positive(t.GPUs) },
-			breaks: "one process starts for each GPU, so the ranks are unevenly spread; programs that split work by node go wrong",
+			breaks: "one process starts for each GPU, so the ranks are unevenly spread; programs that split work by node go " +
+				"wrong",
 			fix: "nvidia-smi -L   # there; a GPU that fell off the bus needs a reboot\n" +
 				"or give a number: --nproc-per-node N"},
 		{id: "same.gpu.memory", title: "GPU memory (GiB)", of: func(t Traits) string { return positive(t.Memory) },
@@ -53,6 +59,11 @@ func traitRules() []traitRule {
 			return map[bool]string{true: "on", false: "off"}[t.MIG]
 		}, breaks: "a process on a slice has only a part of a GPU, and no NVLink",
 			fix: "sudo nvidia-smi -mig 0   # there, while nothing uses the GPUs"},
+	}
+}
+
+func fabricRules() []traitRule {
+	return []traitRule{
 		{id: "same.fabric", title: "training fabric", of: func(t Traits) string { return string(t.Fabric) }, dies: pinnedIB,
 			breaks: "ranks that choose different networks do not reach each other: the first collective hangs or fails, " +
 				"or all fall back to TCP",
@@ -100,7 +111,8 @@ func traitRules() []traitRule {
 // same on all nodes: NCCL uses no other network then.
 func pinnedIB(p, _ Post) string {
 	fabric := p.Traits.Fabric
-	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") && (fabric == rail.TCP || fabric == rail.EFA || fabric == rail.Slingshot) {
+	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") &&
+		(fabric == rail.TCP || fabric == rail.EFA || fabric == rail.Slingshot) {
 		return "NCCL_NET=IB leaves NCCL without a network there, and it stops (\"Failed to initialize any NET plugin\")"
 	}
 	return ""

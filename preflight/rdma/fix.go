@@ -23,13 +23,15 @@ func fixFor(in preflight.Input, c verbs.Cause, h fabric.HCA) string {
 		return in.Remedy(map[preflight.Place]string{
 			preflight.InKubernetes: "give the container a resource of the RDMA device plugin\n" +
 				"ls -l /dev/infiniband   # shows the devices that it has",
-			preflight.InContainer: "docker run --device /dev/infiniband …\nls -l /dev/infiniband   # shows the devices that it has",
+			preflight.InContainer: "docker run --device /dev/infiniband …\nls -l /dev/infiniband   # shows the devices " +
+				"that it has",
 			preflight.InShell: "modprobe ib_uverbs; ls -l /dev/infiniband   " +
 				"# rdma-core's udev rules make the files, usable by everyone (mode 0666)",
 		})
 	case verbs.NotListed:
 		return in.Remedy(map[preflight.Place]string{
-			preflight.InKubernetes: "add ibverbs-providers to the image, and a resource of the RDMA device plugin to the container\n" +
+			preflight.InKubernetes: "add ibverbs-providers to the image, and a resource of the RDMA device plugin to the " +
+				"container\n" +
 				"ls -l /dev/infiniband   # shows the devices that the container has",
 			preflight.InContainer: "add ibverbs-providers to the image, then docker run --device /dev/infiniband …",
 			preflight.InShell: "apt-get install ibverbs-providers   # or dnf install libibverbs; " +
@@ -38,7 +40,8 @@ func fixFor(in preflight.Input, c verbs.Cause, h fabric.HCA) string {
 	case verbs.Memlock:
 		return in.MoreMemlock()
 	case verbs.Resources:
-		return fmt.Sprintf("rdma resource show; rdma resource show qp link %s   # then end what holds queues and memory", h.Name)
+		return fmt.Sprintf("rdma resource show; rdma resource show qp link %s   # then end what holds queues and memory",
+			h.Name)
 	case verbs.Provider:
 		return "bring library and driver to one release: rdma-core of the distribution with its own kernel, " +
 			"or MLNX_OFED or DOCA with their libraries, in the image, too"
@@ -49,8 +52,16 @@ func fixFor(in preflight.Input, c verbs.Cause, h fabric.HCA) string {
 			preflight.InShell: "start the job in the network namespace of the rail's interface\n" +
 				"ip netns identify $$   # names this one",
 		})
+	}
+	return cardFix(c, h)
+}
+
+// cardFix returns the fix for a fault of a card, its port or its cable.
+func cardFix(c verbs.Cause, h fabric.HCA) string {
+	switch c {
 	case verbs.PortDown, verbs.NoLID:
-		return fmt.Sprintf("ibstat %s   # inspect its cable, the switch's port and, on InfiniBand, the subnet manager", h.Name)
+		return fmt.Sprintf("ibstat %s   # inspect its cable, the switch's port and, on InfiniBand, the subnet manager",
+			h.Name)
 	case verbs.NoPKey:
 		return fmt.Sprintf("grep . /sys/class/infiniband/%s/ports/*/pkeys/*   "+
 			"# the partition keys; NCCL_IB_PKEY is an index of them, 0 by default", h.Name)

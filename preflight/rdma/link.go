@@ -43,16 +43,19 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			out = append(out, finding.Warnf("%s is like the rails of this node and does not answer: %s", h.Name, silent(in, h)).
 				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
 				Breaking("this node has one rail less; programs that ask this card may hang").
-				Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI, h.PCI))
+				Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI,
+					h.PCI))
 		case nic.Missing:
 			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
 				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
 				Breaking("this node has one rail less; the GPUs next to it share another one").
-				Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link", h.Name))
+				Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
+					h.Name))
 		}
 	}
 	if len(idle) > 0 {
-		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] + " for a subnet manager"
+		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] +
+			" for a subnet manager"
 		out = append(out, manager.Breaking("the port carries no traffic; NCCL takes another network").
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))

@@ -48,7 +48,8 @@ func rdmaLoop(ctx context.Context, in preflight.Input) []finding.Finding {
 	var wg sync.WaitGroup
 	for i, p := range ports {
 		wg.Go(func() {
-			t := verbs.LoopTest{Device: p.HCA, Port: p.Port, GID: p.GID, PKey: partition(in), Sizes: []int{64, loopLong}, Pings: 20}
+			t := verbs.LoopTest{Device: p.HCA, Port: p.Port, GID: p.GID, PKey: partition(in), Sizes: []int{64, loopLong},
+				Pings: 20}
 			began := time.Now()
 			result, err := in.Loop(ctx, t, loopBudget)
 			all[i] = looped{Port: p, result: result, took: time.Since(began)}
@@ -110,7 +111,8 @@ func chosenPorts(in preflight.Input) []rail.Port {
 				out = append(out, rails[i])
 				continue
 			}
-			out = append(out, rail.Port{Rail: rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, GID: -1}, Name: h.Name, Card: h, Facts: p})
+			out = append(out, rail.Port{Rail: rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, GID: -1},
+				Name: h.Name, Card: h, Facts: p})
 		}
 	}
 	return out

@@ -22,7 +22,8 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		most, right = max(most, has.Now), max(right, has.Netdev)
 	}
 	if most == 0 {
-		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not report it")
+		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not " +
+			"report it")
 	}
 	var small, line []string
 	f := finding.Warnf("")

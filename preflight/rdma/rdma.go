@@ -18,6 +18,7 @@ import (
 	"launch/preflight"
 )
 
+// Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "rdma.link", Limit: preflight.Computed,
@@ -114,7 +115,8 @@ func noRDMA(in preflight.Input) string {
 
 // alike reports whether two cards are of one make.
 func alike(a, b fabric.HCA) bool {
-	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver && (a.Type != "" || a.Board != "")
+	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver &&
+		(a.Type != "" || a.Board != "")
 }
 
 // rdmaGID finds ports whose only GIDs are link-local: their interface has no address.
@@ -150,7 +152,8 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 		len(bare), preflight.Count(roce, "RoCE rail"), preflight.Some(bare))
 	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or use RoCE v1, which "+
 		"no router forwards").
-		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s", strings.Join(bare, ","))
+		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
+			strings.Join(bare, ","))
 }
 
 func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {

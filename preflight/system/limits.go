@@ -43,7 +43,10 @@ func limitChecks() []preflight.Check {
 
 // memlock never fails: the limit does not bind root and CAP_IPC_LOCK.
 func memlock(_ context.Context, in preflight.Input) finding.Finding {
-	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool { return slices.ContainsFunc(h.Ports, fabric.Port.Active) })
+	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
+		return slices.ContainsFunc(h.Ports,
+			fabric.Port.Active)
+	})
 	limit := in.Node.Limits.Memlock
 	switch {
 	case !active:
@@ -120,7 +123,8 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 func moreShm(in preflight.Input, ranks int, here string) string {
 	gigs := max(1, ranks)
 	return in.Remedy(map[preflight.Place]string{
-		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the pod\n"+
+		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the "+
+			"pod\n"+
 			"volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
 		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
 		preflight.InShell:     here,

@@ -62,7 +62,8 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	group := uint64(max(0, s.Cgroup.Pids-s.Cgroup.PidsUsed))
 	switch {
 	case s.Cgroup.Pids > 0 && group < need:
-		return finding.Warnf("the control group has room for %d more processes and threads, %d processes of the job need about %d",
+		return finding.Warnf("the control group has room for %d more processes and threads, %d processes of the job need "+
+			"about %d",
 			group, ranks, need).
 			See("pids.max", "%d, %d of them in use", s.Cgroup.Pids, s.Cgroup.PidsUsed).
 			Breaking("processes end with \"Resource temporarily unavailable\" while they start").
@@ -139,8 +140,10 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
-	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit && store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
-	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun && !(in.Job.Index.Set && in.Job.Index.V > 0)
+	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit &&
+		store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
+	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun &&
+		!(in.Job.Index.Set && in.Job.Index.V > 0)
 	if !typedStore && !typedMaster {
 		return finding.Skipf("the user chose no port on which this node would listen")
 	}
