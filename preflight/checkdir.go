@@ -22,27 +22,28 @@ import (
 )
 
 const (
-	userLimit   = "user.limit"
-	userSeconds = 5 // a mount or a service that is healthy answers in far less; a start should not wait long for one that is not
+	userLimit = "user.limit"
+	// userSeconds is the default limit. A healthy mount or service answers in far
+	// less, and a start should not wait long for an unhealthy one.
+	userSeconds = 5
 
 	userPrefix = "user."
-	// maxUser is more checks than anybody writes, and fewer programs than stand
-	// in a directory that was named by mistake (/usr/bin).
+	// maxUser is more checks than a user writes, and fewer programs than a
+	// directory has that was named by mistake (/usr/bin).
 	maxUser = 64
 	// skipStatus is EX_TEMPFAIL of sysexits.h: try again later.
 	skipStatus = 75
-	// maxShown is how much of what a check said is shown, in bytes.
+	// maxShown limits the output of a check in a report, in bytes.
 	maxShown = 500
-	// maxQuoted is the same for what is no text.
+	// maxQuoted is that limit for output that is not text.
 	maxQuoted = 64
 )
 
-// CheckDir is the user's own checks: each executable file of a directory, by
-// its name. A file that cannot be executed is a check that says so; hidden
-// files and those that end in ~ are left out. What in has says how they are run:
-// Thresholds, Dir, and UserEnv; where that is nil they are skipped. The error is
-// that of a directory that cannot be read, or that has too many programs to be
-// meant.
+// CheckDir returns the user's own checks: one for each executable file of a
+// directory. A file that is not executable becomes a check that reports this; hidden
+// files and those that end in ~ are left out. The fields Thresholds, Dir and UserEnv
+// of in apply; without UserEnv the checks are skipped. The error reports a directory
+// that cannot be read, or that holds more programs than a directory of checks would.
 func CheckDir(dir string, in Input) ([]Check, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -57,15 +58,17 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 			continue
 		}
 		if len(out) == maxUser {
-			return nil, fmt.Errorf("more than %d files: is it the directory that was meant?", maxUser)
+			return nil, fmt.Errorf("more than %d files, is this the right directory?", maxUser)
 		}
 		c := Check{ID: userID(e.Name(), out), Title: path, Limit: limit + child.Slack}
 		switch {
 		case err != nil:
-			c.Run = always(finding.Warnf("%s cannot be looked at: %v", path, cause(err)).Do("ls -lL %s", launcher.Quote([]string{path})))
+			c.Run = always(finding.Warnf("%s cannot be read: %v", path, cause(err)).
+				Do("ls -lL %s", launcher.Quote([]string{path})))
 		case info.Mode().Perm()&0o111 == 0:
-			c.Run = always(finding.Warnf("%s is not executable, so it was not run", path).
-				Do("chmod +x %s   # of a ConfigMap: defaultMode: 0755; what is no check: move it elsewhere", launcher.Quote([]string{path})))
+			c.Run = always(finding.Warnf("%s is not executable, so it does not run", path).
+				Do("chmod +x %s   # a ConfigMap: defaultMode: 0755; not a check: move it elsewhere",
+					launcher.Quote([]string{path})))
 		default:
 			c.Run = One(func(ctx context.Context, in Input) finding.Finding { return runUser(ctx, path, limit, in) })
 		}
@@ -78,8 +81,8 @@ func always(f finding.Finding) func(context.Context, Input) []finding.Finding {
 	return One(func(context.Context, Input) finding.Finding { return f })
 }
 
-// userID makes an ID of a file's name that stands in a comma list, and that no
-// other file has.
+// userID returns the ID of the check in a file: unique, and valid in a list that is
+// separated by commas.
 func userID(name string, others []Check) string {
 	base := userPrefix + strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
@@ -94,48 +97,56 @@ func userID(name string, others []Check) string {
 	return id
 }
 
-// runUser runs one check and makes a finding of how it ended and what it said.
+// runUser runs one check and returns a finding about its end and its output.
 func runUser(ctx context.Context, path string, limit time.Duration, in Input) finding.Finding {
 	if in.UserEnv == nil {
-		return finding.Skipf("nothing is executed here")
+		return finding.Skipf("this run executes no user checks")
 	}
 	facts, err := json.Marshal(in.Node)
 	if err != nil {
 		return finding.Skipf("could not tell: %v", err)
 	}
-	e := child.Run(ctx, child.Program{Path: path, Dir: in.Dir, Env: append(slices.Clone(in.UserEnv), "LAUNCH_CHECK=1"), Stdin: facts, Limit: limit})
+	e := child.Run(ctx, child.Program{Path: path, Dir: in.Dir, Stdin: facts, Limit: limit,
+		Env: append(slices.Clone(in.UserEnv), "LAUNCH_CHECK=1")})
 	switch {
 	case e.NotStarted != nil:
 		return notStarted(path, e.NotStarted)
 	case e.Late:
-		f := finding.Warnf("did not end within %s, and was killed", limit).
-			Do("%s   # by hand; more time: --threshold %s=%s", launcher.Quote([]string{path}), userLimit, Seconds.Format(4*max(limit, time.Second).Seconds()))
+		f := finding.Warnf("did not end within %s and was killed", limit).
+			Do("%s   # by hand; for more time: --threshold %s=%s",
+				launcher.Quote([]string{path}), userLimit, Seconds.Format(4*max(limit, time.Second).Seconds()))
 		if e.Stuck != 0 {
-			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel", limit, e.Stuck)
-			f = f.Breaking("what it looked at hangs every process that looks at it, as a mount whose server is gone does")
+			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel",
+				limit, e.Stuck)
+			f = f.Breaking("every process that touches the same resource hangs, as with a mount whose server is gone")
 		}
 		return lastWords(e, f, path)
 	case e.Signal != "":
-		return lastWords(e, finding.Warnf("died of %s", e.Signal).Do("%s   # by hand", launcher.Quote([]string{path})), path)
+		return lastWords(e,
+			finding.Warnf("was killed by %s", e.Signal).Do("%s   # by hand", launcher.Quote([]string{path})), path)
 	}
 	return userVerdict(e, path)
 }
 
-// userVerdict is what an exit status and a last line say. 0 is a pass, 75 a skip,
-// any other a fail; where the line says something graver that counts.
+// userVerdict returns the finding of a check that ended: exit status 0 is a pass, 75
+// a skip, any other a failure. A graver status in the last line of output counts
+// instead.
 func userVerdict(e child.End, path string) finding.Finding {
 	line := lastLine(e.Stdout)
-	f := finding.Finding{Status: finding.Fail, What: shown(cmp.Or(line, lastLine(e.Stderr), fmt.Sprintf("ended with exit status %d", e.Status)))}
+	f := finding.Finding{Status: finding.Fail,
+		What: shown(cmp.Or(line, lastLine(e.Stderr), fmt.Sprintf("ended with exit status %d", e.Status)))}
 	switch e.Status {
 	case 0:
-		f = finding.Passf("%s", shown(cmp.Or(line, "ended well")))
+		f = finding.Passf("%s", shown(cmp.Or(line, "ended with exit status 0")))
 	case skipStatus:
 		f.Status = finding.Skip
 	}
 	by := f.Status
 	said, ok, odd := parseVerdict(line)
 	if ok {
-		f = finding.Finding{Status: f.Status, What: shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.Status))), Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
+		f = finding.Finding{Status: f.Status,
+			What:   shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.Status))),
+			Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
 		if Gravity(said.Status) > Gravity(f.Status) {
 			f.Status = said.Status
 		}
@@ -148,7 +159,7 @@ func userVerdict(e child.End, path string) finding.Finding {
 	}
 	how := fmt.Sprintf("exit status %d", e.Status)
 	if ok && said.Status != "" && said.Status != by {
-		how += fmt.Sprintf(", and its line says %q", said.Status)
+		how += fmt.Sprintf(", and its last line has status %q", said.Status)
 	}
 	f = f.See(path, "%s", how)
 	if text := lastLine(e.Stderr); text != "" && shown(text) != f.What {
@@ -160,7 +171,7 @@ func userVerdict(e child.End, path string) finding.Finding {
 	return f
 }
 
-// lastWords adds the last words of a check that gave no verdict.
+// lastWords adds the last line of output of a check that gave no verdict.
 func lastWords(e child.End, f finding.Finding, path string) finding.Finding {
 	if text := cmp.Or(lastLine(e.Stderr), lastLine(e.Stdout)); text != "" {
 		f = f.See(path, "%s", shown(text))
@@ -168,7 +179,7 @@ func lastWords(e child.End, f finding.Finding, path string) finding.Finding {
 	return f
 }
 
-// userLine is the JSON line that a check may end with.
+// userLine is the JSON object that a check may print as its last line.
 type userLine struct {
 	Status finding.Status `json:"status"`
 	What   string         `json:"what"`
@@ -176,14 +187,15 @@ type userLine struct {
 	Fix    string         `json:"fix"`
 }
 
-// parseVerdict reads a last line. ok: it is a verdict, whose Status may be
-// empty. odd is what is wrong with one that was meant to be.
+// parseVerdict reads a last line. ok reports whether it is a verdict; its Status may
+// be empty. odd describes an invalid verdict.
 func parseVerdict(line string) (v userLine, ok bool, odd string) {
 	if !strings.HasPrefix(line, "{") {
 		return v, false, ""
 	}
 	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		return userLine{}, false, "its last line is no JSON object with status, what, breaks, fix: " + shown(err.Error())
+		return userLine{}, false,
+			"its last line is no valid JSON object of status, what, breaks and fix: " + shown(err.Error())
 	}
 	if v.Status != "" && Gravity(v.Status) == 0 {
 		odd = fmt.Sprintf("its status is %q, not ok, warn, fail or skip", shown(string(v.Status)))
@@ -192,32 +204,34 @@ func parseVerdict(line string) (v userLine, ok bool, odd string) {
 	return v, true, odd
 }
 
-// counts orders what a check may say of itself: of two the higher one counts,
-// and "could not tell" is more than a pass. 0: no status.
+// Gravity orders statuses: pass, skip, warn, fail. It is 0 for an invalid one.
 func Gravity(s finding.Status) int {
 	return 1 + slices.Index([]finding.Status{finding.Pass, finding.Skip, finding.Warn, finding.Fail}, s)
 }
 
-// notStarted says why a program could not be executed. The kernel's word for a
-// first line that names nothing is "no such file", of a file that is there.
+// notStarted returns the finding for a program that cannot be executed. The kernel
+// reports "no such file" for an existing script whose interpreter is missing.
 func notStarted(path string, err error) finding.Finding {
 	first := firstLine(path)
 	interpreter, script := strings.CutPrefix(first, "#!")
 	f := finding.Warnf("could not be started: %v", cause(err))
 	switch {
 	case script && strings.HasSuffix(first, "\r"):
-		return f.See(path, "its first line is %q", first).Do(`sed -i 's/\r$//' %s   # its lines end as on Windows`, launcher.Quote([]string{path}))
+		return f.See(path, "its first line is %q", first).
+			Do(`sed -i 's/\r$//' %s   # it has the line ends of Windows`, launcher.Quote([]string{path}))
 	case script && errors.Is(err, fs.ErrNotExist):
-		return f.See(path, "its first line is %q", first).Do("is %q on this node?", strings.TrimSpace(interpreter))
+		return f.See(path, "its first line is %q", first).
+			Do("install %q on this node, or correct the first line", strings.TrimSpace(interpreter))
 	case errors.Is(err, fs.ErrPermission):
-		return f.Do("ls -l %s; is it on a mount with noexec, or its interpreter not executable?", launcher.Quote([]string{path}))
+		return f.Do("ls -l %s   # a mount with noexec, or an interpreter that is not executable?",
+			launcher.Quote([]string{path}))
 	case !script && isText(first):
-		return f.See(path, "its first line is %q", first).Do("give it a first line: #!/bin/sh")
+		return f.See(path, "its first line is %q", first).Do("make its first line: #!/bin/sh")
 	}
-	return f.Do("file %s   # is it for this machine?", launcher.Quote([]string{path}))
+	return f.Do("file %s   # built for this machine?", launcher.Quote([]string{path}))
 }
 
-// firstLine is the beginning of a file up to its first end of line.
+// firstLine returns the first line of a file.
 func firstLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -232,7 +246,7 @@ func firstLine(path string) string {
 
 func isText(s string) bool { return !strings.ContainsAny(s, "\x00\x7f\x01\x02") }
 
-// cause is an error without the path and the call that stand before it.
+// cause returns an error without its call and path.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -240,14 +254,14 @@ func cause(err error) error {
 	return err
 }
 
-// lastLine is the last line that is not empty.
+// lastLine returns the last line that is not empty.
 func lastLine(s string) string {
 	s = strings.TrimRight(s, " \t\r\n")
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
-// shown is text of a user's program, short enough for a report; quoted where it
-// is not all text.
+// shown returns the output of a user's program, short enough for a report and
+// quoted where it is not text.
 func shown(s string) string {
 	cut := ""
 	if len(s) > maxShown {

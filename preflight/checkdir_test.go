@@ -54,7 +54,7 @@ func TestHowAUsersCheckEndsIsItsFinding(t *testing.T) {
 		want         finding.Status
 		what         string
 	}{
-		{"ends well", sh("exit 0"), finding.Pass, "ended well"},
+		{"ends well", sh("exit 0"), finding.Pass, "ended with exit status 0"},
 		{"says something", sh("echo checking; echo; echo mounted"), finding.Pass, "mounted"},
 		{"fails", sh("echo not mounted; exit 1"), finding.Fail, "not mounted"},
 		{"fails on stderr", sh("echo no quota >&2; exit 3"), finding.Fail, "no quota"},
@@ -67,7 +67,7 @@ func TestHowAUsersCheckEndsIsItsFinding(t *testing.T) {
 		{"a line without status", sh(`echo '{"what":"w"}'; exit 1`), finding.Fail, "w"},
 		{"a line of an unknown status", sh(`echo '{"status":"bad","what":"w"}'; exit 1`), finding.Fail, "w"},
 		{"a line that is no JSON", sh(`echo '{"status":'; exit 1`), finding.Fail, `{"status":`},
-		{"dies", sh("kill -SEGV $$"), finding.Warn, "died of SIGSEGV"},
+		{"dies", sh("kill -SEGV $$"), finding.Warn, "was killed by SIGSEGV"},
 		{"no first line", "echo hi\n", finding.Warn, "exec format error"},
 		{"ends of line as on Windows", "#!/bin/sh\r\nexit 0\r\n", finding.Warn, "no such file"},
 		{"no such interpreter", "#!/no/such/sh\n", finding.Warn, "no such file"},
@@ -89,10 +89,12 @@ func TestHowAUsersCheckEndsIsItsFinding(t *testing.T) {
 }
 
 func TestWhatWasSeenAndWhatToDoComeFromTheLine(t *testing.T) {
-	got := own(t, scripts(t, map[string]string{"x": "#!/bin/sh\nprintf '%s\\n' '{\"status\":\"ok\",\"what\":\"w\",\"breaks\":\"b\",\"fix\":\"one\\ntwo\"}'\nexit 4\n"}), Input{})["user.x"]
+	got := own(t,
+		scripts(t, map[string]string{"x": "#!/bin/sh\nprintf '%s\\n' " +
+			"'{\"status\":\"ok\",\"what\":\"w\",\"breaks\":\"b\",\"fix\":\"one\\ntwo\"}'\nexit 4\n"}), Input{})["user.x"]
 	path := got.Seen[0].Where
 	want := finding.Finding{ID: "user.x", Status: finding.Fail, What: "w", Breaks: "b", Fix: "one\ntwo",
-		Seen: []finding.Seen{{Where: path, What: `exit status 4, and its line says "ok"`}}}
+		Seen: []finding.Seen{{Where: path, What: `exit status 4, and its last line has status "ok"`}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -101,7 +103,8 @@ func TestWhatWasSeenAndWhatToDoComeFromTheLine(t *testing.T) {
 func TestACheckThatHangsIsKilledWithAllItStarted(t *testing.T) {
 	dir := t.TempDir()
 	pids := filepath.Join(dir, "pids")
-	hang := "#!/bin/sh\nsleep 300 & echo $! >>" + pids + "; sleep 300 >/dev/null 2>&1 & echo $! >>" + pids + "; echo waits; "
+	hang := "#!/bin/sh\nsleep 300 & echo $! >>" + pids + "; sleep 300 >/dev/null 2>&1 & echo $! >>" + pids +
+		"; echo waits; "
 	in := Input{Thresholds: map[string]float64{userLimit: 1}}
 	got := own(t, scripts(t, map[string]string{"hangs": hang + "wait\n", "leaves": hang + "exit 0\n"}), in)
 	if f := got["user.hangs"]; f.Status != finding.Warn || !strings.Contains(f.What, "did not end within 1s") {
@@ -129,7 +132,7 @@ func TestACheckThatHangsIsKilledWithAllItStarted(t *testing.T) {
 	}
 }
 
-// running tells whether a process is there; one that only waits for its parent
+// running reports whether a process exists; one that only waits for its parent
 // to ask for its end is not.
 func running(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -138,14 +141,17 @@ func running(pid int) bool {
 }
 
 func TestOfWhatACheckWritesTheEndIsKept(t *testing.T) {
-	got := own(t, scripts(t, map[string]string{"x": "#!/bin/sh\nhead -c 300000 /dev/zero\necho; head -c 3000 /dev/zero | tr '\\0' x; echo; exit 1\n"}), Input{})["user.x"]
+	got := own(t,
+		scripts(t, map[string]string{"x": "#!/bin/sh\nhead -c 300000 /dev/zero\necho; head -c 3000 /dev/zero | tr '\\0' " +
+			"x; echo; exit 1\n"}), Input{})["user.x"]
 	if got.Status != finding.Fail || !strings.HasPrefix(got.What, "xxx") || len(got.What) > maxShown+len("…") {
 		t.Errorf("%s: %d bytes: %.40q", got.Status, len(got.What), got.What)
 	}
 }
 
 func TestWhichFilesAreChecks(t *testing.T) {
-	dir := scripts(t, map[string]string{"b c": "#!/bin/sh\n", "b-c": "#!/bin/sh\n", ".hidden": "#!/bin/sh\n", "old~": "#!/bin/sh\n", "notes.txt": "x"})
+	dir := scripts(t, map[string]string{"b c": "#!/bin/sh\n", "b-c": "#!/bin/sh\n", ".hidden": "#!/bin/sh\n",
+		"old~": "#!/bin/sh\n", "notes.txt": "x"})
 	if err := os.Chmod(filepath.Join(dir, "notes.txt"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +167,8 @@ func TestWhichFilesAreChecks(t *testing.T) {
 	for id, f := range own(t, dir, Input{}) {
 		got[id] = f.Status
 	}
-	want := map[string]finding.Status{"user.b-c": finding.Pass, "user.b-c-2": finding.Pass, "user.notes.txt": finding.Warn, "user.to-b-c": finding.Pass, "user.to-nowhere": finding.Warn}
+	want := map[string]finding.Status{"user.b-c": finding.Pass, "user.b-c-2": finding.Pass, "user.notes.txt": finding.Warn,
+		"user.to-b-c": finding.Pass, "user.to-nowhere": finding.Warn}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -9,13 +9,13 @@ import (
 	"launch/internal/launcher"
 )
 
-// asked is the number of processes on this node, as far as the command line
-// says it. ok is false where it depends on what is not known here (the number
-// of CPUs, say).
+// Processes returns the number of processes on this node according to the command
+// line. ok is false where the number depends on facts that are not known here, such
+// as the number of CPUs.
 func Processes(in Input) (n int, ok bool) {
 	v := in.Job.NProc
 	if !v.Set {
-		return 1, true // torchrun's own default, and a plain program
+		return 1, true // the default of torchrun, and of a plain program
 	}
 	if n, err := strconv.Atoi(v.V); err == nil && n > 0 {
 		return n, true
@@ -24,16 +24,16 @@ func Processes(in Input) (n int, ok bool) {
 	return gpus, (v.V == "gpu" || v.V == "auto") && gpus > 0
 }
 
-// usage is the GPUs that the job's processes see.
+// UsedGPUs are the GPUs that the job's processes see.
 type UsedGPUs struct {
 	Devices []gpu.GPU
-	// certain: every one of them is some process' own, so that the job dies of one
-	// that does not work. With fewer processes, or with a program that does not
-	// say how many it starts, it may be one that nobody takes.
+	// Certain reports that each GPU belongs to some process, so the job dies of a GPU
+	// that does not work. With fewer processes, or with a program that does not say
+	// how many it starts, the broken GPU may be unused.
 	Certain bool
 }
 
-// used is the GPUs of the job, or why there is nothing to say about them.
+// GPUsOf returns the GPUs of the job, or why the checks can say nothing about them.
 func GPUsOf(in Input) (u UsedGPUs, why string) {
 	facts := in.Node.GPUs
 	switch {
@@ -44,7 +44,7 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 	case len(facts.Devices) == 0 && facts.Absent != "":
 		return u, "no NVIDIA GPU here"
 	case len(facts.Devices) == 0:
-		return u, "the GPUs of this node were not asked for"
+		return u, "the driver was not asked for the GPUs of this node"
 	}
 	s := VisibleGPUs(in)
 	for _, d := range s.Devices {
@@ -56,7 +56,7 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 		if s.Set {
 			return u, s.String() + " hides the GPUs of this node"
 		}
-		return u, "this container was given no GPU"
+		return u, "this container has no GPU"
 	}
 	n, known := Processes(in)
 	each := in.Job.NProc.V == "gpu" || in.Job.NProc.Set && known && n >= s.Count()
@@ -64,7 +64,7 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 	return u, ""
 }
 
-// inOrder tells that CUDA numbers the GPUs as NVML does. By itself it puts the
+// inOrder reports whether CUDA numbers the GPUs as NVML does. By default CUDA puts the
 // fastest first, which is the same order where all are of one model.
 func inOrder(in Input, s Visible) bool {
 	words := VisibleWords(s.List)
@@ -72,29 +72,31 @@ func inOrder(in Input, s Visible) bool {
 		return true
 	}
 	all := in.Node.GPUs.Devices
-	return !slices.ContainsFunc(all, func(d gpu.GPU) bool { return d.Name != all[0].Name && d.Err == "" && all[0].Err == "" })
+	return !slices.ContainsFunc(all, func(d gpu.GPU) bool {
+		return d.Name != all[0].Name && d.Err == "" &&
+			all[0].Err == ""
+	})
 }
 
-// CUDAVisible is CUDA's list of GPUs.
+// CUDAVisible is the variable that lists the GPUs for CUDA.
 const CUDAVisible = "CUDA_VISIBLE_DEVICES"
 
-// selection is what CUDA_VISIBLE_DEVICES leaves of the GPUs of this node. It
-// lists indices or beginnings of UUIDs, as the first one is; what stands behind
-// the first one that does not exist is not seen (CUDA C++ Programming Guide, CUDA
-// Environment Variables), and one that is named twice makes the list empty
-// (_parse_visible_devices in torch/cuda/__init__.py).
+// Visible is what CUDA_VISIBLE_DEVICES leaves of the GPUs of this node. Its entries are
+// all indices or all beginnings of UUIDs, like the first. CUDA ignores the entries after
+// one that does not exist (CUDA C++ Programming Guide, CUDA Environment Variables). A
+// repeated entry empties the list (_parse_visible_devices in torch/cuda/__init__.py).
 type Visible struct {
 	Set     bool
 	List    string
-	Devices []gpu.GPU // of which the facts are known, lost ones too
-	Others  int       // that are named and of which nothing is known: MIG slices, UUIDs that NVML did not tell
-	Bad     string    // the word at which the list ends
-	Twice   string    // the word that is there twice
+	Devices []gpu.GPU // the GPUs whose facts are known, lost ones too
+	Others  int       // entries without known facts: MIG slices, UUIDs that NVML does not report
+	Bad     string    // the entry at which the list ends
+	Twice   string    // the repeated entry
 }
 
 func (s Visible) String() string { return CUDAVisible + "=" + s.List }
 
-// count is how many GPUs a process can see: one that is lost is not counted.
+// Count returns how many GPUs a process can see; a lost one does not count.
 func (s Visible) Count() int {
 	if s.Twice != "" {
 		return 0
@@ -108,6 +110,7 @@ func (s Visible) Count() int {
 	return n
 }
 
+// VisibleGPUs returns the GPUs that CUDA_VISIBLE_DEVICES leaves.
 func VisibleGPUs(in Input) Visible {
 	devices := in.Node.GPUs.Devices
 	list, set := in.Getenv(CUDAVisible)
@@ -134,8 +137,8 @@ func VisibleGPUs(in Input) Visible {
 	return s
 }
 
-// visibleWords are the GPUs of a list, up to what ends it on purpose: "-1",
-// nothing, or a word like Slurm's NoDevFiles. Numbers are read as strtoul does.
+// VisibleWords returns the entries of a list, up to one that ends it on purpose: "-1",
+// an empty one, or text such as Slurm's NoDevFiles. It reads numbers as strtoul does.
 func VisibleWords(list string) []string {
 	var out []string
 	for word := range strings.SplitSeq(list, ",") {
@@ -157,13 +160,13 @@ func VisibleWords(list string) []string {
 	return out
 }
 
+// IsUUID reports whether an entry of a list is a UUID.
 func IsUUID(word string) bool {
 	return strings.HasPrefix(word, "GPU-") || strings.HasPrefix(word, "MIG-")
 }
 
-// find is the GPU that a word of the list means: nil and true where there may be
-// one of which nothing is known. A UUID may be cut short where it is still only one
-// GPU's.
+// find returns the GPU of an entry, or nil and true where a GPU without known facts may
+// match. A UUID may be cut short as long as it is unambiguous.
 func find(devices []gpu.GPU, word string) (*gpu.GPU, bool) {
 	if strings.HasPrefix(word, "MIG-") {
 		return nil, true
@@ -193,5 +196,5 @@ func find(devices []gpu.GPU, word string) (*gpu.GPU, bool) {
 	return found, found != nil || unknown
 }
 
-// hidden tells a GPU that NVML shows and this container was not given.
+// hidden reports whether a GPU is visible to NVML but not given to this container.
 func hidden(d gpu.GPU) bool { return d.Code == "NO_PERMISSION" || d.Code == "OPERATING_SYSTEM" }

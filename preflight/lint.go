@@ -7,11 +7,11 @@ import (
 	"launch/internal/finding"
 )
 
-// ifnamePrefix begins the IDs of the lint's findings about variables that name
-// an interface.
+// ifnamePrefix starts the IDs of lint findings about variables that name an
+// interface.
 const ifnamePrefix = "env.ifname."
 
-// ofLint is the check that takes over a finding of the lint.
+// LintCheck returns the ID of the check that reports a finding of the lint.
 func LintCheck(id string) string {
 	if strings.HasPrefix(id, ifnamePrefix) {
 		return "env.interfaces"
@@ -19,8 +19,8 @@ func LintCheck(id string) string {
 	return "env.harmful"
 }
 
-// ofLint has the lint's own IDs among those that were chosen count: what is
-// switched off is a skip, and of what is alone wanted the check runs with that only.
+// ofLint applies Skip and Only to the IDs of the lint's findings: a skipped one becomes
+// a skip, and one in Only runs the check that reports it, with that finding alone.
 func (o Options) ofLint(in Input) (Options, Input) {
 	var lint []finding.Finding
 	for _, f := range in.Lint {

@@ -8,19 +8,19 @@ import (
 	"launch/internal/launcher"
 )
 
-// around is what started this process, and so where its limits are set.
+// Place is the environment that started this process, and that sets its limits.
 type Place string
 
 const (
 	InKubernetes Place = "kubernetes"
-	InContainer  Place = "container" // Docker and Podman, whose options are the same
+	InContainer  Place = "container" // Docker or Podman, which have the same options
 	InSlurm      Place = "slurm"
 	InSystemd    Place = "systemd"
-	InShell      Place = "shell" // none of these: somebody's own login
+	InShell      Place = "shell" // a user's login
 )
 
-// surroundings are the innermost that are seen: a container has its own limits
-// wherever it runs.
+// place returns the innermost environment: a container has its own limits wherever it
+// runs.
 func (in Input) place() Place {
 	switch in.Node.Container.Kind {
 	case "kubernetes":
@@ -37,7 +37,7 @@ func (in Input) place() Place {
 	return InShell
 }
 
-// remedy is the stanza that fits; the shell's where there is no own.
+// Remedy returns the fix for the environment of this process, or the one for a shell.
 func (in Input) Remedy(all map[Place]string) string {
 	if s, ok := all[in.place()]; ok {
 		return s
@@ -45,10 +45,11 @@ func (in Input) Remedy(all map[Place]string) string {
 	return all[InShell]
 }
 
-// chdir are the options by which a prefix changes the working directory: env -C,
-// uv run --directory, conda run --cwd, gdb -cd.
+// chdir matches the options by which a prefix of the command changes the working
+// directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
 var chdir = regexp.MustCompile(`^(-[0-9A-Za-z]*C|--?c(d|h|wd)|--directory)`)
 
+// Moves reports whether a prefix of the command may change the working directory.
 func Moves(line launcher.Line) bool {
 	for _, p := range line.Prefix {
 		switch program, _, _ := strings.Cut(p, " "); program {
@@ -61,13 +62,15 @@ func Moves(line launcher.Line) bool {
 	return false
 }
 
-// moreMemlock is where the limit of locked memory is set.
+// MoreMemlock returns how to raise the limit of locked memory.
 func (in Input) MoreMemlock() string {
 	return in.Remedy(map[Place]string{
-		InKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container; the limit itself: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
-		InContainer:  "docker run --ulimit memlock=-1:-1 …",
-		InSlurm:      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, then restart slurmd",
-		InSystemd:    "LimitMEMLOCK=infinity in the unit's [Service]",
-		InShell:      "ulimit -l unlimited, or in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and a new login",
+		InKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container\n" +
+			"or raise the limit: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
+		InContainer: "docker run --ulimit memlock=-1:-1 …",
+		InSlurm: "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, " +
+			"then restart slurmd",
+		InSystemd: "LimitMEMLOCK=infinity in the unit's [Service]",
+		InShell:   "ulimit -l unlimited\nor in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and log in again",
 	})
 }

@@ -1,8 +1,7 @@
-// Package preflight judges, before anything starts, whether this node can run
-// its part of the job: each check is one value of a table, fed with facts that
-// others gathered. A Fail stops the job, so it is only given where the job is
-// certain to hang or die; what may still work is a warning, and "could not
-// tell" is a skip.
+// Package preflight runs checks before the command starts and reports what each
+// found. A check is one value of a table and reads facts that others gathered. A
+// failure stops the start, so a check fails only where the job would certainly hang
+// or die. What may still work is a warning, and "could not tell" is a skip.
 package preflight
 
 import (
@@ -20,27 +19,27 @@ import (
 	"launch/internal/job"
 )
 
-// Check is one line of the table.
+// Check is one row of a table of checks.
 type Check struct {
-	ID    string        // stable, dotted; never reused
-	Needs []string      // IDs, earlier in the table, without which the answer means nothing
-	Title string        // what is asked, as a statement that holds on a healthy node
+	ID    string        // stable, dotted, never reused
+	Needs []string      // IDs of earlier checks; this check is skipped where one of them fails
+	Title string        // a statement that holds on a healthy node
 	Doc   string        // what goes wrong where it does not hold
-	Limit time.Duration // the longest that it may take; over it, it is a skip
-	Scope Scope         // zero: this node
+	Limit time.Duration // the time after which the check is a skip
+	Scope Scope         // empty: OfNode
 
-	// Run answers with one finding, or with several where the check covers
-	// several things. A finding without an ID gets the check's own. It returns
-	// when ctx ends.
+	// Run returns one finding, or several where the check covers several things.
+	// A finding without an ID gets that of the check. Run returns when ctx ends.
 	Run func(ctx context.Context, in Input) []finding.Finding
 }
 
-// Scope is what a check looks at.
+// Scope is the subject of a check.
 type Scope string
 
 const (
-	OfNode  Scope = "node"  // this node alone, before it joins
-	OfPeers Scope = "peers" // the nodes beside each other, when all are here
+	OfNode  Scope = "node"  // one node, before it joins
+	OfPeers Scope = "peers" // the nodes compared with each other, once all have joined
+	OfBench Scope = "bench" // the rails, as launch bench measures them
 )
 
 // Table is every check. Package checks fills it.
@@ -62,51 +61,62 @@ func (t Table) Titles() map[string]string {
 	return out
 }
 
-// Input is all that the checks look at. A func field that is nil makes the
-// checks that need it skips: so a dry run opens no socket.
+// Input is everything that the checks read. Checks that need a func field skip
+// where it is nil, so a dry run opens no socket.
 type Input struct {
 	Job  job.Job
 	Node fabric.Node
-	Addr netip.Addr // this node's address for its peers; the zero Addr: not known yet
+	Addr netip.Addr // this node's address for its peers; zero if not known yet
 
-	Serve []netip.AddrPort // where this node is to host the embedded store; empty: another node does, or it is not known yet
-	Dir   string           // the working directory
+	// Serve is where this node hosts the embedded store; empty if another node does,
+	// or if that is not known yet.
+	Serve []netip.AddrPort
+	Dir   string // the working directory
 
-	Thresholds map[string]float64 // what the user wants judged by another number, by Threshold.Name
-	UserEnv    []string           // the environment of the user's own checks; nil: nothing is executed
-	Lint       []finding.Finding  // what envgen.Lint found in the inherited settings
-	LintIDs    []string           // all that it may find
+	Thresholds map[string]float64 // the user's values, by Threshold.Name
+	UserEnv    []string           // the environment of the user's own checks; nil: run none
+	Lint       []finding.Finding  // the findings of envgen.Lint in the inherited settings
+	LintIDs    []string           // all IDs that envgen.Lint can report
 
-	// Selected is what envgen.Selected says that the settings choose.
+	// Selected is the result of envgen.Selected: what the settings choose.
 	Selected map[string][]string
 
-	// Ports are those of envgen.Ports: what the settings leave to NCCL, nil the rails.
+	// Ports is the result of envgen.Ports: the ports that the settings leave to NCCL;
+	// nil means the rails.
 	Ports []string
 
-	Env      func(name string) (string, bool)                                  // os.LookupEnv
-	LookPath func(name string) (string, error)                                 // as execvp(3) searches; an error that is fs.ErrPermission: found, but it may not be executed
-	Exists   func(path string) bool                                            // whether a device node is there
-	Servers  func(ctx context.Context, host string) []dns.Said                 // what each server of resolv.conf says of a name, in their order; asked once for each name
-	Reverse  func(ctx context.Context, a netip.Addr) []dns.Answer              // which name they give an address
-	Disks    func(ctx context.Context, paths []string) []fabric.Disk           // the file systems that paths lie on, in their order
-	Resolve  func(ctx context.Context, host string) ([]netip.Addr, error)      // a *net.DNSError with IsNotFound: the name does not exist
-	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // to the store's endpoints only
-	Stat     func(path string) (fs.FileMode, error)                            // an error that is fs.ErrPermission: it is there, and this user cannot read it
-	// LinkErrors reads the counters of a port of an HCA; nil: they are not to be read.
+	Env func(name string) (string, bool) // os.LookupEnv
+	// LookPath searches as execvp(3) does. fs.ErrPermission: found, but not executable.
+	LookPath func(name string) (string, error)
+	Exists   func(path string) bool // reports whether a device node exists
+	// Servers returns the reply of each server of resolv.conf to a question about a
+	// name, in their order. It asks once for each name.
+	Servers func(ctx context.Context, host string) []dns.Said
+	Reverse func(ctx context.Context, a netip.Addr) []dns.Answer    // the names of an address, by server
+	Disks   func(ctx context.Context, paths []string) []fabric.Disk // the file system of each path
+	// Resolve returns a *net.DNSError with IsNotFound where the name does not exist.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
+	// Stat returns fs.ErrPermission for a file that this user cannot read.
+	Stat func(path string) (fs.FileMode, error)
+	// LinkErrors reads the counters of a port of an HCA.
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
-	// Loop has a port carry data to itself, within the limit; nil: nothing is to be
-	// sent. Its error is a *verbs.Error.
-	Loop    func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
-	PortUse func(at netip.AddrPort) (PortUse, error) // who has a port of this machine; error: it could not be used for another reason
+	// Loop makes a port send data to itself, within the limit. Its error is a
+	// *verbs.Error.
+	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
+	// PortUse reports which process uses a port of this machine. An error means that
+	// the port cannot be used for another reason.
+	PortUse func(at netip.AddrPort) (PortUse, error)
 }
 
-// PortUse is who has a port of this machine.
+// PortUse reports which process uses a port of this machine.
 type PortUse struct {
 	Taken  bool
-	Launch bool   // by a launch: of this job's other node on this machine, or of another job
-	By     string // "python3 (pid 4711)"; "": a process that cannot be seen
+	Launch bool   // by a launch: for another node of this job on this machine, or for another job
+	By     string // "python3 (pid 4711)"; empty if the process is not visible
 }
 
+// Holder returns the process that uses the port, in words.
 func (u PortUse) Holder() string {
 	if u.By == "" {
 		return "a process that this user cannot see"
@@ -114,29 +124,28 @@ func (u PortUse) Holder() string {
 	return u.By
 }
 
-// The limits of checks.
+// The usual limits of checks.
 const (
-	// Computed is for what is only computed; it guards against a bug.
+	// Computed is the limit of a check that only computes; it guards against a bug.
 	Computed = time.Second
-	// Network is for what asks the network. A healthy name server answers within
-	// milliseconds, and resolv.conf waits 5 s for each that is not: 2 s tell the
-	// two apart without slowing every start.
+	// Network is the limit of a check that asks the network. A healthy name server
+	// answers within milliseconds, and resolv.conf allows 5 s for each that does not:
+	// 2 s tell the two apart without slowing every start.
 	Network = 2 * time.Second
-	// Storage is above the 3 s that the children of fabric.AskDisks have.
+	// Storage is the limit of a check of file systems. It is above the 3 s that the
+	// children of fabric.AskDisks have.
 	Storage = 3500 * time.Millisecond
 )
 
-// one makes a Run of a func with a single finding.
+// One returns a Run for a func that returns one finding.
 func One(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
 	return func(ctx context.Context, in Input) []finding.Finding { return []finding.Finding{f(ctx, in)} }
 }
 
+// Getenv looks up a variable of the environment.
 func (in Input) Getenv(name string) (string, bool) {
 	if in.Env == nil {
 		return "", false
 	}
 	return in.Env(name)
 }
-
-// OfBench is what launch bench judges.
-const OfBench Scope = "bench"

@@ -11,30 +11,32 @@ import (
 	"launch/internal/spelling"
 )
 
-// Options choose among the checks. The zero value runs them all.
+// Options select checks. The zero value runs them all.
 type Options struct {
-	Skip     []string // IDs that are reported as skipped
-	Only     []string // IDs; the others are left out of the report
-	WarnOnly bool     // a Fail is reported as a Warn
-	More     []Check  // behind those of the table: the user's own
+	Skip     []string // IDs to report as skipped
+	Only     []string // IDs to run; the report leaves the others out
+	WarnOnly bool     // report failures as warnings
+	More     []Check  // the user's own checks, after those of the table
 }
 
-// grace is how long a check whose time is up may take to say what it knows by
-// then, before it is given up.
+// grace is the time that a check has, once its limit is over, to report what it
+// knows.
 const grace = 250 * time.Millisecond
 
-// result is what a check found, once done is closed.
+// result is the outcome of a check, valid once done is closed.
 type result struct {
 	done     chan struct{}
 	findings []finding.Finding
-	failed   string // the check at the root: its own ID if it failed, or that of the one it waited for in vain
+	// failed is the ID of the check at the root: this one if it failed, or the one
+	// whose failure made it a skip.
+	failed string
 }
 
-// local runs the checks of a table, and more of the options', in parallel, each
-// within its own limit, and reports in the order of the table. A check whose
-// Needs failed is a skip, so that one cause is reported once. A check without Run
-// is only a name that the options may have. The error is an ID that no check has,
-// or the cause of ctx's end; a failed check is no error.
+// Run runs the checks of a table and those of opt.More in parallel, each within its
+// own limit, and reports in the order of the table. A check is a skip where one of its
+// Needs failed, so one cause is reported once. A check without a Run only makes its ID
+// valid in opt. The error is an unknown ID or the cause that ended ctx; a failed check
+// is no error.
 func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
 	if err := opt.Known(table, in.LintIDs); err != nil {
 		return nil, err
@@ -75,9 +77,10 @@ func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Rep
 	return report, nil
 }
 
-// after runs a check when those that it needs are through. One that was left
-// out or switched off stands in nobody's way.
-func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding, failed string) {
+// after runs a check once the checks that it needs have ended. A needed check that
+// is left out or switched off does not count.
+func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding,
+	failed string) {
 	for _, id := range c.Needs {
 		r, ok := results[id]
 		if !ok {
@@ -95,9 +98,9 @@ func after(ctx context.Context, c Check, in Input, results map[string]*result) (
 	return found, failed
 }
 
-// bounded runs a check within its limit. A check that overruns or panics could
-// not tell anything about the node, so it is a skip. One that ignores the end
-// of its context is abandoned: it must not hold up the job.
+// bounded runs a check within its limit. A check that overruns or panics learned
+// nothing about the node, so it is a skip. A check that ignores the end of its
+// context is abandoned: it must not delay the job.
 func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
@@ -131,21 +134,21 @@ func idsOf(table []Check) []string {
 	return all
 }
 
-// UnknownError is an ID that no check has.
+// UnknownError reports an ID that no check has.
 type UnknownError struct {
 	ID    string
-	Meant string // the one that it is a misspelling of; "": none is near
+	Meant string // the ID that was most likely meant, or ""
 }
 
 func (e *UnknownError) Error() string {
 	if e.Meant != "" {
 		return fmt.Sprintf("no check %q, did you mean %q?", e.ID, e.Meant)
 	}
-	return fmt.Sprintf("no check %q; launch check prints them with their IDs; docs/checks.md has those between nodes, too", e.ID)
+	return fmt.Sprintf("no check %q; \"launch check\" lists the checks of a node, docs/checks.md lists all", e.ID)
 }
 
-// Known refuses an ID that neither a check of the table nor lint has, lint being
-// the IDs of envgen's findings, with an *UnknownError.
+// Known returns an *UnknownError for an ID of the options that is neither in the
+// table nor in lint, the IDs of envgen's findings.
 func (o Options) Known(table []Check, lint []string) error {
 	all := slices.Concat(idsOf(table), idsOf(o.More), lint)
 	for _, id := range slices.Concat(o.Skip, o.Only) {

@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // says is a check that finds f.
 func says(id string, f finding.Finding, needs ...string) Check {
-	return Check{ID: id, Needs: needs, Limit: time.Second, Run: One(func(context.Context, Input) finding.Finding { return f })}
+	return Check{ID: id, Needs: needs, Limit: time.Second,
+		Run: One(func(context.Context, Input) finding.Finding { return f })}
 }
 
 func lines(r finding.Report) []string {
@@ -37,7 +38,8 @@ func TestLocalReportsOneCauseOnce(t *testing.T) {
 		says("e", finding.Skipf("no device")),
 		says("f", finding.Passf("fine"), "d", "e"),
 	}
-	want := []string{"fail a: broken", "skip b: needs a", "skip c: needs a", "ok d: fine", "skip e: no device", "ok f: fine"}
+	want := []string{"fail a: broken", "skip b: needs a", "skip c: needs a", "ok d: fine", "skip e: no device",
+		"ok f: fine"}
 	got, err := Run(t.Context(), table, Input{}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,8 @@ func TestLocalReportsOneCauseOnce(t *testing.T) {
 }
 
 func TestLocalChooses(t *testing.T) {
-	table := []Check{says("a", finding.Failf("broken")), says("b", finding.Passf("fine"), "a"), says("c", finding.Warnf("slow"))}
+	table := []Check{says("a", finding.Failf("broken")), says("b", finding.Passf("fine"), "a"),
+		says("c", finding.Warnf("slow"))}
 	for _, tt := range []struct {
 		name string
 		opt  Options
@@ -56,7 +59,8 @@ func TestLocalChooses(t *testing.T) {
 	}{
 		{"skip", Options{Skip: []string{"a"}}, []string{"skip a: switched off by the user", "ok b: fine", "warn c: slow"}},
 		{"only", Options{Only: []string{"b"}}, []string{"ok b: fine"}},
-		{"only, of which one is skipped", Options{Only: []string{"a", "c"}, Skip: []string{"a"}}, []string{"skip a: switched off by the user", "warn c: slow"}},
+		{"only, of which one is skipped", Options{Only: []string{"a", "c"}, Skip: []string{"a"}},
+			[]string{"skip a: switched off by the user", "warn c: slow"}},
 		{"warn only", Options{WarnOnly: true}, []string{"warn a: broken", "skip b: needs a", "warn c: slow"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,7 +91,8 @@ func TestLocalGivesUpOnACheckInTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"skip stuck: could not tell: did not finish within 2s", "skip slow: 10.0.0.1 did not answer", "ok after: fine"}
+		want := []string{"skip stuck: could not tell: did not finish within 2s", "skip slow: 10.0.0.1 did not answer",
+			"ok after: fine"}
 		if diff := cmp.Diff(want, lines(got)); diff != "" {
 			t.Errorf("report (-want +got):\n%s", diff)
 		}
@@ -100,8 +105,16 @@ func TestLocalGivesUpOnACheckInTime(t *testing.T) {
 
 func TestLocalRunsChecksInParallel(t *testing.T) {
 	meet := make(chan struct{})
-	a := Check{ID: "a", Limit: time.Minute, Run: One(func(context.Context, Input) finding.Finding { meet <- struct{}{}; return finding.Passf("met") })}
-	b := Check{ID: "b", Limit: time.Minute, Run: One(func(context.Context, Input) finding.Finding { <-meet; return finding.Passf("met") })}
+	a := Check{ID: "a", Limit: time.Minute, Run: One(func(context.Context,
+		Input) finding.Finding {
+		meet <- struct{}{}
+		return finding.Passf("met")
+	})}
+	b := Check{ID: "b", Limit: time.Minute, Run: One(func(context.Context,
+		Input) finding.Finding {
+		<-meet
+		return finding.Passf("met")
+	})}
 	got, err := Run(t.Context(), []Check{a, b}, Input{}, Options{})
 	if diff := cmp.Diff([]string{"ok a: met", "ok b: met"}, lines(got)); diff != "" || err != nil {
 		t.Errorf("report, error %v (-want +got):\n%s", err, diff)
@@ -109,7 +122,8 @@ func TestLocalRunsChecksInParallel(t *testing.T) {
 }
 
 func TestLocalSurvivesABrokenCheck(t *testing.T) {
-	broken := Check{ID: "broken", Limit: time.Second, Run: func(context.Context, Input) []finding.Finding { panic("index out of range") }}
+	broken := Check{ID: "broken", Limit: time.Second,
+		Run: func(context.Context, Input) []finding.Finding { panic("index out of range") }}
 	got, err := Run(t.Context(), []Check{broken, says("b", finding.Passf("fine"))}, Input{}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +144,8 @@ func TestLocalEndsWithItsContext(t *testing.T) {
 }
 
 func TestSizesAreShort(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 64 << 10: "64 KiB", 1536 << 20: "1.5 GiB", 8 << 50: "8192 TiB"} {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 64 << 10: "64 KiB", 1536 << 20: "1.5 GiB",
+		8 << 50: "8192 TiB"} {
 		if got := Size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}

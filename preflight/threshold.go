@@ -1,6 +1,6 @@
 package preflight
 
-// Unit is how a threshold is written by people.
+// Unit is the unit of a threshold.
 type Unit string
 
 const (
@@ -9,64 +9,61 @@ const (
 	Number  Unit = "number"  // "3"
 )
 
-// Threshold is a number that a check judges by, and that a user may change:
-// --threshold NAME=VALUE, or LAUNCH_THRESHOLDS with several behind commas.
+// Threshold is a number that a check compares with. --threshold NAME=VALUE changes
+// it, as does LAUNCH_THRESHOLDS, which takes several separated by commas.
 type Threshold struct {
-	Name    string // the check's ID, or one below it: "peer.clock", "shm.size"
+	Name    string // the ID of the check, or a name below it: "peer.clock", "shm.size"
 	Unit    Unit
 	Default float64
-	Doc     string // what is compared with it, and why the default
+	Doc     string // the quantity that it limits, and the reason for the default
 }
 
-// Thresholds is the table, in the order of the checks.
+// Thresholds returns all thresholds, in the order of the checks.
 func Thresholds() []Threshold {
 	return []Threshold{
 		{Name: "gpu.busy", Unit: Bytes, Default: 1 << 30,
-			Doc: "memory of a GPU that others may hold: a bare context of CUDA has half a GiB, as monitoring leaves it"},
+			Doc: "memory of a GPU that other processes may hold; a bare CUDA context, as monitoring has, takes half a GiB"},
 		{Name: "gpu.xid", Unit: Seconds, Default: 24 * 60 * 60,
-			Doc: "how long ago a fault in the kernel log may be; the log does not tell of a reset since"},
+			Doc: "age up to which a fault in the kernel log counts; the log does not show a later reset"},
 		{Name: "dns.reverse", Unit: Seconds, Default: 1,
-			Doc: "how long the name of this node's address may be looked up, on node 0"},
-		// What one process registers with the HCA at most before it is suspicious: NCCL
-		// has up to 32 channels with about 5 MB of buffers in each of two directions,
-		// and as much again for trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL
-		// and LL128 buffers). The kernel's own default is 8 MiB, 64 KiB of old
-		// (include/uapi/linux/resource.h).
+			Doc: "time to look up the name of this node's address, on node 0"},
+		// One process registers up to this much with the HCA: NCCL has up to 32 channels
+		// with about 5 MB of buffers in each of two directions, and as much again for
+		// trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL and LL128 buffers). The
+		// kernel's own default is 8 MiB, formerly 64 KiB (include/uapi/linux/resource.h).
 		{Name: "limits.memlock", Unit: Bytes, Default: 1 << 30,
-			Doc: "locked memory that one process may have, where RDMA is used"},
-		// Less than any process that has imported torch takes.
+			Doc: "locked memory that one process may have, where the job uses RDMA"},
+		// Any process that imports torch takes more.
 		{Name: "limits.memory", Unit: Bytes, Default: 256 << 20,
-			Doc: "what the control group's limit of memory must grant to each process of this node"},
-		// A bare process of PyTorch has a dozen threads; NCCL's proxies and watchdogs,
-		// CUDA's own and a few data loaders are some fifty more.
+			Doc: "memory that the control group must grant for each process of this node"},
+		// A bare PyTorch process has a dozen threads; NCCL's proxies and watchdogs, CUDA
+		// and a few data loaders add about fifty.
 		{Name: "limits.pids", Unit: Number, Default: 64,
 			Doc: "processes and threads that each process of this node may need"},
 		{Name: "peer.clock", Unit: Seconds, Default: 5,
-			Doc: "how far a node's wall clock may be off the others'"},
-		// Links of today correct a few damaged symbols or packets a second by
-		// themselves (NVSentinel's limit of both is 10 a second).
+			Doc: "difference between a node's wall clock and those of the others"},
+		// Modern links correct a few damaged symbols or packets a second (NVSentinel
+		// allows 10 of both).
 		{Name: "rdma.errors", Unit: Number, Default: 10,
-			Doc: "link errors in a second on a rail that nobody uses yet"},
-		// NCCL makes a segment of a little less than 10 MB for each connection between
-		// two ranks of a node without a direct path; two rings and a tree are some six
-		// of them. Its manual asks for 1 GB for containers, whose default is 64 MiB in
-		// all.
+			Doc: "link errors per second on a rail that is idle"},
+		// NCCL makes a segment of almost 10 MB for each connection between two ranks of
+		// a node that have no direct path; two rings and a tree are about six of them.
+		// NCCL's manual asks for 1 GB in containers, whose default is 64 MiB in all.
 		{Name: "shm.size", Unit: Bytes, Default: 64 << 20,
-			Doc: "free room in /dev/shm for each process of this node"},
-		// Less than the logs and temporary files of any job that runs for a while.
+			Doc: "free space in /dev/shm for each process of this node"},
+		// The logs and temporary files of any longer job take more.
 		{Name: "storage.space", Unit: Bytes, Default: 100 << 20,
-			Doc: "free room where temporary files go, and in the working directory"},
-		// A fifth less is twice what healthy ports of one kind differ by, and less than
-		// the next lower rate or width of a link loses.
+			Doc: "free space for temporary files, and in the working directory"},
+		// Healthy ports of one kind differ by half of this fifth, and the next lower rate
+		// or width of a link loses more.
 		{Name: "bench.slow", Unit: Number, Default: 0.8,
-			Doc: "a rail that carries less than this share of what its like does is slow; " +
-				"measurements that spread more need more"},
+			Doc: "share of the speed of comparable rails below which a rail is slow; less where measurements spread more"},
 		{Name: userLimit, Unit: Seconds, Default: userSeconds,
-			Doc: "how long each check of --check-dir may take before it is killed"},
+			Doc: "time that each check of --check-dir may take before it is killed"},
 	}
 }
 
-// threshold is the number that counts for a name of the table.
+// Threshold returns the value that applies for a name of the table.
 func (in Input) Threshold(name string) float64 { return ThresholdOf(in.Thresholds, name) }
 
 func ThresholdOf(set map[string]float64, name string) float64 {

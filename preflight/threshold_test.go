@@ -9,8 +9,9 @@ import (
 
 func TestThresholdsAreReadInTheirUnits(t *testing.T) {
 	for text, want := range map[string]float64{
-		"shm.size=64MiB": 64 << 20, "shm.size=1g": 1e9, "shm.size=1Gi": 1 << 30, "shm.size=512k": 512e3, "shm.size=1.5 KiB": 1536,
-		"shm.size=0": 0, "shm.size=100B": 100, "user.limit=200ms": 0.2, "user.limit=1m30s": 90, " shm.size = 2M ": 2e6,
+		"shm.size=64MiB": 64 << 20, "shm.size=1g": 1e9, "shm.size=1Gi": 1 << 30, "shm.size=512k": 512e3,
+		"shm.size=1.5 KiB": 1536,
+		"shm.size=0":       0, "shm.size=100B": 100, "user.limit=200ms": 0.2, "user.limit=1m30s": 90, " shm.size = 2M ": 2e6,
 	} {
 		_, got, err := ParseThreshold(text)
 		if err != nil || got != want {
@@ -24,8 +25,11 @@ func TestThresholdsAreReadInTheirUnits(t *testing.T) {
 
 func TestAThresholdThatCannotBeIsRefusedWithOneThatCan(t *testing.T) {
 	for text, want := range map[string]string{
-		"shm.szie=1G": `did you mean "shm.size"?`, "nothing=1": "there are gpu.busy", "shm.size": "has no value", "shm.size=": "no number of bytes",
-		"shm.size=-1": "no number of bytes", "shm.size=1X": "no number of bytes", "shm.size=1e999": "no number of bytes", "shm.size=NaN": "no number of bytes", "user.limit=5": "no time", "user.limit=-5s": "no time", "": "no threshold",
+		"shm.szie=1G": `did you mean "shm.size"?`, "nothing=1": "the names are gpu.busy", "shm.size": "has no value",
+		"shm.size=":   "not a number of bytes",
+		"shm.size=-1": "not a number of bytes", "shm.size=1X": "not a number of bytes",
+		"shm.size=1e999": "not a number of bytes", "shm.size=NaN": "not a number of bytes", "user.limit=5": "not a duration",
+		"user.limit=-5s": "not a duration", "": "no threshold",
 	} {
 		_, _, err := ParseThreshold(text)
 		e, ok := errors.AsType[*ThresholdError](err)

@@ -11,16 +11,16 @@ import (
 	"launch/internal/spelling"
 )
 
-// ThresholdError is a NAME=VALUE that cannot be.
+// ThresholdError reports an invalid NAME=VALUE.
 type ThresholdError struct {
-	What string // what is wrong with it
-	Fix  string // a NAME=VALUE that can be
+	What string // what is wrong
+	Fix  string // a valid NAME=VALUE
 }
 
 func (e *ThresholdError) Error() string { return e.What }
 
-// ParseThreshold reads NAME=VALUE, the value in the unit that the table has for
-// the name. The error is a *ThresholdError.
+// ParseThreshold reads NAME=VALUE, with the value in the unit of the threshold. The
+// error is a *ThresholdError.
 func ParseThreshold(text string) (name string, value float64, err error) {
 	name, written, ok := strings.Cut(text, "=")
 	name, written = strings.TrimSpace(name), strings.TrimSpace(written)
@@ -34,7 +34,8 @@ func ParseThreshold(text string) (name string, value float64, err error) {
 	}
 	value, ok = table[i].Unit.parse(written)
 	if !ok {
-		return "", 0, &ThresholdError{fmt.Sprintf("%s: %q is no %s", name, written, table[i].Unit.words()), table[i].example()}
+		return "", 0, &ThresholdError{fmt.Sprintf("%s: %q is not a %s", name, written, table[i].Unit.words()),
+			table[i].example()}
 	}
 	return name, value, nil
 }
@@ -44,7 +45,8 @@ func noThreshold(name string, table []Threshold) error {
 	for _, t := range table {
 		known = append(known, t.Name)
 	}
-	e := &ThresholdError{What: fmt.Sprintf("no threshold %q; there are %s", name, strings.Join(known, ", ")), Fix: table[0].example()}
+	e := &ThresholdError{What: fmt.Sprintf("no threshold %q; the names are %s", name, strings.Join(known, ", ")),
+		Fix: table[0].example()}
 	if meant := spelling.Closest(name, known); meant != "" {
 		e.What = fmt.Sprintf("no threshold %q, did you mean %q?", name, meant)
 		e.Fix = table[slices.Index(known, meant)].example()
@@ -52,15 +54,15 @@ func noThreshold(name string, table []Threshold) error {
 	return e
 }
 
-// example is the threshold with its default.
+// example returns NAME=VALUE with the default.
 func (t Threshold) example() string { return t.Name + "=" + t.Unit.Format(t.Default) }
 
 func (u Unit) words() string {
-	return map[Unit]string{Bytes: "number of bytes", Seconds: "time", Number: "number"}[u] + " from 0 on"
+	return map[Unit]string{Bytes: "number of bytes", Seconds: "duration", Number: "number"}[u] + " of 0 or more"
 }
 
-// byteUnits are the suffixes of bytes, as Kubernetes and dd have them: with an i
-// powers of 1024, without it of 1000.
+// byteUnits returns the suffixes of byte counts, as Kubernetes and dd have them:
+// powers of 1024 with an i, powers of 1000 without.
 func byteUnits() map[string]float64 {
 	out := map[string]float64{"": 1, "b": 1}
 	for i, c := range []string{"k", "m", "g", "t"} {
@@ -70,7 +72,7 @@ func byteUnits() map[string]float64 {
 	return out
 }
 
-// parse reads a value of the unit; ok: it is finite and not negative.
+// parse reads a value of the unit; ok reports whether it is finite and not negative.
 func (u Unit) parse(s string) (v float64, ok bool) {
 	var err error
 	switch u {
@@ -91,7 +93,7 @@ func (u Unit) parse(s string) (v float64, ok bool) {
 	return v, err == nil && v >= 0 && !math.IsInf(v, 1)
 }
 
-// format writes a default as parse reads it.
+// Format writes a value as parse reads it.
 func (u Unit) Format(v float64) string {
 	switch u {
 	case Seconds:

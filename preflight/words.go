@@ -9,7 +9,7 @@ import (
 	"launch/internal/finding"
 )
 
-// gbps is a speed for people.
+// Speed returns a speed in bytes per second as text.
 func Speed(v float64) string {
 	switch {
 	case v >= 99.5e9:
@@ -22,7 +22,7 @@ func Speed(v float64) string {
 	return fmt.Sprintf("%.4f GB/s", v/1e9)
 }
 
-// some names a few of many.
+// Some returns a list of names that is cut after a few.
 func Some(names []string) string {
 	const few = 4
 	if len(names) <= few {
@@ -31,9 +31,10 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
+// Skip returns a single skip.
 func Skip(why string) []finding.Finding { return []finding.Finding{finding.Skipf("%s", why)} }
 
-// failOr is a failure where the job is certain to die of it, else a warning.
+// FailOr returns a failure where the job would certainly die, else a warning.
 func FailOr(certain bool, format string, a ...any) finding.Finding {
 	if certain {
 		return finding.Failf(format, a...)
@@ -41,7 +42,7 @@ func FailOr(certain bool, format string, a ...any) finding.Finding {
 	return finding.Warnf(format, a...)
 }
 
-// plural is the form of a word that a number wants.
+// Plural returns the form of a noun that fits a number.
 func Plural(n int, word string) string {
 	if n == 1 {
 		return word
@@ -49,10 +50,10 @@ func Plural(n int, word string) string {
 	return word + "s"
 }
 
-// howMany is a number with its word.
+// Count returns a number with its noun.
 func Count(n int, word string) string { return fmt.Sprintf("%d %s", n, Plural(n, word)) }
 
-// size writes bytes with a binary unit and no more digits than it needs.
+// Size returns a number of bytes with a binary unit and few digits.
 func Size(n uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, u := float64(n), 0
@@ -65,12 +66,13 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%.1f %s", f, units[u])
 }
 
-// worthSeeing bounds the evidence of a finding that several nodes share.
+// MaxSeen limits the evidence of a finding that several devices or nodes share.
 const MaxSeen = 6
 
-// micros is a latency.
+// Micros returns a latency as text.
 func Micros(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1e3) }
 
+// Join returns the texts of all, separated by commas.
 func Join[T any](all []T, text func(T) string) string {
 	words := make([]string, len(all))
 	for i, v := range all {

@@ -7,7 +7,7 @@ import (
 	"launch/fabric"
 )
 
-// port is one rail with the HCA and the port that it is.
+// Port is one rail with the facts of its HCA and port.
 type Port struct {
 	Rail
 	Name  string
@@ -15,10 +15,10 @@ type Port struct {
 	Facts fabric.Port
 }
 
-// file is the name of one of the port's files below the class' directory.
+// File returns the name of one of the port's files in the directory of its class.
 func (p Port) File(name string) string { return fmt.Sprintf("%s/ports/%d/%s", p.HCA, p.Port, name) }
 
-// railPorts are the rails that are RDMA ports.
+// PortsOf returns the rails that are RDMA ports.
 func PortsOf(n fabric.Node, f Fabric) []Port {
 	var out []Port
 	for _, r := range f.Rails {
@@ -36,9 +36,9 @@ func PortsOf(n fabric.Node, f Fabric) []Port {
 // RoCEv2 is the type of a RoCE v2 entry, as the kernel writes it.
 const RoCEv2 = rocev2
 
-// activeMTU is what the kernel makes of an interface's MTU for RoCE, in bytes:
-// the largest size of InfiniBand's that fits beside the headers (iboe_get_mtu in
-// include/rdma/ib_addr.h, which takes off 96 bytes); 0 unknown.
+// RoCEMTU returns the packet size that the kernel derives from an interface's MTU for
+// RoCE, in bytes: the largest size of InfiniBand that fits with the headers
+// (iboe_get_mtu in include/rdma/ib_addr.h, which subtracts 96 bytes); 0 if unknown.
 func RoCEMTU(netdev int) int {
 	const headers = 40 + 8 + 12 + 4 + 28 + 4 // GRH, UDP, BTH, XRC, atomic ETH, ICRC
 	for _, size := range []int{4096, 2048, 1024, 512, 256} {
@@ -49,12 +49,11 @@ func RoCEMTU(netdev int) int {
 	return 0
 }
 
-// packets is the most data in a packet of a rail, in bytes; 0 of what is not
-// known.
+// Packets is the largest payload of a rail's packets, in bytes; 0 if unknown.
 type Packets struct {
-	Now    int // as the port has it: libibverbs tells, and of RoCE else the interface's MTU
-	Fits   int // what the interface's MTU leaves room for, as far as the port can
-	Netdev int // the MTU of the interface, of RoCE
+	Now    int // in use: from libibverbs, or for RoCE from the interface's MTU
+	Fits   int // the size that the interface's MTU and the port allow
+	Netdev int // the MTU of a RoCE port's interface
 }
 
 func (p Port) Packets(n fabric.Node) (out Packets) {
@@ -71,9 +70,9 @@ func (p Port) Packets(n fabric.Node) (out Packets) {
 	return out
 }
 
-// carries is what so many lanes of a PCIe link carry, in Gb/s: the rates of the
-// generations are PCI-SIG's, and up to the second 8 of 10 bits are data. Without a
-// generation nothing is known, which is enough for any port.
+// Carries returns the rate of a number of lanes of a PCIe link in Gb/s. The rates of the
+// generations are PCI-SIG's; up to the second, 8 of 10 bits are data. An unknown
+// generation gives infinity, which suffices for any port.
 func Carries(p fabric.PCI, lanes int) float64 {
 	switch {
 	case p.MaxGen < 1 || p.MaxGen > 7 || lanes < 1:

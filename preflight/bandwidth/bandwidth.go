@@ -14,40 +14,40 @@ import (
 	"launch/preflight/bench"
 )
 
-// Rates is what one node measured of its rails, for all to be compared.
+// Rates is what one node measured on its rails, posted for the comparison.
 type Rates struct {
 	Rank    int            `json:"rank"`
 	Name    string         `json:"name"`
 	Ports   []bench.Port   `json:"ports,omitempty"`
-	Samples []bench.Sample `json:"samples,omitempty"` // of the pairs that it led, the retested ones last
-	Was     []PastRate     `json:"was,omitempty"`     // what its history says of its rails
-	// Disturbed is why what was measured at a port says nothing of it, by the port's
-	// name (PortDisturbed).
+	Samples []bench.Sample `json:"samples,omitempty"` // of the pairs that it led, repeated ones last
+	Was     []PastRate     `json:"was,omitempty"`     // from the history of its rails
+	// Disturbed is why a port's measurements do not count, by the port's name; see the
+	// function Disturbed.
 	Disturbed map[string]string `json:"disturbed,omitempty"`
 }
 
-// Bandwidth is the verdict about the rails of all nodes.
+// Verdict is the judgement of the rails of all nodes.
 type Verdict struct {
 	Nodes    int            `json:"nodes"`
 	Rails    []RailRate     `json:"rails"`              // by name
 	Ports    []PortRate     `json:"ports"`              // the worst first, maxPorts at most
-	Pairs    []PairRate     `json:"pairs,omitempty"`    // what was measured, the worst first, maxPairs at most
-	Again    []Meeting      `json:"again,omitempty"`    // what has to be measured once more before the verdict holds
-	Named    []int          `json:"named,omitempty"`    // ranks of the nodes that are slow or could not be measured, or the ends of a way
-	Unnamed  int            `json:"unnamed,omitempty"`  // how many suspects were as fast as others when they were measured again
-	Measured int            `json:"measured"`           // how many pairs of ports
+	Pairs    []PairRate     `json:"pairs,omitempty"`    // the measurements, the worst first, maxPairs at most
+	Again    []Meeting      `json:"again,omitempty"`    // the pairs to measure again before the verdict is final
+	Named    []int          `json:"named,omitempty"`    // ranks of slow or unmeasurable nodes, or of the ends of a path
+	Unnamed  int            `json:"unnamed,omitempty"`  // number of suspects that were fast when measured again
+	Measured int            `json:"measured"`           // number of pairs of ports
 	Findings finding.Report `json:"findings,omitempty"` // the failures first
 }
 
-// RailRate is one rail of all nodes together.
+// RailRate is one rail of all nodes.
 type RailRate struct {
 	Name    string        `json:"name"`
-	Kind    string        `json:"kind"`            // how it was measured: tcp, verbs
-	Ports   int           `json:"ports"`           // of how many nodes
+	Kind    string        `json:"kind"`            // the way of measuring: tcp, verbs
+	Ports   int           `json:"ports"`           // number of nodes that have it
 	Median  float64       `json:"median"`          // of the ports' best, bytes/s
-	Slow    float64       `json:"slow"`            // below this is slow, bytes/s
+	Slow    float64       `json:"slow"`            // the bound below which it is slow, bytes/s
 	Spread  float64       `json:"spread"`          // of the measurements, as a share of Median
-	Floor   float64       `json:"floor,omitempty"` // the least that its ports are good for by their own facts, bytes/s
+	Floor   float64       `json:"floor,omitempty"` // the minimum by its ports' own facts, bytes/s
 	Latency time.Duration `json:"latency"`         // median
 	Tail    time.Duration `json:"tail"`
 	GPU     *RailGPU      `json:"gpu,omitempty"` // nil: not measured
@@ -58,12 +58,12 @@ type PortRate struct {
 	Rank    int           `json:"rank"`
 	Node    string        `json:"node"`
 	Rail    string        `json:"rail"`
-	Out     float64       `json:"out"`     // the best that it sent, bytes/s
-	In      float64       `json:"in"`      // the best that it received
-	Share   float64       `json:"share"`   // of what is expected, of the worse of both
+	Out     float64       `json:"out"`     // the highest speed of sending, bytes/s
+	In      float64       `json:"in"`      // the highest speed of receiving
+	Share   float64       `json:"share"`   // of the expected speed, in the worse direction
 	Latency time.Duration `json:"latency"` // the shortest median of its pairs
 	Retrans int           `json:"retrans,omitempty"`
-	Slow    string        `json:"slow,omitempty"` // why it is named: "port", "out", "in", "node", "way", "rail"
+	Slow    string        `json:"slow,omitempty"` // the fault: "port", "out", "in", "node", "way", "rail"
 }
 
 // PairRate is one direction between two ports.
@@ -77,7 +77,7 @@ type PairRate struct {
 	Slow     bool          `json:"slow,omitempty"`
 }
 
-// Meeting is two nodes that are to measure one rail.
+// Meeting is a pair of nodes to measure one rail.
 type Meeting struct {
 	A    int    `json:"a"` // rank; it leads
 	B    int    `json:"b"`
@@ -85,24 +85,24 @@ type Meeting struct {
 	With string `json:"with"` // of B
 }
 
-// What is shown of many: all nodes read it.
+// The limits of what is shown: all nodes read it.
 const (
 	maxPorts = 512
 	maxPairs = 512
-	// maxAgain bounds what is measured once more: where more is slow than that, it
-	// is no single cable's doing.
+	// maxAgain limits the repeated measurements: where more ports are slow, no single
+	// cable is the cause.
 	maxAgain = 256
 )
 
-// spreads is how many times the measurements' own spread is taken for chance.
-// maxSlack keeps a fault of half the speed from being taken for it in any case.
+// spreads is the multiple of the measurements' own spread that counts as chance.
+// maxSlack limits it, so that a fault of half the speed always counts.
 const (
 	spreads  = 6
 	maxSlack = 0.45
 )
 
-// CompareRates judges what all nodes measured. Where Again is not empty its
-// meetings have to be measured and the samples be compared once more.
+// Compare judges the measurements of all nodes. If Again is not empty, its pairs must be
+// measured and the samples compared again.
 func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	c := newRates(posts)
 	out := Verdict{Nodes: len(posts), Measured: c.measured}
@@ -128,9 +128,9 @@ type railEnd struct {
 	rank    int
 	node    string
 	port    bench.Port
-	busy    string     // why what was measured at it says nothing
-	usual   [2]float64 // what it sent and received, in units of flow.nominal
-	speed   [2]float64 // and at most, in bytes/s
+	busy    string     // why its measurements do not count
+	usual   [2]float64 // the usual speeds of sending and receiving, in units of flow.nominal
+	speed   [2]float64 // the highest speeds, in bytes/s
 	latency time.Duration
 	retrans int
 	verdict string
@@ -141,22 +141,22 @@ const (
 	received = 1
 )
 
-// flow is one direction of a measured pair of ports, by their numbers within
-// the plane.
+// flow is one direction of a measured pair of ports; the ports are numbers within the
+// plane.
 type flow struct {
 	from, to int
 	speed    float64 // bytes/s
-	nominal  float64 // what the slower of the two ports is made for, bytes/s; 1 where that is not known
+	nominal  float64 // the rate of the slower of the two ports, bytes/s; 1 if unknown
 	latency  time.Duration
 	retest   bool
 	sample   *bench.Sample
 	slow     bool
-	lost     string // why nothing was measured
+	lost     string // why there is no measurement
 }
 
 func (f flow) share() float64 { return f.speed / f.nominal }
 
-// plane is one rail of all nodes: as a rule one plane of switches.
+// plane is one rail of all nodes, usually one plane of switches.
 type plane struct {
 	name  string
 	kind  string
@@ -166,23 +166,23 @@ type plane struct {
 	found []suspect
 	dead  []int // ranks whose port could not be measured
 
-	median  float64 // of the ports' usual, in units of flow.nominal
+	median  float64 // of the ports' usual speeds, in units of flow.nominal
 	spread  float64
-	refer   float64 // what its flows are held against
-	slack   float64 // and how much less is not slow
+	refer   float64 // the reference for its flows
+	slack   float64 // the share below the reference that is not slow
 	latency time.Duration
 	tail    time.Duration
 }
 
-// rates is all planes.
+// rates is all planes of a job.
 type rates struct {
 	planes   []*plane
 	nodes    []Rates
 	measured int
 }
 
-// newRates sorts samples into planes. Rails of one name are one plane, and rails
-// of several names are where they met.
+// newRates sorts samples into planes. Rails of one name form a plane, and rails of several
+// names do if they were measured with each other.
 func newRates(posts []Rates) *rates {
 	c := &rates{nodes: posts}
 	group := map[string]string{}
@@ -237,7 +237,7 @@ func newRates(posts []Rates) *rates {
 	return c
 }
 
-// add takes a sample's two directions; false: it says nothing of its ports.
+// add takes both directions of a sample; it returns false if they do not count.
 func (p *plane) add(s *bench.Sample, a, b int) bool {
 	if why := cmp.Or(p.ends[a].busy, p.ends[b].busy); why != "" && s.Cause == "" {
 		other := *s
@@ -249,7 +249,8 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 	if x, y := p.ends[a].port.Rate, p.ends[b].port.Rate; x > 0 && y > 0 {
 		nominal = min(x, y) * 1e9 / 8
 	}
-	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, latency: s.Latency, retest: retest, sample: s, lost: s.Cause}
+	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, latency: s.Latency, retest: retest, sample: s,
+		lost: s.Cause}
 	back := there
 	back.from, back.to, back.speed = b, a, s.Back.Speed
 	if s.Cause != "" {
@@ -266,13 +267,12 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 	return true
 }
 
-// measure takes of each port what it usually did in either direction, the upper
-// median of those that it met: a healthy one is as fast as it can be with two of
-// three partners that are healthy, a slow one with none. So the share of ports
-// that are slow by this is the share that are, and the median is a healthy one's
-// while these are the most. (Of all flows twice as many are slow, since each has
-// two ends.) The spread is by how much flows differ from the slower of their two
-// ends, and ports from each other.
+// measure computes the usual speed of each port in each direction: the upper median of
+// its partners. With two of three healthy partners a healthy port reaches its full speed,
+// and a slow port never does. So the share of slow ports is right, and the median is that
+// of a healthy port as long as these are the majority. (Of all flows twice as many are
+// slow, since each has two ends.) The spread is the difference of flows to the slower of
+// their two ends, and of ports to each other.
 func (p *plane) measure() {
 	var usual, off []float64
 	var latency []time.Duration
@@ -305,7 +305,7 @@ func (p *plane) measure() {
 			off = append(off, math.Abs(1-f.share()/want))
 		}
 	}
-	// The median of what is off is the MAD; 1.4826 makes a standard deviation of it.
+	// The median of these differences is the MAD; 1.4826 turns it into a standard deviation.
 	p.spread = 1.4826 * medianOf(off)
 	off = nil
 	for _, v := range usual {
@@ -314,8 +314,8 @@ func (p *plane) measure() {
 	p.spread = max(p.spread, 1.4826*medianOf(off))
 }
 
-// refer says what each plane is held against: the fastest of the planes that
-// are made alike, so that a plane which is slow as a whole is seen beside others.
+// refer sets the reference of each plane: the fastest of the comparable planes, so that a
+// plane that is slow as a whole is found.
 func (c *rates) refer(slow float64) {
 	for _, p := range c.planes {
 		p.refer = p.median
@@ -328,7 +328,7 @@ func (c *rates) refer(slow float64) {
 	}
 }
 
-// nominal is the rate that most of its ports have, Gb/s; 0 not known.
+// nominal returns the rate of most of its ports, Gb/s; 0 if unknown.
 func (p *plane) nominal() float64 {
 	var all []float64
 	for _, e := range p.ends {
@@ -337,8 +337,8 @@ func (p *plane) nominal() float64 {
 	return medianOf(all)
 }
 
-// bound is below what a flow is slow, in bytes/s: less than its like, or than
-// both its ports have to reach by their own facts.
+// bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and
+// by the facts of both its ports.
 func (p *plane) bound(f flow) float64 {
 	floor := p.ends[f.from].port.Floor
 	if other := p.ends[f.to].port.Floor; floor == 0 || other == 0 {
@@ -357,5 +357,5 @@ func medianOf[T cmp.Ordered](all []T) (mid T) {
 	return all[len(all)/2]
 }
 
-// label is a port in words.
+// label returns the name of a port and its node.
 func (e *railEnd) label() string { return fmt.Sprintf("%s of %s", e.port.Name, e.node) }

@@ -39,15 +39,26 @@ func TestWhoIsSlowIsSaidInWords(t *testing.T) {
 		wants        []string
 		never        []string
 	}{
-		{"a port", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 0.5}}, []int{3}, []string{"bench.port: rail mlx5_1 of node-0003 is slow both ways", "3 of 3 it met and again with node-", "mlxlink -d mlx5_1"}, []string{"bench.node", "no other rail"}},
-		{"what it sends", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 1}}, []int{3}, []string{"bench.port: rail mlx5_1 of node-0003 sends slowly"}, nil},
-		{"what it receives", 8, 2, map[sickPort]factor{{3, 1}: {1, 0.5}}, []int{3}, []string{"bench.port: rail mlx5_1 of node-0003 receives slowly"}, nil},
-		{"a node", 8, 2, map[sickPort]factor{{3, 0}: {0.5, 0.5}, {3, 1}: {0.4, 0.4}}, []int{3}, []string{"bench.node: node-0003 is slow both ways on all its rails (mlx5_0, mlx5_1)"}, []string{"bench.port"}},
-		{"the only rail of a node", 8, 1, map[sickPort]factor{{3, 0}: {0.5, 0.5}}, []int{3}, []string{"bench.port", "it has no other rail, so this may be the node itself"}, nil},
-		{"one of three", 3, 1, map[sickPort]factor{{2, 0}: {0.5, 0.5}}, []int{2}, []string{"bench.port: rail mlx5_0 of node-0002"}, nil},
-		{"a rail of two nodes", 2, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}}, []int{0, 1}, []string{"bench.way: rail mlx5_1 between node-0000 and node-0001 is slow in both directions", "a third node tells"}, nil},
-		{"a rail of all nodes", 4, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}, {1, 1}: {0.5, 0.5}, {2, 1}: {0.5, 0.5}, {3, 1}: {0.5, 0.5}}, []int{0, 1, 2, 3}, []string{"bench.rail: rail mlx5_1 is slower on all 4 nodes than the rails of its kind"}, []string{"bench.node"}},
-		{"nobody", 8, 2, nil, nil, nil, []string{"bench"}},
+		{"a port", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 0.5}}, []int{3},
+			[]string{"bench.port: rail mlx5_1 of node-0003 is slow both ways", "3 of 3 it met and again with node-",
+				"mlxlink -d mlx5_1"}, []string{"bench.node", "no other rail"}},
+		{"what it sends", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 1}}, []int{3},
+			[]string{"bench.port: rail mlx5_1 of node-0003 sends slowly"}, nil},
+		{"what it receives", 8, 2, map[sickPort]factor{{3, 1}: {1, 0.5}}, []int{3},
+			[]string{"bench.port: rail mlx5_1 of node-0003 receives slowly"}, nil},
+		{"a node", 8, 2, map[sickPort]factor{{3, 0}: {0.5, 0.5}, {3, 1}: {0.4, 0.4}}, []int{3},
+			[]string{"bench.node: node-0003 is slow both ways on all its rails (mlx5_0, mlx5_1)"}, []string{"bench.port"}},
+		{"the only rail of a node", 8, 1, map[sickPort]factor{{3, 0}: {0.5, 0.5}}, []int{3},
+			[]string{"bench.port", "it has no other rail, so this may be the node itself"}, nil},
+		{"one of three", 3, 1, map[sickPort]factor{{2, 0}: {0.5, 0.5}}, []int{2},
+			[]string{"bench.port: rail mlx5_0 of node-0002"}, nil},
+		{"a rail of two nodes", 2, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}}, []int{0, 1},
+			[]string{"bench.way: rail mlx5_1 between node-0000 and node-0001 is slow in both directions",
+				"a third node shows"}, nil},
+		{"a rail of all nodes", 4, 2, map[sickPort]factor{{0, 1}: {0.5, 0.5}, {1, 1}: {0.5, 0.5}, {2, 1}: {0.5, 0.5},
+			{3, 1}: {0.5, 0.5}}, []int{0, 1, 2, 3}, []string{"bench.rail: rail mlx5_1 is slower on all 4 nodes than the " +
+			"rails of its kind"}, []string{"bench.node"}},
+		{"no port", 8, 2, nil, nil, nil, []string{"bench"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := quiet(tt.nodes, tt.rails)
@@ -73,8 +84,9 @@ func TestWhoIsSlowIsSaidInWords(t *testing.T) {
 // pair is two nodes that met on one rail, at a speed both ways.
 func pair(a, b bench.Port, speed float64) []Rates {
 	return []Rates{
-		{Rank: 0, Name: "host0", Ports: []bench.Port{a}, Samples: []bench.Sample{{From: 0, To: 1, FromPort: a.Name, ToPort: b.Name, Kind: "tcp",
-			Result: bench.Result{Out: bench.Flow{Speed: speed}, Back: bench.Flow{Speed: speed}}}}},
+		{Rank: 0, Name: "host0", Ports: []bench.Port{a},
+			Samples: []bench.Sample{{From: 0, To: 1, FromPort: a.Name, ToPort: b.Name, Kind: "tcp",
+				Result: bench.Result{Out: bench.Flow{Speed: speed}, Back: bench.Flow{Speed: speed}}}}},
 		{Rank: 1, Name: "host1", Ports: []bench.Port{b}},
 	}
 }
@@ -85,7 +97,8 @@ func TestTwoNodesAreHeldAgainstTheirPorts(t *testing.T) {
 		t.Errorf("a healthy pair: %+v", b.Findings)
 	}
 	b := Compare(pair(port, port, 0.4e9), nil)
-	if len(b.Findings) != 1 || b.Findings[0].ID != "bench.way" || !strings.Contains(b.Findings[0].What, "0.40 GB/s of 0.90 GB/s expected (44 %)") {
+	if len(b.Findings) != 1 || b.Findings[0].ID != "bench.way" ||
+		!strings.Contains(b.Findings[0].What, "0.40 GB/s of 0.90 GB/s expected (44 %)") {
 		t.Errorf("below its ports' own rate: %+v", b.Findings)
 	}
 	unknown := port
@@ -105,7 +118,8 @@ func TestALinkThatTrainedLowerIsFoundWithoutAByte(t *testing.T) {
 		posts = append(posts, Rates{Rank: rank, Name: fmt.Sprintf("node-%d", rank), Ports: []bench.Port{p}})
 	}
 	b := Compare(posts, nil)
-	if len(b.Findings) != 1 || !strings.HasPrefix(b.Findings[0].What, "rail mlx5_0 of node-2 runs at 200 Gb/s with 2 of 4 lanes, on 3 other nodes at 400") {
+	if len(b.Findings) != 1 || !strings.HasPrefix(b.Findings[0].What,
+		"rail mlx5_0 of node-2 runs at 200 Gb/s with 2 of 4 lanes, on 3 other nodes at 400") {
 		t.Errorf("%+v", b.Findings)
 	}
 }
@@ -120,18 +134,21 @@ func TestRailsOfOtherNamesAreOneWhereTheyMet(t *testing.T) {
 func TestAPortThatIsInUseIsASkipAndOneThatIsNotReachedIsNamed(t *testing.T) {
 	posts := pair(bench.Port{Name: "eth0"}, bench.Port{Name: "eth0"}, 0)
 	posts[0].Samples[0].Cause, posts[0].Samples[0].Err = bench.CauseBusy, "eth0 of host1 is in use: 3.1 GB/s"
-	if b := Compare(posts, nil); len(b.Findings) != 1 || b.Findings[0].Status != "skip" || b.Findings[0].ID != "bench.busy" {
+	if b := Compare(posts, nil); len(b.Findings) != 1 || b.Findings[0].Status != "skip" ||
+		b.Findings[0].ID != "bench.busy" {
 		t.Errorf("%+v", b.Findings)
 	}
 	posts[0].Samples[0].Cause, posts[0].Samples[0].Err = "refused", "connect: refused"
-	if b := Compare(posts, nil); len(b.Findings) != 1 || b.Findings[0].ID != "bench.measured" || !strings.Contains(b.Findings[0].What, "between host0 and host1: connect: refused") || len(b.Named) != 2 {
+	if b := Compare(posts, nil); len(b.Findings) != 1 || b.Findings[0].ID != "bench.measured" ||
+		!strings.Contains(b.Findings[0].What, "between host0 and host1: connect: refused") || len(b.Named) != 2 {
 		t.Errorf("%v %+v", b.Named, b.Findings)
 	}
 }
 
 func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
 	line := func(day int, node string, out, in float64) string {
-		return fmt.Sprintf(`{"at":"2024-11-%02dT10:00:00Z","node":"%s","rail":"eth0","kind":"tcp","out":%g,"in":%g}`+"\n", day, node, out, in)
+		return fmt.Sprintf(`{"at":"2024-11-%02dT10:00:00Z","node":"%s","rail":"eth0","kind":"tcp","out":%g,"in":%g}`+"\n",
+			day, node, out, in)
 	}
 	worse := ""
 	for day := range 15 {
@@ -142,13 +159,17 @@ func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
 		others      int
 		want        string
 	}{
-		{"the last time", line(17, "host0", 1.6e9, 1e9) + line(18, "host1", 9e9, 9e9), 0, "eth0 of host0 lost 38 % since 2024-11-17: 1.0 GB/s in place of 1.6 GB/s when sending"},
+		{"the last time", line(17, "host0", 1.6e9, 1e9) + line(18, "host1", 9e9, 9e9), 0,
+			"eth0 of host0 lost 38 % since 2024-11-17: 1.0 GB/s instead of 1.6 GB/s when sending"},
 		{"as it was", line(1, "host0", 1.1e9, 1e9), 0, ""},
-		{"what was slow once", line(1, "host0", 1.1e9, 1e9) + line(2, "host0", 0.2e9, 0.2e9) + line(3, "host0", 1.1e9, 1.1e9), 0, ""},
-		{"still as slow as it became", line(16, "host0", 1.6e9, 1e9) + line(17, "host0", 1.6e9, 1e9) + line(18, "host0", 1e9, 1e9), 0, "lost 38 % since 2024-11-17"},
-		{"a little each time", worse, 0, "lost 33 % since 2024-11-10: 1.0 GB/s in place of 1.5 GB/s"},
+		{"what was slow once", line(1, "host0", 1.1e9, 1e9) + line(2, "host0", 0.2e9, 0.2e9) + line(3, "host0", 1.1e9, 1.1e9),
+			0, ""},
+		{"still as slow as it became", line(16, "host0", 1.6e9, 1e9) + line(17, "host0", 1.6e9, 1e9) +
+			line(18, "host0", 1e9, 1e9), 0, "lost 38 % since 2024-11-17"},
+		{"a little each time", worse, 0, "lost 33 % since 2024-11-10: 1.0 GB/s instead of 1.5 GB/s"},
 		{"another kind", strings.ReplaceAll(line(1, "host0", 9e9, 9e9), "tcp", "verbs"), 0, ""},
-		{"lines that were cut", line(17, "host0", 1.6e9, 1e9) + "no line\n" + line(18, "host0", 1, 1)[:40], 2, "lost 38 % since 2024-11-17"},
+		{"lines that were cut", line(17, "host0", 1.6e9, 1e9) + "no line\n" + line(18, "host0", 1, 1)[:40], 2,
+			"lost 38 % since 2024-11-17"},
 	} {
 		was, others, err := ReadHistory(strings.NewReader(tt.lines), "host0")
 		if err != nil || others != tt.others {
@@ -165,7 +186,8 @@ func TestARailIsHeldAgainstWhatItUsuallyDid(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"#!/bin/sh\nexec train\n", `{"at":"2024-11-01T1`} {
-		if _, _, err := ReadHistory(strings.NewReader(text), "host0"); err == nil || !strings.Contains(err.Error(), "no history of launch bench") {
+		if _, _, err := ReadHistory(strings.NewReader(text), "host0"); err == nil ||
+			!strings.Contains(err.Error(), "not a history of launch bench") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -176,7 +198,8 @@ func TestAMomentIsNamedAsPeopleDo(t *testing.T) {
 	for _, tt := range []struct {
 		ago  time.Duration
 		want string
-	}{{2 * time.Hour, "10:00"}, {13 * time.Hour, "Saturday 23:00"}, {6*24*time.Hour + time.Hour, "Monday 11:00"}, {7 * 24 * time.Hour, "2026-11-15"}} {
+	}{{2 * time.Hour, "10:00"}, {13 * time.Hour, "Saturday 23:00"}, {6*24*time.Hour + time.Hour,
+		"Monday 11:00"}, {7 * 24 * time.Hour, "2026-11-15"}} {
 		if got := since(now.Add(-tt.ago), now); got != tt.want {
 			t.Errorf("%s ago: %q, want %q", tt.ago, got, tt.want)
 		}
@@ -198,10 +221,12 @@ func FuzzReadHistory(f *testing.F) {
 func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 	node := fabric.Node{
 		Interfaces: []fabric.Interface{
-			{Name: "ib0", Kind: "physical", MTU: 2044}, {Name: "eth0", Kind: "physical", Up: true, Running: true, Speed: 10000, MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
+			{Name: "ib0", Kind: "physical", MTU: 2044}, {Name: "eth0", Kind: "physical", Up: true, Running: true, Speed: 10000,
+				MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
 			{Name: "eth1", Kind: "physical", Speed: 100000, MTU: 9000}, {Name: "veth0", Kind: "veth", Speed: 10000, MTU: 1500},
 		},
-		PCI: []fabric.PCI{{Addr: "a", Gen: 5, MaxGen: 5, Lanes: 16, MaxLanes: 16}, {Addr: "b", Gen: 3, MaxGen: 5, Lanes: 8, MaxLanes: 16}},
+		PCI: []fabric.PCI{{Addr: "a", Gen: 5, MaxGen: 5, Lanes: 16, MaxLanes: 16},
+			{Addr: "b", Gen: 3, MaxGen: 5, Lanes: 8, MaxLanes: 16}},
 	}
 	for _, tt := range []struct {
 		name string
@@ -209,7 +234,8 @@ func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 		want float64 // GB/s
 	}{
 		{"NDR in a wide slot", rail.Rail{HCA: "mlx5_0", PCI: "a", Link: "InfiniBand", Rate: 400}, 0.8 * 50 * 2048 / 2078},
-		{"NDR in half a slot of an old machine", rail.Rail{HCA: "mlx5_0", PCI: "b", Link: "InfiniBand", Rate: 400}, 0.8 * 0.8 * 8},
+		{"NDR in half a slot of an old machine", rail.Rail{HCA: "mlx5_0", PCI: "b", Link: "InfiniBand", Rate: 400},
+			0.8 * 0.8 * 8},
 		{"RoCE", rail.Rail{HCA: "mlx5_0", PCI: "a", Link: "Ethernet", Netdev: "eth1", Rate: 100}, 0.8 * 12.5 * 4096 / 4178},
 		{"TCP", rail.Rail{Netdev: "eth0", Rate: 10}, 0.8 * 1.25 * 1448 / 1538},
 		{"TCP that a processor limits", rail.Rail{Netdev: "eth1", Rate: 100}, 0},
@@ -219,7 +245,8 @@ func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 			t.Errorf("%s: %.3f GB/s, want %.3f", tt.name, got, tt.want)
 		}
 	}
-	if _, err := Ports(node, netip.MustParseAddr("10.0.0.1"), []string{"eth9"}); err == nil || !strings.Contains(err.Error(), "eth0") {
+	if _, err := Ports(node, netip.MustParseAddr("10.0.0.1"), []string{"eth9"}); err == nil ||
+		!strings.Contains(err.Error(), "eth0") {
 		t.Errorf("of a rail that is not there: %v", err)
 	}
 	ports, err := Ports(node, netip.MustParseAddr("10.0.0.1"), nil)
@@ -231,9 +258,12 @@ func TestTheFloorFollowsFromRateMTUAndPCIe(t *testing.T) {
 func TestWhoWasDisturbedIsNotJudged(t *testing.T) {
 	// Of 2 s each way at 1 GB/s; the port is good for 12.5 GB/s.
 	own := []bench.Sample{
-		{From: 0, To: 2, FromPort: "eth0", ToPort: "eth1", Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 1e9}}},
-		{From: 2, To: 3, FromPort: "eth0", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 7e9}, Back: bench.Flow{Carried: 9e9}}},
-		{From: 1, To: 2, FromPort: "eth1", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 3e9}}},
+		{From: 0, To: 2, FromPort: "eth0", ToPort: "eth1",
+			Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 1e9}}},
+		{From: 2, To: 3, FromPort: "eth0", ToPort: "eth0",
+			Result: bench.Result{Out: bench.Flow{Carried: 7e9}, Back: bench.Flow{Carried: 9e9}}},
+		{From: 1, To: 2, FromPort: "eth1", ToPort: "eth0",
+			Result: bench.Result{Out: bench.Flow{Carried: 1e9}, Back: bench.Flow{Carried: 3e9}}},
 	}
 	port := bench.Port{Name: "eth0", Rate: 100, Net: netip.MustParsePrefix("10.0.0.1/24")}
 	lo := port
@@ -248,15 +278,20 @@ func TestWhoWasDisturbedIsNotJudged(t *testing.T) {
 		want  string
 	}{
 		{"its own, with headers and answers", port, own, fabric.Traffic{Sent: 11.5e9, Received: 11.5e9}, ""},
-		{"another sends", port, own, fabric.Traffic{Sent: 15.4e9, Received: 11e9}, "they sent 1.5 GB/s and received 0.0000 GB/s"},
+		{"another sends", port, own, fabric.Traffic{Sent: 15.4e9, Received: 11e9},
+			"they sent 1.5 GB/s and received 0.0000 GB/s"},
 		{"another receives", port, own, fabric.Traffic{Sent: 10e9, Received: 16.4e9}, "received 2.0 GB/s"},
 		{"counts less than was sent", port, own, fabric.Traffic{}, ""},
 		{"one failed, and what it sent is not known", port, failed, fabric.Traffic{Sent: 90e9}, ""},
-		{"another, where the rate is not known", bench.Port{Name: "eth0"}, []bench.Sample{{To: 2, FromPort: "eth0", ToPort: "eth0", Result: bench.Result{Out: bench.Flow{Carried: 4e6, Speed: 9e6}, Back: bench.Flow{Carried: 4e6, Speed: 4e6}}}}, fabric.Traffic{Sent: 4.9e6, Received: 10e6}, "received 0.0025 GB/s"},
+		{"another, where the rate is not known", bench.Port{Name: "eth0"},
+			[]bench.Sample{{To: 2, FromPort: "eth0", ToPort: "eth0",
+				Result: bench.Result{Out: bench.Flow{Carried: 4e6, Speed: 9e6}, Back: bench.Flow{Carried: 4e6, Speed: 4e6}}}},
+			fabric.Traffic{Sent: 4.9e6, Received: 10e6}, "received 0.0025 GB/s"},
 		{"nothing was measured", port, nil, fabric.Traffic{Sent: 90e9}, ""},
 		{"counts for both ends", lo, own, fabric.Traffic{Sent: 90e9, Received: 90e9}, ""},
 	} {
-		if got := Disturbed(tt.port, "node-2", 2, tt.moved, 2*time.Second, tt.own); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+		if got := Disturbed(tt.port, "node-2", 2, tt.moved, 2*time.Second, tt.own); !strings.Contains(got, tt.want) ||
+			tt.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -271,7 +306,8 @@ func TestWhoWasDisturbedIsNotJudged(t *testing.T) {
 	}
 	posts[3].Disturbed = map[string]string{"mlx5_1": "mlx5_1 of node-0003 was used by others"}
 	b = Compare(posts, nil)
-	if len(b.Named) > 0 || len(b.Again) > 0 || len(b.Findings) != 1 || b.Findings[0].ID != "bench.busy" || !strings.Contains(b.Findings[0].What, "in 4 of its pairs") {
+	if len(b.Named) > 0 || len(b.Again) > 0 || len(b.Findings) != 1 || b.Findings[0].ID != "bench.busy" ||
+		!strings.Contains(b.Findings[0].What, "in 4 of its pairs") {
 		t.Errorf("%v %v %+v", b.Named, b.Again, b.Findings)
 	}
 	// Who is measured once more with a disturbed one is not confirmed by that.

@@ -12,9 +12,9 @@ import (
 	"launch/preflight/bench"
 )
 
-// BesideGPUs gives each port of an HCA the nearest GPU of its node: of several
-// equally near ones the first that no other port has. Without far it has to be
-// within the same root complex; a port that is given none says why.
+// BesideGPUs assigns to each port of an HCA the nearest GPU of its node: of several
+// equally near ones the first that no other port has. Without far the GPU must be within
+// the same root complex. A port without a GPU gets the reason.
 func BesideGPUs(n fabric.Node, ports []bench.Port, far bool) {
 	users := map[string]int{}
 	for i := range ports {
@@ -29,7 +29,7 @@ func BesideGPUs(n fabric.Node, ports []bench.Port, far bool) {
 	}
 }
 
-// nearestGPU is a GPU of an HCA, or why there is none.
+// nearestGPU returns a GPU for an HCA, or why there is none.
 func nearestGPU(n fabric.Node, h fabric.HCA, users map[string]int, far bool) (*bench.GPU, string) {
 	g := n.GPUs
 	if len(g.Devices) == 0 {
@@ -49,30 +49,30 @@ func nearestGPU(n fabric.Node, h fabric.HCA, users map[string]int, far bool) (*b
 	case best == "":
 		return nil, "no GPU that answers: " + g.Devices[0].Err
 	case !far && near == "":
-		return nil, fmt.Sprintf("how far GPU %s is from %s is not known (--memory gpu takes it all the same)", best, h.Name)
+		return nil, fmt.Sprintf("the distance of GPU %s from %s is not known (--memory gpu uses it anyway)", best, h.Name)
 	case !far && near.Rank() > fabric.PHB.Rank():
-		return nil, fmt.Sprintf("the nearest GPU to %s, %s, is not beside it: %s (--memory gpu takes it all the same)", h.Name, best, near)
+		return nil, fmt.Sprintf("the nearest GPU to %s, %s, is too far away: %s (--memory gpu uses it anyway)", h.Name, best,
+			near)
 	}
 	return &bench.GPU{
 		PCI: best, Distance: string(near), Peermem: n.GPUDirect.Peermem,
-		Direct: near.Rank() <= fabric.PXB.Rank() && !n.Cloud.Virtual, // a guest's bridges are not the real ones
+		Direct: near.Rank() <= fabric.PXB.Rank() && !n.Cloud.Virtual, // a guest does not see the real bridges
 	}, ""
 }
 
-// RailGPU is how fast a rail is from the memory of GPUs into that of others.
+// RailGPU is the speed of a rail between the memories of GPUs.
 type RailGPU struct {
 	Median float64 `json:"median"` // bytes/s
-	Share  float64 `json:"share"`  // the median of what the same pairs do from host to host
-	Memory string  `json:"memory"` // how the HCAs have it: dmabuf, peermem, or both
+	Share  float64 `json:"share"`  // the median share of the speed of the same pairs between hosts
+	Memory string  `json:"memory"` // the access of the HCAs: dmabuf, peermem, or both
 }
 
-// gpuShare is below which share of what the same two ports do between hosts' memory
-// GPUs behind the HCAs' own switches are slow: nothing but the switch lies between
-// them, so that what halves it is a detour.
+// gpuShare is the share of the speed between hosts below which GPUs behind the HCAs' own
+// switches are slow: only the switch is between them, so half the speed means a detour.
 const gpuShare = 0.5
 
-// onGPUs are the flows of a plane that were measured between GPUs too, with how
-// fast these were.
+// onGPUs returns the flows of a plane that were also measured between GPUs, with the
+// speeds.
 func (p *plane) onGPUs() (flows []flow, speeds []float64) {
 	for _, f := range p.flows {
 		g := f.sample.GPU
@@ -88,7 +88,7 @@ func (p *plane) onGPUs() (flows []flow, speeds []float64) {
 	return flows, speeds
 }
 
-// gpu is nil where nothing was measured between GPUs.
+// gpu returns nil if nothing was measured between GPUs.
 func (p *plane) gpu() *RailGPU {
 	flows, speeds := p.onGPUs()
 	if len(flows) == 0 {
@@ -106,8 +106,8 @@ func (p *plane) gpu() *RailGPU {
 	return &RailGPU{medianOf(speeds), medianOf(shares), strings.Join(slices.Compact(ways), " and ")}
 }
 
-// besideGPUs says of each rail how fast it is between GPUs, and once for all why
-// it was not measured.
+// besideGPUs reports the speed of each rail between GPUs, and once for all why it was not
+// measured.
 func (c *rates) besideGPUs() (out finding.Report) {
 	for _, p := range c.planes {
 		if r := p.gpu(); r != nil {
@@ -143,25 +143,30 @@ func (c *rates) besideGPUs() (out finding.Report) {
 	return append(out, finding.Skipf("not measured from GPU to GPU: %s", strings.Join(why, "; ")).Named("bench.gpu"))
 }
 
-// slowGPUs is a warning where there is a detour, and else how fast it is.
+// slowGPUs returns a warning if there is a detour, else a pass with the speed.
 func (p *plane) slowGPUs(r RailGPU) finding.Finding {
 	f := finding.Warnf("").Named("bench.gpu")
 	var slow []string
 	flows, speeds := p.onGPUs()
 	for i, fl := range flows {
 		a, b := p.ends[fl.from], p.ends[fl.to]
-		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct || speeds[i] >= gpuShare*fl.speed {
+		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct ||
+			speeds[i] >= gpuShare*fl.speed {
 			continue
 		}
 		slow = append(slow, a.node+" to "+b.node)
 		if len(f.Seen) < preflight.MaxSeen {
-			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", preflight.Speed(speeds[i]), a.port.GPU.PCI, b.port.GPU.PCI, preflight.Speed(fl.speed))
+			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", preflight.Speed(speeds[i]),
+				a.port.GPU.PCI, b.port.GPU.PCI, preflight.Speed(fl.speed))
 		}
 	}
 	if len(slow) == 0 {
-		return finding.Passf("rail %s from GPU to GPU: %s (%s), %.0f %% of what it does from host to host", p.name, preflight.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
+		return finding.Passf("rail %s from GPU to GPU: %s (%s), %.0f %% of its speed from host to host",
+			p.name, preflight.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
 	}
-	f.What = fmt.Sprintf("rail %s does less than half from GPU to GPU of what it does from host to host, although the GPUs are behind the HCAs' own switches: %s", p.name, preflight.Some(slow))
+	f.What = fmt.Sprintf("rail %s has from GPU to GPU less than half of its speed from host to host, although the GPUs "+
+		"are behind the HCAs' own switches: %s", p.name, preflight.Some(slow))
 	return f.Breaking("NCCL sends from GPU to GPU, and %s", slowestWaits).
-		Do("launch check --only gpu.p2p   # there, as root: whether ACS sends it by way of the root; and the IOMMU: iommu=pt on the kernel's line")
+		Do("launch check --only gpu.p2p   # there, as root: shows whether ACS redirects the traffic to the root\n" +
+			"if the IOMMU does: iommu=pt on the kernel's command line")
 }

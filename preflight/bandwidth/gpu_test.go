@@ -21,7 +21,8 @@ func behindSwitches() fabric.Node {
 	for s := range 4 {
 		root := fmt.Sprintf("pci0000:%d0", s)
 		path := func(port int) []string {
-			return []string{root, fmt.Sprintf("0000:%d0:01.0", s), fmt.Sprintf("0000:%d1:00.0", s), fmt.Sprintf("0000:%d2:%02d.0", s, port)}
+			return []string{root, fmt.Sprintf("0000:%d0:01.0", s), fmt.Sprintf("0000:%d1:00.0", s),
+				fmt.Sprintf("0000:%d2:%02d.0", s, port)}
 		}
 		for i := range 2 {
 			hca := fabric.HCA{Name: fmt.Sprintf("mlx5_%d", 2*s+i), PCI: fmt.Sprintf("0000:%d%d:00.0", s, 3+i)}
@@ -51,14 +52,25 @@ func TestEachHCAHasTheGPUBesideIt(t *testing.T) {
 		far  bool
 		want []string // of mlx5_0, mlx5_4, mlx5_5, mlx5_6
 	}{
-		{"each its own", func(*fabric.Node) {}, false, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct", "the nearest GPU to mlx5_6, 0000:27:00.0, is not beside it: NODE"}},
-		{"however far", func(*fabric.Node) {}, true, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:27:00.0 NODE"}},
-		{"with peermem", func(n *fabric.Node) { n.GPUDirect.Peermem = true }, false, []string{"0000:07:00.0 PIX direct peermem", "0000:27:00.0 PIX direct peermem", "0000:28:00.0 PIX direct peermem", "is not beside it"}},
-		{"a guest", func(n *fabric.Node) { n.Cloud.Virtual = true }, false, []string{"0000:07:00.0 PIX", "0000:27:00.0 PIX", "0000:28:00.0 PIX", "is not beside it"}},
-		{"one that is lost", func(n *fabric.Node) { n.GPUs.Devices[4].Err = "GPU is lost" }, false, []string{"0000:07:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:28:00.0 PIX direct", "is not beside it"}},
-		{"no driver", func(n *fabric.Node) { n.GPUs = gpu.Facts{Absent: "no /dev/nvidiactl"} }, false, []string{"no GPU: no /dev/nvidiactl", "no GPU", "no GPU", "no GPU"}},
-		{"a driver that fails", func(n *fabric.Node) { n.GPUs = gpu.Facts{Err: "nvmlInit: version mismatch"} }, true, []string{"no GPU: nvmlInit: version mismatch", "no GPU", "no GPU", "no GPU"}},
-		{"a bus that is not known", func(n *fabric.Node) { n.PCI = nil }, false, []string{"how far GPU 0000:07:00.0 is from mlx5_0 is not known", "is not known", "is not known", "is not known"}},
+		{"each its own", func(*fabric.Node) {}, false,
+			[]string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct", "0000:28:00.0 PIX direct",
+				"the nearest GPU to mlx5_6, 0000:27:00.0, is too far away: NODE"}},
+		{"however far", func(*fabric.Node) {}, true, []string{"0000:07:00.0 PIX direct", "0000:27:00.0 PIX direct",
+			"0000:28:00.0 PIX direct", "0000:27:00.0 NODE"}},
+		{"with peermem", func(n *fabric.Node) { n.GPUDirect.Peermem = true }, false,
+			[]string{"0000:07:00.0 PIX direct peermem", "0000:27:00.0 PIX direct peermem", "0000:28:00.0 PIX direct peermem",
+				"is too far away"}},
+		{"a guest", func(n *fabric.Node) { n.Cloud.Virtual = true }, false,
+			[]string{"0000:07:00.0 PIX", "0000:27:00.0 PIX", "0000:28:00.0 PIX", "is too far away"}},
+		{"one that is lost", func(n *fabric.Node) { n.GPUs.Devices[4].Err = "GPU is lost" }, false,
+			[]string{"0000:07:00.0 PIX direct", "0000:28:00.0 PIX direct", "0000:28:00.0 PIX direct", "is too far away"}},
+		{"no driver", func(n *fabric.Node) { n.GPUs = gpu.Facts{Absent: "no /dev/nvidiactl"} }, false,
+			[]string{"no GPU: no /dev/nvidiactl", "no GPU", "no GPU", "no GPU"}},
+		{"a driver that fails", func(n *fabric.Node) { n.GPUs = gpu.Facts{Err: "nvmlInit: version mismatch"} }, true,
+			[]string{"no GPU: nvmlInit: version mismatch", "no GPU", "no GPU", "no GPU"}},
+		{"a bus that is not known", func(n *fabric.Node) { n.PCI = nil }, false,
+			[]string{"the distance of GPU 0000:07:00.0 from mlx5_0 is not known", "is not known", "is not known",
+				"is not known"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := behindSwitches()
@@ -69,7 +81,8 @@ func TestEachHCAHasTheGPUBesideIt(t *testing.T) {
 				p := ports[k]
 				got := p.NoGPU
 				if g := p.GPU; g != nil {
-					got = g.PCI + " " + g.Distance + map[bool]string{true: " direct"}[g.Direct] + map[bool]string{true: " peermem"}[g.Peermem]
+					got = g.PCI + " " + g.Distance + map[bool]string{true: " direct"}[g.Direct] +
+						map[bool]string{true: " peermem"}[g.Peermem]
 				}
 				if p.GPU != nil && got != tt.want[i] || !strings.Contains(got, tt.want[i]) {
 					t.Errorf("%s: %q, want %q", p.Name, got, tt.want[i])
@@ -87,10 +100,12 @@ func met(g bench.OnGPU, direct bool) []Rates {
 	var out []Rates
 	for rank := range 2 {
 		at := bench.GPU{PCI: "0000:1b:00.0", Distance: "PXB", Direct: direct}
-		out = append(out, Rates{Rank: rank, Name: fmt.Sprintf("host%d", rank), Ports: []bench.Port{{Name: "mlx5_0", HCA: "mlx5_0", GPU: &at}}})
+		out = append(out, Rates{Rank: rank, Name: fmt.Sprintf("host%d", rank),
+			Ports: []bench.Port{{Name: "mlx5_0", HCA: "mlx5_0", GPU: &at}}})
 	}
 	host := bench.Flow{Speed: 20e9}
-	out[0].Samples = []bench.Sample{{From: 0, To: 1, FromPort: "mlx5_0", ToPort: "mlx5_0", Kind: "verbs", Result: bench.Result{Out: host, Back: host, GPU: &g}}}
+	out[0].Samples = []bench.Sample{{From: 0, To: 1, FromPort: "mlx5_0", ToPort: "mlx5_0", Kind: "verbs",
+		Result: bench.Result{Out: host, Back: host, GPU: &g}}}
 	return out
 }
 
@@ -104,7 +119,8 @@ func TestRailsAreJudgedFromGPUToGPU(t *testing.T) {
 		rail   *RailGPU
 	}{
 		{"as fast", bench.OnGPU{Out: 19e9, Back: 19e9, Memory: "dmabuf", Peer: "dmabuf"}, true,
-			finding.Pass, "rail mlx5_0 from GPU to GPU: 19.0 GB/s (dmabuf), 95 % of what it does from host to host", &RailGPU{19e9, 0.95, "dmabuf"}},
+			finding.Pass, "rail mlx5_0 from GPU to GPU: 19.0 GB/s (dmabuf), 95 % of its speed from host to host", &RailGPU{19e9,
+				0.95, "dmabuf"}},
 		{"two ways to the memory", bench.OnGPU{Out: 19e9, Back: 19e9, Memory: "peermem", Peer: "dmabuf"}, true,
 			finding.Pass, "(dmabuf and peermem)", &RailGPU{19e9, 0.95, "dmabuf and peermem"}},
 		{"a detour one way", bench.OnGPU{Out: 19e9, Back: 4e9, Memory: "dmabuf", Peer: "dmabuf"}, true,
@@ -113,7 +129,8 @@ func TestRailsAreJudgedFromGPUToGPU(t *testing.T) {
 			finding.Pass, "20 %", &RailGPU{4e9, 0.2, "dmabuf"}},
 		{"not measured", bench.OnGPU{Cause: "no-gpudirect", Skipped: "nvidia_peermem is not loaded"}, true,
 			finding.Skip, "not measured from GPU to GPU: nvidia_peermem is not loaded (mlx5_0 of host0)", nil},
-		{"not measured for the other end's reason", bench.OnGPU{Cause: bench.CauseNoGPU, Skipped: "no GPU: none", There: true}, true,
+		{"not measured for the other end's reason", bench.OnGPU{Cause: bench.CauseNoGPU, Skipped: "no GPU: none",
+			There: true}, true,
 			finding.Skip, "no GPU: none (mlx5_0 of host1)", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,15 +155,18 @@ func TestRailsAreJudgedFromGPUToGPU(t *testing.T) {
 func TestWhyGPUsWereNotMeasuredIsSaidOnce(t *testing.T) {
 	var posts []Rates
 	for rank := range 64 {
-		posts = append(posts, Rates{Rank: rank, Name: fmt.Sprintf("host%d", rank), Ports: []bench.Port{{Name: "mlx5_0", HCA: "mlx5_0"}}})
+		posts = append(posts, Rates{Rank: rank, Name: fmt.Sprintf("host%d", rank),
+			Ports: []bench.Port{{Name: "mlx5_0", HCA: "mlx5_0"}}})
 	}
 	host := bench.Flow{Speed: 20e9}
 	for rank := 0; rank < 64; rank += 2 {
 		why := bench.OnGPU{Cause: bench.CauseNoGPU, Skipped: "no GPU: no driver"}
-		posts[rank].Samples = []bench.Sample{{From: rank, To: rank + 1, FromPort: "mlx5_0", ToPort: "mlx5_0", Kind: "verbs", Result: bench.Result{Out: host, Back: host, GPU: &why}}}
+		posts[rank].Samples = []bench.Sample{{From: rank, To: rank + 1, FromPort: "mlx5_0", ToPort: "mlx5_0", Kind: "verbs",
+			Result: bench.Result{Out: host, Back: host, GPU: &why}}}
 	}
 	b := Compare(posts, nil)
-	if len(b.Findings) != 1 || b.Findings[0].What != "not measured from GPU to GPU: no GPU: no driver (mlx5_0 of host0, mlx5_0 of host2, mlx5_0 of host4, mlx5_0 of host6 and 28 more)" {
+	if len(b.Findings) != 1 || b.Findings[0].What != "not measured from GPU to GPU: no GPU: no driver (mlx5_0 of "+
+		"host0, mlx5_0 of host2, mlx5_0 of host4, mlx5_0 of host6 and 28 more)" {
 		t.Errorf("findings %+v", b.Findings)
 	}
 }

@@ -16,20 +16,20 @@ import (
 	"launch/preflight/blame"
 )
 
-// PastRate is how fast a rail of a node was: one line of the file of --history.
+// PastRate is the past speed of a rail of a node: one line of the file of --history.
 type PastRate struct {
 	At      time.Time     `json:"at"`
 	Node    string        `json:"node"`
 	Rail    string        `json:"rail"`
 	Kind    string        `json:"kind"`
-	Nodes   int           `json:"nodes"` // of the job that it was measured in
+	Nodes   int           `json:"nodes"` // number of nodes of the job that measured it
 	Out     float64       `json:"out"`   // bytes/s
 	In      float64       `json:"in"`
 	Latency time.Duration `json:"latency"`
 }
 
-// PastOf is what a node's own samples leave for its history: of each rail the best
-// both ways.
+// PastOf returns the entries of a node's history for its own samples: the best speed of
+// each rail in both directions.
 func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []PastRate {
 	var out []PastRate
 	for _, s := range own {
@@ -42,29 +42,29 @@ func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []Pa
 		}
 		i := slices.IndexFunc(out, func(p PastRate) bool { return p.Rail == rail && p.Kind == s.Kind })
 		if i < 0 {
-			i, out = len(out), append(out, PastRate{At: at, Node: host, Rail: rail, Kind: s.Kind, Nodes: nodes, Latency: s.Latency})
+			i, out = len(out), append(out, PastRate{At: at, Node: host, Rail: rail, Kind: s.Kind, Nodes: nodes,
+				Latency: s.Latency})
 		}
 		out[i].Out, out[i].In, out[i].Latency = max(out[i].Out, sent), max(out[i].In, got), min(out[i].Latency, s.Latency)
 	}
 	return out
 }
 
-// maxHistory is how much of a history is read, from its end: years of runs of
-// one node, or one run of thousands.
+// maxHistory limits the part of a history that is read, from its end: years of runs of one
+// node, or one run of thousands.
 const maxHistory = 4 << 20
 
-// usualRuns is of how many runs, the latest, the median is what a rail usually did:
-// so one that gets worse a little each time is seen, too, and one run that was lucky
-// or disturbed counts for little. asBefore is from which share of it a run was
-// still like that.
+// usualRuns is the number of latest runs whose median is the usual speed of a rail. So a
+// gradual decline shows, and a lucky or disturbed run counts for little. asBefore is the
+// share of that speed from which on a run still had it.
 const (
 	usualRuns = 15
 	asBefore  = 0.9
 )
 
-// ReadHistory returns what each of a node's rails usually did, each way by itself:
-// At is when it was last so fast. Lines that are no records, since a disk was full,
-// are passed over and counted. It is an error that there are lines and no record.
+// ReadHistory returns the usual speed of each of a node's rails, for each direction alone;
+// At is when the rail last had it. It skips and counts lines that are no records, as a full
+// disk leaves them. The error reports a file with lines and no record.
 func ReadHistory(r io.ReadSeeker, node string) (was []PastRate, others int, err error) {
 	size, err := r.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -104,7 +104,7 @@ func ReadHistory(r io.ReadSeeker, node string) (was []PastRate, others int, err 
 		return nil, others, fmt.Errorf("read the history: %w", err)
 	}
 	if records == 0 && others > 0 {
-		return nil, others, fmt.Errorf("it is no history of launch bench: it has the line %q", stranger)
+		return nil, others, fmt.Errorf("not a history of launch bench: it has the line %q", stranger)
 	}
 	for _, k := range rails {
 		was = append(was, usual(runs[k])...)
@@ -112,10 +112,11 @@ func ReadHistory(r io.ReadSeeker, node string) (was []PastRate, others int, err 
 	return was, others, nil
 }
 
-// usual is what the latest runs of a rail were, in the order of the file, each way.
+// usual returns the latest runs of a rail, in the order of the file, for each direction.
 func usual(runs []PastRate) (out []PastRate) {
 	runs = runs[max(0, len(runs)-usualRuns):]
-	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out }, func(p *PastRate) *float64 { return &p.In }} {
+	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out },
+		func(p *PastRate) *float64 { return &p.In }} {
 		var all []float64
 		for _, p := range runs {
 			all = append(all, *way(&p))
@@ -133,7 +134,7 @@ func usual(runs []PastRate) (out []PastRate) {
 	return out
 }
 
-// lost says which rails are slower than they were.
+// lost reports rails that are slower than they were.
 func lost(c *rates) (out finding.Report) {
 	was := map[int][]PastRate{}
 	for _, post := range c.nodes {
@@ -141,14 +142,15 @@ func lost(c *rates) (out finding.Report) {
 	}
 	for _, p := range c.planes {
 		for _, e := range p.ends {
-			past := slices.DeleteFunc(slices.Clone(was[e.rank]), func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
+			past := slices.DeleteFunc(slices.Clone(was[e.rank]),
+				func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
 			out = append(out, e.than(past, p.slack)...)
 		}
 	}
 	return out
 }
 
-// than compares a rail with its past, and tells the way in which it lost most.
+// than compares a rail with its past and reports the direction that lost most.
 func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
 	way, now, then, at := "", 0.0, 0.0, time.Time{}
 	for _, was := range past {
@@ -161,11 +163,12 @@ func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
 	if way == "" {
 		return nil
 	}
-	return finding.Report{finding.Warnf("rail %s lost %.0f %% since %s: %s in place of %s when %s", e.label(), 100*(1-now/then), since(at, time.Now()), preflight.Speed(now), preflight.Speed(then), way).
+	return finding.Report{finding.Warnf("rail %s lost %.0f %% since %s: %s instead of %s when %s", e.label(),
+		100*(1-now/then), since(at, time.Now()), preflight.Speed(now), preflight.Speed(then), way).
 		Named("bench.history").Breaking("%s", slowestWaits).Do("%s", e.look(blame.ToAndFrom))}
 }
 
-// since is a moment as people name it.
+// since returns a moment in the past as people name it.
 func since(at, now time.Time) string {
 	at = at.In(now.Location())
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())

@@ -8,18 +8,18 @@ import (
 	"launch/preflight/blame"
 )
 
-// suspect is one reason for slow flows of a plane.
+// suspect is one cause of slow flows of a plane.
 type suspect struct {
 	blame.Culprit
 	plane   *plane
 	ends    []*railEnd // its nodes
-	flows   []flow     // the slow ones that it explains
-	again   []flow     // what was measured once more
-	cleared bool       // it was as fast as others then
-	node    bool       // on all rails of the node: told with the first of them
+	flows   []flow     // the slow flows that it explains
+	again   []flow     // the repeated measurements
+	cleared bool       // it was fast when measured again
+	node    bool       // on all rails of the node: reported with the first of them
 }
 
-// judge finds the suspects of a plane: who is slow with most of those it met.
+// judge finds the suspects of a plane: the ports that are slow with most partners.
 func (p *plane) judge() {
 	var first []flow
 	var arcs []blame.Arc
@@ -48,12 +48,12 @@ func (p *plane) judge() {
 	}
 }
 
-// single tells whether one port is blamed.
+// single reports whether one port is blamed.
 func (s *suspect) single() bool {
 	return s.Side == blame.ToNode || s.Side == blame.FromNode || s.Side == blame.ToAndFrom
 }
 
-// about tells whether a flow that was measured again says something of it.
+// about reports whether a repeated flow concerns it.
 func (s *suspect) about(f flow) bool {
 	switch {
 	case s.single():
@@ -64,7 +64,7 @@ func (s *suspect) about(f flow) bool {
 	return false
 }
 
-// merge tells a node from its ports: one that is slow on each of several rails.
+// merge finds nodes that are slow on each of several rails.
 func (c *rates) merge() {
 	ports, blamed := map[int]int{}, map[int][]*suspect{}
 	for _, p := range c.planes {
@@ -91,16 +91,16 @@ func (c *rates) merge() {
 	}
 }
 
-// turns is how many rounds of meetings are spent on suspects.
+// turns is the number of rounds for suspects.
 const turns = 2
 
-// again is what has to be measured once more: a port that is suspected with one
-// that passed and that it has not met, a way between two once more. In each turn
-// a port has one meeting.
+// again returns the pairs to measure again: a suspected port with a port that passed and
+// that it has not met, and a path between two ports once more. In each turn a port is in
+// one pair.
 func (c *rates) again() []Meeting {
 	var out []Meeting
 	for _, p := range c.planes {
-		busy := map[int]int{} // ports, and in how many turns they have a meeting
+		busy := map[int]int{} // by port: the number of turns in which it is in a pair
 		doubt := map[int]int{}
 		for _, s := range p.found {
 			for _, n := range s.Nodes {
@@ -139,17 +139,16 @@ func (c *rates) again() []Meeting {
 	return out
 }
 
-// How little a port is fit to tell whether another one is slow. One that is
-// blamed itself can only clear it.
+// How unsuitable a port is to judge another one. A blamed port can only clear it.
 const (
 	metBefore = 1
-	haveOne   = 2 // for each meeting that it has
-	involved  = 4 // in a way that is slow
+	haveOne   = 2 // for each pair that it is in
+	involved  = 4 // in a slow path
 	accused   = 16
 )
 
-// passed is a port for one that is to meet: of those that passed one that it has
-// not met, with the fewest meetings, the next by its number.
+// passed returns a partner for a port: of the ports that passed one that it has not met,
+// with the fewest pairs, the next by its number.
 func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	met, works := map[int]bool{}, map[int]bool{}
 	for _, f := range p.flows {
@@ -177,7 +176,7 @@ func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	return best, ok
 }
 
-// Turns parts meetings into rounds in which no port has two of them.
+// Turns sorts pairs into rounds in which no port is in two of them.
 func Turns(all []Meeting) [][]Meeting {
 	type port struct {
 		rank int
@@ -197,10 +196,9 @@ func Turns(all []Meeting) [][]Meeting {
 	return out
 }
 
-// confirm clears those that were as fast as others with somebody who passed, or
-// on the same way once more, and returns how many these are. What was slow one
-// way only then is slow that way. Where another job came nobody is named, and
-// nobody is as fast as others.
+// confirm clears suspects that were fast with a port that passed, or on the same path
+// once more, and returns their number. A port that was slow in one direction only is then
+// slow in that direction. Where another job used the rail, no suspect is named or cleared.
 func (c *rates) confirm() (cleared int) {
 	for _, p := range c.planes {
 		for i := range p.found {
@@ -236,12 +234,12 @@ func (c *rates) confirm() (cleared int) {
 	return cleared
 }
 
-// was tells whether the same direction was slow before.
+// was reports whether the same direction was slow before.
 func (s *suspect) was(f flow) bool {
 	return slices.ContainsFunc(s.flows, func(o flow) bool { return o.from == f.from && o.to == f.to })
 }
 
-// unmerge takes back that a node is slow where some of its rails are not.
+// unmerge separates a node from its ports if some of its rails are not slow.
 func (c *rates) unmerge() {
 	innocent := map[int]bool{}
 	all := c.suspects()
@@ -255,7 +253,7 @@ func (c *rates) unmerge() {
 	}
 }
 
-// suspects are those of all planes.
+// suspects returns those of all planes.
 func (c *rates) suspects() (out []*suspect) {
 	for _, p := range c.planes {
 		for i := range p.found {
@@ -265,7 +263,7 @@ func (c *rates) suspects() (out []*suspect) {
 	return out
 }
 
-// named are the nodes that are slow, or could not be measured.
+// named returns the ranks of the nodes that are slow or could not be measured.
 func (c *rates) named() []int {
 	var out []int
 	for _, s := range c.suspects() {
@@ -284,12 +282,13 @@ func (c *rates) named() []int {
 	return slices.Compact(out)
 }
 
-// rails, ports and pairs are what is shown.
+// rails, ports and pairs return what a report shows.
 
 func (c *rates) rails() []RailRate {
 	var out []RailRate
 	for _, p := range c.planes {
-		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail, GPU: p.gpu()}
+		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail,
+			GPU: p.gpu()}
 		unit := p.unit()
 		r.Median, r.Slow = p.median*unit, p.refer*(1-p.slack)*unit
 		for i, e := range p.ends {
@@ -302,7 +301,7 @@ func (c *rates) rails() []RailRate {
 	return out
 }
 
-// unit is what most of a plane's flows are held against as one.
+// unit returns the reference of most of a plane's flows.
 func (p *plane) unit() float64 {
 	var all []float64
 	for _, f := range p.flows {
@@ -324,7 +323,8 @@ func (c *rates) ports() []PortRate {
 		}
 		expected := p.refer * p.unit()
 		for _, e := range p.ends {
-			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received], Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
+			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received],
+				Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
 			if r.Share = 0; expected > 0 {
 				r.Share = min(r.Out, r.In) / expected
 			}
@@ -337,7 +337,7 @@ func (c *rates) ports() []PortRate {
 	return out[:min(len(out), maxPorts)]
 }
 
-// word is what a port is named for.
+// word returns the fault of a port.
 func (s *suspect) word() string {
 	switch {
 	case s.node:
@@ -358,7 +358,8 @@ func (c *rates) pairs() []PairRate {
 	var out []PairRate
 	for _, p := range c.planes {
 		for _, f := range p.flows {
-			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name, Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
+			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name,
+				Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PairRate) int {
@@ -367,7 +368,7 @@ func (c *rates) pairs() []PairRate {
 	return out[:min(len(out), maxPairs)]
 }
 
-// busyOf are the samples that were not taken since a port is in use, once for both
+// busyOf returns the samples that were not taken since a port is in use, once for both
 // directions.
 func busyOf(p *plane) (out []*bench.Sample) {
 	for i, f := range p.lost {

@@ -14,27 +14,26 @@ import (
 	"launch/preflight/bench"
 )
 
-// What of a link's rate has to arrive as payload. These are no limits of any
-// product: bytes of the headers over bytes of the packet, and a share that a
-// healthy card reaches with room to spare.
+// The share of a link's rate that must arrive as payload. It is no limit of any product:
+// bytes of the headers over bytes of the packet, and a share that a healthy card exceeds.
 const (
-	// A RoCE v2 packet has 82 bytes beside its payload: preamble, Ethernet, gap
+	// A RoCE v2 packet has 82 bytes in addition to its payload: preamble, Ethernet, gap
 	// (38), IPv4 (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA
 	// volume 1, 5.2 and annex A17.) A TCP segment has 90: 38, IPv4 (20), TCP with
 	// timestamps (32), of which 52 are within the MTU.
 	roceBeside, ibBeside, tcpBeside, tcpInside = 82, 30, 90, 52
-	// pcieShare is what TLP headers, acknowledgements and 128b/130b leave of a PCIe
-	// link at a payload of 128 bytes a packet, the least (PCIe base specification).
+	// pcieShare is the share of a PCIe link that TLP headers, acknowledgements and
+	// 128b/130b leave with the smallest payload of 128 bytes (PCIe base specification).
 	pcieShare = 0.8
-	// floorShare of that is the least that is believed to be healthy.
+	// floorShare is the share of that which is the minimum for a healthy port.
 	floorShare = 0.8
-	// tcpCore is the rate in Gb/s up to which one processor keeps a port busy over
-	// TCP. Above it the processor is measured, and nothing is said of the port.
+	// tcpCore is the rate in Gb/s up to which one processor saturates a port over TCP.
+	// Above it the processor is measured, and the port is not judged.
 	tcpCore = 10
 )
 
-// RatePorts are the rails of this node as launch bench measures them, or those
-// that are named: by HCA, by interface. The error names what is not there.
+// Ports returns the rails of this node as launch bench measures them, or the ones named
+// by HCA or interface. The error names a missing one.
 func Ports(n fabric.Node, addr netip.Addr, only []string) ([]bench.Port, error) {
 	f := rail.Of(n, addr)
 	var out []bench.Port
@@ -53,29 +52,31 @@ func Ports(n fabric.Node, addr netip.Addr, only []string) ([]bench.Port, error) 
 		}
 		p, ok := otherPort(n, name)
 		if !ok {
-			return nil, fmt.Errorf("no rail %q on this node: it has %s", name, strings.Join(portNames(n, out), ", "))
+			return nil, fmt.Errorf("no rail %q on this node, which has %s", name, strings.Join(portNames(n, out), ", "))
 		}
 		picked = append(picked, p)
 	}
 	return picked, nil
 }
 
-// otherPort is a device that is no rail by itself, but was named.
+// otherPort returns a device that is not a rail but was named.
 func otherPort(n fabric.Node, name string) (bench.Port, bool) {
 	for _, h := range n.HCAs {
 		for _, p := range h.Ports {
 			if h.Name == name || fmt.Sprintf("%s:%d", h.Name, p.Num) == name {
-				return ratePort(n, rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: firstGID(p)}, name), true
+				return ratePort(n, rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer,
+					Rate: p.Rate, GID: firstGID(p)}, name), true
 			}
 		}
 	}
 	if i, ok := n.Interface(name); ok {
-		return ratePort(n, rail.Rail{PCI: i.PCI, Netdev: name, Link: "Ethernet", Rate: float64(i.Speed) / 1000, GID: -1}, name), true
+		return ratePort(n, rail.Rail{PCI: i.PCI, Netdev: name, Link: "Ethernet", Rate: float64(i.Speed) / 1000, GID: -1},
+			name), true
 	}
 	return bench.Port{}, false
 }
 
-// firstGID is the first RoCE v2 entry that others can reach; -1: none.
+// firstGID returns the first RoCE v2 entry that others can reach, or -1.
 func firstGID(p fabric.Port) int {
 	for _, g := range p.GIDs {
 		if g.Type == rail.RoCEv2 && !g.Addr.IsLinkLocalUnicast() {
@@ -118,8 +119,8 @@ func ratePort(n fabric.Node, r rail.Rail, name string) bench.Port {
 	return p
 }
 
-// reachedAt is the address of an interface that others reach it by: IPv4 before
-// IPv6, none that is link-local.
+// reachedAt returns the address of an interface for others: IPv4 before IPv6, and none
+// that is link-local.
 func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	for _, a := range i.Addrs {
 		if a.Addr().IsLinkLocalUnicast() {
@@ -132,8 +133,8 @@ func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	return best
 }
 
-// madeUp tells whether a rate is no wire's: a virtual interface says what its
-// driver was written to say, and so does a software RDMA device above any.
+// madeUp reports whether a rate is not that of a wire: the driver of a virtual interface
+// or of a software RDMA device invents it.
 func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	if r.HCA == "" {
 		return i.Kind != "physical" && i.Kind != "bond" && i.Kind != "vlan" || n.Cloud.Virtual
@@ -142,8 +143,8 @@ func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	return k >= 0 && n.HCAs[k].PCI == ""
 }
 
-// floor is the least payload in bytes/s that a port is good for, by what it is
-// itself: its rate, its MTU and its PCIe link. 0: nothing can be said.
+// floor returns the minimum payload of a port in bytes/s by its own facts: its rate, its
+// MTU and its PCIe link. 0 means unknown.
 func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	if p.Rate <= 0 || r.HCA == "" && p.Rate > tcpCore {
 		return 0
@@ -157,11 +158,11 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 		payload := float64(cmp.Or(rail.RoCEMTU(p.MTU), 1024))
 		wire = payload / (payload + roceBeside)
 	default:
-		wire = 2048.0 / (2048 + ibBeside) // what every subnet manager sets at least
+		wire = 2048.0 / (2048 + ibBeside) // the minimum that a subnet manager sets
 	}
 	gbit := p.Rate * wire
 	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
-	if k >= 0 && !n.Cloud.Virtual { // the link of a guest's function is made up
+	if k >= 0 && !n.Cloud.Virtual { // a guest does not see the real link
 		own := n.PCI[k]
 		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
 			gbit = min(gbit, bus)
@@ -170,24 +171,23 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	return floorShare * gbit * 1e9 / 8
 }
 
-// What counts as use by another job: 5 % of the port, or where its rate is not
-// known more than monitoring and logs send all the time.
+// The use that counts as another job: 5 % of the port, or where its rate is not known,
+// more than monitoring and logs send all the time.
 const (
 	busyShare   = 0.05
 	busyUnknown = 5e6 // bytes/s
 )
 
-// What of a port's counters is a test's own beside what it sent: headers, of which
-// a TCP segment of 1500 bytes has 5 % and a RoCE packet of 1024 has 8 %, and the
-// acknowledgements of what came the other way, at most 4 % of it. Twice that is
-// no other job's.
+// The share of a port's counters that a test adds to its payload: headers, 5 % of a TCP
+// segment of 1500 bytes and 8 % of a RoCE packet of 1024, and acknowledgements, at most
+// 4 % of the other direction. Up to twice that is no other job.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
-// besideShare of what a port was seen to carry is another job's, where its rate is
-// not known.
+// besideShare is the share of a port's traffic that is another job where its rate is not
+// known.
 const besideShare = 0.2
 
-// inUse is from how many bytes a second on a port is another job's.
+// inUse returns the bytes per second from which on a port carries another job.
 func inUse(p bench.Port) float64 {
 	if p.Rate > 0 {
 		return busyShare * p.Rate * 1e9 / 8
@@ -195,20 +195,22 @@ func inUse(p bench.Port) float64 {
 	return busyUnknown
 }
 
-// PortBusy is why a port is not to be disturbed, by what it carried in either
-// direction, in bytes/s; "": it may be.
+// Busy returns why a port must not be disturbed, by its traffic in either direction in
+// bytes/s, or "".
 func Busy(p bench.Port, node string, sent, received float64) string {
 	if max(sent, received) <= inUse(p) {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s is in use: it sends %s and receives %s", p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+	return fmt.Sprintf("%s of %s is in use: it sends %s and receives %s",
+		p.Name, node, preflight.Speed(sent), preflight.Speed(received))
 }
 
-// PortDisturbed is why what was measured at a port of the node of a rank says nothing
-// of it: in the time that the samples were taken in it has carried clearly more than
-// they did. moved is what it counted. "": it has not, or that cannot be told.
-func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration, own []bench.Sample) string {
-	if p.Net.Addr().IsLoopback() { // which counts at once for both ends
+// Disturbed returns why the measurements of a port do not count: while the samples were
+// taken it carried clearly more than they did. moved is what it counted. It returns "" if
+// it did not, or if that is not known.
+func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration,
+	own []bench.Sample) string {
+	if p.Net.Addr().IsLoopback() { // it counts both ends
 		return ""
 	}
 	var out, back, best float64
@@ -224,20 +226,21 @@ func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took t
 		if s.Cause == bench.CauseBusy {
 			continue
 		}
-		if there <= 0 || here <= 0 { // it failed in the middle, or an old kernel does not count
+		if there <= 0 || here <= 0 { // it failed midway, or an old kernel does not count
 			return ""
 		}
 		out, back, best = out+there, back+here, max(best, s.Out.Speed, s.Back.Speed)
 	}
-	beside := func(moved uint64, ours, answered float64) float64 {
+	others := func(moved uint64, ours, answered float64) float64 {
 		return max(0, float64(moved)-(1+ownHeaders)*ours-ownAnswers*answered) / took.Seconds()
 	}
-	sent, received, most := beside(moved.Sent, out, back), beside(moved.Received, back, out), inUse(p)
+	sent, received, most := others(moved.Sent, out, back), others(moved.Received, back, out), inUse(p)
 	if p.Rate <= 0 {
 		most = min(most, besideShare*best)
 	}
 	if out == 0 || max(sent, received) <= most {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s was used by others while it was measured: they sent %s and received %s", p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+	return fmt.Sprintf("others used %s of %s while it was measured: they sent %s and received %s",
+		p.Name, node, preflight.Speed(sent), preflight.Speed(received))
 }

@@ -48,7 +48,8 @@ func (s *simulated) speed(from, to, rail int) float64 {
 func (s *simulated) sample(round, a, b, rail int) bench.Sample {
 	name := fmt.Sprintf("mlx5_%d", rail)
 	return bench.Sample{Round: round, From: a, To: b, FromPort: name, ToPort: name, Kind: "verbs",
-		Result: bench.Result{Out: bench.Flow{Speed: s.speed(a, b, rail)}, Back: bench.Flow{Speed: s.speed(b, a, rail)}, Latency: 2000}}
+		Result: bench.Result{Out: bench.Flow{Speed: s.speed(a, b, rail)}, Back: bench.Flow{Speed: s.speed(b, a, rail)},
+			Latency: 2000}}
 }
 
 // run measures and judges as launch bench does, with what is retested.
@@ -64,7 +65,8 @@ func (s *simulated) measure(nonce string) (posts []Rates, first Verdict) {
 	for rank := range posts {
 		posts[rank] = Rates{Rank: rank, Name: fmt.Sprintf("node-%04d", rank)}
 		for rail := range s.rails {
-			posts[rank].Ports = append(posts[rank].Ports, bench.Port{Name: fmt.Sprintf("mlx5_%d", rail), HCA: fmt.Sprintf("mlx5_%d", rail), Rate: 100, Link: "InfiniBand"})
+			posts[rank].Ports = append(posts[rank].Ports,
+				bench.Port{Name: fmt.Sprintf("mlx5_%d", rail), HCA: fmt.Sprintf("mlx5_%d", rail), Rate: 100, Link: "InfiniBand"})
 		}
 	}
 	for i, round := range bench.Rounds(s.nodes, nonce, bench.QuickRounds) {
@@ -162,7 +164,8 @@ func (s *simulated) faulty(share float64) {
 }
 
 func (s score) plus(o score) score {
-	return score{s.sick + o.sick, s.missed + o.missed, s.mistaken + o.mistaken, s.healthy + o.healthy, s.accused + o.accused}
+	return score{s.sick + o.sick, s.missed + o.missed, s.mistaken + o.mistaken, s.healthy + o.healthy,
+		s.accused + o.accused}
 }
 
 // TestTheRuleNamesWhoIsSlow holds the error rates of the rule, by simulation;
@@ -176,7 +179,8 @@ func TestTheRuleNamesWhoIsSlow(t *testing.T) {
 				var total score
 				retested, cleared := 0, 0
 				for seed := range runs * size.times {
-					s := simulated{r: rand.New(rand.NewPCG(uint64(seed), uint64(size.nodes))), nodes: size.nodes, rails: size.rails, noise: noise, hiccups: 0.005}
+					s := simulated{r: rand.New(rand.NewPCG(uint64(seed), uint64(size.nodes))), nodes: size.nodes, rails: size.rails,
+						noise: noise, hiccups: 0.005}
 					s.faulty(share)
 					first, last := s.run(fmt.Sprint(seed))
 					total = total.plus(s.score(last))
@@ -184,10 +188,13 @@ func TestTheRuleNamesWhoIsSlow(t *testing.T) {
 					cleared += last.Unnamed
 				}
 				percent := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-				t.Logf("| %d | %d | %g %% | %g %% | %d | %.2f %% | %.2f %% | %.4f %% | %d | %d |", size.nodes, size.rails, 100*share, 100*noise, total.sick,
-					percent(total.missed, total.sick), percent(total.mistaken, total.sick), percent(total.accused, total.healthy), retested, cleared)
+				t.Logf("| %d | %d | %g %% | %g %% | %d | %.2f %% | %.2f %% | %.4f %% | %d | %d |", size.nodes, size.rails,
+					100*share, 100*noise, total.sick,
+					percent(total.missed, total.sick), percent(total.mistaken, total.sick), percent(total.accused,
+						total.healthy), retested, cleared)
 				// One or two of a few runs are no rate.
-				if percent(total.missed-1, total.sick) > 2 || percent(total.mistaken-1, total.sick) > 4 || percent(total.accused-2, total.healthy) > 0.1 {
+				if percent(total.missed-1, total.sick) > 2 || percent(total.mistaken-1, total.sick) > 4 ||
+					percent(total.accused-2, total.healthy) > 0.1 {
 					t.Errorf("%d nodes, %g %% sick: %+v", size.nodes, 100*share, total)
 				}
 			}

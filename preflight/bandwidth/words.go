@@ -12,35 +12,40 @@ import (
 	"launch/preflight/blame"
 )
 
-// RateChecks is the table of what CompareRates judges.
+// Checks returns the checks that Compare makes.
 func Checks() []preflight.Check {
 	out := []preflight.Check{{
-		ID: "bench.port", Title: "each rail of each node is as fast as its like on other nodes",
-		Doc: "A cable, a transceiver or a port that lost lanes or retries all the time: every collective waits for the slowest rail.",
+		ID: "bench.port", Title: "each rail of each node is as fast as the same rail of other nodes",
+		Doc: "A cable, a transceiver or a port lost lanes, or retries all the time. Every collective waits for the slowest " +
+			"rail.",
 	}, {
 		ID: "bench.node", Title: "no node is slow on all its rails",
-		Doc: "What all rails of one node share is its processor, memory, PCIe and settings.",
+		Doc: "The rails of one node share its processor, memory, PCIe and settings.",
 	}, {
-		ID: "bench.way", Title: "no two nodes are slow with each other alone",
-		Doc: "Both are fast with others: something between the two is slow, as an uplink of their switches.",
+		ID: "bench.way", Title: "no two nodes are slow only with each other",
+		Doc: "Both are fast with others, so something between the two is slow, such as an uplink of their switches.",
 	}, {
-		ID: "bench.rail", Title: "no rail is slow on all nodes, and no group of nodes with another",
-		Doc: "What a rail of all nodes shares is its switches and their settings.",
+		ID: "bench.rail", Title: "no rail is slow on all nodes, and no group of nodes is slow with another",
+		Doc: "A rail of all nodes shares its switches and their settings.",
 	}, {
-		ID: "bench.rate", Title: "each rail runs at the rate and width that its like has on other nodes",
-		Doc: "A link that trained at less than it could carries less; this is seen without sending a byte.",
+		ID: "bench.rate", Title: "each rail has the rate and width of the same rail on other nodes",
+		Doc: "A link that trained at less than its maximum carries less. The check sends nothing.",
 	}, {
 		ID: "bench.measured", Title: "each rail could be measured",
-		Doc: "A rail whose address is not reached carries nothing at all.",
+		Doc: "A rail whose address is not reachable carries no data.",
 	}, {
 		ID: "bench.busy", Title: "no rail is in use",
-		Doc: "A port that carries another job's traffic is not measured: that would disturb it, and say little. Where one comes while it is measured nothing is said of it. --force measures and judges all the same.",
+		Doc: "launch bench does not measure a port that carries another job's traffic: that would disturb the job, and " +
+			"mean " +
+			"little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
 	}, {
 		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
-		Doc: "NCCL sends from the memory of one GPU into that of another. The GPU is the one beside the HCA; --memory gpu takes the nearest one however far, --memory host leaves this out.",
+		Doc: "NCCL sends from the memory of one GPU into that of another. The test uses the GPU next to the HCA; " +
+			"--memory gpu uses the nearest one at any distance, --memory host leaves this test out.",
 	}, {
 		ID: "bench.history", Title: "no rail is slower than it usually was",
-		Doc: "What slowly gets worse, and what all of them lost at once, is seen by comparison with the past alone: the median of the last 15 times (--history).",
+		Doc: "Only a comparison with the past shows a slow decline, or a loss on all rails at once: with the median of the " +
+			"last 15 runs (--history).",
 	}}
 	for i := range out {
 		out[i].Scope = preflight.OfBench
@@ -50,16 +55,16 @@ func Checks() []preflight.Check {
 
 const slowestWaits = "every collective waits for its slowest rail"
 
-// report says who is slow, the failures first.
+// report returns the findings about slow ports, the failures first.
 func (c *rates) report() finding.Report {
 	var out finding.Report
-	told := map[int]bool{}
+	reported := map[int]bool{}
 	for _, s := range c.suspects() {
 		switch {
 		case s.cleared:
-		case s.node && told[s.ends[0].rank]:
+		case s.node && reported[s.ends[0].rank]:
 		case s.node:
-			told[s.ends[0].rank] = true
+			reported[s.ends[0].rank] = true
 			out = append(out, c.slowNode(s))
 		case s.single():
 			out = append(out, c.slowPort(s))
@@ -77,7 +82,8 @@ func (c *rates) report() finding.Report {
 	}
 	if len(bare) > 0 {
 		out = append(out, finding.Warnf("no rail was found on %s", preflight.Some(bare)).Named("bench.measured").
-			Breaking("nothing is known of what the job would use there").Do("launch fabric   # there: which devices it has, and why none is a rail; or name them: --rails eth1,eth2"))
+			Breaking("it is not known what the job would use there").
+			Do("launch fabric   # there: shows its devices, and why none is a rail\nor name them: --rails eth1,eth2"))
 	}
 	for _, p := range c.planes {
 		out = append(out, p.trained()...)
@@ -87,7 +93,7 @@ func (c *rates) report() finding.Report {
 	return append(out, c.besideGPUs()...)
 }
 
-// against is how fast it was, and what was expected.
+// against returns the measured and the expected speed.
 func (s *suspect) against() string {
 	all := append(slices.Clone(s.flows), s.again...)
 	all = slices.DeleteFunc(all, func(f flow) bool { return !f.slow })
@@ -113,7 +119,7 @@ func (s *suspect) direction() string {
 	return "is slow both ways"
 }
 
-// see adds what was measured.
+// see adds the measurements.
 func (s *suspect) see(f finding.Finding) finding.Finding {
 	const enough = 6
 	all := append(slices.Clone(s.flows), s.again...)
@@ -157,7 +163,7 @@ func (c *rates) slowPort(s *suspect) finding.Finding {
 	return s.see(f).Do("%s", e.look(s.Side))
 }
 
-// with is by whom it was seen.
+// with describes the partners with which it was slow.
 func (s *suspect) with() string {
 	partners := map[int]bool{}
 	for _, f := range s.flows {
@@ -185,17 +191,19 @@ func (s *suspect) met() int {
 	return len(all)
 }
 
-// look is the one thing to do about a port.
+// look returns how to examine a port.
 func (e *railEnd) look(side blame.Side) string {
 	dev := cmp.Or(e.port.Netdev, e.port.Name)
 	if e.port.HCA != "" {
-		return fmt.Sprintf("on %s: mlxlink -d %s -m -c -e   (or ibdiagnet; ethtool -S %s): lanes, errors, the cable; reseat or replace it, look at the switch's port", e.node, e.port.HCA, dev)
+		return fmt.Sprintf("mlxlink -d %s -m -c -e   # on %s (or ibdiagnet; ethtool -S %s): shows lanes, errors, the cable\n"+
+			"then reseat or replace it, or inspect the switch's port", e.port.HCA, e.node, dev)
 	}
 	shaped := ""
 	if side != blame.ToNode {
 		shaped = fmt.Sprintf("; tc -s qdisc show dev %s", dev)
 	}
-	return fmt.Sprintf("on %s: ethtool %s; ethtool -S %s | grep -iE 'err|drop|disc|pause'%s\nthen reseat or replace its cable, and look at the switch's port", e.node, dev, dev, shaped)
+	return fmt.Sprintf("ethtool %s; ethtool -S %s | grep -iE 'err|drop|disc|pause'%s   # on %s\n"+
+		"then reseat or replace its cable, or inspect the switch's port", dev, dev, shaped, e.node)
 }
 
 func (c *rates) slowNode(s *suspect) finding.Finding {
@@ -209,7 +217,8 @@ func (c *rates) slowNode(s *suspect) finding.Finding {
 		}
 	}
 	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.node, s.direction(), preflight.Some(rails), s.against())
-	return f.Do("on %s: top (another program?); cpupower frequency-info; launch fabric (PCIe links, NUMA); then compare its firmware and settings with another node's: launch check", e.node)
+	return f.Do("top; cpupower frequency-info; launch fabric   # on %s: other programs, the clock, PCIe links and NUMA\n"+
+		"launch check   # compares its firmware and settings with another node's", e.node)
 }
 
 func (s *suspect) slowWay(ends int) finding.Finding {
@@ -222,11 +231,14 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 	if ends == 2 {
 		f := finding.Warnf("rail %s between %s and %s is slow %s: %s", a.port.Name, a.node, b.node, way, s.against()).
 			Named("bench.way").Breaking("%s", slowestWaits)
-		return s.see(f).Do("which of the two it is, a third node tells: launch bench --nnodes 3 …\n%s", a.look(s.Side))
+		return s.see(f).Do("launch bench --nnodes 3 …   # a third node shows which of the two is slow\n%s", a.look(s.Side))
 	}
-	f := finding.Warnf("rail %s is slow %s between %s and %s alone: %s; both are as fast as others elsewhere", a.port.Name, way, a.node, b.node, s.against()).
+	f := finding.Warnf("rail %s is slow %s only between %s and %s: %s; both are as fast as others elsewhere",
+		a.port.Name, way, a.node, b.node, s.against()).
 		Named("bench.way").Breaking("collectives that pair these two wait for it")
-	return s.see(f).Do("look at what is between their switches: an uplink that is down or at a lower rate, errors on it, flows that share one of several")
+	return s.see(f).Do("inspect the path between their switches: an uplink that is down or at a lower rate, errors on " +
+		"it, " +
+		"or flows that share one of several uplinks")
 }
 
 func (s *suspect) slowRail() finding.Finding {
@@ -236,19 +248,24 @@ func (s *suspect) slowRail() finding.Finding {
 		for _, e := range s.ends {
 			names = append(names, e.node)
 		}
-		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s", p.name, preflight.Some(names), s.Rest, s.against()).Named("bench.rail").
-			Breaking("collectives over all nodes wait for what is between the groups")
-		return s.see(f).Do("look at the uplinks between their switches: how many are up, at which rate, and whether flows are spread over them")
+		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s",
+			p.name, preflight.Some(names), s.Rest, s.against()).Named("bench.rail").
+			Breaking("collectives over all nodes wait for the path between the groups")
+		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows " +
+			"are " +
+			"spread over them")
 	}
 	how := "than the rails of its kind"
 	if p.refer <= p.median {
 		how = "than its ports are good for by their own rate, MTU and PCIe link"
 	}
-	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.Rest, how, s.against()).Named("bench.rail").Breaking("%s", slowestWaits)
-	return s.see(f).Do("what all of them share is the rail's switches and what was set alike: rate and MTU of the switch's ports, flow control, ACS and IOMMU of the nodes")
+	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.Rest, how, s.against()).Named("bench.rail").
+		Breaking("%s", slowestWaits)
+	return s.see(f).Do("inspect what they share: rate and MTU of the switches' ports, flow control, ACS and IOMMU of " +
+		"the nodes")
 }
 
-// trained says which ports run at less than their like on the other nodes.
+// trained reports ports with a lower rate than on the other nodes.
 func (p *plane) trained() (out finding.Report) {
 	type rate struct {
 		gbit  float64
@@ -272,7 +289,8 @@ func (p *plane) trained() (out finding.Report) {
 		if e.port.Lanes > 0 && e.port.Lanes < usual.lanes {
 			width = fmt.Sprintf(" with %d of %d lanes", e.port.Lanes, usual.lanes)
 		}
-		out = append(out, finding.Warnf("rail %s runs at %g Gb/s%s, on %d other nodes at %g", e.label(), e.port.Rate, width, count[usual], usual.gbit).Named("bench.rate").
+		out = append(out, finding.Warnf("rail %s runs at %g Gb/s%s, on %d other nodes at %g",
+			e.label(), e.port.Rate, width, count[usual], usual.gbit).Named("bench.rate").
 			Breaking("%s", slowestWaits).Do("%s", e.look(blame.ToAndFrom)))
 	}
 	return out
@@ -286,7 +304,7 @@ func (p *plane) link() string {
 	return medianOf(all)
 }
 
-// unmeasured says what could not be measured, and who it is.
+// unmeasured reports failed measurements and their cause.
 func (p *plane) unmeasured() (out finding.Report) {
 	var arcs []blame.Arc
 	var all []flow
@@ -316,27 +334,34 @@ func (p *plane) unmeasured() (out finding.Report) {
 		if c.Side == blame.Everywhere {
 			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
 		}
-		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).Named("bench.measured").
-			Breaking("what carries nothing now may hang the job when it uses this rail").
+		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).
+			Named("bench.measured").
+			Breaking("a rail that carries no data may hang the job that uses it").
 			Do("%s", p.ends[all[c.Bad[0]].from].reach(first.Cause))
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
-		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures and judges them all the same): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
+		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures "+
+			"and "+
+			"judges them anyway): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
 	}
 	return out
 }
 
-// reach is what to do about a port that could not be measured.
+// reach returns what to do about a port that could not be measured.
 func (e *railEnd) reach(cause string) string {
 	if cause == bench.CauseLeft {
 		return "look at what launch printed there; then measure again"
 	}
 	if e.port.HCA != "" {
-		return fmt.Sprintf("on %s: ibv_devinfo -v -d %s (active? a GID of an address?); ulimit -l (unlimited?); dmesg | tail\nlaunch bench --tcp … measures the same rail without RDMA", e.node, e.port.HCA)
+		return fmt.Sprintf("ibv_devinfo -v -d %s; ulimit -l; dmesg | tail   "+
+			"# on %s: active? a GID of an address? unlimited?\nwithout RDMA, on the same rail: launch bench --tcp …",
+			e.port.HCA, e.node)
 	}
-	return fmt.Sprintf("on %s: ping -I %s to the other's address on that rail; is it up, with an address of the same network? ip addr\n"+
-		"where rails share a switch, each may answer for the other: sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.node, e.port.Name)
+	return fmt.Sprintf("ip addr; ping -I %s PEER   # on %s; PEER is the other's address on that rail, in the same "+
+		"network\n"+
+		"where rails share a switch, each may answer for the other: "+
+		"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.port.Name, e.node)
 }
 
 func ranksOfEnds(ends []*railEnd) (out []int) {

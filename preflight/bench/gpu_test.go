@@ -87,7 +87,7 @@ func TestWhatGoesBetweenGPUsIsCarried(t *testing.T) {
 		{CauseNoGPU, 100},
 		{string(verbs.NoCUDA), 100},
 		{string(verbs.NoGPUDirect), 100},
-		{string(verbs.Lost), 0}, // nobody knows how much of it went
+		{string(verbs.Lost), 0}, // the amount that was sent is not known
 		{string(verbs.Crashed), 0},
 	} {
 		r := Result{Out: Flow{Carried: 100}, Back: Flow{Carried: 100}, GPU: &OnGPU{Cause: tt.cause, Out: 1000, Back: 1000}}
@@ -99,7 +99,8 @@ func TestWhatGoesBetweenGPUsIsCarried(t *testing.T) {
 }
 
 func TestBetweenGPUsIsShorterAndBounded(t *testing.T) {
-	test := Test{Port: Port{HCA: "mlx5_0", GPU: &GPU{PCI: "0000:1b:00.0"}}, Streams: 4, Warm: 100 * time.Millisecond, Span: 250 * time.Millisecond}
+	test := Test{Port: Port{HCA: "mlx5_0", GPU: &GPU{PCI: "0000:1b:00.0"}}, Streams: 4, Warm: 100 * time.Millisecond,
+		Span: 250 * time.Millisecond}
 	v := test.gpuTest()
 	if both := 2 * (v.Warm + v.Span); both > test.Warm+test.Span {
 		t.Errorf("both directions take %v, one between hosts %v", both, test.Warm+test.Span)

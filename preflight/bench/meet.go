@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// again is how long who leads waits before it calls again: the other one may
-	// not listen yet.
+	// again is the pause of the leader before it calls again: the other one may not
+	// listen yet.
 	again = 50 * time.Millisecond
-	// held bounds how long a caller is kept that comes before its turn: it has
-	// hung up by then.
+	// held limits the wait of a caller whose turn has not come; after it the caller has
+	// hung up.
 	held = 3 * time.Minute
 )
 
-// Node is this node's end of its measurements: a listener for the conversations
-// in which two ends agree on each of them.
+// Node is this node's end of its measurements: a listener by which two ends agree on each
+// measurement.
 type Node struct {
-	Name  string // for people
+	Name  string // in words
 	Ports []Port
-	Ways  []Measurer  // what can measure, the best first
-	Keys  *tls.Config // of who calls; nil: no secret is shared
-	// Asked is told, where it is not nil, what a node has that asks for this one's
-	// ports. It is not waited for: it should have room.
+	Ways  []Measurer  // the ways to measure, the best first
+	Keys  *tls.Config // for callers; nil: no shared secret
+	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs
+	// room: a send does not wait.
 	Asked chan Asking
-	// Rails is what this node has for who asks from an address, where that is not
-	// known before; nil: Ports.
+	// Rails returns this node's ports for a caller's address, where they are not known
+	// before; nil: Ports.
 	Rails func(from netip.Addr) []Port
 
 	talks *sidechannel.Talks
@@ -43,36 +43,35 @@ type Node struct {
 	turns map[key]chan *visit
 }
 
-// key is one measurement, as who answers knows it.
+// key identifies a measurement for the node that answers.
 type key struct {
 	round, from int
-	port        string // who answers
+	port        string // of the node that answers
 }
 
-// visit is a caller that has come for a measurement.
+// visit is a caller that waits for a measurement.
 type visit struct {
 	c    *sidechannel.Conversation
 	done chan struct{}
 }
 
-// hello is the first message of who calls: for which measurement it comes; one
-// with Mine says what it has, and wants to know the same first.
+// hello is the first message of a caller: the measurement that it wants. With Mine it
+// reports its ports and asks for those of the other node.
 type hello struct {
 	Mine  *Offer `json:"mine,omitempty"`
 	Round int    `json:"round"`
 	From  int    `json:"from"`
-	Port  string `json:"port"` // of who answers
+	Port  string `json:"port"` // of the node that answers
 }
 
-// Offer is what a node says of itself to the others.
+// Offer is what a node reports to the others.
 type Offer struct {
 	Name  string         `json:"name"`
-	At    netip.AddrPort `json:"at,omitzero"` // where it listens, where that is not known already
+	At    netip.AddrPort `json:"at,omitzero"` // where it listens, if that is not known already
 	Ports []Port         `json:"ports"`
 }
 
-// terms is what each side says before a measurement. The test is the leading
-// side's.
+// terms is what each side proposes before a measurement. The leader's test applies.
 type terms struct {
 	Port    Port          `json:"port"`
 	Streams int           `json:"streams"`
@@ -82,24 +81,24 @@ type terms struct {
 	GPU     bool          `json:"gpu,omitempty"`
 }
 
-// longest bounds what the other side may ask for.
+// longest limits the test of the other side.
 const longest = time.Minute
 
-// Open begins to listen at an address and port (0: of its own choice). server
-// is nil where no secret is shared.
+// Open listens at an address and port (0: any port). server is nil without a shared
+// secret.
 func (n *Node) Open(at netip.AddrPort, server *tls.Config) (err error) {
 	n.Ready()
 	n.talks, err = sidechannel.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
 	return err
 }
 
-// Ready is enough for a node that leads all its measurements, and never listens.
+// Ready suffices for a node that leads all its measurements and never listens.
 func (n *Node) Ready() {
 	n.turns = map[key]chan *visit{}
 	n.able(n.Ports)
 }
 
-// able fills in what can measure ports.
+// able sets the Measurers of each port.
 func (n *Node) able(ports []Port) {
 	for i := range ports {
 		ports[i].Kinds = nil
@@ -111,13 +110,13 @@ func (n *Node) able(ports []Port) {
 	}
 }
 
-// Port is where it listens.
+// Port returns the port where it listens.
 func (n *Node) Port() int { return n.talks.Port() }
 
-// Close ends the listener and what it is in.
+// Close ends the listener and its measurements.
 func (n *Node) Close() { n.talks.Close() }
 
-// turn is where the callers of a measurement wait for it.
+// turn is the queue of the callers of a measurement.
 func (n *Node) turn(k key) chan *visit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,7 +126,7 @@ func (n *Node) turn(k key) chan *visit {
 	return n.turns[k]
 }
 
-// take hears for what a caller comes, and keeps it until it is its turn.
+// take reads what a caller wants, and holds it until its turn.
 func (n *Node) take(ctx context.Context, c *sidechannel.Conversation) {
 	ctx, stop := context.WithTimeout(ctx, held)
 	defer stop()
@@ -155,7 +154,7 @@ func (n *Node) take(ctx context.Context, c *sidechannel.Conversation) {
 	}
 }
 
-// tell answers who asks for the ports.
+// tell answers a node that asks for the ports.
 func (n *Node) tell(ctx context.Context, c *sidechannel.Conversation, theirs Offer) error {
 	mine := Offer{Name: n.Name, Ports: n.Ports}
 	if n.Rails != nil {
@@ -172,13 +171,13 @@ func (n *Node) tell(ctx context.Context, c *sidechannel.Conversation, theirs Off
 	return nil
 }
 
-// Asking is a node that asked, with what it was told.
+// Asking is a node that asked, with the answer that it got.
 type Asking struct {
 	Theirs Offer
 	Mine   []Port
 }
 
-// Ask asks the node at an address for its ports, again until ctx ends.
+// Ask asks the node at an address for its ports, and retries until ctx ends.
 func (n *Node) Ask(ctx context.Context, at netip.AddrPort) (o Offer, err error) {
 	c, err := n.call(ctx, at)
 	if err != nil {
@@ -191,19 +190,19 @@ func (n *Node) Ask(ctx context.Context, at netip.AddrPort) (o Offer, err error) 
 	return o, err
 }
 
-// Meeting is one pair of ports to be measured.
+// Meeting is one pair of ports to measure.
 type Meeting struct {
 	Round, Self, Other int            // ranks
-	Port               Port           // this side's
-	PeerPort           string         // the other's
-	At                 netip.AddrPort // where the other one listens, for who leads
+	Port               Port           // of this side
+	PeerPort           string         // of the other side
+	At                 netip.AddrPort // where the other side listens, for the leader
 	Lead               bool
 	Wait               time.Duration // for the other one
 	Test               Test          // Streams, Warm, Span, Pings, if it leads
 }
 
-// Meet measures one pair of ports, once the other side is there, in no order. What
-// goes wrong is in the Sample, which is from the view of who leads.
+// Meet measures one pair of ports, once the other side is ready; either may be first.
+// Errors are in the Sample, which is from the view of the leader.
 func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 	s := Sample{Round: m.Round, From: m.Self, To: m.Other, FromPort: m.Port.Name, ToPort: m.PeerPort}
 	if !m.Lead {
@@ -224,7 +223,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 			defer close(v.done)
 			c = v.c
 		case <-wait.Done():
-			err = fmt.Errorf("nobody came for %s within %s: %w", m.Port.Name, m.Wait, context.Cause(wait))
+			err = fmt.Errorf("no node came for %s within %s: %w", m.Port.Name, m.Wait, context.Cause(wait))
 		}
 	}
 	if err == nil {
@@ -236,9 +235,10 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 	return s
 }
 
-// agree exchanges the terms and has the best way measure that both have.
+// agree exchanges the terms and measures by the best common way.
 func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m Meeting, s *Sample) error {
-	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings, GPU: m.Test.GPU}
+	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings,
+		GPU: m.Test.GPU}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
 		return err
@@ -264,7 +264,8 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 		return errors.New(noWay(lead, other))
 	}
 	if m.Lead {
-		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings, mine.GPU
+		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings,
+			mine.GPU
 	}
 	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings, GPU: theirs.GPU,
 		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}
@@ -272,7 +273,7 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 	defer stop()
 	var gone error
 	r, err := n.Ways[i].Run(limit, t, func(ctx context.Context, mine []byte) (theirs []byte, err error) {
-		if ctx.Err() != nil { // what went wrong here since then is nobody else's doing
+		if ctx.Err() != nil { // later errors are due to this
 			return nil, context.Cause(ctx)
 		}
 		if err = c.Send(ctx, mine); err == nil {
@@ -284,7 +285,7 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 		return theirs, err
 	})
 	switch {
-	case err != nil && gone != nil: // whatever else went wrong, that is why
+	case err != nil && gone != nil: // the cause of any other error
 		s.Cause, s.Err = CauseLeft, fmt.Sprintf("the other end was gone before %s was measured", m.Port.Name)
 		return nil
 	case err != nil:
@@ -296,7 +297,7 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 	return nil
 }
 
-// limit is how long a measurement may take in all.
+// limit returns the time that a measurement may take in all.
 func (t Test) limit() time.Duration {
 	if t.GPU {
 		return t.hostLimit() + t.GPULimit()
@@ -304,16 +305,16 @@ func (t Test) limit() time.Duration {
 	return t.hostLimit()
 }
 
-// hostLimit is without what is measured between GPUs.
+// hostLimit returns that time without the measurement between GPUs.
 func (t Test) hostLimit() time.Duration {
 	return 2*(t.Warm+t.Span+joinBudget+2*lateBudget) + pingBudget
 }
 
-// Takes is how long a measurement takes where all is well.
+// Takes returns the time that a successful measurement takes.
 func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget + t.gpuTakes() }
 
-// Within is the test as long as takes d, but at least as long as it is and at most
-// so many times.
+// Within returns the test extended to take d, but not shortened and at most the given
+// number of times longer.
 func (t Test) Within(d time.Duration, most int) Test {
 	t.Span = min(max(t.Span+(d-t.Takes())/2, t.Span), time.Duration(most)*t.Span)
 	return t
@@ -325,11 +326,11 @@ func noWay(a, b Port) string {
 			return fmt.Sprintf("%s has no address in this network namespace for TCP, and no HCA that opens", p.Name)
 		}
 	}
-	return fmt.Sprintf("%s can be measured by %q, %s by %q: no way is common", a.Name, a.Kinds, b.Name, b.Kinds)
+	return fmt.Sprintf("no common way: %s can be measured by %q, %s by %q", a.Name, a.Kinds, b.Name, b.Kinds)
 }
 
-// Round measures several pairs of ports at the same time, and returns a sample of
-// each in their order. No port may be in two of them.
+// Round measures several pairs of ports at the same time and returns their samples in
+// order. No port may be in two of them.
 func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 	out := make([]Sample, len(all))
 	var wg sync.WaitGroup
@@ -340,7 +341,8 @@ func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 	return out
 }
 
-// call calls until the other one is there, or who answers is not meant.
+// call retries until the other side answers, or until the node that answers is the wrong
+// one.
 func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conversation, error) {
 	var why error
 	for {
@@ -348,9 +350,9 @@ func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conver
 		if cause := sidechannel.CauseOf(err); err == nil || cause == sidechannel.Token || cause == sidechannel.Stranger {
 			return c, err
 		}
-		end, limited := ctx.Deadline() // which a try heeds by itself, and may do before ctx
+		end, limited := ctx.Deadline() // a try observes it, perhaps before ctx does
 		cut := ctx.Err() != nil || limited && !time.Now().Before(end)
-		if why == nil || !cut { // one that is cut off says less than the one before
+		if why == nil || !cut { // the error of a try that was cut off says less than the one before
 			why = err
 		}
 		pause := time.NewTimer(again)

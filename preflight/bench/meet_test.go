@@ -24,7 +24,8 @@ func opened(t *testing.T, name string, keys *tls.Config, ports ...Port) (*Node, 
 }
 
 func meeting(self, other int, p Port, at netip.AddrPort) Meeting {
-	return Meeting{Self: self, Other: other, Port: p, PeerPort: p.Name, At: at, Lead: self < other, Wait: 5 * time.Second, Test: quick(p)}
+	return Meeting{Self: self, Other: other, Port: p, PeerPort: p.Name, At: at, Lead: self < other, Wait: 5 * time.Second,
+		Test: quick(p)}
 }
 
 func TestTwoEndsMeetWhoeverIsFirst(t *testing.T) {
@@ -61,7 +62,7 @@ func TestAnEndThatNeverComesIsNamedByTheOther(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	m.Lead = false
-	if s := a.Meet(t.Context(), m); !strings.Contains(s.Err, "nobody came for eth0") {
+	if s := a.Meet(t.Context(), m); !strings.Contains(s.Err, "no node came for eth0") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -72,17 +73,19 @@ func TestAPortInUseIsNotDisturbed(t *testing.T) {
 	a, _ := opened(t, "a", nil, local("eth0"))
 	b, at := opened(t, "b", nil, busy)
 	go b.Meet(t.Context(), meeting(1, 0, b.Ports[0], at))
-	if s := a.Meet(t.Context(), meeting(0, 1, a.Ports[0], at)); s.Cause != CauseBusy || s.Err != busy.Busy || s.Out.Speed != 0 {
+	if s := a.Meet(t.Context(), meeting(0, 1, a.Ports[0], at)); s.Cause != CauseBusy || s.Err != busy.Busy ||
+		s.Out.Speed != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// A measurer beside TCP is taken where both ends have it, and the sample says so.
+// A measurer other than TCP is used where both ends have it, and the sample names it.
 func TestTheBestWayThatBothEndsHaveIsTaken(t *testing.T) {
-	verbs := Measurer{Kind: "verbs", Can: func(p Port) bool { return p.HCA != "" }, Run: func(ctx context.Context, t Test, say Exchange) (Result, error) {
-		theirs, err := say(ctx, []byte(t.Port.Name))
-		return Result{Out: Flow{Speed: float64(len(theirs))}, Back: Flow{Speed: 1}}, err
-	}}
+	verbs := Measurer{Kind: "verbs", Can: func(p Port) bool { return p.HCA != "" },
+		Run: func(ctx context.Context, t Test, say Exchange) (Result, error) {
+			theirs, err := say(ctx, []byte(t.Port.Name))
+			return Result{Out: Flow{Speed: float64(len(theirs))}, Back: Flow{Speed: 1}}, err
+		}}
 	rdma := local("mlx5_0")
 	rdma.HCA = "mlx5_0"
 	for _, tt := range []struct {
@@ -137,9 +140,11 @@ func TestAnEndThatLeavesInTheMiddleIsSaid(t *testing.T) {
 func TestATestFillsTheTimeThatIsLeft(t *testing.T) {
 	test := Test{Warm: 100 * time.Millisecond, Span: 200 * time.Millisecond}
 	for _, tt := range []struct{ left, want time.Duration }{
-		{-time.Second, 200 * time.Millisecond}, {test.Takes() + 100*time.Millisecond, 250 * time.Millisecond}, {time.Hour, 400 * time.Millisecond},
+		{-time.Second, 200 * time.Millisecond}, {test.Takes() + 100*time.Millisecond, 250 * time.Millisecond}, {time.Hour,
+			400 * time.Millisecond},
 	} {
-		if got := test.Within(tt.left, 2); got.Span != tt.want || got.Warm != test.Warm || tt.left > 0 && got.Takes() > tt.left {
+		if got := test.Within(tt.left, 2); got.Span != tt.want || got.Warm != test.Warm || tt.left > 0 &&
+			got.Takes() > tt.left {
 			t.Errorf("%v left: %v", tt.left, got.Span)
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// Rounds is which rounds of the circle method n nodes play, most of them: 0 or
-// as many as there are is each pair once. It follows from n and nonce alone, and
-// so does Partner, so that a node needs to know nobody but its partners.
+// Rounds returns the rounds of the circle method that n nodes use, at most the given
+// number; 0 or the full number measures each pair once. The result follows from n and
+// nonce alone, as that of Partner does, so a node needs to know only its partners.
 //
-// The rounds are consecutive ones: those who meet in any two of them hang
+// The rounds are consecutive: the pairs of any two of them connect all nodes in one path,
+// so each node is compared with all others, if indirectly. The nonce decides where the
+// rounds start.
 // together as one path through all nodes, so that a node is always compared
 // with all others, if by way of some. Where they begin is the nonce's.
 func Rounds(n int, nonce string, most int) []int {
@@ -34,7 +36,7 @@ func Rounds(n int, nonce string, most int) []int {
 	return out
 }
 
-// circle is how many rounds n nodes need for each pair to meet once.
+// circle returns the number of rounds in which n nodes measure each pair once.
 func circle(n int) int {
 	if n < 2 {
 		return 0
@@ -42,16 +44,16 @@ func circle(n int) int {
 	return n - 1 + n%2
 }
 
-// Partner is whom a rank meets in a round of the circle method; false: nobody,
-// which with an odd number of nodes is one of them in each round. The last of an
-// even number stands still, and the others go round it: they meet whose sum with
-// theirs is the round's number.
+// Partner returns the partner of a rank in a round of the circle method. It returns false
+// for the one node without a partner, which each round has if the number of nodes is odd.
+// The last of an even number of nodes stays in place and the others rotate: two nodes are
+// partners if their sum is the round's number.
 func Partner(rank, n, round int) (int, bool) {
 	m := circle(n)
 	if m == 0 {
 		return 0, false
 	}
-	still := m // of an odd number of nodes nobody is there, and who meets it is idle
+	still := m // with an odd number of nodes this place is empty, and its partner is idle
 	other := still
 	switch {
 	case rank == still:
@@ -62,8 +64,8 @@ func Partner(rank, n, round int) (int, bool) {
 	return other, other < n
 }
 
-// half is who would meet itself in a round: twice its number is the round's,
-// and m is odd.
+// half returns the node that would be its own partner in a round: twice its number is the
+// round's, and m is odd.
 func half(round, m int) int {
 	round %= m
 	if round%2 == 1 {
@@ -72,9 +74,9 @@ func half(round, m int) int {
 	return round / 2
 }
 
-// Match says which ports of two nodes meet: those of one name; of the rest those
-// in one network, and what is left, in the order of their names. Each is the
-// places of a port of a and one of b. Both ends see it alike.
+// Match pairs the ports of two nodes: those of one name; of the rest those in one network;
+// then the others in the order of their names. Each result is an index of a and one of b.
+// Both ends get the same pairs.
 func Match(a, b []Port) [][2]int {
 	var out [][2]int
 	leftA, leftB := byName(a), byName(b)

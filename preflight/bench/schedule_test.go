@@ -105,9 +105,12 @@ func TestLikeRailsMeet(t *testing.T) {
 		a, b []Port
 		want [][2]int
 	}{
-		{"by name, in any order", []Port{port("eth0", ""), port("eth1", "")}, []Port{port("eth1", ""), port("eth0", "")}, [][2]int{{0, 1}, {1, 0}}},
-		{"one is missing", []Port{port("mlx5_0", ""), port("mlx5_1", ""), port("mlx5_2", "")}, []Port{port("mlx5_0", ""), port("mlx5_2", "")}, [][2]int{{0, 0}, {2, 1}}},
-		{"by network", []Port{port("ens1", "10.0.1.1/24"), port("ens2", "10.0.2.1/24")}, []Port{port("eth0", "10.0.2.9/24"), port("eth1", "10.0.1.9/24")}, [][2]int{{0, 1}, {1, 0}}},
+		{"by name, in any order", []Port{port("eth0", ""), port("eth1", "")}, []Port{port("eth1", ""), port("eth0", "")},
+			[][2]int{{0, 1}, {1, 0}}},
+		{"one is missing", []Port{port("mlx5_0", ""), port("mlx5_1", ""), port("mlx5_2", "")},
+			[]Port{port("mlx5_0", ""), port("mlx5_2", "")}, [][2]int{{0, 0}, {2, 1}}},
+		{"by network", []Port{port("ens1", "10.0.1.1/24"), port("ens2", "10.0.2.1/24")},
+			[]Port{port("eth0", "10.0.2.9/24"), port("eth1", "10.0.1.9/24")}, [][2]int{{0, 1}, {1, 0}}},
 		{"by order", []Port{port("a", "10.0.1.1/24")}, []Port{port("b", "10.9.1.1/24")}, [][2]int{{0, 0}}},
 		{"none", []Port{port("a", "")}, nil, nil},
 	} {

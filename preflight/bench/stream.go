@@ -20,16 +20,15 @@ import (
 type rawConn = syscall.RawConn
 
 const (
-	// chunk is what one call hands to the kernel or takes from it. It is memory of
-	// this process once for all streams, and it is all that there is.
+	// chunk is the size of one write or read. All streams share this memory of the process.
 	chunk = 256 << 10
-	// pingSize is a short message: a header of the libraries', below any MTU.
+	// pingSize is a short message: a header of the libraries, below any MTU.
 	pingSize = 64
-	// pingBudget bounds the ping-pong, however long the way is.
+	// pingBudget limits the ping-pong on long paths.
 	pingBudget = 60 * time.Millisecond
 )
 
-// send fills the streams for a time and says what the kernel knows of them then.
+// send fills the streams for a time and returns what the kernel reports of them then.
 func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow, error) {
 	ctx, stop := context.WithTimeout(ctx, span+lateBudget)
 	defer stop()
@@ -67,17 +66,17 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 	return f, nil
 }
 
-// ended tells whether a stream came to its end as it should: by the clock, or
-// since the other side's clock was first.
+// ended reports whether a stream ended normally: by the clock, or because the other side's
+// clock was first.
 func ended(err error) bool {
-	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
 }
 
-// receive counts what arrives in span, once warm is over: by then the windows
-// are open, and a shaper's bucket is empty. It is the kernel that counts (TCP_INFO),
-// so that what waits in a buffer for a processor is not taken for what waits on
-// the way. The speed is that of the better half of span: a timer of TCP's, after a
-// segment was lost, may cost the other one.
+// receive counts the bytes that arrive in span, after warm: by then the windows are open,
+// and a shaper's bucket is empty. The kernel counts (TCP_INFO), so data that waits in a
+// buffer for a processor does not count as delayed on the path. The result is the speed of
+// the better half of span: a timer of TCP, after a lost segment, may cost the other half.
 func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Duration) (Flow, error) {
 	errs := make([]error, len(streams))
 	nowhere := make([]byte, chunk) // the kernel does not write to it
@@ -107,7 +106,7 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 		last, from = now, at
 	}
 	for _, c := range streams {
-		_ = c.SetDeadline(time.Unix(1, 0)) // which ends the reading
+		_ = c.SetDeadline(time.Unix(1, 0)) // ends the reads
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
@@ -121,8 +120,8 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 	return f, nil
 }
 
-// swallow takes what comes in until the stream ends. The kernel drops it
-// (MSG_TRUNC, tcp(7)), so that no copy of it costs the receiver a processor.
+// swallow reads until the stream ends. The kernel drops the data (MSG_TRUNC, tcp(7)), so
+// no copy costs the receiver a processor.
 func swallow(c *net.TCPConn, nowhere []byte) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -149,9 +148,8 @@ func swallow(c *net.TCPConn, nowhere []byte) error {
 	return err
 }
 
-// ping sends short messages one after the other, and tells half of how long
-// each took to come back. A last one of another kind tells the other side that it
-// is over.
+// ping sends short messages one after the other and returns half of each round trip. A
+// last message of another kind ends the test for the other side.
 func ping(c *net.TCPConn, most int) (Result, error) {
 	_ = c.SetDeadline(time.Now().Add(pingBudget + lateBudget))
 	_ = c.SetNoDelay(true)
@@ -177,13 +175,13 @@ func ping(c *net.TCPConn, most int) (Result, error) {
 		return Result{}, err
 	}
 	if len(took) > 10 {
-		took = took[len(took)/10:] // the first ones wake what slept
+		took = took[len(took)/10:] // the first ones wake sleeping processors
 	}
 	slices.Sort(took)
 	return Result{Latency: took[len(took)/2], Tail: took[(len(took)*99-1)/100], Pings: len(took)}, nil
 }
 
-// pong answers until the last one.
+// pong answers until the last message.
 func pong(c *net.TCPConn) error {
 	_ = c.SetDeadline(time.Now().Add(pingBudget + 2*lateBudget))
 	_ = c.SetNoDelay(true)

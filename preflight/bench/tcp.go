@@ -16,47 +16,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what the other end may ask for and of what is waited for beyond the
-// measuring itself.
+// The following limit what the other end may request, and the waits in addition to the
+// measurement itself.
 const (
 	maxStreams = 64
-	// joinBudget is how long the streams of one direction may take to connect:
-	// one SYN that is lost costs a second (RFC 6298).
+	// joinBudget limits the connections of the streams of one direction: one lost SYN costs
+	// a second (RFC 6298).
 	joinBudget = 1500 * time.Millisecond
-	// lateBudget is how much longer than its span a direction may take, on a
-	// machine without a processor to spare.
+	// lateBudget is the extra time of a direction on a machine without an idle processor.
 	lateBudget = time.Second
-	// overBudget is how much longer is sent than counted: the two ends do not begin
-	// in the same moment. Who counts hangs up when it is done.
+	// overBudget is the time of sending beyond counting: the two ends do not start at the
+	// same moment. The receiver hangs up when it is done.
 	overBudget = 100 * time.Millisecond
 	ticketLen  = 16
 )
 
-// TCP measures over connections between the addresses of two rails, each bound
-// to its rail's interface. What arrives is counted and not looked at: TCP has
-// its checksum, and a copy of it would measure the receiver's memory.
+// TCP measures over connections between the addresses of two rails, each bound to its
+// rail's interface. It counts the data without reading it: TCP has its checksum, and a copy
+// would measure the receiver's memory.
 func TCP() Measurer {
 	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
 }
 
-// door is what the answering end tells the one that begins: where its streams
-// may come in, and by which word.
+// door is what the answering end tells the leader: where its streams connect, and their
+// ticket.
 type door struct {
 	At     netip.AddrPort `json:"at"`
 	Ticket []byte         `json:"ticket"`
 	Err    string         `json:"err,omitempty"`
 }
 
-// seen is what an end knows of the two directions when they are over.
+// seen is what an end knows of the two directions after them.
 type seen struct {
 	Sent, Got Flow
 	Result    Result
 	Err       string
 }
 
-// runTCP is one side. The streams of each direction are new ones, and what was
-// not sent in time is dropped with them: nothing has to drain, however slow the
-// way is.
+// runTCP is one side. Each direction has streams of its own, and closing them drops what
+// was not sent in time: no data has to drain, however slow the path is.
 func runTCP(ctx context.Context, t Test, say Exchange) (Result, error) {
 	t.Streams = min(max(t.Streams, 1), maxStreams)
 	var mine door
@@ -96,7 +94,7 @@ func runTCP(ctx context.Context, t Test, say Exchange) (Result, error) {
 	case other.Err != "":
 		return Result{}, errors.New(other.Err)
 	}
-	// The sender knows of retransmissions, the receiver of what arrived.
+	// The sender knows the retransmissions, the receiver the bytes that arrived.
 	out := s.Result
 	if !t.Lead {
 		out = other.Result
@@ -117,8 +115,8 @@ func swap[T any](ctx context.Context, say Exchange, mine T) (theirs T, err error
 	return theirs, json.Unmarshal(b, &theirs)
 }
 
-// lead is the side that connects: latency first, while nothing else is on the
-// way, then what it sends, then what comes back.
+// lead is the side that connects. It measures latency first, on the idle path, then
+// sending, then receiving.
 func (s *seen) lead(ctx context.Context, t Test, to door) error {
 	streams, err := connect(ctx, t, to)
 	if err != nil {
@@ -160,9 +158,9 @@ func (s *seen) answer(ctx context.Context, t Test, l *net.TCPListener, ticket []
 	return err
 }
 
-// bound ties a socket to a rail's interface, since two rails in one network
-// would else both leave by the first of them. A kernel before 5.7 allows that to
-// root alone: there the address has to do.
+// bound binds a socket to a rail's interface, since two rails in one network would
+// otherwise both use the first of them. Before Linux 5.7 only root may do that; otherwise
+// the address must suffice.
 func bound(p Port, c interface{ Control(func(uintptr)) error }) error {
 	if p.Netdev == "" {
 		return nil
@@ -179,8 +177,8 @@ func listenOn(ctx context.Context, p Port) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// connect opens the streams of a direction side by side. Each is answered with
-// one byte, so that all are there when the clock starts.
+// connect opens the streams of a direction in parallel. The other side answers each with
+// one byte, so all exist when the clock starts.
 func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
 	ctx, stop := context.WithTimeout(ctx, joinBudget)
 	defer stop()
@@ -214,8 +212,7 @@ func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
 	return streams, nil
 }
 
-// admit takes the streams of a direction. What comes without the ticket is
-// hung up on.
+// admit accepts the streams of a direction and hangs up on others, which lack the ticket.
 func admit(ctx context.Context, l *net.TCPListener, n int, ticket []byte) ([]*net.TCPConn, error) {
 	end := time.Now().Add(joinBudget + lateBudget)
 	_ = l.SetDeadline(end)
@@ -225,7 +222,7 @@ func admit(ctx context.Context, l *net.TCPListener, n int, ticket []byte) ([]*ne
 		c, err := l.AcceptTCP()
 		if err != nil {
 			cut(streams)
-			return nil, fmt.Errorf("wait for %d streams at %s, %d came: %w", n, l.Addr(), have, err)
+			return nil, fmt.Errorf("wait for %d streams at %s, got %d: %w", n, l.Addr(), have, err)
 		}
 		_ = c.SetDeadline(end)
 		word := make([]byte, ticketLen+1)
@@ -247,7 +244,7 @@ func admit(ctx context.Context, l *net.TCPListener, n int, ticket []byte) ([]*ne
 	return streams, nil
 }
 
-// cut ends streams with all that they still hold.
+// cut ends streams with all data that they hold.
 func cut(streams []*net.TCPConn) {
 	for _, c := range streams {
 		if c != nil {

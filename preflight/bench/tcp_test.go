@@ -58,7 +58,8 @@ func TestBothEndsOfAPairKnowTheSame(t *testing.T) {
 		t.Errorf("the ends differ:\n%+v\n%+v", a, b)
 	}
 	for _, f := range []Flow{a.Out, a.Back} {
-		if f.Speed < 1e6 || f.RTT <= 0 || f.PMTU < 1000 || f.Deliver <= 0 || f.Carried < f.Speed*0.04 { // half of the span at least
+		// half of the span at least
+		if f.Speed < 1e6 || f.RTT <= 0 || f.PMTU < 1000 || f.Deliver <= 0 || f.Carried < f.Speed*0.04 {
 			t.Errorf("not believable of a loopback: %+v", f)
 		}
 	}

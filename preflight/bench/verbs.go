@@ -10,19 +10,18 @@ import (
 	"launch/internal/sidechannel"
 )
 
-// What a stream of writes is made of: messages that a collective sends in, and as
-// many on their way as fill a link of a few hundred Gb/s over a few µs, and are
-// soon gone where it is slow. The memory that is registered is Streams times
-// verbsWrite at each end.
+// The parts of a stream of writes: messages of the size that a collective sends, as many in
+// flight as fill a link of a few hundred Gb/s over a few µs, which end soon on a slow link.
+// Each end registers Streams times verbsWrite bytes.
 const (
 	verbsWrite = 1 << 20
 	verbsDepth = 4
 	verbsPing  = 8
 )
 
-// Verbs measures RDMA writes between two HCAs, as NCCL sends them, by devices that
-// this process can open. All bytes are compared. It runs in a child process, since
-// a driver can hang.
+// Verbs measures RDMA writes between two HCAs, as NCCL sends them, on devices that this
+// process can open. It compares all bytes. It runs in a child process, since a driver can
+// hang.
 func Verbs(opens func(hca string) bool) Measurer {
 	return Measurer{Kind: "verbs", Can: func(p Port) bool { return p.HCA != "" && opens(p.HCA) }, Run: runVerbs}
 }
@@ -30,7 +29,8 @@ func Verbs(opens func(hca string) bool) Measurer {
 func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	r, err := confine.Run(ctx, verbs.Test{
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span, BothWays: true,
+		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
+		BothWays:  true,
 		PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
 	}, t.hostLimit(), verbs.Exchange(say))
 	if err != nil {
@@ -57,13 +57,13 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	return out, nil
 }
 
-// carried is about what an end has written at a speed in a time, at most: what is
-// on its way when Warm or Span is over comes to its end.
+// carried returns about how many bytes an end has written at a speed in a time, at most:
+// what is in flight when Warm or Span ends is completed.
 func (t Test) carried(speed float64, took time.Duration) float64 {
 	return speed*took.Seconds() + 2*verbsDepth*verbsWrite*float64(t.Streams)
 }
 
-// causeOf is why a measurement failed, in one word.
+// causeOf returns the cause of a failed measurement.
 func causeOf(err error) string {
 	if e, ok := errors.AsType[*verbs.Error](err); ok {
 		return string(e.Cause)

@@ -7,41 +7,40 @@ import (
 	"slices"
 )
 
-// side is what bad arcs have in common.
+// Side is what bad arcs have in common.
 type Side int
 
 const (
 	Between    Side = iota // two nodes
-	ToNode                 // arcs to a node
-	FromNode               // arcs from a node
-	ToAndFrom              // both
+	ToNode                 // the arcs to a node
+	FromNode               // the arcs from a node
+	ToAndFrom              // the arcs to and from a node
 	Apart                  // nodes that fall into groups
 	Everywhere             // all arcs
 )
 
-// arc is what was tried from one node to another, by numbers from 0 on: a call,
-// or a flow between two ports.
+// Arc is one attempt from a node to another, such as a call, or a flow between two
+// ports. The nodes are numbers from 0 on.
 type Arc struct {
 	From, To int
 	Bad      bool
 }
 
-// culprit is one reason for bad arcs: what they have in common, and whom it is.
+// Culprit is one cause of bad arcs.
 type Culprit struct {
 	Side  Side
-	Nodes []int // the node; of a link both ends; of parts the smaller ones
-	Rest  int   // how many others there are
-	Tried int   // how many arcs there were on this side, good ones too
-	Bad   []int // the bad arcs that this explains, by their place
-	Back  bool  // of a link: the other direction is good
+	Nodes []int // the node; both ends of a link; the nodes outside the largest group
+	Rest  int   // the number of other nodes
+	Tried int   // the number of arcs on this side, good ones too
+	Bad   []int // the indices of the bad arcs that this explains
+	Back  bool  // for a link: the other direction is good
 }
 
-// culprits explains the bad ones of the arcs between n nodes by as few nodes and
-// links as it can, the gravest first. The rule, in this order: all are bad, so it
-// is none of them; the nodes fall into groups with all good inside and nothing
-// good between; a node most of whose arcs are bad, to it or from it, the worst
-// first, without the arcs that are explained by then; what is left is the way
-// between two.
+// Find explains the bad arcs between n nodes by as few nodes and links as possible, the
+// gravest first. In this order: all arcs are bad, so no single node is the cause; the
+// nodes fall into groups with only good arcs inside and only bad ones between; most arcs
+// to or from a node are bad, the worst node first, leaving out the arcs explained so far;
+// what remains is the link between two nodes.
 func Find(all []Arc, n int) []Culprit {
 	var left, wrong []int
 	for i, a := range all {
@@ -70,7 +69,7 @@ func Find(all []Arc, n int) []Culprit {
 	}
 }
 
-// links is what no node explains, once for each two nodes.
+// links returns the arcs that no node explains, once for each pair of nodes.
 func links(all []Arc, left []int, n int) []Culprit {
 	var pairs []Culprit
 	for _, i := range left {
@@ -94,8 +93,8 @@ func links(all []Arc, left []int, n int) []Culprit {
 	return pairs
 }
 
-// worst is the node and side with the most bad arcs, if these are more than half
-// of at least two.
+// worst returns the node and side with the most bad arcs, if more than half of at least
+// two are bad.
 func worst(all []Arc, left []int, n int) (Culprit, bool) {
 	type tally struct{ bad, all int }
 	ins, outs := map[int]tally{}, map[int]tally{}
@@ -124,8 +123,8 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 		case !guilty(i):
 			continue
 		}
-		// The most bad arcs; of as many the larger share; then a node that can be
-		// replaced before node rank 0, which is where people meet.
+		// First the most bad arcs, then their larger share, then a node other than node
+		// rank 0, which is harder to replace.
 		first := cmp.Or(cmp.Compare(t.bad, most), cmp.Compare(t.bad*found.Tried, most*t.all))
 		if most > 0 && (first < 0 || first == 0 && found.Nodes[0] != 0) {
 			continue
@@ -143,13 +142,13 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 	return found, true
 }
 
-// explains tells whether an arc is on the side of the node that is blamed.
+// explains reports whether an arc is on the side of the blamed node.
 func (c Culprit) explains(a Arc) bool {
 	return c.Side != FromNode && a.To == c.Nodes[0] || c.Side != ToNode && a.From == c.Nodes[0]
 }
 
-// grouped tells the nodes outside the largest group, where groups of several have
-// good arcs inside, and none between them.
+// grouped returns the nodes outside the largest group, if there are groups of several
+// nodes with only good arcs inside and only bad ones between them.
 func grouped(all []Arc) (small []int, ok bool) {
 	group := map[int]int{}
 	var root func(int) int

@@ -38,18 +38,23 @@ func TestASettingsFindingIsChosenByItsOwnID(t *testing.T) {
 		opt  preflight.Options
 		want []string
 	}{
-		{"one left out", preflight.Options{Skip: []string{"env.ifname.nccl"}, Only: []string{interfaces, harmful}}, []string{"skip env.ifname.nccl: switched off by the user", "warn env.ib-hca: no port"}},
+		{"one left out", preflight.Options{Skip: []string{"env.ifname.nccl"}, Only: []string{interfaces, harmful}},
+			[]string{"skip env.ifname.nccl: switched off by the user", "warn env.ib-hca: no port"}},
 		{"one alone", preflight.Options{Only: []string{"env.ib-hca"}}, []string{"warn env.ib-hca: no port"}},
-		{"one that was not found", preflight.Options{Only: []string{"env.algo"}}, []string{"ok env.harmful: no inherited variable is known to be harmful"}},
-		{"one and a whole check", preflight.Options{Only: []string{"env.algo", interfaces}}, []string{"fail env.ifname.nccl: no such interface", "ok env.harmful: no inherited variable is known to be harmful"}},
-		{"a whole check", preflight.Options{Skip: []string{interfaces}, Only: []string{interfaces, harmful}}, []string{"skip env.interfaces: switched off by the user", "warn env.ib-hca: no port"}},
+		{"one that was not found", preflight.Options{Only: []string{"env.algo"}},
+			[]string{"ok env.harmful: no inherited variable is known to be harmful"}},
+		{"one and a whole check", preflight.Options{Only: []string{"env.algo", interfaces}},
+			[]string{"fail env.ifname.nccl: no such interface", "ok env.harmful: no inherited variable is known to be harmful"}},
+		{"a whole check", preflight.Options{Skip: []string{interfaces}, Only: []string{interfaces, harmful}},
+			[]string{"skip env.interfaces: switched off by the user", "warn env.ib-hca: no port"}},
 	} {
 		got, err := local(t.Context(), in, tt.opt)
 		if diff := cmp.Diff(tt.want, checktest.Lines(got)); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
 		}
 	}
-	if _, err := local(t.Context(), in, preflight.Options{Skip: []string{"env.ifname.ncl"}}); err == nil || !strings.Contains(err.Error(), `did you mean "env.ifname.nccl"?`) {
+	if _, err := local(t.Context(), in, preflight.Options{Skip: []string{"env.ifname.ncl"}}); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "env.ifname.nccl"?`) {
 		t.Errorf("a misspelt one: %v", err)
 	}
 }
@@ -60,7 +65,7 @@ func TestLocalRefusesAnUnknownID(t *testing.T) {
 		"nofile":        `"limits.nofile"`,
 		"GPU.count":     `"gpu.count"`,
 		"":              `no check ""`,
-		"foo":           `no check "foo"; launch check prints them`,
+		"foo":           `no check "foo"; "launch check" lists`,
 	} {
 		for _, opt := range []preflight.Options{{Skip: []string{id}}, {Only: []string{id}}} {
 			got, err := local(t.Context(), preflight.Input{}, opt)
@@ -128,7 +133,8 @@ var faulty = map[string][]string{
 	"roce-lag-no-address":  {"warn rdma.gid"},                    // its fast bond was never given an address
 	"ib-no-subnet-manager": {"warn rdma.link"},                   // by its name
 	"broken-hca":           {"warn rdma.link", "warn rdma.rate"}, // one has lost its firmware, the other 12 of 16 lanes
-	"h200-two-rails":       {"warn gpu.p2p"},                     // the bridge above one rail redirects, those of the GPUs beside it do not
+	// the bridge above one rail redirects, those of the GPUs next to it do not
+	"h200-two-rails": {"warn gpu.p2p"},
 }
 
 // A recorded machine that is in order is called so, by all checks of GPUs and

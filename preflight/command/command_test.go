@@ -23,8 +23,10 @@ func TestCommand(t *testing.T) {
 		found, executable string
 	}{
 		{"here", "/usr/bin/torchrun", nil, "ok torchrun is /usr/bin/torchrun", "ok may be executed"},
-		{"nowhere", "", &exec.Error{Name: "torchrun", Err: exec.ErrNotFound}, "fail torchrun is not found", "skip could not tell"},
-		{"not executable", "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}, "ok torchrun is here", "fail may not execute it"},
+		{"nowhere", "", &exec.Error{Name: "torchrun", Err: exec.ErrNotFound}, "fail torchrun is not found",
+			"skip could not tell"},
+		{"not executable", "", &fs.PathError{Op: "exec", Path: "/opt/torchrun", Err: syscall.EACCES}, "ok torchrun exists",
+			"fail may not execute it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := checktest.Four()
@@ -40,7 +42,8 @@ func TestCommand(t *testing.T) {
 	if got := checktest.Verdict(t, Checks(), "command.executable", in).Fix; !strings.Contains(got, "/opt/torchrun") {
 		t.Errorf("the fix %q does not name the file", got)
 	}
-	for mode, want := range map[fs.FileMode]string{fs.ModeDir | 0o755: "/opt/torchrun is a directory", 0o755: "cannot be executed", 0o644: "may not execute it"} {
+	for mode, want := range map[fs.FileMode]string{fs.ModeDir | 0o755: "/opt/torchrun is a directory",
+		0o755: "cannot be executed", 0o644: "may not execute it"} {
 		in.Stat = func(string) (fs.FileMode, error) { return mode, nil }
 		got := checktest.Verdict(t, Checks(), "command.executable", in)
 		if checktest.Wants(t, got, "fail "+want); strings.Contains(got.Fix, "chmod") != (mode == 0o644) {
@@ -65,7 +68,7 @@ func TestScript(t *testing.T) {
 		stat func(string) (fs.FileMode, error)
 		want string
 	}{
-		{"torchrun t.py", stat(0o644, nil), "ok t.py is here"},
+		{"torchrun t.py", stat(0o644, nil), "ok t.py exists"},
 		{"torchrun t.py", gone, "fail t.py does not exist on this node"},
 		{"numactl -C 0-7 python -u t.py", gone, "fail t.py does not exist"},
 		{"python t.py/x.py", stat(0, syscall.ENOTDIR), "fail t.py/x.py does not exist"},
@@ -80,7 +83,7 @@ func TestScript(t *testing.T) {
 		{"env PET_MODULE=1 torchrun t", gone, "skip no Python file"},
 		{"torchrun -m t", gone, "skip no Python file"},
 		{"python -", gone, "skip no Python file"},
-		{"python t.py", nil, "skip no file is looked at"},
+		{"python t.py", nil, "skip this run looks at no file"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			in := checktest.Four()
@@ -108,7 +111,8 @@ func TestInheritedSettingsKeepTheirOwnIDs(t *testing.T) {
 		finding.Failf("no eth0").Named("env.ifname.nccl"),
 		finding.Warnf("obsolete").Named("env.obsolete"),
 	}
-	got, err := preflight.Run(t.Context(), Checks(), in, preflight.Options{Only: []string{"env.interfaces", "env.harmful"}})
+	got, err := preflight.Run(t.Context(), Checks(), in,
+		preflight.Options{Only: []string{"env.interfaces", "env.harmful"}})
 	if err != nil {
 		t.Fatal(err)
 	}

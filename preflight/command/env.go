@@ -7,24 +7,27 @@ import (
 	"launch/preflight"
 )
 
-// envChecks take over what the lint of the inherited settings found, each
-// finding with the lint's own ID, so that it can be looked up.
+// envChecks report the findings of the lint in the inherited settings, each with the
+// ID that the lint gives it.
 func envChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "env.interfaces", Limit: preflight.Computed,
 		Title: "the interfaces that inherited variables name exist on this node",
-		Doc:   "A name that was right on the machine where the script was written (eth0) stops NCCL or Gloo on another one.",
+		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
+			"on another machine.",
 		Run: inherited("no inherited variable names a wrong interface",
 			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
 	}, {
 		ID: "env.harmful", Limit: preflight.Computed,
 		Title: "no inherited variable is known to be harmful here",
-		Doc:   "Settings outlive the machine and the bug that they were made for, and are copied from script to script. docs/env.md has each with its own ID, which --skip takes too.",
+		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
+			"docs/env.md lists each with its own ID, which --skip takes, too.",
 		Run: inherited("no inherited variable is known to be harmful",
 			func(id string) bool { return preflight.LintCheck(id) == "env.harmful" }),
 	}}
 }
 
+// inherited returns a Run that reports those findings of the lint that are its own.
 func inherited(pass string, mine func(id string) bool) func(context.Context, preflight.Input) []finding.Finding {
 	return func(_ context.Context, in preflight.Input) []finding.Finding {
 		var out []finding.Finding

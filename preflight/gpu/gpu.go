@@ -4,18 +4,24 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
 )
 
-func Checks() []preflight.Check {
+// Checks returns the checks of this package, in the order of the report.
+func Checks() []preflight.Check { return slices.Concat(stateChecks(), useChecks()) }
+
+// stateChecks look at the driver and at the state of the GPUs.
+func stateChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "gpu.driver", Limit: preflight.Computed,
-		Title: "the GPU driver answers, and is of one version",
-		Doc:   "A driver that was upgraded and not loaded anew refuses every process that asks it; one that hangs takes them with it.",
-		Run:   preflight.One(gpuDriver),
+		Title: "the GPU driver answers, and all its parts have one version",
+		Doc: "A driver that was upgraded and not reloaded refuses every process that asks it. A driver that hangs " +
+			"hangs these processes, too.",
+		Run: preflight.One(gpuDriver),
 	}, {
 		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "the driver is new enough for the CUDA that torch brings",
@@ -24,48 +30,60 @@ func Checks() []preflight.Check {
 	}, {
 		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
-		Doc:   "What stands behind a GPU that is not here is hidden without a word, and a GPU that is named twice hides them all.",
-		Run:   preflight.One(gpuVisible),
+		Doc: "CUDA ignores all GPUs after an entry that does not exist, without a message. A GPU that is named twice hides " +
+			"them all.",
+		Run: preflight.One(gpuVisible),
 	}, {
 		ID: "gpu.health", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the GPUs that the job sees are in order",
-		Doc:   "A GPU that is lost or waits for a reset is found by one process of the job, which dies, while the others wait for it in their first collective.",
-		Run:   gpuHealth,
+		Title: "the GPUs that the job sees work",
+		Doc: "One process of the job finds a GPU that is lost or waits for a reset. It dies, and the others wait for it " +
+			"in their first collective.",
+		Run: gpuHealth,
 	}, {
 		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the fabric manager has set the GPUs up",
-		Doc:   "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU its place.",
-		Run:   preflight.One(gpuFabric),
-	}, {
+		Title: "the fabric manager has set up the GPUs",
+		Doc: "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU " +
+			"its place.",
+		Run: preflight.One(gpuFabric),
+	}}
+}
+
+// useChecks look at what the job can do with the GPUs.
+func useChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the modes of the GPUs let a process use a whole one",
-		Doc:   "A GPU whose compute mode forbids processes refuses them; in MIG mode a process sees one slice, without NVLink or P2P.",
-		Run:   gpuMode,
+		Title: "the modes of the GPUs let a process use a whole GPU",
+		Doc: "A GPU in a compute mode that forbids processes refuses them. In MIG mode a process sees one slice, without " +
+			"NVLink or P2P.",
+		Run: gpuMode,
 	}, {
 		ID: "gpu.count", Needs: []string{"gpu.driver", "gpu.visible", "gpu.health"}, Limit: preflight.Computed,
-		Title: "this node has a GPU for each process that was asked for",
-		Doc:   "A GPU that fell off the bus is found by one process of the job, which dies, while the others wait for it in their first collective.",
-		Run:   preflight.One(gpuCount),
+		Title: "this node has a GPU for each requested process",
+		Doc: "One process of the job finds that a GPU fell off the bus. It dies, and the others wait for it in their " +
+			"first collective.",
+		Run: preflight.One(gpuCount),
 	}, {
 		ID: "gpu.busy", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "nobody else uses the GPUs that the job sees",
-		Doc:   "Memory that another process holds is missing to the job, which dies when it needs it; on a GPU for one process at a time it does not start.",
-		Run:   gpuBusy,
+		Title: "no other process uses the GPUs that the job sees",
+		Doc: "The job lacks the memory that another process holds, and dies when it needs it. On a GPU for one process at " +
+			"a time it does not start.",
+		Run: gpuBusy,
 	}, {
 		ID: "gpu.throttle", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "no GPU is slowed down for want of power or cooling",
+		Title: "no GPU is slowed down by power or heat",
 		Doc:   "All ranks wait for the slowest GPU.",
 		Run:   preflight.One(gpuThrottle),
 	}, {
 		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"}, Limit: preflight.Computed,
-		Title: "each GPU has as many NVLinks up as those beside it",
+		Title: "each GPU has as many NVLinks up as the others of its model",
 		Doc:   "A link that is down slows all collectives of the node, and may stop them.",
 		Run:   gpuNVLink,
 	}, {
 		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "GPUs reach each other's memory, and network cards theirs across a common PCIe switch",
-		Doc:   "Where one pair of GPUs may not, NCCL goes through the host's memory. Access control services send what one device writes to another up to the root of the bus and back, which is slow and has made NCCL hang.",
-		Run:   preflight.One(gpuP2P),
+		Title: "GPUs reach each other's memory, and network cards reach it across a common PCIe switch",
+		Doc: "Where one pair of GPUs may not, NCCL uses the host's memory. Access control services send what one device " +
+			"writes to another to the root of the bus and back, which is slow and has made NCCL hang.",
+		Run: preflight.One(gpuP2P),
 	}}
 }
 
@@ -91,11 +109,11 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	case n <= have:
 		return finding.Passf("%d processes, %d GPUs visible (%s)", n, have, facts.Devices[0].Name)
 	}
-	// With one GPU in a workstation, more processes are most often a trial run
-	// on CPUs; on a node with several, one that is missing is the likelier cause.
-	f := finding.Failf("%d processes are asked for, and %d GPUs are visible on this node", n, have)
+	// With one GPU, as in a workstation, more processes are most likely a trial run on
+	// CPUs. On a node with several GPUs one of them is probably missing.
+	f := finding.Failf("the command asks for %d processes, and this node has %d visible GPUs", n, have)
 	if len(facts.Devices) == 1 {
-		f = finding.Warnf("%d processes are asked for, and this node has one GPU", n)
+		f = finding.Warnf("the command asks for %d processes, and this node has one GPU", n)
 	}
 	for _, d := range facts.Devices {
 		f = f.See("NVML", "GPU %d %s %s", d.Index, cmp.Or(d.Err, d.Name), d.PCI)
@@ -104,30 +122,32 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 		f = f.See("environment", "%s", s)
 	}
 	return f.Breaking("the process without a GPU dies, and the other nodes wait for it").
-		Do("%s %d; or CUDA_VISIBLE_DEVICES= launch … if the job runs on CPUs", want.From.Name, have)
+		Do("%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
 }
 
-// noGPU: without a driver the job runs on CPUs, unless the line asks for GPUs
-// by name. AMD's GPUs go by that name too and NVML does not know them; their
-// driver is /dev/kfd.
+// noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless
+// the line asks for GPUs. "gpu" may also mean AMD GPUs, which NVML does not know and
+// whose driver is /dev/kfd.
 func noGPU(in preflight.Input) finding.Finding {
 	why := in.Node.GPUs.Absent
 	switch {
 	case in.Node.GPUs.Present:
 		why = "the driver lists none"
 	case why == "":
-		return finding.Skipf("the GPUs of this node were not asked for")
+		return finding.Skipf("the driver was not asked for the GPUs of this node")
 	}
 	amd := in.Exists != nil && in.Exists("/dev/kfd")
 	if in.Job.NProc.V != "gpu" || amd {
 		return finding.Skipf("no NVIDIA GPU here: %s", why)
 	}
-	const breaks, fix = "torchrun stops here, and the other nodes wait for it", "look at nvidia-smi; in a container, give it the GPUs (docker run --gpus all)"
-	if in.Exists == nil { // AMD's cannot be ruled out
-		return finding.Warnf("one process per GPU is asked for, and this node has no NVIDIA GPU").See("NVML", "%s", why).
+	const breaks = "torchrun stops here, and the other nodes wait for it"
+	const fix = "nvidia-smi\nin a container: docker run --gpus all …"
+	if in.Exists == nil { // it may have AMD GPUs
+		return finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").
+			See("NVML", "%s", why).
 			Breaking(breaks).Do(fix)
 	}
-	return finding.Failf("one process per GPU is asked for, and this node has none").See("NVML", "%s", why).
-		See("/dev/kfd", "not there: no AMD GPU either").
+	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
+		See("/dev/kfd", "does not exist: no AMD GPU either").
 		Breaking(breaks).Do(fix)
 }

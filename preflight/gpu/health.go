@@ -13,9 +13,8 @@ import (
 	"launch/preflight"
 )
 
-// gpuHealth names each GPU with what is wrong with it. What the driver
-// itself calls unusable fails the job that needs it; errors that were, and that
-// the GPU has dealt with, are a warning.
+// gpuHealth reports each faulty GPU. A GPU that the driver calls unusable fails the job
+// that needs it; errors that the GPU has handled are a warning.
 func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
@@ -40,22 +39,24 @@ func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 
 const dies = "the process of this GPU dies, and the other ranks wait for it"
 
-// unusable is what the driver says of a GPU that no process can use.
+// unusable returns a finding if the driver reports that no process can use a GPU.
 func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
-	reset := "sudo nvidia-smi -r -i " + number(d) + " (nothing may use it), or take this node out and reboot it"
-	reboot := "take this node out and reboot it; if it comes back, have the board reseated or replaced"
+	reset := "sudo nvidia-smi -r -i " + number(d) + "   # while no process uses it; or take this node out and reboot it"
+	reboot := "take this node out and reboot it; if the fault returns, have the board reseated or replaced"
 	switch {
 	case d.Code == "GPU_IS_LOST":
-		return preflight.FailOr(u.Certain, "%s fell off the bus", called(d)).See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
+		return preflight.FailOr(u.Certain, "%s fell off the bus", called(d)).
+			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
 	case d.Code == "RESET_REQUIRED":
-		return preflight.FailOr(u.Certain, "%s has to be reset", called(d)).See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
+		return preflight.FailOr(u.Certain, "%s needs a reset", called(d)).
+			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
 	case d.Err != "":
-		return finding.Warnf("%s does not answer as it should", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
+		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
 			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
 	}
-	// What NVIDIA's GPU Memory Error Management says of the recovery action: after
-	// these three nothing works before it was done. The others name what is to be
-	// drained, and may be about another GPU of the domain.
+	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before
+	// these three are done. The others name what to drain, and may concern another GPU
+	// of the domain.
 	says := func(f finding.Finding) finding.Finding {
 		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
 	}
@@ -63,15 +64,19 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 	case "":
 		return finding.Finding{}, false
 	case "reset", "drain_and_reset":
-		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver wants it reset", called(d))).Do("%s", reset), true
+		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
+			Do("%s", reset), true
 	case "reboot", "system_reboot":
-		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver wants this machine rebooted", called(d))).Do("%s", reboot), true
+		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
+			called(d))).
+			Do("%s", reboot), true
 	}
-	return says(finding.Warnf("%s has a fault, and the driver asks for %s", called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
-		Do("end what uses its NVLinks; if it stays so: %s", reset), true
+	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
+		called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
+		Do("end the processes that use its NVLinks; if the fault remains: %s", reset), true
 }
 
-// worn is a GPU that answers and has had errors.
+// worn returns a finding about a GPU that answers and has had errors.
 func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 	var what []string
 	f := finding.Warnf("")
@@ -85,7 +90,8 @@ func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 		} else {
 			what = append(what, "a memory row that waits for a reset to be replaced")
 		}
-		f = f.See("NVML", "%s: remapped rows: %d after uncorrectable errors, pending %t, failed %t", called(d), r.Uncorrected, r.Pending, r.Failed)
+		f = f.See("NVML", "%s: remapped rows: %d after uncorrectable errors, pending %t, failed %t",
+			called(d), r.Uncorrected, r.Pending, r.Failed)
 	}
 	for _, x := range recent(in, d.PCI) {
 		if means := xidMeans(x.Code); means != "" {
@@ -97,15 +103,16 @@ func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 		return f, false
 	}
 	f.What = called(d) + " had " + strings.Join(what, ", ")
-	f = f.Breaking("it answers now; when the fault comes back, its process dies and the other ranks wait").
-		Do("sudo nvidia-smi -r -i %s between jobs; when it comes back: have the GPU tested (dcgmi diag -r 3) or replaced", number(d))
+	f = f.Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
+		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
+			number(d))
 	if d.Rows != nil && d.Rows.Failed {
-		f = f.Do("have the GPU replaced; until then: leave it out by %s", preflight.CUDAVisible)
+		f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
 	}
 	return f, true
 }
 
-// withXIDs adds what the kernel log has of a GPU.
+// withXIDs adds the messages about a GPU in the kernel log.
 func withXIDs(in preflight.Input, d gpu.GPU, f finding.Finding) finding.Finding {
 	for _, x := range recent(in, d.PCI) {
 		f = f.See("kernel log", "%s", xidLine(x))
@@ -113,8 +120,8 @@ func withXIDs(in preflight.Input, d gpu.GPU, f finding.Finding) finding.Finding 
 	return f
 }
 
-// recent are the faults of a GPU in the kernel log that are not too long ago: the
-// log does not tell of a reset since.
+// recent returns the recent faults of a GPU in the kernel log, which does not show a
+// later reset.
 func recent(in preflight.Input, pci string) []gpu.XID {
 	limit := in.Threshold("gpu.xid")
 	return slices.DeleteFunc(slices.Clone(in.Node.GPUs.XIDs), func(x gpu.XID) bool {
@@ -122,9 +129,9 @@ func recent(in preflight.Input, pci string) []gpu.XID {
 	})
 }
 
-// switches names the NVSwitches with a fatal fault. Whether it is fatal stands in
-// the message itself ("SXid … 20034, Fatal, Link 30 …", NVIDIA Fabric Manager User
-// Guide, NVSwitch SXid errors); the rest are counted on healthy machines too.
+// switches reports the NVSwitches with a fatal fault. The message itself says whether it
+// is fatal ("SXid … 20034, Fatal, Link 30 …", NVIDIA Fabric Manager User Guide, NVSwitch
+// SXid errors); healthy machines log the others, too.
 func switches(in preflight.Input) (finding.Finding, bool) {
 	f := finding.Warnf("")
 	var names []string
@@ -136,12 +143,15 @@ func switches(in preflight.Input) (finding.Finding, bool) {
 	}
 	f.What = "a fatal fault of " + preflight.Some(names)
 	return f.Breaking("GPUs behind it may be unable to use NVLink until they and it are reset").
-		Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid; reset all GPUs (sudo nvidia-smi -r), or reboot this node"), len(names) > 0
+			Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid\nsudo nvidia-smi -r   # resets all GPUs; or reboot this " +
+				"node"),
+		len(names) > 0
 }
 
 func xidLine(x gpu.XID) string {
 	kind := map[bool]string{true: "SXid", false: "Xid"}[x.Switch]
-	return fmt.Sprintf("%s (%s) %d, %s ago, %s: %s", kind, x.PCI, x.Code, age(x), preflight.Count(x.Count, "time"), cmp.Or(x.Text, "no text"))
+	return fmt.Sprintf("%s (%s) %d, %s ago, %s: %s",
+		kind, x.PCI, x.Code, age(x), preflight.Count(x.Count, "time"), cmp.Or(x.Text, "no text"))
 }
 
 func age(x gpu.XID) string {

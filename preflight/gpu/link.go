@@ -14,16 +14,17 @@ import (
 	"launch/preflight"
 )
 
-// gpuFabric: a GPU of NVSwitches has its place from the fabric manager (nvml.h,
-// nvmlGpuFabricInfo_t); CUDA does not start before (CUDA_ERROR_SYSTEM_NOT_READY,
-// 802). Where no switch is seen the state alone is not believed: a GPU that was
-// given to a VM has one too.
+// gpuFabric checks GPUs behind NVSwitches: the fabric manager gives each its place
+// (nvml.h, nvmlGpuFabricInfo_t), and CUDA does not start before
+// (CUDA_ERROR_SYSTEM_NOT_READY, 802). Without a visible switch the state alone does not
+// count: a GPU that was passed to a VM has one, too.
 func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
 		return finding.Skipf("%s", why)
 	}
-	const manager = "systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager (its version has to be the driver's)"
+	const manager = "systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager   " +
+		"# its version must be that of the driver"
 	var waiting, ill []string
 	wait, bad := finding.Warnf(""), finding.Warnf("")
 	any := false
@@ -35,9 +36,11 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 		case f.State == "not_started" || f.State == "in_progress":
 			waiting = append(waiting, called(d))
 			wait = wait.See("NVML", "%s: fabric state %s", called(d), f.State)
-		case f.State == "completed" && (f.Status != "" && f.Status != "SUCCESS" || f.Health == "unhealthy" || f.Health == "limited_capacity" || len(f.Problems) > 0):
+		case f.State == "completed" && (f.Status != "" && f.Status != "SUCCESS" || f.Health == "unhealthy" ||
+			f.Health == "limited_capacity" || len(f.Problems) > 0):
 			ill = append(ill, called(d))
-			bad = bad.See("NVML", "%s: fabric status %s, health %s %s", called(d), f.Status, f.Health, strings.Join(f.Problems, ", "))
+			bad = bad.See("NVML", "%s: fabric status %s, health %s %s",
+				called(d), f.Status, f.Health, strings.Join(f.Problems, ", "))
 		}
 		any = true
 	}
@@ -49,20 +52,23 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 		}
 		return wait.Breaking("CUDA does not start on them (error 802, system not yet initialized)").Do(manager)
 	case len(ill) > 0:
-		bad.What = "the NVLink fabric is not in order for " + preflight.Some(ill)
-		return bad.Breaking("NVLink is slower, or does not work between some GPUs").Do("nvidia-smi -q | grep -A8 Fabric; " + manager)
+		bad.What = "the NVLink fabric is faulty for " + preflight.Some(ill)
+		return bad.Breaking("NVLink is slower, or does not work between some GPUs").
+			Do("nvidia-smi -q | grep -A8 Fabric\n" + manager)
 	case in.Exists != nil && lacksIMEX(in, u):
 		return finding.Warnf("the GPUs belong to an NVLink domain of several machines, and this node has no IMEX channel").
 			See("/dev/nvidia-caps-imex-channels", "no channel").
 			Breaking("GPUs of different machines cannot share memory over NVLink; NCCL stops, or uses the network").
-			Do("nvidia-modprobe -c 0 and systemctl start nvidia-imex; in Kubernetes a ComputeDomain; or NCCL_MNNVL_ENABLE=0 on all nodes")
+			Do("nvidia-modprobe -c 0; systemctl start nvidia-imex\n" +
+				"in Kubernetes: a ComputeDomain; or without it: NCCL_MNNVL_ENABLE=0 on all nodes")
 	case any:
 		return pass(u)[0]
 	}
 	return finding.Skipf("no NVSwitch here")
 }
 
-// hasSwitch tells that an NVSwitch is here: on the bus, or at the end of a link.
+// hasSwitch reports whether this node has an NVSwitch: on the bus, or at the end of a
+// link.
 func hasSwitch(in preflight.Input) bool {
 	return slices.ContainsFunc(in.Node.PCI, func(p fabric.PCI) bool { return p.Driver == "nvidia-nvswitch" }) ||
 		slices.ContainsFunc(in.Node.GPUs.Devices, onSwitch)
@@ -72,11 +78,12 @@ func onSwitch(d gpu.GPU) bool {
 	return d.NVLink != nil && slices.ContainsFunc(d.NVLink.Remotes, func(r gpu.Remote) bool { return r.Type == "switch" })
 }
 
-// imexChannels is how many there can be (NVreg_ImexChannelCount, by default).
+// imexChannels is the default number of channels (NVreg_ImexChannelCount).
 const imexChannels = 2048
 
 func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
-	if !in.Job.Several() || !slices.ContainsFunc(u.Devices, func(d gpu.GPU) bool { return d.Fabric != nil && d.Fabric.Cluster != "" }) {
+	if !in.Job.Several() || !slices.ContainsFunc(u.Devices,
+		func(d gpu.GPU) bool { return d.Fabric != nil && d.Fabric.Cluster != "" }) {
 		return false
 	}
 	if off, _ := in.Getenv("NCCL_MNNVL_ENABLE"); off == "0" {
@@ -90,9 +97,8 @@ func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
 	return true
 }
 
-// gpuNVLink compares each GPU with the others of its model: how many links a
-// board has up is its maker's and its bridges' matter, and a board without a
-// bridge has none.
+// gpuNVLink compares each GPU with the others of its model: the board and its bridges
+// decide how many links there are, and a board without a bridge has none.
 func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
@@ -115,9 +121,11 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 			continue
 		}
 		out = append(out, finding.Warnf("%s has %d NVLinks up, others of its kind have %d", called(d), d.NVLink.Up, most).
-			See("NVML", "%s: down %v of %d; errors: %d CRC, %d recoveries", called(d), d.NVLink.Down, d.NVLink.Total, d.NVLink.CRC, d.NVLink.Recoveries).
+			See("NVML", "%s: down %v of %d; errors: %d CRC, %d recoveries",
+				called(d), d.NVLink.Down, d.NVLink.Total, d.NVLink.CRC, d.NVLink.Recoveries).
 			Breaking("collectives of this node are slower, and NCCL may stop where the links of its GPUs differ").
-			Do("nvidia-smi nvlink -s -i %s; reset all GPUs between jobs (sudo nvidia-smi -r), then have the board looked at", number(d)))
+			Do("nvidia-smi nvlink -s -i %s\nsudo nvidia-smi -r   # between jobs, resets all GPUs; then have the board inspected",
+				number(d)))
 	}
 	switch {
 	case len(out) > 0:
@@ -128,9 +136,9 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 	return pass(u)
 }
 
-// oddPairs names GPUs that may not use each other's memory, where others of the
-// same models and as far apart may: what holds for all of them is how the machine
-// or the model is made.
+// oddPairs reports pairs of GPUs that may not use each other's memory while other pairs
+// of the same models at the same distance may. What holds for all pairs is due to the
+// design of the machine or the model.
 func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) {
 	type kind struct{ distance, a, b string }
 	devices := map[int]gpu.GPU{}
@@ -171,14 +179,13 @@ func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) 
 			f = f.See("NVML", "GPU %d and %d (%s): read %s, write %s", p.A, p.B, p.Distance, p.Read, p.Write)
 		}
 	}
-	f.What = "GPUs that may not use each other's memory, as others like them may: " + preflight.Some(names)
+	f.What = "GPUs that may not use each other's memory, while comparable pairs may: " + preflight.Some(names)
 	return f.Breaking("NCCL goes through the host's memory between them, and all ranks wait for these").
-		Do("nvidia-smi topo -p2p rw; reset the GPUs between jobs (sudo nvidia-smi -r), then reboot"), true
+		Do("nvidia-smi topo -p2p rw\nsudo nvidia-smi -r   # between jobs, resets the GPUs; then reboot"), true
 }
 
-// gpuP2P looks at pairs of GPUs, and at GPUs and rails behind one switch, on a machine that is no
-// guest: a VM needs the redirection. Bridges that nobody could read are no
-// evidence.
+// gpuP2P looks at pairs of GPUs, and at GPUs and rails behind one switch. It skips
+// guests, since a VM needs the redirection, and bridges that it cannot read.
 func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
@@ -215,9 +222,9 @@ func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	switch {
 	case len(pairs) > 0:
-		f.What = "what is behind one PCIe switch talks by way of the root: " + preflight.Some(pairs)
+		f.What = "devices behind one PCIe switch communicate through the root: " + preflight.Some(pairs)
 		return f.Breaking("GPUDirect is slow, and NCCL may hang (NCCL documentation, PCI Access Control Services)").
-			Do("switch ACS off on these bridges (setpci -s BRIDGE ECAP_ACS+0x6.w=0000 after each boot, or in the BIOS)")
+			Do("setpci -s BRIDGE ECAP_ACS+0x6.w=0000   # disables ACS on these bridges; after each boot, or in the BIOS")
 	case known:
 		return finding.Passf("no redirection between GPUs and rails")
 	}

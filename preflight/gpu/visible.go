@@ -13,7 +13,7 @@ import (
 	"launch/preflight"
 )
 
-// ROCm reads both of these and, where HIP's is not set, CUDA's too.
+// ROCm reads both of these, and CUDA's list where HIP's is not set.
 const (
 	hipList  = "HIP_VISIBLE_DEVICES"
 	rocrList = "ROCR_VISIBLE_DEVICES"
@@ -31,26 +31,29 @@ func gpuVisible(_ context.Context, in preflight.Input) finding.Finding {
 	case !s.Set:
 		return finding.Passf("%s is not set: all %d GPUs", preflight.CUDAVisible, n)
 	case s.Twice != "":
-		return preflight.FailOr(torchrun, "%s names GPU %s twice, which hides all GPUs", s, s.Twice).See("environment", "%s", s).
-			Breaking("torch finds no GPU").Do("unset %s; or name each GPU once", preflight.CUDAVisible)
+		return preflight.FailOr(torchrun, "%s names GPU %s twice, which hides all GPUs", s, s.Twice).
+			See("environment", "%s", s).
+			Breaking("torch finds no GPU").Do("unset %s   # or name each GPU once", preflight.CUDAVisible)
 	case s.Bad == "" && have == 0 && torchrun && in.Job.NProc.V == "gpu":
-		return finding.Failf("one process per GPU is asked for, and %s hides the %d GPUs of this node", s, n).See("environment", "%s", s).
+		return finding.Failf("the command asks for one process per GPU, and %s hides the %d GPUs of this node", s, n).
+			See("environment", "%s", s).
 			Breaking("torchrun stops here, and the other nodes wait for it").Do("unset %s", preflight.CUDAVisible)
 	case s.Bad == "" && have == 0:
 		return finding.Skipf("%s hides the %d GPUs of this node", s, n)
 	case s.Bad == "":
 		return finding.Passf("%s: %d of %d GPUs", s, have, n)
 	}
-	f := preflight.FailOr(torchrun && short(in, have), "%s names %s, which is not here: it and what is named behind it are hidden, %d GPUs are left", s, gpuWord(s.Bad), have).
+	f := preflight.FailOr(torchrun && short(in, have), "%s names %s, which this node does not have: "+
+		"it and the entries after it do not count, and %d GPUs are left", s, gpuWord(s.Bad), have).
 		See("environment", "%s", s)
 	for _, d := range facts.Devices {
 		f = f.See("NVML", "%s %s", called(d), d.UUID)
 	}
 	return f.Breaking("processes without a GPU die, and the other nodes wait for them").
-		Do("unset %s, or name GPUs of this node (nvidia-smi -L)", preflight.CUDAVisible)
+		Do("unset %s   # or name GPUs of this node (nvidia-smi -L)", preflight.CUDAVisible)
 }
 
-// short tells that there are more processes than GPUs where each needs one.
+// short reports whether there are more processes than GPUs where each needs one.
 func short(in preflight.Input, have int) bool {
 	if in.Job.NProc.V == "gpu" {
 		return have == 0
@@ -66,10 +69,9 @@ func gpuWord(word string) string {
 	return "GPU " + word
 }
 
-// amdVisible judges AMD's lists. How many GPUs ROCm has cannot be told from the
-// PCI bus, since one may be split into several; but ROCR_VISIBLE_DEVICES comes
-// first, and HIP's list counts what that leaves (ROCm documentation, GPU isolation
-// techniques).
+// amdVisible judges AMD's lists. The PCI bus does not show how many GPUs ROCm has, since
+// one card may be split. But ROCR_VISIBLE_DEVICES applies first, and HIP's list numbers
+// the GPUs that it leaves (ROCm documentation, GPU isolation techniques).
 func amdVisible(in preflight.Input) finding.Finding {
 	amd := 0
 	for _, c := range in.Node.Cards {
@@ -78,7 +80,7 @@ func amdVisible(in preflight.Input) finding.Finding {
 		}
 	}
 	if amd == 0 {
-		return finding.Skipf("no GPU is known here")
+		return finding.Skipf("no GPU is known on this node")
 	}
 	name := hipList
 	hip, set := in.Getenv(name)
@@ -94,15 +96,16 @@ func amdVisible(in preflight.Input) finding.Finding {
 	}{{rocrList, rocr, first}, {name, hip, second}} {
 		if w := twice(l.words); w != "" {
 			return finding.Warnf("%s=%s names GPU %s twice", l.name, l.list, w).
-				Breaking("two processes may get one GPU, or none any").Do("unset %s; or name each GPU once", l.name)
+				Breaking("two processes may get one GPU, or no GPU").Do("unset %s   # or name each GPU once", l.name)
 		}
 	}
 	if both && set && len(first) > 0 {
 		for _, w := range second {
 			if i, err := strconv.Atoi(w); err == nil && i >= len(first) {
-				return finding.Warnf("%s=%s counts the GPUs that %s=%s leaves, and there is no GPU %d among these %d", name, hip, rocrList, rocr, i, len(first)).
+				return finding.Warnf("%s=%s counts the GPUs that %s=%s leaves, and there is no GPU %d among these %d",
+					name, hip, rocrList, rocr, i, len(first)).
 					See("environment", "%s=%s %s=%s", rocrList, rocr, name, hip).
-					Breaking("the GPUs that are named beyond them are hidden").Do("unset %s", rocrList)
+					Breaking("the GPUs after it are hidden").Do("unset %s", rocrList)
 			}
 		}
 	}
@@ -118,8 +121,8 @@ func twice(words []string) string {
 	return ""
 }
 
-// called is what a person finds a GPU by: its index, its address and the end of
-// its UUID.
+// called returns how a person finds a GPU: its index, its address and the end of its
+// UUID.
 func called(d gpu.GPU) string {
 	const tail = 8
 	var marks []string

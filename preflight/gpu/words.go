@@ -9,7 +9,7 @@ import (
 	"launch/preflight"
 )
 
-// number is how nvidia-smi -i takes a GPU.
+// number returns a GPU as nvidia-smi -i takes it.
 func number(d gpu.GPU) string { return strconv.Itoa(d.Index) }
 
 func whose(p gpu.Process) string {
@@ -29,17 +29,17 @@ func holders(list []gpu.Process) string {
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return "no process is seen"
+		return "no visible process"
 	}
 	return preflight.Some(out)
 }
 
-// ending is the line that ends processes. NVML counts them as the machine does,
-// so that in a container the numbers are others'.
+// ending returns the commands that end processes. NVML has their pids on the machine,
+// which differ from those in a container.
 func ending(list []gpu.Process) string {
 	var pids []string
 	for _, p := range list {
 		pids = append(pids, strconv.Itoa(p.PID))
 	}
-	return "ps -fp " + strings.Join(pids, ",") + " (on the machine itself, outside of any container), and end what is left over"
+	return "ps -fp " + strings.Join(pids, ",") + "   # on the machine itself, outside any container; end what is left over"
 }

@@ -1,19 +1,19 @@
 package gpu
 
-// xid is a fault that the driver writes to the kernel log, of those that are the
-// hardware's or leave the GPU unusable until a reset.
+// xid is a fault in the kernel log that is due to the hardware, or that leaves the GPU
+// unusable until a reset.
 type xid struct {
 	code  int
 	means string
 }
 
-// xids are the rows of NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid
-// Catalog", docs.nvidia.com/deploy/xid-errors) whose immediate action is to reset
-// the GPU (RESET_GPU), to restart the machine (RESTART_BM), to look at cables
-// (CHECK_MECHANICALS), or the workflow of a double bit error or of NVLink. The
-// bucket stands behind each. What the catalog answers with RESTART_APP or IGNORE
-// (13, 31, 43, 45, 63, 94, …) is an application's own or is over, and is not here;
-// nor are 109 and 155, which hung programs and links that go to sleep cause too.
+// xids returns rows of NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
+// docs.nvidia.com/deploy/xid-errors): those whose immediate action is to reset the GPU
+// (RESET_GPU), to restart the machine (RESTART_BM) or to look at cables
+// (CHECK_MECHANICALS), or which have the workflow of a double bit error or of NVLink. The
+// action follows each row. Not here are those with RESTART_APP or IGNORE (13, 31, 43, 45,
+// 63, 94, …), which are an application's own or over, and 109 and 155, which hung
+// programs and sleeping links cause, too.
 func xids() []xid {
 	return []xid{
 		{46, "the GPU stopped processing"},               // RESET_GPU
@@ -34,7 +34,7 @@ func xids() []xid {
 	}
 }
 
-// xidMeans is "" of one that is not in the table.
+// xidMeans returns the meaning of a code, or "" if the table does not have it.
 func xidMeans(code int) string {
 	for _, x := range xids() {
 		if x.code == code {

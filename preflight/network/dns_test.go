@@ -69,24 +69,42 @@ func TestNameServers(t *testing.T) {
 	}{
 		{"all well", withDNS(good, good), []string{"ok 10.0.0.200, 10.0.0.201, each question within 2ms"}, ""},
 		{"well, and no such name", withDNS(server(replies(dns.NotFound))), []string{"ok 10.0.0.200"}, ""},
-		{"a name in /etc/hosts", withHosts(withDNS(server(replies(dns.Silent))), "10.0.0.1 HOST0"), []string{"skip no name of this job needs a name server"}, ""},
+		{"a name in /etc/hosts", withHosts(withDNS(server(replies(dns.Silent))), "10.0.0.1 HOST0"),
+			[]string{"skip no name of this job needs a name server"}, ""},
 		{"an address", storeAt(withDNS(server(replies(dns.Silent))), "10.0.0.1"), []string{"skip no name of this job"}, ""},
-		{"this machine", storeAt(withDNS(server(replies(dns.Silent))), "localhost"), []string{"skip no name of this job"}, ""},
+		{"this machine", storeAt(withDNS(server(replies(dns.Silent))), "localhost"), []string{"skip no name of this job"},
+			""},
 		{"one node", checktest.Nodes(withDNS(server(replies(dns.Silent))), 1), []string{"skip no name of this job"}, ""},
-		{"the first silent", withDNS(server(replies(dns.Silent)), good), []string{"warn name server 10.0.0.200 does not answer; 10.0.0.201 answers"}, "waits 5 s"},
-		{"the last silent", withDNS(good, server(replies(dns.Silent))), []string{"warn name server 10.0.0.201 does not answer; 10.0.0.200 answers"}, "takes 10 s"},
-		{"two silent", withDNS(server(replies(dns.Silent)), server(replies(dns.Silent)), good), []string{"warn 10.0.0.200 does not answer, 10.0.0.201 does not answer; 10.0.0.202 answers"}, "waits 10 s"},
-		{"all silent", withDNS(server(replies(dns.Silent)), server(replies(dns.Silent))), []string{"warn 10.0.0.201 does not answer"}, "after up to 20 s"},
-		{"SERVFAIL", withDNS(server(replies(dns.ServFail)), good), []string{"warn name server 10.0.0.200 says SERVFAIL; 10.0.0.201 answers"}, "fewer servers"},
-		{"REFUSED by all", withDNS(server(replies(dns.Refused))), []string{"warn name server 10.0.0.200 says REFUSED"}, "nothing beside /etc/hosts"},
-		{"nothing listens", withDNS(server(refused)), []string{"warn name server 10.0.0.200 cannot be asked (connection refused: nothing listens there)"}, "nothing beside"},
-		{"noise", withDNS(server(dns.Answer{Says: dns.Garbage, Why: "bad header"}), good), []string{"warn cannot be asked (bad header)"}, "waits 5 s"},
-		{"one family is not answered", withDNS(server(half), good), []string{"warn name server 10.0.0.200 answers for one address family only"}, "waits 5 s"},
-		{"they know different addresses", withDNS(good, server(found("10.0.0.9"))), []string{"warn the name servers do not say the same of host0: 10.0.0.200 says 10.0.0.1, 10.0.0.201 says 10.0.0.9"}, "depends on which server"},
-		{"one does not know the name", withDNS(good, server(replies(dns.NotFound))), []string{"warn 10.0.0.201 says NXDOMAIN"}, "depends on which server"},
-		{"one turns through some of the addresses", withDNS(server(found("10.0.0.1", "10.0.0.2")), server(found("10.0.0.2", "10.0.0.3"))), []string{"ok "}, ""},
-		{"they differ in how they do not know it", withDNS(server(replies(dns.NoData)), server(replies(dns.NotFound))), []string{"ok "}, ""},
-		{"two faults", withDNS(server(replies(dns.Silent)), good, server(replies(dns.NotFound))), []string{"warn does not answer", "warn do not say the same"}, "waits 5 s"},
+		{"the first silent", withDNS(server(replies(dns.Silent)), good),
+			[]string{"warn name server 10.0.0.200 does not answer; 10.0.0.201 answers"}, "waits 5 s"},
+		{"the last silent", withDNS(good, server(replies(dns.Silent))),
+			[]string{"warn name server 10.0.0.201 does not answer; 10.0.0.200 answers"}, "takes 10 s"},
+		{"two silent", withDNS(server(replies(dns.Silent)), server(replies(dns.Silent)), good),
+			[]string{"warn 10.0.0.200 does not answer, 10.0.0.201 does not answer; 10.0.0.202 answers"}, "waits 10 s"},
+		{"all silent", withDNS(server(replies(dns.Silent)), server(replies(dns.Silent))),
+			[]string{"warn 10.0.0.201 does not answer"}, "after up to 20 s"},
+		{"SERVFAIL", withDNS(server(replies(dns.ServFail)), good),
+			[]string{"warn name server 10.0.0.200 answers SERVFAIL; 10.0.0.201 answers"}, "fewer servers"},
+		{"REFUSED by all", withDNS(server(replies(dns.Refused))), []string{"warn name server 10.0.0.200 answers REFUSED"},
+			"only names in /etc/hosts"},
+		{"nothing listens", withDNS(server(refused)),
+			[]string{"warn name server 10.0.0.200 cannot be asked (connection refused: nothing listens there)"},
+			"only names in"},
+		{"noise", withDNS(server(dns.Answer{Says: dns.Garbage, Why: "bad header"}), good),
+			[]string{"warn cannot be asked (bad header)"}, "waits 5 s"},
+		{"one family is not answered", withDNS(server(half), good),
+			[]string{"warn name server 10.0.0.200 answers for one address family only"}, "waits 5 s"},
+		{"they know different addresses", withDNS(good, server(found("10.0.0.9"))),
+			[]string{"warn the name servers disagree on host0: 10.0.0.200 answers 10.0.0.1, 10.0.0.201 answers 10.0.0.9"},
+			"the server that is asked decides"},
+		{"one does not know the name", withDNS(good, server(replies(dns.NotFound))),
+			[]string{"warn 10.0.0.201 answers NXDOMAIN"}, "the server that is asked decides"},
+		{"one turns through some of the addresses", withDNS(server(found("10.0.0.1", "10.0.0.2")),
+			server(found("10.0.0.2", "10.0.0.3"))), []string{"ok "}, ""},
+		{"they differ in how they do not know it", withDNS(server(replies(dns.NoData)), server(replies(dns.NotFound))),
+			[]string{"ok "}, ""},
+		{"two faults", withDNS(server(replies(dns.Silent)), good, server(replies(dns.NotFound))),
+			[]string{"warn does not answer", "warn disagree"}, "waits 5 s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := checktest.Verdicts(t, Checks(), "dns.servers", tt.in)
@@ -106,7 +124,7 @@ func TestNameServers(t *testing.T) {
 	}
 	in := withDNS(good)
 	in.Servers = nil
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip no name server is asked now")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip this run asks no name server")
 	in = withDNS(server(replies(dns.Silent)))
 	in.Node.System.Resolver.Services = []string{"files"}
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip no name of this job needs a name server")
@@ -134,10 +152,11 @@ func TestSearchList(t *testing.T) {
 		want string
 	}{
 		{"the first name is right", with(nil, found("10.0.0.1")), "ok the first name"},
-		{"the third is", with(nil, nowhere, nowhere, found("10.0.0.1")), "ok 2 names are asked for in vain"},
-		{"a domain that answers for any name", with(&whole, found("10.9.9.9")), "warn host0.rack1 is taken for host0.hpc.test (10.9.9.9) here, but by itself it is 10.0.0.7"},
+		{"the third is", with(nil, nowhere, nowhere, found("10.0.0.1")), "ok 2 names are tried before the right one"},
+		{"a domain that answers for any name", with(&whole, found("10.9.9.9")),
+			"warn host0.rack1 becomes host0.hpc.test (10.9.9.9) here, but without the search list it is 10.0.0.7"},
 		{"both are one host", with(&whole, same), "ok "},
-		{"by itself it is nothing", with(&nowhere, found("10.9.9.9")), "ok "},
+		{"without the search list it does not exist", with(&nowhere, found("10.9.9.9")), "ok "},
 		{"nothing", server(nowhere), "skip no name server has an address"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,13 +186,15 @@ func TestReverseLookup(t *testing.T) {
 	}{
 		{"quick", host, []dns.Answer{quick}, "ok answered within 1ms"},
 		{"refused is quick, too", host, []dns.Answer{replies(dns.Refused)}, "ok "},
-		{"slow", host, []dns.Answer{slow}, "warn looking up the name of 10.0.0.5 takes 1.5s"},
-		{"nobody answers", host, []dns.Answer{silent, silent}, "warn takes 10s or longer"},
+		{"slow", host, []dns.Answer{slow}, "warn a lookup of the name of 10.0.0.5 takes 1.5s"},
+		{"no server answers", host, []dns.Answer{silent, silent}, "warn takes 10s or longer"},
 		{"the first does not", host, []dns.Answer{silent, quick}, "warn takes 5s or longer"},
-		{"in /etc/hosts", withHosts(host, "10.0.0.5 node5"), []dns.Answer{silent}, "skip 10.0.0.5 stands in /etc/hosts"},
-		{"another node's business", withDNS(), []dns.Answer{silent}, "skip on node 0 only"},
-		{"mpirun", func() preflight.Input { in := host; in.Job.Line.Kind = launcher.Mpirun; return in }(), []dns.Answer{silent}, "skip torch's store"},
-		{"no address yet", func() preflight.Input { in := host; in.Addr = netip.Addr{}; return in }(), []dns.Answer{silent}, "skip not known"},
+		{"in /etc/hosts", withHosts(host, "10.0.0.5 node5"), []dns.Answer{silent}, "skip 10.0.0.5 is in /etc/hosts"},
+		{"another node's business", withDNS(), []dns.Answer{silent}, "skip only node 0 needs it"},
+		{"mpirun", func() preflight.Input { in := host; in.Job.Line.Kind = launcher.Mpirun; return in }(),
+			[]dns.Answer{silent}, "skip torch's store"},
+		{"no address yet", func() preflight.Input { in := host; in.Addr = netip.Addr{}; return in }(), []dns.Answer{silent},
+			"skip not known"},
 		{"no server", host, nil, "skip no name server is listed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +202,7 @@ func TestReverseLookup(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.reverse", tt.in), tt.want)
 		})
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.reverse", host), "skip no name server is asked")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.reverse", host), "skip this run asks no name server")
 }
 
 func TestAddressesOfTheStore(t *testing.T) {
@@ -201,16 +222,23 @@ func TestAddressesOfTheStore(t *testing.T) {
 		{"both families", checktest.Four(), "host0", []string{"10.0.0.1", "fd00::1"}, "ok "},
 		{"two networks of another host", checktest.Four(), "host0", []string{"10.0.0.1", "10.1.0.1"}, "ok "},
 		{"loopback on its own host, as Debian has it", onHost0, "host0", []string{"127.0.1.1"}, "ok "},
-		{"loopback by an alias of this host", withHosts(checktest.Four(), "127.0.1.1 node5 head"), "head", []string{"127.0.1.1"}, "ok "},
-		{"loopback on another host", withHosts(checktest.Four(), "127.0.1.1 host0"), "host0", []string{"127.0.1.1"}, "warn host0 is 127.0.1.1 on this node, which is node5"},
+		{"loopback by an alias of this host", withHosts(checktest.Four(), "127.0.1.1 node5 head"), "head",
+			[]string{"127.0.1.1"}, "ok "},
+		{"loopback on another host", withHosts(checktest.Four(), "127.0.1.1 host0"), "host0", []string{"127.0.1.1"},
+			"warn host0 is 127.0.1.1 on this node, which is node5"},
 		{"localhost", checktest.Four(), "localhost", []string{"127.0.0.1"}, "ok "},
 		{"all addresses of this host", checktest.Four(), "node5", []string{"10.0.0.5", "172.17.0.1"}, "ok "},
-		{"of this host and another", checktest.Four(), "head", []string{"10.0.0.5", "10.0.0.6"}, "warn head has addresses of this node (10.0.0.5) and of others (10.0.0.6)"},
-		{"a Service of several pods", checktest.Four(), "train.ns.svc.cluster.local", []string{"10.0.0.5", "10.0.0.6"}, "warn is a Service of several pods"},
+		{"of this host and another", checktest.Four(), "head", []string{"10.0.0.5", "10.0.0.6"},
+			"warn head has addresses of this node (10.0.0.5) and of others (10.0.0.6)"},
+		{"a Service of several pods", checktest.Four(), "train.ns.svc.cluster.local", []string{"10.0.0.5", "10.0.0.6"},
+			"warn is a Service of several pods"},
 		{"a pod by its name", checktest.Four(), "train-0.train.ns.svc", []string{"10.0.0.6"}, "ok "},
-		{"two lines in one network", withHosts(checktest.Four(), "10.0.0.1 host0", "10.0.0.9 host0"), "host0", []string{"10.0.0.1", "10.0.0.9"}, "warn /etc/hosts has host0 more than once, in one network: 10.0.0.1, 10.0.0.9"},
-		{"two lines, two networks", withHosts(checktest.Four(), "10.0.0.1 host0", "10.7.0.9 host0"), "host0", []string{"10.0.0.1", "10.7.0.9"}, "ok "},
-		{"IPv6 only, on a node of IPv4", checktest.Four(), "host0", []string{"fd00::1"}, "warn this node has no IPv6 address"},
+		{"two lines in one network", withHosts(checktest.Four(), "10.0.0.1 host0", "10.0.0.9 host0"), "host0",
+			[]string{"10.0.0.1", "10.0.0.9"}, "warn /etc/hosts has host0 more than once, in one network: 10.0.0.1, 10.0.0.9"},
+		{"two lines, two networks", withHosts(checktest.Four(), "10.0.0.1 host0", "10.7.0.9 host0"), "host0",
+			[]string{"10.0.0.1", "10.7.0.9"}, "ok "},
+		{"IPv6 only, on a node of IPv4", checktest.Four(), "host0", []string{"fd00::1"},
+			"warn this node has no IPv6 address"},
 		{"IPv4 only, on a node of IPv6", six, "host0", []string{"10.0.0.1"}, "warn this node has no IPv4 address"},
 		{"IPv6 on a node of IPv6", six, "host0", []string{"fd00::1"}, "ok "},
 	} {
@@ -243,11 +271,15 @@ func TestUnknownNameIsExplainedByTheServers(t *testing.T) {
 	}{
 		{"no server knows it", withDNS(server(no)), gone, "fail host0 does not resolve", ""},
 		{"about to appear, and a cache keeps that it does not", pod, gone, "skip for up to 30s", "publishNotReadyAddresses"},
-		{"the system gave up on a dead server, and the next knows it", withDNS(server(replies(dns.Silent)), server(found("10.0.0.1"))), late, "ok host0 is 10.0.0.1, which the system's resolver does not find in time", ""},
-		{"the system gave up on a dead server, and the next knows no such name", withDNS(server(replies(dns.Silent)), server(no)), late, "fail host0 does not resolve", ""},
+		{"the system gave up on a dead server, and the next knows it",
+			withDNS(server(replies(dns.Silent)), server(found("10.0.0.1"))), late, "ok host0 is 10.0.0.1, which the system's " +
+				"resolver does not find in time", ""},
+		{"the system gave up on a dead server, and the next knows no such name",
+			withDNS(server(replies(dns.Silent)), server(no)), late, "fail host0 does not resolve", ""},
 		{"no server answers", withDNS(server(replies(dns.Silent))), late, "skip could not tell", ""},
 		{"a dot too many", storeAt(withDNS(server(no)), "host0."), gone, "fail host0. does not resolve", "--store host0"},
-		{"a pod that is not ready", storeAt(withDNS(server(no)), "train-0.train.ns.svc"), gone, "fail does not resolve", "publishNotReadyAddresses"},
+		{"a pod that is not ready", storeAt(withDNS(server(no)), "train-0.train.ns.svc"), gone, "fail does not resolve",
+			"publishNotReadyAddresses"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.Resolve = func(context.Context, string) ([]netip.Addr, error) { return nil, tt.err }

@@ -20,32 +20,33 @@ import (
 func storeChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "store.resolves", Limit: preflight.Network,
-		Title: "the name of the meeting point is known to this node",
-		Doc:   "A node that cannot find the meeting point never joins, and the others wait for it until their time is up.",
+		Title: "this node can resolve the name of the store",
+		Doc:   "A node that cannot find the store never joins, and the others wait for it until their time is up.",
 		Run:   preflight.One(storeResolves),
 	}, {
 		ID: "store.port", Limit: preflight.Network,
-		Title: "nothing else listens where this node is to host the meeting point",
-		Doc:   "The store cannot start where another program has its port, and the other nodes would ask that program to be their store.",
-		Run:   preflight.One(storePort),
+		Title: "no other program listens where this node hosts the store",
+		Doc: "The store cannot start where another program has its port, and the other nodes would connect to that " +
+			"program.",
+		Run: preflight.One(storePort),
 	}, {
 		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: preflight.Network,
-		Title: "the meeting point takes connections from this node",
-		Doc:   "A firewall, a wrong port or a store that was never started looks the same to a job: it waits. An embedded store may still be about to start, so that is never a failure.",
-		Run:   preflight.One(storeAnswers),
+		Title: "the store accepts connections from this node",
+		Doc: "A firewall, a wrong port and a store that was never started look the same to a job: it waits. An embedded " +
+			"store may start later, so its absence is never a failure.",
+		Run: preflight.One(storeAnswers),
 	}}
 }
 
-// endpoint is one address of the store, as it was given.
+// endpoint is one address of the store, as the user gave it.
 type endpoint struct {
 	host, port string
 }
 
 func (e endpoint) String() string { return net.JoinHostPort(e.host, e.port) }
 
-// endpoints are the store's addresses; those of an external store are URLs.
-// What cannot be read is left out: to say so is the room of the one that read
-// the command line.
+// endpoints returns the store's addresses; those of an external store are URLs. It
+// leaves out invalid ones, which the reader of the command line reports.
 func endpoints(s job.Store) []endpoint {
 	if s.Embedded {
 		return []endpoint{{s.Host, strconv.Itoa(s.Port)}}
@@ -58,7 +59,7 @@ func endpoints(s job.Store) []endpoint {
 		}
 		port := u.Port()
 		if port == "" {
-			port = "2379" // etcd's own
+			port = "2379" // the default of etcd
 		}
 		out = append(out, endpoint{u.Hostname(), port})
 	}
@@ -76,13 +77,13 @@ func each(all []endpoint, f func(int, endpoint) error) []error {
 	return errs
 }
 
-// noStore is the reason why there is nothing to ask about the store, or "".
+// noStore returns why there is no store to ask, or "".
 func noStore(in preflight.Input) string {
 	switch {
 	case !in.Job.Several():
-		return "one node needs no meeting point"
+		return "one node needs no store"
 	case !in.Job.Store.Set || len(endpoints(in.Job.Store.V)) == 0:
-		return "no meeting point is known yet"
+		return "the store is not known yet"
 	}
 	return ""
 }
@@ -96,7 +97,7 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s needs no name server", preflight.Join(all, func(e endpoint) string { return e.host }))
 	}
 	if in.Resolve == nil {
-		return finding.Skipf("no name server is asked now")
+		return finding.Skipf("this run asks no name server")
 	}
 	found := make([][]netip.Addr, len(all))
 	errs := each(all, func(i int, e endpoint) (err error) {
@@ -119,43 +120,44 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 			return e.host + " is " + preflight.Join(found[slices.Index(all, e)], netip.Addr.String)
 		}))
 	}
-	errs[bad] = inTime(in, ctx, all[bad].host, errs[bad])
-	return servedBeside(in, ctx, all[bad].host, unresolved(in, all, errs, bad))
+	errs[bad] = inTime(ctx, in, all[bad].host, errs[bad])
+	return servedBeside(ctx, in, all[bad].host, unresolved(in, all, errs, bad))
 }
 
-// unresolved judges a name without an address. That no such name exists is an
-// answer; that the name server did not answer is none. Where a scheduler
-// started this node the name may be about to appear: Kubernetes publishes the
-// name of a pod with the pod.
+// unresolved judges a name without an address. "No such name" is an answer, the silence
+// of a name server is not. Where a scheduler started this node the name may appear
+// later: Kubernetes publishes the name of a pod with the pod.
 func unresolved(in preflight.Input, all []endpoint, errs []error, bad int) finding.Finding {
 	host, err := all[bad].host, errs[bad]
 	others := slices.Contains(errs, nil)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case !isDNS || !dns.IsNotFound:
-		return finding.Skipf("could not tell: the name server did not answer for %s", host).See("look up "+host, "%v", err)
+		return finding.Skipf("could not tell: the name server did not answer for %s", host).
+			See("look up "+host, "%v", err)
 	case others:
 		return finding.Warnf("%s does not resolve, the other endpoints do", host).See("look up "+host, "%v", err).
-			Breaking("one endpoint less when another one fails").Do("correct %s in --store", host)
+			Breaking("one endpoint is missing when another one fails").Do("correct %s in --store", host)
 	case in.Job.Vouch == job.Scheduled:
-		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod", host).Do("%s", unready(host))
+		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod",
+			host).Do("%s", unready(host))
 	}
 	return finding.Failf("%s does not resolve on this node", host).See("look up "+host, "%v", err).
 		Breaking("this node never finds the others").
 		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
 }
 
-// storePort leaves it to the rendezvous to say whose launch has the port: it
-// may well be this job's, by another node on this machine.
+// storePort leaves it to the rendezvous to find out which job's launch has the port: it
+// may be this job's, for another node on this machine.
 func storePort(_ context.Context, in preflight.Input) finding.Finding {
 	store := in.Job.Store.V
 	switch why := noStore(in); {
 	case why != "":
 		return finding.Skipf("%s", why)
 	case len(in.Serve) == 0:
-		return finding.Skipf("this node does not host the store, as far as is known now")
+		return finding.Skipf("this node does not host the store, as far as is known yet")
 	case in.PortUse == nil:
-		return finding.Skipf("no port is looked at now")
+		return finding.Skipf("this run looks at no port")
 	}
 	for _, at := range in.Serve {
 		u, err := in.PortUse(at)
@@ -163,24 +165,26 @@ func storePort(_ context.Context, in preflight.Input) finding.Finding {
 		case err != nil:
 			return finding.Skipf("could not tell: %v", err)
 		case u.Launch:
-			return finding.Skipf("%s has port %d: the store of this job or of another, which the start will tell", u.By, store.Port)
+			return finding.Skipf("%s has port %d for the store of this job or of another: the start shows which",
+				u.By, store.Port)
 		case u.Taken && (u.By == "" || forwards(u.By)):
-			return finding.Skipf("%s has port %d; the start will tell whether this job's store is behind it", u.Holder(), store.Port)
+			return finding.Skipf("%s has port %d; the start shows whether it forwards to this job's store",
+				u.Holder(), store.Port)
 		case u.Taken:
-			return finding.Failf("port %d, where this node is to host the store, is taken by %s", store.Port, u.By).
+			return finding.Failf("port %d, on which this node hosts the store, is taken by %s", store.Port, u.By).
 				See("bind "+at.String(), "address already in use").
-				Breaking("the store cannot start, and the other nodes find that program in its place").
+				Breaking("the store cannot start, and the other nodes connect to that program").
 				Do("on every node: --store %s; or end %s", job.NextPort(endpoints(store)[0].String()), u.By)
 		}
 	}
 	return finding.Passf("port %d is free", store.Port)
 }
 
-// forwards knows programs that take connections here for a store that runs
-// somewhere else: a tunnel, a proxy, the published port of a container.
+// forwards reports whether a program is known to forward connections to a store
+// elsewhere: a tunnel, a proxy, the published port of a container.
 func forwards(by string) bool {
-	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx", "kubectl", "slirp4netns", "pasta", "stunnel"},
-		func(prefix string) bool { return strings.HasPrefix(by, prefix) })
+	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx",
+		"kubectl", "slirp4netns", "pasta", "stunnel"}, func(prefix string) bool { return strings.HasPrefix(by, prefix) })
 }
 
 func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
@@ -191,7 +195,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("this node hosts the store and starts it when it joins")
 	}
 	if in.Dial == nil {
-		return finding.Skipf("no connection is opened now")
+		return finding.Skipf("this run opens no connection")
 	}
 	all := endpoints(in.Job.Store.V)
 	errs := each(all, func(_ int, e endpoint) error {
@@ -208,7 +212,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 		case err == nil:
 			open++
 			continue
-		case isNameError(err): // store.resolves has judged the name; nobody was asked here
+		case isNameError(err): // store.resolves judges the name; no connection was tried
 			unasked++
 		case timedOut(err), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 			silent++
@@ -217,35 +221,39 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	}
 	f := answered(in, all, open, silent)
 	if open == 0 && unasked > 0 {
-		f = finding.Skipf("could not tell: the address of %s was not found in time", preflight.Join(all, endpoint.String))
+		f = finding.Skipf("could not tell: the address of %s was not found in time",
+			preflight.Join(all, endpoint.String))
 	}
 	f.Seen = seen
 	return f
 }
 
-// answered judges the number of endpoints that took a connection, and that of
-// those which said nothing at all.
+// answered judges how many endpoints took a connection, and how many stayed silent.
 func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
 	names := preflight.Join(all, endpoint.String)
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
-		// A machine that is there refuses before its launch is started.
+		// A running machine refuses the connection before its launch starts.
 		return finding.Warnf("%s does not answer at all, where a machine without a store would refuse", names).
-			Breaking("that machine is down, its address is another one's, or a firewall drops: then this node waits in vain").
-			Do("on that machine, which hosts the store: ip addr; ss -ltn; iptables -S; nft list ruleset")
+			Breaking("this node waits until its time is up: that machine is down, its address belongs to another one, or a " +
+				"firewall " +
+				"drops packets").
+			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:
 		return finding.Warnf("%d of the store's %d endpoints answer", open, len(all)).
-			Breaking("the job loses its store when the others fail too").Do("look after the endpoints that are down, or drop them from --store")
+			Breaking("the job loses its store if the others fail, too").
+			Do("repair the endpoints that are down, or drop them from --store")
 	case silent > 0:
 		return finding.Warnf("%s does not answer within %v", names, preflight.Network).
-			Breaking("where a firewall drops the packets this node never joins").Do("open the port between this node and the store")
+			Breaking("where a firewall drops the packets this node never joins").
+			Do("open the port between this node and the store")
 	}
-	return finding.Warnf("nothing takes connections at %s yet", names).
-		Breaking("this node cannot join until something does; launch tries on for --join-timeout").
+	return finding.Warnf("nothing accepts connections at %s yet", names).
+		Breaking("this node cannot join until a store does; launch retries for --join-timeout").
 		Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
 }
 

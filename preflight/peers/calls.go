@@ -14,41 +14,41 @@ import (
 	"launch/preflight/blame"
 )
 
-// Call is what one node found out when it called another one's side channel.
+// Call is the result of a call to the side channel of another node.
 type Call struct {
 	To    int               `json:"to"` // rank
 	Addr  string            `json:"addr"`
 	Also  bool              `json:"also,omitempty"`  // one of the called node's Listens, not its address
-	Cause sidechannel.Cause `json:"cause,omitempty"` // "": a launch answered
+	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
-	Other string            `json:"other,omitempty"` // the Post.ID of who answered in its place
+	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
 
 	RTT    time.Duration `json:"rtt,omitempty"`
 	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
-	Doubt  time.Duration `json:"doubt,omitempty"`  // how far Offset may be wrong
+	Doubt  time.Duration `json:"doubt,omitempty"`  // the possible error of Offset
 
-	// Stall tells which way a long message did not arrive: "there", "back".
+	// Stall is the direction in which a long message did not arrive: "there", "back".
 	Stall string `json:"stall,omitempty"`
-	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived unfragmented, in bytes with its IP header; 0: not known
+	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived whole, in bytes with its IP header; 0: unknown
 	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
-	Iface string `json:"iface,omitempty"` // its name, where something is wrong with the way from it
-	// Hole: larger packets vanish, and no router says why.
+	Iface string `json:"iface,omitempty"` // its name, where the path from it is faulty
+	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
 }
 
-// Listen is an address on which a library will wait for the other nodes, beside
-// the node's own.
+// Listen is an address on which a library waits for the other nodes, in addition to the
+// address of the node.
 type Listen struct {
 	Library string     `json:"library"` // "NCCL", "Gloo"
 	Addr    netip.Addr `json:"addr"`
-	Typed   bool       `json:"typed,omitempty"` // a setting says so, not the library's own choice
+	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
 }
 
-// failed tells whether the call did not get to the node that was meant.
+// failed reports whether the call did not reach the intended node.
 func (c Call) failed() bool { return c.Cause != "" || c.Other != "" }
 
-// CallBudget bounds a call to a peer: three SYN retransmissions (1, 3 and 7 s,
-// RFC 6298) on a network that loses packets, and no more.
+// CallBudget limits a call to a peer: it allows three SYN retransmissions (1, 3 and 7 s,
+// RFC 6298) on a network that loses packets.
 const CallBudget = 8 * time.Second
 
 // edge is a call with its two ends.
@@ -57,7 +57,7 @@ type edge struct {
 	call     Call
 }
 
-// edges are all calls between nodes that posted.
+// edges returns all calls between nodes that posted.
 func edges(posts []Post) []edge {
 	byRank := map[int]Post{}
 	for _, p := range posts {
@@ -77,17 +77,18 @@ func edges(posts []Post) []edge {
 	return out
 }
 
-// narrow tells whether the called node's own interface takes no more than what
-// arrived: TCP is told so by the other side, and nothing on the way is at fault.
+// narrow reports whether the called node's own interface takes no more than arrived: the
+// other side limits TCP to that, so the path is not at fault.
 func narrow(all []edge, e edge) bool {
 	return slices.ContainsFunc(all, func(back edge) bool {
-		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 && back.call.IfMTU <= e.call.MTU
+		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 &&
+			back.call.IfMTU <= e.call.MTU
 	})
 }
 
-// compareCalls judges who reaches whom. Each node calls a few others, and every
-// node rank 0, so a node is judged by several: where most of those that call it
-// fail it is this node, where one does it is the way between two.
+// compareCalls judges which nodes reach each other. Each node calls a few others, and all
+// call node rank 0, so several judge each node. Where most calls to a node fail, the node
+// is the cause; where one fails, the path between the two is.
 func compareCalls(posts []Post) (out []judged) {
 	var all, also []edge
 	for _, e := range edges(posts) {
@@ -98,10 +99,10 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 	}
 	failed := func(e edge) bool { return e.call.failed() }
-	shared := map[string]int{} // findings about an address of several machines, by its words
+	shared := map[string]int{} // findings about an address of several machines, by their text
 	eachCause(all, len(posts), failed, func(b blamed) {
 		w, several := twins(b.common(), posts)
-		if i, told := shared[w.why]; several && told {
+		if i, known := shared[w.why]; several && known {
 			out[i].unfit = append(out[i].unfit, b.unfit()...)
 			return
 		}
@@ -110,7 +111,7 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 		out = append(out, judged{b.reach(posts), b.unfit()})
 	})
-	if len(out) == 0 { // else it is told already that the way is shut
+	if len(out) == 0 { // otherwise the closed path is reported already
 		eachCause(also, len(posts), failed, func(b blamed) { out = append(out, b.beside(posts)) })
 	}
 	arrived := slices.DeleteFunc(all, failed)
@@ -123,7 +124,7 @@ func compareCalls(posts []Post) (out []judged) {
 	return out
 }
 
-// reach says of calls that failed what is known.
+// reach returns the finding about failed calls.
 func (b blamed) reach(posts []Post) finding.Finding {
 	e := b.common()
 	w := wordsOf(e, posts)
@@ -131,16 +132,17 @@ func (b blamed) reach(posts []Post) finding.Finding {
 	if w.fix == "" {
 		fix = openTCP
 		if b.side == blame.ToNode || b.side == blame.FromNode {
-			fix = fmt.Sprintf("look at the firewall of %s: iptables -S; nft list ruleset\n%s", b.names(), fix)
+			fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 		}
 	}
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
-		Breaking("ranks connect to each other in both directions; they would time out minutes later without a reason").Do("%s", fix)
+		Breaking("ranks connect to each other in both directions; they would time out minutes later without a cause").
+		Do("%s", fix)
 }
 
-// beside judges calls to the other addresses on which a library will wait. It is
-// a Fail where the user's own setting names one: what a library chooses by
-// itself it may yet not use.
+// beside judges calls to the other addresses on which a library waits. It fails only
+// where the user's own setting names the address: a library may not use what it chooses
+// itself.
 func (b blamed) beside(posts []Post) judged {
 	e := b.common()
 	w := wordsOf(e, posts)
@@ -150,9 +152,12 @@ func (b blamed) beside(posts []Post) judged {
 			library, typed = l.Library, l.Typed
 		}
 	}
-	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to where %s will wait (%s)", library, hostOf(e.call.Addr))), w.why).Named("peer.beside").
-		Breaking("the nodes reach each other at their addresses, but %s would wait there, and hang when it connects", library).
-		Do("%s_SOCKET_IFNAME with the interface of %s on that node, or open that network between the nodes", strings.ToUpper(library), e.to.Name)
+	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to the address where %s waits (%s)", library,
+		hostOf(e.call.Addr))), w.why).Named("peer.beside").
+		Breaking("the nodes reach each other at their own addresses, but %s waits there, and hangs when it connects",
+			library).
+		Do("set %s_SOCKET_IFNAME to the interface of %s on that node, or open that network between the nodes",
+			strings.ToUpper(library), e.to.Name)
 	if !typed {
 		return judged{Finding: b.see(f)}
 	}
@@ -160,9 +165,9 @@ func (b blamed) beside(posts []Post) judged {
 	return judged{b.see(f), b.unfit()}
 }
 
-const openTCP = "open TCP between the nodes (all ports, both directions), or name a network that is: --addr 10.0.0.0/16"
+const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr 10.0.0.0/16"
 
-// words are what a cause is for a tired reader.
+// words are the check, the reason and the fix of a cause.
 type words struct{ id, why, fix string }
 
 func wordsOf(e edge, posts []Post) words {
@@ -176,34 +181,39 @@ func wordsOf(e edge, posts []Post) words {
 			who = posts[i].Name
 		}
 		return words{"peer.identity", fmt.Sprintf("%s answers at %s in its place", who, c.Addr),
-			fmt.Sprintf("two machines have that address, or something forwards it: ip addr on both; give %s one of its own: launch --addr ADDRESS …", e.to.Name)}
+			fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
+				"give %s its own: launch --addr ADDRESS …", e.to.Name)}
 	}
 	switch c.Cause {
 	case sidechannel.Refused:
-		return words{why: "connection refused", fix: fmt.Sprintf("a firewall on the way rejects, or %s is another machine's too: on %s, ip addr; iptables -S; nft list ruleset\n%s", hostOf(c.Addr), e.to.Name, openTCP)}
+		return words{why: "connection refused", fix: fmt.Sprintf("ip addr; iptables -S; nft list ruleset   "+
+			"# on %s: a firewall rejects, or another machine has %s, too\n%s", e.to.Name, hostOf(c.Addr), openTCP)}
 	case sidechannel.Dropped:
 		return words{why: "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"}
 	case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
 		why := string(c.Cause)
 		if a, b := e.from.Traits.Family, e.to.Traits.Family; a != "" && b != "" && a != b {
-			why += fmt.Sprintf(", and %s has an %s address where %s has %s", e.to.Name, b, e.from.Name, a)
+			why += fmt.Sprintf("; %s has an %s address and %s has %s", e.to.Name, b, e.from.Name, a)
 		}
-		return words{why: why, fix: fmt.Sprintf("on %s: ip route get %s\nor name a network that all nodes share: --addr 10.0.0.0/16", e.from.Name, hostOf(c.Addr))}
+		return words{why: why, fix: fmt.Sprintf("ip route get %s   # on %s\n"+
+			"or choose a network that all nodes share: --addr 10.0.0.0/16", hostOf(c.Addr), e.from.Name)}
 	case sidechannel.Reset, sidechannel.Silent:
-		why := map[sidechannel.Cause]string{sidechannel.Reset: "the connection is made and then cut off", sidechannel.Silent: "the connection is made, and no word comes"}[c.Cause]
-		return words{why: why, fix: "a proxy, a service mesh or a firewall that looks into connections is in the way: keep it from the job (Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
+		why := map[sidechannel.Cause]string{sidechannel.Reset: "the connection opens and is then cut off",
+			sidechannel.Silent: "the connection opens, but nothing answers"}[c.Cause]
+		return words{why: why, fix: "exclude the job from the proxy, service mesh or firewall that inspects connections " +
+			"(Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
 	case sidechannel.Token:
-		return words{"peer.token", "another LAUNCH_TOKEN, or none", "give all nodes the same LAUNCH_TOKEN"}
+		return words{"peer.token", "its LAUNCH_TOKEN differs or is missing", "give all nodes the same LAUNCH_TOKEN"}
 	case sidechannel.Stranger:
-		return words{"peer.identity", "what answers at " + c.Addr + " is no launch, or one of another version",
-			fmt.Sprintf("ip addr on %s: is the address its own, and no proxy before it? else launch --addr ADDRESS …", e.to.Name)}
+		return words{"peer.identity", "the program at " + c.Addr + " is not launch, or another version of it",
+			fmt.Sprintf("ip addr   # on %s: check that the address is its own, without a proxy\nelse launch --addr ADDRESS …",
+				e.to.Name)}
 	}
 	return words{why: c.Err}
 }
 
-// twins is what is known where another machine has the called node's address as
-// its own: both are called and one is meant. Nodes that share a machine have one
-// address rightly.
+// twins returns what is known where another machine also has the called node's address: a
+// call to one reaches either. Nodes that share a machine may share an address.
 func twins(e edge, posts []Post) (words, bool) {
 	at := hostOf(e.call.Addr)
 	if e.call.Also || e.call.Cause == sidechannel.Token || e.to.Traits.Machine == "" {
@@ -215,7 +225,7 @@ func twins(e edge, posts []Post) (words, bool) {
 			of[o.to.Rank] = hostOf(o.call.Addr)
 		}
 	}
-	var who []string // in rank order, so that it reads the same of each of them
+	var who []string // in rank order, so the text is the same for each of them
 	image, other := false, false
 	for _, p := range posts {
 		if of[p.Rank] != at || p.Traits.Machine == "" || p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
@@ -229,41 +239,47 @@ func twins(e edge, posts []Post) (words, bool) {
 	if !other {
 		return words{}, false
 	}
-	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, preflight.Some(who)),
-		fix: "in containers, each in a network of its own? docker run --network host …; in Kubernetes the pods' network, or hostNetwork: true\n" +
-			"else give each machine an address of its own (ip addr), or name another network: --addr 10.0.0.0/16"}
+	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at,
+		preflight.Some(who)),
+		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
+			"or hostNetwork: true\n" +
+			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}
 	if image {
-		w.why += "; and one /etc/machine-id, as clones of one disk have, to which DHCP gives one address"
-		w.fix = "on one of them: rm /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; reboot"
+		w.why += "; they share one /etc/machine-id, as clones of one disk do, so DHCP gives them one address"
+		w.fix = "rm /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; reboot   # on one of them"
 	}
 	return w, true
 }
 
-// large judges long messages that did not arrive where short ones did.
+// large judges long messages that did not arrive although short ones did.
 func (b blamed) large() finding.Finding {
 	e := b.common()
 	f := finding.Failf("%s, short ones do", b.what("long messages")).Named("peer.large").
-		Breaking("the ranks connect, and the first large collective hangs for ever")
+		Breaking("the ranks connect, and the first large collective hangs forever")
 	switch c := e.call; {
 	case c.Hole && c.MTU > 0:
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		f = f.Do("%s\nor let the switches and tunnels between carry %d, and ICMP \"fragmentation needed\" through the firewall", b.shrink(c.MTU), c.IfMTU)
+		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the "+
+			"firewall",
+			b.shrink(c.MTU), c.IfMTU)
 	default:
-		f = f.Do("ping -M do -s 1472 %s and larger, from %s, to find what gets through; a tunnel or a firewall that drops long packets is in the way", hostOf(e.call.Addr), e.from.Name)
+		f = f.Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
+			"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
 	}
 	return b.see(f)
 }
 
-// hole: TCP copes with it, by smaller segments; what sends large datagrams or
-// RoCE frames does not.
+// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE
+// frames do not.
 func (b blamed) hole() finding.Finding {
 	c := b.common().call
-	return b.see(finding.Warnf("%s: over %d bytes they vanish without a word, and the interface sends up to %d", b.what("full packets"), c.MTU, c.IfMTU).Named("peer.mtu").
-		Breaking("TCP made its segments smaller and got through; RDMA over this network, or a route that changes, may hang").
-		Do("%s\nor carry %d bytes everywhere between them", b.shrink(c.MTU), c.IfMTU))
+	return b.see(finding.Warnf("%s: over %d bytes they vanish silently, and the interface sends up to %d",
+		b.what("full packets"), c.MTU, c.IfMTU).Named("peer.mtu").
+		Breaking("TCP made its segments smaller and arrived; RDMA over this network, or a route that changes, may hang").
+		Do("%s\nor allow %d bytes everywhere between them", b.shrink(c.MTU), c.IfMTU))
 }
 
-// shrink is the line that has the nodes send packets of no more than mtu bytes.
+// shrink returns the command that limits the packets of the nodes to mtu bytes.
 func (b blamed) shrink(mtu int) string {
 	var names []string
 	for _, e := range b.edges {
@@ -277,7 +293,8 @@ func (b blamed) shrink(mtu int) string {
 	case 1:
 		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
 	}
-	return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes; on some of them it is %s", names[0], mtu, preflight.Some(names[1:]))
+	return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes; on some of them it is %s",
+		names[0], mtu, preflight.Some(names[1:]))
 }
 
 func (b blamed) see(f finding.Finding) finding.Finding {
@@ -289,7 +306,8 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 		}
 		said := cmp.Or(e.call.Err, string(e.call.Cause), e.call.Other)
 		if !e.call.failed() {
-			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU, cmp.Or(e.call.Stall, "no"))
+			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU,
+				cmp.Or(e.call.Stall, "no"))
 		}
 		f = f.See(fmt.Sprintf("%s calls %s at %s", e.from.Name, e.to.Name, e.call.Addr), "%s", said)
 	}

@@ -48,16 +48,26 @@ func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 		what   string
 		unfits []int
 	}{
-		{"one of three drops what comes in", 3, func(_, to int) bool { return to == 2 }, "peer.reach", "calls to host2 do not get through (2 of 2 tried), those from it do", []int{2}},
-		{"one of eight drops what comes in", 8, func(_, to int) bool { return to == 5 }, "peer.reach", "calls to host5 do not get through (4 of 4 tried), those from it do", []int{5}},
-		{"one of eight drops what goes out", 8, func(from, _ int) bool { return from == 5 }, "peer.reach", "calls from host5 do not get through (4 of 4 tried), those to it do", []int{5}},
-		{"one of five is cut off", 5, func(from, to int) bool { return from == 4 || to == 4 }, "peer.reach", "calls to and from host4 do not get through (8 of 8 tried)", []int{4}},
-		{"rank 0 drops what comes in", 6, func(_, to int) bool { return to == 0 }, "peer.reach", "calls to host0 do not get through (5 of 5 tried), those from it do", []int{0}},
-		{"two nodes, one way", 2, func(from, _ int) bool { return from == 1 }, "peer.reach", "calls from host1 to host0 do not get through, those back do", []int{1}},
-		{"two nodes, both ways", 2, func(_, _ int) bool { return true }, "peer.reach", "calls between host0 and host1 do not get through in either direction", []int{1}},
-		{"one pair of five", 5, func(from, to int) bool { return from+to == 5 && from*to == 6 }, "peer.reach", "calls between host2 and host3 do not get through in either direction", []int{3}},
-		{"all", 4, func(_, _ int) bool { return true }, "peer.reach", "calls do not get through between any of the 4 nodes", []int{0, 1, 2, 3}},
-		{"two racks", 8, func(from, to int) bool { return from/5 != to/5 }, "peer.reach", "two groups of nodes: host5, host6, host7, and the other 5", []int{5, 6, 7}},
+		{"one of three drops what comes in", 3, func(_, to int) bool { return to == 2 }, "peer.reach",
+			"calls to host2 do not get through (2 of 2 tried), while those from it do", []int{2}},
+		{"one of eight drops what comes in", 8, func(_, to int) bool { return to == 5 }, "peer.reach",
+			"calls to host5 do not get through (4 of 4 tried), while those from it do", []int{5}},
+		{"one of eight drops what goes out", 8, func(from, _ int) bool { return from == 5 }, "peer.reach",
+			"calls from host5 do not get through (4 of 4 tried), while those to it do", []int{5}},
+		{"one of five is cut off", 5, func(from, to int) bool { return from == 4 || to == 4 }, "peer.reach",
+			"calls to and from host4 do not get through (8 of 8 tried)", []int{4}},
+		{"rank 0 drops what comes in", 6, func(_, to int) bool { return to == 0 }, "peer.reach",
+			"calls to host0 do not get through (5 of 5 tried), while those from it do", []int{0}},
+		{"two nodes, one way", 2, func(from, _ int) bool { return from == 1 }, "peer.reach",
+			"calls from host1 to host0 do not get through, while those back do", []int{1}},
+		{"two nodes, both ways", 2, func(_, _ int) bool { return true }, "peer.reach",
+			"calls between host0 and host1 do not get through in either direction", []int{1}},
+		{"one pair of five", 5, func(from, to int) bool { return from+to == 5 && from*to == 6 }, "peer.reach",
+			"calls between host2 and host3 do not get through in either direction", []int{3}},
+		{"all", 4, func(_, _ int) bool { return true }, "peer.reach", "calls do not get through between any of the 4 nodes",
+			[]int{0, 1, 2, 3}},
+		{"two racks", 8, func(from, to int) bool { return from/5 != to/5 }, "peer.reach",
+			"two groups of nodes: host5, host6, host7, and the other 5", []int{5, 6, 7}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := compareCalls(calling(tc.n, func(from, to int, c *Call) {
@@ -68,7 +78,8 @@ func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 			if len(got) != 1 {
 				t.Fatalf("got %d findings: %+v", len(got), got)
 			}
-			if got[0].ID != tc.id || !strings.Contains(got[0].What, tc.what) || !slices.Equal(got[0].unfit, tc.unfits) || got[0].Fix == "" || got[0].Breaks == "" {
+			if got[0].ID != tc.id || !strings.Contains(got[0].What, tc.what) || !slices.Equal(got[0].unfit, tc.unfits) ||
+				got[0].Fix == "" || got[0].Breaks == "" {
 				t.Errorf("got %s %q, unfit %v; want %q, %v", got[0].ID, got[0].What, got[0].unfit, tc.what, tc.unfits)
 			}
 		})
@@ -108,7 +119,10 @@ func TestTheRightNodesAreNamedInAnyNetwork(t *testing.T) {
 
 func TestHealthyNodesGiveNoFinding(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 64} {
-		if got := compareCalls(calling(n, func(_, _ int, c *Call) { c.Offset, c.Doubt = time.Millisecond, time.Millisecond })); len(got) > 0 {
+		if got := compareCalls(calling(n, func(_, _ int, c *Call) {
+			c.Offset, c.Doubt = time.Millisecond,
+				time.Millisecond
+		})); len(got) > 0 {
 			t.Errorf("%d nodes: %+v", n, got)
 		}
 	}
@@ -120,7 +134,8 @@ func TestLongMessagesThatVanish(t *testing.T) {
 			c.Stall, c.Hole, c.MTU, c.IfMTU = "there", true, 1500, 9000
 		}
 	}))
-	if len(got) != 1 || got[0].ID != "peer.large" || got[0].Status != finding.Fail || !slices.Equal(got[0].unfit, []int{3}) ||
+	if len(got) != 1 || got[0].ID != "peer.large" || got[0].Status != finding.Fail ||
+		!slices.Equal(got[0].unfit, []int{3}) ||
 		!strings.Contains(got[0].What, "long messages to and from host3") || !strings.Contains(got[0].Fix, "mtu 1500") {
 		t.Errorf("got %+v", got)
 	}
@@ -132,8 +147,11 @@ func TestLongMessagesThatVanish(t *testing.T) {
 
 func TestEachCauseHasItsWords(t *testing.T) {
 	for cause, want := range map[sidechannel.Cause]string{
-		sidechannel.Refused: "connection refused", sidechannel.Dropped: "no answer within 8s", sidechannel.Reset: "made and then cut off", sidechannel.Silent: "no word comes", sidechannel.NoRoute: "no route",
-		sidechannel.NoHost: "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN", sidechannel.Stranger: "no launch", sidechannel.Unknown: "what it was",
+		sidechannel.Refused: "connection refused", sidechannel.Dropped: "no answer within 8s",
+		sidechannel.Reset: "opens and is then cut off", sidechannel.Silent: "nothing answers",
+		sidechannel.NoRoute: "no route",
+		sidechannel.NoHost:  "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN",
+		sidechannel.Stranger: "is not launch", sidechannel.Unknown: "what it was",
 	} {
 		got := compareCalls(calling(3, func(_, to int, c *Call) {
 			if to == 1 {
@@ -163,8 +181,9 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	}
 	for typed, want := range map[bool]finding.Status{true: finding.Fail, false: finding.Warn} {
 		got := compareCalls(nodes(typed))
-		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want || typed != slices.Equal(got[0].unfit, []int{2}) ||
-			!strings.Contains(got[0].What, "calls to where NCCL will wait (10.1.0.2) to host2 do not get through") {
+		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want ||
+			typed != slices.Equal(got[0].unfit, []int{2}) ||
+			!strings.Contains(got[0].What, "calls to the address where NCCL waits (10.1.0.2) to host2 do not get through") {
 			t.Errorf("typed %v: got %+v", typed, got)
 		}
 	}
@@ -211,20 +230,28 @@ func TestOneAddressOfSeveralMachines(t *testing.T) {
 		says  string
 		fix   string
 	}{
-		{"all in containers of their own", nodes(3, everyone, plain), "peer.identity", "3 machines have the address 172.17.0.2: host", "docker run --network host"},
-		{"of many", nodes(64, everyone, plain), "peer.identity", "64 machines have the address 172.17.0.2: host", "and 60 more"},
+		{"all in containers of their own", nodes(3, everyone, plain), "peer.identity",
+			"3 machines have the address 172.17.0.2: host", "docker run --network host"},
+		{"of many", nodes(64, everyone, plain), "peer.identity", "64 machines have the address 172.17.0.2: host",
+			"and 60 more"},
 		{"two of five", nodes(5, two, plain), "peer.identity", "2 machines have the address 172.17.0.2: host", "ip addr"},
-		{"two clones of one disk", nodes(5, two, func(rank int, tr *Traits) { tr.Image = map[bool]string{true: "clone"}[two(rank)] }), "peer.identity",
+		{"two clones of one disk", nodes(5, two, func(rank int,
+			tr *Traits) {
+			tr.Image = map[bool]string{true: "clone"}[two(rank)]
+		}), "peer.identity",
 			"one /etc/machine-id", "systemd-machine-id-setup"},
-		{"nodes of one machine behind its own firewall", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "m" }), "peer.reach", "connection refused", "iptables"},
-		{"which machine is not known", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "" }), "peer.reach", "connection refused", "iptables"},
+		{"nodes of one machine behind its own firewall", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "m" }),
+			"peer.reach", "connection refused", "iptables"},
+		{"which machine is not known", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "" }), "peer.reach",
+			"connection refused", "iptables"},
 	} {
 		var ids []string
 		got := compareCalls(tc.posts)
 		for _, v := range got {
 			ids = append(ids, v.ID)
 		}
-		if strings.Join(ids, " ") != tc.ids || !strings.Contains(got[0].What, tc.says) || !strings.Contains(got[0].What+got[0].Fix, tc.fix) {
+		if strings.Join(ids, " ") != tc.ids || !strings.Contains(got[0].What, tc.says) ||
+			!strings.Contains(got[0].What+got[0].Fix, tc.fix) {
 			t.Errorf("%s: got %q: %+v", tc.name, ids, got)
 		}
 	}
@@ -240,7 +267,8 @@ func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
 		all[i].Traits.Family = map[bool]string{false: "IPv4", true: "IPv6"}[i == 2]
 	}
 	got := Decide(all, nil).Findings
-	if len(got) != 1 || got[0].ID != "peer.reach" || !strings.Contains(got[0].What, "no route, and host") || !strings.Contains(got[0].What, "IPv6") || !strings.Contains(got[0].Fix, "--addr") {
+	if len(got) != 1 || got[0].ID != "peer.reach" || !strings.Contains(got[0].What, "no route; host") ||
+		!strings.Contains(got[0].What, "IPv6") || !strings.Contains(got[0].Fix, "--addr") {
 		t.Errorf("one cause: got %+v", got)
 	}
 }
@@ -274,18 +302,22 @@ func TestWhoseClockIsOff(t *testing.T) {
 		want  string
 	}{
 		{"none", map[int]time.Duration{1: time.Second}, 4, ""},
-		{"one of four is behind", map[int]time.Duration{2: -20 * time.Second}, 4, "the clock of host2 is 20.0 s behind the others'"},
-		{"rank 0 is the one", map[int]time.Duration{0: time.Hour}, 5, "the clock of host0 is 1h0m0s ahead of the others'"},
+		{"one of four is behind", map[int]time.Duration{2: -20 * time.Second}, 4,
+			"the clock of host2 is 20.0 s behind the others"},
+		{"rank 0 is the one", map[int]time.Duration{0: time.Hour}, 5, "the clock of host0 is 1h0m0s ahead of the others"},
 		{"two apart", map[int]time.Duration{1: time.Minute}, 2, "the clocks of host0 and host1 are 1m0s apart"},
-		{"two of nine", map[int]time.Duration{3: 30 * time.Second, 7: -10 * time.Second}, 9, "the clocks of host3, host7 are up to 30.0 s ahead of the others'"},
+		{"two of nine", map[int]time.Duration{3: 30 * time.Second, 7: -10 * time.Second}, 9,
+			"the clocks of host3, host7 are up to 30.0 s ahead of the others"},
 	} {
 		got := at(tc.clock, tc.n)
 		switch {
-		case tc.want == "" && len(got) > 0, tc.want != "" && (len(got) != 1 || got[0].What != tc.want || got[0].Status != finding.Warn):
+		case tc.want == "" && len(got) > 0, tc.want != "" &&
+			(len(got) != 1 || got[0].What != tc.want || got[0].Status != finding.Warn):
 			t.Errorf("%s: got %+v", tc.name, got)
 		}
 	}
-	if got := compareClocks(calling(3, func(_, _ int, c *Call) { c.Offset, c.Doubt = 6*time.Second, 2*time.Second }), allowed); len(got) > 0 {
+	if got := compareClocks(calling(3, func(_, _ int, c *Call) { c.Offset, c.Doubt = 6*time.Second, 2*time.Second }),
+		allowed); len(got) > 0 {
 		t.Errorf("within doubt: got %+v", got)
 	}
 }
@@ -316,7 +348,7 @@ func TestMergeTellsTheSameOnce(t *testing.T) {
 	}
 }
 
-// What the one log tells of the other nodes is short, and not what only its own
+// What one log reports of the other nodes is short, and not what only its own
 // node has said already.
 func TestOthersAreToldInBrief(t *testing.T) {
 	long := strings.Repeat("ä", 1000)
@@ -324,14 +356,16 @@ func TestOthersAreToldInBrief(t *testing.T) {
 		finding.Passf("fine").Named("clock"), finding.Skipf("not here").Named("gpu.count"),
 		finding.Warnf("nothing answers yet").Named("store.answers"),
 		finding.Warnf("%s", long).Named("shm.size").See("/dev/shm", "%s", long).Breaking("%s", long).Do("%s", long),
-		finding.Warnf("a").Named("limits.nofile"), finding.Warnf("b").Named("limits.pids"), finding.Warnf("c").Named("storage.space"),
+		finding.Warnf("a").Named("limits.nofile"), finding.Warnf("b").Named("limits.pids"), finding.Warnf("c").
+			Named("storage.space"),
 	}
 	brief := Brief(full)
-	if b, err := json.Marshal(brief); err != nil || len(brief) != inBrief || len(b) > 500 || slices.ContainsFunc(brief, func(f finding.Finding) bool { return f.ID == "store.answers" }) {
+	if b, err := json.Marshal(brief); err != nil || len(brief) != inBrief || len(b) > 500 ||
+		slices.ContainsFunc(brief, func(f finding.Finding) bool { return f.ID == "store.answers" }) {
 		t.Errorf("%d findings in %d bytes: %s", len(brief), len(b), b)
 	}
 	if b := Brief(full[:3]); len(b) != 0 {
-		t.Errorf("a healthy node tells %+v", b)
+		t.Errorf("a healthy node reports %+v", b)
 	}
 	ps := posts(4, func(i int, p *Post) {
 		p.Local = finding.Report{finding.Warnf("nofile is 1024").Named("limits.nofile")}

@@ -9,17 +9,17 @@ import (
 	"launch/preflight/blame"
 )
 
-// blamed is one cause of bad calls, with the nodes and calls that it is about.
+// blamed is one cause of failed calls, with the nodes and calls that it concerns.
 type blamed struct {
 	side  blame.Side
-	nodes []Post // the node; of a link both ends; of parts the smaller ones
-	rest  int    // how many others there are
-	calls int    // how many calls there were on this side, good ones too
-	edges []edge // the bad ones that this explains
-	back  bool   // of a link: the other direction is good
+	nodes []Post // the node; both ends of a link; the nodes outside the largest group
+	rest  int    // the number of other nodes
+	calls int    // the number of calls on this side, good ones too
+	edges []edge // the failed calls that this explains
+	back  bool   // for a link: the other direction works
 }
 
-// blame explains the bad calls between n nodes; see culprits.
+// eachCause reports the causes of the bad calls between n nodes; see blame.Find.
 func eachCause(all []edge, n int, bad func(edge) bool, tell func(blamed)) {
 	arcs, nodes := make([]blame.Arc, len(all)), map[int]Post{}
 	for i, e := range all {
@@ -38,8 +38,8 @@ func eachCause(all []edge, n int, bad func(edge) bool, tell func(blamed)) {
 	}
 }
 
-// unfit are the ranks that have to leave: of a link the one that is not node
-// rank 0, where nothing works all.
+// unfit returns the ranks that must leave: for a link the node that is not rank 0, and
+// all nodes where nothing works.
 func (b blamed) unfit() []int {
 	var out []int
 	switch b.side {
@@ -65,20 +65,22 @@ func (b blamed) names() string {
 	return preflight.Some(out)
 }
 
-// what says of calls, or of long messages, between whom they do not get through.
+// what describes the calls, or long messages, that fail, and the nodes between which they
+// fail.
 func (b blamed) what(noun string) string {
 	who, tried := b.names(), fmt.Sprintf("%d of %d tried", len(b.edges), b.calls)
 	switch b.side {
 	case blame.Everywhere:
 		return fmt.Sprintf("%s do not get through between any of the %d nodes (%s)", noun, b.rest, tried)
 	case blame.Apart:
-		return fmt.Sprintf("%s do not get through between two groups of nodes: %s, and the other %d (%s)", noun, who, b.rest, tried)
+		return fmt.Sprintf("%s do not get through between two groups of nodes: %s, and the other %d (%s)",
+			noun, who, b.rest, tried)
 	case blame.ToAndFrom:
 		return fmt.Sprintf("%s to and from %s do not get through (%s)", noun, who, tried)
 	case blame.ToNode:
-		return fmt.Sprintf("%s to %s do not get through (%s), those from it do", noun, who, tried)
+		return fmt.Sprintf("%s to %s do not get through (%s), while those from it do", noun, who, tried)
 	case blame.FromNode:
-		return fmt.Sprintf("%s from %s do not get through (%s), those to it do", noun, who, tried)
+		return fmt.Sprintf("%s from %s do not get through (%s), while those to it do", noun, who, tried)
 	}
 	from, to := b.edges[0].from.Name, b.edges[0].to.Name
 	if len(b.edges) > 1 {
@@ -86,12 +88,12 @@ func (b blamed) what(noun string) string {
 	}
 	back := ""
 	if b.back {
-		back = ", those back do"
+		back = ", while those back do"
 	}
 	return fmt.Sprintf("%s from %s to %s do not get through%s", noun, from, to, back)
 }
 
-// common is a bad call with the cause that most of them have.
+// common returns a failed call with the most frequent cause.
 func (b blamed) common() edge {
 	n, best := map[sidechannel.Cause]int{}, b.edges[0]
 	for _, e := range b.edges {

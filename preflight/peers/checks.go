@@ -8,8 +8,8 @@ import (
 	"launch/preflight"
 )
 
-// PeerChecks is the table of what Decide judges, when all nodes are here. They
-// have no Run: the nodes bring what is compared.
+// Checks returns the checks that Decide makes, once all nodes have joined. They have no
+// Run: the nodes post what is compared.
 func Checks() []preflight.Check {
 	out := slices.Concat(callChecks(), lineChecks(), sameChecks())
 	for i := range out {
@@ -18,40 +18,43 @@ func Checks() []preflight.Check {
 	return out
 }
 
-// callChecks are judged by what came of the calls between the nodes.
+// callChecks judge the calls between the nodes.
 func callChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
-		Doc: "Every rank connects to others, on ports of the kernel's choice; where a firewall is between two, the job times out many minutes later.",
+		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
+			"job times out many minutes later.",
 	}, {
 		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN",
-		Doc: "A node without it is refused by the others.",
+		Doc: "The other nodes refuse a node without it.",
 	}, {
-		ID: "peer.identity", Title: "the address of a node is answered by that node",
-		Doc: "An address that two machines have, or that a proxy answers, brings ranks to the wrong one.",
+		ID: "peer.identity", Title: "the node that has an address answers at it",
+		Doc: "Ranks reach the wrong node at an address that two machines have, or where a proxy answers.",
 	}, {
 		ID: "peer.large", Title: "long messages arrive as short ones do",
-		Doc: "Where packets of full size vanish the ranks connect, and the first large collective hangs.",
+		Doc: "Where packets of full size vanish, the ranks connect, and the first large collective hangs.",
 	}, {
 		ID: "peer.mtu", Title: "packets of full size arrive between the nodes",
-		Doc: "TCP makes its segments smaller and gets through; RDMA over the same network does not.",
+		Doc: "TCP adapts with smaller segments; RDMA over the same network does not.",
 	}, {
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
-		Doc: "Certificates, file times and logs of several nodes are compared by them.",
+		Doc: "Certificates, file times and logs of several nodes need equal clocks.",
 	}, {
-		ID: "peer.name", Title: "the names of the nodes lead to them",
-		Doc: "launch hands the job addresses; ssh, Ray or the job's own code go by names, and miss a node whose name is another's or is not known. Each node looks up those of at most four others; where few are known, nothing is said.",
+		ID: "peer.name", Title: "the name of each node leads to it",
+		Doc: "launch gives the job addresses, but ssh, Ray or the job's own code use names. They miss a node whose name is " +
+			"unknown or another node's. Each node looks up those of at most four others; where few are known, the check is " +
+			"a skip.",
 	}, {
-		ID: "peer.beside", Title: "the nodes reach each other where NCCL and Gloo will wait beside these addresses",
-		Doc: "A library that is told another interface, or takes several, hangs where only the node's own address is open.",
+		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
+		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
 	}}
 }
 
-// lineChecks are judged by what was typed on each node.
+// lineChecks compare the command lines of the nodes.
 func lineChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
-		Doc: "What splits work by node goes wrong where the ranks are unevenly spread.",
+		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
 	}, {
 		ID: "same.command", Title: "the nodes run the same command",
 		Doc: "Ranks that run different programs wait for each other's collectives.",
@@ -60,25 +63,27 @@ func lineChecks() []preflight.Check {
 		Doc: "Ranks that run different versions of a program wait in different collectives.",
 	}, {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
-		Doc: "A node that has become its command cannot start it again with the others.",
+		Doc: "A node that has already executed its command cannot start it again with the others.",
 	}, {
 		ID: "same.launch", Title: "the nodes run the same launch",
 		Doc: "Different versions are not tested together.",
 	}}
 }
 
-// sameChecks are judged by what the nodes are made of and would load.
+// sameChecks compare the hardware and software of the nodes.
 func sameChecks() []preflight.Check {
 	out := []preflight.Check{{
 		ID: "same.gpu.owner", Title: "no two nodes use one GPU",
-		Doc: "Two containers or two starts on one machine may see the same GPUs; NCCL refuses two ranks on one (\"Duplicate GPU detected\").",
+		Doc: "Two containers or two starts on one machine may see the same GPUs. NCCL refuses two ranks on one GPU " +
+			"(\"Duplicate GPU detected\").",
 	}}
 	for _, r := range traitRules() {
-		out = append(out, preflight.Check{ID: r.id, Title: "the nodes do not differ in " + r.title, Doc: strings.ToUpper(r.breaks[:1]) + r.breaks[1:] + "."})
+		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
+			Doc: strings.ToUpper(r.breaks[:1]) + r.breaks[1:] + "."})
 	}
 	for _, r := range loadRules() {
 		c := preflight.Check{ID: r.id, Title: r.title + " is the same on all nodes"}
-		var comes []string
+		var effects []string
 		for _, o := range r.outcomes {
 			if o.status == finding.Skip {
 				continue
@@ -90,18 +95,18 @@ func sameChecks() []preflight.Check {
 			if o.source != "" {
 				text += " (" + o.source + ")"
 			}
-			comes = append(comes, text)
+			effects = append(effects, text)
 		}
-		c.Doc = strings.Join(comes, "; ") + "."
+		c.Doc = strings.Join(effects, "; ") + "."
 		out = append(out, c)
 	}
 	return append(out, preflight.Check{
-		ID: "same.env", Title: "settings that have to be alike are the same on all nodes",
+		ID: "same.env", Title: "settings that must be equal are the same on all nodes",
 		Doc: "Ranks that disagree about their messages or their network hang or fail in the first collective.",
 	})
 }
 
-// NotJudged is the IDs of PeerChecks that the user has switched off.
+// NotJudged returns the IDs of Checks that the user has switched off.
 func NotJudged(o preflight.Options) []string {
 	var out []string
 	for _, c := range Checks() {

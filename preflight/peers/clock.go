@@ -13,9 +13,9 @@ import (
 	"launch/preflight"
 )
 
-// compareClocks names whose wall clock is off. Each call tells how far the two
-// ends are apart; along them every node's clock is known against node rank 0's,
-// and who is right is what most nodes say.
+// compareClocks reports nodes with a wrong wall clock. Each call measures the difference
+// of its two ends; together they relate every clock to that of node rank 0. The clock of
+// most nodes is the right one.
 func compareClocks(posts []Post, allowed time.Duration) []judged {
 	clock, doubt := clocks(posts)
 	if len(clock) < 2 {
@@ -39,23 +39,27 @@ func compareClocks(posts []Post, allowed time.Duration) []judged {
 		return nil
 	}
 	names := namesOf(posts, ranksOf(off))
-	f := finding.Warnf("the clock of %s is %s the others'", names[0], away(worst)).Named("peer.clock")
+	f := finding.Warnf("the clock of %s is %s the others", names[0], away(worst)).Named("peer.clock")
 	switch {
 	case len(clock) == 2:
-		f = finding.Warnf("the clocks of %s and %s are %s apart", posts[0].Name, posts[1].Name, plainly(worst.Abs())).Named("peer.clock")
+		f = finding.Warnf("the clocks of %s and %s are %s apart", posts[0].Name, posts[1].Name, plainly(worst.Abs())).
+			Named("peer.clock")
 		names = namesOf(posts, []int{0, 1})
 	case len(off) > 1:
-		f = finding.Warnf("the clocks of %s are up to %s the others'", preflight.Some(names), away(worst)).Named("peer.clock")
+		f = finding.Warnf("the clocks of %s are up to %s the others", preflight.Some(names), away(worst)).Named("peer.clock")
 	}
 	for _, p := range off[:min(len(off), 4)] {
-		f = f.See("clock of "+p.Name, "%s the middle one of %d nodes, give or take %s", away(clock[p.Rank]-middle), len(clock), plainly(doubt[p.Rank]+doubt[mid]))
+		f = f.See("clock of "+p.Name, "%s the median of %d nodes, within %s",
+			away(clock[p.Rank]-middle), len(clock), plainly(doubt[p.Rank]+doubt[mid]))
 	}
-	return []judged{{Finding: f.Breaking("logs cannot be put in order, certificates and tokens count as expired, and torch's own c10d rendezvous drops a node that is 15 s behind").
-		Do("on %s: chronyc makestep; timedatectl (is the time service running?)", strings.Join(names[:min(len(names), 4)], ", "))}}
+	return []judged{{Finding: f.Breaking("logs cannot be ordered, certificates and tokens count as expired, and torch's "+
+		"own c10d rendezvous drops a node that is 15 s behind").
+		Do("chronyc makestep; timedatectl   # on %s; shows whether the time service runs",
+			strings.Join(names[:min(len(names), 4)], ", "))}}
 }
 
-// clocks are the wall clocks of the nodes less node rank 0's, as far as calls
-// lead to them, with what the round trips on the way leave open.
+// clocks returns the difference of each wall clock to that of node rank 0, as far as
+// calls connect them, and the error that the round trips leave.
 func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -98,7 +102,7 @@ func away(d time.Duration) string {
 	return plainly(d) + " ahead of"
 }
 
-// plainly keeps a duration to what matters of it.
+// plainly returns a duration with few digits.
 func plainly(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

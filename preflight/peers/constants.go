@@ -8,10 +8,9 @@ import (
 	"launch/internal/finding"
 )
 
-// compareConstants names who has another setting of those that have to be the
-// same on all nodes (Post.Constants). NCCL's are known to make the ranks of a
-// job on GPUs disagree about messages, or choose different networks: then the
-// minority is unfit.
+// compareConstants compares the settings that must be the same on all nodes
+// (Post.Constants). With different settings of NCCL the ranks of a job on GPUs disagree
+// about messages or choose different networks: then the minority is unfit.
 func compareConstants(posts []Post) (out []judged) {
 	names := map[string]bool{}
 	for _, p := range posts {
@@ -26,8 +25,9 @@ func compareConstants(posts []Post) (out []judged) {
 			continue
 		}
 		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").
-			Breaking("it has to be the same on all nodes: else ranks disagree about their messages, and hang or fail").
-			Do("set it on all nodes alike, or on none; look at the environment and the library's own files there (launch env --explain)")
+			Breaking("ranks that disagree about their messages hang or fail").
+			Do("launch env --explain   # shows its source: the environment or the library's own files\n" +
+				"set it to the same value on all nodes, or on no node")
 		var unfit []int
 		if gpus && strings.HasPrefix(name, "NCCL_") {
 			f.Status = finding.Fail
@@ -47,16 +47,17 @@ func groupsBySetting(posts []Post, name string) []group {
 	})
 }
 
-// consequence is the setting that a node's plan makes of a trait, by the ID of its
-// rule: where a node alone has the trait, the setting is there alone. stops tells
-// that NCCL does not go on then: sockets of another family it opens as its peer's
-// address is.
+// consequence returns the setting that a node's plan derives from a trait, by the ID of
+// its rule: where only one node has the trait, only that node has the setting. stops
+// reports whether NCCL stops then; it opens sockets of another family by the address of
+// its peer.
 func consequence(rule string) (setting string, stops bool) {
-	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY", "same.family": "NCCL_SOCKET_FAMILY"}[rule]
+	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
+		"same.family": "NCCL_SOCKET_FAMILY"}[rule]
 	return setting, setting != "" && rule != "same.family"
 }
 
-// follows tells that the setting differs between the same nodes as the trait.
+// follows reports whether the setting differs between the same nodes as the trait.
 func (r traitRule) follows(posts []Post) bool {
 	setting, _ := consequence(r.id)
 	if setting == "" {
@@ -66,7 +67,7 @@ func (r traitRule) follows(posts []Post) bool {
 	return len(a) > 1 && len(b) > 1 && sameOdd(a, b)
 }
 
-// explained tells that a difference in a setting is told with its cause.
+// explained reports whether the cause of a difference in a setting is reported already.
 func explained(posts []Post, setting string) bool {
 	return slices.ContainsFunc(traitRules(), func(r traitRule) bool {
 		of, _ := consequence(r.id)

@@ -26,9 +26,12 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 		unfit []int
 	}{
 		{"alike", posts(4, set(true, -1, "", "")), "", "", nil},
-		{"one has another value, on GPUs", posts(4, set(true, 2, "NCCL_NET", "IB")), `3 of 4 nodes have "NCCL_NET=Socket", host2 has "NCCL_NET=IB"`, finding.Fail, []int{2}},
-		{"one alone has it", posts(4, set(true, 0, "NCCL_ALGO", "Ring")), `3 of 4 nodes have "NCCL_ALGO not set", host0 has "NCCL_ALGO=Ring"`, finding.Fail, []int{0}},
-		{"without GPUs nobody reads NCCL's", posts(4, set(false, 2, "NCCL_NET", "IB")), "NCCL_NET differs", finding.Warn, nil},
+		{"one has another value, on GPUs", posts(4, set(true, 2, "NCCL_NET", "IB")),
+			`3 of 4 nodes have "NCCL_NET=Socket", host2 has "NCCL_NET=IB"`, finding.Fail, []int{2}},
+		{"one alone has it", posts(4, set(true, 0, "NCCL_ALGO", "Ring")),
+			`3 of 4 nodes have "NCCL_ALGO not set", host0 has "NCCL_ALGO=Ring"`, finding.Fail, []int{0}},
+		{"without GPUs no library reads NCCL's", posts(4, set(false, 2, "NCCL_NET", "IB")), "NCCL_NET differs", finding.Warn,
+			nil},
 		{"another library's", posts(4, set(true, 3, "UCX_TLS", "tcp")), "UCX_TLS differs", finding.Warn, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

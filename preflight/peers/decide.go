@@ -13,54 +13,55 @@ import (
 	"launch/preflight"
 )
 
-// Post is what one node says about itself before the start.
+// Post is what one node reports about itself before the start.
 type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
-	ID       string         `json:"id,omitempty"`      // what it answers calls with
-	Local    finding.Report `json:"local,omitempty"`   // what is wrong here by its own checks: of launch check Telling, of a start Brief
+	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
+	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Telling for launch check, Brief for a start
 	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
 	Names    Names          `json:"names,omitzero"`    // of some of the others, looked up
-	Listens  []Listen       `json:"listens,omitempty"` // where its libraries will wait, beside its address
+	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
-	Command  string         `json:"command"`            // what all nodes should have typed alike
-	Script   string         `json:"script,omitempty"`   // the content of the script, in words that can be compared
+	Command  string         `json:"command"`            // the part of the command line that all nodes share
+	Script   string         `json:"script,omitempty"`   // a digest of the script
 	Restarts string         `json:"restarts,omitempty"` // --restarts
 	Loads    Loads          `json:"loads,omitzero"`
 	Traits   Traits         `json:"traits,omitzero"`
-	// Constants are the settings that have to be the same on all nodes, as they
-	// will be in force on this one, by name.
+	// Constants are the settings that must be the same on all nodes, by name, with the
+	// values that will apply on this one.
 	Constants map[string]string `json:"constants,omitempty"`
-	Nameless  bool              `json:"nameless,omitempty"` // the job's name says only where it meets: another job may have come here
-	Skip      []string          `json:"skip,omitempty"`     // IDs that its user does not want judged
+	// the job has no name of its own: a node of another job may have joined
+	Nameless bool     `json:"nameless,omitempty"`
+	Skip     []string `json:"skip,omitempty"` // IDs of checks that its user has switched off
 
-	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // of launch check: how each of its own checks ended
+	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // for launch check: the results of its own checks
 }
 
-// Decision is what all nodes print and act on.
+// Decision is the common result that all nodes print and follow.
 type Decision struct {
 	Go       bool            `json:"go"`
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
-	Who      string          `json:"who,omitempty"`      // their names, for people
-	Findings finding.Report  `json:"findings,omitempty"` // of the nodes beside each other
-	Nodes    finding.Report  `json:"nodes,omitempty"`    // of launch check: of the nodes by themselves, merged
-	Survey   *finding.Survey `json:"survey,omitempty"`   // of launch check
+	Who      string          `json:"who,omitempty"`      // their names, in words
+	Findings finding.Report  `json:"findings,omitempty"` // between nodes
+	Nodes    finding.Report  `json:"nodes,omitempty"`    // for launch check: of single nodes, merged
+	Survey   *finding.Survey `json:"survey,omitempty"`   // for launch check
 }
 
-// judged is a finding about several nodes, with those that have to leave where
-// it is a Fail.
+// judged is a finding about several nodes, with the nodes that must leave if it is a
+// failure.
 type judged struct {
 	finding.Finding
 	unfit []int // ranks
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that is not
-// reached or does not reach the others is unfit. What differs but may run is a
-// warning that names the minority; what is known to hang or die makes the
-// minority unfit. Where nothing but the meeting point says that this is one job,
-// who brings another command than node rank 0 is unfit: it may be another job's
-// node. What one node's user does not want judged is judged for none.
+// Decide compares the posts of all nodes, in rank order. A node that is not reached, or
+// does not reach the others, is unfit. A difference that may work is a warning that names
+// the minority; where it is known to hang or kill the job, the minority is unfit. Where
+// only the store address identifies the job, a node with another command than node rank 0
+// is unfit: it may belong to another job. A check that one node's user switched off
+// applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {
@@ -69,7 +70,8 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts, compareTraits, compareLoads, compareConstants} {
+	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts,
+		compareTraits, compareLoads, compareConstants} {
 		for _, v := range compare(posts) {
 			if skipped(v.Finding) {
 				continue
@@ -85,8 +87,8 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	return d
 }
 
-// Waive is a decision by which nobody has to leave: each Fail between the nodes is
-// a Warn.
+// Waive returns the decision with each failure between nodes as a warning, so that no
+// node must leave.
 func (d Decision) Waive() Decision {
 	d.Go, d.Unfit, d.Who = true, nil, ""
 	d.Findings = slices.Clone(d.Findings)
@@ -98,33 +100,37 @@ func (d Decision) Waive() Decision {
 	return d
 }
 
-// compareLines compares what the nodes were asked to do.
+// compareLines compares the command lines of the nodes.
 func compareLines(posts []Post) (out []judged) {
 	for _, c := range []struct {
 		id, what, breaks string
 		of               func(Post) string
 	}{
-		{"same.nproc", "processes per node", "the ranks are unevenly spread; what splits work by node goes wrong", func(p Post) string { return p.NProc }},
-		{"same.command", "command", "ranks that run different programs wait for each other's collectives", func(p Post) string { return p.Command }},
-		{"same.restarts", "--restarts", "a node that has become its command cannot start it again with the others", func(p Post) string { return p.Restarts }},
-		{"same.launch", "launch version", "untested together", func(p Post) string { return p.Version }},
+		{"same.nproc", "processes per node", "the ranks are unevenly spread; programs that split work by node go wrong",
+			func(p Post) string { return p.NProc }},
+		{"same.command", "command", "ranks that run different programs wait for each other's collectives",
+			func(p Post) string { return p.Command }},
+		{"same.restarts", "--restarts", "a node that has already executed its command cannot start it again with the others",
+			func(p Post) string { return p.Restarts }},
+		{"same.launch", "launch version", "different versions are not tested together",
+			func(p Post) string { return p.Version }},
 	} {
 		gs := groups(posts, c.of)
 		if len(gs) < 2 {
 			continue
 		}
 		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).
-			Breaking("%s", c.breaks).Do("type the same line on every node")
+			Breaking("%s", c.breaks).Do("use the same command line on every node")
 		stray := c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
 		if stray {
-			f = f.Do("type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
-				"is it another job? give that one a port of its own: --store HOST:PORT")
+			f = f.Do("use the same command line on every node, or name the one job on all of them: --job NAME\n" +
+				"if it is another job, give that one its own port: --store HOST:PORT")
 		}
 		var unfit []int
 		if stray || c.id == "same.restarts" {
 			f.Status = finding.Fail
 			for _, g := range gs {
-				if g.ranks[0] != 0 { // where people meet, and mostly the store
+				if g.ranks[0] != 0 { // node rank 0 mostly hosts the store
 					unfit = append(unfit, g.ranks...)
 				}
 			}
@@ -142,7 +148,7 @@ func namesOf(posts []Post, ranks []int) []string {
 	return out
 }
 
-// group is the nodes that have one value.
+// group is the nodes that share a value.
 type group struct {
 	value string
 	first Post
@@ -150,7 +156,7 @@ type group struct {
 	names []string
 }
 
-// who are the nodes of a group, as ranked has them.
+// who returns the nodes of a group, as ranked writes them.
 func (g group) who() []string {
 	out := make([]string, len(g.ranks))
 	for i, rank := range g.ranks {
@@ -163,14 +169,13 @@ func ranked(p Post) string { return rankedAs(p.Name, p.Rank) }
 
 func rankedAs(name string, rank int) string { return fmt.Sprintf("%s (rank %d)", name, rank) }
 
-// having are the nodes of which something is known: one that is not is no
-// difference.
+// having returns the nodes with a known value; an unknown one is no difference.
 func having(posts []Post, of func(Post) string) []Post {
 	return slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return of(p) == "" })
 }
 
-// groups sorts the nodes by what they have: most nodes first, and the one of
-// the lowest rank where there are equally many.
+// groups sorts the nodes by value: the largest group first, of equal ones that with the
+// lowest rank.
 func groups(posts []Post, of func(Post) string) []group {
 	var gs []group
 	for _, p := range posts {
@@ -184,7 +189,7 @@ func groups(posts []Post, of func(Post) string) []group {
 	return gs
 }
 
-// ranksIn are the nodes of several groups.
+// ranksIn returns the ranks of several groups.
 func ranksIn(gs []group) []int {
 	var out []int
 	for _, g := range gs {
@@ -193,22 +198,23 @@ func ranksIn(gs []group) []int {
 	return out
 }
 
-// majority tells that one group is larger than every other.
+// majority reports whether one group is larger than every other.
 func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
 
-// differs says who has something else than most.
+// differs describes the nodes that differ from the first group.
 func differs(gs []group) string {
 	var out []string
 	for _, g := range gs[1:] {
 		out = append(out, fmt.Sprintf("%s has %q", preflight.Some(g.names), g.value))
 	}
-	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value, strings.Join(out, ", "))
+	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
+		strings.Join(out, ", "))
 }
 
-// most is how many groups a message names.
+// most is the number of groups that a message names.
 const most = 4
 
-// shares says what each group has; kinds is the word for those that are too many.
+// shares describes what each group has; kinds names the groups that are left out.
 func shares(gs []group, has func(Post) string, kinds string) string {
 	var parts []string
 	for i, g := range gs[:min(len(gs), most)] {

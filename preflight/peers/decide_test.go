@@ -41,20 +41,25 @@ func TestDecide(t *testing.T) {
 			}
 		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Status: finding.Warn,
 			What:   `processes per node differs: 3 of 4 nodes have "2", host3 has "4"`,
-			Breaks: "the ranks are unevenly spread; what splits work by node goes wrong", Fix: "type the same line on every node"}}}},
-		{"one runs something else in a job that has a name", posts(3, other(2, false)), Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
-			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host2 has "torchrun u.py"`,
-			Breaks: "ranks that run different programs wait for each other's collectives", Fix: "type the same line on every node"}}}},
-		{"one runs something else where only the meeting point says that it is one job", posts(2, other(1, true)), Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
-			What:   `command differs: 1 of 2 nodes have "torchrun t.py", host1 has "torchrun u.py"`,
-			Breaks: "ranks that run different programs wait for each other's collectives",
-			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
-				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
-		{"rank 0 is one against many", posts(3, other(0, true)), Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
-			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,
-			Breaks: "ranks that run different programs wait for each other's collectives",
-			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
-				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
+			Breaks: "the ranks are unevenly spread; programs that split work by node go wrong", Fix: "use the same command " +
+				"line on every node"}}}},
+		{"one runs something else in a job that has a name", posts(3, other(2, false)),
+			Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
+				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host2 has "torchrun u.py"`,
+				Breaks: "ranks that run different programs wait for each other's collectives", Fix: "use the same command line " +
+					"on every node"}}}},
+		{"one runs another command where only the store address identifies the job", posts(2, other(1, true)),
+			Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+				What:   `command differs: 1 of 2 nodes have "torchrun t.py", host1 has "torchrun u.py"`,
+				Breaks: "ranks that run different programs wait for each other's collectives",
+				Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
+					"if it is another job, give that one its own port: --store HOST:PORT"}}}},
+		{"rank 0 is one against many", posts(3, other(0, true)),
+			Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,
+				Breaks: "ranks that run different programs wait for each other's collectives",
+				Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
+					"if it is another job, give that one its own port: --store HOST:PORT"}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Decide(tc.posts, nil)); diff != "" {

@@ -11,86 +11,92 @@ import (
 	"launch/preflight"
 )
 
-// Loads is what the job would load on one node, and what decides whether a
-// difference matters there.
+// Loads is the software that the job would load on one node, and facts that decide
+// whether a difference matters.
 type Loads struct {
 	software.Facts
 	Driver string `json:"driver,omitempty"` // NVIDIA's, in the kernel
-	GPU    bool   `json:"gpu,omitempty"`    // a GPU that torch's NCCL or RCCL is for is here, or a driver that could not be asked
-	RDMA   bool   `json:"rdma,omitempty"`   // an RDMA device is here
+	GPU    bool   `json:"gpu,omitempty"`    // a GPU for torch's NCCL or RCCL, or a driver that could not be asked
+	RDMA   bool   `json:"rdma,omitempty"`   // an RDMA device
 }
 
-// loadRule is one kind of software that all nodes should have alike.
+// loadRule is one kind of software that should be the same on all nodes.
 type loadRule struct {
 	id, title string
 	of        func(Loads) software.Item // an empty Version is not compared
-	outcomes  []outcome                 // the first that holds counts; one without when holds always
+	outcomes  []outcome                 // the first whose condition holds applies; no condition holds always
 }
 
-// outcome is what comes of a difference, and who says so.
+// outcome is the effect of a difference, with its source.
 type outcome struct {
-	when   func(nodes []Loads) bool // nodes whose version is known, with two versions at least
+	when   func(nodes []Loads) bool // gets the nodes with a known version, of which there are at least two
 	status finding.Status
 	breaks string
-	source string // public evidence; "" where there is none, and the difference is only unusual
+	source string // public evidence; empty if the difference is only unusual
 }
 
-// loadRules is the table; torch is first, because NCCL and CUDA come with it. A
-// Fail needs evidence that the job hangs or dies; NCCL's hold only where every
-// node has a GPU, since a job on CPUs uses Gloo, whatever NCCL is installed.
+// loadRules returns the table. torch is first, because NCCL and CUDA come with it. A
+// failure needs evidence that the job hangs or dies. The failures of NCCL apply only
+// where every node has a GPU, since a job on CPUs uses Gloo.
 func loadRules() []loadRule {
 	alike := func(breaks, source string) []outcome {
 		return []outcome{{status: finding.Warn, breaks: breaks, source: source}}
 	}
 	return []loadRule{
 		{"same.torch", "torch", func(l Loads) software.Item { return l.Torch }, []outcome{
-			// The numbers of the store's commands moved by one when VALIDATE became
-			// the first: 1.13 takes it for a SET of absurd length and closes. 2.1 is
-			// not established.
-			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on speak different store protocols: no rank gets past the first connection",
+			// The numbers of the store's commands moved by one when VALIDATE became the
+			// first: 1.13 takes it for a SET of absurd length and closes the connection.
+			// The behaviour of 2.1 is not established.
+			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on use different store protocols: no rank gets past the " +
+				"first connection",
 				"pytorch/pytorch#107607"},
-			{nil, finding.Warn, "torch.distributed expects one version on all ranks, and checks it nowhere", "pytorch/pytorch#174917, #175023"},
+			{nil, finding.Warn, "torch.distributed expects one version on all ranks and does not check it",
+				"pytorch/pytorch#174917, #175023"},
 		}},
 		{"same.nccl", "NCCL", func(l Loads) software.Item { return l.NCCL }, []outcome{
-			// struct ncclPeerInfo carries the whole version, and initTransportsRank
-			// returns ncclInvalidUsage where one differs. The message is in the
-			// library of 2.23.4 and of all later ones looked at, not in 2.22.3.
-			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses (ncclInvalidUsage)",
-				`NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
-			// 2.14.3 on one node beside 2.19.3: connects to an address of family 0.
-			{all(onGPU, otherMinor), finding.Fail, "the messages by which ranks find each other differ between these versions: the job hangs, or dies with an error about something else",
-				"NVIDIA/nccl#1267, horovod/horovod#639"},
+			// struct ncclPeerInfo has the whole version, and initTransportsRank returns
+			// ncclInvalidUsage if one differs. The message is in the library from 2.23.4
+			// on, not in 2.22.3.
+			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses " +
+				"(ncclInvalidUsage)", `NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
+			// 2.14.3 on one node and 2.19.3 on another: it connects to an address of family 0.
+			{all(onGPU, otherMinor), finding.Fail, "the messages by which ranks find each other differ between these " +
+				"versions: the job hangs, or dies with an unrelated error", "NVIDIA/nccl#1267, horovod/horovod#639"},
 			{onCPU, finding.Skip, "a job on CPUs does not use NCCL", ""},
 			{nil, finding.Warn, "NCCL is tested with one version on all ranks", "NVIDIA/nccl#1328"},
 		}},
 		{"same.plugin", "NCCL network plugin", func(l Loads) software.Item { return l.Plugin }, []outcome{
-			{all(onGPU, onRDMA, someWithout), finding.Fail, "nodes with the plugin and nodes without it use different networks: the first collective hangs without a word",
-				"NVIDIA/nccl#1634"},
+			{all(onGPU, onRDMA, someWithout), finding.Fail, "nodes with the plugin and nodes without it use different " +
+				"networks: the first collective hangs without a message", "NVIDIA/nccl#1634"},
 			{onCPU, finding.Skip, "a job on CPUs does not use NCCL", ""},
-			{nil, finding.Warn, "nodes may choose different networks, and the first collective would hang or fail", "NVIDIA/nccl#1634"},
+			{nil, finding.Warn, "nodes may choose different networks, and the first collective would hang or fail",
+				"NVIDIA/nccl#1634"},
 		}},
-		{"same.cuda", "CUDA runtime", runtime, alike("nodes run kernels of different toolkits: numbers and speed may differ", "")},
+		{"same.cuda", "CUDA runtime", runtime,
+			alike("nodes run kernels of different toolkits: numbers and speed may differ", "")},
 		{"same.driver", "GPU driver", func(l Loads) software.Item {
 			return software.Item{Version: l.Driver, Path: "/proc/driver/nvidia/version"}
-		}, alike("what CUDA and GPUDirect can do may differ between nodes", "")},
+		}, alike("the features of CUDA and GPUDirect may differ between nodes", "")},
 		{"same.python", "Python", func(l Loads) software.Item {
 			return software.Item{Version: minorOf(l.Python.Version), Path: l.Python.Path}
 		}, alike("objects that ranks pickle for each other may not load", "docs.python.org/3/library/pickle.html")},
-		{"same.ucx", "UCX", func(l Loads) software.Item { return l.UCX }, alike("different versions are not tested together, and may not connect", "")},
-		{"same.libfabric", "libfabric", func(l Loads) software.Item { return l.Libfabric }, alike("different versions are not tested together, and may not connect", "")},
+		{"same.ucx", "UCX", func(l Loads) software.Item { return l.UCX },
+			alike("different versions are not tested together, and may not connect", "")},
+		{"same.libfabric", "libfabric", func(l Loads) software.Item { return l.Libfabric },
+			alike("different versions are not tested together, and may not connect", "")},
 	}
 }
 
-// difference is one way in which the nodes fall apart: several kinds of software
-// that differ between the same nodes are one image that differs.
+// difference is one division of the nodes. Several kinds of software that divide the
+// nodes in the same way are one different image.
 type difference struct {
 	groups []group // by the first rule
 	rules  []loadRule
 	found  []outcome // of each rule
 }
 
-// compareLoads names who has something else than most, and who cannot stay. A
-// version that is not known is never a difference.
+// compareLoads reports the nodes that differ from most, and those that must leave. An
+// unknown version is no difference.
 func compareLoads(posts []Post) (out []judged) {
 	var diffs []difference
 	for _, r := range loadRules() {
@@ -127,7 +133,7 @@ func loadsOf(posts []Post) []Loads {
 
 func sameNodes(a, b group) bool { return slices.Equal(a.ranks, b.ranks) }
 
-// unread is said of nodes whose version is not known, where others' is.
+// unread reports the nodes whose version is not known while that of others is.
 func unread(r loadRule, posts []Post) finding.Finding {
 	var who []string
 	for _, p := range posts {
@@ -138,8 +144,8 @@ func unread(r loadRule, posts []Post) finding.Finding {
 	return finding.Skipf("%s was not found or could not be read on %s", r.title, preflight.Some(who)).Named(r.id)
 }
 
-// gravest is the rule by which the difference is told: the first that stops the
-// job, else the first that warns.
+// gravest returns the rule that describes the difference: the first that fails, else the
+// first that warns.
 func (d difference) gravest() (r loadRule, o outcome) {
 	at := 0
 	for _, s := range []finding.Status{finding.Warn, finding.Fail} {
@@ -171,12 +177,12 @@ func (d difference) finding() finding.Finding {
 		f.Fix = fmt.Sprintf("give %s the image or environment of the others", preflight.Some(odd))
 	}
 	if f.Status == finding.Fail {
-		f.Fix += "\nto start all the same: --warn-only on every node"
+		f.Fix += "\nto start anyway: --warn-only on every node"
 	}
 	return f
 }
 
-// has is all that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
+// has returns everything that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
 func (d difference) has(p Post) string {
 	var out []string
 	for _, r := range d.rules {
@@ -192,7 +198,7 @@ func runtime(l Loads) software.Item {
 	return software.Item{Version: l.CUDA, Path: l.Torch.Path}
 }
 
-// The conditions of the table.
+// The conditions of the table follow.
 
 func all(conditions ...func([]Loads) bool) func([]Loads) bool {
 	return func(nodes []Loads) bool {
@@ -212,27 +218,29 @@ func onRDMA(nodes []Loads) bool {
 	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.RDMA })
 }
 
-// checksVersion: every NCCL there compares versions by itself.
+// checksVersion reports whether every NCCL compares versions itself.
 func checksVersion(nodes []Loads) bool {
 	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !atLeast(l.NCCL.Version, 2, 23) })
 }
 
 func otherMinor(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes, func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
+	return slices.ContainsFunc(nodes,
+		func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
 }
 
 func otherStore(nodes []Loads) bool {
 	has := func(f func(v string) bool) bool {
 		return slices.ContainsFunc(nodes, func(l Loads) bool { return f(l.Torch.Version) })
 	}
-	return has(func(v string) bool { return atLeast(v, 2, 2) }) && has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
+	return has(func(v string) bool { return atLeast(v, 2, 2) }) &&
+		has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
 }
 
 func someWithout(nodes []Loads) bool {
 	return slices.ContainsFunc(nodes, func(l Loads) bool { return l.Plugin.Version == software.None })
 }
 
-// minorOf is the first two numbers of a version: "2.27" of "2.27.5".
+// minorOf returns the first two numbers of a version: "2.27" of "2.27.5".
 func minorOf(version string) string {
 	major, rest, ok := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -242,7 +250,7 @@ func minorOf(version string) string {
 	return major + "." + minor
 }
 
-// atLeast compares the first two numbers of a version; what has none is not.
+// atLeast compares the first two numbers of a version; without numbers it is false.
 func atLeast(version string, major, minor int) bool {
 	a, b, _ := strings.Cut(minorOf(version), ".")
 	x, err1 := strconv.Atoi(a)

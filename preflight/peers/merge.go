@@ -10,27 +10,29 @@ import (
 	"launch/preflight"
 )
 
-// worthPosting bounds what one node tells the others of its own checks; in a
-// start, where each says it in full by itself and all posts are read at once,
-// inBrief and briefWords (characters) do.
+// worthPosting limits the findings that one node posts to the others. inBrief and
+// briefWords (characters) limit those of a start, where each node prints its own in full
+// and reads all posts at once.
 const (
 	worthPosting = 16
 	inBrief      = 3
 	briefWords   = 120
 )
 
-// Telling is what of a node's own report the others should know: what is wrong,
-// the gravest first.
+// Telling returns the part of a node's own report that the others need: failures and
+// warnings, the gravest first.
 func Telling(r finding.Report) finding.Report {
-	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
+	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
+		return f.Status != finding.Fail && f.Status != finding.Warn
+	})
 	slices.SortStableFunc(out, func(a, b finding.Finding) int {
 		return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
 	})
 	return out[:min(len(out), worthPosting)]
 }
 
-// Brief is Telling in under 500 bytes: what is wrong, without what it breaks and
-// what to do. How the store was found is over when a node has come.
+// Brief returns Telling in under 500 bytes, without Breaks and Fix. It leaves out how the
+// node found the store, since it has joined.
 func Brief(r finding.Report) finding.Report {
 	r = slices.DeleteFunc(Telling(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
 	var out finding.Report
@@ -44,7 +46,7 @@ func Brief(r finding.Report) finding.Report {
 	return out
 }
 
-// Elsewhere is what others than one node have told of themselves in brief, merged.
+// Elsewhere returns the merged findings of all nodes except one.
 func Elsewhere(posts []Post, rank int) finding.Report {
 	var ids []string
 	for _, p := range posts {
@@ -58,8 +60,8 @@ func Elsewhere(posts []Post, rank int) finding.Report {
 	return out[:min(len(out), worthPosting)]
 }
 
-// Merge is what the nodes have found on themselves: the same on several once,
-// the gravest first, and of these what the fewest have.
+// Merge returns the findings of the nodes about themselves: equal ones once, the gravest
+// first, and of these the rarest.
 func Merge(posts []Post) finding.Report {
 	type shared struct {
 		finding finding.Finding // of the first
@@ -69,7 +71,9 @@ func Merge(posts []Post) finding.Report {
 	var all []*shared
 	for _, p := range posts {
 		for _, f := range p.Local {
-			i := slices.IndexFunc(all, func(s *shared) bool { return s.finding.ID == f.ID && s.finding.Status == f.Status })
+			i := slices.IndexFunc(all, func(s *shared) bool {
+				return s.finding.ID == f.ID && s.finding.Status == f.Status
+			})
 			if i < 0 {
 				i, all = len(all), append(all, &shared{finding: f})
 				all[i].finding.Seen = nil
@@ -84,7 +88,8 @@ func Merge(posts []Post) finding.Report {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *shared) int {
-		return cmp.Or(cmp.Compare(preflight.Gravity(b.finding.Status), preflight.Gravity(a.finding.Status)), cmp.Compare(len(a.who), len(b.who)))
+		return cmp.Or(cmp.Compare(preflight.Gravity(b.finding.Status), preflight.Gravity(a.finding.Status)),
+			cmp.Compare(len(a.who), len(b.who)))
 	})
 	var report finding.Report
 	for _, s := range all {
@@ -94,7 +99,7 @@ func Merge(posts []Post) finding.Report {
 	return report
 }
 
-// together says who has found what.
+// together describes the nodes and their findings.
 func together(names, what []string, n int) string {
 	if !slices.ContainsFunc(what, func(w string) bool { return w != what[0] }) {
 		switch {

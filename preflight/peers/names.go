@@ -12,27 +12,27 @@ import (
 	"launch/preflight/blame"
 )
 
-// Names is what came of looking up the names of the few other nodes that this
-// one calls. A name that /etc/hosts has is in none of the lists but Strays.
+// Names is the result of looking up the names of the few other nodes that this one
+// calls. A name in /etc/hosts can only be in Strays.
 type Names struct {
 	Host    string  `json:"host,omitempty"`    // this node's own
-	Known   []int   `json:"known,omitempty"`   // ranks of those whose names its name servers know
-	Unknown []int   `json:"unknown,omitempty"` // whose names they deny
-	Mute    string  `json:"mute,omitempty"`    // no name server answered: what came of it
+	Known   []int   `json:"known,omitempty"`   // ranks whose names the name servers know
+	Unknown []int   `json:"unknown,omitempty"` // ranks whose names they deny
+	Mute    string  `json:"mute,omitempty"`    // the error, where no name server answered
 	Strays  []Stray `json:"strays,omitempty"`
 }
 
-// Stray is a name of another node that has other addresses than that node.
+// Stray is a name of another node that leads to other addresses than that node's.
 type Stray struct {
 	To    int        `json:"to"`
 	Addr  netip.Addr `json:"addr"`            // the first of them
-	Hosts bool       `json:"hosts,omitempty"` // /etc/hosts says so, not a name server
-	Near  bool       `json:"near,omitempty"`  // it is in the network in which the node is called
+	Hosts bool       `json:"hosts,omitempty"` // from /etc/hosts, not from a name server
+	Near  bool       `json:"near,omitempty"`  // in the network in which the node is called
 }
 
-// compareNames judges the names of the nodes. The job is handed addresses, so
-// nothing of it is more than a warning; and a cluster in which nodes have no
-// names, or few, is as good as another.
+// compareNames judges the names of the nodes. launch gives the job addresses, so each
+// finding is at most a warning, and a cluster in which few or no nodes have names is
+// fine.
 func compareNames(posts []Post) []judged {
 	out := strayNames(posts)
 	var answered []Post
@@ -52,18 +52,19 @@ func compareNames(posts []Post) []judged {
 	switch {
 	case unknown == 0:
 	case known <= unknown:
-		out = append(out, judged{Finding: finding.Skipf("the name servers know %d of %d names of other nodes that were asked for: nodes are not found by name here", known, known+unknown).Named("peer.name")})
+		out = append(out, judged{Finding: finding.Skipf("the name servers know %d of %d names of other nodes: "+
+			"this cluster does not use node names", known, known+unknown).Named("peer.name")})
 	default:
 		out = append(out, unknownNames(posts))
 	}
 	return out
 }
 
-const byName = "the job is handed addresses and starts; what goes by names there (ssh, Ray, a host list, the command's own arguments) "
+const byName = "the job gets addresses and starts, but programs that use names (ssh, Ray, a host list, the " +
+	"command's own arguments) "
 
-// strayNames tells names that lead to another machine. An address that no node
-// has may still be the right one's, outside of a NAT: it counts only where it
-// would be its neighbour's.
+// strayNames reports names that lead to another machine. An address that no node has may
+// still be right, behind a NAT: it counts only in the network of the node.
 func strayNames(posts []Post) (out []judged) {
 	at := map[netip.Addr]Post{}
 	for _, e := range edges(posts) {
@@ -97,7 +98,7 @@ func strayNames(posts []Post) (out []judged) {
 		is := "which no node of the job has"
 		switch owner, owned := at[w.stray.Addr]; {
 		case w.stray.Addr.IsLoopback():
-			is = "which is each machine itself"
+			is = "which is loopback"
 		case owned:
 			is = "which is " + owner.Name
 		}
@@ -108,14 +109,14 @@ func strayNames(posts []Post) (out []judged) {
 		if w.stray.Hosts {
 			f = f.Do("correct the line in /etc/hosts on %s", who)
 		} else {
-			f = f.Do("have the record of %s corrected in the DNS", cmp.Or(w.to.Names.Host, w.to.Name))
+			f = f.Do("correct the DNS record of %s", cmp.Or(w.to.Names.Host, w.to.Name))
 		}
 		out = append(out, judged{Finding: f})
 	}
 	return out
 }
 
-// muteServers names the nodes that no name server answers, where others' do.
+// muteServers reports the nodes on which no name server answers while those of others do.
 func muteServers(posts []Post) []judged {
 	var who []Post
 	for _, p := range posts {
@@ -126,16 +127,18 @@ func muteServers(posts []Post) []judged {
 	if len(who) == 0 {
 		return nil
 	}
-	f := finding.Warnf("no name server answers on %s, those of other nodes do", preflight.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
-		Breaking("each name that the job looks up there is waited for in vain, and torch's store on node rank 0 looks up one for each process")
+	f := finding.Warnf("no name server answers on %s, while those of other nodes do",
+		preflight.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
+		Breaking("each lookup of the job there times out, and torch's store on node rank 0 looks up a name for each process")
 	for _, p := range who[:min(len(who), most)] {
 		f = f.See("look up another node's name on "+p.Name, "%s", p.Names.Mute)
 	}
-	return []judged{{Finding: f.Do("on %s: look at /etc/resolv.conf; compare it with another node's", preflight.Some(namesOf(posts, ranksOf(who))))}}
+	return []judged{{Finding: f.Do("cat /etc/resolv.conf   # on %s; compare it with another node's",
+		preflight.Some(namesOf(posts, ranksOf(who))))}}
 }
 
-// unknownNames tells the few names that name servers do not have, and the few
-// nodes whose name servers do not have them.
+// unknownNames reports the few names that name servers do not know, and the few nodes
+// whose name servers do not know them.
 func unknownNames(posts []Post) judged {
 	byRank := map[int]Post{}
 	for _, p := range posts {
@@ -169,9 +172,11 @@ func unknownNames(posts []Post) judged {
 		case blame.Apart:
 			parts = append(parts, fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.rest))
 		case blame.ToNode:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), preflight.Some(slices.Compact(askers))))
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(),
+				preflight.Some(slices.Compact(askers))))
 		default:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name, preflight.Some(slices.Compact(askers))))
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name,
+				preflight.Some(slices.Compact(askers))))
 		}
 	})
 	slices.Sort(names)
@@ -180,7 +185,9 @@ func unknownNames(posts []Post) judged {
 	if more := len(parts) - len(few); more > 0 {
 		few = append(slices.Clone(few), fmt.Sprintf("and %d more", more))
 	}
-	return judged{Finding: finding.Warnf("the name servers do not know all nodes: %s", strings.Join(few, "; ")).Named("peer.name").
+	return judged{Finding: finding.Warnf("the name servers do not know all nodes: %s", strings.Join(few, "; ")).
+		Named("peer.name").
 		Breaking("%swould not find them", byName).
-		Do("have %s put into the DNS, or into /etc/hosts on each node; to try: getent hosts %s", preflight.Some(names), names[0])}
+		Do("getent hosts %s   # repeats it\nadd %s to the DNS, or to /etc/hosts on each node", names[0],
+			preflight.Some(names))}
 }

@@ -39,22 +39,26 @@ func TestNamesOfNodes(t *testing.T) {
 		status finding.Status
 		says   string // "": nothing is said
 	}{
-		"all known":                    {4, func(int, *Names) {}, "", ""},
-		"all in /etc/hosts":            {4, func(_ int, n *Names) { n.Known = nil }, "", ""},
-		"nobody knows anybody":         {4, func(rank int, n *Names) { n.Unknown, n.Known = n.Known, nil }, finding.Skip, "0 of 12 names"},
-		"only the first is in the DNS": {4, func(rank int, n *Names) { n.deny(without(4, rank, 0)...) }, finding.Skip, "3 of 12"},
+		"all known":         {4, func(int, *Names) {}, "", ""},
+		"all in /etc/hosts": {4, func(_ int, n *Names) { n.Known = nil }, "", ""},
+		"no node knows another": {4, func(rank int, n *Names) { n.Unknown, n.Known = n.Known, nil }, finding.Skip,
+			"0 of 12 names"},
+		"only the first is in the DNS": {4, func(rank int, n *Names) { n.deny(without(4, rank, 0)...) }, finding.Skip,
+			"3 of 12"},
 		"only one of two is in the DNS": {2, func(rank int, n *Names) {
 			if rank == 0 {
 				n.deny(1)
 			}
 		}, finding.Skip, "1 of 2"},
-		"nobody's name server answers": {3, func(_ int, n *Names) { n.Known, n.Mute = nil, "10.9.9.9 says no answer" }, "", ""},
+		"no name server answers": {3, func(_ int, n *Names) { n.Known, n.Mute = nil, "10.9.9.9 says no answer" }, "",
+			""},
 		"one is in no DNS": {4, func(rank int, n *Names) {
 			if rank != 2 {
 				n.deny(2)
 			}
-		}, finding.Warn, "the name of host2 (10.0.0.3) is unknown (asked on host0 (10.0.0.1), host1 (10.0.0.2), host3 (10.0.0.4))"},
-		"one has a name server that knows nobody": {4, func(rank int, n *Names) {
+		}, finding.Warn, "the name of host2 (10.0.0.3) is unknown (asked on host0 (10.0.0.1), host1 (10.0.0.2), host3 " +
+			"(10.0.0.4))"},
+		"one has a name server that knows no other node": {4, func(rank int, n *Names) {
 			if rank == 3 {
 				n.deny(0, 1, 2)
 			}
@@ -68,7 +72,7 @@ func TestNamesOfNodes(t *testing.T) {
 			if rank == 1 {
 				n.Known, n.Mute = nil, "10.9.9.9 says no answer"
 			}
-		}, finding.Warn, "no name server answers on host1 (10.0.0.2), those"},
+		}, finding.Warn, "no name server answers on host1 (10.0.0.2), while those"},
 		"a name is another node's": {3, func(rank int, n *Names) {
 			if rank == 0 {
 				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.3"), Hosts: true}}
@@ -78,13 +82,16 @@ func TestNamesOfNodes(t *testing.T) {
 			if rank == 0 {
 				n.Strays = []Stray{{To: 1, Addr: at("127.0.1.1"), Hosts: true}}
 			}
-		}, finding.Warn, "leads to 127.0.1.1 on host0 (10.0.0.1), which is each machine itself"},
+		}, finding.Warn, "leads to 127.0.1.1 on host0 (10.0.0.1), which is loopback"},
 		"an old address": {3, func(rank int, n *Names) {
 			if rank != 1 {
 				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.99"), Near: true}}
 			}
 		}, finding.Warn, "leads to 10.0.0.99 on host0 (10.0.0.1), host2 (10.0.0.3), which no node of the job has"},
-		"an address outside of a NAT": {2, func(rank int, n *Names) { n.Strays = []Stray{{To: 1 - rank, Addr: at("203.0.113.7")}} }, "", ""},
+		"an address outside of a NAT": {2, func(rank int,
+			n *Names) {
+			n.Strays = []Stray{{To: 1 - rank, Addr: at("203.0.113.7")}}
+		}, "", ""},
 		"an address that the node is called at": {2, func(rank int, n *Names) {
 			n.Strays = []Stray{{To: 1 - rank, Addr: at(fmt.Sprintf("10.0.0.%d", 2-rank))}}
 		}, "", ""},
@@ -100,7 +107,8 @@ func TestNamesOfNodes(t *testing.T) {
 				}
 				return
 			}
-			if len(d.Findings) != 1 || d.Findings[0].ID != "peer.name" || d.Findings[0].Status != tc.status || !strings.Contains(d.Findings[0].What, tc.says) {
+			if len(d.Findings) != 1 || d.Findings[0].ID != "peer.name" || d.Findings[0].Status != tc.status ||
+				!strings.Contains(d.Findings[0].What, tc.says) {
 				t.Errorf("want one %s with %q, got %+v", tc.status, tc.says, d.Findings)
 			}
 		})

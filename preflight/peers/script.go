@@ -2,9 +2,8 @@ package peers
 
 import "launch/internal/finding"
 
-// compareScripts names the nodes on which the script has another content. Where
-// the commands differ that is told already, and a script of another name is
-// another script.
+// compareScripts reports the nodes on which the content of the script differs. Different
+// commands are reported already, and a script of another name is another script.
 func compareScripts(posts []Post) []judged {
 	if len(groups(posts, func(p Post) string { return p.Command })) > 1 {
 		return nil
@@ -15,6 +14,8 @@ func compareScripts(posts []Post) []judged {
 		return nil
 	}
 	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").
-		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or computes nonsense").
-		Do("copy it to all nodes again, or run it from a file system that all share; sha256sum tells what each has")}}
+		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or " +
+			"computes wrong results").
+		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file " +
+			"system")}}
 }

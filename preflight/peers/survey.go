@@ -7,12 +7,12 @@ import (
 	"launch/preflight"
 )
 
-// maxCalls is how many calls a survey holds: more than that nobody sees in a
-// picture, and all nodes read it. Those that failed come first.
+// maxCalls is the number of calls in a survey: a picture cannot show more, and all nodes
+// read it. Failed calls are first.
 const maxCalls = 512
 
-// NewSurvey makes a survey of what the nodes, in rank order, posted and of what
-// was decided.
+// NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
+// The table gives the order of the checks.
 func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey {
 	s := finding.Survey{Checks: columns(posts, table)}
 	for _, p := range posts {
@@ -35,8 +35,8 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	return s
 }
 
-// columns are the checks that some node has made, in the order of the table,
-// with those that are not in it behind.
+// columns returns the checks that some node made, in the order of the table and with
+// those that are not in it at the end.
 func columns(posts []Post, table []preflight.Check) []string {
 	made := map[string]bool{}
 	for _, p := range posts {
@@ -58,7 +58,7 @@ func columns(posts []Post, table []preflight.Check) []string {
 	return append(out, more...)
 }
 
-// bad is what was wrong with a call, in a word or two.
+// bad describes what was wrong with a call.
 func (c Call) bad() string {
 	switch {
 	case c.Cause != "":
@@ -73,10 +73,11 @@ func (c Call) bad() string {
 	return ""
 }
 
-// All is what several nodes found: on themselves and beside each other, the
-// failures first.
+// All returns the findings of single nodes and between nodes, the failures first.
 func (d Decision) All() finding.Report {
 	all := slices.Concat(d.Nodes, d.Findings)
-	slices.SortStableFunc(all, func(a, b finding.Finding) int { return preflight.Gravity(b.Status) - preflight.Gravity(a.Status) })
+	slices.SortStableFunc(all, func(a, b finding.Finding) int {
+		return preflight.Gravity(b.Status) - preflight.Gravity(a.Status)
+	})
 	return all
 }

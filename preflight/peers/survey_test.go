@@ -32,7 +32,8 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 	}
 	for i, r := range []finding.Report{
 		own(finding.Passf("").Named("shm.size"), finding.Warnf("").Named("user.z"), finding.Passf("").Named("command.found")),
-		own(finding.Passf("").Named("env.x"), finding.Failf("").Named("env.x"), finding.Skipf("").Named("shm.size"), finding.Passf("").Named("command.found")),
+		own(finding.Passf("").Named("env.x"), finding.Failf("").Named("env.x"), finding.Skipf("").
+			Named("shm.size"), finding.Passf("").Named("command.found")),
 		own(finding.Skipf("").Named("command.found")),
 	} {
 		posts[i].Outcomes, posts[i].Local = r.Outcomes(), Telling(r)
@@ -72,7 +73,8 @@ func TestASurveyOfManyNodesKeepsTheCallsThatFailed(t *testing.T) {
 }
 
 func TestFailuresComeFirst(t *testing.T) {
-	d := Decision{Nodes: finding.Report{finding.Warnf("").Named("a"), finding.Failf("").Named("b")}, Findings: finding.Report{finding.Failf("").Named("c"), finding.Skipf("").Named("d"), finding.Warnf("").Named("e")}}
+	d := Decision{Nodes: finding.Report{finding.Warnf("").Named("a"), finding.Failf("").Named("b")},
+		Findings: finding.Report{finding.Failf("").Named("c"), finding.Skipf("").Named("d"), finding.Warnf("").Named("e")}}
 	var got []string
 	for _, f := range d.All() {
 		got = append(got, f.ID)

@@ -15,45 +15,45 @@ import (
 	"launch/preflight"
 )
 
-// Traits is what a node is made of, as far as the others should have it too. An
-// empty field is one that is not known or that the node has none of; it is never
-// a difference.
+// Traits is the hardware of a node, as far as the others should have the same. An empty
+// field is unknown or missing, and never a difference.
 type Traits struct {
 	GPU    string `json:"gpu,omitempty"`    // the models of the GPUs that the job sees
-	GPUs   int    `json:"gpus,omitempty"`   // how many; only where the number of processes follows from it
-	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, to the next 8: error correction takes a share of some
+	GPUs   int    `json:"gpus,omitempty"`   // their number, where the number of processes follows from it
+	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, rounded to 8: error correction takes some
 	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
-	// What tells one machine from two, and that two nodes use one GPU: the beginning
-	// of the kernel's boot id, a mark of /etc/machine-id, the ends of the UUIDs.
+	// Machine, Image and UUIDs tell one machine from two, and find a GPU that two nodes
+	// use: the beginning of the kernel's boot id, a mark of /etc/machine-id (empty in a
+	// container, where it is the image's), the ends of the UUIDs.
 	Machine string   `json:"machine,omitempty"`
-	Image   string   `json:"image,omitempty"` // alike on clones of one disk image; none in a container, whose file is its image's
+	Image   string   `json:"image,omitempty"` // equal on clones of one disk image
 	UUIDs   []string `json:"uuids,omitempty"`
-	Certain bool     `json:"certain,omitempty"` // each of these GPUs is some process' own
+	Certain bool     `json:"certain,omitempty"` // some process uses each of these GPUs
 
 	Fabric rail.Kind `json:"fabric,omitempty"`
 	Rails  string    `json:"rails,omitempty"` // "8 x 400 Gb/s"
-	// What settings choose among the ports, where it is not the rails: "4 x 400
-	// Gb/s InfiniBand".
+	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the
+	// rails: "4 x 400 Gb/s InfiniBand".
 	NCCLPorts string `json:"nccl_ports,omitempty"`
 	UCXPorts  string `json:"ucx_ports,omitempty"`
-	MTU       string `json:"mtu,omitempty"`      // data in a packet of the rails, in bytes
+	MTU       string `json:"mtu,omitempty"`      // payload of the rails' packets, in bytes
 	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf    string `json:"peer_if,omitempty"`  // its name
-	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; none of loopback
+	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
-// machineMark and uuidMark are how much of an identity is posted: enough to tell
-// the nodes of one job apart, and no more.
+// machineMark and uuidMark are the posted lengths of an identity: enough to tell the
+// nodes of one job apart.
 const (
 	machineMark = 12
 	uuidMark    = 8
 )
 
-// TraitsOf is a node's traits. f is its fabric as its peers' address shows it. It
-// reads Job, Node, Addr, Selected and Env of its Input.
+// TraitsOf returns the traits of a node. f is its fabric for its peers' address. It reads
+// Job, Node, Addr, Selected and Env of in.
 func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	t := Traits{Fabric: f.Kind, Family: family(in.Addr)}
 	if len(in.Node.BootID) >= machineMark {
@@ -78,8 +78,8 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	return t
 }
 
-// family is what an address is; "" of none, and of loopback, where both are one
-// machine's.
+// family returns the family of an address; "" for none and for loopback, which never
+// leaves a machine.
 func family(a netip.Addr) string {
 	switch a = a.Unmap(); {
 	case !a.IsValid() || a.IsLoopback():
@@ -109,7 +109,8 @@ func (t *Traits) gpus(in preflight.Input) {
 	if v := in.Job.NProc.V; v == "gpu" || v == "auto" {
 		t.GPUs = len(u.Devices)
 	}
-	if t.Machine != "" && !slices.ContainsFunc(u.Devices, func(d gpu.GPU) bool { return len(d.UUID) < uuidMark }) && !t.MIG {
+	short := func(d gpu.GPU) bool { return len(d.UUID) < uuidMark }
+	if t.Machine != "" && !slices.ContainsFunc(u.Devices, short) && !t.MIG {
 		t.Certain = u.Certain
 		for _, d := range u.Devices {
 			t.UUIDs = append(t.UUIDs, d.UUID[len(d.UUID)-uuidMark:])
@@ -145,8 +146,8 @@ func rateOf(r rail.Rail) string {
 	return fmt.Sprintf("%g Gb/s", r.Rate)
 }
 
-// kindOfGID is the kind of address that a RoCE rail is reached at; "" of another
-// rail, or one without an address: that is a matter of its own.
+// kindOfGID returns the kind of a RoCE rail's address; "" for other rails and for one
+// without an address, which has a check of its own.
 func kindOfGID(p rail.Port) string {
 	i := slices.IndexFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Index == p.GID })
 	if p.GID < 0 || i < 0 || p.Facts.LinkLayer != "Ethernet" {
@@ -158,8 +159,8 @@ func kindOfGID(p rail.Port) string {
 	return "RoCE v2, IPv6"
 }
 
-// subnetOf is the upper half of an InfiniBand port's first GID, which the subnet
-// manager gives.
+// subnetOf returns the upper half of an InfiniBand port's first GID, which the subnet
+// manager assigns.
 func subnetOf(p rail.Port) string {
 	if p.Facts.LinkLayer != "InfiniBand" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 {
 		return ""
@@ -168,7 +169,7 @@ func subnetOf(p rail.Port) string {
 	return fmt.Sprintf("%x:%x:%x:%x", b[0:2], b[2:4], b[4:6], b[6:8])
 }
 
-// counted is the different words of a list, sorted, with their number if asked.
+// counted returns the distinct entries of a list, sorted, with their number if asked.
 func counted(words []string, number bool) string {
 	count := map[string]int{}
 	for _, w := range words {
@@ -177,7 +178,8 @@ func counted(words []string, number bool) string {
 		}
 	}
 	var out []string
-	for _, w := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
+	for _, w := range slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
 		if number {
 			w = fmt.Sprintf("%d x %s", count[w], w)
 		}

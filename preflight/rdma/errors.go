@@ -12,17 +12,17 @@ import (
 	"launch/preflight"
 )
 
-// errorsGap is between the two readings of the counters: long enough for a link
-// that fails all the time, and no delay beside what asks the driver of the GPUs.
+// errorsGap is the time between the two readings of the counters: enough for a link that
+// fails all the time, and no delay next to the questions to the GPU driver.
 const errorsGap = 500 * time.Millisecond
 
-// rdmaErrors reads the counters of the rails twice. A link is idle now, so
-// that only one that is bad in itself shows.
+// rdmaErrors reads the counters of the rails twice. The links are idle, so only a bad
+// link shows errors.
 func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
 	why := noRails(in, ports)
 	if why == "" && in.LinkErrors == nil {
-		why = "the counters of a recording or a dry run do not move"
+		why = "the counters of a recording or a dry run do not change"
 	}
 	if why != "" {
 		return preflight.Skip(why)
@@ -69,7 +69,7 @@ func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 	return out
 }
 
-// grown compares two readings. A counter that went back was reset.
+// grown compares two readings. A smaller second value means that the counter was reset.
 func grown(p rail.Port, a, b fabric.LinkErrors, seconds, limit float64) (finding.Finding, bool) {
 	var what []string
 	f := finding.Warnf("")
@@ -90,5 +90,7 @@ func grown(p rail.Port, a, b fabric.LinkErrors, seconds, limit float64) (finding
 	}
 	f.What = fmt.Sprintf("the link of %s is bad now: %s within %.1f s", p.Name, strings.Join(what, ", "), seconds)
 	return f.Breaking("transfers over it are repeated or time out, and every collective waits for them").
-		Do("mlxlink -d %s -m -c (or ethtool -S %s): clean, reseat or replace the cable; until then leave it out: NCCL_IB_HCA=^=%s", p.PCI, p.Netdev, p.HCA), len(what) > 0
+		Do("mlxlink -d %s -m -c   # or ethtool -S %s; clean, reseat or replace the cable\nuntil then leave it out: "+
+			"NCCL_IB_HCA=^=%s",
+			p.PCI, p.Netdev, p.HCA), len(what) > 0
 }

@@ -14,9 +14,9 @@ import (
 	"launch/preflight"
 )
 
-// rdmaLink names what is of the rails' kind and has no link. Where no rail is
-// left at all, it is a port whose cable is in and that nobody brings up: an
-// InfiniBand fabric without a subnet manager.
+// rdmaLink reports cards like the rails that have no link. Where no rail is left, it
+// reports ports with a cable that nothing brings up: an InfiniBand fabric without a
+// subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	if why := noRDMA(in); why != "" {
 		return preflight.Skip(why)
@@ -24,7 +24,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
 	var out []finding.Finding
-	var idle []string // ports that nobody brings up: one cause
+	var idle []string // ports that nothing brings up, for one cause
 	last, manager := "", finding.Warnf("")
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
@@ -37,22 +37,28 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
 			manager = manager.See("/sys/class/infiniband/"+h.Name, "%s", nic.Why)
 		case !slices.ContainsFunc(h.Ports, fabric.Port.Active) && silent(in, h) != "" &&
-			slices.ContainsFunc(ports, func(p rail.Port) bool { return p.Card.Type == h.Type && h.Type != "" && p.Card.VF == h.VF }):
-			out = append(out, finding.Warnf("%s is of the rails' kind and does not answer: %s", h.Name, silent(in, h)).
+			slices.ContainsFunc(ports, func(p rail.Port) bool {
+				return p.Card.Type == h.Type && h.Type != "" && p.Card.VF == h.VF
+			}):
+			out = append(out, finding.Warnf("%s is like the rails of this node and does not answer: %s", h.Name, silent(in, h)).
 				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
-				Breaking("this node has a rail fewer; what asks this card may hang").
-				Do("dmesg | grep -e mlx5 -e %s; reset it (mlxfwreset -d %s r), or take this node out and power it off and on", h.PCI, h.PCI))
+				Breaking("this node has one rail less; programs that ask this card may hang").
+				Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI,
+					h.PCI))
 		case nic.Missing:
 			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
 				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
-				Breaking("this node has a rail fewer; the GPUs near to it share another's").
-				Do("ibstat %s; look at its cable and at the switch's port; if no cable is meant to be there: --skip rdma.link", h.Name))
+				Breaking("this node has one rail less; the GPUs next to it share another one").
+				Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
+					h.Name))
 		}
 	}
 	if len(idle) > 0 {
-		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] + " for a subnet manager"
-		out = append(out, manager.Breaking("no traffic is carried there; NCCL takes another network").
-			Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", last))
+		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] +
+			" for a subnet manager"
+		out = append(out, manager.Breaking("the port carries no traffic; NCCL takes another network").
+			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
+				"sminfo -C %s   # shows whether one runs", last))
 	}
 	if why := noRails(in, ports); len(out) == 0 && why != "" {
 		return preflight.Skip(why)
@@ -63,7 +69,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	return out
 }
 
-// silent is why something of an HCA could not be read; "" where all could.
+// silent returns why something of an HCA could not be read, or "".
 func silent(in preflight.Input, h fabric.HCA) string {
 	at := "class/infiniband/" + h.Name
 	for _, u := range in.Node.Unknown {
@@ -74,8 +80,8 @@ func silent(in preflight.Input, h fabric.HCA) string {
 	return ""
 }
 
-// unmanaged is the number of an InfiniBand port whose cable is up and that no
-// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp); 0: none.
+// unmanaged returns the number of an InfiniBand port whose cable is up and that no
+// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp), or 0.
 func unmanaged(h fabric.HCA) int {
 	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
 		return 0
@@ -88,12 +94,12 @@ func unmanaged(h fabric.HCA) int {
 	return 0
 }
 
-const overTCP = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 
-// cardsAlone finds a node of GPUs whose HCAs are on the bus, and none of which is
-// an RDMA device here: the half of the driver that makes it is not loaded, or the
-// devices are in another network namespace. Ethernet cards count where there is
-// one for each of several GPUs: one card of the same maker may be for anything.
+// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the
+// part of the driver that makes it is not loaded, or the devices are in another network
+// namespace. Ethernet cards count only if there is one for each of several GPUs, since a
+// single card may serve any purpose.
 func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	u, why := preflight.GPUsOf(in)
 	off := false
@@ -115,20 +121,22 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	if len(made) == 0 {
 		return finding.Finding{}, false
 	}
-	f := finding.Warnf("%s here, and no RDMA device: the driver's other half is not loaded, or the devices are in another network namespace", are(len(made), what))
+	f := finding.Warnf("%s here, and no RDMA device: the RDMA part of the driver is not loaded, or the devices are in "+
+		"another network namespace", are(len(made), what))
 	for _, p := range made[:min(len(made), preflight.MaxSeen)] {
 		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
 	}
 	fix := fixFor(in, verbs.NoStack, fabric.HCA{})
 	if mode := in.Node.Container.RDMA; mode == "exclusive" || in.Node.Container.Kind != "" {
 		f = f.See("RDMA namespaces", "%s", cmp.Or(mode, "not known"))
-		fix = "give the container RDMA devices: a resource of the RDMA device plugin, or docker run --network host --device /dev/infiniband; are there any on the machine itself? rdma link"
+		fix = "docker run --network host --device /dev/infiniband …   # or a resource of the RDMA device plugin\n" +
+			"rdma link   # on the machine itself: shows whether it has any"
 	}
 	return f.Breaking(overTCP).Do("%s", fix), true
 }
 
-// rdmaOpen: a container is often given one of its host's devices, so one that
-// does not open says little; none that opens does.
+// rdmaOpen warns only if no device opens: a container often has one of its host's
+// devices.
 func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
 		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
@@ -161,7 +169,8 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 		case i >= 0 && v.Devices[i].Opens:
 			return []finding.Finding{finding.Passf("%s opens", h.Name)}
 		case i < 0:
-			f = f.See("libibverbs", "%s is not listed: its file below /dev/infiniband or the library for %s is not here", h.Name, cmp.Or(h.Driver, "it"))
+			f = f.See("libibverbs", "%s is not listed: its file in /dev/infiniband or the library for %s is missing",
+				h.Name, cmp.Or(h.Driver, "it"))
 		default:
 			cause = v.Devices[i].Cause
 			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
@@ -173,7 +182,7 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	return []finding.Finding{f.Do("%s", strings.Join(fixes, "\n"))}
 }
 
-// are is a number with its word and its verb.
+// are returns a number with its noun and verb.
 func are(n int, word string) string {
 	return preflight.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
 }

@@ -12,7 +12,7 @@ import (
 	"launch/preflight"
 )
 
-// judgeLoops makes one finding of each cause, else one of all ports.
+// judgeLoops returns one finding for each cause, or one for all ports.
 func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	type kind struct {
 		status finding.Status
@@ -28,7 +28,7 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 			continue
 		}
 		if l.err.Cause == verbs.Memlock && (in.Node.System.IPCLock || in.Node.Limits.Memlock >= loopLocks) {
-			e := *l.err // there is a limit, but not one that this has reached
+			e := *l.err // a limit exists, but this port did not reach it
 			e.Cause, l.err = verbs.Resources, &e
 		}
 		k := kind{loopStatus(l, idle(all)), l.err.Cause}
@@ -54,9 +54,9 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	return []finding.Finding{loopPasses(good, untold)}
 }
 
-// loopStatus: a fail only of what NCCL meets for certain, when it has chosen the
-// port and nothing takes it back. A device that does not open, or does not tell of
-// itself, it passes over (ncclIbInit in src/transport/net_ib).
+// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the
+// port and cannot give it up. It passes over a device that does not open or does not
+// answer (ncclIbInit in src/transport/net_ib).
 func loopStatus(l looped, idle bool) finding.Status {
 	switch c := l.err.Cause; c {
 	case verbs.NoRC, verbs.NoLibrary, verbs.NoStack, verbs.Late, verbs.Wrong, verbs.PeerGone:
@@ -66,11 +66,11 @@ func loopStatus(l looped, idle bool) finding.Status {
 			return finding.Skip
 		}
 	case verbs.Other:
-		if l.err.Errno == 0 && l.err.Status == 0 { // neither system nor device has said anything
+		if l.err.Errno == 0 && l.err.Status == 0 { // neither system nor device reported anything
 			return finding.Skip
 		}
 	case verbs.NoGID, verbs.Unreachable, verbs.Lost, verbs.Rejected:
-		if c == verbs.NoGID && l.GID < 0 || !reachesItself(l.Port) { // rdma.gid tells the first
+		if c == verbs.NoGID && l.GID < 0 || !reachesItself(l.Port) { // rdma.gid reports the first
 			return finding.Skip
 		}
 	case verbs.Permission, verbs.Gone, verbs.NotHere, verbs.Corrupt:
@@ -83,8 +83,8 @@ func loopStatus(l looped, idle bool) finding.Status {
 	return finding.Warn
 }
 
-// idle tells that the machine had time for those ports that answered. On a busy one
-// a driver that hangs and a process that has not had its turn look alike.
+// idle reports whether the machine had time for those ports that answered. On a busy one
+// a driver that hangs and a process that waits for its turn look the same.
 func idle(all []looped) bool {
 	slowest := time.Duration(0)
 	for _, l := range all {
@@ -96,12 +96,12 @@ func idle(all []looped) bool {
 	return good && slowest < loopBudget/4
 }
 
-// reachesItself tells cards that are known to bring a port's packets back to it.
+// reachesItself reports whether a card is known to deliver a port's packets back to it.
 func reachesItself(p rail.Port) bool {
 	return slices.Contains([]string{"mlx5_core", "mlx4_core", "rdma_rxe"}, p.Card.Driver)
 }
 
-// loopFails is the finding of the ports that failed in one way.
+// loopFails returns the finding for the ports that failed in one way.
 func loopFails(in preflight.Input, status finding.Status, ports []looped, of int) finding.Finding {
 	first := ports[0]
 	var names, devices []string
@@ -121,35 +121,38 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 	}
 	f.What = fmt.Sprintf("%s %s: %s", first.Name, does, first.err.Text)
 	if len(ports) > 1 {
-		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), preflight.Count(of, "RDMA port"), preflight.Some(names), first.Name, does, first.err.Text)
+		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), preflight.Count(of, "RDMA port"),
+			preflight.Some(names), first.Name, does, first.err.Text)
 	}
 	f.Fix = fixFor(in, first.err.Cause, first.Card)
 	switch {
 	case len(ports) == of:
 	case in.Ports != nil:
-		f.Fix += "; until then take it out of NCCL_IB_HCA"
+		f.Fix += "\nuntil then take it out of NCCL_IB_HCA"
 	default:
-		f.Fix += "; until then leave it out: NCCL_IB_HCA=^=" + strings.Join(devices, ",")
+		f.Fix += "\nuntil then leave it out: NCCL_IB_HCA=^=" + strings.Join(devices, ",")
 	}
 	switch {
 	case first.err.Cause == verbs.Corrupt:
 		return f.Breaking("the job computes with wrong numbers, or dies of them")
 	case first.err.AtOpen():
-		return f.Breaking("NCCL passes over it and says so only in its log: with fewer rails than other nodes have it is slower, or hangs")
+		return f.Breaking("NCCL passes over it and reports it only in its log: " +
+			"with fewer rails than other nodes it is slower, or hangs")
 	case status == finding.Fail:
 		return f.Breaking("NCCL takes the port, and the job dies in its first collective (ncclSystemError)")
 	}
-	return f.Breaking("NCCL takes the port without having tried it, and may hang or die in its first collective")
+	return f.Breaking("NCCL takes the port without trying it, and may hang or die in its first collective")
 }
 
-// loopPasses tells what was measured.
+// loopPasses returns a pass with the measurements.
 func loopPasses(good []looped, untold []string) finding.Finding {
 	f := finding.Passf("")
 	least, most := time.Duration(0), time.Duration(0)
 	for _, l := range good {
 		var figures []string
 		for _, s := range l.result.Sizes {
-			figures = append(figures, fmt.Sprintf("%s in %s, %s", preflight.Size(uint64(s.Write.Size)), preflight.Micros(s.Write.Median), preflight.Speed(s.Speed)))
+			figures = append(figures, fmt.Sprintf("%s in %s, %s", preflight.Size(uint64(s.Write.Size)),
+				preflight.Micros(s.Write.Median), preflight.Speed(s.Speed)))
 		}
 		f = f.See("loopback of "+l.Name, "%s", strings.Join(figures, "; "))
 		if len(l.result.Sizes) > 0 {
@@ -160,7 +163,8 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 			most = max(most, short)
 		}
 	}
-	f.What = fmt.Sprintf("%s: what is written and sent comes back as it was, in %s", preflight.Count(len(good), "port"), preflight.Micros(least))
+	f.What = fmt.Sprintf("%s: all data came back unchanged, in %s",
+		preflight.Count(len(good), "port"), preflight.Micros(least))
 	if most > least {
 		f.What += " to " + preflight.Micros(most)
 	}

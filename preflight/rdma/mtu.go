@@ -22,7 +22,8 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		most, right = max(most, has.Now), max(right, has.Netdev)
 	}
 	if most == 0 {
-		return finding.Skipf("nothing tells how large packets are: no RoCE rail whose interface is known, and libibverbs does not say")
+		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not " +
+			"report it")
 	}
 	var small, line []string
 	f := finding.Warnf("")
@@ -36,7 +37,8 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		case has.Now < has.Fits:
 			behind = true
 			line = append(line, fmt.Sprintf("ip link set dev %s down; ip link set dev %[1]s up", p.Netdev))
-			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)", p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
+			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)",
+				p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
 		case has.Netdev > 0:
 			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
 			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.Name, p.Netdev, has.Netdev))
@@ -53,13 +55,16 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 	if len(small) == 0 {
 		return finding.Passf("packets of %d bytes", most)
 	}
-	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s", len(small), preflight.Count(len(ports), "rail"), most, preflight.Some(small))
+	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s",
+		len(small), preflight.Count(len(ports), "rail"), most, preflight.Some(small))
 	if behind {
-		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s", len(small), preflight.Count(len(ports), "rail"), preflight.Some(small))
+		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s",
+			len(small), preflight.Count(len(ports), "rail"), preflight.Some(small))
 	}
-	f = f.Breaking("these rails are slower; and where only one end of a connection has the larger size, large messages vanish")
+	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
 	if len(line) == 0 {
-		return f.Do("ibv_devinfo shows max_mtu and active_mtu; on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
+		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +
+			"on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
 	}
-	return f.Do("%s\nand in the network's configuration, if the switch carries it", strings.Join(line, "; "))
+	return f.Do("%s\nand in the network's configuration, if the switch supports it", strings.Join(line, "; "))
 }

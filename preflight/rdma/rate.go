@@ -11,7 +11,7 @@ import (
 	"launch/preflight"
 )
 
-// rdmaRate compares ports of cards that are made alike.
+// rdmaRate compares ports of cards of one make.
 func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
@@ -39,20 +39,27 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 		}
 		own := bus[p.PCI]
 		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
-			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate, laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
-				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).Breaking("every collective waits for the slowest rail").
-				Do("mlxlink -d %s -m -c (or ethtool %s): reseat or replace its cable, look at the switch's port", p.PCI, cmp.Or(p.Netdev, p.HCA)))
+			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
+				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
+				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).
+				Breaking("every collective waits for the slowest rail").
+				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
+					p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
 		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
-		case in.Node.Cloud.Virtual || p.Card.VF: // the link of a guest's function is made up
+		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
 		case own.Lanes > 0 && wide.Lanes > own.Lanes:
-			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d", p.Name, own.Lanes, wide.Addr, wide.Lanes).
+			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d",
+				p.Name, own.Lanes, wide.Addr, wide.Lanes).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
-				Breaking("the card is slower than its port").Do("reseat the card or its riser (lspci -vv -s %s shows LnkSta)", p.PCI))
+				Breaking("the card is slower than its port").
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser", p.PCI))
 		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
-			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port %g", p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
+			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
+				p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
-				Breaking("the card is slower than its port").Do("reseat the card or its riser, or put it into a wider slot (lspci -vv -s %s shows LnkSta)", p.PCI))
+				Breaking("the card is slower than its port").
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser, or use a wider slot", p.PCI))
 		}
 	}
 	if len(out) == 0 {

@@ -18,56 +18,63 @@ import (
 	"launch/preflight"
 )
 
+// Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "rdma.link", Limit: preflight.Computed,
-		Title: "every rail of the training fabric has its link up",
-		Doc:   "A rail that is down leaves its GPUs to share another's; where a node has fewer rails than the others NCCL is slower, or hangs.",
-		Run:   rdmaLink,
+		Title: "the link of every rail of the training fabric is up",
+		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
+			"or hangs.",
+		Run: rdmaLink,
 	}, {
 		ID: "rdma.open", Limit: preflight.Computed,
 		Title: "this process may use the RDMA cards of this node",
-		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed, or cards without a device; NCCL then takes TCP and says so only in its log.",
-		Run:   rdmaOpen,
+		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
+			"NCCL then takes TCP and reports it only in its log.",
+		Run: rdmaOpen,
 	}, {
 		ID: "rdma.loop", Limit: loopBudget + 500*time.Millisecond,
 		Title: "each RDMA port that the job would use carries data to itself",
-		Doc:   "A port may be up and still refuse every connection, lock no memory or change what it carries: NCCL finds out in its first collective. Two short messages are written and sent, and each byte compared; nothing goes over the cable.",
-		Run:   rdmaLoop,
+		Doc: "A port may be up and still refuse every connection, lock no memory or change the data. NCCL finds this in " +
+			"its first collective. The check writes and sends two short messages and compares each byte; nothing " +
+			"leaves the card.",
+		Run: rdmaLoop,
 	}, {
 		ID: "rdma.rate", Limit: preflight.Computed,
 		Title: "the rails of one kind of card run at one rate, with all lanes",
-		Doc:   "A bad cable or slot makes a port fall to fewer lanes or a lower rate; every collective waits for it.",
+		Doc:   "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
 		Run:   rdmaRate,
 	}, {
 		ID: "rdma.errors", Limit: preflight.Network,
-		Title: "no link error is counted on a rail while it is looked at",
-		Doc:   "A cable that is dirty or loose loses its link or damages packets, which are repeated until a transfer times out.",
+		Title: "no rail counts link errors during the check",
+		Doc:   "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
 		Run:   rdmaErrors,
 	}, {
 		ID: "rdma.gid", Limit: preflight.Computed,
-		Title: "each RoCE rail has an address to be reached at",
-		Doc:   "A RoCE connection is made by a GID, and a GID comes from an IP address of the port's interface; without one the first transfer fails (error 12).",
-		Run:   preflight.One(rdmaGID),
+		Title: "each RoCE rail has an address",
+		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
+			"first transfer fails (error 12).",
+		Run: preflight.One(rdmaGID),
 	}, {
 		ID: "rdma.mtu", Limit: preflight.Computed,
 		Title: "the rails send packets of one size, as large as their interfaces allow",
-		Doc:   "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port as its subnet manager says; one rail with a smaller one is slower. libibverbs tells the size in use.",
-		Run:   preflight.One(rdmaMTU),
+		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
+			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
+		Run: preflight.One(rdmaMTU),
 	}, {
 		ID: "rdma.firmware", Limit: preflight.Computed,
 		Title: "cards of one kind have one firmware",
-		Doc:   "A card that was left out of an upgrade behaves differently from those beside it.",
+		Doc:   "A card that missed an upgrade behaves differently from the others.",
 		Run:   preflight.One(rdmaFirmware),
 	}, {
 		ID: "rdma.plugin", Limit: preflight.Computed,
 		Title: "NCCL has the plugin that this fabric needs",
-		Doc:   "EFA and Slingshot are reached by a plugin and libfabric; without them NCCL takes TCP and says so only in its log.",
+		Doc:   "EFA and Slingshot need a plugin and libfabric. Without them NCCL takes TCP and reports it only in its log.",
 		Run:   preflight.One(rdmaPlugin),
 	}}
 }
 
-// noRails is why a check of the rails has nothing to say; "" where there are some.
+// noRails returns why a check of the rails does not apply, or "".
 func noRails(in preflight.Input, ports []rail.Port) string {
 	switch why := noRDMA(in); {
 	case why != "":
@@ -78,11 +85,11 @@ func noRails(in preflight.Input, ports []rail.Port) string {
 	return ""
 }
 
-// noRDMA is why the RDMA devices of this node do not matter to the job; "" where
-// they may. A job on CPUs talks over TCP, whatever else is in the machine: GPUs,
-// UCX or an MPI have to be in sight. NCCL says nothing by itself, since each torch
-// brings it and site profiles set its variables on all machines: there has to be a
-// card that it could run on. launch check without a command looks at all.
+// noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job
+// on CPUs uses TCP, whatever else the machine has: there must be GPUs, UCX or an MPI.
+// NCCL alone is no sign, since each torch has it and site profiles set its variables on
+// all machines; it counts with a card that it could run on. "launch check" without a
+// command looks at all devices.
 func noRDMA(in preflight.Input) string {
 	s, line := in.Node.Software, in.Job.Line
 	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""
@@ -101,18 +108,19 @@ func noRDMA(in preflight.Input) string {
 	case !in.Job.Several():
 		return "a job on one node uses no RDMA"
 	case !gpu && !nccl && !ucx:
-		return "nothing says that the job uses RDMA: no GPU, no UCX"
+		return "no sign that the job uses RDMA: no GPU, no UCX"
 	}
 	return ""
 }
 
-// alike tells cards of one kind, as they are made.
+// alike reports whether two cards are of one make.
 func alike(a, b fabric.HCA) bool {
-	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver && (a.Type != "" || a.Board != "")
+	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver &&
+		(a.Type != "" || a.Board != "")
 }
 
-// rdmaGID: a port whose only GIDs are link-local belongs to an interface without
-// an address. RoCE v1 needs none, so that only a port that has a v2 entry counts.
+// rdmaGID finds ports whose only GIDs are link-local: their interface has no address.
+// RoCE v1 needs none, so only ports with a v2 entry count.
 func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
@@ -129,7 +137,9 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 		roce++
 		if p.GID < 0 && slices.ContainsFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Type == rail.RoCEv2 }) {
 			bare = append(bare, p.Name)
-			out = out.See("/sys/class/infiniband/"+p.File("gids"), "%d entries, all link-local or of another network namespace; interface %s", len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
+			out = out.See("/sys/class/infiniband/"+p.File("gids"),
+				"%d entries, all link-local or of another network namespace; interface %s",
+				len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
 		}
 	}
 	switch {
@@ -138,9 +148,12 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	case len(bare) == 0:
 		return finding.Passf("%s with an address", preflight.Count(roce, "RoCE rail"))
 	}
-	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s", len(bare), preflight.Count(roce, "RoCE rail"), preflight.Some(bare))
-	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or take RoCE v1, which no router forwards").
-		Do("give their interfaces an address (ip -br addr), or leave these rails out: NCCL_IB_HCA=^=%s", strings.Join(bare, ","))
+	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s",
+		len(bare), preflight.Count(roce, "RoCE rail"), preflight.Some(bare))
+	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or use RoCE v1, which "+
+		"no router forwards").
+		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
+			strings.Join(bare, ","))
 }
 
 func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
@@ -169,14 +182,16 @@ func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
 			parts = append(parts, fmt.Sprintf("%s on %s", v, preflight.Some(versions[v])))
 			f = f.See("/sys/class/infiniband/"+versions[v][0]+"/fw_ver", "%s", v)
 		}
-		f.What = "cards of one kind (" + cmp.Or(p.Card.Board, p.Card.Type) + ") have different firmware: " + strings.Join(parts, "; ")
-		return f.Breaking("rails may differ in what they can do and in their faults").Do("bring all to one version between jobs (mlxfwmanager, or the vendor's tool)")
+		f.What = "cards of one kind (" + cmp.Or(p.Card.Board, p.Card.Type) + ") have different firmware: " +
+			strings.Join(parts, "; ")
+		return f.Breaking("rails may differ in their features and in their faults").
+			Do("mlxfwmanager   # or the vendor's tool; between jobs, bring all cards to one version")
 	}
 	return finding.Passf("one firmware for each kind of card")
 }
 
-// rdmaPlugin judges only where NCCL itself was found: else nothing says that the
-// job uses it.
+// rdmaPlugin applies only where NCCL itself was found: otherwise there is no sign that
+// the job uses it.
 func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	f, s := rail.Of(in.Node, in.Addr), in.Node.Software
 	switch {
@@ -187,8 +202,9 @@ func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	case s.Plugin.Version == software.None:
 		return finding.Warnf("the fabric is %s, and NCCL finds no network plugin (libnccl-net.so)", f.Kind).
 			See("libnccl-net.so", "not found").See("NCCL", "%s %s", s.NCCL.Version, s.NCCL.Path).
-			Breaking("NCCL takes TCP, at a fraction of the rate, and says so only at NCCL_DEBUG=INFO").
-			Do("install aws-ofi-nccl (with the EFA installer), and put its lib directory into LD_LIBRARY_PATH: /opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib")
+			Breaking("NCCL takes TCP, at a fraction of the rate, and reports it only with NCCL_DEBUG=INFO").
+			Do("install aws-ofi-nccl (with the EFA installer), and add its lib directory to LD_LIBRARY_PATH: " +
+				"/opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib")
 	case s.Plugin.Version == "":
 		return finding.Skipf("could not tell which plugin NCCL would load")
 	}

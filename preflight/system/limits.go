@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// Descriptors that one process needs: for itself (libraries, CUDA, the
-	// pipes of data loaders), and for each rank of the job (a Gloo pair, the
-	// connections of the store on rank 0, NCCL's bootstrap).
+	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data
+	// loaders), and for each rank of the job (a Gloo pair, the connections of the store
+	// on rank 0, NCCL's bootstrap).
 	filesOwn     = 256
 	filesPerRank = 4
 )
@@ -22,25 +22,31 @@ const (
 func limitChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "limits.memlock", Limit: preflight.Computed, Needs: []string{"rdma.loop"},
-		Title: "RDMA may lock as much memory as it needs",
-		Doc:   "An HCA reads and writes memory that is locked; where the limit is low, registering it fails in the first collective.",
-		Run:   preflight.One(memlock),
+		Title: "RDMA may lock enough memory",
+		Doc: "An HCA reads and writes locked memory. Where the limit is low, registering memory fails in the first " +
+			"collective.",
+		Run: preflight.One(memlock),
 	}, {
 		ID: "limits.nofile", Limit: preflight.Computed,
 		Title: "a process may open a socket to every rank",
-		Doc:   "The number of sockets grows with the ranks; where the limit is low, the job stops while it connects, with \"too many open files\".",
-		Run:   preflight.One(nofile),
+		Doc: "The number of sockets grows with the ranks. Where the limit is low, the job stops while it connects, with " +
+			"\"too many open files\".",
+		Run: preflight.One(nofile),
 	}, {
 		ID: "shm.size", Limit: preflight.Computed,
-		Title: "/dev/shm has room for the processes of this node",
-		Doc:   "NCCL and data loaders share memory there; a container has 64 MiB unless it is given more, and the processes die of a bus error.",
-		Run:   preflight.One(shmSize),
+		Title: "/dev/shm has space for the processes of this node",
+		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
+			"die of a bus error.",
+		Run: preflight.One(shmSize),
 	}}
 }
 
-// memlock never fails: root and CAP_IPC_LOCK are not bound by the limit.
+// memlock never fails: the limit does not bind root and CAP_IPC_LOCK.
 func memlock(_ context.Context, in preflight.Input) finding.Finding {
-	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool { return slices.ContainsFunc(h.Ports, fabric.Port.Active) })
+	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
+		return slices.ContainsFunc(h.Ports,
+			fabric.Port.Active)
+	})
 	limit := in.Node.Limits.Memlock
 	switch {
 	case !active:
@@ -52,7 +58,8 @@ func memlock(_ context.Context, in preflight.Input) finding.Finding {
 	case in.Node.System.IPCLock:
 		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", preflight.Size(limit))
 	}
-	return finding.Warnf("memlock is %s, RDMA wants unlimited", preflight.Size(limit)).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
+	return finding.Warnf("memlock is %s, RDMA needs unlimited", preflight.Size(limit)).
+		See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
 		Do("%s", in.MoreMemlock())
 }
@@ -60,7 +67,8 @@ func memlock(_ context.Context, in preflight.Input) finding.Finding {
 func nofile(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	if !l.NofileKnown {
-		return finding.Skipf("cannot tell the limit that launch was started with: a build without cgo does not see it, and a recording may lack it")
+		return finding.Skipf("could not tell the limit that launch was started with: " +
+			"a build without cgo cannot read it, and a recording may lack it")
 	}
 	local, _ := preflight.Processes(in)
 	ranks := max(1, in.Job.Nodes.V) * max(1, local)
@@ -72,25 +80,27 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 		See("getrlimit RLIMIT_NOFILE", "%d", l.Nofile).
 		Breaking("processes stop with \"too many open files\" while they connect").
 		Do("%s", in.Remedy(map[preflight.Place]string{
-			preflight.InKubernetes: "LimitNOFILE=1048576 in the runtime's unit (containerd.service); the container's own soft limit: ulimit -n $(ulimit -Hn)",
-			preflight.InContainer:  fmt.Sprintf("docker run --ulimit nofile=%d …", max(need, 65536)),
-			preflight.InSlurm:      "PropagateResourceLimitsExcept=NOFILE in slurm.conf, LimitNOFILE=1048576 in slurmd.service; for this job: ulimit -n $(ulimit -Hn)",
-			preflight.InSystemd:    fmt.Sprintf("LimitNOFILE=%d in the unit's [Service]", max(need, 65536)),
-			preflight.InShell:      fmt.Sprintf("ulimit -n %d", max(need, 65536)),
+			preflight.InKubernetes: "LimitNOFILE=1048576 in the runtime's unit (containerd.service)\n" +
+				"the soft limit in the container: ulimit -n $(ulimit -Hn)",
+			preflight.InContainer: fmt.Sprintf("docker run --ulimit nofile=%d …", max(need, 65536)),
+			preflight.InSlurm: "PropagateResourceLimitsExcept=NOFILE in slurm.conf, LimitNOFILE=1048576 in slurmd.service\n" +
+				"for this job: ulimit -n $(ulimit -Hn)",
+			preflight.InSystemd: fmt.Sprintf("LimitNOFILE=%d in the unit's [Service]", max(need, 65536)),
+			preflight.InShell:   fmt.Sprintf("ulimit -n %d", max(need, 65536)),
 		}))
 }
 
-// shmSize looks at what is free, since other jobs may share it. It never
-// fails: GPUs with a direct path between them need none.
+// shmSize looks at the free space, since other jobs may share it. It never fails: GPUs
+// with a direct path between them need none.
 func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := preflight.Processes(in)
 	gpus := in.Node.GPUs
 	switch {
 	case gpus.Err != "":
-		return finding.Skipf("could not tell: the GPUs of this node could not be asked")
+		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
 	case !gpus.Present && gpus.Absent == "":
-		return finding.Skipf("the GPUs of this node were not asked for")
+		return finding.Skipf("the driver was not asked for the GPUs of this node")
 	case len(gpus.Devices) == 0:
 		return finding.Skipf("no NVIDIA GPU, NCCL shares no memory here")
 	case !ok || local < 2:
@@ -101,19 +111,22 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	case float64(l.Shm) >= float64(local)*in.Threshold("shm.size"):
 		return finding.Passf("%s free for %d processes", preflight.Size(uint64(l.Shm)), local)
 	}
-	return finding.Warnf("/dev/shm has %s free of %s, %d processes want about %s",
-		preflight.Size(uint64(l.Shm)), preflight.Size(uint64(max(0, l.ShmSize))), local, preflight.Size(uint64(float64(local)*in.Threshold("shm.size")))).
+	need := preflight.Size(uint64(float64(local) * in.Threshold("shm.size")))
+	return finding.Warnf("/dev/shm has %s free of %s, %d processes need about %s",
+		preflight.Size(uint64(l.Shm)), preflight.Size(uint64(max(0, l.ShmSize))), local, need).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
 		Breaking("NCCL or a data loader dies of a bus error when it is full").
-		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm; what fills it: ls -lS /dev/shm"))
+		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm\nls -lS /dev/shm   # shows what fills it"))
 }
 
-// moreShm is how more is given, a gigabyte for each process.
+// moreShm returns how to enlarge /dev/shm, to a gigabyte for each process.
 func moreShm(in preflight.Input, ranks int, here string) string {
 	gigs := max(1, ranks)
 	return in.Remedy(map[preflight.Place]string{
-		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the pod, volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
-		preflight.InContainer:  fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
-		preflight.InShell:      here,
+		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the "+
+			"pod\n"+
+			"volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
+		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
+		preflight.InShell:     here,
 	})
 }

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// minInodes are the files of one start: logs of the ranks, sockets, caches
-	// of what is compiled.
+	// minInodes are the files of one start: logs of the ranks, sockets, compile caches.
 	minInodes = 1000
 )
 
@@ -21,25 +20,28 @@ func storageChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "storage.answers", Limit: preflight.Storage,
 		Title: "the file systems that the job uses answer",
-		Doc:   "A process that touches a file of a server that is gone sleeps in the kernel until it is back, and cannot even be killed on some.",
-		Run:   storageAnswers,
+		Doc: "A process that touches a file of a server that is gone sleeps in the kernel until the server is back. On " +
+			"some file systems it cannot even be killed.",
+		Run: storageAnswers,
 	}, {
 		ID: "storage.space", Needs: []string{"storage.answers"}, Limit: preflight.Storage,
-		Title: "there is room for temporary files and logs",
-		Doc:   "torchrun makes a folder for its logs, Python and the compilers behind it write temporary files; without room they end in their first minutes, on this node only.",
-		Run:   storageSpace,
+		Title: "there is space for temporary files and logs",
+		Doc: "torchrun makes a folder for its logs, and Python and the compilers write temporary files. Without space " +
+			"they end in their first minutes, on this node only.",
+		Run: storageSpace,
 	}, {
 		ID: "storage.nfs", Needs: []string{"storage.answers"}, Limit: preflight.Storage,
-		Title: "NFS runs over the transport that it is meant to",
-		Doc:   "A mount that falls back from RDMA to TCP works, at a fraction of the speed, and all ranks wait for the node that reads its data the slowest.",
-		Run:   preflight.One(storageNFS),
+		Title: "NFS uses the transport that /etc/fstab asks for",
+		Doc: "A mount that falls back from RDMA to TCP works at a fraction of the speed, and all ranks wait for the node " +
+			"that reads its data slowest.",
+		Run: preflight.One(storageNFS),
 	}}
 }
 
-// use is a folder that the job uses, and what for.
+// use is a folder that the job uses, and its purpose.
 type use struct{ path, what string }
 
-// temp is where temporary files go, as Python has it.
+// temp returns the folder of temporary files, by Python's rule.
 func temp(in preflight.Input) use {
 	for _, name := range []string{"TMPDIR", "TEMP", "TMP"} {
 		if v, ok := in.Getenv(name); ok && v != "" {
@@ -49,7 +51,7 @@ func temp(in preflight.Input) use {
 	return use{"/tmp", "temporary files"}
 }
 
-// uses are the folders that are looked at, each once.
+// uses returns the folders to look at, each once.
 func uses(in preflight.Input) []use {
 	all := []use{{in.Dir, "the working directory"}, temp(in)}
 	if l := in.Job.Line; l.Script > 0 && l.Script < len(l.Argv) {
@@ -73,8 +75,9 @@ func uses(in preflight.Input) []use {
 	return out
 }
 
-// disks asks for all of them; nil: nothing is looked at now.
-func disks(in preflight.Input, ctx context.Context) ([]use, []fabric.Disk) {
+// disks returns the folders with the file system of each; nil if this run looks at
+// none.
+func disks(ctx context.Context, in preflight.Input) ([]use, []fabric.Disk) {
 	if in.Disks == nil {
 		return nil, nil
 	}
@@ -92,12 +95,12 @@ func disks(in preflight.Input, ctx context.Context) ([]use, []fabric.Disk) {
 }
 
 func storageAnswers(ctx context.Context, in preflight.Input) []finding.Finding {
-	uses, disks := disks(in, ctx)
+	uses, disks := disks(ctx, in)
 	if uses == nil {
-		return []finding.Finding{finding.Skipf("no file system is looked at now")}
+		return []finding.Finding{finding.Skipf("this run looks at no file system")}
 	}
 	var out []finding.Finding
-	var late []string // mounts that were named
+	var late []string // mounts that are reported already
 	for i, d := range disks {
 		if d.Late == "" || slices.Contains(late, d.Mount) {
 			continue
@@ -106,7 +109,7 @@ func storageAnswers(ctx context.Context, in preflight.Input) []finding.Finding {
 		f := finding.Warnf("%s, %s, does not answer: %s", d.Path, uses[i].what, mounted(d)).
 			See("statfs "+d.Path, "no answer within %s", d.Late).
 			Breaking("processes that touch it hang in the kernel until its server is back")
-		out = append(out, f.Do("bring its server back, or unmount it: umount -f -l %s", d.Mount))
+		out = append(out, f.Do("umount -f -l %s   # or bring its server back", d.Mount))
 	}
 	if len(out) > 0 {
 		return out
@@ -120,32 +123,33 @@ func storageAnswers(ctx context.Context, in preflight.Input) []finding.Finding {
 	return []finding.Finding{finding.Passf("%d folders answer (%s)", len(disks), strings.Join(kinds, ", "))}
 }
 
-// mounted says what a path lies on.
+// mounted describes the mount of a path.
 func mounted(d fabric.Disk) string {
 	if d.Mount == "" {
-		return "it is not known what is mounted there"
+		return "its mount is not known"
 	}
 	return d.Kind + " of " + d.Source + " at " + d.Mount
 }
 
-// storageSpace looks where every job writes: temporary files, and the working
-// directory where this user may write there.
+// storageSpace looks at the folders that every job writes to: that of temporary files,
+// and the working directory if this user may write there.
 func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
-	uses, disks := disks(in, ctx)
+	uses, disks := disks(ctx, in)
 	if uses == nil {
-		return []finding.Finding{finding.Skipf("no file system is looked at now")}
+		return []finding.Finding{finding.Skipf("this run looks at no file system")}
 	}
 	temp := temp(in)
 	var out []finding.Finding
 	if in.Dir == "" {
-		out = append(out, finding.Warnf("the working directory is not there any more").See("getcwd", "no such directory").
-			Breaking("programs that ask for it, or name a file in it, end with \"No such file or directory\"").
-			Do("cd to a directory that is there, and start again: cd \"$PWD\" if it was made anew"))
+		out = append(out, finding.Warnf("the working directory no longer exists").See("getcwd", "no such directory").
+			Breaking("programs that ask for it, or open a file in it, end with \"No such file or directory\"").
+			Do("cd to an existing directory, then start again; if it was created again: cd \"$PWD\""))
 	}
-	var full []string // mounts that were named
+	var full []string // mounts that are reported already
 	for i, d := range disks {
 		isTemp := uses[i].path == temp.path
-		if d.Late != "" || !isTemp && (uses[i].what != "the working directory" || d.Err != "" || d.NoWrite || d.ReadOnly) || d.Mount != "" && slices.Contains(full, d.Mount) {
+		written := isTemp || uses[i].what == "the working directory" && d.Err == "" && !d.NoWrite && !d.ReadOnly
+		if d.Late != "" || !written || d.Mount != "" && slices.Contains(full, d.Mount) {
 			continue
 		}
 		if f, bad := cramped(in, uses[i], d); bad {
@@ -164,49 +168,52 @@ func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 	return []finding.Finding{finding.Skipf("could not tell: the folder for temporary files does not answer")}
 }
 
-// narrow judges one folder that is written to.
+// cramped judges one folder that the job writes to.
 func cramped(in preflight.Input, u use, d fabric.Disk) (finding.Finding, bool) {
-	const fix = "TMPDIR=/a/folder/with/room launch …"
+	const fix = "TMPDIR=/a/folder/with/space launch …"
 	min := in.Threshold("storage.space")
 	switch {
 	case d.Err != "":
 		return finding.Warnf("%s (%s) cannot be used: %s", d.Path, u.what, d.Err).See("statfs "+d.Path, "%s", d.Err).
-			Breaking("temporary files go elsewhere, or nowhere").Do("mkdir -p %s, or %s", d.Path, fix), true
+			Breaking("temporary files go elsewhere, or nowhere").Do("mkdir -p %s\nor %s", d.Path, fix), true
 	case d.ReadOnly, d.NoWrite:
-		return finding.Warnf("%s (%s) cannot be written to", d.Path, u.what).See("access "+d.Path, "%s, read-only: %v", mounted(d), d.ReadOnly).
-			Breaking("temporary files go elsewhere, or nowhere: torchrun puts its logs there").Do(fix), true
+		return finding.Warnf("%s (%s) cannot be written to", d.Path, u.what).
+			See("access "+d.Path, "%s, read-only: %v", mounted(d), d.ReadOnly).
+			Breaking("temporary files, such as torchrun's logs, go elsewhere, or nowhere").Do(fix), true
 	case d.Size > 0 && float64(d.Free) < min:
-		return finding.Warnf("%s (%s) has %s left of %s", d.Path, u.what, preflight.Size(uint64(max(0, d.Free))), preflight.Size(uint64(d.Size))).
+		return finding.Warnf("%s (%s) has %s left of %s",
+			d.Path, u.what, preflight.Size(uint64(max(0, d.Free))), preflight.Size(uint64(d.Size))).
 			See("statfs "+d.Path, "%d of %d bytes free; %s", d.Free, d.Size, mounted(d)).
 			Breaking("processes end with \"No space left on device\" as soon as they write").
-			Do("make room (du -xsh %s/* | sort -h), or start elsewhere: %s", strings.TrimSuffix(d.Path, "/"), fix), true
+			Do("du -xsh %s/* | sort -h   # shows what to remove\nor start elsewhere: %s",
+				strings.TrimSuffix(d.Path, "/"), fix), true
 	case d.InodeMax > 0 && d.Inodes < minInodes:
-		return finding.Warnf("%s (%s) has room for %d files more, whatever their size", d.Path, u.what, max(0, d.Inodes)).
+		return finding.Warnf("%s (%s) has room for %d more files, whatever their size", d.Path, u.what, max(0, d.Inodes)).
 			See("statfs "+d.Path, "%d of %d inodes free; %s", d.Inodes, d.InodeMax, mounted(d)).
-			Breaking("processes end with \"No space left on device\", though df shows room; df -i does not").
+			Breaking("processes end with \"No space left on device\", although df shows space; df -i shows none").
 			Do("remove small files there, or start elsewhere: %s", fix), true
 	}
 	return finding.Finding{}, false
 }
 
-// storageNFS compares what is mounted with what fstab asks for.
+// storageNFS compares the mounts with /etc/fstab.
 func storageNFS(ctx context.Context, in preflight.Input) finding.Finding {
-	uses, disks := disks(in, ctx)
+	uses, disks := disks(ctx, in)
 	if uses == nil {
-		return finding.Skipf("no file system is looked at now")
+		return finding.Skipf("this run looks at no file system")
 	}
 	seen := false
 	for _, d := range disks {
 		seen = seen || d.Proto != ""
 		if d.Meant == "rdma" && d.Proto != "" && !strings.HasPrefix(d.Proto, "rdma") {
-			return finding.Warnf("%s runs over %s, and /etc/fstab wants RDMA", mounted(d), d.Proto).
+			return finding.Warnf("%s uses %s, and /etc/fstab asks for RDMA", mounted(d), d.Proto).
 				See("/proc/self/mountinfo", "%s: proto=%s", d.Mount, d.Proto).See("/etc/fstab", "%s: rdma", d.Mount).
 				Breaking("this node reads its data slower than the others, which wait for it").
 				Do("modprobe rpcrdma && umount %s && mount %s", d.Mount, d.Mount)
 		}
 	}
 	if !seen {
-		return finding.Skipf("no NFS is used here")
+		return finding.Skipf("the job uses no NFS")
 	}
-	return finding.Passf("as /etc/fstab has it, or not listed there")
+	return finding.Passf("the transport is as in /etc/fstab, or not listed there")
 }

@@ -25,28 +25,31 @@ func Checks() []preflight.Check {
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "limits.pids", Limit: preflight.Computed,
-		Title: "there may be as many processes and threads as the job has",
-		Doc:   "Where the limit is reached, a process or a thread cannot be started: \"Resource temporarily unavailable\" in the middle of the job's start, on this node only.",
-		Run:   preflight.One(pids),
+		Title: "the limits allow the processes and threads of the job",
+		Doc: "At the limit no process or thread can start: \"Resource temporarily unavailable\" in the middle of the " +
+			"job's start, on this node only.",
+		Run: preflight.One(pids),
 	}, {
 		ID: "limits.memory", Limit: preflight.Computed,
 		Title: "the control group grants the memory that the processes need at least",
-		Doc:   "The kernel kills a process whose group is at its limit, without a word to it; the others wait for it.",
+		Doc:   "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
 		Run:   preflight.One(memory),
 	}, {
 		ID: "port.ephemeral", Limit: preflight.Computed,
-		Title: "no connection gets by itself a port that was named for the job",
-		Doc:   "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range); a fixed port in it may be in use at the moment when the job needs it.",
-		Run:   preflight.One(portEphemeral),
+		Title: "no outgoing connection takes a port that the user chose for the job",
+		Doc: "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range). A fixed port in " +
+			"that range may be in use when the job needs it.",
+		Run: preflight.One(portEphemeral),
 	}, {
 		ID: "mesh.sidecar", Limit: preflight.Computed,
-		Title: "no service mesh stands between this pod and its peers",
-		Doc:   "A sidecar proxy takes every connection of its pod through itself: it breaks those that do not speak its protocol, slows down the others, and lets the pod live on when the job has ended.",
-		Run:   preflight.One(sidecar),
+		Title: "no service mesh is between this pod and its peers",
+		Doc: "A sidecar proxy redirects every connection of its pod through itself. It breaks those that do not speak its " +
+			"protocol, slows down the others, and keeps the pod running after the job.",
+		Run: preflight.One(sidecar),
 	}}
 }
 
-// localRanks are the processes of this node, one at least.
+// localRanks returns the number of processes of this node, at least one.
 func localRanks(in preflight.Input) uint64 {
 	local, _ := preflight.Processes(in)
 	return uint64(max(1, local))
@@ -59,7 +62,9 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	group := uint64(max(0, s.Cgroup.Pids-s.Cgroup.PidsUsed))
 	switch {
 	case s.Cgroup.Pids > 0 && group < need:
-		return finding.Warnf("the control group has room for %d more processes and threads, %d processes of the job want about %d", group, ranks, need).
+		return finding.Warnf("the control group has room for %d more processes and threads, %d processes of the job need "+
+			"about %d",
+			group, ranks, need).
 			See("pids.max", "%d, %d of them in use", s.Cgroup.Pids, s.Cgroup.PidsUsed).
 			Breaking("processes end with \"Resource temporarily unavailable\" while they start").
 			Do("%s", in.Remedy(map[preflight.Place]string{
@@ -69,14 +74,15 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 				preflight.InShell:      "systemctl set-property user-$(id -u).slice TasksMax=infinity",
 			}))
 	case s.Procs > 0 && s.Procs < need && !s.FreeProcs:
-		return finding.Warnf("this user may have %d processes and threads, %d processes of the job want about %d", s.Procs, ranks, need).
+		return finding.Warnf("this user may have %d processes and threads, %d processes of the job need about %d",
+			s.Procs, ranks, need).
 			See("getrlimit RLIMIT_NPROC", "%d", s.Procs).
 			Breaking("processes end with \"Resource temporarily unavailable\" while they start").
 			Do("%s", in.Remedy(map[preflight.Place]string{
 				preflight.InContainer: "docker run --ulimit nproc=65536 …",
 				preflight.InSlurm:     "PropagateResourceLimitsExcept=NPROC in slurm.conf, LimitNPROC=infinity in slurmd.service",
 				preflight.InSystemd:   "LimitNPROC=infinity in the unit's [Service]",
-				preflight.InShell:     "ulimit -u unlimited, or in /etc/security/limits.d/90-job.conf: * - nproc unlimited",
+				preflight.InShell:     "ulimit -u unlimited\nor in /etc/security/limits.d/90-job.conf: * - nproc unlimited",
 			}))
 	case s.Cgroup.Pids > 0:
 		return finding.Passf("room for %d more, about %d are needed", group, need)
@@ -88,8 +94,8 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("no limit")
 }
 
-// memory judges the limit alone: how much of it is left is not known, since
-// the kernel gives back what only caches files.
+// memory judges the limit alone: the amount that is left is not known, since the kernel
+// gives back memory that only caches files.
 func memory(_ context.Context, in preflight.Input) finding.Finding {
 	limit := uint64(max(0, in.Node.System.Cgroup.Memory))
 	ranks := localRanks(in)
@@ -102,30 +108,31 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 	case limit >= need:
 		return finding.Passf("%s for %d of the job's processes", preflight.Size(limit), ranks)
 	}
-	return finding.Warnf("the control group grants %s to all processes, %d of the job want %s at least", preflight.Size(limit), ranks, preflight.Size(need)).
+	return finding.Warnf("the control group grants %s to all processes, %d of the job need at least %s",
+		preflight.Size(limit), ranks, preflight.Size(need)).
 		See("memory.max", "%d bytes", limit).
-		Breaking("the kernel kills a process without a word, and the others wait for it").
+		Breaking("the kernel kills a process without a message, and the others wait for it").
 		Do("%s", in.Remedy(map[preflight.Place]string{
 			preflight.InKubernetes: "raise resources.limits.memory of the container",
-			preflight.InContainer:  fmt.Sprintf("docker run --memory=%dg …, or no --memory", (4*need)>>30+1),
-			preflight.InSlurm:      "ask for more: sbatch --mem=0 takes all of the node's",
+			preflight.InContainer:  fmt.Sprintf("docker run --memory=%dg …   # or no --memory", (4*need)>>30+1),
+			preflight.InSlurm:      "sbatch --mem=0   # takes all memory of the node",
 			preflight.InSystemd:    "MemoryMax=infinity in the unit's [Service]",
 			preflight.InShell:      "raise memory.max of this group, or start the job outside it",
 		}))
 }
 
-// portEphemeral looks at ports that a person fixed: launch finds others by
-// itself, outside the range.
+// portEphemeral looks at ports that the user fixed; launch itself chooses ports outside
+// the range.
 func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	var found []finding.Finding
-	// better is a port that launch takes by itself.
+	// better is a port that launch chooses itself.
 	judge := func(port int, name, option string, better int) {
 		if ephemeral(in, port) {
-			fix := fmt.Sprintf("keep it free: sysctl -w net.ipv4.ip_local_reserved_ports=%d", port)
+			fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
 			if !ephemeral(in, better) {
 				fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
 			}
-			found = append(found, finding.Warnf("port %d of %s is one that connections get by themselves (%d to %d)",
+			found = append(found, finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)",
 				port, name, in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
 				See("net.ipv4.ip_local_port_range", "%d %d", in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
 				Breaking("where a connection of any process has it by chance, the job cannot listen there").
@@ -133,10 +140,12 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
-	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit && store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
-	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun && !(in.Job.Index.Set && in.Job.Index.V > 0)
+	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit &&
+		store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
+	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun &&
+		!(in.Job.Index.Set && in.Job.Index.V > 0)
 	if !typedStore && !typedMaster {
-		return finding.Skipf("no port was named that this node would listen on")
+		return finding.Skipf("the user chose no port on which this node would listen")
 	}
 	if typedStore {
 		judge(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
@@ -147,10 +156,10 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	if len(found) > 0 {
 		return found[0]
 	}
-	return finding.Passf("outside of %d to %d, or reserved", in.Node.Ephemeral[0], in.Node.Ephemeral[1])
+	return finding.Passf("outside %d to %d, or reserved", in.Node.Ephemeral[0], in.Node.Ephemeral[1])
 }
 
-// ephemeral tells whether the kernel gives a port away by itself.
+// ephemeral reports whether the kernel may give a port to an outgoing connection.
 func ephemeral(in preflight.Input, port int) bool {
 	r := in.Node.Ephemeral
 	if r[1] == 0 || port < r[0] || port > r[1] {
@@ -159,8 +168,8 @@ func ephemeral(in preflight.Input, port int) bool {
 	return !slices.ContainsFunc(in.Node.System.Reserved, func(r [2]int) bool { return port >= r[0] && port <= r[1] })
 }
 
-// meshes are the ports by which a sidecar takes a pod's connections in both
-// directions; that somebody listens on all of one mesh's is no chance.
+// meshes are the ports by which a sidecar redirects a pod's connections in both
+// directions. That processes listen on all ports of one mesh is no coincidence.
 var meshes = []struct {
 	name  string
 	ports []uint16
@@ -173,11 +182,11 @@ var meshes = []struct {
 func sidecar(_ context.Context, in preflight.Input) finding.Finding {
 	switch {
 	case in.Node.Container.Kind != "kubernetes":
-		return finding.Skipf("this is no pod")
+		return finding.Skipf("not running in a Kubernetes pod")
 	case !in.Job.Several():
 		return finding.Skipf("one node has no peers")
 	case in.PortUse == nil:
-		return finding.Skipf("no port is looked at now")
+		return finding.Skipf("this run looks at no port")
 	}
 	for _, m := range meshes {
 		all := true
@@ -186,11 +195,13 @@ func sidecar(_ context.Context, in preflight.Input) finding.Finding {
 			all = all && err == nil && u.Taken
 		}
 		if all {
-			return finding.Warnf("a sidecar of %s takes this pod's connections", m.name).
-				See("ports of this pod", "something listens on %s", preflight.Join(m.ports, func(p uint16) string { return strconv.Itoa(int(p)) })).
-				Breaking("NCCL and Gloo do not speak what it expects: connections break or are slow, and the pod lives on when the job has ended").
+			return finding.Warnf("a sidecar of %s redirects this pod's connections", m.name).
+				See("ports of this pod", "in use: %s",
+					preflight.Join(m.ports, func(p uint16) string { return strconv.Itoa(int(p)) })).
+				Breaking("NCCL and Gloo do not speak its protocol: connections break or are slow, and the pod keeps running "+
+					"after the job").
 				Do("%s", m.fix)
 		}
 	}
-	return finding.Passf("none listens here")
+	return finding.Passf("no sidecar listens here")
 }

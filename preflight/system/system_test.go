@@ -32,16 +32,22 @@ func TestProcessesAndThreads(t *testing.T) {
 		want string
 	}{
 		{"no limit", granted(fabric.System{}), "ok no limit"},
-		{"room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 4096, PidsUsed: 100}}), "ok room for 3996 more, about 512"},
-		{"no room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 600, PidsUsed: 100}}), "warn the control group has room for 500 more processes and threads, 8 processes of the job want about 512"},
-		{"the group is full", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 100, PidsUsed: 120}}), "warn room for 0 more"},
+		{"room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 4096, PidsUsed: 100}}),
+			"ok room for 3996 more, about 512"},
+		{"no room in the group", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 600, PidsUsed: 100}}),
+			"warn the control group has room for 500 more processes and threads, 8 processes of the job need about 512"},
+		{"the group is full", granted(fabric.System{Cgroup: fabric.Cgroup{Pids: 100, PidsUsed: 120}}),
+			"warn room for 0 more"},
 		{"the user's limit", granted(fabric.System{Procs: 300}), "warn this user may have 300 processes"},
 		{"the user's limit does not bind root", granted(fabric.System{Procs: 300, FreeProcs: true}), "ok no limit"},
 		{"a high one", granted(fabric.System{Procs: 65536}), "ok 65536"},
 		{"one process", checktest.NProc(granted(fabric.System{Procs: 100}), "1"), "ok 100"},
 		{"not known", checktest.Four(), "skip could not tell"},
 	} {
-		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.pids", tt.in), tt.want) })
+		t.Run(tt.name, func(t *testing.T) {
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.pids", tt.in),
+				tt.want)
+		})
 	}
 	in := granted(fabric.System{Procs: 300})
 	in.Thresholds = map[string]float64{"limits.pids": 10}
@@ -56,7 +62,8 @@ func TestMemoryOfTheGroup(t *testing.T) {
 	}{
 		{"no limit", granted(fabric.System{}), "ok no limit"},
 		{"enough", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30}}), "ok 64 GiB for 8"},
-		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}), "warn the control group grants 1 GiB to all processes, 8 of the job want 2 GiB"},
+		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}),
+			"warn the control group grants 1 GiB to all processes, 8 of the job need at least 2 GiB"},
 		{"not known", checktest.Four(), "skip could not tell"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +74,8 @@ func TestMemoryOfTheGroup(t *testing.T) {
 
 func TestTheStanzaFitsWhereWeAre(t *testing.T) {
 	tight := func(kind string, env ...string) preflight.Input {
-		in := checktest.Env(checktest.GPUs(granted(fabric.System{Procs: 4096, Cgroup: fabric.Cgroup{Pids: 100, Memory: 1 << 20}}), 8), env...)
+		in := checktest.Env(checktest.GPUs(granted(fabric.System{Procs: 4096,
+			Cgroup: fabric.Cgroup{Pids: 100, Memory: 1 << 20}}), 8), env...)
 		in.Node.Container.Kind = kind
 		in.Node.Limits = fabric.Limits{Memlock: 65536, Nofile: 10, NofileKnown: true, Shm: 1 << 20, ShmSize: 64 << 20}
 		in.Node.HCAs = []fabric.HCA{{Name: "mlx5_0", Ports: []fabric.Port{{Num: 1, State: 4}}}}
@@ -78,11 +86,19 @@ func TestTheStanzaFitsWhereWeAre(t *testing.T) {
 		in   preflight.Input
 		want map[string]string
 	}{
-		{"Kubernetes", tight("kubernetes", "SLURM_JOB_ID", "7"), map[string]string{"limits.memlock": "IPC_LOCK", "shm.size": "emptyDir: {medium: Memory, sizeLimit: 8Gi}", "limits.pids": "podPidsLimit", "limits.memory": "resources.limits.memory"}},
-		{"Docker", tight("docker"), map[string]string{"limits.memlock": "docker run --ulimit memlock=-1:-1", "limits.nofile": "--ulimit nofile=65536", "shm.size": "--shm-size=8g", "limits.pids": "--pids-limit", "limits.memory": "--memory="}},
-		{"Slurm", tight("", "SLURM_JOB_ID", "7"), map[string]string{"limits.memlock": "PropagateResourceLimitsExcept=MEMLOCK", "limits.nofile": "slurmd.service", "shm.size": "mount -o remount", "limits.memory": "sbatch --mem=0"}},
-		{"a unit of systemd", tight("", "INVOCATION_ID", "7"), map[string]string{"limits.memlock": "LimitMEMLOCK=infinity", "limits.nofile": "LimitNOFILE=65536", "limits.pids": "TasksMax=infinity"}},
-		{"a shell", tight(""), map[string]string{"limits.memlock": "ulimit -l unlimited", "limits.nofile": "ulimit -n 65536", "limits.pids": "systemctl set-property"}},
+		{"Kubernetes", tight("kubernetes", "SLURM_JOB_ID", "7"),
+			map[string]string{"limits.memlock": "IPC_LOCK", "shm.size": "emptyDir: {medium: Memory, sizeLimit: 8Gi}",
+				"limits.pids": "podPidsLimit", "limits.memory": "resources.limits.memory"}},
+		{"Docker", tight("docker"), map[string]string{"limits.memlock": "docker run --ulimit memlock=-1:-1",
+			"limits.nofile": "--ulimit nofile=65536", "shm.size": "--shm-size=8g", "limits.pids": "--pids-limit",
+			"limits.memory": "--memory="}},
+		{"Slurm", tight("", "SLURM_JOB_ID", "7"), map[string]string{"limits.memlock": "PropagateResourceLimitsExcept=MEMLOCK",
+			"limits.nofile": "slurmd.service", "shm.size": "mount -o remount", "limits.memory": "sbatch --mem=0"}},
+		{"a unit of systemd", tight("", "INVOCATION_ID", "7"),
+			map[string]string{"limits.memlock": "LimitMEMLOCK=infinity", "limits.nofile": "LimitNOFILE=65536",
+				"limits.pids": "TasksMax=infinity"}},
+		{"a shell", tight(""), map[string]string{"limits.memlock": "ulimit -l unlimited", "limits.nofile": "ulimit -n 65536",
+			"limits.pids": "systemctl set-property"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for id, want := range tt.want {
@@ -132,18 +148,20 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 		in   preflight.Input
 		want string
 	}{
-		{"the default", host(29377, setting.Explicit), "skip no port was named"},
-		{"the default, where every port is in the range", wide(29377), "skip no port was named"},
+		{"the default", host(29377, setting.Explicit), "skip the user chose no port"},
+		{"the default, where every port is in the range", wide(29377), "skip the user chose no port"},
 		{"another one there", wide(29378), "warn port 29378 of --store"},
-		{"outside", host(29378, setting.Explicit), "ok outside of 32768 to 60999"},
-		{"in the range", host(40000, setting.Explicit), "warn port 40000 of --store is one that connections get by themselves (32768 to 60999)"},
+		{"outside", host(29378, setting.Explicit), "ok outside 32768 to 60999"},
+		{"in the range", host(40000, setting.Explicit),
+			"warn port 40000 of --store is in the range of outgoing connections (32768 to 60999)"},
 		{"its last", host(60999, setting.Explicit), "warn port 60999"},
 		{"reserved", reserved, "ok "},
-		{"a scheduler's", host(40000, setting.Scheduler), "skip no port was named"},
+		{"a scheduler's", host(40000, setting.Scheduler), "skip the user chose no port"},
 		{"range unknown", unknown, "ok "},
 		{"master port in the range", master(40000, setting.Explicit), "warn port 40000 of --master-port"},
-		{"master port of the line, of which another is agreed on", master(40000, setting.Line), "skip no port was named"},
-		{"master port of another node", second, "skip no port was named"},
+		{"master port of the line, of which another is agreed on", master(40000, setting.Line),
+			"skip the user chose no port"},
+		{"master port of another node", second, "skip the user chose no port"},
 		{"master port outside", master(29500, setting.Explicit), "ok "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,11 +179,11 @@ func TestSidecarIsSeenByItsPorts(t *testing.T) {
 		open []uint16
 		want string
 	}{
-		{"none", pod, nil, "ok none"},
+		{"none", pod, nil, "ok no sidecar"},
 		{"Istio", pod, []uint16{15001, 15006, 15021}, "warn a sidecar of Istio"},
 		{"Linkerd", pod, []uint16{4140, 4143, 4191}, "warn a sidecar of Linkerd"},
-		{"a program at one of the ports", pod, []uint16{15001}, "ok none"},
-		{"no pod", checktest.Four(), []uint16{15001, 15006}, "skip this is no pod"},
+		{"a program at one of the ports", pod, []uint16{15001}, "ok no sidecar"},
+		{"no pod", checktest.Four(), []uint16{15001, 15006}, "skip not running in a Kubernetes pod"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
@@ -174,7 +192,7 @@ func TestSidecarIsSeenByItsPorts(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", tt.in), tt.want)
 		})
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", pod), "skip no port is looked at")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "mesh.sidecar", pod), "skip this run looks at no port")
 }
 
 // onDisks is a node whose folders are on these file systems; the rest is on
@@ -187,7 +205,8 @@ func onDisks(byPath map[string]fabric.Disk) preflight.Input {
 		for _, p := range paths {
 			d, ok := byPath[p]
 			if !ok {
-				d = fabric.Disk{Mount: "/", Kind: "ext4", Source: "/dev/vda", Free: 1 << 40, Size: 2 << 40, Inodes: 1 << 20, InodeMax: 2 << 20}
+				d = fabric.Disk{Mount: "/", Kind: "ext4", Source: "/dev/vda", Free: 1 << 40, Size: 2 << 40, Inodes: 1 << 20,
+					InodeMax: 2 << 20}
 			}
 			d.Path = p
 			out = append(out, d)
@@ -209,7 +228,8 @@ func TestFoldersOfTheJob(t *testing.T) {
 
 func TestStorage(t *testing.T) {
 	dead := fabric.Disk{Mount: "/data", Kind: "nfs4", Source: "storage:/export", Late: "3s"}
-	full := fabric.Disk{Mount: "/scratch", Kind: "xfs", Source: "/dev/vdb", Free: 5 << 20, Size: 1 << 40, Inodes: 1 << 20, InodeMax: 1 << 20}
+	full := fabric.Disk{Mount: "/scratch", Kind: "xfs", Source: "/dev/vdb", Free: 5 << 20, Size: 1 << 40, Inodes: 1 << 20,
+		InodeMax: 1 << 20}
 	noInodes := fabric.Disk{Mount: "/scratch", Kind: "ext4", Free: 1 << 40, Size: 2 << 40, Inodes: 3, InodeMax: 1 << 20}
 	btrfs := fabric.Disk{Mount: "/scratch", Kind: "btrfs", Free: 1 << 40, Size: 2 << 40}
 	tcp := fabric.Disk{Mount: "/data", Kind: "nfs", Source: "storage:/export", Free: 1 << 40, Size: 2 << 40, Proto: "tcp"}
@@ -223,18 +243,28 @@ func TestStorage(t *testing.T) {
 		{"all well", "storage.answers", nil, []string{"ok 4 folders answer (ext4)"}},
 		{"all well", "storage.space", nil, []string{"ok 1 TiB free in /scratch/tmp"}},
 		{"all well", "storage.nfs", nil, []string{"skip no NFS"}},
-		{"one server gone", "storage.answers", map[string]fabric.Disk{"/project/run": dead, "/project/run/train": dead}, []string{"warn /project/run, the working directory, does not answer: nfs4 of storage:/export at /data"}},
+		{"one server gone", "storage.answers", map[string]fabric.Disk{"/project/run": dead, "/project/run/train": dead},
+			[]string{"warn /project/run, the working directory, does not answer: nfs4 of storage:/export at /data"}},
 		{"one server gone", "storage.space", map[string]fabric.Disk{"/project/run": dead}, []string{"ok 1 TiB free"}},
-		{"no room", "storage.space", map[string]fabric.Disk{"/scratch/tmp": full}, []string{"warn /scratch/tmp (TMPDIR) has 5 MiB left of 1 TiB"}},
-		{"no room in the working directory", "storage.space", map[string]fabric.Disk{"/project/run": full}, []string{"warn /project/run (the working directory) has 5 MiB left"}},
-		{"both on one that is full", "storage.space", map[string]fabric.Disk{"/project/run": full, "/scratch/tmp": full}, []string{"warn 5 MiB left"}},
+		{"no room", "storage.space", map[string]fabric.Disk{"/scratch/tmp": full},
+			[]string{"warn /scratch/tmp (TMPDIR) has 5 MiB left of 1 TiB"}},
+		{"no room in the working directory", "storage.space", map[string]fabric.Disk{"/project/run": full},
+			[]string{"warn /project/run (the working directory) has 5 MiB left"}},
+		{"both on one that is full", "storage.space", map[string]fabric.Disk{"/project/run": full, "/scratch/tmp": full},
+			[]string{"warn 5 MiB left"}},
 		{"a home without room is not written to", "storage.space", map[string]fabric.Disk{"/home/u": full}, []string{"ok "}},
-		{"no inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": noInodes}, []string{"warn room for 3 files more"}},
+		{"no inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": noInodes},
+			[]string{"warn room for 3 more files"}},
 		{"no fixed number of inodes", "storage.space", map[string]fabric.Disk{"/scratch/tmp": btrfs}, []string{"ok "}},
-		{"read-only", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Mount: "/scratch", ReadOnly: true, Free: 1 << 40, Size: 1 << 40}}, []string{"warn /scratch/tmp (TMPDIR) cannot be written to"}},
-		{"an image's working directory", "storage.space", map[string]fabric.Disk{"/project/run": {Mount: "/", NoWrite: true, Size: 1}}, []string{"ok "}},
-		{"a folder that is not there", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Err: "no such file or directory"}}, []string{"warn cannot be used: no such file"}},
-		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": meant}, []string{"warn nfs of storage:/export at /data runs over tcp"}},
+		{"read-only", "storage.space", map[string]fabric.Disk{"/scratch/tmp": {Mount: "/scratch", ReadOnly: true,
+			Free: 1 << 40, Size: 1 << 40}}, []string{"warn /scratch/tmp (TMPDIR) cannot be written to"}},
+		{"an image's working directory", "storage.space",
+			map[string]fabric.Disk{"/project/run": {Mount: "/", NoWrite: true, Size: 1}}, []string{"ok "}},
+		{"a folder that is not there", "storage.space",
+			map[string]fabric.Disk{"/scratch/tmp": {Err: "no such file or directory"}},
+			[]string{"warn cannot be used: no such file"}},
+		{"NFS over TCP that is meant for RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": meant},
+			[]string{"warn nfs of storage:/export at /data uses tcp"}},
 		{"NFS over RDMA", "storage.nfs", map[string]fabric.Disk{"/project/run": as}, []string{"ok "}},
 		{"NFS over TCP", "storage.nfs", map[string]fabric.Disk{"/project/run": tcp}, []string{"ok "}},
 	} {
@@ -253,9 +283,9 @@ func TestStorage(t *testing.T) {
 	}
 	in := onDisks(nil)
 	in.Dir = ""
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.space", in), "warn the working directory is not there any more")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.space", in), "warn the working directory no longer exists")
 	in.Disks = nil
 	for _, id := range []string{"storage.answers", "storage.space", "storage.nfs"} {
-		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip no file system is looked at now")
+		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip this run looks at no file system")
 	}
 }
