@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// gone is a file system of which one file never answers.
+// gone is a file system with one file that never answers.
 type gone struct {
 	fs.FS
 	end chan struct{}

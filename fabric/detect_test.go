@@ -59,8 +59,8 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	}
 }
 
-// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB
-// interfaces are down, and one Ethernet card for everything else.
+// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB interfaces
+// are down, and one Ethernet card for everything else.
 func eightGPUs() machine {
 	m := newMachine("gpu-1")
 	eth := m.pci("0000:17:00.0", "mlx5_core", 0)
@@ -157,7 +157,7 @@ func TestOneBadHCAIsOneUnknown(t *testing.T) {
 	sys := failing{m.sys, map[string]error{
 		"infiniband/mlx5_0/ports/1/state":      syscall.EIO,
 		"infiniband/mlx5_0/ports/1/phys_state": syscall.EIO,
-		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as of a driver that has none: nothing to report
+		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as with a driver that has none: nothing to report
 		"infiniband/mlx5_3/node_type":          syscall.EACCES,
 	}}
 	got := Detect(t.Context(), m.roots(sys), Options{})

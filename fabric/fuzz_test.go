@@ -6,8 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// What a driver writes into the files of an HCA and of an interface may be
-// anything.
+// A driver may write anything into the files of an HCA or an interface.
 func FuzzDevices(f *testing.F) {
 	f.Add("mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)", "0x31", "0xffff", "fe80:0000:0000:0000:b83f:d203:00a1:0000",
 		"RoCE v2", "eth0", "1: CA", "DRIVER=mlx5_core\nDEVTYPE=vlan")

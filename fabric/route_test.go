@@ -38,8 +38,8 @@ func TestBothWaysOfAskingForARouteAgree(t *testing.T) {
 }
 
 func TestRouteToReportsWhatTheKernelSays(t *testing.T) {
-	// 240.0.0.0/4 is reserved; most machines send it by the default route, so
-	// only the form of either answer is fixed.
+	// 240.0.0.0/4 is reserved; most machines send it by the default route, so the test
+	// checks only the form of either answer.
 	got, err := RouteTo(netip.MustParseAddr("240.0.0.1"))
 	if (err == nil) != (got.Interface != "" && got.Src.IsValid()) {
 		t.Errorf("RouteTo = %+v, %v, want a whole route or an error", got, err)

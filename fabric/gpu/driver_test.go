@@ -68,7 +68,7 @@ func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	}
 }
 
-// A GPU that is lost cannot tell where it is, and the board has to be found.
+// A lost GPU cannot report its address, but somebody has to find the board.
 func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 	proc := fstest.MapFS{}
 	for _, addr := range []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"} {
@@ -108,8 +108,7 @@ func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 	}
 }
 
-// Whatever this machine has: on one without NVML a call before a successful
-// Init would end the test binary.
+// On a machine without NVML, a call before a successful Init would end the test binary.
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
 	if err := Child(t.Context(), nil, &out); err != nil {

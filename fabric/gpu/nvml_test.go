@@ -59,7 +59,7 @@ func TestAHealthyMachineTellsEverything(t *testing.T) {
 	}
 }
 
-// What differs from the healthy machine must show, and nothing else may change.
+// Each difference from the healthy machine must show, and nothing else may change.
 func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
@@ -70,7 +70,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 		lines []string
 		gpu   int            // that shows it
 		alter func(g *GPU)   // from the healthy to the expected
-		facts func(f *Facts) // likewise, beside that GPU
+		facts func(f *Facts) // likewise, outside that GPU
 	}{
 		{"a remap is pending", []string{"nvmlDeviceGetRemappedRows 2 = 0 4 1 0", "nvmlDeviceGetTotalEccErrors 2 1 1 = 4"}, 2,
 			func(g *GPU) {
@@ -200,7 +200,7 @@ func without(pairs []Pair, i int) []Pair {
 }
 
 func TestOneOldBoardOfOtherKind(t *testing.T) {
-	// A workstation's GPU: no ECC, no NVLink, no MIG, no fabric, one of it.
+	// A workstation's single GPU: no ECC, no NVLink, no MIG, no fabric.
 	base := "nvmlInit = 0\nnvmlSystemGetDriverVersion = 470.256.02\nnvmlSystemGetCudaDriverVersion = " +
 		"11040\nnvmlDeviceGetCount = 1\n" +
 		"nvmlDeviceGetName 0 = NVIDIA GeForce GTX 1080\nnvmlDeviceGetUUID 0 = GPU-b\nnvmlDeviceGetPciInfo 0 = " +
@@ -243,9 +243,9 @@ func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// go-nvml leaves NVML's functions to the loader, which ends a process that calls
-// one that is not there. So each is left out in turn, and then all that came
-// after the oldest driver that CUDA 11 runs on.
+// go-nvml leaves NVML's functions to the loader, which ends a process that calls a
+// missing one. So the test removes each function in turn, and then all that are newer
+// than the oldest driver for CUDA 11.
 func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
@@ -263,7 +263,7 @@ func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
 	}
 	asked := 0
 	for _, name := range all {
-		if name == "nvmlInit_v2" { // the door itself: without it this is no NVML
+		if name == "nvmlInit_v2" { // the entry point: without it this is not NVML
 			continue
 		}
 		f, err := answers(t, library(t, object, name), base, "nvmlDeviceGetMigMode 0 = 1 1",
@@ -277,7 +277,7 @@ func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
 			}
 		case len(f.Devices) != len(healthy.Devices):
 			t.Errorf("without %s: %d GPUs", name, len(f.Devices))
-		case gocmp.Equal(f, healthy): // it has another way, or nobody calls it
+		case gocmp.Equal(f, healthy): // there is another way, or no caller
 		case len(f.Unknown) == 0 || slices.ContainsFunc(f.Unknown,
 			func(u Unknown) bool { return !strings.Contains(u.Why, name) }):
 			t.Errorf("without %s something is missing, and unknown is %+v", name, f.Unknown)
@@ -309,7 +309,7 @@ func exported(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// R450 has none of these; the fabric came with Hopper.
+// R450 has none of these; the fabric was new in Hopper.
 func TestADriverOfTheYear2020(t *testing.T) {
 	object := compile(t)
 	dir := library(t, object, "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuFabricInfo",

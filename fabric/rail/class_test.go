@@ -12,7 +12,7 @@ import (
 	"launch/fabric"
 )
 
-// bench is a machine that grows by cards.
+// bench is a machine to which a test adds cards.
 type bench struct{ fabric.Node }
 
 // card adds a PCI function below some bridges.
@@ -31,8 +31,7 @@ func (b *bench) port(name, link string, rate float64, typ, pci string) *fabric.H
 	return &b.HCAs[len(b.HCAs)-1]
 }
 
-// switched adds GPUs, each behind a switch with a rail of its own, four to a
-// NUMA node.
+// switched adds GPUs, each behind a switch with a rail of its own, four to a NUMA node.
 func (b *bench) switched(gpus int, link string, rate float64) {
 	for i := range gpus {
 		root, sw := fmt.Sprintf("pci0000:%d0", i), fmt.Sprintf("0000:%d1:00.0", i)
@@ -64,8 +63,8 @@ func names(n int) (out []string) {
 	return out
 }
 
-// Each machine has something that one of the simple rules (the fastest, the
-// most, the nearest, the link layer, the name) gets wrong.
+// Each machine has something that one of the simple rules (the fastest, the most, the
+// nearest, the link layer, the name) gets wrong.
 func TestRailsWhereASimpleRuleFails(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -73,7 +72,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		kind  Kind
 		rails []string
 		sure  bool
-		nics  []string // name, role, and ! where it is missing
+		nics  []string // name, role, and ! if it is missing
 	}{
 		{"two of eight rails are down", func(b *bench) {
 			b.switched(8, "Ethernet", 400)

@@ -125,7 +125,7 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 	tests := []struct {
 		name string
 		hcas []fabric.HCA
-		of   string // the HCA looked at
+		of   string // the HCA under test
 		role Role
 		sure bool
 		why  string
@@ -181,7 +181,7 @@ func TestInterfacesOfRailsAreComputeUnlessThePeersUseThem(t *testing.T) {
 		HCAs: []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "rdma0"), hca("mlx5_1", "Ethernet", 400, "rdma1"),
 			hca("mlx5_2", "Ethernet", 100, "eth0")},
 	}
-	// eth0 is the way out
+	// eth0 leads out
 	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute,
 		"mlx5_2": Management}
 	if diff := cmp.Diff(want, roles(Of(n, netip.MustParseAddr("10.0.0.5")).NICs)); diff != "" {

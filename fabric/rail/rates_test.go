@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// Where the fastest port is not the fabric, or is not known to be.
+// The fastest port is not the fabric, or is not known to be.
 func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 	// behind puts a port behind the switch of the first GPUs.
 	behind := func(b *bench, i int, name, link string, rate float64, typ string) *fabric.HCA {
@@ -108,8 +108,8 @@ func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
 	}
 }
 
-// hwloc and some drivers keep of a port that never came up only that it has no
-// local identifier.
+// hwloc and some drivers show for a port that never came up only that it has no local
+// identifier.
 func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -132,7 +132,7 @@ func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
 	}
 }
 
-// iWARP is no fabric for NCCL, but for Alibaba's, whose driver connects without
+// iWARP is not a fabric for NCCL, except Alibaba's, whose driver connects without
 // iWARP's own protocol.
 func TestOfIWARPOnlyAlibabasIsARail(t *testing.T) {
 	for driver, want := range map[string]Role{"erdma": Compute, "iw_cxgb4": Unusable, "irdma": Unusable} {

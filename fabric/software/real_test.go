@@ -12,7 +12,7 @@ import (
 	"launch/lab/programs"
 )
 
-// asking is what torch says of itself when it runs.
+// asking is what torch reports when it runs.
 const asking = `import sys, json, torch
 mapped = [l.split()[-1] for l in open("/proc/self/maps") if "libnccl.so" in l]
 has = torch.version.cuda and torch.distributed.is_nccl_available()
@@ -32,7 +32,7 @@ func TestARealTorchSaysTheSame(t *testing.T) {
 	f := Detect(t.Context(), os.DirFS("/"), Command{Program: file, Env: os.Environ(), Dir: "/", Home: os.Getenv("HOME")})
 	got := want
 	got.Python, got.Torch, got.CUDA, got.NCCL = f.Python.Version, f.Torch.Version, f.CUDA, f.NCCL.Version
-	if want.File != "" { // else it is in torch itself, or there is none
+	if want.File != "" { // else it is in torch itself, or missing
 		if want.File, err = filepath.EvalSymlinks(want.File); err != nil {
 			t.Fatal(err)
 		}

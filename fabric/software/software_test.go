@@ -87,7 +87,7 @@ func TestTheInterpreterOfTheCommandIsFound(t *testing.T) {
 	}
 }
 
-// A torch in each of the places where Python looks.
+// A torch in each place where Python looks.
 func TestTorchIsFoundWhereThisPythonLooks(t *testing.T) {
 	debian := []string{"/usr/bin/python3", "-> python3.12", "/usr/bin/python3.12*", "\x7fELF"}
 	for name, tc := range map[string]struct {

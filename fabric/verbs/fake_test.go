@@ -14,7 +14,7 @@ import (
 	"launch/internal/child"
 )
 
-// ample is for a child that answers at once, on a busy machine.
+// ample is the limit of a child that answers at once, on a busy machine.
 const ample = 30 * time.Second
 
 func ask(t *testing.T) verbs.Facts {
@@ -158,7 +158,7 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 	}
 }
 
-// memlock is this process' limit, as /proc tells it.
+// memlock returns this process' limit from /proc.
 func memlock(t *testing.T) uint64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/limits")

@@ -16,8 +16,8 @@ import (
 	"launch/fabric/verbs/confine"
 )
 
-// onGPU is a test whose leading end uses memory of the GPU of these tests: more
-// of it than is looked at in one piece.
+// onGPU returns a test whose leading end uses memory of the GPU of these tests, and
+// more of it than is compared in one piece.
 func onGPU(g *verbs.GPU) verbs.Test {
 	return verbs.Test{Device: "fake0", GID: 1, GPU: g, Lead: true, QPs: 2, Depth: 8,
 		Sizes: []int{1, 200, 4096, 100_001, 5 << 20}, Iterations: 6, BothWays: true}
@@ -115,7 +115,7 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 	}
 }
 
-// One end's GPU is no reason for the other one not to know why.
+// If one end's GPU fails, the other end gets the reason.
 func TestAnEndWithoutItsGPUIsToldToTheOther(t *testing.T) {
 	fake(t, "")
 	follow := follower
@@ -192,12 +192,12 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 		name   string
 		make   func(t *testing.T, dir string)
 		gpu    *verbs.GPU
-		cause  verbs.Cause // "": it goes by peermem
+		cause  verbs.Cause // "": peermem works
 		text   string
 		memory string
 	}{
 		{"no libcuda", func(t *testing.T, dir string) {
-			// One that is none, so that this machine's own is not found.
+			// An invalid one hides this machine's own.
 			lib := filepath.Join(dir, "libcuda.so.1")
 			if err := os.Remove(lib); err != nil {
 				t.Fatal(err)
@@ -244,7 +244,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 	}
 }
 
-// gpu.h is written by hand, so it is held against CUDA's own header.
+// gpu.h is written by hand, so this compares it with CUDA's own header.
 func TestCUDAIsAsItsHeaderSays(t *testing.T) {
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler: %v", err)

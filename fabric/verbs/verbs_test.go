@@ -12,8 +12,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// Without RDMA devices this still loads the library (where it is installed)
-// and calls into it: a wrong prototype or a truncated pointer crashes here.
+// Without RDMA devices, this still loads an installed library and calls it: a wrong
+// prototype or a truncated pointer crashes here.
 func TestDevicesAgreesWithSysfs(t *testing.T) {
 	devices, err := verbs.Devices()
 	switch {
