@@ -12,8 +12,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// verdict is a failure in short: "port-down", "peer port-down" where it is the
-// other end's, "ok" where there is none.
+// verdict shortens a failure: "port-down", "peer port-down" if the other end failed,
+// "ok" if there is none.
 func verdict(r report) string {
 	if r.Err == nil {
 		return "ok"
@@ -24,7 +24,7 @@ func verdict(r report) string {
 func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name, server, client string
-		text                 string // in the words of the end that it is at
+		text                 string // in the text of the end that failed
 	}{
 		{"loop", "ok", "ok", ""},
 		{"peer", "ok", "ok", ""},
@@ -136,7 +136,7 @@ func TestSixtyFourDevicesAnswerInTheTimeThatAStartHas(t *testing.T) {
 	}
 }
 
-// The race detector ends a program with another status where it has seen one.
+// The race detector ends a program that has a race with another status.
 func TestNothingRacesInTheMachines(t *testing.T) {
 	s, c := both(t, "race")
 	for _, r := range []report{s, c} {
@@ -155,8 +155,7 @@ func TestOpeningAThousandTimesIsCleanUnderTheSanitizersAndValgrind(t *testing.T)
 	}
 }
 
-// A leak grows with each time; what else lies in a process' memory grows now and
-// then.
+// A leak grows each time; other memory of a process grows now and then.
 func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
 	_, c := both(t, "1000 times")
 	var kib, files []int
@@ -187,7 +186,7 @@ func show(r report) string {
 	return string(b)
 }
 
-// The program itself, over real verbs: which way it took, and what it saw.
+// The program itself, over real verbs: the way it took, and its findings.
 func TestLaunchMeasuresOverVerbs(t *testing.T) {
 	s, c := both(t, "launch bench")
 	if s.Trouble != "" || c.Trouble != "" {
@@ -219,7 +218,7 @@ func TestLaunchTellsOfARealPort(t *testing.T) {
 	}
 }
 
-// A start finds out what a port does before the job does.
+// A start finds out what a port can do before the job needs it.
 func TestLaunchTriesARealPort(t *testing.T) {
 	s, c := both(t, "launch check")
 	for _, tt := range []struct {
