@@ -22,7 +22,7 @@ func (g gone) Open(name string) (fs.File, error) {
 	return g.FS.Open(name)
 }
 
-func TestBoundedLeavesAFileBehindThatDoesNotAnswer(t *testing.T) {
+func TestBoundedAbandonsAFileThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gone{fstest.MapFS{"well": {Data: []byte("text")}, "dead": {}}, make(chan struct{})}
 		defer close(g.end)

@@ -41,7 +41,7 @@ func FuzzDevices(f *testing.F) {
 			t.Errorf("port %+v, interface %+v", p, n.Interfaces[0])
 		}
 		if !slices.ContainsFunc(p.PKeys, func(k PKey) bool { return k == PKey{Index: 10, Key: "0x8001"} }) {
-			t.Errorf("partition keys %v, want the one of entry 10 whatever stands before it", p.PKeys)
+			t.Errorf("partition keys %v, want the one of entry 10 whatever is before it", p.PKeys)
 		}
 		for _, g := range p.GIDs {
 			if g.Index != 3 || !g.Addr.IsValid() {

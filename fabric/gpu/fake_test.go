@@ -85,7 +85,7 @@ func h100x8(t *testing.T) string {
 }
 
 // A file that is not an NVML must not crash launch.
-func TestALibraryThatIsNoneIsAnError(t *testing.T) {
+func TestAnInvalidLibraryIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), []byte("not a library"), 0o666); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
 	}
 }
 
-func TestKernelLogSaysWhyItIsNotRead(t *testing.T) {
+func TestKernelLogReportsWhyItIsNotRead(t *testing.T) {
 	if _, err := readLog(records(syscall.EPERM), 0); err == nil {
 		t.Error("no error from a log that may not be read")
 	}

@@ -18,7 +18,7 @@ import (
 	"launch/internal/child"
 )
 
-func TestAHealthyMachineTellsEverything(t *testing.T) {
+func TestAHealthyMachineReportsEverything(t *testing.T) {
 	f, err := answers(t, library(t, compile(t)), h100x8(t))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 				g.NVLink.Up, g.NVLink.Down = 16, []int{1, 17}
 				g.NVLink.Remotes = []Remote{{"switch", "0000:07:00.0", 3}, {"switch", "0000:08:00.0", 13}}
 			}, nil},
-		{"one link does not tell", []string{"nvmlDeviceGetNvLinkState 3 1 = !999"}, 3, func(g *GPU) {
+		{"one link does not answer", []string{"nvmlDeviceGetNvLinkState 3 1 = !999"}, 3, func(g *GPU) {
 			g.NVLink.Up = 17
 			g.NVLink.Remotes[0].Links = 3
 			g.Unknown = []Unknown{{"nvlink 1", sentence("nvmlDeviceGetNvLinkState", 999)}}
@@ -156,7 +156,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 			"nvmlDeviceGetP2PStatus 0 1 2 = 5"}, 0, func(g *GPU) {}, func(f *Facts) {
 			f.Pairs[0].Read, f.Pairs[0].Write, f.Pairs[0].NVLink = "topology", "disabled", "not_supported"
 		}},
-		{"a pair does not tell", []string{"nvmlDeviceGetP2PStatus 0 1 * = !999",
+		{"a pair does not answer", []string{"nvmlDeviceGetP2PStatus 0 1 * = !999",
 			"nvmlDeviceGetTopologyCommonAncestor 0 1 = !3"}, 0, func(g *GPU) {}, func(f *Facts) {
 			f.Pairs[0] = Pair{A: 0, B: 1}
 			f.Unknown = []Unknown{{"pairs", sentence("nvmlDeviceGetP2PStatus", 999)}}
@@ -219,7 +219,7 @@ func TestOneOldBoardOfOtherKind(t *testing.T) {
 	}
 }
 
-func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
+func TestADriverThatDoesNotStartReportsWhy(t *testing.T) {
 	dir := library(t, compile(t))
 	for code, name := range map[int]string{
 		4: "NO_PERMISSION", 9: "DRIVER_NOT_LOADED", 17: "OPERATING_SYSTEM", 18: "LIB_RM_VERSION_MISMATCH", 27: "NOT_READY",
@@ -246,7 +246,7 @@ func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
 // go-nvml leaves NVML's functions to the loader, which ends a process that calls a
 // missing one. So the test removes each function in turn, and then all that are newer
 // than the oldest driver for CUDA 11.
-func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
+func TestAnOlderDriverReportsWhatItCan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}
@@ -372,7 +372,7 @@ func TestTheFabricOfEachDriver(t *testing.T) {
 	}
 }
 
-func TestAWedgedDriverCostsATimeLimit(t *testing.T) {
+func TestADriverThatHangsEndsAtTheTimeLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}

@@ -143,7 +143,7 @@ func TestThisMachineReplaysFromItsRecording(t *testing.T) {
 	}
 }
 
-func TestAddressesOfOneNetworkStayInOne(t *testing.T) {
+func TestAddressesOfOneNetworkRemainInOneNetwork(t *testing.T) {
 	const text = "machine/1\nhost trainer-12\nroute eth0 10.1.2.3\nvirtual\n" +
 		"  net eth0 kind=veth addr=10.1.2.3/24,2001:db8:1:2::5/64\n  net eth1 kind=veth addr=10.1.2.77/24\n  net eth2 " +
 		"kind=veth addr=10.1.3.9/24,192.168.1.5/16\n"

@@ -81,9 +81,9 @@ func compare[T comparable](s *score, field, where string, want *T, got T) {
 // besideProject is the folder of recorded machines next to the project.
 const besideProject = "../../../shared/machines"
 
-func TestRecordedMachinesBesideTheProject(t *testing.T) {
+func TestRecordedMachinesNextToTheProject(t *testing.T) {
 	if _, err := os.Stat(besideProject); err != nil {
-		t.Skipf("no recorded machines beside the project: %v", err)
+		t.Skipf("no recorded machines next to the project: %v", err)
 	}
 	s := &score{map[string]int{}, map[string]int{}, nil}
 	root := os.DirFS(besideProject)
@@ -131,7 +131,7 @@ var notInTheFiles = map[string]string{
 	"lid": "sysfs was recorded without it", "sm_lid": "sysfs was recorded without it",
 	"netdev":   "class/net was not recorded; and of a slave and its bond, the bond holds the address",
 	"phys":     "one fixture has a state that cannot be",
-	"gid.type": "kernels before 4.5 do not tell it",
+	"gid.type": "kernels before 4.5 do not have it",
 }
 
 func (s *score) machine(id string, want expected, got fabric.Node) {

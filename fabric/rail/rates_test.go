@@ -45,7 +45,7 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 			b.switched(8, "InfiniBand", 200)
 			behind(b, 0, "mlx5_9", "Ethernet", 400, "MT41692")
 		}, InfiniBand, names(8), true},
-		{"Ethernet ports of servers beside one faster InfiniBand card", func(b *bench) {
+		{"Ethernet ports of servers and one faster InfiniBand card", func(b *bench) {
 			b.switched(4, "Ethernet", 100)
 			b.port("mlx5_9", "InfiniBand", 200, "MT4123", "")
 		}, InfiniBand, []string{"mlx5_9"}, false},
@@ -97,7 +97,7 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 	}
 }
 
-func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
+func TestAProbablyWrongRailIsMarked(t *testing.T) {
 	var b bench
 	b.switched(2, "InfiniBand", 400)
 	down(&b.HCAs[0])
@@ -110,7 +110,7 @@ func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
 
 // hwloc and some drivers show for a port that never came up only that it has no local
 // identifier.
-func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
+func TestAPortThatWasNeverUpIsNotARail(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		port fabric.Port

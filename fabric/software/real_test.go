@@ -19,7 +19,7 @@ has = torch.version.cuda and torch.distributed.is_nccl_available()
 print(json.dumps({"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda or "",
   "nccl": ".".join(map(str, torch.cuda.nccl.version())) if has else "", "file": mapped[0] if mapped else ""}))`
 
-func TestARealTorchSaysTheSame(t *testing.T) {
+func TestARealTorchReportsTheSame(t *testing.T) {
 	file := programs.CurrentTorch(t).Python
 	out, err := exec.Command(file, "-c", asking).Output()
 	if err != nil {

@@ -44,7 +44,7 @@ func TestDevicesAreAskedAboutThemselvesAndTheirPorts(t *testing.T) {
 	}
 }
 
-func TestAHostileLibraryCostsNothing(t *testing.T) {
+func TestAHostileLibraryDoesNoHarm(t *testing.T) {
 	for _, tt := range []struct{ mode, want string }{
 		{"devices 0", "true 0 "},
 		{"list 38", "false 0 the kernel has no RDMA stack"},
@@ -173,7 +173,7 @@ func memlock(t *testing.T) uint64 {
 	return n
 }
 
-func TestADriverThatHangsCostsItsLimit(t *testing.T) {
+func TestADriverThatHangsEndsAtTheLimit(t *testing.T) {
 	for _, mode := range []string{"hangs 1", "silent 1"} {
 		t.Run(mode, func(t *testing.T) {
 			fake(t, mode)

@@ -50,10 +50,10 @@ func TestMemoryOfAGPUIsSentAndReceived(t *testing.T) {
 			}
 			ends := func(r verbs.Result) [2]string { return [2]string{r.Local.Memory, r.Remote.Memory} }
 			if diff := cmp.Diff([2]string{tt.local, tt.remote}, ends(r.Lead)); diff != "" {
-				t.Errorf("memory as the lead tells (-want +got):\n%s", diff)
+				t.Errorf("memory as the lead reports (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([2]string{tt.remote, tt.local}, ends(r.Other)); diff != "" {
-				t.Errorf("memory as the other end tells (-want +got):\n%s", diff)
+				t.Errorf("memory as the other end reports (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 		{"cuda-export 801", here, verbs.NoGPUDirect, []string{"cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED",
 			"modprobe nvidia_peermem"}},
 		{"dmabuf 0", here, verbs.NoGPUDirect, []string{"open kernel modules", "modprobe nvidia_peermem"}},
-		{"mr-dmabuf 95", here, verbs.NoGPUDirect, []string{"fake0 or its driver takes none", "modprobe nvidia_peermem"}},
+		{"mr-dmabuf 95", here, verbs.NoGPUDirect, []string{"fake0 or its driver does not support it", "modprobe nvidia_peermem"}},
 		{"mr-dmabuf 12", here, verbs.NoGPUDirect, []string{"register it: cannot allocate memory"}},
 		{"mr-dmabuf 93", peermem, verbs.NoGPUDirect, []string{"protocol not supported",
 			"through nvidia_peermem: bad address"}},
@@ -116,7 +116,7 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 }
 
 // If one end's GPU fails, the other end gets the reason.
-func TestAnEndWithoutItsGPUIsToldToTheOther(t *testing.T) {
+func TestTheOtherEndLearnsThatAGPUIsMissing(t *testing.T) {
 	fake(t, "")
 	follow := follower
 	follow.GPU = &verbs.GPU{PCI: "0000:3d:00.0"}
@@ -143,7 +143,7 @@ func TestMemoryOfAGPUHasNoPings(t *testing.T) {
 	}
 }
 
-func TestACUDAThatHangsOrCrashesCostsItsLimit(t *testing.T) {
+func TestACUDAThatHangsOrCrashesEndsAtTheLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}
@@ -215,7 +215,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 		}, here, verbs.NoCUDA, "it lacks cuGetErrorName", ""},
 		{"a driver before 11.3", func(t *testing.T, dir string) {
 			old(t, filepath.Join(dir, "libcuda.so.1"), "testdata/cuda.c", "-DOLD")
-		}, here, verbs.NoGPUDirect, "the driver makes none", ""},
+		}, here, verbs.NoGPUDirect, "the driver does not support it", ""},
 		{"a driver before 11.3, with peermem", func(t *testing.T, dir string) {
 			old(t, filepath.Join(dir, "libcuda.so.1"), "testdata/cuda.c", "-DOLD")
 		}, peermem, "", "", verbs.ByPeermem},
@@ -245,7 +245,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 }
 
 // gpu.h is written by hand, so this compares it with CUDA's own header.
-func TestCUDAIsAsItsHeaderSays(t *testing.T) {
+func TestCUDAMatchesItsHeader(t *testing.T) {
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler: %v", err)
 	}

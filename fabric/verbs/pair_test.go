@@ -117,7 +117,7 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 		{"gid that is not set", "", at(func(t *verbs.Test) { t.GID = 3 }), "peer no-gid", "no-gid",
 			"no GID at index 3; set are 0 (RoCE v2 fe80::9), 1 (RoCE v2 10.9.0.1)", 0},
 		{"gid of another kind", "", at(func(t *verbs.Test) { t.GID = 0 }), "gid-differs", "gid-differs", "link-local", 0},
-		{"mtu told otherwise", "", at(func(t *verbs.Test) { t.MTU = 2048 }), "ok", "ok", "", 8 << 20},
+		{"mtu set otherwise", "", at(func(t *verbs.Test) { t.MTU = 2048 }), "ok", "ok", "", 8 << 20},
 		{"mtu that cannot be", "", at(func(t *verbs.Test) { t.MTU = 1500 }), "peer wrong-request", "wrong-request", "1500",
 			0},
 		{"two that lead", "", at(func(t *verbs.Test) { t.Lead = true }), "wrong-request", "wrong-request",
@@ -190,7 +190,7 @@ func ends() (a, b verbs.Exchange) {
 
 // Two processes cannot reach each other's memory, so only failures can be tested here.
 // lab/roce tests what arrives.
-func TestRunRelaysWhatTheEndsSay(t *testing.T) {
+func TestRunRelaysTheMessagesOfBothEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, mode  string
 		other       verbs.Test

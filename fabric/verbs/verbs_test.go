@@ -32,7 +32,7 @@ func TestDevicesAgreesWithSysfs(t *testing.T) {
 			t.Errorf("device %q is not in sysfs: %v", d.Name, err)
 		}
 		if d.Opens != (d.Err == "") {
-			t.Errorf("device %+v neither opens nor says why", d)
+			t.Errorf("device %+v neither opens nor has a reason", d)
 		}
 	}
 }

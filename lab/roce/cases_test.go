@@ -86,7 +86,7 @@ var cases = []step{
 		a.run(r, brief, limit)
 		r.sh("ip link set eth0 mtu 1500")
 	}},
-	tests("mtu told otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
+	tests("mtu set otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
 	tests("mtu that the way has not", with(small, mtu(4096)), with(small, mtu(4096))),
 	{"peer dies", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

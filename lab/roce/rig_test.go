@@ -137,7 +137,7 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 	case err != nil:
 		return reports, fmt.Errorf("qemu: %w: %s", err, words.String())
 	case !ended:
-		return reports, fmt.Errorf("it stopped behind case %s; console:\n%s", lastOf(reports), tail(log))
+		return reports, fmt.Errorf("it stopped after case %s; console:\n%s", lastOf(reports), tail(log))
 	}
 	return reports, nil
 }
@@ -206,7 +206,7 @@ func both(t *testing.T, name string) (s, c report) {
 				return r
 			}
 		}
-		t.Fatalf("%s did not come as far as case %q: %v", who, name, err)
+		t.Fatalf("%s did not reach case %q: %v", who, name, err)
 		return report{}
 	}
 	return find(server), find(client)

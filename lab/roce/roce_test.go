@@ -30,14 +30,14 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		{"peer", "ok", "ok", ""},
 		{"memory of a GPU", "ok", "ok", ""},
 		{"memory of one GPU", "ok", "ok", ""},
-		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect", "rxe0 or its driver takes none"},
+		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect", "rxe0 or its driver does not support it"},
 		{"gid by itself", "ok", "ok", ""},
 		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
 		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},
 		{"gid without a way", "peer unreachable", "unreachable",
 			"nothing arrives from rxe0 port 1 (RoCE v2 10.9.0.2, index 1) at rxe0 port 1 (RoCE v2 192.168.77.1, index 2)"},
 		{"netdev mtu", "ok", "ok", ""},
-		{"mtu told otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
+		{"mtu set otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
 		{"mtu that the way has not", "peer large-lost", "large-lost",
 			"messages of 64 bytes arrive and messages of 4096 do not"},
 		{"peer dies", "peer-gone", "late", ""},
@@ -54,11 +54,11 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, c := both(t, tt.name)
 			if got := [2]string{verdict(s), verdict(c)}; got != [2]string{tt.server, tt.client} {
-				t.Errorf("server says %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server, tt.client,
+				t.Errorf("server reports %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server, tt.client,
 					show(s), show(c))
 			}
 			if tt.text != "" && (c.Err == nil || !strings.Contains(c.Err.Text, tt.text)) {
-				t.Errorf("client says %s, want %q in it", show(c), tt.text)
+				t.Errorf("client reports %s, want %q in it", show(c), tt.text)
 			}
 			for _, r := range []report{s, c} {
 				if r.Trouble != "" {
@@ -101,7 +101,7 @@ func TestBothEndsOfATestHaveTheSameFigures(t *testing.T) {
 	}
 }
 
-func TestPortsOfUnequalMTUTakeTheSmallerAndSaySo(t *testing.T) {
+func TestPortsOfUnequalMTUUseTheSmallerWithANote(t *testing.T) {
 	_, c := both(t, "netdev mtu")
 	if c.Run == nil || c.Run.MTU != 1024 || len(c.Run.Notes) != 1 || c.Run.Notes[0].Cause != verbs.MTUDiffers {
 		t.Errorf("%s, want packets of 1024 bytes and a note", show(c))
@@ -156,7 +156,7 @@ func TestOpeningAThousandTimesIsCleanUnderTheSanitizersAndValgrind(t *testing.T)
 }
 
 // A leak grows each time; other memory of a process grows now and then.
-func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
+func TestOpeningAThousandTimesLeaksNothing(t *testing.T) {
 	_, c := both(t, "1000 times")
 	var kib, files []int
 	for i, f := range strings.Fields(c.Note) {
@@ -202,7 +202,7 @@ func TestLaunchMeasuresOverVerbs(t *testing.T) {
 	t.Log(m)
 }
 
-func TestLaunchTellsOfARealPort(t *testing.T) {
+func TestLaunchReportsARealPort(t *testing.T) {
 	s, c := both(t, "launch metrics")
 	for _, want := range []string{`launch_rdma_port_active{hca="rxe0",port="1"} 1`,
 		`launch_rdma_port_events_total{counter="sent_pkts",hca="rxe0",port="1"}`} {
