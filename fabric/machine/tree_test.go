@@ -115,8 +115,8 @@ func TestHostileManifestsAreRefusedWithAReason(t *testing.T) {
 		"half a file": {manifest(`"files":{"a":"x"`)[:30], "unexpected end of JSON input"},
 		"an unknown error": {`{"format":"launch-recording/1","errors":{"a":"EWHAT"}}`,
 			`file "a": unknown error "EWHAT"; known are [EACCES`},
-		"something else":          {"GIF89a", "it is neither JSON nor begins with machine/1"},
-		"nothing":                 {"", "it is neither JSON nor begins with machine/1"},
+		"something else":     {"GIF89a", "it is neither JSON nor begins with machine/1"},
+		"nothing":            {"", "it is neither JSON nor begins with machine/1"},
 		"an invalid address": {`{"format":"launch-recording/1","answers":{"links":[{"addrs":["10.0.0.5"]}]}}`, "no '/'"},
 	} {
 		_, err := Read([]byte(tt.in))

@@ -56,7 +56,8 @@ func (s *session) shareDMABuf() error {
 		return e
 	}
 	if fd < 0 {
-		return errors.New("the driver does not support it: it needs its open kernel modules, release 515 or later, and Linux 5.12")
+		return errors.New("the driver does not support it: this takes its open kernel modules, release 515 or later, " +
+			"Linux 5.12")
 	}
 	errno := C.lv_dmabuf_share(s.c, fd)
 	C.close(fd) // the registration holds it

@@ -30,7 +30,8 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		{"peer", "ok", "ok", ""},
 		{"memory of a GPU", "ok", "ok", ""},
 		{"memory of one GPU", "ok", "ok", ""},
-		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect", "rxe0 or its driver does not support it"},
+		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect",
+			"rxe0 or its driver does not support it"},
 		{"gid by itself", "ok", "ok", ""},
 		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
 		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},
@@ -54,7 +55,8 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, c := both(t, tt.name)
 			if got := [2]string{verdict(s), verdict(c)}; got != [2]string{tt.server, tt.client} {
-				t.Errorf("server reports %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server, tt.client,
+				t.Errorf("server reports %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server,
+					tt.client,
 					show(s), show(c))
 			}
 			if tt.text != "" && (c.Err == nil || !strings.Contains(c.Err.Text, tt.text)) {
