@@ -59,8 +59,8 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	}
 }
 
-// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB
-// interfaces are down, and one Ethernet card for everything else.
+// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB interfaces
+// are down, and one Ethernet card for everything else.
 func eightGPUs() machine {
 	m := newMachine("gpu-1")
 	eth := m.pci("0000:17:00.0", "mlx5_core", 0)
@@ -111,7 +111,7 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 	}
 }
 
-func TestDetectTellsTheKindsOfVirtualInterfaces(t *testing.T) {
+func TestDetectFindsTheKindsOfVirtualInterfaces(t *testing.T) {
 	m := newMachine("dev-1")
 	kinds := []struct {
 		name    string
@@ -157,7 +157,7 @@ func TestOneBadHCAIsOneUnknown(t *testing.T) {
 	sys := failing{m.sys, map[string]error{
 		"infiniband/mlx5_0/ports/1/state":      syscall.EIO,
 		"infiniband/mlx5_0/ports/1/phys_state": syscall.EIO,
-		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as of a driver that has none: nothing to report
+		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as with a driver that has none: nothing to report
 		"infiniband/mlx5_3/node_type":          syscall.EACCES,
 	}}
 	got := Detect(t.Context(), m.roots(sys), Options{})
@@ -243,11 +243,11 @@ func TestSysOfAnotherNamespaceIsNotBelieved(t *testing.T) {
 		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
 	if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0].Why, "not of this network namespace") {
-		t.Errorf("unknown = %v, want one that says so", got.Unknown)
+		t.Errorf("unknown = %v, want the failure", got.Unknown)
 	}
 }
 
-func TestDetectSurvivesAMachineThatTellsNothing(t *testing.T) {
+func TestDetectSurvivesAnEmptyMachine(t *testing.T) {
 	links := func() ([]Interface, error) { return nil, errors.New("operation not permitted") }
 	got := Detect(t.Context(), Roots{Links: links}, Options{Resolve: true})
 	want := Node{
@@ -276,7 +276,7 @@ func TestDetectResolvesItsOwnName(t *testing.T) {
 	start := time.Now()
 	got = Detect(t.Context(), m.roots(m.sys), Options{Resolve: true})
 	if len(got.HostAddrs) != 0 || got.HostErr == "" {
-		t.Errorf("a name that is none resolves to %v, error %q, want an error", got.HostAddrs, got.HostErr)
+		t.Errorf("an invalid name resolves to %v, error %q, want an error", got.HostAddrs, got.HostErr)
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("resolving took %v, want no more than its budget", took)
@@ -325,7 +325,7 @@ func TestDetectOnThisMachine(t *testing.T) {
 	}
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(8 /* RLIMIT_MEMLOCK */, &lim); err != nil || lim.Cur != n.Limits.Memlock {
-		t.Errorf("memlock = %d, getrlimit says %d, %v", n.Limits.Memlock, lim.Cur, err)
+		t.Errorf("memlock = %d, getrlimit returns %d, %v", n.Limits.Memlock, lim.Cur, err)
 	}
 	if n.Ephemeral[0] == 0 || n.Ephemeral[1] < n.Ephemeral[0] {
 		t.Errorf("ephemeral range = %v", n.Ephemeral)

@@ -46,7 +46,7 @@ type Node struct {
 	Hostname   string         `json:"hostname"`             // kernel host name
 	HostAddrs  []string       `json:"host_addrs,omitempty"` // addresses of the host name on this node, as Gloo resolves it
 	HostErr    string         `json:"host_err,omitempty"`   // why it does not resolve
-	BootID     string         `json:"boot_id,omitempty"`    // tells two machines with the same host name apart
+	BootID     string         `json:"boot_id,omitempty"`    // differs between machines with the same host name
 	Interfaces []Interface    `json:"interfaces"`           // in kernel order (ifindex)
 	HCAs       []HCA          `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
 	PCI        []PCI          `json:"pci,omitempty"`        // network, RDMA, GPU, GPU switch; by address

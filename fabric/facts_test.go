@@ -17,7 +17,7 @@ func TestParseGID(t *testing.T) {
 		"0000:0000:0000:0000:0000:ffff:0a0b:0c0d": "10.11.12.13",
 		"fe80:0000:0000:0000:b83f:d203:00a1:0001": "fe80::b83f:d203:a1:1",
 		"2001:0db8:0000:0001:0000:0000:0000:0021": "2001:db8:0:1::21",
-		"0200:00ff:fe00:1234:0000:0000:0000:0000": "200:ff:fe00:1234::", // iWARP: an address of the card comes first
+		"0200:00ff:fe00:1234:0000:0000:0000:0000": "200:ff:fe00:1234::", // iWARP: an address of the card is first
 		"0000:0000:0000:0000:0000:0000:0000:0000": "",
 		"fe80:0000:0000:0000:0000:0000:0000:0000": "",
 	} {
@@ -48,7 +48,7 @@ func TestKernelVersion(t *testing.T) {
 	}
 }
 
-func TestDMABufSaysWhatSpeaksAgainstIt(t *testing.T) {
+func TestDMABufReturnsTheReasonAgainstIt(t *testing.T) {
 	const open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build"
 	for _, tt := range []struct{ kernel, driver, want string }{
 		{"5.15.0", open, "yes"},
@@ -65,7 +65,7 @@ func TestDMABufSaysWhatSpeaksAgainstIt(t *testing.T) {
 	}
 }
 
-func TestContainersAreToldByTheirMarks(t *testing.T) {
+func TestContainersAreRecognizedByTheirMarks(t *testing.T) {
 	file := &fstest.MapFile{}
 	tests := []struct {
 		want   string
@@ -111,12 +111,12 @@ func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
 	}{
 		{"netlink", says("exclusive", nil), "", device, "exclusive"},
 		{"netlink before the file", says("shared", nil), "N", device, "shared"},
-		{"a mode that nobody knows yet", says("unknown", nil), "", device, ""},
+		{"an unknown mode", says("unknown", nil), "", device, ""},
 		{"no answer", says("", refused), "", device, ""},
 		{"no answer, but the file", says("", refused), "N", device, "exclusive"},
 		{"the file alone", nil, "Y", device, "shared"},
 		{"neither", nil, "", device, ""},
-		{"no device: nobody is asked", says("exclusive", nil), "", nil, ""},
+		{"no device: nothing is asked", says("exclusive", nil), "", nil, ""},
 	} {
 		sys := fstest.MapFS{}
 		if tt.file != "" {
@@ -129,7 +129,7 @@ func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
 	}
 }
 
-func TestCloudWithoutDMIIsToldByItsNetworkCards(t *testing.T) {
+func TestCloudWithoutDMIIsRecognizedByItsNetworkCards(t *testing.T) {
 	for vendor, want := range map[string]Cloud{
 		vendorAmazon: {Provider: "aws"}, // a metal instance has the same cards
 		vendorGoogle: {Provider: "gcp", Virtual: true}, vendorMellanox: {},
@@ -169,7 +169,7 @@ func TestADeviceThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 			{value: "mlx5_2", bad: &Unknown{What: "class/infiniband/mlx5_2/ports/1/state", Why: "input/output error"}},
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(reading[string]{})); diff != "" {
-			t.Errorf("what they told (-want +got):\n%s", diff)
+			t.Errorf("the answers (-want +got):\n%s", diff)
 		}
 		close(release)
 	})

@@ -6,8 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// What a driver writes into the files of an HCA and of an interface may be
-// anything.
+// A driver may write anything into the files of an HCA or an interface.
 func FuzzDevices(f *testing.F) {
 	f.Add("mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)", "0x31", "0xffff", "fe80:0000:0000:0000:b83f:d203:00a1:0000",
 		"RoCE v2", "eth0", "1: CA", "DRIVER=mlx5_core\nDEVTYPE=vlan")
@@ -42,7 +41,7 @@ func FuzzDevices(f *testing.F) {
 			t.Errorf("port %+v, interface %+v", p, n.Interfaces[0])
 		}
 		if !slices.ContainsFunc(p.PKeys, func(k PKey) bool { return k == PKey{Index: 10, Key: "0x8001"} }) {
-			t.Errorf("partition keys %v, want the one of entry 10 whatever stands before it", p.PKeys)
+			t.Errorf("partition keys %v, want the one of entry 10 whatever is before it", p.PKeys)
 		}
 		for _, g := range p.GIDs {
 			if g.Index != 3 || !g.Addr.IsValid() {

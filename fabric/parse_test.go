@@ -43,7 +43,7 @@ func TestRateLanes(t *testing.T) {
 	}
 }
 
-func TestProductSaysTheMakerOnce(t *testing.T) {
+func TestProductNamesTheMakerOnce(t *testing.T) {
 	for in, want := range map[[2]string]string{
 		{"Google", "Google Compute Engine"}: "Google Compute Engine", {"Amazon EC2", "p5.48xlarge"}: "Amazon EC2 p5.48xlarge",
 		{"HPE", "HPE CRAY EX235A"}: "HPE CRAY EX235A", {"NVIDIA", "NVIDIA_DGX_Spark"}: "NVIDIA_DGX_Spark",

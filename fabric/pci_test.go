@@ -85,8 +85,8 @@ func TestVirtualFunctionsOfMellanoxByNumber(t *testing.T) {
 	}
 }
 
-// registers is a configuration space with extended capabilities: their number
-// and where each begins.
+// registers returns a configuration space with extended capabilities: their number and
+// where each begins.
 func registers(size int, caps ...[2]int) []byte {
 	b := make([]byte, size)
 	for i, c := range caps {
@@ -103,7 +103,7 @@ func TestRedirectsOfABridge(t *testing.T) {
 	on := registers(4096, [2]int{0x0001, 0x100}, [2]int{0x0019, 0x148}, [2]int{acsCapability, 0x220})
 	on[0x220+acsControl] = 0x1d // source validation, both redirects, upstream forwarding
 	off := registers(4096, [2]int{0x0001, 0x100}, [2]int{acsCapability, 0x220})
-	off[0x220+acsControl] = 0x01 // source validation alone
+	off[0x220+acsControl] = 0x01 // only source validation
 	loop := registers(4096, [2]int{0x0001, 0x100}, [2]int{0x0019, 0x148})
 	binary.LittleEndian.PutUint32(loop[0x148:], 0x19|0x100<<20) // back to the first
 	gone := make([]byte, 4096)

@@ -271,8 +271,8 @@ func FuzzSystemFiles(f *testing.F) {
 	})
 }
 
-// A file system whose server never answers is told from those beside it, and
-// nobody waits for it for ever.
+// A file system whose server never answers is told apart from the others, and delays
+// nothing forever.
 func TestADiskThatHangsIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes the whole time limit")

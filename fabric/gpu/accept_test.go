@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// smi runs nvidia-smi. An error is a question that this version does not know.
+// smi runs nvidia-smi. An error means that this version does not know the query.
 type smi func(args ...string) (string, error)
 
-// same is one field of nvidia-smi --query-gpu, under each name that it has had,
-// and what launch has in its place, in nvidia-smi's own words, lower case.
+// same is one field of nvidia-smi --query-gpu, under each name that it has had, and
+// launch's value for it in nvidia-smi's words, lower case.
 type same struct {
 	query []string
 	got   func(GPU) string
@@ -91,20 +91,20 @@ func sames() []same {
 		one("pcie.link.width.max", func(g GPU) string { return number(g.MaxLanes) }),
 		one("fabric.state", fabric(func(f *Fabric) string { return f.State })),
 		one("fabric.status", fabric(func(f *Fabric) string { return strings.ToLower(f.Status) })),
-		// Only what does not come and go with the load.
+		// Only what does not change with the load.
 		{[]string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"},
 			func(g GPU) string { return strings.Join(faults(g.Throttle), "+") }},
 	}
 }
 
-// faults are the reasons for low clocks that a healthy GPU does not show.
+// faults returns the reasons for low clocks that a healthy GPU does not show.
 func faults(throttle []string) []string {
 	return slices.DeleteFunc(slices.Clone(throttle), func(s string) bool {
 		return !slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"}, s)
 	})
 }
 
-// usual brings what nvidia-smi says of a field into the form of sames.
+// usual converts nvidia-smi's value of a field to the form of sames.
 func usual(query, value string) string {
 	value = strings.TrimSpace(value)
 	lower := strings.ToLower(strings.Trim(value, "[]"))
@@ -125,8 +125,8 @@ func usual(query, value string) string {
 	return lower
 }
 
-// differ compares what launch says of the GPUs with what nvidia-smi does, and
-// tells how many values it has compared.
+// differ compares launch's facts of the GPUs with nvidia-smi's, and counts the compared
+// values.
 func differ(f Facts, ask smi) (compared int, differences []string) {
 	complain := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
 	for _, s := range sames() {
@@ -224,8 +224,8 @@ func differLinks(f Facts, ask smi) (compared int, differences []string) {
 	return compared, differences
 }
 
-// TestAcceptGPU is half of make accept-gpu: the other needs torch.
-// LAUNCH_ACCEPT_GPU is a folder, where it leaves a recording of the machine.
+// TestAcceptGPU is half of make accept-gpu; the other half needs torch.
+// LAUNCH_ACCEPT_GPU is a folder for a recording of the machine.
 func TestAcceptGPU(t *testing.T) {
 	dir := os.Getenv("LAUNCH_ACCEPT_GPU")
 	if dir == "" {
@@ -255,7 +255,7 @@ func TestAcceptGPU(t *testing.T) {
 	}
 }
 
-// launchFabric is what launch fabric says of the GPUs.
+// launchFabric returns the GPUs of launch fabric.
 func launchFabric(t *testing.T, args ...string) Facts {
 	t.Helper()
 	binary, err := filepath.Abs(os.Getenv("LAUNCH_TEST_BIN"))
@@ -275,7 +275,7 @@ func launchFabric(t *testing.T, args ...string) Facts {
 	return node.GPUs
 }
 
-// nameless is the facts without what a recording replaces.
+// nameless returns the facts without what a recording replaces.
 func nameless(f Facts) Facts {
 	f = f.Anonymous()
 	for i := range f.Devices {
@@ -291,7 +291,7 @@ func nameless(f Facts) Facts {
 	return f
 }
 
-// sample is two GPUs as launch and nvidia-smi would tell of them.
+// sample returns two GPUs as launch and nvidia-smi would describe them.
 func sample() (Facts, smi) {
 	one := GPU{Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-a", PCI: "0000:1b:00.0", Memory: 85520809984, Persistence: "on",
 		ComputeMode: "default", MIG: "off",

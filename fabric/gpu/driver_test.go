@@ -33,7 +33,7 @@ func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
 			dev: fstest.MapFS{controlNode: file}, want: Facts{Driver: "570.86.15"}, ask: true},
 		{name: "proc is masked", dev: fstest.MapFS{controlNode: file}, ask: true},
 		{name: "WSL", dev: fstest.MapFS{wslNode: file}, ask: true},
-		{name: "a version nobody has seen", proc: fstest.MapFS{versionFile: {Data: []byte("hello")}}, ask: true},
+		{name: "an unknown version", proc: fstest.MapFS{versionFile: {Data: []byte("hello")}}, ask: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
 	}
 }
 
-func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
+func TestSettleDistinguishesAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	seen := Facts{Driver: "570.86.15"}
 	with := fstest.MapFS{controlNode: {}}
 	for _, code := range []int{libraryNotFound, driverNotLoaded} {
@@ -68,8 +68,8 @@ func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	}
 }
 
-// A GPU that is lost cannot tell where it is, and the board has to be found.
-func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
+// A lost GPU cannot report its address, but somebody has to find the board.
+func TestSettlePlacesTheOnlyGPUWithoutAnAddress(t *testing.T) {
 	proc := fstest.MapFS{}
 	for _, addr := range []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"} {
 		proc[gpuDir+"/"+addr+"/information"] = &fstest.MapFile{}
@@ -84,7 +84,7 @@ func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 		{"two of them", []string{"0000:1b:00.0", "", ""}, []string{"0000:1b:00.0", "", ""}},
 		{"none", []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"},
 			[]string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}},
-		{"one that the files do not show beside it", []string{"0000:1b:00.0", "", "0000:99:00.0"},
+		{"another one that the files do not show", []string{"0000:1b:00.0", "", "0000:99:00.0"},
 			[]string{"0000:1b:00.0", "", "0000:99:00.0"}},
 		{"fewer than the files show", []string{"0000:1b:00.0", ""}, []string{"0000:1b:00.0", ""}},
 	}
@@ -108,8 +108,7 @@ func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 	}
 }
 
-// Whatever this machine has: on one without NVML a call before a successful
-// Init would end the test binary.
+// On a machine without NVML, a call before a successful Init would end the test binary.
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
 	if err := Child(t.Context(), nil, &out); err != nil {

@@ -14,7 +14,7 @@ import (
 	"launch/internal/child"
 )
 
-// limit is far above what a library takes that reads its answers from a file.
+// limit is far more than a library needs that reads its answers from a file.
 const limit = 20 * time.Second
 
 // compile builds testdata/nvml.c once for all tests; the object it returns can
@@ -36,8 +36,8 @@ func compile(t *testing.T) (object string) {
 	return object
 }
 
-// library makes a libnvidia-ml.so.1 that does not export the hidden functions,
-// as an older driver's does not.
+// library makes a libnvidia-ml.so.1 that does not export the hidden functions, like an
+// older driver's.
 func library(t *testing.T, object string, hidden ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -61,8 +61,8 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// answers asks a machine by the library in dir, in a child as in earnest. The
-// lines come before those of base, so they win.
+// answers asks a machine with the library in dir, in a child as in production. The
+// lines precede base's, so they win.
 func answers(t *testing.T, dir, base string, lines ...string) (Facts, error) {
 	t.Helper()
 	text := strings.Join(lines, "\n") + "\n" + base
@@ -84,8 +84,8 @@ func h100x8(t *testing.T) string {
 	return string(text)
 }
 
-// A file that is no NVML must not take launch with it.
-func TestALibraryThatIsNoneIsAnError(t *testing.T) {
+// A file that is not an NVML must not crash launch.
+func TestAnInvalidLibraryIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), []byte("not a library"), 0o666); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// records answers one call with each record, as /dev/kmsg does.
+// records answers each call with one record, as /dev/kmsg does.
 func records(answers ...any) func([]byte) (int, error) {
 	return func(b []byte) (int, error) {
 		if len(answers) == 0 {
@@ -31,7 +31,7 @@ func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
 	read := records(
 		"6,1,100,-;Linux version 6.1\n",
 		"4,700,10000000,-;"+gsp+"\n SUBSYSTEM=pci\n DEVICE=+pci:0000:9b:00.0\n",
-		syscall.EPIPE, // overwritten meanwhile
+		syscall.EPIPE, // overwritten in the meantime
 		"4,701,16000000,-,caller=T1;"+gsp+"\n",
 		syscall.EINTR,
 		"12,702,17000000,-;NVRM: Xid (PCI:0000:01:00): 79, a program wrote this\n",
@@ -53,12 +53,12 @@ func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
 	}
 }
 
-func TestKernelLogSaysWhyItIsNotRead(t *testing.T) {
+func TestKernelLogReportsWhyItIsNotRead(t *testing.T) {
 	if _, err := readLog(records(syscall.EPERM), 0); err == nil {
 		t.Error("no error from a log that may not be read")
 	}
-	// Whatever this machine allows: it answers or says why, and does not wait for
-	// the next record.
+	// On any machine, it answers or returns the reason, and does not wait for the next
+	// record.
 	began := time.Now()
 	var f Facts
 	f.KernelLog()
@@ -113,7 +113,7 @@ func FuzzKernelLog(f *testing.F) {
 			if x.Count != 1 || x.Age < 0 || x.Age > 3600 || x.Code < 0 || len(x.Text) > maxText+len("…") {
 				t.Errorf("readLog(%q) = %+v", record, x)
 			}
-			// What is read back from its own form is the same.
+			// A record in its own form reads the same again.
 			if again, ok := parseXID(fmt.Sprintf("NVRM: Xid (PCI:%s): %d", x.PCI, x.Code)); !ok || again.PCI != x.PCI ||
 				again.Code != x.Code {
 				t.Errorf("%+v reads back as %+v", x, again)

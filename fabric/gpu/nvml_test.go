@@ -18,7 +18,7 @@ import (
 	"launch/internal/child"
 )
 
-func TestAHealthyMachineTellsEverything(t *testing.T) {
+func TestAHealthyMachineReportsEverything(t *testing.T) {
 	f, err := answers(t, library(t, compile(t)), h100x8(t))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAHealthyMachineTellsEverything(t *testing.T) {
 	}
 }
 
-// What differs from the healthy machine must show, and nothing else may change.
+// Each difference from the healthy machine must show, and nothing else may change.
 func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
@@ -70,7 +70,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 		lines []string
 		gpu   int            // that shows it
 		alter func(g *GPU)   // from the healthy to the expected
-		facts func(f *Facts) // likewise, beside that GPU
+		facts func(f *Facts) // likewise, outside that GPU
 	}{
 		{"a remap is pending", []string{"nvmlDeviceGetRemappedRows 2 = 0 4 1 0", "nvmlDeviceGetTotalEccErrors 2 1 1 = 4"}, 2,
 			func(g *GPU) {
@@ -92,7 +92,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 				g.NVLink.Up, g.NVLink.Down = 16, []int{1, 17}
 				g.NVLink.Remotes = []Remote{{"switch", "0000:07:00.0", 3}, {"switch", "0000:08:00.0", 13}}
 			}, nil},
-		{"one link does not tell", []string{"nvmlDeviceGetNvLinkState 3 1 = !999"}, 3, func(g *GPU) {
+		{"one link does not answer", []string{"nvmlDeviceGetNvLinkState 3 1 = !999"}, 3, func(g *GPU) {
 			g.NVLink.Up = 17
 			g.NVLink.Remotes[0].Links = 3
 			g.Unknown = []Unknown{{"nvlink 1", sentence("nvmlDeviceGetNvLinkState", 999)}}
@@ -156,7 +156,7 @@ func TestWhatIsWrongWithAMachineShows(t *testing.T) {
 			"nvmlDeviceGetP2PStatus 0 1 2 = 5"}, 0, func(g *GPU) {}, func(f *Facts) {
 			f.Pairs[0].Read, f.Pairs[0].Write, f.Pairs[0].NVLink = "topology", "disabled", "not_supported"
 		}},
-		{"a pair does not tell", []string{"nvmlDeviceGetP2PStatus 0 1 * = !999",
+		{"a pair does not answer", []string{"nvmlDeviceGetP2PStatus 0 1 * = !999",
 			"nvmlDeviceGetTopologyCommonAncestor 0 1 = !3"}, 0, func(g *GPU) {}, func(f *Facts) {
 			f.Pairs[0] = Pair{A: 0, B: 1}
 			f.Unknown = []Unknown{{"pairs", sentence("nvmlDeviceGetP2PStatus", 999)}}
@@ -200,7 +200,7 @@ func without(pairs []Pair, i int) []Pair {
 }
 
 func TestOneOldBoardOfOtherKind(t *testing.T) {
-	// A workstation's GPU: no ECC, no NVLink, no MIG, no fabric, one of it.
+	// A workstation's single GPU: no ECC, no NVLink, no MIG, no fabric.
 	base := "nvmlInit = 0\nnvmlSystemGetDriverVersion = 470.256.02\nnvmlSystemGetCudaDriverVersion = " +
 		"11040\nnvmlDeviceGetCount = 1\n" +
 		"nvmlDeviceGetName 0 = NVIDIA GeForce GTX 1080\nnvmlDeviceGetUUID 0 = GPU-b\nnvmlDeviceGetPciInfo 0 = " +
@@ -219,7 +219,7 @@ func TestOneOldBoardOfOtherKind(t *testing.T) {
 	}
 }
 
-func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
+func TestADriverThatDoesNotStartReportsWhy(t *testing.T) {
 	dir := library(t, compile(t))
 	for code, name := range map[int]string{
 		4: "NO_PERMISSION", 9: "DRIVER_NOT_LOADED", 17: "OPERATING_SYSTEM", 18: "LIB_RM_VERSION_MISMATCH", 27: "NOT_READY",
@@ -243,10 +243,10 @@ func TestADriverThatDoesNotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// go-nvml leaves NVML's functions to the loader, which ends a process that calls
-// one that is not there. So each is left out in turn, and then all that came
-// after the oldest driver that CUDA 11 runs on.
-func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
+// go-nvml leaves NVML's functions to the loader, which ends a process that calls a
+// missing one. So the test removes each function in turn, and then all that are newer
+// than the oldest driver for CUDA 11.
+func TestAnOlderDriverReportsWhatItCan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}
@@ -263,7 +263,7 @@ func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
 	}
 	asked := 0
 	for _, name := range all {
-		if name == "nvmlInit_v2" { // the door itself: without it this is no NVML
+		if name == "nvmlInit_v2" { // the entry point: without it this is not NVML
 			continue
 		}
 		f, err := answers(t, library(t, object, name), base, "nvmlDeviceGetMigMode 0 = 1 1",
@@ -277,7 +277,7 @@ func TestAnOlderDriverTellsWhatItCan(t *testing.T) {
 			}
 		case len(f.Devices) != len(healthy.Devices):
 			t.Errorf("without %s: %d GPUs", name, len(f.Devices))
-		case gocmp.Equal(f, healthy): // it has another way, or nobody calls it
+		case gocmp.Equal(f, healthy): // there is another way, or no caller
 		case len(f.Unknown) == 0 || slices.ContainsFunc(f.Unknown,
 			func(u Unknown) bool { return !strings.Contains(u.Why, name) }):
 			t.Errorf("without %s something is missing, and unknown is %+v", name, f.Unknown)
@@ -309,7 +309,7 @@ func exported(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// R450 has none of these; the fabric came with Hopper.
+// R450 has none of these; the fabric was new in Hopper.
 func TestADriverOfTheYear2020(t *testing.T) {
 	object := compile(t)
 	dir := library(t, object, "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuFabricInfo",
@@ -372,7 +372,7 @@ func TestTheFabricOfEachDriver(t *testing.T) {
 	}
 }
 
-func TestAWedgedDriverCostsATimeLimit(t *testing.T) {
+func TestADriverThatHangsEndsAtTheTimeLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}

@@ -44,7 +44,7 @@ func (z anonymizer) bit(original []byte, i int) byte {
 	return sum[0] & 1
 }
 
-// kept returns how many of the first bits stay. It is enough to tell a special block
+// kept returns how many of the first bits stay: enough to distinguish a special block
 // from the rest, so that an address next to a block never moves into it.
 func kept(a netip.Addr) int {
 	if a.Is6() {

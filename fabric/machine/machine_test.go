@@ -81,7 +81,7 @@ func TestNetdevOfAPortIsTheOneWithItsAddress(t *testing.T) {
 	}
 }
 
-func TestVirtualFunctionsAreTold(t *testing.T) {
+func TestVirtualFunctionsAreRecognized(t *testing.T) {
 	for name, want := range map[string]map[string]bool{
 		"azure-nd-h100-v5": {"mlx5_ib0": true, "mlx5_an0": true}, // no physfn in a VM: by number
 		"pod-sriov-vf":     {"mlx5_3": true},
@@ -117,7 +117,7 @@ func TestFunctionsThatShowNoRDMADeviceAreListed(t *testing.T) {
 	}
 }
 
-func TestCloudsAndContainersAreTold(t *testing.T) {
+func TestCloudsAndContainersAreRecognized(t *testing.T) {
 	tests := []struct {
 		machine   string
 		cloud     fabric.Cloud
@@ -147,7 +147,7 @@ func TestCloudsAndContainersAreTold(t *testing.T) {
 	}
 }
 
-func TestGPUDirectIsToldByFiles(t *testing.T) {
+func TestGPUDirectIsReadFromFiles(t *testing.T) {
 	for name, want := range map[string]fabric.GPUDirect{
 		"h100-roce-8":      {Peermem: true, DMABuf: "yes"},
 		"azure-nd-h100-v5": {Peermem: true, DMABuf: "the driver's kernel modules are the closed ones"},
@@ -196,7 +196,7 @@ func TestDistancesFollowTheBridges(t *testing.T) {
 	}
 }
 
-func TestCardsAreToldWithoutNVML(t *testing.T) {
+func TestCardsAreFoundWithoutNVML(t *testing.T) {
 	for name, want := range map[string]struct {
 		count int
 		first fabric.Card
@@ -256,7 +256,7 @@ func TestLinksRedirectsAndGroupsOfFunctions(t *testing.T) {
 	}
 }
 
-func TestPortsKeepTheirNumbers(t *testing.T) {
+func TestPortsHaveTheirOwnNumbers(t *testing.T) {
 	n := machinetest.Node(t, "ib-no-subnet-manager")
 	want := []fabric.Port{
 		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, Lanes: 4, LID: 0xffff},

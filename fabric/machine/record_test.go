@@ -40,8 +40,8 @@ func replay(t *testing.T, data []byte) fabric.Node {
 	return m.Detect(t.Context())
 }
 
-// ids is what a recording may not keep of a node, and what it must keep of the
-// relations between them: the order in which each appears for the first time.
+// ids lists what a recording must not contain, and the relations that it must preserve:
+// the order in which each value appears for the first time.
 func ids(n fabric.Node) (list []string, pattern []int) {
 	seen := map[string]int{}
 	add := func(s string) {
@@ -74,7 +74,7 @@ func ids(n fabric.Node) (list []string, pattern []int) {
 	return list, pattern
 }
 
-// blank takes out of a node what a recording changes.
+// blank removes what a recording changes from a node.
 func blank(n fabric.Node) fabric.Node {
 	n.Hostname, n.BootID, n.Product, n.HostAddrs = "", "", "", nil
 	n.Route.Src = netip.Addr{}
@@ -136,14 +136,14 @@ func TestThisMachineReplaysFromItsRecording(t *testing.T) {
 		t.Errorf("the recording still has the host name %s", was.Hostname)
 	}
 	was, got = blank(was), blank(got)
-	was.Limits.Shm, got.Limits.Shm = 0, 0 // others write there
+	was.Limits.Shm, got.Limits.Shm = 0, 0 // other programs write there
 	was.GPUs, was.Verbs = got.GPUs, got.Verbs
 	if diff := cmp.Diff(was, got, equal); diff != "" {
 		t.Errorf("node (-recorded +replayed):\n%s", diff)
 	}
 }
 
-func TestAddressesOfOneNetworkStayInOne(t *testing.T) {
+func TestAddressesOfOneNetworkRemainInOneNetwork(t *testing.T) {
 	const text = "machine/1\nhost trainer-12\nroute eth0 10.1.2.3\nvirtual\n" +
 		"  net eth0 kind=veth addr=10.1.2.3/24,2001:db8:1:2::5/64\n  net eth1 kind=veth addr=10.1.2.77/24\n  net eth2 " +
 		"kind=veth addr=10.1.3.9/24,192.168.1.5/16\n"

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shared is how many of their first bits two addresses have in common.
+// shared returns how many of their first bits two addresses have in common.
 func shared(a, b netip.Addr) int {
 	n := 0
 	x, y := a.AsSlice(), b.AsSlice()

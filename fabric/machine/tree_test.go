@@ -92,7 +92,7 @@ func TestAFileThatFailsIsThereAndFails(t *testing.T) {
 	}
 }
 
-func TestHostileManifestsAreRefusedInWords(t *testing.T) {
+func TestHostileManifestsAreRefusedWithAReason(t *testing.T) {
 	manifest := func(body string) string { return `{"format":"sysfs-manifest/1",` + body + `}` }
 	deep := strings.Repeat("a/", 100) + "b"
 	for name, tt := range map[string]struct{ in, want string }{
@@ -113,11 +113,11 @@ func TestHostileManifestsAreRefusedInWords(t *testing.T) {
 		"no format":   {`{}`, `its format is ""`},
 		"other JSON":  {`{"format":7}`, "cannot unmarshal number"},
 		"half a file": {manifest(`"files":{"a":"x"`)[:30], "unexpected end of JSON input"},
-		"an error nobody knows": {`{"format":"launch-recording/1","errors":{"a":"EWHAT"}}`,
+		"an unknown error": {`{"format":"launch-recording/1","errors":{"a":"EWHAT"}}`,
 			`file "a": unknown error "EWHAT"; known are [EACCES`},
-		"something else":          {"GIF89a", "it is neither JSON nor begins with machine/1"},
-		"nothing":                 {"", "it is neither JSON nor begins with machine/1"},
-		"an address that is none": {`{"format":"launch-recording/1","answers":{"links":[{"addrs":["10.0.0.5"]}]}}`, "no '/'"},
+		"something else":     {"GIF89a", "it is neither JSON nor begins with machine/1"},
+		"nothing":            {"", "it is neither JSON nor begins with machine/1"},
+		"an invalid address": {`{"format":"launch-recording/1","answers":{"links":[{"addrs":["10.0.0.5"]}]}}`, "no '/'"},
 	} {
 		_, err := Read([]byte(tt.in))
 		if err == nil || !strings.Contains(err.Error(), tt.want) ||

@@ -12,7 +12,7 @@ import (
 	"launch/fabric"
 )
 
-// bench is a machine that grows by cards.
+// bench is a machine to which a test adds cards.
 type bench struct{ fabric.Node }
 
 // card adds a PCI function below some bridges.
@@ -31,8 +31,7 @@ func (b *bench) port(name, link string, rate float64, typ, pci string) *fabric.H
 	return &b.HCAs[len(b.HCAs)-1]
 }
 
-// switched adds GPUs, each behind a switch with a rail of its own, four to a
-// NUMA node.
+// switched adds GPUs, each behind a switch with a rail of its own, four to a NUMA node.
 func (b *bench) switched(gpus int, link string, rate float64) {
 	for i := range gpus {
 		root, sw := fmt.Sprintf("pci0000:%d0", i), fmt.Sprintf("0000:%d1:00.0", i)
@@ -64,8 +63,8 @@ func names(n int) (out []string) {
 	return out
 }
 
-// Each machine has something that one of the simple rules (the fastest, the
-// most, the nearest, the link layer, the name) gets wrong.
+// Each machine has something that one of the simple rules (the fastest, the most, the
+// nearest, the link layer, the name) gets wrong.
 func TestRailsWhereASimpleRuleFails(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -73,7 +72,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		kind  Kind
 		rails []string
 		sure  bool
-		nics  []string // name, role, and ! where it is missing
+		nics  []string // name, role, and ! if it is missing
 	}{
 		{"two of eight rails are down", func(b *bench) {
 			b.switched(8, "Ethernet", 400)
@@ -137,7 +136,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			b.port("bnxt_re8", "Ethernet", 25, "", "")
 		}, RoCE, []string{"bnxt_re_bond0", "bnxt_re_bond1", "bnxt_re_bond2", "bnxt_re_bond3", "bnxt_re_bond4",
 			"bnxt_re_bond5", "bnxt_re_bond6", "bnxt_re_bond7"}, true, []string{"bnxt_re8 management"}},
-		{"BlueField beside ConnectX, all of one speed", func(b *bench) {
+		{"BlueField next to ConnectX, all of one speed", func(b *bench) {
 			for i := range 4 {
 				b.Cards = append(b.Cards, fabric.Card{PCI: fmt.Sprint(i)})
 			}
@@ -224,7 +223,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			}
 		}, RoCE, []string{"mlx5_0", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_7", "mlx5_8", "mlx5_9"}, false,
 			[]string{"mlx5_1 storage", "mlx5_6 storage"}},
-		{"virtual functions beside their own card", func(b *bench) {
+		{"virtual functions next to their own card", func(b *bench) {
 			for i := range 2 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, "MT4125", "").System = fmt.Sprint(i)
 				b.address(&b.HCAs[i], fmt.Sprintf("rdma%d", i), fmt.Sprintf("10.1.%d.1", i))
@@ -275,7 +274,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		{"EFA without its driver", func(b *bench) {
 			b.card("0000:10:1b.0", "0x020000", "0x1d0f", "0xefa0", 0, "pci0000:10").Driver = ""
 		}, TCP, nil, true, []string{"0000:10:1b.0 unusable"}},
-		{"a function given to a guest is none of ours", func(b *bench) {
+		{"a function given to a guest does not count", func(b *bench) {
 			b.card("0000:10:00.0", "0x020700", "0x15b3", "0x1021", 0, "pci0000:10").Driver = "vfio-pci"
 		}, TCP, nil, true, nil},
 		{"a network for every two GPUs, and no RDMA", func(b *bench) {

@@ -33,7 +33,7 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		{"the first entries are of the host's interface", "Ethernet",
 			append(local("host0"), entry(2, "10.0.0.1", v1, "host0"), entry(3, "10.0.0.1", rocev2, "host0"),
 				entry(4, "10.0.0.2", v1, "eth0"), entry(5, "10.0.0.2", rocev2, "eth0")), 5},
-		{"IPv4 that nobody configured counts, as in NCCL", "Ethernet",
+		{"an unconfigured IPv4 counts, as in NCCL", "Ethernet",
 			append(local("eth0"), entry(3, "169.254.3.4", rocev2, "eth0")), 3},
 		{"no address", "Ethernet", local("eth0"), -1},
 		{"RoCE v1 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", v1, "eth0"), entry(1, "10.0.0.1", v1, "eth0")}, -1},

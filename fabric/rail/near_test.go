@@ -12,8 +12,8 @@ import (
 	"launch/fabric"
 )
 
-// Two GPUs share two rails, as on a GKE A4: the rails are dealt out, and where
-// there are more rails than GPUs each GPU gets its share.
+// Two GPUs share two rails, as on a GKE A4. The rails are dealt out, and with more
+// rails than GPUs, each GPU gets its share.
 func TestRailsAreDealtOutEvenly(t *testing.T) {
 	for _, perSwitch := range []struct {
 		gpus, rails int
@@ -47,8 +47,8 @@ func TestRailsAreDealtOutEvenly(t *testing.T) {
 	}
 }
 
-// In a VM that hides its switches all is equally near, and only the NUMA node
-// tells.
+// In a VM that hides its switches, everything is equally near, and only the NUMA node
+// differs.
 func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
 	var b bench
 	for i := range 2 {

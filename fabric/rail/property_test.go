@@ -12,10 +12,9 @@ import (
 	"launch/fabric"
 )
 
-// Whatever a machine is like, the picture of it is complete and does not
-// contradict itself: each device has one role, rails are compute, what is down
-// is no rail, GPUs get what is near to them, and the order in which devices
-// were read changes nothing.
+// For any machine, the result is complete and consistent: each device has one role,
+// rails are compute, a port that is down is not a rail, and GPUs get what is near to
+// them. The order in which devices are read changes nothing.
 func TestFabricOfAnyMachineIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := anyNode(t)

@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// Where the fastest port is not the fabric, or is not known to be.
+// The fastest port is not the fabric, or is not known to be.
 func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 	// behind puts a port behind the switch of the first GPUs.
 	behind := func(b *bench, i int, name, link string, rate float64, typ string) *fabric.HCA {
@@ -45,7 +45,7 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 			b.switched(8, "InfiniBand", 200)
 			behind(b, 0, "mlx5_9", "Ethernet", 400, "MT41692")
 		}, InfiniBand, names(8), true},
-		{"Ethernet ports of servers beside one faster InfiniBand card", func(b *bench) {
+		{"Ethernet ports of servers and one faster InfiniBand card", func(b *bench) {
 			b.switched(4, "Ethernet", 100)
 			b.port("mlx5_9", "InfiniBand", 200, "MT4123", "")
 		}, InfiniBand, []string{"mlx5_9"}, false},
@@ -97,7 +97,7 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 	}
 }
 
-func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
+func TestAProbablyWrongRailIsMarked(t *testing.T) {
 	var b bench
 	b.switched(2, "InfiniBand", 400)
 	down(&b.HCAs[0])
@@ -108,9 +108,9 @@ func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
 	}
 }
 
-// hwloc and some drivers keep of a port that never came up only that it has no
-// local identifier.
-func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
+// hwloc and some drivers show for a port that never came up only that it has no local
+// identifier.
+func TestAPortThatWasNeverUpIsNotARail(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		port fabric.Port
@@ -132,7 +132,7 @@ func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
 	}
 }
 
-// iWARP is no fabric for NCCL, but for Alibaba's, whose driver connects without
+// iWARP is not a fabric for NCCL, except Alibaba's, whose driver connects without
 // iWARP's own protocol.
 func TestOfIWARPOnlyAlibabasIsARail(t *testing.T) {
 	for driver, want := range map[string]Role{"erdma": Compute, "iw_cxgb4": Unusable, "irdma": Unusable} {

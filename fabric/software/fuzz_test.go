@@ -19,7 +19,7 @@ func FuzzCache(f *testing.F) {
 	})
 }
 
-// FuzzLibrary puts hostile bytes where torch, NCCL and the plugin are.
+// FuzzLibrary puts hostile bytes in the place of torch, NCCL and the plugin.
 func FuzzLibrary(f *testing.F) {
 	f.Add([]byte(elf64(library{needed: []string{"libnccl.so.2", "libfabric.so.1"}, rpath: "$ORIGIN:/a", runpath: "/b",
 		text: "NCCL version 2.27.5+cuda12.8\x00aws-ofi-nccl 1.2", buildID: "\x01\x02\x03\x04"})))
@@ -35,8 +35,8 @@ func FuzzLibrary(f *testing.F) {
 	})
 }
 
-// FuzzText puts hostile text where the command's script, the venv's settings
-// and torch's version are.
+// FuzzText puts hostile text in the place of the command's script, the venv's settings
+// and torch's version.
 func FuzzText(f *testing.F) {
 	f.Add("#!/usr/bin/env python3\n", cfg, versionPy)
 	f.Add("#!/bin/sh\n'''exec' /env/bin/python3 \"$0\" \"$@\"\n", "version_info = 3.12.3.final.0", cpuPy)

@@ -27,7 +27,7 @@ func defaults() []string {
 }
 
 // find returns the file that a name is loaded from when o needs it, with every link
-// followed; "" if there is none. The zero object stands for no file.
+// followed; "" if there is none. The zero object means no file.
 func (l *loader) find(name string, o object) string {
 	if name == "" {
 		return ""

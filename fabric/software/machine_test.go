@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// tree is a machine's files: "-> target" is a symbolic link, a name that ends in
-// '*' may be executed.
+// tree is a machine's files: "-> target" is a symbolic link, and a name that ends in
+// '*' is executable.
 func tree(entries ...string) fstest.MapFS {
 	root := fstest.MapFS{}
 	for i := 0; i+1 < len(entries); i += 2 {
@@ -29,7 +29,7 @@ func tree(entries ...string) fstest.MapFS {
 	return root
 }
 
-// library is what a test's shared library holds.
+// library is the contents of a test's shared library.
 type library struct {
 	needed         []string
 	rpath, runpath string
@@ -37,7 +37,7 @@ type library struct {
 	buildID        string
 }
 
-// elf64 is a shared library that debug/elf reads: sections and nothing else.
+// elf64 returns a shared library that debug/elf reads: sections and nothing else.
 func elf64(l library) string {
 	dynstr := []byte{0}
 	at := func(s string) uint64 {

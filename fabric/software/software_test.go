@@ -87,7 +87,7 @@ func TestTheInterpreterOfTheCommandIsFound(t *testing.T) {
 	}
 }
 
-// A torch in each of the places where Python looks.
+// A torch in each place where Python looks.
 func TestTorchIsFoundWhereThisPythonLooks(t *testing.T) {
 	debian := []string{"/usr/bin/python3", "-> python3.12", "/usr/bin/python3.12*", "\x7fELF"}
 	for name, tc := range map[string]struct {
@@ -219,7 +219,7 @@ func TestThePluginIsTheOneThatNCCLLoads(t *testing.T) {
 	}
 }
 
-func TestAProgramTellsWhatItNeeds(t *testing.T) {
+func TestAProgramListsWhatItNeeds(t *testing.T) {
 	perf := elf64(library{needed: []string{"libcudart.so.12", "libnccl.so.2"}, runpath: "/opt/nccl"})
 	root := tree("/perf*", perf, "/opt/nccl/libnccl.so.2", nccl("2.28.3"), "/hello*",
 		elf64(library{needed: []string{"libc.so.6"}}), "/usr/lib64/libnccl.so.2", nccl("2.20.5"))

@@ -137,7 +137,7 @@ func (s subject) of(step string, errno syscall.Errno) *Error {
 	return e
 }
 
-// more returns what the errno alone does not tell.
+// more returns what the errno alone does not say.
 func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	switch cause {
 	case NoNode:

@@ -14,7 +14,7 @@ import (
 	"launch/internal/child"
 )
 
-// ample is for a child that answers at once, on a busy machine.
+// ample is the limit of a child that answers at once, on a busy machine.
 const ample = 30 * time.Second
 
 func ask(t *testing.T) verbs.Facts {
@@ -44,7 +44,7 @@ func TestDevicesAreAskedAboutThemselvesAndTheirPorts(t *testing.T) {
 	}
 }
 
-func TestAHostileLibraryCostsNothing(t *testing.T) {
+func TestAHostileLibraryDoesNoHarm(t *testing.T) {
 	for _, tt := range []struct{ mode, want string }{
 		{"devices 0", "true 0 "},
 		{"list 38", "false 0 the kernel has no RDMA stack"},
@@ -158,7 +158,7 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 	}
 }
 
-// memlock is this process' limit, as /proc tells it.
+// memlock returns this process' limit from /proc.
 func memlock(t *testing.T) uint64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/limits")
@@ -173,7 +173,7 @@ func memlock(t *testing.T) uint64 {
 	return n
 }
 
-func TestADriverThatHangsCostsItsLimit(t *testing.T) {
+func TestADriverThatHangsEndsAtTheLimit(t *testing.T) {
 	for _, mode := range []string{"hangs 1", "silent 1"} {
 		t.Run(mode, func(t *testing.T) {
 			fake(t, mode)

@@ -56,7 +56,8 @@ func (s *session) shareDMABuf() error {
 		return e
 	}
 	if fd < 0 {
-		return errors.New("the driver makes none: it needs its open kernel modules, release 515 or later, and Linux 5.12")
+		return errors.New("the driver does not support it: this takes its open kernel modules, release 515 or later, " +
+			"Linux 5.12")
 	}
 	errno := C.lv_dmabuf_share(s.c, fd)
 	C.close(fd) // the registration holds it
@@ -64,7 +65,7 @@ func (s *session) shareDMABuf() error {
 	case 0:
 		return nil
 	case syscall.EOPNOTSUPP, syscall.EPROTONOSUPPORT, syscall.ENOSYS, syscall.EINVAL:
-		return fmt.Errorf("%s or its driver takes none: %w", s.end.Device, err)
+		return fmt.Errorf("%s or its driver does not support it: %w", s.end.Device, err)
 	default:
 		return fmt.Errorf("register it: %w", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"launch/fabric/verbs/confine"
 )
 
-// onGPU is a test whose leading end uses memory of the GPU of these tests: more
-// of it than is looked at in one piece.
+// onGPU returns a test whose leading end uses memory of the GPU of these tests, and
+// more of it than is compared in one piece.
 func onGPU(g *verbs.GPU) verbs.Test {
 	return verbs.Test{Device: "fake0", GID: 1, GPU: g, Lead: true, QPs: 2, Depth: 8,
 		Sizes: []int{1, 200, 4096, 100_001, 5 << 20}, Iterations: 6, BothWays: true}
@@ -50,10 +50,10 @@ func TestMemoryOfAGPUIsSentAndReceived(t *testing.T) {
 			}
 			ends := func(r verbs.Result) [2]string { return [2]string{r.Local.Memory, r.Remote.Memory} }
 			if diff := cmp.Diff([2]string{tt.local, tt.remote}, ends(r.Lead)); diff != "" {
-				t.Errorf("memory as the lead tells (-want +got):\n%s", diff)
+				t.Errorf("memory as the lead reports (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([2]string{tt.remote, tt.local}, ends(r.Other)); diff != "" {
-				t.Errorf("memory as the other end tells (-want +got):\n%s", diff)
+				t.Errorf("memory as the other end reports (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -85,7 +85,8 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 		{"cuda-export 801", here, verbs.NoGPUDirect, []string{"cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED",
 			"modprobe nvidia_peermem"}},
 		{"dmabuf 0", here, verbs.NoGPUDirect, []string{"open kernel modules", "modprobe nvidia_peermem"}},
-		{"mr-dmabuf 95", here, verbs.NoGPUDirect, []string{"fake0 or its driver takes none", "modprobe nvidia_peermem"}},
+		{"mr-dmabuf 95", here, verbs.NoGPUDirect, []string{"fake0 or its driver does not support it",
+			"modprobe nvidia_peermem"}},
 		{"mr-dmabuf 12", here, verbs.NoGPUDirect, []string{"register it: cannot allocate memory"}},
 		{"mr-dmabuf 93", peermem, verbs.NoGPUDirect, []string{"protocol not supported",
 			"through nvidia_peermem: bad address"}},
@@ -115,8 +116,8 @@ func TestEachFailingStepOfAGPUIsNamed(t *testing.T) {
 	}
 }
 
-// One end's GPU is no reason for the other one not to know why.
-func TestAnEndWithoutItsGPUIsToldToTheOther(t *testing.T) {
+// If one end's GPU fails, the other end gets the reason.
+func TestTheOtherEndLearnsThatAGPUIsMissing(t *testing.T) {
 	fake(t, "")
 	follow := follower
 	follow.GPU = &verbs.GPU{PCI: "0000:3d:00.0"}
@@ -143,7 +144,7 @@ func TestMemoryOfAGPUHasNoPings(t *testing.T) {
 	}
 }
 
-func TestACUDAThatHangsOrCrashesCostsItsLimit(t *testing.T) {
+func TestACUDAThatHangsOrCrashesEndsAtTheLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")
 	}
@@ -192,12 +193,12 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 		name   string
 		make   func(t *testing.T, dir string)
 		gpu    *verbs.GPU
-		cause  verbs.Cause // "": it goes by peermem
+		cause  verbs.Cause // "": peermem works
 		text   string
 		memory string
 	}{
 		{"no libcuda", func(t *testing.T, dir string) {
-			// One that is none, so that this machine's own is not found.
+			// An invalid one hides this machine's own.
 			lib := filepath.Join(dir, "libcuda.so.1")
 			if err := os.Remove(lib); err != nil {
 				t.Fatal(err)
@@ -215,7 +216,7 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 		}, here, verbs.NoCUDA, "it lacks cuGetErrorName", ""},
 		{"a driver before 11.3", func(t *testing.T, dir string) {
 			old(t, filepath.Join(dir, "libcuda.so.1"), "testdata/cuda.c", "-DOLD")
-		}, here, verbs.NoGPUDirect, "the driver makes none", ""},
+		}, here, verbs.NoGPUDirect, "the driver does not support it", ""},
 		{"a driver before 11.3, with peermem", func(t *testing.T, dir string) {
 			old(t, filepath.Join(dir, "libcuda.so.1"), "testdata/cuda.c", "-DOLD")
 		}, peermem, "", "", verbs.ByPeermem},
@@ -244,8 +245,8 @@ func TestALibraryWithoutMemoryOfGPUsIsNamed(t *testing.T) {
 	}
 }
 
-// gpu.h is written by hand, so it is held against CUDA's own header.
-func TestCUDAIsAsItsHeaderSays(t *testing.T) {
+// gpu.h is written by hand, so this compares it with CUDA's own header.
+func TestCUDAMatchesItsHeader(t *testing.T) {
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// abi.h is written by hand, so it is held against the library's own header.
+// abi.h is written by hand, so this compares it with the library's own header.
 func TestLayoutsAreThoseOfTheLibrary(t *testing.T) {
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler: %v", err)
@@ -26,7 +26,7 @@ func TestLayoutsAreThoseOfTheLibrary(t *testing.T) {
 	}
 }
 
-// The binary has to start on a machine without libibverbs.
+// The binary must start on a machine without libibverbs.
 func TestNothingIsLinkedButTheCLibrary(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	}
 	for i, n := range t.Sizes {
 		seed := uint64(i+1)<<32 | uint64(n)<<1
-		e := s.anew(n, seed)
+		e := s.renew(n, seed)
 		var f Flow
 		if e == nil {
 			f, e = s.stream(probeQP, 1, n, t)
@@ -62,7 +62,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 			return e
 		}
 		seed ^= 1 << 63
-		if e = s.anew(n, seed); e == nil {
+		if e = s.renew(n, seed); e == nil {
 			_, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
 		}
 		if e == nil {
@@ -85,8 +85,8 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// anew prepares a new pattern to send, and clears the memory that receives it.
-func (s *session) anew(n int, seed uint64) *Error {
+// renew prepares a new pattern to send, and clears the memory that receives it.
+func (s *session) renew(n int, seed uint64) *Error {
 	if e := s.fill(n, seed); e != nil {
 		return e
 	}

@@ -17,7 +17,7 @@ import (
 	"launch/internal/child"
 )
 
-// The children of these tests besides the package's own.
+// The children of these tests, in addition to confine's.
 const (
 	askChild   = "ask"
 	pairChild  = "pair"
@@ -71,8 +71,8 @@ func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
 // fakeGPU is where the GPU of these tests is.
 const fakeGPU = "0000:1b:00.0"
 
-// fake has the children of this test load a libibverbs and a libcuda that are as
-// broken as mode says.
+// fake makes the children of this test load a libibverbs and a libcuda that are broken
+// as mode says.
 func fake(t *testing.T, mode string) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath(compiler()); err != nil {
@@ -98,8 +98,8 @@ func fake(t *testing.T, mode string) (dir string) {
 	return dir
 }
 
-// pair is two ends of one test in one process: with the library of these tests
-// they write into each other's memory.
+// pair is two ends of one test in one process: with the library of these tests they
+// write into each other's memory.
 type pair struct {
 	Lead, Other verbs.Test
 	Limit       time.Duration
@@ -143,7 +143,7 @@ func pairAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// cycleAnswer opens all that a test needs and closes it, so many times.
+// cycleAnswer opens and closes everything for a test, n times.
 func cycleAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	var n int
 	if err := json.NewDecoder(in).Decode(&n); err != nil {

@@ -46,7 +46,7 @@ func TestAThousandCyclesAreCleanUnderTheAddressSanitizer(t *testing.T) {
 	}
 }
 
-// The same from Go, with what it allocates.
+// The same from Go, with its allocations.
 func TestAThousandCyclesEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("most of it runs in other processes")

@@ -15,7 +15,7 @@ import (
 	"launch/internal/child"
 )
 
-// whole asks for all that a test can do.
+// whole asks for everything that a test can do.
 var whole = verbs.Test{Device: "fake0", GID: 1, Lead: true, QPs: 3, Depth: 8, Sizes: []int{1, 4096, 100_001, 8 << 20},
 	Iterations: 20, BothWays: true, PingSizes: []int{1, 8, 5000}, Pings: 600}
 
@@ -109,15 +109,15 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, mode  string
 		other       verbs.Test
-		lead, peer  string // cause, behind "peer " where it is the other end's
-		text        string // in the lead's words
-		largestSent int    // that the lead had out
+		lead, peer  string // cause, after "peer " if the other end failed
+		text        string // in the lead's text
+		largestSent int    // by the lead
 	}{
 		{"not there", "", at(func(t *verbs.Test) { t.Device = "fake1" }), "peer no-uverbs", "no-uverbs", "does not list", 0},
 		{"gid that is not set", "", at(func(t *verbs.Test) { t.GID = 3 }), "peer no-gid", "no-gid",
 			"no GID at index 3; set are 0 (RoCE v2 fe80::9), 1 (RoCE v2 10.9.0.1)", 0},
 		{"gid of another kind", "", at(func(t *verbs.Test) { t.GID = 0 }), "gid-differs", "gid-differs", "link-local", 0},
-		{"mtu told otherwise", "", at(func(t *verbs.Test) { t.MTU = 2048 }), "ok", "ok", "", 8 << 20},
+		{"mtu set otherwise", "", at(func(t *verbs.Test) { t.MTU = 2048 }), "ok", "ok", "", 8 << 20},
 		{"mtu that cannot be", "", at(func(t *verbs.Test) { t.MTU = 1500 }), "peer wrong-request", "wrong-request", "1500",
 			0},
 		{"two that lead", "", at(func(t *verbs.Test) { t.Lead = true }), "wrong-request", "wrong-request",
@@ -146,7 +146,7 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 				return map[bool]string{true: "peer "}[e.Peer] + string(e.Cause)
 			}
 			got := word(r.LeadErr)
-			if tt.lead == "corrupt" { // whichever end has received it
+			if tt.lead == "corrupt" { // at the end that received it
 				got = strings.TrimPrefix(got, "peer ")
 			}
 			if got != tt.lead || r.LeadErr != nil && !strings.Contains(r.LeadErr.Text, tt.text) {
@@ -167,7 +167,7 @@ func TestAFaultIsNamedAtBothEnds(t *testing.T) {
 	}
 }
 
-// ends are two exchanges with each other; either ends with its context.
+// ends returns two exchanges with each other; each ends with its context.
 func ends() (a, b verbs.Exchange) {
 	there, back := make(chan []byte, 1), make(chan []byte, 1)
 	say := func(to chan<- []byte, from <-chan []byte) verbs.Exchange {
@@ -188,9 +188,9 @@ func ends() (a, b verbs.Exchange) {
 	return say(there, back), say(back, there)
 }
 
-// Two processes do not reach each other's memory, so that only failures can be
-// seen here; what arrives is seen in the laboratory of virtual machines.
-func TestRunRelaysWhatTheEndsSay(t *testing.T) {
+// Two processes cannot reach each other's memory, so only failures can be tested here.
+// lab/roce tests what arrives.
+func TestRunRelaysTheMessagesOfBothEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, mode  string
 		other       verbs.Test

@@ -32,9 +32,9 @@ type run struct {
 	phase uint64 // number of phases so far: each has its own pattern
 }
 
-// tell does one step: it sends this end's error to the other end, and returns the more
-// telling error of the two ends.
-func (r *run) tell(ctx context.Context, m message) (message, *Error) {
+// step sends this end's error to the other end, and returns the error of either end
+// that says more.
+func (r *run) step(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
 	if e := AsError(err); e != nil || r.err != nil {
@@ -51,7 +51,7 @@ func (r *run) all(ctx context.Context) *Error {
 			r.res.Local = r.s.end
 		}
 	}
-	theirs, e := r.tell(ctx, message{Test: &r.t, End: &r.res.Local})
+	theirs, e := r.step(ctx, message{Test: &r.t, End: &r.res.Local})
 	if theirs.End != nil {
 		r.res.Remote = *theirs.End
 	}
@@ -103,7 +103,7 @@ func (r *run) connect(ctx context.Context) *Error {
 		mine = r.s.address(psn)
 	}
 	r.res.Local = r.s.end
-	theirs, e := r.tell(ctx, mine)
+	theirs, e := r.step(ctx, mine)
 	if theirs.End != nil {
 		r.res.Remote = *theirs.End
 	}
@@ -141,7 +141,7 @@ func (r *run) phases(ctx context.Context) *Error {
 			return e
 		}
 	}
-	_, e := r.tell(ctx, message{})
+	_, e := r.step(ctx, message{})
 	return e
 }
 
@@ -169,7 +169,7 @@ func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *
 	default:
 		r.err = r.s.clear(first, qps, n)
 	}
-	if _, e := r.tell(ctx, message{}); e != nil {
+	if _, e := r.step(ctx, message{}); e != nil {
 		return Flow{}, e
 	}
 	var f Flow
@@ -182,7 +182,7 @@ func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *
 		}
 		mine.Flow = &f
 	}
-	theirs, e := r.tell(ctx, mine)
+	theirs, e := r.step(ctx, mine)
 	if e != nil {
 		return f, r.explain(ctx, n, e)
 	}
@@ -201,12 +201,12 @@ func (r *run) ping(ctx context.Context, n int) *Error {
 	if r.err == nil {
 		r.err = r.s.clear(probeQP+1, 1, n)
 	}
-	if _, e := r.tell(ctx, message{}); e != nil {
+	if _, e := r.step(ctx, message{}); e != nil {
 		return e
 	}
 	l, e := r.s.pingpong(probeQP+1, n, r.t.Lead, 2, r.t)
 	r.err = e
-	theirs, e := r.tell(ctx, message{Ping: &l})
+	theirs, e := r.step(ctx, message{Ping: &l})
 	if e != nil {
 		return r.explain(ctx, n, e)
 	}
@@ -247,7 +247,7 @@ func (r *run) explain(ctx context.Context, n int, e *Error) *Error {
 		return heavier(own, e)
 	}
 	r.err = own
-	if _, last := r.tell(ctx, message{}); last != nil {
+	if _, last := r.step(ctx, message{}); last != nil {
 		return last
 	}
 	return e

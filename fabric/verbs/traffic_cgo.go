@@ -92,7 +92,7 @@ func (s *session) ended(n int, end C.struct_lv_end) (C.struct_lv_end, *Error) {
 	case C.LV_STOPPED:
 		return end, &Error{Cause: Late, Step: step, Text: "the time ran out: " + step}
 	case C.LV_STALLED:
-		return end, &Error{Cause: Stuck, Step: step, Text: step + ": nothing came back"}
+		return end, &Error{Cause: Stuck, Step: step, Text: step + ": no progress"}
 	case C.LV_POST:
 		e := subject{device: s.end.Device, port: s.end.Port, memlock: ^uint64(0)}.of(stepPost, syscall.Errno(end.err))
 		return end, e

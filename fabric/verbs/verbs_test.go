@@ -12,8 +12,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// Without RDMA devices this still loads the library (where it is installed)
-// and calls into it: a wrong prototype or a truncated pointer crashes here.
+// Without RDMA devices, this still loads an installed library and calls it: a wrong
+// prototype or a truncated pointer crashes here.
 func TestDevicesAgreesWithSysfs(t *testing.T) {
 	devices, err := verbs.Devices()
 	switch {
@@ -32,7 +32,7 @@ func TestDevicesAgreesWithSysfs(t *testing.T) {
 			t.Errorf("device %q is not in sysfs: %v", d.Name, err)
 		}
 		if d.Opens != (d.Err == "") {
-			t.Errorf("device %+v neither opens nor says why", d)
+			t.Errorf("device %+v neither opens nor has a reason", d)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func bytesOf(n int) []int {
 	return out
 }
 
-func TestEndsThatCannotMeetAreToldApart(t *testing.T) {
+func TestEndsThatCannotConnectAreRefusedWithTheCause(t *testing.T) {
 	roce := End{Device: "a", Port: 1, Link: linkEthernet, GID: netip.MustParseAddr("10.0.0.1"), GIDType: typeV2, Index: 3,
 		PKey: "0xffff", MTU: 4096}
 	ib := End{Device: "b", Port: 1, Link: linkIB, LID: 4, Index: -1, PKey: "0xffff", MTU: 4096}
@@ -111,8 +111,8 @@ func TestEndsThatCannotMeetAreToldApart(t *testing.T) {
 		{"one limited member", ib, with(ib, func(e *End) { e.PKey = "0x7fff" }), ""},
 		{"two limited members", with(ib, func(e *End) { e.PKey = "0x7fff" }), with(ib, func(e *End) { e.PKey = "0x7fff" }),
 			PKeyDiffers},
-		{"MTUs told", with(roce, func(e *End) { e.Forced = 1024 }), with(roce, func(e *End) { e.Forced = 4096 }), MTUDiffers},
-		{"one MTU told", with(roce, func(e *End) { e.Forced = 1024 }), roce, ""},
+		{"MTUs set", with(roce, func(e *End) { e.Forced = 1024 }), with(roce, func(e *End) { e.Forced = 4096 }), MTUDiffers},
+		{"one MTU set", with(roce, func(e *End) { e.Forced = 1024 }), roce, ""},
 	} {
 		for _, e := range []*Error{match(tt.a, tt.b), match(tt.b, tt.a)} {
 			got := Cause("")

@@ -25,23 +25,23 @@ type sample struct {
 	Value float64 // bytes/s, or seconds of half a round trip
 }
 
-// The kinds of measurement; perftest's programs end so.
+// The kinds of measurement, named like the ends of perftest's programs.
 const (
 	streams = "bw"
 	pings   = "lat"
 )
 
-// The benchmark: so many messages of a size, for a stream and for pings.
+// The benchmark: the number of messages per size, for a stream and for pings.
 var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100},
 	{1 << 20, 20, 10}}
 
-// The clock of pings is the host's, so that their rounds differ far more.
+// Pings use the host's clock, so their rounds differ far more.
 const (
 	streamRounds = 5
 	pingRounds   = 15
 )
 
-// benchmark measures streams with either tool by turns, both ends in one machine.
+// benchmark measures streams with the two tools alternately, both ends in one machine.
 func benchmark(door net.Listener) {
 	for round := range streamRounds {
 		for _, s := range benchSizes {
@@ -58,7 +58,7 @@ func benchmark(door net.Listener) {
 	}
 }
 
-// launch has two children of this process test each other, as two nodes would.
+// launch lets two children of this process test each other, as two nodes would.
 func (r *report) launch(door net.Listener, t verbs.Test) {
 	end := func(door net.Listener, t verbs.Test) (res verbs.Result, err error) {
 		p, err := meet(door, r.Case)
@@ -95,8 +95,8 @@ func perfLine(kind string, size, n int) []string {
 	return []string{"ib_write_" + kind, "-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
 }
 
-// perfAsk runs the end that connects, until the other one listens: that opens the
-// device first.
+// perfAsk runs the connecting end until the other one listens, which first opens the
+// device.
 func (r *report) perfAsk(ctx context.Context, kind string, size int, line []string) {
 	again := time.NewTicker(300 * time.Millisecond)
 	defer again.Stop()
@@ -114,8 +114,8 @@ func (r *report) perfAsk(ctx context.Context, kind string, size int, line []stri
 	r.Trouble += line[0] + " gave no figure; "
 }
 
-// benchCases measure pings with either tool by turns, between two machines: two
-// programs that wait by spinning need a core each.
+// benchCases measure pings with the two tools alternately, between two machines, since
+// two programs that wait by spinning need a core each.
 var benchCases = func() (list []step) {
 	for round := range pingRounds {
 		for _, s := range benchSizes {
@@ -161,9 +161,9 @@ func (a *machineAgent) pings(r *report, size, n int) {
 	_ = cmd.Wait()
 }
 
-// perfValue is the average bandwidth, or the typical latency, in the table that
-// a program of perftest has printed. Its MB are 2^20 bytes; a rate of messages
-// has more digits where these are short.
+// perfValue returns the average bandwidth, or the typical latency, from the table of a
+// program of perftest. Its MB are 2^20 bytes. For short messages it uses the rate of
+// messages, which has more digits.
 func perfValue(kind string, size int, out string) (float64, bool) {
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
@@ -200,8 +200,8 @@ func TestPerftestsTableIsRead(t *testing.T) {
 	}
 }
 
-// BenchmarkPerftest prints launch's figures beside perftest's, medians of rounds
-// in which both were measured by turns. `make rocebench` runs it.
+// BenchmarkPerftest prints launch's figures next to perftest's: medians of rounds that
+// measured both alternately. `make rocebench` runs it.
 func BenchmarkPerftest(b *testing.B) {
 	if os.Getenv("LAUNCH_ROCEBENCH") == "" {
 		b.Skip("takes minutes: make rocebench")
@@ -234,8 +234,8 @@ func BenchmarkPerftest(b *testing.B) {
 	}
 }
 
-// beside is the median of each tool, and the quartiles of what the rounds have as
-// launch's part of perftest's: what disturbs a round disturbs both.
+// beside returns the median of each tool, and the quartiles of launch's share of
+// perftest's in each round: a disturbance of a round affects both.
 func beside(b *testing.B, got map[sample][]float64, kind string, size int) (theirs, ours float64, ratio string) {
 	t, o := got[sample{Tool: "perftest", Kind: kind, Size: size}], got[sample{Tool: "launch", Kind: kind, Size: size}]
 	if len(t) == 0 || len(t) != len(o) {

@@ -9,8 +9,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// standInCUDA builds a libcuda whose GPU has memory of the process itself: there is
-// no card in these machines, but what is done with its memory is.
+// standInCUDA builds a libcuda whose GPU has memory of the process itself: these
+// machines have no card, but handle its memory in the same way.
 func standInCUDA(dir string) (string, error) {
 	lib := filepath.Join(dir, "libcuda.so.1")
 	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-DPLAIN", "-o", lib,
@@ -21,8 +21,8 @@ func standInCUDA(dir string) (string, error) {
 	return lib, nil
 }
 
-// onGPU is a test in the memory of that GPU. rxe takes no DMA-BUF, and what is to
-// be had by its address is said to be.
+// onGPU is a test in the memory of that GPU. rxe accepts no DMA-BUF, so peermem says
+// whether the memory is accessible by its address.
 func onGPU(peermem bool) verbs.Test {
 	return with(small, func(t *verbs.Test) {
 		noPings(t)

@@ -9,8 +9,8 @@ import (
 	"launch/internal/child"
 )
 
-// TestMain makes of this binary what runs in the machines too: as init's only
-// job an agent, and below that the children of fabric/verbs.
+// TestMain makes this binary run in the machines too: as init's only job an agent, and
+// below it the children of confine.
 func TestMain(m *testing.M) {
 	table := confine.Children()
 	table["verbs-ask"] = verbs.Child

@@ -12,8 +12,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// verdict is a failure in short: "port-down", "peer port-down" where it is the
-// other end's, "ok" where there is none.
+// verdict shortens a failure: "port-down", "peer port-down" if the other end failed,
+// "ok" if there is none.
 func verdict(r report) string {
 	if r.Err == nil {
 		return "ok"
@@ -24,20 +24,21 @@ func verdict(r report) string {
 func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name, server, client string
-		text                 string // in the words of the end that it is at
+		text                 string // in the text of the end that failed
 	}{
 		{"loop", "ok", "ok", ""},
 		{"peer", "ok", "ok", ""},
 		{"memory of a GPU", "ok", "ok", ""},
 		{"memory of one GPU", "ok", "ok", ""},
-		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect", "rxe0 or its driver takes none"},
+		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect",
+			"rxe0 or its driver does not support it"},
 		{"gid by itself", "ok", "ok", ""},
 		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
 		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},
 		{"gid without a way", "peer unreachable", "unreachable",
 			"nothing arrives from rxe0 port 1 (RoCE v2 10.9.0.2, index 1) at rxe0 port 1 (RoCE v2 192.168.77.1, index 2)"},
 		{"netdev mtu", "ok", "ok", ""},
-		{"mtu told otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
+		{"mtu set otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
 		{"mtu that the way has not", "peer large-lost", "large-lost",
 			"messages of 64 bytes arrive and messages of 4096 do not"},
 		{"peer dies", "peer-gone", "late", ""},
@@ -54,11 +55,12 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, c := both(t, tt.name)
 			if got := [2]string{verdict(s), verdict(c)}; got != [2]string{tt.server, tt.client} {
-				t.Errorf("server says %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server, tt.client,
+				t.Errorf("server reports %q and client %q, want %q and %q\nserver %s\nclient %s", got[0], got[1], tt.server,
+					tt.client,
 					show(s), show(c))
 			}
 			if tt.text != "" && (c.Err == nil || !strings.Contains(c.Err.Text, tt.text)) {
-				t.Errorf("client says %s, want %q in it", show(c), tt.text)
+				t.Errorf("client reports %s, want %q in it", show(c), tt.text)
 			}
 			for _, r := range []report{s, c} {
 				if r.Trouble != "" {
@@ -101,7 +103,7 @@ func TestBothEndsOfATestHaveTheSameFigures(t *testing.T) {
 	}
 }
 
-func TestPortsOfUnequalMTUTakeTheSmallerAndSaySo(t *testing.T) {
+func TestPortsOfUnequalMTUUseTheSmallerWithANote(t *testing.T) {
 	_, c := both(t, "netdev mtu")
 	if c.Run == nil || c.Run.MTU != 1024 || len(c.Run.Notes) != 1 || c.Run.Notes[0].Cause != verbs.MTUDiffers {
 		t.Errorf("%s, want packets of 1024 bytes and a note", show(c))
@@ -136,7 +138,7 @@ func TestSixtyFourDevicesAnswerInTheTimeThatAStartHas(t *testing.T) {
 	}
 }
 
-// The race detector ends a program with another status where it has seen one.
+// The race detector ends a program that has a race with another status.
 func TestNothingRacesInTheMachines(t *testing.T) {
 	s, c := both(t, "race")
 	for _, r := range []report{s, c} {
@@ -155,9 +157,8 @@ func TestOpeningAThousandTimesIsCleanUnderTheSanitizersAndValgrind(t *testing.T)
 	}
 }
 
-// A leak grows with each time; what else lies in a process' memory grows now and
-// then.
-func TestOpeningAThousandTimesLeavesNothingBehind(t *testing.T) {
+// A leak grows each time; other memory of a process grows now and then.
+func TestOpeningAThousandTimesLeaksNothing(t *testing.T) {
 	_, c := both(t, "1000 times")
 	var kib, files []int
 	for i, f := range strings.Fields(c.Note) {
@@ -187,7 +188,7 @@ func show(r report) string {
 	return string(b)
 }
 
-// The program itself, over real verbs: which way it took, and what it saw.
+// The program itself, over real verbs: the way it took, and its findings.
 func TestLaunchMeasuresOverVerbs(t *testing.T) {
 	s, c := both(t, "launch bench")
 	if s.Trouble != "" || c.Trouble != "" {
@@ -203,7 +204,7 @@ func TestLaunchMeasuresOverVerbs(t *testing.T) {
 	t.Log(m)
 }
 
-func TestLaunchTellsOfARealPort(t *testing.T) {
+func TestLaunchReportsARealPort(t *testing.T) {
 	s, c := both(t, "launch metrics")
 	for _, want := range []string{`launch_rdma_port_active{hca="rxe0",port="1"} 1`,
 		`launch_rdma_port_events_total{counter="sent_pkts",hca="rxe0",port="1"}`} {
@@ -219,7 +220,7 @@ func TestLaunchTellsOfARealPort(t *testing.T) {
 	}
 }
 
-// A start finds out what a port does before the job does.
+// A start finds out what a port can do before the job needs it.
 func TestLaunchTriesARealPort(t *testing.T) {
 	s, c := both(t, "launch check")
 	for _, tt := range []struct {
