@@ -226,7 +226,7 @@ func (a *app) place(ctx context.Context, s *record.Start, budget time.Duration) 
 	defer cancel()
 	f := storeaddr.Finder{Hosts: hosts}
 	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
-		f.Beside = servers.Find
+		f.Servers = servers.Find
 	}
 	if budget > firstLook {
 		f.Tell = func(host string, err error) {
