@@ -259,5 +259,6 @@ func needNft(t *testing.T) {
 // drop filters on a host: hook is input, output or forward.
 func drop(t *testing.T, h *netns.Host, hook, rule string) {
 	t.Helper()
-	sh(t, h, "nft add table inet t; nft 'add chain inet t %s { type filter hook %s priority 0; }'; nft 'add rule inet t %s %s'", hook, hook, hook, rule)
+	sh(t, h, "nft add table inet t; nft 'add chain inet t %s { type filter hook %s priority 0; }'; "+
+		"nft 'add rule inet t %s %s'", hook, hook, hook, rule)
 }
