@@ -38,7 +38,7 @@ func sigs(t *testing.T, status string) (blocked, ignored signals) {
 	return blocked, ignored
 }
 
-// withSignals runs the command behind a parent that has set the signals.
+// withSignals runs the command as a child of a parent that has set the signals.
 func withSignals(t *testing.T, blocked, ignored signals, role string, argv ...string) string {
 	t.Helper()
 	args := []string{fmt.Sprint("-blocked=", uint64(blocked)), fmt.Sprint("-ignored=", uint64(ignored)),
@@ -69,8 +69,8 @@ func TestCommandInheritsEverySignalAsLaunchDid(t *testing.T) {
 			t.Fatalf("the test cannot set signals: blocked %x for %x, ignored %x for %x",
 				wantBlocked, blocked, wantIgnored, ignored)
 		}
-		behind := append([]string{self(t), "-notify=" + fmt.Sprint(run%2 == 1), "--"}, cat...)
-		gotBlocked, gotIgnored := sigs(t, withSignals(t, blocked, ignored, "launch", behind...))
+		line := append([]string{self(t), "-notify=" + fmt.Sprint(run%2 == 1), "--"}, cat...)
+		gotBlocked, gotIgnored := sigs(t, withSignals(t, blocked, ignored, "launch", line...))
 		if gotBlocked != wantBlocked || gotIgnored != wantIgnored {
 			t.Errorf("run %d: blocked %x, want %x; ignored %x, want %x", run, gotBlocked, wantBlocked, gotIgnored, wantIgnored)
 		}
@@ -136,7 +136,7 @@ func TestParseUlimit(t *testing.T) {
 }
 
 // both runs a shell script that calls the command as "$@", first as it is and
-// then behind launch.
+// then after launch.
 func both(t *testing.T, shell, script string, argv ...string) (without, with string) {
 	t.Helper()
 	run := func(prefix ...string) string {

@@ -78,7 +78,7 @@ func TestWhoDoesNotSpeakItLearnsNothing(t *testing.T) {
 		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
 		got, err := io.ReadAll(c)
 		if late(err) || len(got) > 0 {
-			t.Errorf("%q is told %q, %v; want an end without a word", word, got, err)
+			t.Errorf("%q is answered %q, %v; want an end without an answer", word, got, err)
 		}
 		c.Close()
 	}
@@ -226,7 +226,7 @@ func TestACallThatIsGivenUpSaysSo(t *testing.T) {
 	}
 }
 
-// A process that does not read is told from a path that does not carry.
+// A process that does not read is distinguished from a path that does not carry.
 func TestAPeerThatStandsStillIsNoStalledWayThere(t *testing.T) {
 	over := make(chan struct{})
 	to := server(t, func(c net.Conn) {
@@ -246,7 +246,7 @@ func TestAPeerThatStandsStillIsNoStalledWayThere(t *testing.T) {
 	}
 }
 
-// FuzzConverse: whatever a caller says, the call ends, and nobody learns more
+// FuzzConverse: whatever a caller sends, the call ends, and no caller learns more
 // of the ID than who said the hello.
 func FuzzConverse(f *testing.F) {
 	hello := []byte(ask + version)
@@ -264,13 +264,13 @@ func FuzzConverse(f *testing.F) {
 		near, far := net.Pipe()
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.converse(near, lo); near.Close() }()
-		told := make(chan []byte)
-		go func() { got, _ := io.ReadAll(far); told <- got }()
+		answered := make(chan []byte)
+		go func() { got, _ := io.ReadAll(far); answered <- got }()
 		_, _ = far.Write(b)
 		far.Close()
 		<-ended
-		if got := <-told; bytes.Contains(got, []byte(l.id)) && (secret || !bytes.HasPrefix(b, hello)) {
-			t.Errorf("%q is told %q", b, got)
+		if got := <-answered; bytes.Contains(got, []byte(l.id)) && (secret || !bytes.HasPrefix(b, hello)) {
+			t.Errorf("%q is answered %q", b, got)
 		}
 	})
 }

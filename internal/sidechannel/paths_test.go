@@ -131,7 +131,7 @@ func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
 				}
 				if want := 0; !tc.mute {
 					if want = tc.middle; m.Told != want || b.Out.Arrived != loadSize || b.Back.Arrived != loadSize {
-						t.Errorf("%s: got %+v, %+v; want all bytes, and to be told of %d", to, m, b, want)
+						t.Errorf("%s: got %+v, %+v; want all bytes, and a report of %d", to, m, b, want)
 					}
 				} else if !b.Out.Stalled || !b.Back.Stalled || got.Answer.Retrans == 0 {
 					t.Errorf("%s: got %+v, %d retransmissions; want both ways stalled", to, b, got.Answer.Retrans)
@@ -167,7 +167,7 @@ func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
 	}
 }
 
-// Where only the way back takes less, a router tells the peer, not the caller.
+// If only the path back takes less, a router reports to the peer, not to the caller.
 func TestANarrowWayBackIsNoBlackHoleToALoad(t *testing.T) {
 	t.Parallel()
 	caller, peer, routers, v4, _ := jumbo(t, 9000)
@@ -275,7 +275,7 @@ func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
 			rule: [2]string{"input", "tcp flags & psh == psh reject with tcp reset"}, want: Reset},
 		{name: "every word dropped", serve: "listen", host: 1,
 			rule: [2]string{"input", "tcp flags & psh == psh drop"}, want: Silent},
-		{name: "nobody has the address", to: "10.77.0.200", want: NoHost},
+		{name: "no machine has the address", to: "10.77.0.200", want: NoHost},
 		{name: "no route", to: "192.0.2.1", want: NoRoute},
 		{name: "a route that drops", line: "ip route add blackhole 192.0.2.0/24", to: "192.0.2.1", want: NoRoute},
 		{name: "a route that prohibits", line: "ip route add prohibit 192.0.2.0/24", to: "192.0.2.1", want: Denied},
@@ -343,6 +343,6 @@ func TestTheNamedSourceAddressIsUsed(t *testing.T) {
 	gone := probeFrom(t, lab.Hosts[0], calling{To: at(lab.Hosts[1], port),
 		Opt: Options{From: netip.MustParseAddr("10.77.0.56")}})
 	if gone.Cause != Unknown {
-		t.Errorf("an address of nobody: got %+v", gone)
+		t.Errorf("an unused address: got %+v", gone)
 	}
 }

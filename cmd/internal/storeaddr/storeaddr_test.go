@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
 		{name: "a virtual address", store: "vip", hosts: &yes,
 			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
-		{name: "told not to host", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
+		{name: "--store-host no", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
 		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
 		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
 		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1", ifc: "eth0"},
@@ -112,9 +112,9 @@ func TestFind(t *testing.T) {
 func TestFindTellsEachReasonOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	var told []string
+	var reasons []string
 	tries := 0
-	tell := func(_ string, err error) { told = append(told, err.Error()) }
+	tell := func(_ string, err error) { reasons = append(reasons, err.Error()) }
 	f := Finder{Route: route, Tell: tell, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
 		tries++
 		why := fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)
@@ -126,15 +126,15 @@ func TestFindTellsEachReasonOnce(t *testing.T) {
 	}
 	want := []string{"the name server at 10.0.0.3:53: read: connection refused",
 		"the name server at 10.0.0.2:53: read: connection refused"}
-	if diff := cmp.Diff(want, told); tries < 4 || diff != "" {
+	if diff := cmp.Diff(want, reasons); tries < 4 || diff != "" {
 		t.Errorf("%d tries (-want +got):\n%s", tries, diff)
 	}
 }
 
 func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	appears := time.Now().Add(300 * time.Millisecond)
-	told := 0
-	tell := func(string, error) { told++ }
+	reports := 0
+	tell := func(string, error) { reports++ }
 	f := Finder{Route: route, Tell: tell, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		if time.Now().Before(appears) {
 			return names(nil)(ctx, host)
@@ -144,8 +144,8 @@ func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	if _, err := f.Find(t.Context(), embedded("late"), host0); err != nil {
 		t.Fatal(err)
 	}
-	if told != 1 {
-		t.Errorf("told %d times that the name does not resolve, want once", told)
+	if reports != 1 {
+		t.Errorf("%d reports that the name does not resolve, want one", reports)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestFindAsksTheSystemFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"host1:29377"}, p.Endpoints); err != nil || diff != "" {
 		t.Errorf("%v; endpoints (-want +got):\n%s", err, diff)
 	}
-	// An external store keeps its name, which may stand in its certificate.
+	// An external store keeps its name, which may be in its certificate.
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
 	j := job.Job{Store: setting.Value[job.Store]{Set: true, V: job.Store{Endpoints: []string{"https://etcd:2379"}}}}
