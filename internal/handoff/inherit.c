@@ -39,7 +39,6 @@ static void record(void)
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
 		return;
 	in.nofile_soft = r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
-	in.nofile_hard = r.rlim_max == RLIM_INFINITY ? UINT64_MAX : r.rlim_max;
 	if (prctl(PR_GET_PDEATHSIG, &in.death_signal) != 0)
 		return;
 	in.known = 1;

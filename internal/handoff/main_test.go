@@ -207,10 +207,9 @@ func printRecord() error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
 		return err
 	}
-	child, err := NofileOfChild(context.Background())
 	in := Inherited()
-	fmt.Println(in.Nofile, in.NofileHard, child, in.deathSignal, now.Cur)
-	return err
+	fmt.Println(in.Nofile, in.deathSignal, now.Cur)
+	return nil
 }
 
 // lines reads from a pipe until a line has some words, and keeps all lines.

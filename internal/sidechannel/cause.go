@@ -19,29 +19,16 @@ type Cause string
 // The causes. After a success compare the ID as well: another launch may have the
 // port by now.
 const (
-	// Refused: the address refuses the connection. Nothing listens there, or a
-	// firewall rejects it.
-	Refused Cause = "refused"
-	// Dropped: no SYN was answered.
-	Dropped Cause = "dropped"
-	// NoRoute: this node, or a router on the path, has no route.
-	NoRoute Cause = "no route"
-	// NoHost: no machine on the network has the address (after about 3 s), or a
-	// router or firewall reports that (at once).
-	NoHost Cause = "host unreachable"
-	// Denied: a rule of this node, or over IPv6 a firewall, prohibits it.
-	Denied Cause = "denied"
-	// Reset: connected, then reset before an answer, by a proxy, a sidecar, or a
-	// firewall that inspects connections.
-	Reset Cause = "reset"
-	// Silent: connected, but no answer: a proxy, a full path, or a stopped process.
-	Silent Cause = "silent"
-	// Token: a launch with another LAUNCH_TOKEN, or one side has none.
-	Token Cause = "token"
-	// Stranger: a program that is not launch, or another version of launch.
-	Stranger Cause = "stranger"
-	// Unknown: the call was cancelled, or this node could not make it.
-	Unknown Cause = "unknown"
+	Refused  Cause = "refused"          // the address refuses: nothing listens there, or a firewall rejects
+	Dropped  Cause = "dropped"          // no SYN was answered
+	NoRoute  Cause = "no route"         // this node, or a router on the path, has no route
+	NoHost   Cause = "host unreachable" // no machine has the address (after 3 s), or a router reports that (at once)
+	Denied   Cause = "denied"           // a rule of this node, or over IPv6 a firewall, prohibits it
+	Reset    Cause = "reset"            // reset before an answer: a proxy or sidecar, or an inspecting firewall
+	Silent   Cause = "silent"           // connected, but no answer: a proxy, a full path, or a stopped process
+	Token    Cause = "token"            // a launch with another LAUNCH_TOKEN, or one side has none
+	Stranger Cause = "stranger"         // a program that is not launch, or another version of launch
+	Unknown  Cause = "unknown"          // the call was cancelled, or this node could not make it
 )
 
 // ErrSecret: the other side does not share this job's secret.
