@@ -101,7 +101,7 @@ var table = Table{
 		}
 		return os.WriteFile(file, fmt.Append(nil, c.Process.Pid), 0o600)
 	},
-	"told": func(_ context.Context, in io.Reader, out io.Writer) error {
+	"number": func(_ context.Context, in io.Reader, out io.Writer) error {
 		var file string
 		if err := json.NewDecoder(in).Decode(&file); err != nil {
 			return err
@@ -324,7 +324,7 @@ func TestAskKillsAGrandchildThatHoldsStdout(t *testing.T) {
 func TestAskTakesAWholeAnswerAlthoughItsPipeStaysOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	var got int
-	if err := Ask(t.Context(), "told", file, &got, ample); err != nil || got != 7 {
+	if err := Ask(t.Context(), "number", file, &got, ample); err != nil || got != 7 {
 		t.Fatalf("got %d, %v; want 7", got, err)
 	}
 	wantGone(t, pidsIn(t, file)...)

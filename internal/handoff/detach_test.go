@@ -74,7 +74,7 @@ func TestCompanionIsNoChildOfTheCommand(t *testing.T) {
 	}
 
 	out.until("ready ")
-	if told := fmt.Sprint("detached ", pid); !slices.Contains(log.all, told) && log.until("detached ") != told {
+	if want := fmt.Sprint("detached ", pid); !slices.Contains(log.all, want) && log.until("detached ") != want {
 		t.Errorf("the companion is %d, Detach returned something else: %q", pid, log.all)
 	}
 	none := fmt.Sprintln(-1, unix.ECHILD)
@@ -160,7 +160,7 @@ func TestWaitPidfdEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	why := errors.New("told to stop")
+	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
 	if err := WaitPidfd(ctx, f); !errors.Is(err, why) {
@@ -262,13 +262,13 @@ func TestAsPid1TheCommandIsPid1AndTheCompanionEndsWithIt(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 5 || out.String() != "1\n" {
 		t.Errorf("got status %d and %q, want 5 and pid 1", code, out.String())
 	}
-	log.toEOF() // nobody is left to hold it
+	log.toEOF() // no process is left that holds it
 }
 
 func BenchmarkDetach(b *testing.B) {
 	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"launch"}, Env: []string{varChild + "=command"}}
 	for b.Loop() {
-		if _, err := Detach(c); err != nil { // it ends by itself: its stdin is /dev/null
+		if _, err := Detach(c); err != nil { // it ends on its own: its stdin is /dev/null
 			b.Fatal(err)
 		}
 	}

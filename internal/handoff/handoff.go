@@ -25,9 +25,8 @@ import (
 
 // State is what launch inherited, before Go changed it.
 type State struct {
-	Known      bool   // false without cgo; then the rest is zero
-	Nofile     uint64 // soft RLIMIT_NOFILE, descriptors; math.MaxUint64 is unlimited
-	NofileHard uint64
+	Known  bool   // false without cgo; then the rest is zero
+	Nofile uint64 // soft RLIMIT_NOFILE, descriptors; math.MaxUint64 is unlimited
 
 	blocked, ignored signals
 	deathSignal      int // PR_GET_PDEATHSIG of the main thread; 0: none

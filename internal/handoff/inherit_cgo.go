@@ -19,7 +19,6 @@ func Inherited() State {
 	return State{
 		Known:       true,
 		Nofile:      uint64(in.nofile_soft),
-		NofileHard:  uint64(in.nofile_hard),
 		blocked:     signals(in.blocked),
 		ignored:     signals(in.ignored),
 		deathSignal: int(in.death_signal),

@@ -12,7 +12,7 @@ import (
 	"launch/internal/pty"
 )
 
-// inTerminal is a command that tells whether it is in the foreground and which
+// inTerminal is a command that prints whether it is in the foreground and which
 // signal it got. It forks nothing while it waits: dash loses a signal that comes
 // as it does.
 const inTerminal = `

@@ -14,11 +14,9 @@ import (
 
 // Use is the use of a port of this machine.
 type Use struct {
-	Taken  bool // no other process can listen there, or a launch holds it
-	Launch bool // the process that uses it is a launch
-	// By is "python3 (pid 4711)", or "": the process belongs to another user or
-	// container, or does not listen.
-	By string
+	Taken  bool   // no other process can listen there, or a launch holds it
+	Launch bool   // the process that uses it is a launch
+	By     string // "python3 (pid 4711)"; "": another user's or container's process, or it does not listen
 }
 
 // Look returns which process uses a port; procfs is /proc. It holds nothing, not

@@ -25,12 +25,8 @@ var ErrTaken = errors.New("the port is not available")
 type Held struct {
 	Port int
 
-	socket, mutex *os.File
+	socket, mutex *os.File // a process that has them open holds the port
 }
-
-// Files returns the descriptors that hold the port. Every process that has them
-// open holds it; they are close-on-exec in this one.
-func (h *Held) Files() []*os.File { return []*os.File{h.socket, h.mutex} }
 
 // Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }

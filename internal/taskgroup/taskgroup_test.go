@@ -160,12 +160,12 @@ func TestHalfAResultIsNone(t *testing.T) {
 func TestWaitsHaveAnEnd(t *testing.T) {
 	g := group(t)
 	if _, err := Await(t.Context(), g, 1, 50*time.Millisecond, func() {}); !errors.Is(err, ErrAbsent) {
-		t.Errorf("nobody came: %v", err)
+		t.Errorf("no task joined: %v", err)
 	}
 	f := first(t, g, 1)
 	defer f.Close()
 	if _, err := Await(t.Context(), g, 1, 50*time.Millisecond, func() {}); !errors.Is(err, ErrSilent) {
-		t.Errorf("nothing came: %v", err)
+		t.Errorf("no result: %v", err)
 	}
 }
 
