@@ -129,8 +129,7 @@ const (
 	noNUMA = "Name:\tlaunch\nSeccomp:\t2\nCapEff:\t00000000a80425fb\nCpus_allowed_list:\t0-31\n"
 	mayAll = "Seccomp:\t0\nCapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-7\n"
 	topo   = `<system version="1"><cpu numaid="0"><pci busid="ffff:ff:01.0" class="0x060400">` +
-		`<pci busid="0001:00:00.0" class="0x030200"/><pci busid="0101:00:00.0" class="0x020700"/>` +
-		`</pci></cpu></system>`
+		`<pci busid="0001:00:00.0" class="0x030200"/><pci busid="0101:00:00.0" class="0x020700"/></pci></cpu></system>`
 )
 
 // planCase is a machine and its plan.

@@ -115,7 +115,7 @@ var testDoors = map[string][]string{
 	},
 	// The benchmark of the checks between nodes: what its store has served.
 	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
-	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
+	"envgen":     {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
 	// NVML is asked in a child as in earnest.
