@@ -41,7 +41,8 @@ func newMachine(hostname string) machine {
 			"Max open files            1024                 524288               files     \n" +
 			"Max locked memory         8388608              unlimited            bytes     \n",
 	})
-	m.netif("lo", "virtual/net", 1, map[string]string{"flags": "0x9", "type": "772", "mtu": "65536", "operstate": "unknown"}, "127.0.0.1/8", "::1/128")
+	m.netif("lo", "virtual/net", 1, map[string]string{"flags": "0x9", "type": "772", "mtu": "65536",
+		"operstate": "unknown"}, "127.0.0.1/8", "::1/128")
 	return m
 }
 

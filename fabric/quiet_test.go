@@ -43,7 +43,8 @@ func TestNothingSweepsCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 		at = path.Join(classInfiniBand, target)
-		for _, dir := range []string{"ports/1/counters", "ports/1/counters_ext", "ports/1/hw_counters", "hw_counters", "diag_counters"} {
+		for _, dir := range []string{"ports/1/counters", "ports/1/counters_ext", "ports/1/hw_counters", "hw_counters",
+			"diag_counters"} {
 			files(m.sys, path.Join(at, dir), map[string]string{"symbol_error": "0", "port_rcv_data": "1"})
 		}
 	}

@@ -48,7 +48,7 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := time.Duration(in.threshold(userLimit) * float64(time.Second))
+	limit := time.Duration(in.Threshold(userLimit) * float64(time.Second))
 	var out []Check
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -67,7 +67,7 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 			c.Run = always(finding.Warnf("%s is not executable, so it was not run", path).
 				Do("chmod +x %s   # of a ConfigMap: defaultMode: 0755; what is no check: move it elsewhere", launcher.Quote([]string{path})))
 		default:
-			c.Run = one(func(ctx context.Context, in Input) finding.Finding { return runUser(ctx, path, limit, in) })
+			c.Run = One(func(ctx context.Context, in Input) finding.Finding { return runUser(ctx, path, limit, in) })
 		}
 		out = append(out, c)
 	}
@@ -75,7 +75,7 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 }
 
 func always(f finding.Finding) func(context.Context, Input) []finding.Finding {
-	return one(func(context.Context, Input) finding.Finding { return f })
+	return One(func(context.Context, Input) finding.Finding { return f })
 }
 
 // userID makes an ID of a file's name that stands in a comma list, and that no
@@ -109,7 +109,7 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 		return notStarted(path, e.NotStarted)
 	case e.Late:
 		f := finding.Warnf("did not end within %s, and was killed", limit).
-			Do("%s   # by hand; more time: --threshold %s=%s", launcher.Quote([]string{path}), userLimit, Seconds.format(4*max(limit, time.Second).Seconds()))
+			Do("%s   # by hand; more time: --threshold %s=%s", launcher.Quote([]string{path}), userLimit, Seconds.Format(4*max(limit, time.Second).Seconds()))
 		if e.Stuck != 0 {
 			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel", limit, e.Stuck)
 			f = f.Breaking("what it looked at hangs every process that looks at it, as a mount whose server is gone does")
@@ -136,7 +136,7 @@ func userVerdict(e child.End, path string) finding.Finding {
 	said, ok, odd := parseVerdict(line)
 	if ok {
 		f = finding.Finding{Status: f.Status, What: shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.Status))), Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
-		if counts(said.Status) > counts(f.Status) {
+		if Gravity(said.Status) > Gravity(f.Status) {
 			f.Status = said.Status
 		}
 	}
@@ -185,7 +185,7 @@ func parseVerdict(line string) (v userLine, ok bool, odd string) {
 	if err := json.Unmarshal([]byte(line), &v); err != nil {
 		return userLine{}, false, "its last line is no JSON object with status, what, breaks, fix: " + shown(err.Error())
 	}
-	if v.Status != "" && counts(v.Status) == 0 {
+	if v.Status != "" && Gravity(v.Status) == 0 {
 		odd = fmt.Sprintf("its status is %q, not ok, warn, fail or skip", shown(string(v.Status)))
 		v.Status = ""
 	}
@@ -194,7 +194,7 @@ func parseVerdict(line string) (v userLine, ok bool, odd string) {
 
 // counts orders what a check may say of itself: of two the higher one counts,
 // and "could not tell" is more than a pass. 0: no status.
-func counts(s finding.Status) int {
+func Gravity(s finding.Status) int {
 	return 1 + slices.Index([]finding.Status{finding.Pass, finding.Skip, finding.Warn, finding.Fail}, s)
 }
 

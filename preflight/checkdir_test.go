@@ -36,7 +36,7 @@ func own(t *testing.T, dir string, in Input) map[string]finding.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := local(t.Context(), checks, in, Options{})
+	r, err := Run(t.Context(), checks, in, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func FuzzParseVerdict(f *testing.F) {
 	f.Add("{")
 	f.Fuzz(func(t *testing.T, line string) {
 		v, ok, _ := parseVerdict(line)
-		if v.Status != "" && counts(v.Status) == 0 {
+		if v.Status != "" && Gravity(v.Status) == 0 {
 			t.Errorf("status %q", v.Status)
 		}
 		if !ok && v != (userLine{}) {

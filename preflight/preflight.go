@@ -43,6 +43,25 @@ const (
 	OfPeers Scope = "peers" // the nodes beside each other, when all are here
 )
 
+// Table is every check. Package checks fills it.
+type Table struct {
+	Node  []Check // of one node
+	Peers []Check // between nodes
+	Rates []Check // of what a bench measured
+}
+
+// Named returns the checks whose IDs --skip and --only accept.
+func (t Table) Named() []Check { return slices.Concat(t.Node, t.Peers) }
+
+// Titles returns what each check asks, by its ID.
+func (t Table) Titles() map[string]string {
+	out := map[string]string{}
+	for _, c := range slices.Concat(t.Node, t.Peers, t.Rates) {
+		out[c.ID] = c.Title
+	}
+	return out
+}
+
 // Input is all that the checks look at. A func field that is nil makes the
 // checks that need it skips: so a dry run opens no socket.
 type Input struct {
@@ -88,35 +107,36 @@ type PortUse struct {
 	By     string // "python3 (pid 4711)"; "": a process that cannot be seen
 }
 
-func (u PortUse) by() string {
+func (u PortUse) Holder() string {
 	if u.By == "" {
 		return "a process that this user cannot see"
 	}
 	return u.By
 }
 
-// The longest a check may take. What is only computed has a second, against a
-// bug; a name server that is healthy answers within milliseconds, and resolv.conf
-// waits 5 s for each that is not, so 2 s tells the two apart without making
-// every start slow.
+// The limits of checks.
 const (
-	computed = time.Second
-	network  = 2 * time.Second
+	// Computed is for what is only computed; it guards against a bug.
+	Computed = time.Second
+	// Network is for what asks the network. A healthy name server answers within
+	// milliseconds, and resolv.conf waits 5 s for each that is not: 2 s tell the
+	// two apart without slowing every start.
+	Network = 2 * time.Second
+	// Storage is above the 3 s that the children of fabric.AskDisks have.
+	Storage = 3500 * time.Millisecond
 )
 
-// Checks is the table, in the order of a report.
-func Checks() []Check {
-	return slices.Concat(commandChecks(), envChecks(), storeChecks(), dnsChecks(), addrChecks(), gpuChecks(), rdmaChecks(), limitChecks(), systemChecks(), storageChecks())
-}
-
 // one makes a Run of a func with a single finding.
-func one(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
+func One(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
 	return func(ctx context.Context, in Input) []finding.Finding { return []finding.Finding{f(ctx, in)} }
 }
 
-func (in Input) env(name string) (string, bool) {
+func (in Input) Getenv(name string) (string, bool) {
 	if in.Env == nil {
 		return "", false
 	}
 	return in.Env(name)
 }
+
+// OfBench is what launch bench judges.
+const OfBench Scope = "bench"

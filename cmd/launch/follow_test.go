@@ -132,7 +132,7 @@ func halfway(t *testing.T) (first, follower *node) {
 	s := newStep(t, 2, 1)
 	args := []string{"--store", "127.0.0.1:" + freePort(t), "--join-timeout", "20s", "true"}
 	first = s.task(t, 0, 0, args...)
-	first.line(t, "1 of 2 nodes are here")
+	first.line(t, "1 of 2 nodes joined")
 	follower = s.task(t, 0, 1, args...)
 	sum := sha256.Sum256(fmt.Appendf(nil, "slurm-%d.0 node 0", s.id))
 	socket := fmt.Sprintf("@launch-follow-%d-%x-1\n", os.Getuid(), sum[:8])
@@ -148,7 +148,7 @@ func halfway(t *testing.T) (first, follower *node) {
 func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Kill()
-	follower.line(t, "the first process of this node ended without a word")
+	follower.line(t, "the first task of this node ended without a result")
 	if got := follower.end(t); got != exit.Unreachable {
 		t.Errorf("ended with %d", got)
 	}

@@ -30,7 +30,8 @@ func compile(t *testing.T) (object string) {
 		t.Skipf("nvml.h cannot be found: %v", err)
 	}
 	object = filepath.Join(t.TempDir(), "nvml.o")
-	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-DNVML_NO_UNVERSIONED_FUNC_DEFS",
+	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations",
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
 		"-I", strings.TrimSpace(string(header)), "-o", object, filepath.Join("testdata", "nvml.c"))
 	return object
 }
@@ -48,7 +49,8 @@ func library(t *testing.T, object string, hidden ...string) (dir string) {
 	if err := os.WriteFile(exports, []byte(script), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o", filepath.Join(dir, "libnvidia-ml.so.1"), object)
+	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o",
+		filepath.Join(dir, "libnvidia-ml.so.1"), object)
 	return dir
 }
 
@@ -80,4 +82,17 @@ func h100x8(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A file that is no NVML must not take launch with it.
+func TestALibraryThatIsNoneIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), []byte("not a library"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir)
+	var f Facts
+	if err := child.Ask(t.Context(), "gpu", nil, &f, limit); err != nil || f.Present || f.Err == "" {
+		t.Errorf("facts = %+v, %v, want an error in them", f, err)
+	}
 }

@@ -26,7 +26,8 @@ func records(answers ...any) func([]byte) (int, error) {
 }
 
 func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
-	const gsp = "NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU4 GSP!"
+	const gsp = "NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC " +
+		"response from GPU4 GSP!"
 	read := records(
 		"6,1,100,-;Linux version 6.1\n",
 		"4,700,10000000,-;"+gsp+"\n SUBSYSTEM=pci\n DEVICE=+pci:0000:9b:00.0\n",
@@ -44,7 +45,8 @@ func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
 	want := []XID{
 		{PCI: "0000:9b:00.0", Code: 79, Count: 1, Age: 10, Text: "GPU has fallen off the bus."},
 		{PCI: "0000:c1:00.0", Switch: true, Code: 20034, Count: 1, Age: 80, Text: "Fatal, Link 30 LTSSM Fault Up"},
-		{PCI: "0000:9b:00.0", Code: 119, Count: 2, Age: 84, Text: "Timeout after 6s of waiting for RPC response from GPU4 GSP!"},
+		{PCI: "0000:9b:00.0", Code: 119, Count: 2, Age: 84,
+			Text: "Timeout after 6s of waiting for RPC response from GPU4 GSP!"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("XIDs (-want +got):\n%s", diff)
@@ -79,8 +81,10 @@ func TestXIDMessages(t *testing.T) {
 			XID{PCI: "0000:01:00.0", Code: 31, Text: "Ch 0000000a, intr 00000000. MMU Fault"}, true},
 		{"NVRM: Xid (PCI:0000:01:00): 48", XID{PCI: "0000:01:00.0", Code: 48}, true},
 		{"NVRM: Xid (PCI:0000:83:00): 79, pid=1234", XID{PCI: "0000:83:00.0", Code: 79}, true},
-		{"NVRM: Xid (PCI:0018:01:00): 145, RLW_REMAP Nonfatal", XID{PCI: "0018:01:00.0", Code: 145, Text: "RLW_REMAP Nonfatal"}, true},
-		{"NVRM: Xid (0000:0A:00): 13, Graphics Exception", XID{PCI: "0000:0a:00.0", Code: 13, Text: "Graphics Exception"}, true},
+		{"NVRM: Xid (PCI:0018:01:00): 145, RLW_REMAP Nonfatal", XID{PCI: "0018:01:00.0", Code: 145,
+			Text: "RLW_REMAP Nonfatal"}, true},
+		{"NVRM: Xid (0000:0A:00): 13, Graphics Exception", XID{PCI: "0000:0a:00.0", Code: 13, Text: "Graphics Exception"},
+			true},
 		{"NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", XID{}, false},
 		{"somebody said NVRM: Xid (PCI:0000:01:00): 79", XID{}, false},
 		{"NVRM: Xid (PCI:0000:01:00): many, text", XID{}, false},
@@ -110,7 +114,8 @@ func FuzzKernelLog(f *testing.F) {
 				t.Errorf("readLog(%q) = %+v", record, x)
 			}
 			// What is read back from its own form is the same.
-			if again, ok := parseXID(fmt.Sprintf("NVRM: Xid (PCI:%s): %d", x.PCI, x.Code)); !ok || again.PCI != x.PCI || again.Code != x.Code {
+			if again, ok := parseXID(fmt.Sprintf("NVRM: Xid (PCI:%s): %d", x.PCI, x.Code)); !ok || again.PCI != x.PCI ||
+				again.Code != x.Code {
 				t.Errorf("%+v reads back as %+v", x, again)
 			}
 		}

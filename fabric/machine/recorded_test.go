@@ -126,8 +126,9 @@ func TestRecordedMachinesBesideTheProject(t *testing.T) {
 // elsewhere (a command's output, a published shape), and their files do not.
 var notInTheFiles = map[string]string{
 	"cloud": "DMI was not recorded", "virtual": "DMI was not recorded",
-	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that bnxt_re stands on",
-	"gpu":    "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
+	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that " +
+		"bnxt_re stands on",
+	"gpu": "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
 	"lid": "sysfs was recorded without it", "sm_lid": "sysfs was recorded without it",
 	"netdev":   "class/net was not recorded; and of a slave and its bond, the bond holds the address",
 	"phys":     "one fixture has a state that cannot be",
@@ -176,7 +177,8 @@ func (s *score) machine(id string, want expected, got fabric.Node) {
 			}
 			p := h.Ports[j]
 			compare(s, "state", at, wp.State, map[int]string{0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}[p.State])
-			compare(s, "phys", at, wp.PhysState, map[int]string{1: "Sleep", 2: "Polling", 3: "Disabled", 5: "LinkUp"}[p.PhysState])
+			compare(s, "phys", at, wp.PhysState, map[int]string{1: "Sleep", 2: "Polling", 3: "Disabled",
+				5: "LinkUp"}[p.PhysState])
 			compare(s, "rate", at, wp.Rate, p.Rate)
 			compare(s, "link", at, wp.LinkLayer, p.LinkLayer)
 			compare(s, "netdev", at, wp.Netdev, p.Netdev+p.Elsewhere)

@@ -59,7 +59,8 @@ func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
 		b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4126", nic)
 	}
 	g := Of(b.Node, netip.Addr{}).GPUs
-	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" || len(g[0].Rails) != 2 {
+	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" ||
+		len(g[0].Rails) != 2 {
 		t.Errorf("own rails (-want +got):\n%s%+v", diff, g)
 	}
 }

@@ -90,7 +90,8 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 			}
 			slices.SortFunc(rails, natural)
 			if f.Kind != tt.kind || f.Sure != tt.sure || !slices.Equal(rails, tt.rails) {
-				t.Errorf("%s, sure %v, rails %q, want %s, %v, %q\n%s", f.Kind, f.Sure, rails, tt.kind, tt.sure, tt.rails, explained(f))
+				t.Errorf("%s, sure %v, rails %q, want %s, %v, %q\n%s", f.Kind, f.Sure, rails, tt.kind, tt.sure, tt.rails,
+					explained(f))
 			}
 		})
 	}
@@ -115,13 +116,16 @@ func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
 		port fabric.Port
 		want Kind
 	}{
-		{"no state, no link layer, no identifier", fabric.Port{Num: 1, GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, TCP},
-		{"no state, but an identifier", fabric.Port{Num: 1, LID: 7, GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, InfiniBand},
+		{"no state, no link layer, no identifier", fabric.Port{Num: 1,
+			GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, TCP},
+		{"no state, but an identifier", fabric.Port{Num: 1, LID: 7,
+			GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, InfiniBand},
 		{"nothing was read", fabric.Port{Num: 1}, InfiniBand},
 	} {
 		var b bench
 		b.card("0000:05:00.0", "0x0c0600", "0x15b3", "0x673c", 0, "pci0000:00")
-		b.HCAs = []fabric.HCA{{Name: "mlx4_0", PCI: "0000:05:00.0", Driver: "mlx4_core", NodeType: 1, Ports: []fabric.Port{tt.port}}}
+		b.HCAs = []fabric.HCA{{Name: "mlx4_0", PCI: "0000:05:00.0", Driver: "mlx4_core", NodeType: 1,
+			Ports: []fabric.Port{tt.port}}}
 		if f := Of(b.Node, netip.Addr{}); f.Kind != tt.want {
 			t.Errorf("%s: %s, want %s: %s", tt.name, f.Kind, tt.want, explained(f))
 		}

@@ -63,7 +63,8 @@ func (b *board) port(name string, want expectedPort, h fabric.HCA) {
 	p, _ := find(h.Ports, func(p fabric.Port) bool { return p.Num == want.Num })
 	at := "infiniband/" + name + "/ports/" + string(rune('0'+want.Num)) + "/"
 	if want.State != nil {
-		b.markSeen("ports", name+" state", at+"state", map[string]int{"DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4}[*want.State], p.State)
+		b.markSeen("ports", name+" state", at+"state", map[string]int{"DOWN": 1, "INIT": 2, "ARMED": 3,
+			"ACTIVE": 4}[*want.State], p.State)
 	}
 	if n, ok := map[string]int{"Sleep": 1, "Polling": 2, "Disabled": 3, "LinkUp": 5}[deref(want.PhysState)]; ok {
 		b.markSeen("ports", name+" phys_state", at+"phys_state", n, p.PhysState)

@@ -77,8 +77,9 @@ func (e expected) node() fabric.Node {
 // port is a port as the expectation has it. One whose state it does not show
 // is taken for active, as in the trees.
 func (p expectedPort) port(n *fabric.Node) fabric.Port {
-	out := fabric.Port{Num: p.Num, State: map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)], LinkLayer: deref(p.LinkLayer),
-		Rate: deref(p.Rate), LID: deref(p.LID), SMLID: deref(p.SMLID), Netdev: deref(p.Netdev)}
+	out := fabric.Port{Num: p.Num, State: map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)],
+		LinkLayer: deref(p.LinkLayer),
+		Rate:      deref(p.Rate), LID: deref(p.LID), SMLID: deref(p.SMLID), Netdev: deref(p.Netdev)}
 	if out.Netdev != "" {
 		n.Interfaces = append(n.Interfaces, fabric.Interface{Name: out.Netdev, Kind: "physical"})
 	}

@@ -21,7 +21,8 @@ func FuzzCache(f *testing.F) {
 
 // FuzzLibrary puts hostile bytes where torch, NCCL and the plugin are.
 func FuzzLibrary(f *testing.F) {
-	f.Add([]byte(elf64(library{needed: []string{"libnccl.so.2", "libfabric.so.1"}, rpath: "$ORIGIN:/a", runpath: "/b", text: "NCCL version 2.27.5+cuda12.8\x00aws-ofi-nccl 1.2", buildID: "\x01\x02\x03\x04"})))
+	f.Add([]byte(elf64(library{needed: []string{"libnccl.so.2", "libfabric.so.1"}, rpath: "$ORIGIN:/a", runpath: "/b",
+		text: "NCCL version 2.27.5+cuda12.8\x00aws-ofi-nccl 1.2", buildID: "\x01\x02\x03\x04"})))
 	f.Add([]byte("\x7fELF"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -53,7 +54,8 @@ func FuzzPath(f *testing.F) {
 	f.Add("/a/../b/./c", "-> ../d")
 	f.Add("//a", "-> /a")
 	f.Fuzz(func(t *testing.T, name, link string) {
-		if p, ok := (files{tree("/a", link, "/b/c", "x", "/d", "-> b/c")}).real(name); ok && (!path.IsAbs(p) || path.Clean(p) != p) {
+		if p, ok := (files{tree("/a", link, "/b/c", "x", "/d", "-> b/c")}).real(name); ok &&
+			(!path.IsAbs(p) || path.Clean(p) != p) {
 			t.Errorf("real(%q) = %q", name, p)
 		}
 	})

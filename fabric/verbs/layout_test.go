@@ -1,4 +1,4 @@
-package verbs
+package verbs_test
 
 import (
 	"debug/elf"
@@ -19,7 +19,8 @@ func TestLayoutsAreThoseOfTheLibrary(t *testing.T) {
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("needs infiniband/verbs.h: apt-get install libibverbs-dev")
 	}
-	out, err := exec.Command(compiler(), "-Wall", "-c", "-o", filepath.Join(t.TempDir(), "layout.o"), "testdata/layout.c").CombinedOutput()
+	out, err := exec.Command(compiler(), "-Wall", "-c", "-o", filepath.Join(t.TempDir(), "layout.o"),
+		"testdata/layout.c").CombinedOutput()
 	if err != nil {
 		t.Errorf("a layout or value differs: %v\n%s", err, out)
 	}

@@ -13,10 +13,9 @@ import (
 	"math/rand/v2"
 )
 
-// Loop tests a port with itself: a connection from the port to the same port,
-// over which every byte is compared. Nothing goes over a cable on most devices.
-// The error is an *Error. It ends soon after ctx does, unless a driver hangs:
-// LoopInChild is for that.
+// Loop tests a port over a connection to itself and compares every byte. Most
+// devices send nothing over the cable. The error is an *Error. Loop returns soon
+// after ctx ends, unless a driver hangs; package confine survives that too.
 func Loop(ctx context.Context, lt LoopTest) (LoopResult, error) {
 	t, e := lt.test()
 	if e != nil {
@@ -86,7 +85,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// anew is a pattern to be sent, and nothing yet where it is to arrive.
+// anew prepares a new pattern to send, and clears the memory that receives it.
 func (s *session) anew(n int, seed uint64) *Error {
 	if e := s.fill(n, seed); e != nil {
 		return e

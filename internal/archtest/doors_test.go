@@ -14,16 +14,26 @@ const (
 // beginning of their path. The standard library is free. A new line needs a
 // sentence why; a line that nothing uses must go.
 var doors = map[string][]string{
-	// The order of the rooms is known here alone, so all of ours are open;
-	// unix for the exact meaning of an execve that failed.
-	"cmd/launch": {anyOfOurs, "github.com/urfave/cli/v2", unixPkg},
+	// Flags, subcommands and exit statuses: what they do is open to them; unix for
+	// the signals that end launch store.
+	"cmd/launch": {anyOfOurs, "github.com/jedib0t/go-pretty/v6/text", "github.com/urfave/cli/v2", unixPkg},
+	// start owns the order of a run, so it knows every room; unix for what may be
+	// read or written, and for a task's process group.
+	"cmd/internal/start": {anyOfOurs, unixPkg},
+	// measure sets up a bench: the rails (fabric, verbs), their measurement
+	// (bench), the judge (preflight), the rounds of a world (rendezvous).
+	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job", "internal/secret", "internal/sidechannel",
+		"preflight/bandwidth", "preflight/bench", "rendezvous"},
+	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// the name servers for their names; preflight judges.
+	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight/peers", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
-	// child, in which a test of a port runs that a driver may hang in.
-	"fabric/verbs": {"internal/child"},
+	// child, since the driver that a test of a port uses may hang.
+	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
@@ -33,17 +43,30 @@ var doors = map[string][]string{
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
 
-	// Verdicts. launcher, because the checks read the wrapped line: which
-	// word is the command, how many processes a node has. near, for an ID that
-	// is misspelt. software, since what the nodes would load is compared; gpu, verbs and
-	// rail, for the health of the GPUs and of the rails. dns, for what name servers
-	// said; peer, for why a call failed. child, which runs the user's own checks.
-	// bench, for the samples of the rails.
-	"preflight": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "internal/spelling", "internal/sidechannel", "preflight/bench"},
+	// The engine of the checks. launcher and job, because checks read the wrapped line
+	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
+	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
+	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/spelling"},
+
+	// The checks by topic. None imports another; what several need is the engine's.
+	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
+	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/system":  {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/gpu":     {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
+	"preflight/rdma":    {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding", "internal/launcher", "preflight"},
+	// blame, for which node explains calls that fail; sidechannel, for why one failed;
+	// software, since what the nodes would load is compared.
+	"preflight/peers": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/sidechannel", "preflight", "preflight/blame"},
+	// bench, for the samples of the rails; blame, for which port explains slow ones.
+	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "preflight", "preflight/bench", "preflight/blame"},
+	// The tables of all checks are put together here alone.
+	"preflight/checks": {"internal/finding", "preflight", "preflight/bandwidth", "preflight/command", "preflight/gpu", "preflight/network", "preflight/peers", "preflight/rdma", "preflight/system"},
+	// The machines and jobs of the checks' tests.
+	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
-	"preflight/bench": {"fabric/verbs", "internal/sidechannel", unixPkg},
+	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -62,15 +85,15 @@ var doors = map[string][]string{
 	// says that there is no plugin.
 	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/setting", shell},
 
-	// near, for an option of torchrun's that is misspelt.
+	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
 	// setting: the evidence of a variable is that of a finding.
 	"internal/setting": {"internal/finding"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
-	"internal/child":    {unixPkg},
-	"internal/handoff":  {unixPkg},
+	"internal/child":   {unixPkg},
+	"internal/handoff": {unixPkg},
 	// attempt adopts what the command leaves behind, finds it by its parents, and
 	// kills it.
 	"internal/supervise": {"internal/process", unixPkg},
@@ -83,25 +106,24 @@ var doors = map[string][]string{
 	"internal/sidechannel": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
-	// The companion keeps what outlives execve: the lease and the store
-	// (rendezvous, the etcd client that both share), the held port until the
+	// The companion holds what outlives execve: the lease and the store
+	// (rendezvous, the etcd client that both share), the reserved port until the
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff). It says by ui who is
-	// late when launch itself has become the command.
-	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel", "internal/masterport", "internal/process", "internal/secret",
-		"internal/tcpstore", "cmd/internal/ui", "rendezvous", etcd, unixPkg},
+	// both (secret), and the pidfd of the command (handoff). It reports a finding
+	// about a node that is late.
+	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
+		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
+	// smetrics measures how far a misspelt name is from a known one.
+	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
-	// record is the one value that walks through the rooms: it names the type
-	// of each and calls none.
-	"cmd/internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
-		"internal/setting", "cmd/internal/record", "preflight", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -114,21 +136,25 @@ var testDoors = map[string][]string{
 		"sigs.k8s.io/yaml",
 	},
 	// The benchmark of the checks between nodes: what its store has served.
-	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
-	"envgen":     {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
+	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
+	"envgen":             {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
+	// A library that may hang or crash is loaded in a child.
+	"fabric/verbs": {"fabric/verbs/confine", "internal/child"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// Jobs whose values have sources.
 	"cmd/internal/storeaddr": {"internal/setting"},
+	// The example detects a recorded machine.
+	"fabric": {"fabric/machine"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
-	"cmd/internal/ui":   {"fabric/machine/machinetest"},
+	"cmd/internal/ui":      {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.
@@ -139,8 +165,15 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":  {"fabric/verbs", "internal/child", "lab/programs", unixPkg},
-	"preflight": {"fabric/machine/machinetest"},
+	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	"preflight/bandwidth": {"fabric/gpu"},
+	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest"},
+	"preflight/command":   {"preflight/checktest"},
+	"preflight/network":   {"preflight/checktest"},
+	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
+	"preflight/gpu":       {"preflight/checktest"},
+	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
+	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
 	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},

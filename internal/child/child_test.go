@@ -225,8 +225,10 @@ func TestAskReportsTheEndOfAChildThatDoesNotAnswer(t *testing.T) {
 		text string
 	}{
 		{"segv", nil, `child "segv" exited with status 2: SIGSEGV: segmentation violation`},
-		{"kill9", &CrashError{Name: "kill9", Signal: syscall.SIGKILL, Code: -1, Stderr: "about to die\n"}, `child "kill9" died of SIGKILL: about to die`},
-		{"error", &CrashError{Name: "error", Code: 1, Stderr: "launch: child \"error\": open driver: busy\n"}, `child "error" exited with status 1: open driver: busy`},
+		{"kill9", &CrashError{Name: "kill9", Signal: syscall.SIGKILL, Code: -1, Stderr: "about to die\n"},
+			`child "kill9" died of SIGKILL: about to die`},
+		{"error", &CrashError{Name: "error", Code: 1, Stderr: "launch: child \"error\": open driver: busy\n"},
+			`child "error" exited with status 1: open driver: busy`},
 		{"panic", nil, `child "panic" exited with status 2: panic: no such device`},
 		{"nosuch", nil, `exited with status 70`},
 	}

@@ -67,7 +67,8 @@ func TestCompanionIsNoChildOfTheCommand(t *testing.T) {
 	if mine, _ := unix.Getsid(0); session == mine {
 		t.Error("the companion is in the command's session")
 	}
-	want := fmt.Sprintf(`[0=/dev/null 1=/dev/null 2=/dev/null 3=%s 4=pipe] args ["launch" "%d"] env ["SOME=thing" "LAUNCH_CHILD=companion"]`, pidfdKind(t), cmd.Process.Pid)
+	want := fmt.Sprintf(`[0=/dev/null 1=/dev/null 2=/dev/null 3=%s 4=pipe] args ["launch" "%d"] `+
+		`env ["SOME=thing" "LAUNCH_CHILD=companion"]`, pidfdKind(t), cmd.Process.Pid)
 	if rest != want {
 		t.Errorf("the companion was given\n%s, want\n%s", rest, want)
 	}

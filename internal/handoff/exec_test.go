@@ -41,7 +41,8 @@ func sigs(t *testing.T, status string) (blocked, ignored signals) {
 // withSignals runs the command behind a parent that has set the signals.
 func withSignals(t *testing.T, blocked, ignored signals, role string, argv ...string) string {
 	t.Helper()
-	args := []string{fmt.Sprint("-blocked=", uint64(blocked)), fmt.Sprint("-ignored=", uint64(ignored)), "-role=" + role, "--"}
+	args := []string{fmt.Sprint("-blocked=", uint64(blocked)), fmt.Sprint("-ignored=", uint64(ignored)),
+		"-role=" + role, "--"}
 	return output(t, as(t, "setup", append(args, argv...)...))
 }
 
@@ -65,7 +66,8 @@ func TestCommandInheritsEverySignalAsLaunchDid(t *testing.T) {
 		cat := []string{"/bin/cat", "/proc/self/status"}
 		wantBlocked, wantIgnored := sigs(t, withSignals(t, blocked, ignored, "", cat...))
 		if wantBlocked != blocked || wantIgnored&ignored != ignored {
-			t.Fatalf("the test cannot set signals: blocked %x for %x, ignored %x for %x", wantBlocked, blocked, wantIgnored, ignored)
+			t.Fatalf("the test cannot set signals: blocked %x for %x, ignored %x for %x",
+				wantBlocked, blocked, wantIgnored, ignored)
 		}
 		behind := append([]string{self(t), "-notify=" + fmt.Sprint(run%2 == 1), "--"}, cat...)
 		gotBlocked, gotIgnored := sigs(t, withSignals(t, blocked, ignored, "launch", behind...))
@@ -87,7 +89,8 @@ func TestDeathSignalOfLaunchStaysTheCommands(t *testing.T) {
 	needsRecord(t)
 	runtime.LockOSThread() // the signal comes when the starting thread ends
 	defer runtime.UnlockOSThread()
-	cmd := as(t, "setup", fmt.Sprint("-death=", int(unix.SIGWINCH)), "-role=launch", "--", self(t), "-role=record", self(t))
+	cmd := as(t, "setup", fmt.Sprint("-death=", int(unix.SIGWINCH)), "-role=launch", "--",
+		self(t), "-role=record", self(t))
 	if got := strings.Fields(output(t, cmd)); got[3] != fmt.Sprint(int(unix.SIGWINCH)) {
 		t.Errorf("the command's parent death signal is %s, want %d", got[3], unix.SIGWINCH)
 	}
@@ -146,7 +149,8 @@ func both(t *testing.T, shell, script string, argv ...string) (without, with str
 }
 
 func TestCommandInheritsUmaskDirectoryAndNice(t *testing.T) {
-	without, with := both(t, "/bin/sh", `umask 027; nice -n 3 "$@"`, "sh", "-c", `umask; pwd; nice; ulimit -a; cat /proc/self/oom_score_adj`)
+	without, with := both(t, "/bin/sh", `umask 027; nice -n 3 "$@"`, "sh", "-c",
+		`umask; pwd; nice; ulimit -a; cat /proc/self/oom_score_adj`)
 	if d := cmp.Diff(without, with); d != "" {
 		t.Errorf("(-without launch +with)\n%s", d)
 	}
@@ -154,7 +158,8 @@ func TestCommandInheritsUmaskDirectoryAndNice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nicer := fmt.Sprintf("DIR\n%d\n", min(20-kernel+3, 19)); !strings.Contains(with, "0027\n") || !strings.Contains(with, nicer) {
+	nicer := fmt.Sprintf("DIR\n%d\n", min(20-kernel+3, 19))
+	if !strings.Contains(with, "0027\n") || !strings.Contains(with, nicer) {
 		t.Errorf("the test sets nothing: %s", with)
 	}
 }
@@ -175,7 +180,8 @@ func TestCommandInheritsDescriptors(t *testing.T) {
 }
 
 func TestCommandInheritsEnvironmentByteForByte(t *testing.T) {
-	env := []string{"A=1", "no equals sign", "A=2", "=odd", "", "EMPTY=", "LINES=a\nb", "B=\xff", varChild + "=launch", "A=3", "Z=z"}
+	env := []string{"A=1", "no equals sign", "A=2", "=odd", "", "EMPTY=", "LINES=a\nb", "B=\xff",
+		varChild + "=launch", "A=3", "Z=z"}
 	r, w := pipe(t)
 	// os/exec would drop duplicates.
 	p, err := os.StartProcess(self(t), []string{"launch", "/bin/cat", "/proc/self/environ"}, &os.ProcAttr{

@@ -6,11 +6,11 @@ package handoff
 // #include "inherit.h"
 import "C"
 
-// hasConstructor: inherit.c runs before Go, records what was inherited and
-// does the second half of Detach.
+// hasConstructor: inherit.c runs before Go. It records what was inherited, and does
+// the second half of Detach.
 const hasConstructor = true
 
-// Inherited is what launch was started with.
+// Inherited returns what launch inherited.
 func Inherited() State {
 	in := C.launch_inherited()
 	if in.known == 0 {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// NofileOfChild asks a shell for the soft RLIMIT_NOFILE, in descriptors, that
-// the command will have (math.MaxUint64: unlimited). It is for builds without
-// cgo: inside this process every way of asking shows what Go raised it to.
+// NofileOfChild asks a shell for the soft RLIMIT_NOFILE, in descriptors, that the
+// command will have (math.MaxUint64: unlimited). It is for builds without cgo: in
+// this process Go has already raised the limit.
 func NofileOfChild(ctx context.Context) (uint64, error) {
 	out, err := exec.CommandContext(ctx, shell, "-c", "ulimit -Sn").Output()
 	if err != nil {

@@ -24,7 +24,9 @@ while read x; do :; done`
 
 // onTerminal starts a command as a login shell would be: leader of a session
 // on a new terminal.
-func onTerminal(t *testing.T, role string, args ...string) (person *os.File, screen *lines, log *lines, wait func() *os.ProcessState) {
+func onTerminal(t *testing.T, role string, args ...string) (
+	person *os.File, screen *lines, log *lines, wait func() *os.ProcessState,
+) {
 	t.Helper()
 	person, programs := pty.Open(t)
 	cmd := as(t, role, append(args, "sh", "-c", inTerminal)...)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
 // How init tells the agent who it is and what to do.
@@ -215,7 +216,7 @@ func (a *machineAgent) run(r *report, t verbs.Test, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Second)
 	defer cancel()
 	t.Lead = a.who == client
-	res, err := verbs.InChild(ctx, t, limit, a.peer.say)
+	res, err := confine.Run(ctx, t, limit, a.peer.say)
 	r.Run = &res
 	r.fail(err)
 }

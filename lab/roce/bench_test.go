@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
 // sample is one measurement of a benchmark.
@@ -31,7 +32,8 @@ const (
 )
 
 // The benchmark: so many messages of a size, for a stream and for pings.
-var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 10}}
+var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100},
+	{1 << 20, 20, 10}}
 
 // The clock of pings is the host's, so that their rounds differ far more.
 const (
@@ -62,7 +64,7 @@ func (r *report) launch(door net.Listener, t verbs.Test) {
 		p, err := meet(door, r.Case)
 		if err == nil {
 			defer p.leave()
-			res, err = verbs.InChild(context.Background(), t, time.Minute, p.say)
+			res, err = confine.Run(context.Background(), t, time.Minute, p.say)
 		}
 		return res, err
 	}
@@ -119,7 +121,8 @@ var benchCases = func() (list []step) {
 		for _, s := range benchSizes {
 			for i := range 2 {
 				perf := (round+i)%2 == 0
-				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round, map[bool]string{true: "perftest", false: "launch"}[perf])
+				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round,
+					map[bool]string{true: "perftest", false: "launch"}[perf])
 				if perf {
 					list = append(list, step{name,
 						func(a *machineAgent, r *report) { a.pings(r, s.size, s.pings) },
@@ -182,11 +185,13 @@ func perfValue(kind string, size int, out string) (float64, bool) {
 }
 
 func TestPerftestsTableIsRead(t *testing.T) {
-	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000             8.29               7.88   \t\t   0.000126\n"
+	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000          " +
+		"   8.29               7.88   \t\t   0.000126\n"
 	if v, ok := perfValue(streams, 65536, bw); !ok || v != 7.88*(1<<20) {
 		t.Errorf("bandwidth %g, %v", v, ok)
 	}
-	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          21.5           99.1         25.75               26.01\n"
+	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          " +
+		"21.5           99.1         25.75               26.01\n"
 	if v, ok := perfValue(pings, 64, lat); !ok || v != 25.75/1e6 {
 		t.Errorf("latency %g, %v", v, ok)
 	}
@@ -219,11 +224,13 @@ func BenchmarkPerftest(b *testing.B) {
 			got[key] = append(got[key], s.Value)
 		}
 	}
-	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio |\n|---|---|---|---|---|---|---|")
+	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio " +
+		"|\n|---|---|---|---|---|---|---|")
 	for _, s := range benchSizes {
 		bw, ourBW, bwRatio := beside(b, got, streams, s.size)
 		lat, ourLat, latRatio := beside(b, got, pings, s.size)
-		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6, latRatio)
+		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6,
+			latRatio)
 	}
 }
 
@@ -240,5 +247,6 @@ func beside(b *testing.B, got map[sample][]float64, kind string, size int) (thei
 		ratios[i] = o[i] / t[i]
 	}
 	quarter := func(v []float64, n int) float64 { return slices.Sorted(slices.Values(v))[len(v)*n/4] }
-	return quarter(t, 2), quarter(o, 2), fmt.Sprintf("%.2f (%.2f-%.2f)", quarter(ratios, 2), quarter(ratios, 1), quarter(ratios, 3))
+	return quarter(t, 2), quarter(o, 2), fmt.Sprintf("%.2f (%.2f-%.2f)", quarter(ratios, 2), quarter(ratios, 1),
+		quarter(ratios, 3))
 }

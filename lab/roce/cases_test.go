@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 )
 
@@ -23,7 +24,8 @@ const limit = 20 * time.Second
 
 // small is a whole test, of little data.
 var small = verbs.Test{
-	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true, PingSizes: []int{8, 4096}, Pings: 100,
+	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true,
+	PingSizes: []int{8, 4096}, Pings: 100,
 }
 
 // brief is one of which only the end matters.
@@ -50,7 +52,8 @@ var cases = []step{
 	{"loop", loop, loop},
 	// How even two emulated cores are says nothing: no way is to be called slow.
 	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01"),
-		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01", "--json")},
+		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01",
+			"--json")},
 	{"launch metrics", launch("metrics"), launch("check", "--json")},
 	{"launch check", func(_ *machineAgent, r *report) { tried(r, "", 0) }, func(_ *machineAgent, r *report) {
 		r.sh("chmod 666 /dev/infiniband/uverbs0")
@@ -92,7 +95,7 @@ var cases = []step{
 		context.AfterFunc(ctx, func() { a.peer.conn.Close() })
 		t := long
 		t.Lead = true
-		_, err := verbs.InChild(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
+		_, err := confine.Run(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -127,7 +130,8 @@ var cases = []step{
 		r.sh("mv /dev/elsewhere /dev/infiniband")
 	}},
 	{"1000 times", func(_ *machineAgent, r *report) {
-		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect --error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
+		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect " +
+			"--error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
 		r.sh("cycle-sanitized 1000 rxe0 1")
 	}, thousand},
 	{"64 devices", func(a *machineAgent, r *report) {
@@ -153,7 +157,8 @@ var cases = []step{
 	}},
 	{"no module", nil, func(a *machineAgent, r *report) {
 		// All but what the cables need, from the last that was loaded on.
-		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; test ! -e /sys/class/infiniband_verbs")
+		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; " +
+			"test ! -e /sys/class/infiniband_verbs")
 		loop(a, r)
 	}},
 }
@@ -175,7 +180,8 @@ func launch(args ...string) func(a *machineAgent, r *report) {
 func tried(r *report, before string, user uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c",
+		before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	if r.Note = string(out); err != nil {
@@ -194,13 +200,10 @@ func query(_ *machineAgent, r *report) {
 		return
 	}
 	r.Devices, r.Note = f.Devices, f.Err
-	if d, err := verbs.Query("rxe0"); err == nil && len(r.Devices) > 0 {
-		r.Devices[0] = d
-	}
 }
 
 func loop(_ *machineAgent, r *report) {
-	res, err := verbs.LoopInChild(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
+	res, err := confine.Loop(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
 	r.Loop = &res
 	r.fail(err)
 }
@@ -260,7 +263,8 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	t.Lead = a.who == client
 	question, _ := json.Marshal(t)
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
-	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody", varList + "=" + string(question)}
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody",
+		varList + "=" + string(question)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
@@ -320,7 +324,7 @@ func beNobody() int {
 		}
 		return m.Say, err
 	}
-	res, err := verbs.InChild(context.Background(), t, limit, say)
+	res, err := confine.Run(context.Background(), t, limit, say)
 	m := nobody{Run: &res}
 	var r report
 	r.fail(err)

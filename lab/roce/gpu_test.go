@@ -13,7 +13,8 @@ import (
 // no card in these machines, but what is done with its memory is.
 func standInCUDA(dir string) (string, error) {
 	lib := filepath.Join(dir, "libcuda.so.1")
-	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-DPLAIN", "-o", lib, "../../fabric/verbs/testdata/cuda.c").CombinedOutput()
+	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-DPLAIN", "-o", lib,
+		"../../fabric/verbs/testdata/cuda.c").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build a libcuda: %w\n%s", err, out)
 	}
@@ -32,7 +33,8 @@ func onGPU(peermem bool) verbs.Test {
 func noPings(t *verbs.Test) { t.PingSizes = nil }
 
 func TestMemoryOfAGPUGoesOverTheWire(t *testing.T) {
-	for name, want := range map[string][2]string{"memory of a GPU": {"peermem", "peermem"}, "memory of one GPU": {"", "peermem"}} {
+	for name, want := range map[string][2]string{"memory of a GPU": {"peermem", "peermem"},
+		"memory of one GPU": {"", "peermem"}} {
 		s, c := both(t, name)
 		if s.Run == nil || c.Run == nil || s.Err != nil || c.Err != nil {
 			t.Fatalf("server %s\nclient %s", show(s), show(c))

@@ -120,9 +120,10 @@ func watched(dir string, files map[string]string) error {
 		return slices.Concat([]string{"gcc", "-g", "-O1"}, args, sources, []string{verbs + "testdata/cycle.c", "-ldl"})
 	}
 	for name, line := range map[string][]string{
-		"agent":           {"go", "test", "-race", "-c", "-o", filepath.Join(dir, "agent"), "launch/lab/roce"},
-		"cycle":           gcc("-o", filepath.Join(dir, "cycle")),
-		"cycle-sanitized": gcc("-o", filepath.Join(dir, "cycle-sanitized"), "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+		"agent": {"go", "test", "-race", "-c", "-o", filepath.Join(dir, "agent"), "launch/lab/roce"},
+		"cycle": gcc("-o", filepath.Join(dir, "cycle")),
+		"cycle-sanitized": gcc("-o", filepath.Join(dir, "cycle-sanitized"), "-fsanitize=address,undefined",
+			"-fno-sanitize-recover=undefined"),
 	} {
 		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -138,7 +139,8 @@ func watched(dir string, files map[string]string) error {
 		return err
 	}
 	const tool = "/usr/libexec/valgrind/"
-	for _, f := range []string{symbols, tool + "memcheck-amd64-linux", tool + "vgpreload_core-amd64-linux.so", tool + "vgpreload_memcheck-amd64-linux.so", tool + "default.supp"} {
+	for _, f := range []string{symbols, tool + "memcheck-amd64-linux", tool + "vgpreload_core-amd64-linux.so",
+		tool + "vgpreload_memcheck-amd64-linux.so", tool + "default.supp"} {
 		files[f[1:]] = f
 	}
 	return nil

@@ -99,7 +99,9 @@ func connect(machines int) ([][]*os.File, error) {
 func machine(ctx context.Context, dir, image, who, list string, cables []*os.File) ([]report, error) {
 	console, out := filepath.Join(dir, who+".console"), filepath.Join(dir, who+".out")
 	args := []string{"-m", "640", "-display", "none", "-no-reboot", "-nodefaults", "-monitor", "none",
-		"-kernel", kernel(), "-initrd", image, "-append", fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list, valgrindTimes()),
+		"-kernel", kernel(), "-initrd", image, "-append",
+		fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list,
+			valgrindTimes()),
 		"-serial", "file:" + console, "-serial", "file:" + out}
 	// KVM only on request: where this is a virtual machine itself, a guest may
 	// start with it and never come up.
@@ -114,7 +116,8 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 	}
 	last := map[string]string{server: "1", client: "2"}[who]
 	for i := range cables {
-		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device", fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
+		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device",
+			fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
 	}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	cmd.ExtraFiles = cables
@@ -129,7 +132,8 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 	reports, ended := read(text)
 	switch {
 	case ctx.Err() != nil:
-		return reports, fmt.Errorf("not at its end in time; the last case it ended: %s; console:\n%s", lastOf(reports), tail(log))
+		return reports, fmt.Errorf("not at its end in time; the last case it ended: %s; console:\n%s", lastOf(reports),
+			tail(log))
 	case err != nil:
 		return reports, fmt.Errorf("qemu: %w: %s", err, words.String())
 	case !ended:
@@ -177,7 +181,8 @@ func tail(log []byte) string {
 // need skips where the rig cannot be.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox", "valgrind", "gcc"}, programs...) {
+	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox", "valgrind", "gcc"},
+		programs...) {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("needs %s: tools/roce.sh installs it", p)
 		}

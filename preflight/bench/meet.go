@@ -238,7 +238,7 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 
 // agree exchanges the terms and has the best way measure that both have.
 func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m Meeting, s *Sample) error {
-	mine := terms{m.Port, m.Test.Streams, m.Test.Warm, m.Test.Span, m.Test.Pings, m.Test.GPU}
+	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings, GPU: m.Test.GPU}
 	var theirs terms
 	if err := send1(wait, c, mine); err != nil {
 		return err

@@ -1,0 +1,379 @@
+package bandwidth
+
+import (
+	"cmp"
+	"slices"
+
+	"launch/preflight/bench"
+	"launch/preflight/blame"
+)
+
+// suspect is one reason for slow flows of a plane.
+type suspect struct {
+	blame.Culprit
+	plane   *plane
+	ends    []*railEnd // its nodes
+	flows   []flow     // the slow ones that it explains
+	again   []flow     // what was measured once more
+	cleared bool       // it was as fast as others then
+	node    bool       // on all rails of the node: told with the first of them
+}
+
+// judge finds the suspects of a plane: who is slow with most of those it met.
+func (p *plane) judge() {
+	var first []flow
+	var arcs []blame.Arc
+	for i := range p.flows {
+		f := &p.flows[i]
+		f.slow = f.speed < p.bound(*f)
+		if !f.retest {
+			first = append(first, *f)
+			arcs = append(arcs, blame.Arc{From: f.from, To: f.to, Bad: f.slow})
+		}
+	}
+	for _, c := range blame.Find(arcs, len(p.ends)) {
+		s := suspect{Culprit: c, plane: p}
+		for _, n := range c.Nodes {
+			s.ends = append(s.ends, p.ends[n])
+		}
+		for _, i := range c.Bad {
+			s.flows = append(s.flows, first[i])
+		}
+		for _, f := range append(slices.Clone(p.flows), p.lost...) {
+			if f.retest && s.about(f) {
+				s.again = append(s.again, f)
+			}
+		}
+		p.found = append(p.found, s)
+	}
+}
+
+// single tells whether one port is blamed.
+func (s *suspect) single() bool {
+	return s.Side == blame.ToNode || s.Side == blame.FromNode || s.Side == blame.ToAndFrom
+}
+
+// about tells whether a flow that was measured again says something of it.
+func (s *suspect) about(f flow) bool {
+	switch {
+	case s.single():
+		return f.from == s.Nodes[0] || f.to == s.Nodes[0]
+	case s.Side == blame.Between:
+		return min(f.from, f.to) == s.Nodes[0] && max(f.from, f.to) == s.Nodes[1]
+	}
+	return false
+}
+
+// merge tells a node from its ports: one that is slow on each of several rails.
+func (c *rates) merge() {
+	ports, blamed := map[int]int{}, map[int][]*suspect{}
+	for _, p := range c.planes {
+		met := map[int]bool{}
+		for _, f := range p.flows {
+			met[p.ends[f.from].rank] = true
+		}
+		for rank := range met {
+			ports[rank]++
+		}
+		for i := range p.found {
+			if s := &p.found[i]; s.single() {
+				blamed[s.ends[0].rank] = append(blamed[s.ends[0].rank], s)
+			}
+		}
+	}
+	for rank, all := range blamed {
+		if ports[rank] < 2 || len(all) < ports[rank] {
+			continue
+		}
+		for _, s := range all {
+			s.node = true
+		}
+	}
+}
+
+// turns is how many rounds of meetings are spent on suspects.
+const turns = 2
+
+// again is what has to be measured once more: a port that is suspected with one
+// that passed and that it has not met, a way between two once more. In each turn
+// a port has one meeting.
+func (c *rates) again() []Meeting {
+	var out []Meeting
+	for _, p := range c.planes {
+		busy := map[int]int{} // ports, and in how many turns they have a meeting
+		doubt := map[int]int{}
+		for _, s := range p.found {
+			for _, n := range s.Nodes {
+				if s.single() {
+					doubt[n] = accused
+				} else if s.Side == blame.Between {
+					doubt[n] = max(doubt[n], involved)
+				}
+			}
+		}
+		for _, s := range p.found {
+			if len(s.again) > 0 || len(out) >= maxAgain {
+				continue
+			}
+			a, b, ok := 0, 0, false
+			switch {
+			case s.single():
+				a = s.Nodes[0]
+				b, ok = p.passed(a, doubt, busy)
+			case s.Side == blame.Between:
+				a, b = s.Nodes[0], s.Nodes[1]
+				ok = true
+			}
+			if !ok || max(busy[a], busy[b]) >= turns {
+				continue
+			}
+			busy[a]++
+			busy[b]++
+			x, y := p.ends[a], p.ends[b]
+			if x.rank > y.rank {
+				x, y = y, x
+			}
+			out = append(out, Meeting{A: x.rank, B: y.rank, Rail: x.port.Name, With: y.port.Name})
+		}
+	}
+	return out
+}
+
+// How little a port is fit to tell whether another one is slow. One that is
+// blamed itself can only clear it.
+const (
+	metBefore = 1
+	haveOne   = 2 // for each meeting that it has
+	involved  = 4 // in a way that is slow
+	accused   = 16
+)
+
+// passed is a port for one that is to meet: of those that passed one that it has
+// not met, with the fewest meetings, the next by its number.
+func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
+	met, works := map[int]bool{}, map[int]bool{}
+	for _, f := range p.flows {
+		works[f.from] = true
+		if f.from == of {
+			met[f.to] = true
+		}
+	}
+	weight := func(n int) int {
+		w := haveOne*busy[n] + doubt[n]
+		if met[n] {
+			w += metBefore
+		}
+		return w
+	}
+	for i := 1; i < len(p.ends); i++ {
+		n := (of + i) % len(p.ends)
+		if !works[n] || p.ends[n].rank == p.ends[of].rank || busy[n] >= turns {
+			continue
+		}
+		if !ok || weight(n) < weight(best) {
+			best, ok = n, true
+		}
+	}
+	return best, ok
+}
+
+// Turns parts meetings into rounds in which no port has two of them.
+func Turns(all []Meeting) [][]Meeting {
+	type port struct {
+		rank int
+		rail string
+	}
+	next := map[port]int{}
+	var out [][]Meeting
+	for _, m := range all {
+		a, b := port{m.A, m.Rail}, port{m.B, m.With}
+		t := max(next[a], next[b])
+		for len(out) <= t {
+			out = append(out, nil)
+		}
+		out[t] = append(out[t], m)
+		next[a], next[b] = t+1, t+1
+	}
+	return out
+}
+
+// confirm clears those that were as fast as others with somebody who passed, or
+// on the same way once more, and returns how many these are. What was slow one
+// way only then is slow that way. Where another job came nobody is named, and
+// nobody is as fast as others.
+func (c *rates) confirm() (cleared int) {
+	for _, p := range c.planes {
+		for i := range p.found {
+			s := &p.found[i]
+			var out, in, any bool
+			for _, f := range s.again {
+				slow := f.lost != "" || f.slow
+				any = any || slow && (s.single() || s.was(f))
+				out, in = out || slow && f.from == s.Nodes[0], in || slow && f.to == s.Nodes[0]
+			}
+			switch {
+			case len(s.again) == 0:
+			case s.Side == blame.Between:
+				s.cleared = !any
+			case s.Side == blame.FromNode:
+				s.cleared = !out
+			case s.Side == blame.ToNode:
+				s.cleared = !in
+			case !out && !in:
+				s.cleared = true
+			case !in:
+				s.Side = blame.FromNode
+			case !out:
+				s.Side = blame.ToNode
+			}
+			if s.cleared {
+				cleared++
+			}
+			s.cleared = s.cleared || slices.ContainsFunc(s.again, func(f flow) bool { return f.lost == bench.CauseBusy })
+		}
+	}
+	c.unmerge()
+	return cleared
+}
+
+// was tells whether the same direction was slow before.
+func (s *suspect) was(f flow) bool {
+	return slices.ContainsFunc(s.flows, func(o flow) bool { return o.from == f.from && o.to == f.to })
+}
+
+// unmerge takes back that a node is slow where some of its rails are not.
+func (c *rates) unmerge() {
+	innocent := map[int]bool{}
+	all := c.suspects()
+	for _, s := range all {
+		if s.node && s.cleared {
+			innocent[s.ends[0].rank] = true
+		}
+	}
+	for _, s := range all {
+		s.node = s.node && !innocent[s.ends[0].rank]
+	}
+}
+
+// suspects are those of all planes.
+func (c *rates) suspects() (out []*suspect) {
+	for _, p := range c.planes {
+		for i := range p.found {
+			out = append(out, &p.found[i])
+		}
+	}
+	return out
+}
+
+// named are the nodes that are slow, or could not be measured.
+func (c *rates) named() []int {
+	var out []int
+	for _, s := range c.suspects() {
+		switch {
+		case s.cleared:
+		case s.Side == blame.Everywhere:
+			out = append(out, ranksOfEnds(s.plane.ends)...)
+		default:
+			out = append(out, ranksOfEnds(s.ends)...)
+		}
+	}
+	for _, p := range c.planes {
+		out = append(out, p.dead...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rails, ports and pairs are what is shown.
+
+func (c *rates) rails() []RailRate {
+	var out []RailRate
+	for _, p := range c.planes {
+		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail, GPU: p.gpu()}
+		unit := p.unit()
+		r.Median, r.Slow = p.median*unit, p.refer*(1-p.slack)*unit
+		for i, e := range p.ends {
+			if i == 0 || e.port.Floor < r.Floor {
+				r.Floor = e.port.Floor
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// unit is what most of a plane's flows are held against as one.
+func (p *plane) unit() float64 {
+	var all []float64
+	for _, f := range p.flows {
+		all = append(all, f.nominal)
+	}
+	return medianOf(all)
+}
+
+func (c *rates) ports() []PortRate {
+	var out []PortRate
+	for _, p := range c.planes {
+		for i := range p.found {
+			s := &p.found[i]
+			for _, e := range s.ends {
+				if !s.cleared {
+					e.verdict = cmp.Or(e.verdict, s.word())
+				}
+			}
+		}
+		expected := p.refer * p.unit()
+		for _, e := range p.ends {
+			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received], Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
+			if r.Share = 0; expected > 0 {
+				r.Share = min(r.Out, r.In) / expected
+			}
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b PortRate) int {
+		return cmp.Or(-cmp.Compare(len(min(a.Slow, "x")), len(min(b.Slow, "x"))), cmp.Compare(a.Share, b.Share))
+	})
+	return out[:min(len(out), maxPorts)]
+}
+
+// word is what a port is named for.
+func (s *suspect) word() string {
+	switch {
+	case s.node:
+		return "node"
+	case s.Side == blame.ToAndFrom:
+		return "port"
+	case s.Side == blame.FromNode:
+		return "out"
+	case s.Side == blame.ToNode:
+		return "in"
+	case s.Side == blame.Between:
+		return "way"
+	}
+	return "rail"
+}
+
+func (c *rates) pairs() []PairRate {
+	var out []PairRate
+	for _, p := range c.planes {
+		for _, f := range p.flows {
+			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name, Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b PairRate) int {
+		return cmp.Compare(a.Speed/max(a.Expected, 1), b.Speed/max(b.Expected, 1))
+	})
+	return out[:min(len(out), maxPairs)]
+}
+
+// busyOf are the samples that were not taken since a port is in use, once for both
+// directions.
+func busyOf(p *plane) (out []*bench.Sample) {
+	for i, f := range p.lost {
+		if i%2 == 0 && f.lost == bench.CauseBusy {
+			out = append(out, f.sample)
+		}
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package bandwidth
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/preflight"
+	"launch/preflight/bench"
+)
+
+// What of a link's rate has to arrive as payload. These are no limits of any
+// product: bytes of the headers over bytes of the packet, and a share that a
+// healthy card reaches with room to spare.
+const (
+	// A RoCE v2 packet has 82 bytes beside its payload: preamble, Ethernet, gap
+	// (38), IPv4 (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA
+	// volume 1, 5.2 and annex A17.) A TCP segment has 90: 38, IPv4 (20), TCP with
+	// timestamps (32), of which 52 are within the MTU.
+	roceBeside, ibBeside, tcpBeside, tcpInside = 82, 30, 90, 52
+	// pcieShare is what TLP headers, acknowledgements and 128b/130b leave of a PCIe
+	// link at a payload of 128 bytes a packet, the least (PCIe base specification).
+	pcieShare = 0.8
+	// floorShare of that is the least that is believed to be healthy.
+	floorShare = 0.8
+	// tcpCore is the rate in Gb/s up to which one processor keeps a port busy over
+	// TCP. Above it the processor is measured, and nothing is said of the port.
+	tcpCore = 10
+)
+
+// RatePorts are the rails of this node as launch bench measures them, or those
+// that are named: by HCA, by interface. The error names what is not there.
+func Ports(n fabric.Node, addr netip.Addr, only []string) ([]bench.Port, error) {
+	f := rail.Of(n, addr)
+	var out []bench.Port
+	for _, r := range f.Rails {
+		out = append(out, ratePort(n, r, f.Name(r)))
+	}
+	if len(only) == 0 {
+		return out, nil
+	}
+	var picked []bench.Port
+	for _, name := range only {
+		i := slices.IndexFunc(out, func(p bench.Port) bool { return p.Name == name || p.Netdev == name })
+		if i >= 0 {
+			picked = append(picked, out[i])
+			continue
+		}
+		p, ok := otherPort(n, name)
+		if !ok {
+			return nil, fmt.Errorf("no rail %q on this node: it has %s", name, strings.Join(portNames(n, out), ", "))
+		}
+		picked = append(picked, p)
+	}
+	return picked, nil
+}
+
+// otherPort is a device that is no rail by itself, but was named.
+func otherPort(n fabric.Node, name string) (bench.Port, bool) {
+	for _, h := range n.HCAs {
+		for _, p := range h.Ports {
+			if h.Name == name || fmt.Sprintf("%s:%d", h.Name, p.Num) == name {
+				return ratePort(n, rail.Rail{HCA: h.Name, PCI: h.PCI, Port: p.Num, Netdev: p.Netdev, Link: p.LinkLayer, Rate: p.Rate, GID: firstGID(p)}, name), true
+			}
+		}
+	}
+	if i, ok := n.Interface(name); ok {
+		return ratePort(n, rail.Rail{PCI: i.PCI, Netdev: name, Link: "Ethernet", Rate: float64(i.Speed) / 1000, GID: -1}, name), true
+	}
+	return bench.Port{}, false
+}
+
+// firstGID is the first RoCE v2 entry that others can reach; -1: none.
+func firstGID(p fabric.Port) int {
+	for _, g := range p.GIDs {
+		if g.Type == rail.RoCEv2 && !g.Addr.IsLinkLocalUnicast() {
+			return g.Index
+		}
+	}
+	return -1
+}
+
+func portNames(n fabric.Node, rails []bench.Port) (out []string) {
+	for _, p := range rails {
+		out = append(out, p.Name)
+	}
+	for _, i := range n.Interfaces {
+		if i.Up && i.Kind != "loopback" && !slices.Contains(out, i.Name) {
+			out = append(out, i.Name)
+		}
+	}
+	return out
+}
+
+func ratePort(n fabric.Node, r rail.Rail, name string) bench.Port {
+	p := bench.Port{Name: name, Netdev: r.Netdev, HCA: r.HCA, Num: r.Port, GID: r.GID, Link: r.Link, Rate: r.Rate}
+	i, ok := n.Interface(r.Netdev)
+	if ok {
+		p.MTU = i.MTU
+		p.Net = reachedAt(i)
+	}
+	for _, h := range n.HCAs {
+		for _, o := range h.Ports {
+			if h.Name == r.HCA && o.Num == r.Port {
+				p.Lanes = o.Lanes
+			}
+		}
+	}
+	if madeUp(n, r, i) {
+		p.Rate = 0
+	}
+	p.Floor = floor(n, r, p)
+	return p
+}
+
+// reachedAt is the address of an interface that others reach it by: IPv4 before
+// IPv6, none that is link-local.
+func reachedAt(i fabric.Interface) (best netip.Prefix) {
+	for _, a := range i.Addrs {
+		if a.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		if !best.IsValid() || a.Addr().Is4() && !best.Addr().Is4() {
+			best = a
+		}
+	}
+	return best
+}
+
+// madeUp tells whether a rate is no wire's: a virtual interface says what its
+// driver was written to say, and so does a software RDMA device above any.
+func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
+	if r.HCA == "" {
+		return i.Kind != "physical" && i.Kind != "bond" && i.Kind != "vlan" || n.Cloud.Virtual
+	}
+	k := slices.IndexFunc(n.HCAs, func(h fabric.HCA) bool { return h.Name == r.HCA })
+	return k >= 0 && n.HCAs[k].PCI == ""
+}
+
+// floor is the least payload in bytes/s that a port is good for, by what it is
+// itself: its rate, its MTU and its PCIe link. 0: nothing can be said.
+func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
+	if p.Rate <= 0 || r.HCA == "" && p.Rate > tcpCore {
+		return 0
+	}
+	mtu := float64(cmp.Or(p.MTU, 1500))
+	wire := 0.0
+	switch {
+	case r.HCA == "":
+		wire = (mtu - tcpInside) / (mtu - tcpInside + tcpBeside)
+	case r.Link == "Ethernet":
+		payload := float64(cmp.Or(rail.RoCEMTU(p.MTU), 1024))
+		wire = payload / (payload + roceBeside)
+	default:
+		wire = 2048.0 / (2048 + ibBeside) // what every subnet manager sets at least
+	}
+	gbit := p.Rate * wire
+	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
+	if k >= 0 && !n.Cloud.Virtual { // the link of a guest's function is made up
+		own := n.PCI[k]
+		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
+			gbit = min(gbit, bus)
+		}
+	}
+	return floorShare * gbit * 1e9 / 8
+}
+
+// What counts as use by another job: 5 % of the port, or where its rate is not
+// known more than monitoring and logs send all the time.
+const (
+	busyShare   = 0.05
+	busyUnknown = 5e6 // bytes/s
+)
+
+// What of a port's counters is a test's own beside what it sent: headers, of which
+// a TCP segment of 1500 bytes has 5 % and a RoCE packet of 1024 has 8 %, and the
+// acknowledgements of what came the other way, at most 4 % of it. Twice that is
+// no other job's.
+const ownHeaders, ownAnswers = 0.16, 0.08
+
+// besideShare of what a port was seen to carry is another job's, where its rate is
+// not known.
+const besideShare = 0.2
+
+// inUse is from how many bytes a second on a port is another job's.
+func inUse(p bench.Port) float64 {
+	if p.Rate > 0 {
+		return busyShare * p.Rate * 1e9 / 8
+	}
+	return busyUnknown
+}
+
+// PortBusy is why a port is not to be disturbed, by what it carried in either
+// direction, in bytes/s; "": it may be.
+func Busy(p bench.Port, node string, sent, received float64) string {
+	if max(sent, received) <= inUse(p) {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s is in use: it sends %s and receives %s", p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+}
+
+// PortDisturbed is why what was measured at a port of the node of a rank says nothing
+// of it: in the time that the samples were taken in it has carried clearly more than
+// they did. moved is what it counted. "": it has not, or that cannot be told.
+func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration, own []bench.Sample) string {
+	if p.Net.Addr().IsLoopback() { // which counts at once for both ends
+		return ""
+	}
+	var out, back, best float64
+	for _, s := range own {
+		there, here := s.Out.Carried, s.Back.Carried
+		switch {
+		case s.From == rank && s.FromPort == p.Name:
+		case s.To == rank && s.ToPort == p.Name:
+			there, here = here, there
+		default:
+			continue
+		}
+		if s.Cause == bench.CauseBusy {
+			continue
+		}
+		if there <= 0 || here <= 0 { // it failed in the middle, or an old kernel does not count
+			return ""
+		}
+		out, back, best = out+there, back+here, max(best, s.Out.Speed, s.Back.Speed)
+	}
+	beside := func(moved uint64, ours, answered float64) float64 {
+		return max(0, float64(moved)-(1+ownHeaders)*ours-ownAnswers*answered) / took.Seconds()
+	}
+	sent, received, most := beside(moved.Sent, out, back), beside(moved.Received, back, out), inUse(p)
+	if p.Rate <= 0 {
+		most = min(most, besideShare*best)
+	}
+	if out == 0 || max(sent, received) <= most {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s was used by others while it was measured: they sent %s and received %s", p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+}

@@ -1,0 +1,57 @@
+package gpu
+
+import (
+	"slices"
+	"testing"
+
+	"launch/fabric/gpu"
+	"launch/internal/launcher"
+	"launch/preflight"
+	"launch/preflight/checktest"
+)
+
+func TestGPUCount(t *testing.T) {
+	program := checktest.NProc(checktest.GPUs(checktest.Four(), 2), "8")
+	program.Job.Line.Kind = launcher.Program
+	wedged := checktest.NProc(checktest.Four(), "8")
+	wedged.Node.GPUs = gpu.Facts{Err: "NVML did not answer within 5s"}
+	amd := checktest.NProc(checktest.Four(), "gpu")
+	amd.Exists = func(path string) bool { return path == "/dev/kfd" }
+	unasked := checktest.NProc(checktest.Four(), "gpu")
+	unasked.Node.GPUs = gpu.Facts{}
+	empty := checktest.NProc(checktest.Four(), "8")
+	empty.Node.GPUs = gpu.Facts{Present: true}
+	none := checktest.NProc(checktest.Four(), "gpu")
+	none.Exists = func(string) bool { return false }
+	lost := checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8")
+	lost.Node.GPUs.Devices = slices.Clone(lost.Node.GPUs.Devices)
+	lost.Node.GPUs.Devices[3].Err = "it fell off the bus"
+	for _, tt := range []struct {
+		name string
+		in   preflight.Input
+		want string
+	}{
+		{"one is there, but lost", lost, "fail 8 processes are asked for, and 7 GPUs"},
+		{"as many", checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), "ok 8 processes, 8 GPUs"},
+		{"one fell off the bus", checktest.NProc(checktest.GPUs(checktest.Four(), 7), "8"), "fail 8 processes are asked for, and 7 GPUs"},
+		{"a trial on a workstation", checktest.NProc(checktest.GPUs(checktest.Four(), 1), "2"), "warn this node has one GPU"},
+		{"one process", checktest.GPUs(checktest.Four(), 1), "ok 1 processes"},
+		{"hidden, a CPU job", checktest.Env(checktest.NProc(checktest.GPUs(checktest.Four(), 2), "8"), "CUDA_VISIBLE_DEVICES", ""), "skip hides the 2 GPUs"},
+		{"hidden, as Slurm does", checktest.Env(checktest.NProc(checktest.GPUs(checktest.Four(), 2), "8"), "CUDA_VISIBLE_DEVICES", "NoDevFiles"), "skip hides the 2 GPUs"},
+		{"half are visible", checktest.Env(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), "CUDA_VISIBLE_DEVICES", "0,1,2,3"), "fail 4 GPUs are visible"},
+		{"those behind a wrong one are not", checktest.Env(checktest.NProc(checktest.GPUs(checktest.Four(), 4), "2"), "CUDA_VISIBLE_DEVICES", "0,9,1"), "fail 1 GPUs are visible"},
+		{"by UUID", checktest.Env(checktest.NProc(checktest.GPUs(checktest.Four(), 4), "2"), "CUDA_VISIBLE_DEVICES", "GPU-aa, MIG-bb"), "ok 2 processes"},
+		{"one per GPU", checktest.NProc(checktest.GPUs(checktest.Four(), 4), "gpu"), "ok 4 processes, 4 GPUs"},
+		{"no driver, a CPU job", checktest.NProc(checktest.Four(), "8"), "skip no NVIDIA GPU here: no driver"},
+		{"no driver, one per GPU", none, "fail this node has none"},
+		{"no driver, one per GPU, AMD's", amd, "skip no NVIDIA GPU"},
+		{"no driver, one per GPU, AMD not looked for", checktest.NProc(checktest.Four(), "gpu"), "warn no NVIDIA GPU"},
+		{"driver without a GPU", empty, "skip the driver lists none"},
+		{"not asked", unasked, "skip were not asked"},
+		{"driver does not answer", wedged, "skip could not be asked"},
+		{"by number of CPUs", checktest.NProc(checktest.GPUs(checktest.Four(), 2), "cpu"), "ok 2 GPUs visible"},
+		{"a program", program, "skip does not say"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "gpu.count", tt.in), tt.want) })
+	}
+}

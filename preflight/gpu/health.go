@@ -1,0 +1,156 @@
+package gpu
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/fabric/gpu"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// gpuHealth names each GPU with what is wrong with it. What the driver
+// itself calls unusable fails the job that needs it; errors that were, and that
+// the GPU has dealt with, are a warning.
+func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
+	u, why := preflight.GPUsOf(in)
+	if why != "" {
+		return preflight.Skip(why)
+	}
+	var out []finding.Finding
+	for _, d := range u.Devices {
+		if f, bad := unusable(u, d); bad {
+			out = append(out, withXIDs(in, d, f))
+		} else if f, bad := worn(in, d); bad {
+			out = append(out, f)
+		}
+	}
+	if f, bad := switches(in); bad {
+		out = append(out, f)
+	}
+	if len(out) == 0 {
+		return pass(u)
+	}
+	return out
+}
+
+const dies = "the process of this GPU dies, and the other ranks wait for it"
+
+// unusable is what the driver says of a GPU that no process can use.
+func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
+	reset := "sudo nvidia-smi -r -i " + number(d) + " (nothing may use it), or take this node out and reboot it"
+	reboot := "take this node out and reboot it; if it comes back, have the board reseated or replaced"
+	switch {
+	case d.Code == "GPU_IS_LOST":
+		return preflight.FailOr(u.Certain, "%s fell off the bus", called(d)).See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
+	case d.Code == "RESET_REQUIRED":
+		return preflight.FailOr(u.Certain, "%s has to be reset", called(d)).See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
+	case d.Err != "":
+		return finding.Warnf("%s does not answer as it should", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
+			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
+	}
+	// What NVIDIA's GPU Memory Error Management says of the recovery action: after
+	// these three nothing works before it was done. The others name what is to be
+	// drained, and may be about another GPU of the domain.
+	says := func(f finding.Finding) finding.Finding {
+		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
+	}
+	switch d.Recovery {
+	case "":
+		return finding.Finding{}, false
+	case "reset", "drain_and_reset":
+		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver wants it reset", called(d))).Do("%s", reset), true
+	case "reboot", "system_reboot":
+		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver wants this machine rebooted", called(d))).Do("%s", reboot), true
+	}
+	return says(finding.Warnf("%s has a fault, and the driver asks for %s", called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
+		Do("end what uses its NVLinks; if it stays so: %s", reset), true
+}
+
+// worn is a GPU that answers and has had errors.
+func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
+	var what []string
+	f := finding.Warnf("")
+	if e := d.ECC; e != nil && e.Uncorrected > 0 {
+		what = append(what, preflight.Count(int(e.Uncorrected), "uncorrectable memory error")+" since the driver was loaded")
+		f = f.See("NVML", "%s: ECC errors since the driver was loaded: %d uncorrectable", called(d), e.Uncorrected)
+	}
+	if r := d.Rows; r != nil && (r.Failed || r.Pending) {
+		if r.Failed {
+			what = append(what, "a memory row that could not be replaced")
+		} else {
+			what = append(what, "a memory row that waits for a reset to be replaced")
+		}
+		f = f.See("NVML", "%s: remapped rows: %d after uncorrectable errors, pending %t, failed %t", called(d), r.Uncorrected, r.Pending, r.Failed)
+	}
+	for _, x := range recent(in, d.PCI) {
+		if means := xidMeans(x.Code); means != "" {
+			what = append(what, fmt.Sprintf("Xid %d %s ago (%s)", x.Code, age(x), means))
+			f = f.See("kernel log", "%s", xidLine(x))
+		}
+	}
+	if len(what) == 0 {
+		return f, false
+	}
+	f.What = called(d) + " had " + strings.Join(what, ", ")
+	f = f.Breaking("it answers now; when the fault comes back, its process dies and the other ranks wait").
+		Do("sudo nvidia-smi -r -i %s between jobs; when it comes back: have the GPU tested (dcgmi diag -r 3) or replaced", number(d))
+	if d.Rows != nil && d.Rows.Failed {
+		f = f.Do("have the GPU replaced; until then: leave it out by %s", preflight.CUDAVisible)
+	}
+	return f, true
+}
+
+// withXIDs adds what the kernel log has of a GPU.
+func withXIDs(in preflight.Input, d gpu.GPU, f finding.Finding) finding.Finding {
+	for _, x := range recent(in, d.PCI) {
+		f = f.See("kernel log", "%s", xidLine(x))
+	}
+	return f
+}
+
+// recent are the faults of a GPU in the kernel log that are not too long ago: the
+// log does not tell of a reset since.
+func recent(in preflight.Input, pci string) []gpu.XID {
+	limit := in.Threshold("gpu.xid")
+	return slices.DeleteFunc(slices.Clone(in.Node.GPUs.XIDs), func(x gpu.XID) bool {
+		return x.Switch || pci == "" || x.PCI != pci || float64(x.Age) > limit
+	})
+}
+
+// switches names the NVSwitches with a fatal fault. Whether it is fatal stands in
+// the message itself ("SXid … 20034, Fatal, Link 30 …", NVIDIA Fabric Manager User
+// Guide, NVSwitch SXid errors); the rest are counted on healthy machines too.
+func switches(in preflight.Input) (finding.Finding, bool) {
+	f := finding.Warnf("")
+	var names []string
+	for _, x := range in.Node.GPUs.XIDs {
+		if x.Switch && strings.HasPrefix(x.Text, "Fatal") && float64(x.Age) <= in.Threshold("gpu.xid") {
+			f = f.See("kernel log", "%s", xidLine(x))
+			names = append(names, fmt.Sprintf("NVSwitch %s: SXid %d %s ago", x.PCI, x.Code, age(x)))
+		}
+	}
+	f.What = "a fatal fault of " + preflight.Some(names)
+	return f.Breaking("GPUs behind it may be unable to use NVLink until they and it are reset").
+		Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid; reset all GPUs (sudo nvidia-smi -r), or reboot this node"), len(names) > 0
+}
+
+func xidLine(x gpu.XID) string {
+	kind := map[bool]string{true: "SXid", false: "Xid"}[x.Switch]
+	return fmt.Sprintf("%s (%s) %d, %s ago, %s: %s", kind, x.PCI, x.Code, age(x), preflight.Count(x.Count, "time"), cmp.Or(x.Text, "no text"))
+}
+
+func age(x gpu.XID) string {
+	d := time.Duration(x.Age) * time.Second
+	switch {
+	case d < time.Minute:
+		return preflight.Count(x.Age, "second")
+	case d < 2*time.Hour:
+		return preflight.Count(int(d/time.Minute), "minute")
+	}
+	return preflight.Count(int(d/time.Hour), "hour")
+}

@@ -1,0 +1,192 @@
+// Package network holds the checks of this node's network: its name and address,
+// the name servers, the store's reachability, and the ports that the job needs.
+package network
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/internal/setting"
+	"launch/preflight"
+)
+
+// Checks returns the checks of this package, in the order of the report.
+func Checks() []preflight.Check {
+	return slices.Concat(storeChecks(), dnsChecks(), addrChecks())
+}
+
+func addrChecks() []preflight.Check {
+	return []preflight.Check{{
+		ID: "host.resolves", Limit: preflight.Computed,
+		Title: "this node's own host name resolves",
+		Doc:   "Gloo and c10d look their own host name up; where it has no address, Gloo listens on loopback and every lookup may cost seconds.",
+		Run:   preflight.One(hostResolves),
+	}, {
+		ID: "addr.usable", Limit: preflight.Computed,
+		Title: "the address that this node gives to its peers can be reached by them",
+		Doc:   "An address that only this machine knows is agreed on without complaint, and then the others connect to themselves or to nothing.",
+		Run:   preflight.One(addrUsable),
+	}, {
+		ID: "port.master", Limit: preflight.Computed,
+		Title: "the port for torch's own store is free",
+		Doc:   "Two jobs on one node want the same default port; the second one dies, or worse, meets the first one's store.",
+		Run:   preflight.One(portMaster),
+	}}
+}
+
+func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
+	n := in.Node
+	switch {
+	case n.HostErr != "":
+		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
+			See("getaddrinfo "+n.Hostname, "%s", n.HostErr).
+			Breaking("programs that look it up get loopback, or wait for a name server").
+			Do("echo \"%s %s\" >> /etc/hosts", hostsAddr(in), n.Hostname)
+	case len(n.HostAddrs) == 0:
+		return finding.Skipf("no name server is asked now")
+	}
+	if len(n.Interfaces) > 0 && !slices.ContainsFunc(n.HostAddrs, func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err != nil || a.IsLoopback() || n.IsLocal(a)
+	}) {
+		return finding.Warnf("this node's host name %s is %s, which is no address of this node", n.Hostname, strings.Join(n.HostAddrs, ", ")).
+			See("getaddrinfo "+n.Hostname, "%s", strings.Join(n.HostAddrs, ", ")).
+			Breaking("Gloo and others that look it up cannot listen there, and take loopback").
+			Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname)
+	}
+	return finding.Passf("%s is %s", n.Hostname, strings.Join(n.HostAddrs, ", "))
+}
+
+func hostsAddr(in preflight.Input) string {
+	if in.Addr.IsValid() && !in.Addr.IsLoopback() {
+		return in.Addr.String()
+	}
+	return "127.0.1.1"
+}
+
+// addrUsable fails only for an address that no other machine can reach by
+// definition. A link-local IPv4 address works between two machines on one
+// cable, and a container bridge works for its containers.
+func addrUsable(_ context.Context, in preflight.Input) finding.Finding {
+	a := in.Addr.Unmap()
+	switch {
+	case !in.Job.Several():
+		return finding.Skipf("one node has no peers")
+	case !a.IsValid():
+		return finding.Skipf("not known yet")
+	case a.IsUnspecified() || a.IsMulticast():
+		return finding.Failf("%s is no address of a node", a).Breaking("no peer can connect to it").Do("launch --addr ADDRESS …")
+	case a.IsLoopback():
+		return loopback(in, a)
+	case a.Is6() && a.IsLinkLocalUnicast():
+		return finding.Failf("%s is a link-local IPv6 address, it means nothing on another machine", a).
+			Breaking("no peer can connect to it").Do("launch --addr ADDRESS …, with one that is routed")
+	case a.IsLinkLocalUnicast():
+		return finding.Warnf("%s is a link-local address", a).
+			Breaking("only machines on the same cable or switch reach it").Do("launch --addr ADDRESS …, if the peers are farther away")
+	}
+	i, ok := in.Node.InterfaceOf(a)
+	if !ok {
+		return finding.Warnf("%s is no address of this node", a).
+			Breaking("peers reach it only if something forwards it here (NAT, a virtual address)").
+			Do("launch --addr with one of this node's own addresses, if nothing does")
+	}
+	if runtimeBridge(i.Name) {
+		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
+			Breaking("peers on other machines do not reach it").Do("launch --addr with an address of the network between the nodes")
+	}
+	return finding.Passf("%s on %s", a, i.Name)
+}
+
+// loopback is right where the nodes share this machine. That is certain to be
+// wrong only where the store is at an address of another machine.
+func loopback(in preflight.Input, a netip.Addr) finding.Finding {
+	hosts := endpoints(in.Job.Store.V)
+	elsewhere := slices.ContainsFunc(hosts, func(e endpoint) bool {
+		s, err := netip.ParseAddr(e.host)
+		return err == nil && !in.Node.IsLocal(s)
+	})
+	here := len(hosts) > 0 && !slices.ContainsFunc(hosts, func(e endpoint) bool {
+		s, err := netip.ParseAddr(e.host)
+		return e.host != "localhost" && (err != nil || !s.Unmap().IsLoopback())
+	})
+	const fix = "launch --addr with an address of the network between the nodes"
+	switch {
+	case elsewhere:
+		return finding.Failf("%s is loopback, and the meeting point is on another machine", a).
+			Breaking("the other nodes would connect to themselves").Do(fix)
+	case here:
+		return finding.Passf("%s, as is the meeting point: all nodes are on this machine", a)
+	}
+	return finding.Warnf("%s is loopback, which is right only if all %d nodes are on this machine", a, in.Job.Nodes.V).
+		Breaking("nodes on other machines would connect to themselves").Do(fix)
+}
+
+// runtimeBridge knows the bridges of container runtimes and hypervisors by the
+// names that these give them.
+func runtimeBridge(name string) bool {
+	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// portMaster says of the port what will come of it:
+//
+//	this node                  the port is from      held by    here  the start
+//	has an index above 0       anywhere              anyone     skip  never listens there
+//	is node 0 for certain      --master-port         a launch   skip  a node beside it gives way, else 65
+//	is node 0 for certain      --master-port         others     fail  65
+//	may become node 0          --master-port         anyone     warn  another is agreed on
+//	is or may become node 0    line, env., default   anyone     ok    another is agreed on
+//
+// Without indexes the store's host becomes node 0. The sealed world carries the
+// number to all nodes, so only what a person insisted on can be missed.
+func portMaster(_ context.Context, in preflight.Input) finding.Finding {
+	want := in.Job.MasterPort
+	port := want.V
+	if !want.Set {
+		port = job.DefaultMasterPort
+	}
+	line := in.Job.Line
+	switch {
+	case line.Kind == launcher.Mpirun:
+		return finding.Skipf("mpirun needs no such port")
+	case !in.Job.Several() && (line.Kind != launcher.Torchrun || line.Standalone.Set || line.Backend.Set || line.Endpoint.Set):
+		return finding.Skipf("one node, and the command finds its own port")
+	case in.Job.Several() && in.Job.Index.Set && in.Job.Index.V > 0:
+		return finding.Skipf("it is needed on node 0 only")
+	case in.PortUse == nil:
+		return finding.Skipf("no port is opened now")
+	}
+	u, err := in.PortUse(netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)))
+	if err == nil && !u.Taken {
+		return finding.Passf("port %d is free", port)
+	}
+	taken, seen := "is taken by "+u.Holder(), "address already in use"
+	if err != nil {
+		taken, seen = "cannot be used", err.Error()
+	}
+	where := "bind port " + strconv.Itoa(port)
+	certain := in.Job.Index.Set || len(in.Serve) > 0
+	switch insists := want.Set && want.From.Tier == setting.Explicit; {
+	case !in.Job.Several():
+		return finding.Warnf("port %d %s, and torchrun will want it", port, taken).See(where, "%s", seen).
+			Breaking("torchrun cannot open its store and stops").Do("torchrun --standalone …, or --master-port with a free port")
+	case !insists:
+		return finding.Passf("port %d %s, another one will be agreed on", port, taken).See(where, "%s", seen)
+	case certain && u.Launch:
+		return finding.Skipf("%s has port %d, for this job or another: the start will tell", u.Holder(), port)
+	case certain:
+		return finding.Failf("port %d %s, on this node, which is node 0", port, taken).See(where, "%s", seen).
+			Breaking("torch's own store cannot listen where %s wants it", want.From.Name).
+			Do("drop %s, then a free port is found and agreed on", want.From.Name)
+	}
+	return finding.Warnf("port %d %s, on this node", port, taken).See(where, "%s", seen).
+		Breaking("should this node become node 0, another port is agreed on than %s names", want.From.Name).
+		Do("drop %s if any port will do, or name one that is free on all nodes", want.From.Name)
+}

@@ -1,0 +1,125 @@
+package network
+
+import (
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"launch/internal/launcher"
+	"launch/internal/setting"
+	"launch/preflight"
+	"launch/preflight/checktest"
+)
+
+func TestAddrUsable(t *testing.T) {
+	at := func(addr, store string) preflight.Input {
+		in := checktest.Four()
+		in.Addr = netip.MustParseAddr(addr)
+		in.Job.Store.V.Host = store
+		return in
+	}
+	for _, tt := range []struct {
+		name string
+		in   preflight.Input
+		want string
+	}{
+		{"on the network", at("10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
+		{"IPv4-mapped", at("::ffff:10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
+		{"loopback, store too", at("127.0.0.1", "127.0.0.1"), "ok all nodes are on this machine"},
+		{"loopback, store on localhost", at("127.0.0.1", "localhost"), "ok all nodes are on this machine"},
+		{"loopback, store elsewhere", at("127.0.0.1", "10.0.0.1"), "fail the meeting point is on another machine"},
+		{"loopback by the host name, as Debian's 127.0.1.1", at("127.0.1.1", "node5"), "warn only if all 4 nodes"},
+		{"loopback, store on this machine's address", at("127.0.0.1", "10.0.0.5"), "warn only if all 4 nodes"},
+		{"link-local IPv6", at("fe80::5", "host0"), "fail link-local IPv6"},
+		{"link-local IPv4, two machines on a cable", at("169.254.1.5", "host0"), "warn link-local"},
+		{"docker0", at("172.17.0.1", "host0"), "warn docker0"},
+		{"behind NAT", at("203.0.113.9", "host0"), "warn no address of this node"},
+		{"any", at("0.0.0.0", "host0"), "fail no address of a node"},
+		{"one node", checktest.Nodes(at("127.0.0.1", "host0"), 1), "skip one node"},
+		{"unknown", func() preflight.Input { in := checktest.Four(); in.Addr = netip.Addr{}; return in }(), "skip not known yet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "addr.usable", tt.in), tt.want) })
+	}
+}
+
+func TestHostResolves(t *testing.T) {
+	named, unknown := checktest.Four(), checktest.Four()
+	named.Node.HostAddrs = []string{"127.0.1.1"}
+	unknown.Node.HostErr = "no such host"
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", named), "ok node5 is 127.0.1.1")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", checktest.Four()), "skip ")
+	f := checktest.Verdict(t, Checks(), "host.resolves", unknown)
+	checktest.Wants(t, f, "warn node5 does not resolve")
+	if want := `echo "10.0.0.5 node5" >> /etc/hosts`; f.Fix != want {
+		t.Errorf("fix %q, want %q", f.Fix, want)
+	}
+}
+
+func TestPortMaster(t *testing.T) {
+	from := func(in preflight.Input, tier setting.Tier) preflight.Input {
+		in.Job.MasterPort = setting.Value[int]{V: 4000, Set: true, From: setting.Source{Tier: tier, Name: "--master-port"}}
+		return in
+	}
+	index := func(in preflight.Input, i int) preflight.Input {
+		in.Job.Index = setting.Value[int]{V: i, Set: true}
+		return in
+	}
+	host := func(in preflight.Input) preflight.Input {
+		in.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+		return in
+	}
+	single := checktest.Nodes(checktest.Four(), 1)
+	standalone := checktest.Nodes(checktest.Four(), 1)
+	standalone.Job.Line.Standalone.Set = true
+	program := checktest.Nodes(checktest.Four(), 1)
+	program.Job.Line.Kind = launcher.Program
+	mpirun := checktest.Four()
+	mpirun.Job.Line.Kind = launcher.Mpirun
+	torch, launch := preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, preflight.PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}
+	for _, tt := range []struct {
+		name string
+		in   preflight.Input
+		use  preflight.PortUse
+		err  error
+		want string
+	}{
+		{"free", checktest.Four(), preflight.PortUse{}, nil, "ok port 29500 is free"},
+		{"the default is taken", host(checktest.Four()), torch, nil, "ok another one will be agreed on"},
+		{"the line's is taken", host(from(checktest.Four(), setting.Line)), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"MASTER_PORT is taken", index(from(checktest.Four(), setting.Ambient), 0), torch, nil, "ok port 4000 is taken by python3 (pid 7), another one"},
+		{"typed, may be node 0", from(checktest.Four(), setting.Explicit), torch, nil, "warn port 4000 is taken by python3 (pid 7), on this node"},
+		{"typed, may be node 0, held by a launch", from(checktest.Four(), setting.Explicit), launch, nil, "warn port 4000 is taken by launch (pid 7)"},
+		{"typed, is node 0", index(from(checktest.Four(), setting.Explicit), 0), torch, nil, "fail port 4000 is taken by python3 (pid 7), on this node, which is node 0"},
+		{"typed, hosts the store", host(from(checktest.Four(), setting.Explicit)), torch, nil, "fail port 4000 is taken by python3 (pid 7)"},
+		{"typed, hosts the store, by whom is unknown", host(from(checktest.Four(), setting.Explicit)), preflight.PortUse{Taken: true}, nil, "fail port 4000 is taken by a process that this user cannot see"},
+		{"typed, hosts the store, has index 2", index(host(from(checktest.Four(), setting.Explicit)), 2), torch, nil, "skip node 0 only"},
+		{"typed, the other node on this machine holds it", host(from(checktest.Four(), setting.Explicit)), launch, nil, "skip launch (pid 7) has port 4000"},
+		{"typed, privileged", index(from(checktest.Four(), setting.Explicit), 0), preflight.PortUse{}, syscall.EACCES, "fail port 4000 cannot be used"},
+		{"one node, torchrun's default", single, torch, nil, "warn torchrun will want it"},
+		{"one node, standalone", standalone, torch, nil, "skip "},
+		{"one node, a program", program, torch, nil, "skip "},
+		{"mpirun", mpirun, torch, nil, "skip mpirun"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.PortUse = func(netip.AddrPort) (preflight.PortUse, error) { return tt.use, tt.err }
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "port.master", tt.in), tt.want)
+		})
+	}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "port.master", checktest.Four()), "skip no port is opened")
+}
+
+func TestOwnNameMeansThisNode(t *testing.T) {
+	for _, tt := range []struct {
+		addrs []string
+		want  string
+	}{
+		{[]string{"10.0.0.5"}, "ok node5 is 10.0.0.5"},
+		{[]string{"127.0.1.1"}, "ok "},
+		{[]string{"10.0.0.99", "10.0.0.5"}, "ok "},
+		{[]string{"10.0.0.99"}, "warn this node's host name node5 is 10.0.0.99, which is no address of this node"},
+	} {
+		in := checktest.Four()
+		in.Node.HostAddrs = tt.addrs
+		checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", in), tt.want)
+	}
+}

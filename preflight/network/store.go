@@ -1,0 +1,265 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/preflight"
+)
+
+func storeChecks() []preflight.Check {
+	return []preflight.Check{{
+		ID: "store.resolves", Limit: preflight.Network,
+		Title: "the name of the meeting point is known to this node",
+		Doc:   "A node that cannot find the meeting point never joins, and the others wait for it until their time is up.",
+		Run:   preflight.One(storeResolves),
+	}, {
+		ID: "store.port", Limit: preflight.Network,
+		Title: "nothing else listens where this node is to host the meeting point",
+		Doc:   "The store cannot start where another program has its port, and the other nodes would ask that program to be their store.",
+		Run:   preflight.One(storePort),
+	}, {
+		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: preflight.Network,
+		Title: "the meeting point takes connections from this node",
+		Doc:   "A firewall, a wrong port or a store that was never started looks the same to a job: it waits. An embedded store may still be about to start, so that is never a failure.",
+		Run:   preflight.One(storeAnswers),
+	}}
+}
+
+// endpoint is one address of the store, as it was given.
+type endpoint struct {
+	host, port string
+}
+
+func (e endpoint) String() string { return net.JoinHostPort(e.host, e.port) }
+
+// endpoints are the store's addresses; those of an external store are URLs.
+// What cannot be read is left out: to say so is the room of the one that read
+// the command line.
+func endpoints(s job.Store) []endpoint {
+	if s.Embedded {
+		return []endpoint{{s.Host, strconv.Itoa(s.Port)}}
+	}
+	var out []endpoint
+	for _, text := range s.Endpoints {
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		port := u.Port()
+		if port == "" {
+			port = "2379" // etcd's own
+		}
+		out = append(out, endpoint{u.Hostname(), port})
+	}
+	return out
+}
+
+// each runs f for all endpoints at once and returns the errors in their order.
+func each(all []endpoint, f func(int, endpoint) error) []error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, e := range all {
+		wg.Go(func() { errs[i] = f(i, e) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// noStore is the reason why there is nothing to ask about the store, or "".
+func noStore(in preflight.Input) string {
+	switch {
+	case !in.Job.Several():
+		return "one node needs no meeting point"
+	case !in.Job.Store.Set || len(endpoints(in.Job.Store.V)) == 0:
+		return "no meeting point is known yet"
+	}
+	return ""
+}
+
+func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
+	if why := noStore(in); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	all := endpoints(in.Job.Store.V)
+	if !slices.ContainsFunc(all, func(e endpoint) bool { return !isAddr(e.host) }) {
+		return finding.Passf("%s needs no name server", preflight.Join(all, func(e endpoint) string { return e.host }))
+	}
+	if in.Resolve == nil {
+		return finding.Skipf("no name server is asked now")
+	}
+	found := make([][]netip.Addr, len(all))
+	errs := each(all, func(i int, e endpoint) (err error) {
+		if !isAddr(e.host) {
+			found[i], err = in.Resolve(ctx, e.host)
+		}
+		return err
+	})
+	bad := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	for i, e := range all {
+		if f, wrong := misleads(in, e.host, found[i]); wrong && errs[i] == nil {
+			return f
+		}
+	}
+	if bad < 0 {
+		return finding.Passf("%s", preflight.Join(all, func(e endpoint) string {
+			if isAddr(e.host) {
+				return e.host
+			}
+			return e.host + " is " + preflight.Join(found[slices.Index(all, e)], netip.Addr.String)
+		}))
+	}
+	errs[bad] = inTime(in, ctx, all[bad].host, errs[bad])
+	return servedBeside(in, ctx, all[bad].host, unresolved(in, all, errs, bad))
+}
+
+// unresolved judges a name without an address. That no such name exists is an
+// answer; that the name server did not answer is none. Where a scheduler
+// started this node the name may be about to appear: Kubernetes publishes the
+// name of a pod with the pod.
+func unresolved(in preflight.Input, all []endpoint, errs []error, bad int) finding.Finding {
+	host, err := all[bad].host, errs[bad]
+	others := slices.Contains(errs, nil)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case !isDNS || !dns.IsNotFound:
+		return finding.Skipf("could not tell: the name server did not answer for %s", host).See("look up "+host, "%v", err)
+	case others:
+		return finding.Warnf("%s does not resolve, the other endpoints do", host).See("look up "+host, "%v", err).
+			Breaking("one endpoint less when another one fails").Do("correct %s in --store", host)
+	case in.Job.Vouch == job.Scheduled:
+		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod", host).Do("%s", unready(host))
+	}
+	return finding.Failf("%s does not resolve on this node", host).See("look up "+host, "%v", err).
+		Breaking("this node never finds the others").
+		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
+}
+
+// storePort leaves it to the rendezvous to say whose launch has the port: it
+// may well be this job's, by another node on this machine.
+func storePort(_ context.Context, in preflight.Input) finding.Finding {
+	store := in.Job.Store.V
+	switch why := noStore(in); {
+	case why != "":
+		return finding.Skipf("%s", why)
+	case len(in.Serve) == 0:
+		return finding.Skipf("this node does not host the store, as far as is known now")
+	case in.PortUse == nil:
+		return finding.Skipf("no port is looked at now")
+	}
+	for _, at := range in.Serve {
+		u, err := in.PortUse(at)
+		switch {
+		case err != nil:
+			return finding.Skipf("could not tell: %v", err)
+		case u.Launch:
+			return finding.Skipf("%s has port %d: the store of this job or of another, which the start will tell", u.By, store.Port)
+		case u.Taken && (u.By == "" || forwards(u.By)):
+			return finding.Skipf("%s has port %d; the start will tell whether this job's store is behind it", u.Holder(), store.Port)
+		case u.Taken:
+			return finding.Failf("port %d, where this node is to host the store, is taken by %s", store.Port, u.By).
+				See("bind "+at.String(), "address already in use").
+				Breaking("the store cannot start, and the other nodes find that program in its place").
+				Do("on every node: --store %s; or end %s", job.NextPort(endpoints(store)[0].String()), u.By)
+		}
+	}
+	return finding.Passf("port %d is free", store.Port)
+}
+
+// forwards knows programs that take connections here for a store that runs
+// somewhere else: a tunnel, a proxy, the published port of a container.
+func forwards(by string) bool {
+	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx", "kubectl", "slirp4netns", "pasta", "stunnel"},
+		func(prefix string) bool { return strings.HasPrefix(by, prefix) })
+}
+
+func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
+	if why := noStore(in); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	if len(in.Serve) > 0 {
+		return finding.Skipf("this node hosts the store and starts it when it joins")
+	}
+	if in.Dial == nil {
+		return finding.Skipf("no connection is opened now")
+	}
+	all := endpoints(in.Job.Store.V)
+	errs := each(all, func(_ int, e endpoint) error {
+		conn, err := in.Dial(ctx, "tcp", e.String())
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	open, silent, unasked := 0, 0, 0
+	var seen []finding.Seen
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			open++
+			continue
+		case isNameError(err): // store.resolves has judged the name; nobody was asked here
+			unasked++
+		case timedOut(err), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+			silent++
+		}
+		seen = append(seen, finding.Seen{Where: "connect " + all[i].String(), What: err.Error()})
+	}
+	f := answered(in, all, open, silent)
+	if open == 0 && unasked > 0 {
+		f = finding.Skipf("could not tell: the address of %s was not found in time", preflight.Join(all, endpoint.String))
+	}
+	f.Seen = seen
+	return f
+}
+
+// answered judges the number of endpoints that took a connection, and that of
+// those which said nothing at all.
+func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
+	names := preflight.Join(all, endpoint.String)
+	switch {
+	case open == len(all):
+		return finding.Passf("%s answers", names)
+	case in.Job.Store.V.Embedded && silent == len(all):
+		// A machine that is there refuses before its launch is started.
+		return finding.Warnf("%s does not answer at all, where a machine without a store would refuse", names).
+			Breaking("that machine is down, its address is another one's, or a firewall drops: then this node waits in vain").
+			Do("on that machine, which hosts the store: ip addr; ss -ltn; iptables -S; nft list ruleset")
+	case in.Job.Store.V.Embedded:
+		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
+	case open > 0:
+		return finding.Warnf("%d of the store's %d endpoints answer", open, len(all)).
+			Breaking("the job loses its store when the others fail too").Do("look after the endpoints that are down, or drop them from --store")
+	case silent > 0:
+		return finding.Warnf("%s does not answer within %v", names, preflight.Network).
+			Breaking("where a firewall drops the packets this node never joins").Do("open the port between this node and the store")
+	}
+	return finding.Warnf("nothing takes connections at %s yet", names).
+		Breaking("this node cannot join until something does; launch tries on for --join-timeout").
+		Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
+}
+
+func timedOut(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && ne.Timeout()
+}
+
+func isNameError(err error) bool {
+	_, ok := errors.AsType[*net.DNSError](err)
+	return ok
+}
+
+func isAddr(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}

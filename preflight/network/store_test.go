@@ -1,0 +1,163 @@
+package network
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/job"
+	"launch/preflight"
+	"launch/preflight/checktest"
+)
+
+// resolver knows host0 only.
+func resolver(answers map[string]error) func(context.Context, string) ([]netip.Addr, error) {
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		err, known := answers[host]
+		if !known {
+			err = &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+	}
+}
+
+func TestStoreResolves(t *testing.T) {
+	here := resolver(map[string]error{"host0": nil})
+	busy := resolver(map[string]error{"host0": &net.DNSError{Err: "server misbehaving", Name: "host0", IsTemporary: true}})
+	scheduled := checktest.Four()
+	scheduled.Job.Vouch = job.Scheduled
+	for _, tt := range []struct {
+		name    string
+		in      preflight.Input
+		resolve func(context.Context, string) ([]netip.Addr, error)
+		want    string
+	}{
+		{"known", checktest.Four(), here, "ok host0 is 10.0.0.1"},
+		{"an address", checktest.External(checktest.Four(), "http://10.0.0.1:2379"), nil, "ok needs no name server"},
+		{"an IPv6 address", checktest.External(checktest.Four(), "https://[fd00::1]:2379"), nil, "ok fd00::1 needs no name server"},
+		{"unknown", checktest.Four(), resolver(nil), "fail host0 does not resolve"},
+		{"unknown yet, in Kubernetes", scheduled, resolver(nil), "skip does not resolve yet"},
+		{"name server in trouble", checktest.Four(), busy, "skip could not tell"},
+		{"one of two unknown", checktest.External(checktest.Four(), "http://host0:2379", "http://host1:2379"), here, "warn host1 does not resolve"},
+		{"both unknown", checktest.External(checktest.Four(), "http://host1:2379", "http://host2:2379"), here, "fail host1 does not resolve"},
+		{"dry run", checktest.Four(), nil, "skip no name server is asked"},
+		{"one node", checktest.Nodes(checktest.Four(), 1), here, "skip one node"},
+		{"no store", func() preflight.Input { in := checktest.Four(); in.Job.Store.Set = false; return in }(), here, "skip no meeting point"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Resolve = tt.resolve
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "store.resolves", tt.in), tt.want)
+		})
+	}
+}
+
+// dialer connects to what is listed, refuses the rest and never answers for
+// what is silent.
+func dialer(t *testing.T, open, silent string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		switch {
+		case strings.Contains(open, addr):
+			a, b := net.Pipe()
+			t.Cleanup(func() {
+				b.Close()
+				if _, err := a.Write(nil); err == nil {
+					t.Errorf("the connection to %s was left open", addr)
+				}
+			})
+			return a, nil
+		case strings.Contains(silent, "?"+addr):
+			return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{Err: "i/o timeout", Name: addr, IsTimeout: true}}
+		case strings.Contains(silent, addr):
+			return nil, &net.OpError{Op: "dial", Net: network, Err: context.DeadlineExceeded}
+		}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+}
+
+func TestStoreAnswers(t *testing.T) {
+	ext := checktest.External(checktest.Four(), "http://a:2379", "http://b:2379")
+	own := checktest.Four()
+	own.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+	for _, tt := range []struct {
+		name         string
+		in           preflight.Input
+		open, silent string
+		want         string
+	}{
+		{"embedded, up", checktest.Four(), "host0:29377", "", "ok host0:29377 answers"},
+		{"embedded, not up yet", checktest.Four(), "", "", "skip launch waits for it"},
+		{"embedded, silent", checktest.Four(), "", "host0:29377", "warn host0:29377 does not answer at all"},
+		{"embedded, its name not found in time", checktest.Four(), "", "?host0:29377", "skip could not tell: the address of host0:29377"},
+		{"embedded here", own, "", "", "skip this node hosts the store"},
+		{"external, all", ext, "a:2379 b:2379", "", "ok a:2379, b:2379 answers"},
+		{"external, one of two", ext, "a:2379", "", "warn 1 of the store's 2"},
+		{"external, none", ext, "", "", "warn nothing takes connections at a:2379, b:2379 yet"},
+		{"external, silent", ext, "", "a:2379 b:2379", "warn does not answer within 2s"},
+		{"external, without a port", checktest.External(checktest.Four(), "http://a"), "a:2379", "", "ok a:2379"},
+		{"one node", checktest.Nodes(checktest.Four(), 1), "", "", "skip one node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Dial = dialer(t, tt.open, tt.silent)
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", tt.in), tt.want)
+		})
+	}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", checktest.Four()), "skip no connection is opened")
+}
+
+func TestStorePort(t *testing.T) {
+	own := checktest.Four()
+	own.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+	for _, tt := range []struct {
+		name string
+		in   preflight.Input
+		use  preflight.PortUse
+		err  error
+		want string
+	}{
+		{"free", own, preflight.PortUse{}, nil, "ok port 29377 is free"},
+		{"taken", own, preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "fail port 29377, where this node is to host the store, is taken by python3 (pid 7)"},
+		{"by a launch", own, preflight.PortUse{Taken: true, Launch: true, By: "launch (pid 7)"}, nil, "skip launch (pid 7) has port 29377"},
+		{"by somebody", own, preflight.PortUse{Taken: true}, nil, "skip a process that this user cannot see has port"},
+		{"by a tunnel to the store", own, preflight.PortUse{Taken: true, By: "ssh (pid 7)"}, nil, "skip ssh (pid 7) has port"},
+		{"no such address", own, preflight.PortUse{}, syscall.EADDRNOTAVAIL, "skip could not tell"},
+		{"another node's", checktest.Four(), preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "skip this node does not host"},
+		{"one node", checktest.Nodes(own, 1), preflight.PortUse{Taken: true, By: "python3 (pid 7)"}, nil, "skip one node"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
+				if at != own.Serve[0] {
+					t.Errorf("asked for %s", at)
+				}
+				return tt.use, tt.err
+			}
+			f := checktest.Verdict(t, Checks(), "store.port", tt.in)
+			checktest.Wants(t, f, tt.want)
+			if want := "on every node: --store host0:29378; or end python3 (pid 7)"; tt.use.Taken && f.Fix != "" && f.Fix != want {
+				t.Errorf("fix %q, want %q", f.Fix, want)
+			}
+		})
+	}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.port", own), "skip no port is looked at")
+}
+
+func TestAUnknownStoreIsNotDialled(t *testing.T) {
+	in := checktest.Four()
+	in.Resolve = resolver(nil)
+	in.Dial = func(context.Context, string, string) (net.Conn, error) { panic("dialled") }
+	got, err := preflight.Run(t.Context(), Checks(), in, preflight.Options{Only: []string{"store.resolves", "store.answers"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"fail store.resolves: host0 does not resolve on this node", "skip store.answers: needs store.resolves"}
+	if diff := cmp.Diff(want, checktest.Lines(got)); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}

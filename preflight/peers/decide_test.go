@@ -1,0 +1,78 @@
+package peers
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/finding"
+)
+
+func posts(n int, edit func(rank int, p *Post)) []Post {
+	out := make([]Post, n)
+	for i := range out {
+		out[i] = Post{Rank: i, Name: fmt.Sprintf("host%d", i), NProc: "2", Version: "1", Command: "torchrun t.py"}
+		if edit != nil {
+			edit(i, &out[i])
+		}
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	other := func(rank int, nameless bool) func(int, *Post) {
+		return func(i int, p *Post) {
+			p.Nameless = nameless
+			if i == rank {
+				p.Command = "torchrun u.py"
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		posts []Post
+		want  Decision
+	}{
+		{"all alike", posts(4, nil), Decision{Go: true}},
+		{"one has another number of processes", posts(4, func(i int, p *Post) {
+			if i == 3 {
+				p.NProc = "4"
+			}
+		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Status: finding.Warn,
+			What:   `processes per node differs: 3 of 4 nodes have "2", host3 has "4"`,
+			Breaks: "the ranks are unevenly spread; what splits work by node goes wrong", Fix: "type the same line on every node"}}}},
+		{"one runs something else in a job that has a name", posts(3, other(2, false)), Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
+			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host2 has "torchrun u.py"`,
+			Breaks: "ranks that run different programs wait for each other's collectives", Fix: "type the same line on every node"}}}},
+		{"one runs something else where only the meeting point says that it is one job", posts(2, other(1, true)), Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+			What:   `command differs: 1 of 2 nodes have "torchrun t.py", host1 has "torchrun u.py"`,
+			Breaks: "ranks that run different programs wait for each other's collectives",
+			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
+				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
+		{"rank 0 is one against many", posts(3, other(0, true)), Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+			What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,
+			Breaks: "ranks that run different programs wait for each other's collectives",
+			Fix: "type the same line on every node; where it differs on purpose, say on all that it is one job: --job NAME\n" +
+				"is it another job? give that one a port of its own: --store HOST:PORT"}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Decide(tc.posts, nil)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsWaivedIsStillTold(t *testing.T) {
+	was := Decide(posts(3, func(i int, p *Post) { p.Restarts = map[bool]string{true: "1", false: "0"}[i == 2] }), nil)
+	got := was.Waive()
+	if was.Go || len(was.Findings) != 1 || was.Findings[0].Status != finding.Fail {
+		t.Fatalf("not waived: %+v", was)
+	}
+	want := was.Findings[0]
+	want.Status = finding.Warn
+	if diff := cmp.Diff(Decision{Go: true, Nodes: was.Nodes, Findings: finding.Report{want}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

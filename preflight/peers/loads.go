@@ -1,0 +1,251 @@
+package peers
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric/software"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// Loads is what the job would load on one node, and what decides whether a
+// difference matters there.
+type Loads struct {
+	software.Facts
+	Driver string `json:"driver,omitempty"` // NVIDIA's, in the kernel
+	GPU    bool   `json:"gpu,omitempty"`    // a GPU that torch's NCCL or RCCL is for is here, or a driver that could not be asked
+	RDMA   bool   `json:"rdma,omitempty"`   // an RDMA device is here
+}
+
+// loadRule is one kind of software that all nodes should have alike.
+type loadRule struct {
+	id, title string
+	of        func(Loads) software.Item // an empty Version is not compared
+	outcomes  []outcome                 // the first that holds counts; one without when holds always
+}
+
+// outcome is what comes of a difference, and who says so.
+type outcome struct {
+	when   func(nodes []Loads) bool // nodes whose version is known, with two versions at least
+	status finding.Status
+	breaks string
+	source string // public evidence; "" where there is none, and the difference is only unusual
+}
+
+// loadRules is the table; torch is first, because NCCL and CUDA come with it. A
+// Fail needs evidence that the job hangs or dies; NCCL's hold only where every
+// node has a GPU, since a job on CPUs uses Gloo, whatever NCCL is installed.
+func loadRules() []loadRule {
+	alike := func(breaks, source string) []outcome {
+		return []outcome{{status: finding.Warn, breaks: breaks, source: source}}
+	}
+	return []loadRule{
+		{"same.torch", "torch", func(l Loads) software.Item { return l.Torch }, []outcome{
+			// The numbers of the store's commands moved by one when VALIDATE became
+			// the first: 1.13 takes it for a SET of absurd length and closes. 2.1 is
+			// not established.
+			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on speak different store protocols: no rank gets past the first connection",
+				"pytorch/pytorch#107607"},
+			{nil, finding.Warn, "torch.distributed expects one version on all ranks, and checks it nowhere", "pytorch/pytorch#174917, #175023"},
+		}},
+		{"same.nccl", "NCCL", func(l Loads) software.Item { return l.NCCL }, []outcome{
+			// struct ncclPeerInfo carries the whole version, and initTransportsRank
+			// returns ncclInvalidUsage where one differs. The message is in the
+			// library of 2.23.4 and of all later ones looked at, not in 2.22.3.
+			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses (ncclInvalidUsage)",
+				`NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
+			// 2.14.3 on one node beside 2.19.3: connects to an address of family 0.
+			{all(onGPU, otherMinor), finding.Fail, "the messages by which ranks find each other differ between these versions: the job hangs, or dies with an error about something else",
+				"NVIDIA/nccl#1267, horovod/horovod#639"},
+			{onCPU, finding.Skip, "a job on CPUs does not use NCCL", ""},
+			{nil, finding.Warn, "NCCL is tested with one version on all ranks", "NVIDIA/nccl#1328"},
+		}},
+		{"same.plugin", "NCCL network plugin", func(l Loads) software.Item { return l.Plugin }, []outcome{
+			{all(onGPU, onRDMA, someWithout), finding.Fail, "nodes with the plugin and nodes without it use different networks: the first collective hangs without a word",
+				"NVIDIA/nccl#1634"},
+			{onCPU, finding.Skip, "a job on CPUs does not use NCCL", ""},
+			{nil, finding.Warn, "nodes may choose different networks, and the first collective would hang or fail", "NVIDIA/nccl#1634"},
+		}},
+		{"same.cuda", "CUDA runtime", runtime, alike("nodes run kernels of different toolkits: numbers and speed may differ", "")},
+		{"same.driver", "GPU driver", func(l Loads) software.Item {
+			return software.Item{Version: l.Driver, Path: "/proc/driver/nvidia/version"}
+		}, alike("what CUDA and GPUDirect can do may differ between nodes", "")},
+		{"same.python", "Python", func(l Loads) software.Item {
+			return software.Item{Version: minorOf(l.Python.Version), Path: l.Python.Path}
+		}, alike("objects that ranks pickle for each other may not load", "docs.python.org/3/library/pickle.html")},
+		{"same.ucx", "UCX", func(l Loads) software.Item { return l.UCX }, alike("different versions are not tested together, and may not connect", "")},
+		{"same.libfabric", "libfabric", func(l Loads) software.Item { return l.Libfabric }, alike("different versions are not tested together, and may not connect", "")},
+	}
+}
+
+// difference is one way in which the nodes fall apart: several kinds of software
+// that differ between the same nodes are one image that differs.
+type difference struct {
+	groups []group // by the first rule
+	rules  []loadRule
+	found  []outcome // of each rule
+}
+
+// compareLoads names who has something else than most, and who cannot stay. A
+// version that is not known is never a difference.
+func compareLoads(posts []Post) (out []judged) {
+	var diffs []difference
+	for _, r := range loadRules() {
+		version := func(p Post) string { return r.of(p.Loads).Version }
+		known := having(posts, version)
+		if n := len(posts) - len(known); n > 0 && len(known) > 0 {
+			out = append(out, judged{Finding: unread(r, posts)})
+		}
+		gs := groups(known, version)
+		if len(gs) < 2 {
+			continue
+		}
+		nodes := loadsOf(known)
+		o := r.outcomes[slices.IndexFunc(r.outcomes, func(o outcome) bool { return o.when == nil || o.when(nodes) })]
+		at := slices.IndexFunc(diffs, func(d difference) bool { return slices.EqualFunc(d.groups, gs, sameNodes) })
+		if at < 0 {
+			at, diffs = len(diffs), append(diffs, difference{groups: gs})
+		}
+		diffs[at].rules, diffs[at].found = append(diffs[at].rules, r), append(diffs[at].found, o)
+	}
+	for _, d := range diffs {
+		out = append(out, judged{d.finding(), ranksIn(d.groups[1:])})
+	}
+	return out
+}
+
+func loadsOf(posts []Post) []Loads {
+	out := make([]Loads, len(posts))
+	for i, p := range posts {
+		out[i] = p.Loads
+	}
+	return out
+}
+
+func sameNodes(a, b group) bool { return slices.Equal(a.ranks, b.ranks) }
+
+// unread is said of nodes whose version is not known, where others' is.
+func unread(r loadRule, posts []Post) finding.Finding {
+	var who []string
+	for _, p := range posts {
+		if r.of(p.Loads).Version == "" {
+			who = append(who, ranked(p))
+		}
+	}
+	return finding.Skipf("%s was not found or could not be read on %s", r.title, preflight.Some(who)).Named(r.id)
+}
+
+// gravest is the rule by which the difference is told: the first that stops the
+// job, else the first that warns.
+func (d difference) gravest() (r loadRule, o outcome) {
+	at := 0
+	for _, s := range []finding.Status{finding.Warn, finding.Fail} {
+		if i := slices.IndexFunc(d.found, func(o outcome) bool { return o.status == s }); i >= 0 {
+			at = i
+		}
+	}
+	return d.rules[at], d.found[at]
+}
+
+func (d difference) finding() finding.Finding {
+	r, o := d.gravest()
+	f := finding.Finding{ID: r.id, Status: o.status, Breaks: o.breaks}
+	if o.source != "" {
+		f.Breaks += " (" + o.source + ")"
+	}
+	for _, g := range d.groups[:min(len(d.groups), most)] {
+		if item := r.of(g.first.Loads); item.Path != "" {
+			f = f.See(ranked(g.first)+": "+item.Path, "%s %s", r.title, item.Version)
+		}
+	}
+	f.What = fmt.Sprintf("%s differs: %s", r.title, shares(d.groups, d.has, "versions"))
+	f.Fix = "start from the same image or environment on every node"
+	if majority(d.groups) {
+		var odd []string
+		for _, g := range d.groups[1:] {
+			odd = append(odd, g.who()...)
+		}
+		f.Fix = fmt.Sprintf("give %s the image or environment of the others", preflight.Some(odd))
+	}
+	if f.Status == finding.Fail {
+		f.Fix += "\nto start all the same: --warn-only on every node"
+	}
+	return f
+}
+
+// has is all that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
+func (d difference) has(p Post) string {
+	var out []string
+	for _, r := range d.rules {
+		out = append(out, r.title+" "+r.of(p.Loads).Version)
+	}
+	return strings.Join(out, ", ")
+}
+
+func runtime(l Loads) software.Item {
+	if l.HIP != "" {
+		return software.Item{Version: "ROCm " + l.HIP, Path: l.Torch.Path}
+	}
+	return software.Item{Version: l.CUDA, Path: l.Torch.Path}
+}
+
+// The conditions of the table.
+
+func all(conditions ...func([]Loads) bool) func([]Loads) bool {
+	return func(nodes []Loads) bool {
+		return !slices.ContainsFunc(conditions, func(c func([]Loads) bool) bool { return !c(nodes) })
+	}
+}
+
+func onGPU(nodes []Loads) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.GPU })
+}
+
+func onCPU(nodes []Loads) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return l.GPU })
+}
+
+func onRDMA(nodes []Loads) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.RDMA })
+}
+
+// checksVersion: every NCCL there compares versions by itself.
+func checksVersion(nodes []Loads) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !atLeast(l.NCCL.Version, 2, 23) })
+}
+
+func otherMinor(nodes []Loads) bool {
+	return slices.ContainsFunc(nodes, func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
+}
+
+func otherStore(nodes []Loads) bool {
+	has := func(f func(v string) bool) bool {
+		return slices.ContainsFunc(nodes, func(l Loads) bool { return f(l.Torch.Version) })
+	}
+	return has(func(v string) bool { return atLeast(v, 2, 2) }) && has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
+}
+
+func someWithout(nodes []Loads) bool {
+	return slices.ContainsFunc(nodes, func(l Loads) bool { return l.Plugin.Version == software.None })
+}
+
+// minorOf is the first two numbers of a version: "2.27" of "2.27.5".
+func minorOf(version string) string {
+	major, rest, ok := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	if !ok {
+		return version
+	}
+	return major + "." + minor
+}
+
+// atLeast compares the first two numbers of a version; what has none is not.
+func atLeast(version string, major, minor int) bool {
+	a, b, _ := strings.Cut(minorOf(version), ".")
+	x, err1 := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	return err1 == nil && err2 == nil && (x > major || x == major && y >= minor)
+}

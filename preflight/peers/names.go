@@ -1,0 +1,186 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/preflight"
+	"launch/preflight/blame"
+)
+
+// Names is what came of looking up the names of the few other nodes that this
+// one calls. A name that /etc/hosts has is in none of the lists but Strays.
+type Names struct {
+	Host    string  `json:"host,omitempty"`    // this node's own
+	Known   []int   `json:"known,omitempty"`   // ranks of those whose names its name servers know
+	Unknown []int   `json:"unknown,omitempty"` // whose names they deny
+	Mute    string  `json:"mute,omitempty"`    // no name server answered: what came of it
+	Strays  []Stray `json:"strays,omitempty"`
+}
+
+// Stray is a name of another node that has other addresses than that node.
+type Stray struct {
+	To    int        `json:"to"`
+	Addr  netip.Addr `json:"addr"`            // the first of them
+	Hosts bool       `json:"hosts,omitempty"` // /etc/hosts says so, not a name server
+	Near  bool       `json:"near,omitempty"`  // it is in the network in which the node is called
+}
+
+// compareNames judges the names of the nodes. The job is handed addresses, so
+// nothing of it is more than a warning; and a cluster in which nodes have no
+// names, or few, is as good as another.
+func compareNames(posts []Post) []judged {
+	out := strayNames(posts)
+	var answered []Post
+	for _, p := range posts {
+		if len(p.Names.Known)+len(p.Names.Unknown) > 0 {
+			answered = append(answered, p)
+		}
+	}
+	if len(answered) == 0 {
+		return out
+	}
+	out = append(out, muteServers(posts)...)
+	known, unknown := 0, 0
+	for _, p := range answered {
+		known, unknown = known+len(p.Names.Known), unknown+len(p.Names.Unknown)
+	}
+	switch {
+	case unknown == 0:
+	case known <= unknown:
+		out = append(out, judged{Finding: finding.Skipf("the name servers know %d of %d names of other nodes that were asked for: nodes are not found by name here", known, known+unknown).Named("peer.name")})
+	default:
+		out = append(out, unknownNames(posts))
+	}
+	return out
+}
+
+const byName = "the job is handed addresses and starts; what goes by names there (ssh, Ray, a host list, the command's own arguments) "
+
+// strayNames tells names that lead to another machine. An address that no node
+// has may still be the right one's, outside of a NAT: it counts only where it
+// would be its neighbour's.
+func strayNames(posts []Post) (out []judged) {
+	at := map[netip.Addr]Post{}
+	for _, e := range edges(posts) {
+		if a, err := netip.ParseAddr(hostOf(e.call.Addr)); err == nil {
+			at[a] = e.to
+		}
+	}
+	type wrong struct {
+		to    Post
+		stray Stray
+		who   []Post
+	}
+	var all []*wrong
+	for _, p := range posts {
+		for _, s := range p.Names.Strays {
+			i := slices.IndexFunc(posts, func(o Post) bool { return o.Rank == s.To })
+			owner, owned := at[s.Addr]
+			if i < 0 || owned && owner.Rank == s.To || !owned && !s.Near && !s.Addr.IsLoopback() {
+				continue
+			}
+			j := slices.IndexFunc(all, func(w *wrong) bool {
+				return w.stray.To == s.To && w.stray.Addr == s.Addr && w.stray.Hosts == s.Hosts
+			})
+			if j < 0 {
+				j, all = len(all), append(all, &wrong{to: posts[i], stray: s})
+			}
+			all[j].who = append(all[j].who, p)
+		}
+	}
+	for _, w := range all[:min(len(all), most)] {
+		is := "which no node of the job has"
+		switch owner, owned := at[w.stray.Addr]; {
+		case w.stray.Addr.IsLoopback():
+			is = "which is each machine itself"
+		case owned:
+			is = "which is " + owner.Name
+		}
+		who := preflight.Some(namesOf(posts, ranksOf(w.who)))
+		f := finding.Warnf("the name of %s leads to %s on %s, %s", w.to.Name, w.stray.Addr, who, is).Named("peer.name").
+			Breaking("%swould reach another machine", byName).
+			See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
+		if w.stray.Hosts {
+			f = f.Do("correct the line in /etc/hosts on %s", who)
+		} else {
+			f = f.Do("have the record of %s corrected in the DNS", cmp.Or(w.to.Names.Host, w.to.Name))
+		}
+		out = append(out, judged{Finding: f})
+	}
+	return out
+}
+
+// muteServers names the nodes that no name server answers, where others' do.
+func muteServers(posts []Post) []judged {
+	var who []Post
+	for _, p := range posts {
+		if p.Names.Mute != "" {
+			who = append(who, p)
+		}
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	f := finding.Warnf("no name server answers on %s, those of other nodes do", preflight.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
+		Breaking("each name that the job looks up there is waited for in vain, and torch's store on node rank 0 looks up one for each process")
+	for _, p := range who[:min(len(who), most)] {
+		f = f.See("look up another node's name on "+p.Name, "%s", p.Names.Mute)
+	}
+	return []judged{{Finding: f.Do("on %s: look at /etc/resolv.conf; compare it with another node's", preflight.Some(namesOf(posts, ranksOf(who))))}}
+}
+
+// unknownNames tells the few names that name servers do not have, and the few
+// nodes whose name servers do not have them.
+func unknownNames(posts []Post) judged {
+	byRank := map[int]Post{}
+	for _, p := range posts {
+		byRank[p.Rank] = p
+	}
+	var asked []edge
+	for _, p := range posts {
+		for denied, ranks := range map[bool][]int{false: p.Names.Known, true: p.Names.Unknown} {
+			for _, r := range ranks {
+				if to, ok := byRank[r]; ok {
+					asked = append(asked, edge{p, to, Call{To: r, Hole: denied}})
+				}
+			}
+		}
+	}
+	slices.SortFunc(asked, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.from.Rank, b.from.Rank), cmp.Compare(a.to.Rank, b.to.Rank))
+	})
+	var parts, names []string
+	eachCause(asked, len(posts), func(e edge) bool { return e.call.Hole }, func(b blamed) {
+		var askers []string
+		for _, e := range b.edges {
+			askers = append(askers, e.from.Name)
+			names = append(names, cmp.Or(e.to.Names.Host, e.to.Name))
+		}
+		switch slices.Sort(askers); b.side {
+		case blame.FromNode:
+			parts = append(parts, "those of "+b.names()+" do not know the others")
+		case blame.ToAndFrom:
+			parts = append(parts, fmt.Sprintf("those of %s do not know the others, nor these its name", b.names()))
+		case blame.Apart:
+			parts = append(parts, fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.rest))
+		case blame.ToNode:
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), preflight.Some(slices.Compact(askers))))
+		default:
+			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name, preflight.Some(slices.Compact(askers))))
+		}
+	})
+	slices.Sort(names)
+	names = slices.Compact(names)
+	few := parts[:min(len(parts), most)]
+	if more := len(parts) - len(few); more > 0 {
+		few = append(slices.Clone(few), fmt.Sprintf("and %d more", more))
+	}
+	return judged{Finding: finding.Warnf("the name servers do not know all nodes: %s", strings.Join(few, "; ")).Named("peer.name").
+		Breaking("%swould not find them", byName).
+		Do("have %s put into the DNS, or into /etc/hosts on each node; to try: getent hosts %s", preflight.Some(names), names[0])}
+}

@@ -1,0 +1,82 @@
+package peers
+
+import (
+	"slices"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// maxCalls is how many calls a survey holds: more than that nobody sees in a
+// picture, and all nodes read it. Those that failed come first.
+const maxCalls = 512
+
+// NewSurvey makes a survey of what the nodes, in rank order, posted and of what
+// was decided.
+func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey {
+	s := finding.Survey{Checks: columns(posts, table)}
+	for _, p := range posts {
+		s.NotJudged = append(s.NotJudged, p.Skip...)
+		n := finding.Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
+		for _, id := range s.Checks {
+			n.Cells = append(n.Cells, p.Outcomes[id])
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	slices.Sort(s.NotJudged)
+	s.NotJudged = slices.Compact(s.NotJudged)
+	for _, wrong := range []bool{true, false} {
+		for _, e := range edges(posts) {
+			if bad := e.call.bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
+				s.Calls = append(s.Calls, finding.Called{From: e.from.Rank, To: e.to.Rank, Bad: bad})
+			}
+		}
+	}
+	return s
+}
+
+// columns are the checks that some node has made, in the order of the table,
+// with those that are not in it behind.
+func columns(posts []Post, table []preflight.Check) []string {
+	made := map[string]bool{}
+	for _, p := range posts {
+		for id := range p.Outcomes {
+			made[id] = true
+		}
+	}
+	var out, more []string
+	for _, c := range table {
+		if made[c.ID] {
+			out = append(out, c.ID)
+			delete(made, c.ID)
+		}
+	}
+	for id := range made {
+		more = append(more, id)
+	}
+	slices.Sort(more)
+	return append(out, more...)
+}
+
+// bad is what was wrong with a call, in a word or two.
+func (c Call) bad() string {
+	switch {
+	case c.Cause != "":
+		return string(c.Cause)
+	case c.Other != "":
+		return "another node answers"
+	case c.Stall != "":
+		return "long messages stall"
+	case c.Hole:
+		return "full packets vanish"
+	}
+	return ""
+}
+
+// All is what several nodes found: on themselves and beside each other, the
+// failures first.
+func (d Decision) All() finding.Report {
+	all := slices.Concat(d.Nodes, d.Findings)
+	slices.SortStableFunc(all, func(a, b finding.Finding) int { return preflight.Gravity(b.Status) - preflight.Gravity(a.Status) })
+	return all
+}

@@ -1,0 +1,263 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric/rail"
+	"launch/fabric/software"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// traitRule is one trait that all nodes should have alike.
+type traitRule struct {
+	id, title string
+	of        func(Traits) string // "" is not compared
+	breaks    string
+	fix       string
+	// dies tells why a node dies of it beside one of most; nil: none does. Like all
+	// that is about the fabric it is asked only where every node has a GPU: a job on
+	// CPUs talks over TCP.
+	dies func(p, most Post) string
+	cpu  bool // it matters to a job on CPUs too
+	// or is what a node has of which the trait is not known, where it is of another.
+	or func(Traits) string
+	do func(odd, most Post) string // in place of fix
+}
+
+// traitRules is the table; what explains the rest is first.
+func traitRules() []traitRule {
+	positive := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	const hardware = "launch fabric on both shows the difference"
+	return []traitRule{
+		{id: "same.gpu", title: "GPU model", of: func(t Traits) string { return t.GPU }, breaks: "all ranks wait for the slowest GPU, and batches that fit into one model's memory may not fit into another's", fix: hardware, dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpus", title: "number of GPUs", of: func(t Traits) string { return positive(t.GPUs) }, breaks: "one process starts for each GPU, so the ranks are unevenly spread; what splits work by node goes wrong", fix: "nvidia-smi -L there; a GPU that fell off the bus needs a reboot. Or name a number: --nproc-per-node N", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpu.memory", title: "GPU memory (GiB)", of: func(t Traits) string { return positive(t.Memory) }, breaks: "a batch that fits on some nodes does not on others", fix: hardware, dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.gpu.mig", title: "MIG mode", of: func(t Traits) string {
+			if t.GPU == "" {
+				return ""
+			}
+			return map[bool]string{true: "on", false: "off"}[t.MIG]
+		}, breaks: "a process on a slice has a part of a GPU only, and no NVLink", fix: "sudo nvidia-smi -mig 0 there, while nothing uses the GPUs", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.fabric", title: "training fabric", of: func(t Traits) string { return string(t.Fabric) }, breaks: "ranks that choose different networks do not reach each other: the first collective hangs or fails, or all fall back to TCP",
+			fix: "launch fabric on that node says why; without the fabric there, all have to go without: NCCL_NET=Socket on every node", dies: pinnedIB, cpu: false, or: nil, do: nil},
+		{id: "same.rails", title: "rails", of: func(t Traits) string { return t.Rails }, breaks: "NCCL is slower, and hangs with some versions where nodes have different numbers of rails (NVIDIA/nccl#2428)",
+			fix: "launch fabric on that node shows its ports; or choose on every node as many: NCCL_IB_HCA", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.hca", title: "ports that NCCL_IB_HCA chooses", of: func(t Traits) string { return t.NCCLPorts }, breaks: "what one node sends by more ports than the other has for it waits there: NCCL is slower, and hangs with some versions (NVIDIA/nccl#2428)",
+			fix: "choose on every node as many of one kind, or leave it to launch: unset NCCL_IB_HCA; launch env --explain shows what it then is", dies: otherLayer, cpu: false, or: portsOfRails, do: nil},
+		{id: "same.ucx.devices", title: "ports that UCX_NET_DEVICES chooses", of: func(t Traits) string { return t.UCXPorts }, breaks: "UCX uses as many ports as both ends have; what has none in common does not connect (\"no active messages transport\")",
+			fix: "choose on every node as many of one kind, or leave it to launch: unset UCX_NET_DEVICES", dies: nil, cpu: true, or: portsOfRails, do: nil},
+		{id: "same.gid", title: "RoCE addresses", of: func(t Traits) string { return t.GID }, breaks: "a connection needs both ends to have an address of one family: it fails at the first transfer", fix: "give the rails there addresses as on the others (ip -br addr)", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.subnet", title: "InfiniBand subnet", of: func(t Traits) string { return t.Subnets }, breaks: "ports of two subnets reach each other only by an InfiniBand router", fix: "ibstat and sminfo there: is it cabled to the same fabric?", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.rail.mtu", title: "packet size of the rails (bytes)", of: func(t Traits) string { return t.MTU }, breaks: "where one end sends larger packets than the network or the other end takes, small messages pass and large ones hang (NVIDIA/nccl#1957)", fix: "launch fabric there names the rails' interfaces; for each: ip link set dev INTERFACE mtu N, as on the others", dies: nil, cpu: false, or: nil, do: nil},
+		{id: "same.mtu", title: "MTU of the peers' interface", of: func(t Traits) string { return positive(t.PeerMTU) }, breaks: "long messages may vanish between these nodes, where the network drops what is too large instead of saying so", fix: "", dies: nil, cpu: true, or: nil, do: setMTU},
+		{id: "same.family", title: "family of the nodes' addresses", of: func(t Traits) string { return t.Family }, breaks: "Gloo connects no two addresses of different families (\"address family mismatch\"), and a node without the other family reaches nobody by it",
+			fix: "name a network that all nodes share, on every node: --addr 10.0.0.0/16; or the address instead of a name: --store ADDRESS", dies: nil, cpu: true, or: nil, do: nil},
+		{id: "same.firmware", title: "firmware of the rails", of: func(t Traits) string { return t.Firmware }, breaks: "rails may differ in what they can do and in their faults", fix: "bring all to one version between jobs", dies: nil, cpu: false, or: nil, do: nil},
+	}
+}
+
+// pinnedIB is why a node without InfiniBand or RoCE dies of a setting that is the
+// same on all: NCCL takes no other network then.
+func pinnedIB(p, _ Post) string {
+	fabric := p.Traits.Fabric
+	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") && (fabric == rail.TCP || fabric == rail.EFA || fabric == rail.Slingshot) {
+		return "NCCL_NET=IB leaves NCCL no network there, and it stops (\"Failed to initialize any NET plugin\")"
+	}
+	return ""
+}
+
+// portsOfRails is what is chosen where no setting does.
+func portsOfRails(t Traits) string {
+	switch {
+	case t.Rails == "":
+		return ""
+	case t.Fabric == rail.InfiniBand:
+		return t.Rails + " InfiniBand"
+	case t.Fabric == rail.RoCE:
+		return t.Rails + " Ethernet"
+	}
+	return ""
+}
+
+// otherLayer is why a node dies whose ports are all InfiniBand's where the others'
+// are all Ethernet's, or the other way round: NCCL connects no port of one with one
+// of the other (src/transport/net_ib/connect.cc, "Try selecting NICs of only one
+// link type using NCCL_IB_HCA").
+func otherLayer(p, most Post) string {
+	layer := func(p Post) string {
+		ports := cmp.Or(p.Traits.NCCLPorts, portsOfRails(p.Traits))
+		switch ib, eth := strings.Contains(ports, "InfiniBand"), strings.Contains(ports, "Ethernet"); {
+		case ib && !eth:
+			return "InfiniBand"
+		case eth && !ib:
+			return "Ethernet"
+		}
+		return ""
+	}
+	mine, theirs := layer(p), layer(most)
+	socket := func(p Post) bool {
+		return p.Constants["NCCL_NET"] != "" && !strings.EqualFold(p.Constants["NCCL_NET"], "IB")
+	}
+	if mine == "" || theirs == "" || mine == theirs || socket(p) || socket(most) || p.Loads.Plugin.Version != software.None || most.Loads.Plugin.Version != software.None {
+		return ""
+	}
+	return fmt.Sprintf("NCCL connects no %s port with one of %s (\"Try selecting NICs of only one link type using NCCL_IB_HCA\")", mine, theirs)
+}
+
+// unlike is one way in which nodes fall apart by their traits: several that differ
+// between the same nodes are one cause.
+type unlike struct {
+	groups []group
+	rules  []traitRule
+}
+
+// compareTraits names who is made of something else than most.
+func compareTraits(posts []Post) []judged {
+	var found []unlike
+	gpus := onGPU(loadsOf(posts))
+	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.failed() && !e.call.Also }) // told with what did not arrive
+	for _, r := range traitRules() {
+		if !r.cpu && !gpus || r.id == "same.family" && apart {
+			continue
+		}
+		gs := r.groups(posts)
+		if len(gs) < 2 {
+			continue
+		}
+		at := slices.IndexFunc(found, func(u unlike) bool { return sameOdd(u.groups, gs) })
+		if at < 0 {
+			found = append(found, unlike{groups: gs, rules: []traitRule{r}})
+		} else {
+			found[at].rules = append(found[at].rules, r)
+		}
+	}
+	out := compareOwners(posts)
+	for _, u := range found {
+		out = append(out, u.judge(posts))
+	}
+	return out
+}
+
+// groups are the nodes of which the trait is known.
+func (r traitRule) groups(posts []Post) []group {
+	trait := func(p Post) string { return r.of(p.Traits) }
+	if r.or != nil && len(having(posts, trait)) > 0 {
+		trait = r.has
+	}
+	return groups(having(posts, trait), trait)
+}
+
+// has is the trait as it is compared.
+func (r traitRule) has(p Post) string {
+	if v := r.of(p.Traits); v != "" || r.or == nil {
+		return v
+	}
+	return r.or(p.Traits)
+}
+
+// setMTU is the line that gives a node the MTU of most.
+func setMTU(odd, most Post) string {
+	return fmt.Sprintf("ip link set dev %s mtu %d   # on %s, and in its network configuration", cmp.Or(odd.Traits.PeerIf, "INTERFACE"), most.Traits.PeerMTU, odd.Name)
+}
+
+// sameOdd tells that the same nodes differ from most in two traits. Most need not
+// be the same: a node without the fabric has no rails to be counted.
+func sameOdd(a, b []group) bool {
+	return slices.EqualFunc(a[1:], b[1:], sameNodes) && majority(a) || slices.EqualFunc(a, b, sameNodes)
+}
+
+func (u unlike) judge(posts []Post) judged {
+	r := u.rules[0]
+	f := finding.Finding{ID: r.id, Status: finding.Warn, Breaks: r.breaks, Fix: r.fix}
+	if r.do != nil {
+		f.Fix = r.do(u.groups[1].first, u.groups[0].first)
+	}
+	var titles []string
+	for _, r := range u.rules {
+		titles = append(titles, r.title)
+	}
+	v := judged{}
+	for i, g := range u.groups {
+		if i < most {
+			f = f.See(ranked(g.first), "%s", u.has(g.first))
+		}
+		if why := u.dies(g.first, u.groups[0].first); why != "" {
+			f.Status, f.Breaks = finding.Fail, why
+			v.unfit = append(v.unfit, g.ranks...)
+		}
+	}
+	follows := func(r traitRule) bool {
+		_, stops := consequence(r.id)
+		return stops && r.follows(posts)
+	}
+	if i := slices.IndexFunc(u.rules, follows); i >= 0 && f.Status != finding.Fail {
+		setting, _ := consequence(u.rules[i].id)
+		f.Status = finding.Fail
+		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", setting)
+		v.unfit = ranksIn(u.groups[1:])
+	}
+	f.What = "different " + strings.Join(titles, ", ") + ": " + shares(u.groups, u.has, "kinds")
+	v.Finding = f
+	return v
+}
+
+// dies is the first reason of the rules why a node dies.
+func (u unlike) dies(p, most Post) string {
+	for _, r := range u.rules {
+		if r.dies != nil {
+			if why := r.dies(p, most); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// has is all that differs, as one node has it. What it has none of is left out.
+func (u unlike) has(p Post) string {
+	var out []string
+	for _, r := range u.rules {
+		if v := r.has(p); v != "" {
+			out = append(out, v)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// compareOwners finds GPUs that two nodes have: two containers, or two starts by
+// mistake, of one machine. NCCL refuses two ranks on one GPU (ncclInvalidUsage,
+// "Duplicate GPU detected" in src/init.cc).
+func compareOwners(posts []Post) (out []judged) {
+	owner := map[string]Post{}
+	for _, p := range posts {
+		var shared []string
+		var with Post
+		for _, uuid := range p.Traits.UUIDs {
+			key := p.Traits.Machine + " " + uuid
+			if o, taken := owner[key]; taken && o.Rank != p.Rank {
+				shared, with = append(shared, "GPU-…"+uuid), o
+				continue
+			}
+			owner[key] = p
+		}
+		if len(shared) == 0 {
+			continue
+		}
+		f := preflight.FailOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s", ranked(with), ranked(p), preflight.Plural(len(shared), "GPU"), preflight.Some(shared)).
+			Named("same.gpu.owner").See("NVML", "%s on %s and %s", preflight.Some(shared), ranked(with), ranked(p)).
+			Breaking("NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")").
+			Do("give each its own by CUDA_VISIBLE_DEVICES or by the scheduler (--gpus-per-task, nvidia.com/gpu), or start one launch on each machine")
+		out = append(out, judged{f, []int{p.Rank}})
+	}
+	return out
+}

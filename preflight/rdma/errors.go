@@ -1,0 +1,94 @@
+package rdma
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// errorsGap is between the two readings of the counters: long enough for a link
+// that fails all the time, and no delay beside what asks the driver of the GPUs.
+const errorsGap = 500 * time.Millisecond
+
+// rdmaErrors reads the counters of the rails twice. A link is idle now, so
+// that only one that is bad in itself shows.
+func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
+	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
+	why := noRails(in, ports)
+	if why == "" && in.LinkErrors == nil {
+		why = "the counters of a recording or a dry run do not move"
+	}
+	if why != "" {
+		return preflight.Skip(why)
+	}
+	read := func() ([]fabric.LinkErrors, error) {
+		out := make([]fabric.LinkErrors, len(ports))
+		for i, p := range ports {
+			var err error
+			if out[i], err = in.LinkErrors(p.HCA, p.Port); err != nil {
+				return nil, err
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+		return out, nil
+	}
+	before, err := read()
+	began := time.Now()
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(errorsGap):
+		}
+	}
+	var after []fabric.LinkErrors
+	if err == nil {
+		after, err = read()
+	}
+	if err != nil {
+		return preflight.Skip(fmt.Sprintf("could not tell: %v", err))
+	}
+	seconds := time.Since(began).Seconds()
+	var out []finding.Finding
+	for i, p := range ports {
+		if f, bad := grown(p, before[i], after[i], seconds, in.Threshold("rdma.errors")); bad {
+			out = append(out, f)
+		}
+	}
+	if len(out) == 0 {
+		return []finding.Finding{finding.Passf("no error on %s within %.1f s", preflight.Count(len(ports), "rail"), seconds)}
+	}
+	return out
+}
+
+// grown compares two readings. A counter that went back was reset.
+func grown(p rail.Port, a, b fabric.LinkErrors, seconds, limit float64) (finding.Finding, bool) {
+	var what []string
+	f := finding.Warnf("")
+	for _, c := range []struct {
+		file, word    string
+		before, after uint64
+		limit         float64
+	}{
+		{file: "link_downed", word: "times lost", before: a.Downed, after: b.Downed, limit: 0},
+		{file: "symbol_error", word: "symbol errors", before: a.Symbols, after: b.Symbols, limit: limit},
+		{file: "port_rcv_errors", word: "damaged packets", before: a.Packets, after: b.Packets, limit: limit},
+	} {
+		if c.after <= c.before || float64(c.after-c.before) <= c.limit*seconds {
+			continue
+		}
+		what = append(what, fmt.Sprintf("%d %s", c.after-c.before, c.word))
+		f = f.See("/sys/class/infiniband/"+p.File("counters/"+c.file), "%d, %.1f s later %d", c.before, seconds, c.after)
+	}
+	f.What = fmt.Sprintf("the link of %s is bad now: %s within %.1f s", p.Name, strings.Join(what, ", "), seconds)
+	return f.Breaking("transfers over it are repeated or time out, and every collective waits for them").
+		Do("mlxlink -d %s -m -c (or ethtool -S %s): clean, reseat or replace the cable; until then leave it out: NCCL_IB_HCA=^=%s", p.PCI, p.Netdev, p.HCA), len(what) > 0
+}

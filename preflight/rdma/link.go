@@ -1,0 +1,179 @@
+package rdma
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/verbs"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// rdmaLink names what is of the rails' kind and has no link. Where no rail is
+// left at all, it is a port whose cable is in and that nobody brings up: an
+// InfiniBand fabric without a subnet manager.
+func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
+	if why := noRDMA(in); why != "" {
+		return preflight.Skip(why)
+	}
+	f := rail.Of(in.Node, in.Addr)
+	ports := rail.PortsOf(in.Node, f)
+	var out []finding.Finding
+	var idle []string // ports that nobody brings up: one cause
+	last, manager := "", finding.Warnf("")
+	for _, nic := range f.NICs {
+		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.HCA || i < 0 {
+			continue
+		}
+		h := in.Node.HCAs[i]
+		switch waiting := unmanaged(h); {
+		case waiting > 0 && (nic.Missing || len(ports) == 0):
+			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
+			manager = manager.See("/sys/class/infiniband/"+h.Name, "%s", nic.Why)
+		case !slices.ContainsFunc(h.Ports, fabric.Port.Active) && silent(in, h) != "" &&
+			slices.ContainsFunc(ports, func(p rail.Port) bool { return p.Card.Type == h.Type && h.Type != "" && p.Card.VF == h.VF }):
+			out = append(out, finding.Warnf("%s is of the rails' kind and does not answer: %s", h.Name, silent(in, h)).
+				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+				Breaking("this node has a rail fewer; what asks this card may hang").
+				Do("dmesg | grep -e mlx5 -e %s; reset it (mlxfwreset -d %s r), or take this node out and power it off and on", h.PCI, h.PCI))
+		case nic.Missing:
+			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
+				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+				Breaking("this node has a rail fewer; the GPUs near to it share another's").
+				Do("ibstat %s; look at its cable and at the switch's port; if no cable is meant to be there: --skip rdma.link", h.Name))
+		}
+	}
+	if len(idle) > 0 {
+		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] + " for a subnet manager"
+		out = append(out, manager.Breaking("no traffic is carried there; NCCL takes another network").
+			Do("start a subnet manager on the fabric (systemctl start opensm on one machine, or the switch's own); sminfo -C %s shows whether one is there", last))
+	}
+	if why := noRails(in, ports); len(out) == 0 && why != "" {
+		return preflight.Skip(why)
+	}
+	if len(out) == 0 {
+		out = append(out, finding.Passf("%s", f.Why))
+	}
+	return out
+}
+
+// silent is why something of an HCA could not be read; "" where all could.
+func silent(in preflight.Input, h fabric.HCA) string {
+	at := "class/infiniband/" + h.Name
+	for _, u := range in.Node.Unknown {
+		if u.What == at || strings.HasPrefix(u.What, at+"/") {
+			return strings.TrimPrefix(u.What, "class/infiniband/") + ": " + u.Why
+		}
+	}
+	return ""
+}
+
+// unmanaged is the number of an InfiniBand port whose cable is up and that no
+// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp); 0: none.
+func unmanaged(h fabric.HCA) int {
+	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
+		return 0
+	}
+	for _, p := range h.Ports {
+		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
+			return p.Num
+		}
+	}
+	return 0
+}
+
+const overTCP = "NCCL takes TCP, and says so only at NCCL_DEBUG=INFO"
+
+// cardsAlone finds a node of GPUs whose HCAs are on the bus, and none of which is
+// an RDMA device here: the half of the driver that makes it is not loaded, or the
+// devices are in another network namespace. Ethernet cards count where there is
+// one for each of several GPUs: one card of the same maker may be for anything.
+func cardsAlone(in preflight.Input) (finding.Finding, bool) {
+	u, why := preflight.GPUsOf(in)
+	off := false
+	for _, d := range in.Job.Decided {
+		off = off || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
+	}
+	if why != "" || off || len(in.Node.HCAs) > 0 || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
+		return finding.Finding{}, false
+	}
+	const several = 4
+	cards := slices.DeleteFunc(in.Node.WithoutRDMA(), func(p fabric.PCI) bool { return p.VF })
+	made := slices.DeleteFunc(slices.Clone(cards), func(p fabric.PCI) bool {
+		return !strings.HasPrefix(p.Class, "0x0207") && p.Driver != "efa" && p.Driver != "hfi1"
+	})
+	what := "InfiniBand or EFA card"
+	if len(made) == 0 && len(cards) >= max(several, len(u.Devices)) {
+		made, what = cards, "card"
+	}
+	if len(made) == 0 {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s here, and no RDMA device: the driver's other half is not loaded, or the devices are in another network namespace", are(len(made), what))
+	for _, p := range made[:min(len(made), preflight.MaxSeen)] {
+		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
+	}
+	fix := fixFor(in, verbs.NoStack, fabric.HCA{})
+	if mode := in.Node.Container.RDMA; mode == "exclusive" || in.Node.Container.Kind != "" {
+		f = f.See("RDMA namespaces", "%s", cmp.Or(mode, "not known"))
+		fix = "give the container RDMA devices: a resource of the RDMA device plugin, or docker run --network host --device /dev/infiniband; are there any on the machine itself? rdma link"
+	}
+	return f.Breaking(overTCP).Do("%s", fix), true
+}
+
+// rdmaOpen: a container is often given one of its host's devices, so one that
+// does not open says little; none that opens does.
+func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
+	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
+		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
+	})
+	v := in.Node.Verbs
+	if f, bad := cardsAlone(in); bad {
+		return []finding.Finding{f}
+	}
+	switch why := noRDMA(in); {
+	case why != "":
+		return preflight.Skip(why)
+	case len(active) == 0:
+		return preflight.Skip("no active RDMA port here")
+	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
+		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
+			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
+	case v.Err == verbs.ErrNoStack.Error():
+		return []finding.Finding{finding.Warnf("%s here, and %s", are(len(active), "RDMA device"), v.Err).
+			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoStack, active[0]))}
+	case !v.Present:
+		return preflight.Skip("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
+	}
+	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
+	var causes []verbs.Cause
+	var fixes []string
+	for _, h := range active {
+		i := slices.IndexFunc(v.Devices, func(d verbs.Device) bool { return d.Name == h.Name })
+		cause := verbs.NotListed
+		switch {
+		case i >= 0 && v.Devices[i].Opens:
+			return []finding.Finding{finding.Passf("%s opens", h.Name)}
+		case i < 0:
+			f = f.See("libibverbs", "%s is not listed: its file below /dev/infiniband or the library for %s is not here", h.Name, cmp.Or(h.Driver, "it"))
+		default:
+			cause = v.Devices[i].Cause
+			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
+		}
+		if !slices.Contains(causes, cause) {
+			causes, fixes = append(causes, cause), append(fixes, fixFor(in, cause, h))
+		}
+	}
+	return []finding.Finding{f.Do("%s", strings.Join(fixes, "\n"))}
+}
+
+// are is a number with its word and its verb.
+func are(n int, word string) string {
+	return preflight.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
+}

@@ -1,0 +1,196 @@
+// Package rdma holds the checks of this node's RDMA devices: InfiniBand, RoCE and
+// EFA ports, and the plugin that NCCL needs for them.
+package rdma
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/software"
+	"launch/internal/finding"
+	"launch/internal/launcher"
+	"launch/preflight"
+)
+
+func Checks() []preflight.Check {
+	return []preflight.Check{{
+		ID: "rdma.link", Limit: preflight.Computed,
+		Title: "every rail of the training fabric has its link up",
+		Doc:   "A rail that is down leaves its GPUs to share another's; where a node has fewer rails than the others NCCL is slower, or hangs.",
+		Run:   rdmaLink,
+	}, {
+		ID: "rdma.open", Limit: preflight.Computed,
+		Title: "this process may use the RDMA cards of this node",
+		Doc:   "sysfs shows devices that a container was not given, or whose library is not installed, or cards without a device; NCCL then takes TCP and says so only in its log.",
+		Run:   rdmaOpen,
+	}, {
+		ID: "rdma.loop", Limit: loopBudget + 500*time.Millisecond,
+		Title: "each RDMA port that the job would use carries data to itself",
+		Doc:   "A port may be up and still refuse every connection, lock no memory or change what it carries: NCCL finds out in its first collective. Two short messages are written and sent, and each byte compared; nothing goes over the cable.",
+		Run:   rdmaLoop,
+	}, {
+		ID: "rdma.rate", Limit: preflight.Computed,
+		Title: "the rails of one kind of card run at one rate, with all lanes",
+		Doc:   "A bad cable or slot makes a port fall to fewer lanes or a lower rate; every collective waits for it.",
+		Run:   rdmaRate,
+	}, {
+		ID: "rdma.errors", Limit: preflight.Network,
+		Title: "no link error is counted on a rail while it is looked at",
+		Doc:   "A cable that is dirty or loose loses its link or damages packets, which are repeated until a transfer times out.",
+		Run:   rdmaErrors,
+	}, {
+		ID: "rdma.gid", Limit: preflight.Computed,
+		Title: "each RoCE rail has an address to be reached at",
+		Doc:   "A RoCE connection is made by a GID, and a GID comes from an IP address of the port's interface; without one the first transfer fails (error 12).",
+		Run:   preflight.One(rdmaGID),
+	}, {
+		ID: "rdma.mtu", Limit: preflight.Computed,
+		Title: "the rails send packets of one size, as large as their interfaces allow",
+		Doc:   "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port as its subnet manager says; one rail with a smaller one is slower. libibverbs tells the size in use.",
+		Run:   preflight.One(rdmaMTU),
+	}, {
+		ID: "rdma.firmware", Limit: preflight.Computed,
+		Title: "cards of one kind have one firmware",
+		Doc:   "A card that was left out of an upgrade behaves differently from those beside it.",
+		Run:   preflight.One(rdmaFirmware),
+	}, {
+		ID: "rdma.plugin", Limit: preflight.Computed,
+		Title: "NCCL has the plugin that this fabric needs",
+		Doc:   "EFA and Slingshot are reached by a plugin and libfabric; without them NCCL takes TCP and says so only in its log.",
+		Run:   preflight.One(rdmaPlugin),
+	}}
+}
+
+// noRails is why a check of the rails has nothing to say; "" where there are some.
+func noRails(in preflight.Input, ports []rail.Port) string {
+	switch why := noRDMA(in); {
+	case why != "":
+		return why
+	case len(ports) == 0:
+		return "no RDMA port here that a job could use"
+	}
+	return ""
+}
+
+// noRDMA is why the RDMA devices of this node do not matter to the job; "" where
+// they may. A job on CPUs talks over TCP, whatever else is in the machine: GPUs,
+// UCX or an MPI have to be in sight. NCCL says nothing by itself, since each torch
+// brings it and site profiles set its variables on all machines: there has to be a
+// card that it could run on. launch check without a command looks at all.
+func noRDMA(in preflight.Input) string {
+	s, line := in.Node.Software, in.Job.Line
+	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""
+	for _, d := range in.Job.Decided {
+		ucx, nccl = ucx || strings.HasPrefix(d.Name, "UCX_"), nccl || strings.HasPrefix(d.Name, "NCCL_")
+	}
+	nccl = nccl && len(in.Node.Cards) > 0
+	nvml := in.Node.GPUs
+	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
+	gpu := len(nvml.Devices) > 0 || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
+	switch {
+	case len(in.Node.HCAs) == 0:
+		return "no RDMA device here"
+	case line.Kind == launcher.Mpirun || len(line.Argv) == 0:
+		return ""
+	case !in.Job.Several():
+		return "a job on one node uses no RDMA"
+	case !gpu && !nccl && !ucx:
+		return "nothing says that the job uses RDMA: no GPU, no UCX"
+	}
+	return ""
+}
+
+// alike tells cards of one kind, as they are made.
+func alike(a, b fabric.HCA) bool {
+	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver && (a.Type != "" || a.Board != "")
+}
+
+// rdmaGID: a port whose only GIDs are link-local belongs to an interface without
+// an address. RoCE v1 needs none, so that only a port that has a v2 entry counts.
+func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	ports := rail.PortsOf(in.Node, f)
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	var bare []string
+	roce := 0
+	out := finding.Warnf("")
+	for _, p := range ports {
+		if p.Facts.LinkLayer != "Ethernet" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 || f.Kind == rail.EFA {
+			continue
+		}
+		roce++
+		if p.GID < 0 && slices.ContainsFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Type == rail.RoCEv2 }) {
+			bare = append(bare, p.Name)
+			out = out.See("/sys/class/infiniband/"+p.File("gids"), "%d entries, all link-local or of another network namespace; interface %s", len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
+		}
+	}
+	switch {
+	case roce == 0:
+		return finding.Skipf("no RoCE rail here")
+	case len(bare) == 0:
+		return finding.Passf("%s with an address", preflight.Count(roce, "RoCE rail"))
+	}
+	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s", len(bare), preflight.Count(roce, "RoCE rail"), preflight.Some(bare))
+	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or take RoCE v1, which no router forwards").
+		Do("give their interfaces an address (ip -br addr), or leave these rails out: NCCL_IB_HCA=^=%s", strings.Join(bare, ","))
+}
+
+func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
+	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	for _, p := range ports {
+		versions := map[string][]string{}
+		var order []string
+		for _, o := range ports {
+			if alike(p.Card, o.Card) && o.Card.Firmware != "" {
+				if versions[o.Card.Firmware] == nil {
+					order = append(order, o.Card.Firmware)
+				}
+				versions[o.Card.Firmware] = append(versions[o.Card.Firmware], o.Name)
+			}
+		}
+		if len(order) < 2 {
+			continue
+		}
+		slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(len(versions[b]), len(versions[a])) })
+		f := finding.Warnf("")
+		var parts []string
+		for _, v := range order {
+			parts = append(parts, fmt.Sprintf("%s on %s", v, preflight.Some(versions[v])))
+			f = f.See("/sys/class/infiniband/"+versions[v][0]+"/fw_ver", "%s", v)
+		}
+		f.What = "cards of one kind (" + cmp.Or(p.Card.Board, p.Card.Type) + ") have different firmware: " + strings.Join(parts, "; ")
+		return f.Breaking("rails may differ in what they can do and in their faults").Do("bring all to one version between jobs (mlxfwmanager, or the vendor's tool)")
+	}
+	return finding.Passf("one firmware for each kind of card")
+}
+
+// rdmaPlugin judges only where NCCL itself was found: else nothing says that the
+// job uses it.
+func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
+	f, s := rail.Of(in.Node, in.Addr), in.Node.Software
+	switch {
+	case f.Kind != rail.EFA && f.Kind != rail.Slingshot:
+		return finding.Skipf("this fabric needs no plugin")
+	case s.NCCL.Version == "":
+		return finding.Skipf("no NCCL was found that the command would load")
+	case s.Plugin.Version == software.None:
+		return finding.Warnf("the fabric is %s, and NCCL finds no network plugin (libnccl-net.so)", f.Kind).
+			See("libnccl-net.so", "not found").See("NCCL", "%s %s", s.NCCL.Version, s.NCCL.Path).
+			Breaking("NCCL takes TCP, at a fraction of the rate, and says so only at NCCL_DEBUG=INFO").
+			Do("install aws-ofi-nccl (with the EFA installer), and put its lib directory into LD_LIBRARY_PATH: /opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib")
+	case s.Plugin.Version == "":
+		return finding.Skipf("could not tell which plugin NCCL would load")
+	}
+	return finding.Passf("%s", s.Plugin.Version)
+}

@@ -1,0 +1,157 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"launch/internal/finding"
+	"launch/internal/spelling"
+)
+
+// Options choose among the checks. The zero value runs them all.
+type Options struct {
+	Skip     []string // IDs that are reported as skipped
+	Only     []string // IDs; the others are left out of the report
+	WarnOnly bool     // a Fail is reported as a Warn
+	More     []Check  // behind those of the table: the user's own
+}
+
+// grace is how long a check whose time is up may take to say what it knows by
+// then, before it is given up.
+const grace = 250 * time.Millisecond
+
+// result is what a check found, once done is closed.
+type result struct {
+	done     chan struct{}
+	findings []finding.Finding
+	failed   string // the check at the root: its own ID if it failed, or that of the one it waited for in vain
+}
+
+// local runs the checks of a table, and more of the options', in parallel, each
+// within its own limit, and reports in the order of the table. A check whose
+// Needs failed is a skip, so that one cause is reported once. A check without Run
+// is only a name that the options may have. The error is an ID that no check has,
+// or the cause of ctx's end; a failed check is no error.
+func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
+	if err := opt.Known(table, in.LintIDs); err != nil {
+		return nil, err
+	}
+	table = slices.Concat(table, opt.More)
+	opt, in = opt.ofLint(in)
+	table = slices.DeleteFunc(table, func(c Check) bool {
+		return c.Run == nil || len(opt.Only) > 0 && !slices.Contains(opt.Only, c.ID)
+	})
+	results := map[string]*result{}
+	for _, c := range table {
+		results[c.ID] = &result{done: make(chan struct{})}
+	}
+	for _, c := range table {
+		r := results[c.ID]
+		go func() {
+			defer close(r.done)
+			if slices.Contains(opt.Skip, c.ID) {
+				r.findings = []finding.Finding{finding.Skipf("switched off by the user").Named(c.ID)}
+				return
+			}
+			r.findings, r.failed = after(ctx, c, in, results)
+		}()
+	}
+	var report finding.Report
+	for _, c := range table {
+		<-results[c.ID].done
+		report = append(report, results[c.ID].findings...)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("check this node: %w", context.Cause(ctx))
+	}
+	for i := range report {
+		if opt.WarnOnly && report[i].Status == finding.Fail {
+			report[i].Status = finding.Warn
+		}
+	}
+	return report, nil
+}
+
+// after runs a check when those that it needs are through. One that was left
+// out or switched off stands in nobody's way.
+func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding, failed string) {
+	for _, id := range c.Needs {
+		r, ok := results[id]
+		if !ok {
+			continue
+		}
+		<-r.done
+		if r.failed != "" {
+			return []finding.Finding{finding.Skipf("needs %s", r.failed).Named(c.ID)}, r.failed
+		}
+	}
+	found = bounded(ctx, c, in)
+	if finding.Report(found).Worst() == finding.Fail {
+		failed = c.ID
+	}
+	return found, failed
+}
+
+// bounded runs a check within its limit. A check that overruns or panics could
+// not tell anything about the node, so it is a skip. One that ignores the end
+// of its context is abandoned: it must not hold up the job.
+func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
+	ctx, cancel := context.WithTimeout(ctx, c.Limit)
+	defer cancel()
+	found := make(chan []finding.Finding, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				found <- []finding.Finding{finding.Skipf("could not tell: the check itself is broken (%v)", p)}
+			}
+		}()
+		found <- c.Run(ctx, in)
+	}()
+	late := time.NewTimer(c.Limit + grace)
+	defer late.Stop()
+	select {
+	case fs := <-found:
+		for i := range fs {
+			fs[i].ID = cmp.Or(fs[i].ID, c.ID)
+		}
+		return fs
+	case <-late.C:
+		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", c.Limit).Named(c.ID)}
+	}
+}
+
+func idsOf(table []Check) []string {
+	all := make([]string, len(table))
+	for i, c := range table {
+		all[i] = c.ID
+	}
+	return all
+}
+
+// UnknownError is an ID that no check has.
+type UnknownError struct {
+	ID    string
+	Meant string // the one that it is a misspelling of; "": none is near
+}
+
+func (e *UnknownError) Error() string {
+	if e.Meant != "" {
+		return fmt.Sprintf("no check %q, did you mean %q?", e.ID, e.Meant)
+	}
+	return fmt.Sprintf("no check %q; launch check prints them with their IDs; docs/checks.md has those between nodes, too", e.ID)
+}
+
+// Known refuses an ID that neither a check of the table nor lint has, lint being
+// the IDs of envgen's findings, with an *UnknownError.
+func (o Options) Known(table []Check, lint []string) error {
+	all := slices.Concat(idsOf(table), idsOf(o.More), lint)
+	for _, id := range slices.Concat(o.Skip, o.Only) {
+		if !slices.Contains(all, id) {
+			return &UnknownError{id, spelling.Closest(id, all)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"launch/fabric"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+const (
+	// Descriptors that one process needs: for itself (libraries, CUDA, the
+	// pipes of data loaders), and for each rank of the job (a Gloo pair, the
+	// connections of the store on rank 0, NCCL's bootstrap).
+	filesOwn     = 256
+	filesPerRank = 4
+)
+
+func limitChecks() []preflight.Check {
+	return []preflight.Check{{
+		ID: "limits.memlock", Limit: preflight.Computed, Needs: []string{"rdma.loop"},
+		Title: "RDMA may lock as much memory as it needs",
+		Doc:   "An HCA reads and writes memory that is locked; where the limit is low, registering it fails in the first collective.",
+		Run:   preflight.One(memlock),
+	}, {
+		ID: "limits.nofile", Limit: preflight.Computed,
+		Title: "a process may open a socket to every rank",
+		Doc:   "The number of sockets grows with the ranks; where the limit is low, the job stops while it connects, with \"too many open files\".",
+		Run:   preflight.One(nofile),
+	}, {
+		ID: "shm.size", Limit: preflight.Computed,
+		Title: "/dev/shm has room for the processes of this node",
+		Doc:   "NCCL and data loaders share memory there; a container has 64 MiB unless it is given more, and the processes die of a bus error.",
+		Run:   preflight.One(shmSize),
+	}}
+}
+
+// memlock never fails: root and CAP_IPC_LOCK are not bound by the limit.
+func memlock(_ context.Context, in preflight.Input) finding.Finding {
+	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool { return slices.ContainsFunc(h.Ports, fabric.Port.Active) })
+	limit := in.Node.Limits.Memlock
+	switch {
+	case !active:
+		return finding.Skipf("no active RDMA port here")
+	case limit == math.MaxUint64:
+		return finding.Passf("unlimited")
+	case float64(limit) >= in.Threshold("limits.memlock"):
+		return finding.Passf("%s", preflight.Size(limit))
+	case in.Node.System.IPCLock:
+		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", preflight.Size(limit))
+	}
+	return finding.Warnf("memlock is %s, RDMA wants unlimited", preflight.Size(limit)).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
+		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
+		Do("%s", in.MoreMemlock())
+}
+
+func nofile(_ context.Context, in preflight.Input) finding.Finding {
+	l := in.Node.Limits
+	if !l.NofileKnown {
+		return finding.Skipf("cannot tell the limit that launch was started with: a build without cgo does not see it, and a recording may lack it")
+	}
+	local, _ := preflight.Processes(in)
+	ranks := max(1, in.Job.Nodes.V) * max(1, local)
+	need := uint64(filesOwn + filesPerRank*ranks)
+	if l.Nofile >= need {
+		return finding.Passf("%d files, about %d are needed", l.Nofile, need)
+	}
+	return finding.Warnf("a process may open %d files, %d ranks need about %d", l.Nofile, ranks, need).
+		See("getrlimit RLIMIT_NOFILE", "%d", l.Nofile).
+		Breaking("processes stop with \"too many open files\" while they connect").
+		Do("%s", in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "LimitNOFILE=1048576 in the runtime's unit (containerd.service); the container's own soft limit: ulimit -n $(ulimit -Hn)",
+			preflight.InContainer:  fmt.Sprintf("docker run --ulimit nofile=%d …", max(need, 65536)),
+			preflight.InSlurm:      "PropagateResourceLimitsExcept=NOFILE in slurm.conf, LimitNOFILE=1048576 in slurmd.service; for this job: ulimit -n $(ulimit -Hn)",
+			preflight.InSystemd:    fmt.Sprintf("LimitNOFILE=%d in the unit's [Service]", max(need, 65536)),
+			preflight.InShell:      fmt.Sprintf("ulimit -n %d", max(need, 65536)),
+		}))
+}
+
+// shmSize looks at what is free, since other jobs may share it. It never
+// fails: GPUs with a direct path between them need none.
+func shmSize(_ context.Context, in preflight.Input) finding.Finding {
+	l := in.Node.Limits
+	local, ok := preflight.Processes(in)
+	gpus := in.Node.GPUs
+	switch {
+	case gpus.Err != "":
+		return finding.Skipf("could not tell: the GPUs of this node could not be asked")
+	case !gpus.Present && gpus.Absent == "":
+		return finding.Skipf("the GPUs of this node were not asked for")
+	case len(gpus.Devices) == 0:
+		return finding.Skipf("no NVIDIA GPU, NCCL shares no memory here")
+	case !ok || local < 2:
+		return finding.Skipf("one process on this node")
+	case l.Shm < 0:
+		return finding.Warnf("/dev/shm is not mounted").
+			Breaking("NCCL and data loaders cannot share memory").Do("%s", moreShm(in, local, "mount -t tmpfs tmpfs /dev/shm"))
+	case float64(l.Shm) >= float64(local)*in.Threshold("shm.size"):
+		return finding.Passf("%s free for %d processes", preflight.Size(uint64(l.Shm)), local)
+	}
+	return finding.Warnf("/dev/shm has %s free of %s, %d processes want about %s",
+		preflight.Size(uint64(l.Shm)), preflight.Size(uint64(max(0, l.ShmSize))), local, preflight.Size(uint64(float64(local)*in.Threshold("shm.size")))).
+		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
+		Breaking("NCCL or a data loader dies of a bus error when it is full").
+		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm; what fills it: ls -lS /dev/shm"))
+}
+
+// moreShm is how more is given, a gigabyte for each process.
+func moreShm(in preflight.Input, ranks int, here string) string {
+	gigs := max(1, ranks)
+	return in.Remedy(map[preflight.Place]string{
+		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the pod, volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
+		preflight.InContainer:  fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
+		preflight.InShell:      here,
+	})
+}

@@ -1,0 +1,48 @@
+package system
+
+import (
+	"math"
+	"testing"
+
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/preflight"
+	"launch/preflight/checktest"
+)
+
+func TestLimits(t *testing.T) {
+	with := func(in preflight.Input, l fabric.Limits, hcaState int) preflight.Input {
+		in.Node.Limits = l
+		if hcaState > 0 {
+			in.Node.HCAs = []fabric.HCA{{Name: "mlx5_0", Ports: []fabric.Port{{Num: 1, State: hcaState}}}}
+		}
+		return in
+	}
+	many, cpus, recorded := checktest.NProc(checktest.Nodes(checktest.Four(), 256), "8"), checktest.NProc(checktest.Four(), "8"), checktest.NProc(checktest.Four(), "8")
+	cpus.Node.GPUs, recorded.Node.GPUs = gpu.Facts{Absent: "no driver"}, gpu.Facts{}
+	for _, tt := range []struct {
+		name, id string
+		in       preflight.Input
+		want     string
+	}{
+		{"unlimited", "limits.memlock", with(checktest.Four(), fabric.Limits{Memlock: math.MaxUint64}, 4), "ok unlimited"},
+		{"enough", "limits.memlock", with(checktest.Four(), fabric.Limits{Memlock: 64 << 30}, 4), "ok 64 GiB"},
+		{"the kernel's default", "limits.memlock", with(checktest.Four(), fabric.Limits{Memlock: 8 << 20}, 4), "warn memlock is 8 MiB"},
+		{"port down", "limits.memlock", with(checktest.Four(), fabric.Limits{Memlock: 8 << 20}, 1), "skip no active RDMA"},
+		{"no RDMA", "limits.memlock", with(checktest.Four(), fabric.Limits{Memlock: 8 << 20}, 0), "skip no active RDMA"},
+
+		{"small job", "limits.nofile", with(checktest.Four(), fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "ok 1024 files"},
+		{"large job", "limits.nofile", with(many, fabric.Limits{Nofile: 1024, NofileKnown: true}, 0), "warn 2048 ranks need about 8448"},
+		{"unknown", "limits.nofile", with(many, fabric.Limits{Nofile: 1024}, 0), "skip cannot tell"},
+
+		{"room", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: 1 << 30, ShmSize: 1 << 30}, 0), "ok 1 GiB free"},
+		{"docker's default", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 processes want about 512 MiB"},
+		{"full of other jobs", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "gpu"), fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
+		{"not mounted", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: -1}, 0), "warn not mounted"},
+		{"one process", "shm.size", with(checktest.GPUs(checktest.Four(), 8), fabric.Limits{Shm: 64 << 20}, 0), "skip one process"},
+		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
+		{"GPUs that nobody asked", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip were not asked for"},
+	} {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), tt.id, tt.in), tt.want) })
+	}
+}
