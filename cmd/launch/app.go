@@ -30,7 +30,8 @@ type app struct {
 }
 
 func newApp(out, err io.Writer) *app {
-	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(), Version: versionText()}}
+	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(),
+		Version: versionText()}}
 	a.flags = newFlags(a)
 	return a
 }

@@ -12,9 +12,11 @@ import (
 // startFlags returns the flags of a start.
 func (a *app) startFlags() []cli.Flag {
 	f := a.flags
-	return slices.Concat([]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange, f.storeHost}, f.etcd(),
+	return slices.Concat([]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
+		f.storeHost}, f.etcd(),
 		[]cli.Flag{f.skip, f.only, f.warnOnly, f.allPairs, f.threshold, f.checkDir, f.bench},
-		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.dryRun, f.from, f.json})
+		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.dryRun, f.from,
+			f.json})
 }
 
 // etcd returns the flags of an external etcd.
@@ -29,7 +31,8 @@ func (f *flags) identity() []cli.Flag {
 // Any other first word is the command to run, and after -- so are these.
 func (a *app) subcommands() []*cli.Command {
 	f := a.flags
-	gather := slices.Concat(f.identity(), f.etcd(), []cli.Flag{f.portRange, f.joinTimeout, f.lastCall, f.allPairs, f.threshold, f.html, f.json})
+	gather := slices.Concat(f.identity(), f.etcd(), []cli.Flag{f.portRange, f.joinTimeout, f.lastCall, f.allPairs,
+		f.threshold, f.html, f.json})
 	reach := append(f.etcd(), f.store, f.job, f.json)
 	return []*cli.Command{
 		a.sub("check", "check this node, or all nodes of a job together, and start nothing", "[-- COMMAND…]", checkNote, -1,
@@ -38,13 +41,17 @@ func (a *app) subcommands() []*cli.Command {
 		a.sub("bench", "measure the rails between all nodes of a job, or between two by hand", "", benchNote, 0,
 			func(c *cli.Context) error { return end(a.Bench(c.Context)) },
 			append(gather, f.server, f.client, f.benchPort, f.rails, f.streams, f.full, f.tcp, f.memory, f.force, f.history)...),
-		a.sub("fabric", "print what this node has: its rails and GPUs, interfaces, limits", "", "", 0, a.fabric, f.svg, f.record, f.from, f.json),
-		a.sub("metrics", "write the state of RDMA ports and GPUs for Prometheus", "", "", 0, a.metrics, f.textfile, f.interval, f.from),
+		a.sub("fabric", "print what this node has: its rails and GPUs, interfaces, limits", "", "", 0, a.fabric, f.svg,
+			f.record, f.from, f.json),
+		a.sub("metrics", "write the state of RDMA ports and GPUs for Prometheus", "", "", 0, a.metrics, f.textfile,
+			f.interval, f.from),
 		a.sub("env", "print the variables that a start would set, for eval; --explain: and why", "[-- COMMAND…]", envNote, -1,
 			func(c *cli.Context) error { return end(a.Env(c.Context, c.Args().Slice())) },
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),
-		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status, append(reach, f.joinTimeout, f.watch)...),
-		a.sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", "", -1, a.store, reach...),
+		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
+			append(reach, f.joinTimeout, f.watch)...),
+		a.sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", "", -1, a.store,
+			reach...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
 		a.sub("version", "print version, commit, and what this build can do", "", "", 0, a.version, f.json),
 	}

@@ -124,5 +124,6 @@ func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
 	} else if err := child.Ask(ctx, metricsChild, nil, &r, metricsLimit); err != nil {
 		return ui.NodeMetrics{}, fmt.Errorf("read this node's devices: %w", err)
 	}
-	return ui.NodeMetrics{Node: r.Node, Roles: rail.Of(r.Node, r.Node.Route.Src).NICs, Counters: r.Counters, At: time.Now(), Took: time.Since(began)}, nil
+	return ui.NodeMetrics{Node: r.Node, Roles: rail.Of(r.Node, r.Node.Route.Src).NICs, Counters: r.Counters,
+		At: time.Now(), Took: time.Since(began)}, nil
 }

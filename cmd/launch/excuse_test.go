@@ -10,7 +10,8 @@ import (
 // three is the flags of node rank of three, which meet at a store that none of
 // them hosts.
 func three(store, rank string, command ...string) []string {
-	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"}, command...)
+	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"},
+		command...)
 }
 
 // hosted starts a store, and waits until it is up.
@@ -40,7 +41,8 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 			}
 			for _, n := range []*node{a, b} {
 				n.line(t, "node 2 ")
-				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for a fix or a replacement") {
+				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) ||
+					!strings.Contains(last, "; waiting for a fix or a replacement") {
 					t.Errorf("told %q", last)
 				}
 			}
@@ -77,7 +79,8 @@ func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 func TestFailFastEndsAllWhereTheStoresHostIsNotFit(t *testing.T) {
 	at := "127.0.0.1:" + freePort(t)
 	line := func(rank string, command string) []string {
-		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]}, three(at, rank, command)...)
+		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]},
+			three(at, rank, command)...)
 	}
 	first := begin(t, line("1", "true")...)
 	first.line(t, "waiting for 3 nodes")

@@ -39,7 +39,8 @@ type flags struct {
 type maker struct{ o *start.Options }
 
 func (m maker) str(group, name, arg, usage string, to *setting.Value[string]) cli.Flag {
-	return &cli.GenericFlag{Name: name, Category: group, Usage: "`" + arg + "` " + usage, EnvVars: env(name), Value: &value{name, to, m.o}}
+	return &cli.GenericFlag{Name: name, Category: group, Usage: "`" + arg + "` " + usage, EnvVars: env(name),
+		Value: &value{name, to, m.o}}
 }
 
 func (maker) text(group, name, arg, usage, preset string, to *string) cli.Flag {
@@ -48,7 +49,8 @@ func (maker) text(group, name, arg, usage, preset string, to *string) cli.Flag {
 }
 
 func (maker) etcd(name, etcdctl, arg, usage string, to *string) cli.Flag {
-	return &cli.StringFlag{Name: name, Category: grpEtcd, Usage: "`" + arg + "` " + usage, EnvVars: append(env(name), etcdctl),
+	return &cli.StringFlag{Name: name, Category: grpEtcd, Usage: "`" + arg + "` " + usage,
+		EnvVars:     append(env(name), etcdctl),
 		Destination: to}
 }
 
@@ -89,25 +91,35 @@ func newFlags(a *app) *flags {
 
 func (f *flags) declareJob(m maker) {
 	o := m.o
-	f.store = m.str(grpJob, "store", "WHERE", "the store: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store)
+	f.store = m.str(grpJob, "store", "WHERE",
+		"the store: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store)
 	f.nnodes = m.str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or how many are enough and how many are wanted; "+
 		"default: from the command line, Slurm or Kubernetes", &o.NNodes)
-	f.spares = m.number(grpJob, "spares", "K", "allow up to K standby nodes; a standby replaces a node that is lost", 0, &o.Spares)
-	f.nodeRank = m.str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; default: from the scheduler, or by arrival", &o.NodeRank)
-	f.job = m.str(grpJob, "job", "ID", "the job's name; default: from --rdzv-id, the scheduler, or the store's address", &o.Job)
-	f.addr = m.str(grpJob, "addr", "ADDR", "this node's address for the other nodes: an IP, a CIDR or an interface; default: by the route to the store", &o.Addr)
-	f.masterPort = m.str(grpJob, "master-port", "PORT", "port of torch's store on rank 0; default: 29500 or the next free one", &o.MasterPort)
-	f.portRange = m.text(grpJob, "port-range", "LO-HI", "where to look for a free port", start.DefaultPortRange, &o.PortRange)
+	f.spares = m.number(grpJob, "spares", "K", "allow up to K standby nodes; a standby replaces a node that is lost", 0,
+		&o.Spares)
+	f.nodeRank = m.str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; default: from the scheduler, or by arrival",
+		&o.NodeRank)
+	f.job = m.str(grpJob, "job", "ID", "the job's name; default: from --rdzv-id, the scheduler, or the store's address",
+		&o.Job)
+	f.addr = m.str(grpJob, "addr", "ADDR",
+		"this node's address for the other nodes: an IP, a CIDR or an interface; default: by the route to the store", &o.Addr)
+	f.masterPort = m.str(grpJob, "master-port", "PORT",
+		"port of torch's store on rank 0; default: 29500 or the next free one", &o.MasterPort)
+	f.portRange = m.text(grpJob, "port-range", "LO-HI", "where to look for a free port", start.DefaultPortRange,
+		&o.PortRange)
 	f.storeHost = m.text(grpJob, "store-host", "yes|no", "whether this node hosts the store, "+
 		"if its address does not tell (NAT, a virtual IP)", "", &o.StoreHost)
 }
 
 func (f *flags) declareEtcd(m maker) {
 	o := m.o
-	f.storeCA = m.etcd("store-ca", "ETCDCTL_CACERT", "FILE", "certificates (PEM) of the authority that signed an external etcd's", &o.Access.CA)
-	f.storeCert = m.etcd("store-cert", "ETCDCTL_CERT", "FILE", "this client's certificate for an external etcd", &o.Access.Cert)
+	f.storeCA = m.etcd("store-ca", "ETCDCTL_CACERT", "FILE",
+		"certificates (PEM) of the authority that signed an external etcd's", &o.Access.CA)
+	f.storeCert = m.etcd("store-cert", "ETCDCTL_CERT", "FILE", "this client's certificate for an external etcd",
+		&o.Access.Cert)
 	f.storeKey = m.etcd("store-key", "ETCDCTL_KEY", "FILE", "its key", &o.Access.Key)
-	f.storeUser = m.etcd("store-user", "ETCDCTL_USER", "USER[:PASSWORD]", "user of an external etcd; the password is safer in ETCDCTL_PASSWORD", &o.Access.User)
+	f.storeUser = m.etcd("store-user", "ETCDCTL_USER", "USER[:PASSWORD]",
+		"user of an external etcd; the password is safer in ETCDCTL_PASSWORD", &o.Access.User)
 }
 
 func (f *flags) declareCheck(m maker) {
@@ -117,7 +129,8 @@ func (f *flags) declareCheck(m maker) {
 	f.warnOnly = m.yes(grpCheck, "warn-only", "report failed checks as warnings and start anyway", &o.WarnOnly)
 	f.allPairs = m.yes(grpCheck, "all-pairs", "each node calls every other node, not only a few", &o.AllPairs)
 	f.threshold = &cli.GenericFlag{Name: "threshold", Category: grpCheck, Value: (*typed)(&o.Typed),
-		Usage: "`NAME=VALUE` replace a check's threshold, such as shm.size=1GiB; repeat for several (LAUNCH_THRESHOLDS: a comma list)"}
+		Usage: "`NAME=VALUE` replace a check's threshold, such as shm.size=1GiB; repeat for several (LAUNCH_THRESHOLDS: a " +
+			"comma list)"}
 	f.checkDir = m.text(grpCheck, "check-dir", "DIR", "run each executable file there as a check: exit status 0 is ok, "+
 		"75 a skip, any other a failure", "", &o.CheckDir)
 	f.bench = m.text(grpCheck, "bench", "short|full", "measure the rails between all nodes before the start, "+
@@ -130,40 +143,53 @@ func (f *flags) declareBench(m maker) {
 	f.server = m.yes(grpBench, "server", "wait for one --client, measure with it, and end", &o.Server)
 	f.client = m.text(grpBench, "client", "HOST", "measure with the --server there, as soon as it runs", "", &o.Client)
 	f.benchPort = m.number(grpBench, "bench-port", "PORT", "port of --server and --client", measure.DefaultPort, &o.Port)
-	f.rails = m.list(grpBench, "rails", "NAME", "measure only these HCAs or interfaces (comma list); default: the rails of launch fabric", &o.Rails)
-	f.streams = m.number(grpBench, "streams", "N", "connections or queue pairs for each rail; default: 4, with --full 8", 0, &o.Streams)
+	f.rails = m.list(grpBench, "rails", "NAME",
+		"measure only these HCAs or interfaces (comma list); default: the rails of launch fabric", &o.Rails)
+	f.streams = m.number(grpBench, "streams", "N", "connections or queue pairs for each rail; default: 4, with --full 8",
+		0, &o.Streams)
 	f.full = m.yes(grpBench, "full", "measure 5 s for each direction, and 7 partners for each node", &o.Full)
 	f.tcp = m.yes(grpBench, "tcp", "measure over TCP even where there is an HCA", &o.TCP)
-	f.memory = m.text(grpBench, "memory", "auto|host|gpu", "measure again from GPU to GPU if a GPU is close to the HCA (auto), "+
-		"never (host), or with the nearest GPU at any distance (gpu)", measure.MemoryAuto, &o.Memory)
+	f.memory = m.text(grpBench, "memory", "auto|host|gpu",
+		"measure again from GPU to GPU if a GPU is close to the HCA (auto), "+
+			"never (host), or with the nearest GPU at any distance (gpu)", measure.MemoryAuto, &o.Memory)
 	f.force = m.yes(grpBench, "force", "measure although another job uses the port", &o.Force)
-	f.history = m.text(grpBench, "history", "FILE", "append the rates of this node's rails to FILE, and report what was lost since the last run",
+	f.history = m.text(grpBench, "history", "FILE",
+		"append the rates of this node's rails to FILE, and report what was lost since the last run",
 		"", &o.History)
 }
 
 func (f *flags) declareStart(m maker) {
 	o := m.o
-	f.joinTimeout = m.duration(grpStart, "join-timeout", "how long to wait for all nodes", start.DefaultJoinTimeout, &o.JoinTimeout)
-	f.lastCall = m.duration(grpStart, "last-call", "with --nnodes MIN:MAX: once MIN nodes have joined, wait this long after each arrival for more",
+	f.joinTimeout = m.duration(grpStart, "join-timeout", "how long to wait for all nodes", start.DefaultJoinTimeout,
+		&o.JoinTimeout)
+	f.lastCall = m.duration(grpStart, "last-call",
+		"with --nnodes MIN:MAX: once MIN nodes have joined, wait this long after each arrival for more",
 		start.DefaultLastCall, &o.LastCall)
-	f.startTimeout = m.duration(grpStart, "start-timeout", "name a node that is lost, or has not started, this long after the start",
+	f.startTimeout = m.duration(grpStart, "start-timeout",
+		"name a node that is lost, or has not started, this long after the start",
 		start.DefaultStartTimeout, &o.StartTimeout)
-	f.failFast = m.yes(grpStart, "fail-fast", "end all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.FailFast)
-	f.restarts = m.number(grpStart, "restarts", "K", "restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
-	f.keepRdzv = m.yes(grpStart, "keep-rdzv", "keep torchrun's own rendezvous, with correct settings, instead of a static one", &o.KeepRdzv)
+	f.failFast = m.yes(grpStart, "fail-fast",
+		"end all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.FailFast)
+	f.restarts = m.number(grpStart, "restarts", "K",
+		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
+	f.keepRdzv = m.yes(grpStart, "keep-rdzv",
+		"keep torchrun's own rendezvous, with correct settings, instead of a static one", &o.KeepRdzv)
 	f.as = m.str(grpStart, "as", "torchrun", "the command is a script that calls torchrun", &o.As)
 	f.dryRun = m.yes(grpStart, "dry-run", "print what a start would do; execute nothing, open no connection", &o.DryRun)
 }
 
 func (f *flags) declareOutput(m maker, a *app) {
 	o := m.o
-	f.textfile = m.text(grpOutput, "textfile", "FILE", "also write the outcome for node_exporter's textfile collector", "", &o.Textfile)
+	f.textfile = m.text(grpOutput, "textfile", "FILE", "also write the outcome for node_exporter's textfile collector", "",
+		&o.Textfile)
 	f.interval = m.duration(grpOutput, "interval", "write the file again at this interval, until a signal", 0, &a.interval)
 	f.html = m.text(grpOutput, "html", "FILE", "also write the outcome as a page", "", &o.HTML)
 	f.watch = m.yes(grpOutput, "watch", "print again at every change, until Ctrl-C", &a.watch)
 	f.svg = m.text(grpOutput, "svg", "FILE", "also draw it as a picture", "", &a.svg)
-	f.record = m.text(grpOutput, "record", "FILE", "record this node, without its names and addresses, for --from", "", &o.Record)
-	f.from = m.text(grpOutput, "from", "FILE", "replay a recorded node: nothing is read here, nothing starts", "", &o.Recording)
+	f.record = m.text(grpOutput, "record", "FILE", "record this node, without its names and addresses, for --from", "",
+		&o.Record)
+	f.from = m.text(grpOutput, "from", "FILE", "replay a recorded node: nothing is read here, nothing starts", "",
+		&o.Recording)
 	f.format = m.text(grpOutput, "format", "FORM", strings.Join(envgen.Formats(), ", "), envgen.Formats()[0], &o.Format)
 	f.explain = m.yes(grpOutput, "explain", "print why each variable is set, or why not", &o.Explain)
 	f.json = m.yes(grpOutput, "json", "JSON lines instead of text", &o.JSON)

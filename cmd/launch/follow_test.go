@@ -18,7 +18,8 @@ import (
 )
 
 // show is a command that says who it is.
-const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, meets at $MASTER_ADDR:$MASTER_PORT"
+const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, meets at " +
+	"$MASTER_ADDR:$MASTER_PORT"
 
 // step is a Slurm step as its tasks see it: nodes n1, n2, … with so many tasks.
 type step struct {
@@ -207,7 +208,8 @@ func TestMpirun(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	for i, l := range lines {
-		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, meets at %s", i, i, lines[0][strings.Index(lines[0], "127.0.0.1:"):])
+		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, meets at %s", i, i,
+			lines[0][strings.Index(lines[0], "127.0.0.1:"):])
 		if l != want {
 			t.Errorf("%q, want %q", l, want)
 		}

@@ -87,7 +87,8 @@ func render(template string, c *cli.Command) string {
 	cli.HelpPrinterCustom(&b, template, data, map[string]any{
 		"groups": func(any) []group { return grouped(c.Flags) },
 		"title":  title, "usage": usage, "row": row,
-		"head": func() string { return helpHead }, "note": func() string { return envNote }, "tail": func() string { return helpTail },
+		"head": func() string { return helpHead }, "note": func() string { return envNote },
+		"tail": func() string { return helpTail },
 	})
 	return b.String()
 }
@@ -102,7 +103,10 @@ type group struct {
 func grouped(flags []cli.Flag) []group {
 	var out []group
 	for _, name := range groups() {
-		of := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return f.(cli.CategorizableFlag).GetCategory() != name })
+		of := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
+			return f.(cli.CategorizableFlag).
+				GetCategory() != name
+		})
 		if len(of) > 0 {
 			out = append(out, group{name, of})
 		}

@@ -96,11 +96,14 @@ func TestExitCodesPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from internal/exit/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
 		"# Exit codes\n\nOnce the command runs, `launch` is gone and the status is the command's own.\n" +
-		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | meaning | what to do |\n|---|---|---|\n")
+		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | " +
+		"meaning | what to do |\n|---|---|---|\n")
 	for _, c := range exit.Table() {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Code, c.Meaning, c.ToDo)
 	}
-	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest counts.\n")
+	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not " +
+		"help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest " +
+		"counts.\n")
 	path := filepath.Join("..", "..", "docs", "exit-codes.md")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {

@@ -30,7 +30,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // children returns the functions that launch runs in processes of their own.
 func children() child.Table {
-	t := child.Table{companion.Name: companion.Main(printLate), handoff.StageName: handoff.Stage, metricsChild: readMetrics}
+	t := child.Table{companion.Name: companion.Main(printLate), handoff.StageName: handoff.Stage,
+		metricsChild: readMetrics}
 	maps.Copy(t, fabric.Children())
 	maps.Copy(t, confine.Children())
 	return t

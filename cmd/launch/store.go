@@ -45,7 +45,8 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 		return j, rendezvous.Store{}, err
 	}
 	s := j.Store.V
-	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s), TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
+	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
+		TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
 }
 
 // stored is a store that answers, and the jobs in it that were asked for; none:
@@ -170,14 +171,17 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 				return nil, s.lost(err)
 			}
 		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready, Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
+		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready,
+			Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
 	}
 	return shown, nil
 }
 
 // evidence is a job's state in the words of diagnose.
-func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member, notes []rendezvous.Note) diagnose.Evidence {
-	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
+func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member,
+	notes []rendezvous.Note) diagnose.Evidence {
+	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts,
+		Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
@@ -188,12 +192,14 @@ func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Me
 		if !ok && p.Status != nil {
 			name = fmt.Sprintf("%s with %d", name, *p.Status)
 		}
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil && *p.Status != 0, Phase: now.Phase})
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil &&
+			*p.Status != 0, Phase: now.Phase})
 		delete(here, p.ID)
 	}
 	for _, m := range ms {
 		if _, waits := here[m.ID]; waits {
-			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0 || m.Min > 0, Phase: m.Phase})
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0 || m.Min > 0,
+				Phase: m.Phase})
 		}
 	}
 	return e
@@ -225,7 +231,8 @@ func (a *app) serve(c *cli.Context) error {
 	defer stop()
 	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys(), true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
-		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()), Fix: "launch store --store " + job.NextPort(listen.String())}
+		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()),
+			Fix: "launch store --store " + job.NextPort(listen.String())}
 		if u, err := masterport.Look(os.DirFS("/proc"), listen); err == nil && u.By != "" {
 			f.What += " by " + u.By
 		}
@@ -281,7 +288,8 @@ func (a *app) over(ctx context.Context, s stored) error {
 			return s.lost(err)
 		}
 		if n := len(here); n > 0 {
-			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id, finding.Plural(n, "node is registered", "nodes are registered")).
+			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id,
+				finding.Plural(n, "node is registered", "nodes are registered")).
 				Do("launch status shows them")
 		}
 	}

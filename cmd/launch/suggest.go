@@ -19,7 +19,8 @@ import (
 
 // badValue is how the flag package, and the cli package for variables, report an
 // invalid value: the value, the variable if it is one's, the flag.
-var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not parse) ("(?:[^"\\]|\\.)*") (?:as .* from environment variable ("[A-Z_]+") )?for (?:flag )?-?([a-z-]+):`)
+var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not parse) ("(?:[^"\\]|\\.)*") ` +
+	`(?:as .* from environment variable ("[A-Z_]+") )?for (?:flag )?-?([a-z-]+):`)
 
 // usageError turns an error of the flag package into one that suggests a fix.
 func (a *app) usageError(_ *cli.Context, err error, _ bool) error {

@@ -75,7 +75,8 @@ var doors = map[string][]string{
 	// that trying again does not change, zap and grpc to hand it a silent logger
 	// and the pause between two tries; unix for the owner of a process id, proc
 	// for whether its process is still the one that registered.
-	"rendezvous": {"internal/process", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	// protocol has the decisions, which rendezvous carries out.
+	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -88,8 +89,8 @@ var doors = map[string][]string{
 	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
-	// setting: the evidence of a variable is that of a finding.
-	"internal/setting": {"internal/finding"},
+	// finding: the evidence of a finding is that of a variable.
+	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
 	"internal/child":   {unixPkg},
@@ -183,6 +184,4 @@ var testDoors = map[string][]string{
 
 // argued are the files and functions that are longer than the house's limit,
 // each with the sentence that argues for it.
-var argued = map[string]string{
-	"rendezvous.life": "one lease from its grant to its loss: a setup, and one select over everything that can happen meanwhile",
-}
+var argued = map[string]string{}

@@ -3,7 +3,11 @@
 // output format.
 package finding
 
-import "fmt"
+import (
+	"fmt"
+
+	"launch/internal/setting"
+)
 
 // Status is the outcome of one check. "Could not tell" is Skip, never Pass.
 type Status string
@@ -15,11 +19,8 @@ const (
 	Skip Status = "skip" // not checked; What is the reason
 )
 
-// Seen is one piece of evidence: where it was read, and the value there.
-type Seen struct {
-	Where string `json:"where"` // a path, a call, a variable, a peer
-	What  string `json:"what"`
-}
+// Seen is one piece of evidence.
+type Seen = setting.Seen
 
 // Finding is the verdict of one check on one node.
 type Finding struct {
@@ -53,7 +54,7 @@ func (f Finding) Named(id string) Finding { f.ID = id; return f }
 
 // See adds a piece of evidence.
 func (f Finding) See(where, format string, a ...any) Finding {
-	f.Seen = append(f.Seen[:len(f.Seen):len(f.Seen)], Seen{where, fmt.Sprintf(format, a...)})
+	f.Seen = append(f.Seen[:len(f.Seen):len(f.Seen)], Seen{Where: where, What: fmt.Sprintf(format, a...)})
 	return f
 }
 

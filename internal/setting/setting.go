@@ -2,8 +2,6 @@
 // launch sets, and for those that are set already.
 package setting
 
-import "launch/internal/finding"
-
 // Tier orders the sources of a value; a lower tier wins.
 type Tier int
 
@@ -29,6 +27,12 @@ type Value[T any] struct {
 	Set  bool   `json:"set"`
 }
 
+// Seen is one piece of evidence: where it was read, and the value there.
+type Seen struct {
+	Where string `json:"where"` // a path, a call, a variable, a peer
+	What  string `json:"what"`
+}
+
 // Scope is whether the value of a variable is a fact of one node, which launch never
 // copies to another and so never passes by mpirun -x, or a constant of the job.
 type Scope string
@@ -41,15 +45,15 @@ const (
 
 // Var is one environment variable that launch sets. Each has a reason.
 type Var struct {
-	Name   string         `json:"name"`
-	Value  string         `json:"value"`
-	Scope  Scope          `json:"scope"`
-	Reason string         `json:"reason"`           // what the library would do wrong without it
-	Seen   []finding.Seen `json:"seen,omitempty"`   // the evidence
-	Source string         `json:"source,omitempty"` // the rule's origin: a source file, an issue, a document
-	User   string         `json:"user,omitempty"`   // the user's own value, which wins; Value is then for comparison
-	From   string         `json:"from,omitempty"`   // where the user's value is set: "environment", "/etc/nccl.conf"
-	Kept   bool           `json:"kept,omitempty"`   // the user's value wins
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Scope  Scope  `json:"scope"`
+	Reason string `json:"reason"`           // what the library would do wrong without it
+	Seen   []Seen `json:"seen,omitempty"`   // the evidence
+	Source string `json:"source,omitempty"` // the rule's origin: a source file, an issue, a document
+	User   string `json:"user,omitempty"`   // the user's own value, which wins; Value is then for comparison
+	From   string `json:"from,omitempty"`   // where the user's value is set: "environment", "/etc/nccl.conf"
+	Kept   bool   `json:"kept,omitempty"`   // the user's value wins
 }
 
 // Decided is a variable that the user has set already. In a list the first of a name

@@ -37,11 +37,13 @@ type Caller struct {
 // Make calls the partners and node rank 0 of a world: whether they answer as
 // themselves, whether long messages arrive, and what their clock says. Partners
 // are few, so that it takes as long at any number of nodes.
-func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]peers.Call, peers.Names, error) {
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]peers.Call, peers.Names,
+	error) {
 	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
-		others = append(others, rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer})
+		others = append(others, rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs,
+			Peer: m.Peer})
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	names := c.Names.namer(c.Node)
@@ -51,7 +53,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	var wg sync.WaitGroup
 	for _, p := range others {
 		// All nodes call rank 0: only its partners send it long messages.
-		long := p.Rank != 0 || c.All || slices.ContainsFunc(w.Partners, func(o rendezvous.Partner) bool { return o.Rank == 0 })
+		long := p.Rank != 0 || c.All || slices.ContainsFunc(w.Partners,
+			func(o rendezvous.Partner) bool { return o.Rank == 0 })
 		for _, addr := range append([]netip.Addr{p.Addr}, p.Addrs...) {
 			slots <- struct{}{}
 			wg.Go(func() {
@@ -70,7 +73,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 
 // call is one call, as the judge reads it; a long one sends long messages and
 // full packets, too, and asks what the other says of itself.
-func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config, long bool) (c peers.Call, said []byte) {
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
+	long bool) (c peers.Call, said []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, peers.CallBudget)
 	defer cancel()

@@ -77,13 +77,15 @@ func (n Names) namer(node fabric.Node) *namer {
 	if n.Resolve == nil {
 		return nil
 	}
-	return &namer{node: node, names: peers.Names{Host: node.Hostname}, resolve: n.Resolve, servers: n.Servers, inHosts: n.InHosts}
+	return &namer{node: node, names: peers.Names{Host: node.Hostname}, resolve: n.Resolve, servers: n.Servers,
+		inHosts: n.InHosts}
 }
 
 // look looks up the name that a node says it has.
 func (n *namer) look(ctx context.Context, to rendezvous.Partner, said []byte) {
 	var peer about
-	if n == nil || json.Unmarshal(said, &peer) != nil || peer.Host == "" || strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
+	if n == nil || json.Unmarshal(said, &peer) != nil || peer.Host == "" ||
+		strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
 		return // an image's name that all nodes have, or another launch on this machine
 	}
 	addrs, known, mute := n.ask(ctx, peer.Host)
@@ -100,7 +102,8 @@ func (n *namer) look(ctx context.Context, to rendezvous.Partner, said []byte) {
 	}
 	own := append(peer.Addrs, to.Addr)
 	if len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(own, a) }) {
-		n.names.Strays = append(n.names.Strays, peers.Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts, Near: n.near(to.Addr, addrs[0])})
+		n.names.Strays = append(n.names.Strays, peers.Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts,
+			Near: n.near(to.Addr, addrs[0])})
 	}
 }
 
@@ -153,7 +156,8 @@ func muteness(said []dns.Said) string {
 		if len(s.Answers) > 0 {
 			first = s.Answers[0]
 		}
-		if first.Says.Definite() || first.Says == dns.Unreachable && len(said) == 1 && s.Server.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+		if first.Says.Definite() || first.Says == dns.Unreachable && len(said) == 1 &&
+			s.Server.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
 			return ""
 		}
 		why = append(why, s.Server.Addr().String()+" says "+string(first.Says))
@@ -165,7 +169,10 @@ func muteness(said []dns.Said) string {
 // another.
 func (n *namer) near(called, other netip.Addr) bool {
 	for _, i := range n.node.Interfaces {
-		if i.Up && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Contains(called) && p.Contains(other) }) {
+		if i.Up && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
+			return p.Contains(called) &&
+				p.Contains(other)
+		}) {
 			return true
 		}
 	}

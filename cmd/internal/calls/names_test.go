@@ -41,7 +41,8 @@ func nameServer(t *testing.T, rcode int) netip.AddrPort {
 
 func TestWhatComesOfANodesName(t *testing.T) {
 	addr := netip.MustParseAddr
-	node := fabric.Node{Hostname: "here", Interfaces: []fabric.Interface{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}}}}
+	node := fabric.Node{Hostname: "here", Interfaces: []fabric.Interface{{Name: "eth0", Up: true,
+		Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}}}}
 	to := rendezvous.Partner{Rank: 3, Addr: addr("10.0.0.4")}
 	there := about{Host: "there", Addrs: []netip.Addr{addr("10.0.0.4"), addr("192.168.9.4")}}
 	is := func(addrs ...string) func(context.Context, string) ([]netip.Addr, error) {
@@ -74,15 +75,17 @@ func TestWhatComesOfANodesName(t *testing.T) {
 		server  netip.AddrPort
 		want    peers.Names
 	}{
-		"its address":               {there, is("10.0.0.4"), false, well, peers.Names{Known: []int{3}}},
-		"another address of its":    {there, is("2001:db8::9", "192.168.9.4"), false, well, peers.Names{Known: []int{3}}},
-		"from /etc/hosts":           {there, is("10.0.0.4"), true, well, peers.Names{}},
-		"a neighbour's":             {there, is("10.0.0.7"), false, well, stray("10.0.0.7", true, false)},
-		"loopback in /etc/hosts":    {there, is("127.0.1.1"), true, well, stray("127.0.1.1", false, true)},
-		"an address far away":       {there, is("203.0.113.9"), false, well, stray("203.0.113.9", false, false)},
-		"no such name":              {there, fails(net.DNSError{IsNotFound: true}), false, well, peers.Names{Unknown: []int{3}}},
-		"a server that is silent":   {there, slow, false, silent, peers.Names{Mute: "127.0.0.1 says no answer"}},
-		"a server that is broken":   {there, fails(net.DNSError{IsTemporary: true}), false, broken, peers.Names{Mute: "127.0.0.1 says SERVFAIL"}},
+		"its address":            {there, is("10.0.0.4"), false, well, peers.Names{Known: []int{3}}},
+		"another address of its": {there, is("2001:db8::9", "192.168.9.4"), false, well, peers.Names{Known: []int{3}}},
+		"from /etc/hosts":        {there, is("10.0.0.4"), true, well, peers.Names{}},
+		"a neighbour's":          {there, is("10.0.0.7"), false, well, stray("10.0.0.7", true, false)},
+		"loopback in /etc/hosts": {there, is("127.0.1.1"), true, well, stray("127.0.1.1", false, true)},
+		"an address far away":    {there, is("203.0.113.9"), false, well, stray("203.0.113.9", false, false)},
+		"no such name": {there, fails(net.DNSError{IsNotFound: true}), false, well,
+			peers.Names{Unknown: []int{3}}},
+		"a server that is silent": {there, slow, false, silent, peers.Names{Mute: "127.0.0.1 says no answer"}},
+		"a server that is broken": {there, fails(net.DNSError{IsTemporary: true}), false, broken,
+			peers.Names{Mute: "127.0.0.1 says SERVFAIL"}},
 		"no server is set up":       {there, fails(net.DNSError{IsTemporary: true}), false, nobody, peers.Names{}},
 		"a server that is slow":     {there, slow, false, well, peers.Names{}},
 		"the name of this node":     {about{Host: "HERE"}, is("10.0.0.7"), false, well, peers.Names{}},
@@ -90,7 +93,8 @@ func TestWhatComesOfANodesName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := &namer{node: node, resolve: tc.resolve, servers: dns.Config{Servers: []netip.AddrPort{tc.server}}, inHosts: func(string) bool { return tc.hosts }}
+			n := &namer{node: node, resolve: tc.resolve, servers: dns.Config{Servers: []netip.AddrPort{tc.server}},
+				inHosts: func(string) bool { return tc.hosts }}
 			began := time.Now()
 			n.look(t.Context(), to, tc.said.text())
 			if diff := cmp.Diff(tc.want, n.found(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -108,7 +112,8 @@ func TestANodeSaysOfItselfWhatFits(t *testing.T) {
 	for i := range 100 {
 		at := netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666").As16()
 		at[15] = byte(i)
-		n.Interfaces = append(n.Interfaces, fabric.Interface{Up: true, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom16(at), 64)}})
+		n.Interfaces = append(n.Interfaces, fabric.Interface{Up: true,
+			Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom16(at), 64)}})
 	}
 	if said := About(n); len(said) > 1024 {
 		t.Errorf("%d bytes", len(said))

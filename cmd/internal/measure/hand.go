@@ -85,7 +85,8 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 		h.began = time.Now()
 		var all []bench.Meeting
 		for _, m := range bench.Match(got.Theirs.Ports, got.Mine) {
-			all = append(all, bench.Meeting{Self: 1, Other: 0, Port: got.Mine[m[1]], PeerPort: got.Theirs.Ports[m[0]].Name, Wait: tardyMost})
+			all = append(all, bench.Meeting{Self: 1, Other: 0, Port: got.Mine[m[1]], PeerPort: got.Theirs.Ports[m[0]].Name,
+				Wait: tardyMost})
 		}
 		m := h.meter(got.Mine)
 		samples := n.Round(ctx, all)
@@ -103,7 +104,8 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 
 // absent tells whether a sample was not taken since the other end was not there.
 func absent(s bench.Sample) bool {
-	return slices.Contains([]string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent), string(sidechannel.Reset)}, s.Cause)
+	return slices.Contains([]string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent),
+		string(sidechannel.Reset)}, s.Cause)
 }
 
 // open listens for everybody: by which address a client comes is not known.
@@ -155,14 +157,18 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	test.GPU = h.Memory != MemoryHost
 	var all []bench.Meeting
 	for _, m := range bench.Match(n.Ports, theirs.Ports) {
-		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at, Lead: true, Wait: tardyMost, Test: test})
+		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at,
+			Lead: true, Wait: tardyMost, Test: test})
 	}
 	if len(all) == 0 {
-		return Result{}, exit.Errorf(exit.Config, "the two nodes have no rail in common: %d here, %d on %s", len(n.Ports), len(theirs.Ports), theirs.Name).
+		return Result{}, exit.Errorf(exit.Config, "the two nodes have no rail in common: %d here, %d on %s", len(n.Ports),
+			len(theirs.Ports), theirs.Name).
 			Do("launch fabric   # on both; or name an interface on each: --rails eth0")
 	}
-	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil }) // else it takes no time
-	h.UI.Note("measuring %s with %s, about %s", finding.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().Round(100*time.Millisecond))
+	// else it takes no time
+	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil })
+	h.UI.Note("measuring %s with %s, about %s", finding.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().
+		Round(100*time.Millisecond))
 	m := h.meter(n.Ports)
 	samples := n.Round(ctx, all)
 	if ctx.Err() != nil {
@@ -200,7 +206,8 @@ func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Add
 // askServer waits for the server, and says why there is none.
 func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.AddrPort) (bench.Offer, error) {
 	patience := time.AfterFunc(time.Second, func() {
-		b.UI.Note("nobody answers at %s yet; waiting, until %s; on that node: launch bench --server%s", at, time.Now().Add(b.JoinTimeout).Format("15:04:05"), b.otherPort())
+		b.UI.Note("nobody answers at %s yet; waiting, until %s; on that node: launch bench --server%s", at, time.Now().
+			Add(b.JoinTimeout).Format("15:04:05"), b.otherPort())
 	})
 	defer patience.Stop()
 	theirs, err := n.Ask(wait, at)

@@ -34,7 +34,8 @@ func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 		return nil, b.noHistory(err)
 	}
 	if others > 0 {
-		b.UI.Note("%s: %s passed over: no record of launch bench, or one that was cut", b.History, finding.Plural(others, "line", "lines"))
+		b.UI.Note("%s: %s passed over: no record of launch bench, or one that was cut", b.History,
+			finding.Plural(others, "line", "lines"))
 	}
 	return was, nil
 }

@@ -97,9 +97,11 @@ func (o *Options) Check(from func(string) string, typed func(string) bool, ofJob
 	case o.Streams < 0 || o.Streams > 64 || o.Streams == 0 && typed("streams"):
 		return usage(fmt.Sprintf("%s is %d: 1 to 64 connections for each rail", from("streams"), o.Streams), "--streams 4")
 	case !slices.Contains([]string{MemoryAuto, MemoryHost, MemoryGPU}, o.Memory):
-		return usage(fmt.Sprintf("%s is auto, host or gpu, not %q", from("memory"), o.Memory), "--memory host   # leaves the GPUs alone")
+		return usage(fmt.Sprintf("%s is auto, host or gpu, not %q", from("memory"), o.Memory),
+			"--memory host   # leaves the GPUs alone")
 	case o.Port < 1 || o.Port > 65535:
-		return usage(fmt.Sprintf("%s is %d: a port from 1 to 65535", from("bench-port"), o.Port), fmt.Sprintf("--bench-port %d", DefaultPort))
+		return usage(fmt.Sprintf("%s is %d: a port from 1 to 65535", from("bench-port"), o.Port),
+			fmt.Sprintf("--bench-port %d", DefaultPort))
 	}
 	return nil
 }

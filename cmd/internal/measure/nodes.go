@@ -51,8 +51,10 @@ type runner struct {
 
 // Nodes measures between all nodes of a joined world, and judges the same on
 // each. deadline bounds the exchange before the first measurement.
-func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds, was []bandwidth.PastRate, deadline time.Time) (Result, error) {
-	r := &runner{Bench: b, rounds: rounds, world: w, test: b.test(quickTest()), deadline: deadline, began: time.Now(), offers: map[int]bench.Offer{}}
+func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds,
+	was []bandwidth.PastRate, deadline time.Time) (Result, error) {
+	r := &runner{Bench: b, rounds: rounds, world: w, test: b.test(quickTest()), deadline: deadline, began: time.Now(),
+		offers: map[int]bench.Offer{}}
 	r.rates.Was = was
 	if err := r.open(ctx, facts); err != nil {
 		return Result{}, err
@@ -70,10 +72,12 @@ func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World
 	}
 	r.plan = bench.Rounds(w.Size, w.RunID, most)
 	partners := r.partners()
-	b.UI.Note("measuring %s of %s with %s, about %s", finding.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(), finding.Plural(len(partners), "other node", "other nodes"),
+	b.UI.Note("measuring %s of %s with %s, about %s", finding.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(),
+		finding.Plural(len(partners), "other node", "other nodes"),
 		(time.Duration(len(r.plan)) * r.test.Takes()).Round(100*time.Millisecond))
 	// From here on it is measuring that takes time, and no longer the join.
-	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes() + r.test.GPULimit())
+	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes() +
+		r.test.GPULimit())
 	if err := r.play(ctx, partners); err != nil {
 		return Result{}, err
 	}
@@ -120,17 +124,20 @@ func (r *runner) open(ctx context.Context, facts fabric.Node) error {
 
 // offer says where this node listens, and waits until all have.
 func (r *runner) offer(ctx context.Context) error {
-	mine, err := json.Marshal(bench.Offer{Name: r.node.Name, At: netip.AddrPortFrom(r.world.Self.Addr, uint16(r.node.Port())), Ports: r.node.Ports})
+	mine, err := json.Marshal(bench.Offer{Name: r.node.Name,
+		At: netip.AddrPortFrom(r.world.Self.Addr, uint16(r.node.Port())), Ports: r.node.Ports})
 	if err != nil {
 		return err
 	}
-	_, err = r.rounds.Round(ctx, offerRound, mine, time.Until(r.deadline), func([][]byte) ([]byte, bool) { return []byte("{}"), false })
+	_, err = r.rounds.Round(ctx, offerRound, mine, time.Until(r.deadline),
+		func([][]byte) ([]byte, bool) { return []byte("{}"), false })
 	return err
 }
 
 // learn reads what some ranks offer.
 func (r *runner) learn(ctx context.Context, ranks []int) error {
-	ranks = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ranks))), func(rank int) bool { _, known := r.offers[rank]; return known })
+	ranks = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ranks))),
+		func(rank int) bool { _, known := r.offers[rank]; return known })
 	if len(ranks) == 0 {
 		return nil
 	}
@@ -201,7 +208,8 @@ func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meet
 	if round < 0 {
 		wait += time.Duration(-1-round) * r.test.Takes()
 	}
-	return bench.Meeting{Round: round, Self: r.world.Rank, Other: other, Port: p, PeerPort: with, At: r.offers[other].At, Lead: r.world.Rank < other, Wait: wait, Test: r.test}
+	return bench.Meeting{Round: round, Self: r.world.Rank, Other: other, Port: p, PeerPort: with, At: r.offers[other].At,
+		Lead: r.world.Rank < other, Wait: wait, Test: r.test}
 }
 
 // measure takes the samples of one round; the error is why it was cut off.
@@ -275,7 +283,8 @@ func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
 			default:
 				continue
 			}
-			if k := slices.IndexFunc(r.node.Ports, func(p bench.Port) bool { return p.Name == rail }); k >= 0 && r.offers[other].At.IsValid() {
+			if k := slices.IndexFunc(r.node.Ports, func(p bench.Port) bool { return p.Name == rail }); k >= 0 &&
+				r.offers[other].At.IsValid() {
 				all = append(all, r.meeting(-1-i, other, r.node.Ports[k], with))
 			}
 		}

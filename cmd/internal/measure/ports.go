@@ -82,7 +82,8 @@ func (m *meter) moved(i int) (t fabric.Traffic, took time.Duration, ok bool) {
 	if err != nil || m.errs[i] != nil || now.Sent < m.was[i].Sent || now.Received < m.was[i].Received {
 		return t, 0, false
 	}
-	return fabric.Traffic{Sent: now.Sent - m.was[i].Sent, Received: now.Received - m.was[i].Received}, time.Since(m.at), true
+	return fabric.Traffic{Sent: now.Sent - m.was[i].Sent, Received: now.Received - m.was[i].Received}, time.Since(m.at),
+		true
 }
 
 // disturbed is which ports of this node others have used while it took samples.
@@ -120,7 +121,10 @@ func (b *Bench) ways(n fabric.Node) []bench.Measurer {
 	}
 	const channelAdapter = 1
 	opens := func(hca string) bool {
-		return slices.ContainsFunc(n.HCAs, func(h fabric.HCA) bool { return h.Name == hca && h.NodeType == channelAdapter }) &&
+		return slices.ContainsFunc(n.HCAs, func(h fabric.HCA) bool {
+			return h.Name == hca &&
+				h.NodeType == channelAdapter
+		}) &&
 			slices.ContainsFunc(n.Verbs.Devices, func(d verbs.Device) bool { return d.Name == hca && d.Opens })
 	}
 	return []bench.Measurer{bench.Verbs(opens), bench.TCP()}

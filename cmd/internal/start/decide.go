@@ -49,7 +49,8 @@ func (s *Start) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := s.comp.Round(ctx, round, mine, time.Until(s.deadline), func(raw [][]byte) ([]byte, bool) { return s.judge(raw, checking) })
+	out, err := s.comp.Round(ctx, round, mine, time.Until(s.deadline),
+		func(raw [][]byte) ([]byte, bool) { return s.judge(raw, checking) })
 	if err != nil {
 		return err
 	}
@@ -63,8 +64,9 @@ func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
-		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(), Restarts: strconv.Itoa(s.Opt.Restarts),
-		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
+		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
+		Restarts: strconv.Itoa(s.Opt.Restarts),
+		Loads:    loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}

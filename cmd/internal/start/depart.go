@@ -24,7 +24,8 @@ func (s *Start) depart(ctx context.Context, err error) error {
 		return err
 	}
 	s.leave(s.farewell(ctx, err))
-	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok && e.Why == "" { // the job needed no standby node, and ended well
+	// the job needed no standby node, and ended well
+	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok && e.Why == "" {
 		s.status = 0
 		s.UI.Note("%v", e)
 		return nil
@@ -85,13 +86,15 @@ func (s *Start) missing(err error) error {
 		return exit.Errorf(exit.Missing, "the job still runs on %s; this node has no place in it", m.Running).
 			Do("wait for its end, or give the new job another name: --job")
 	case joined >= cmp.Or(m.Min, m.Want):
-		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want), s.Opt.JoinTimeout, left).
+		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
+			s.Opt.JoinTimeout, left).
 			Do("look at the findings above, or raise --join-timeout")
 	}
 	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
 	}
-	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined, ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
+	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
+		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
 		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
 }
 
@@ -142,7 +145,8 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 		return err
 	}
 	at := s.Job.Store.V
-	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at), TLS: companion.TLS(s.keys, at.Embedded, place.Endpoints)}
+	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at),
+		TLS: companion.TLS(s.keys, at.Embedded, place.Endpoints)}
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}
@@ -159,7 +163,7 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 		return err
 	}
 	defer cli.Close()
-	return note.Write(ctx, cli, s.Job.ID.V)
+	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
 }
 
 // hostNote hosts the store until the others have read why this node, which was
@@ -172,7 +176,8 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 	server, err := rendezvous.Serve(ctx, id, at.Serve, store.TLS)
 	if err == nil {
 		defer server.Drop()
-		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join", rendezvous.Linger)
+		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
+			rendezvous.Linger)
 	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
 		return err
 	}
@@ -181,7 +186,7 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 		return err
 	}
 	defer cli.Close()
-	if err := note.Write(ctx, cli, id); err != nil || server == nil {
+	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
 		return err
 	}
 	rendezvous.Told(ctx, cli, id, note.Name, s.Job.Nodes.V-1)

@@ -68,7 +68,8 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
 			Do("--record names a file in a directory that can be written")
 	}
-	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from %s shows it", file, file)
+	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from "+
+		"%s shows it", file, file)
 	return n, nil
 }
 
@@ -103,7 +104,8 @@ func loaded(j job.Job) software.Command {
 	if l.Program < len(l.Argv) && !l.Inside { // a script that calls torchrun inside finds it in PATH
 		cmd.Before, cmd.Program = l.Argv[:l.Program], l.Argv[l.Program]
 	}
-	if n := len(cmd.Before); n > 0 && (cmd.Before[n-1] == "-m" || cmd.Before[n-1] == "--module") { // uv's: a module follows
+	// uv's: a module follows
+	if n := len(cmd.Before); n > 0 && (cmd.Before[n-1] == "-m" || cmd.Before[n-1] == "--module") {
 		cmd.Program = "python"
 	}
 	return cmd
@@ -125,7 +127,8 @@ func settled(j job.Job) []string {
 // planInput returns what a plan is computed from, except for the world.
 func (s *Start) planInput(ctx context.Context) envgen.Input {
 	j := s.Job
-	in := envgen.Input{Node: s.Node, Decided: j.Decided, World: envgen.World{Nodes: j.Nodes.V, Job: j.ID.V, Store: s.openStore()},
+	in := envgen.Input{Node: s.Node, Decided: j.Decided,
+		World:  envgen.World{Nodes: j.Nodes.V, Job: j.ID.V, Store: s.openStore()},
 		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
 	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
 	in.Script = j.Line.Inside || shell(j.Line)

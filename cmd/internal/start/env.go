@@ -27,7 +27,8 @@ func (s *Start) format(context.Context) error {
 		o.Format = envgen.Formats()[0]
 	}
 	if !slices.Contains(envgen.Formats(), o.Format) {
-		return exit.Errorf(exit.Usage, "%s is one of %s, not %q", o.From("format"), strings.Join(envgen.Formats(), ", "), o.Format).
+		return exit.Errorf(exit.Usage, "%s is one of %s, not %q", o.From("format"), strings.Join(envgen.Formats(), ", "),
+			o.Format).
 			Do("eval \"$(launch env)\"")
 	}
 	return nil

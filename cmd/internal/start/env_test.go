@@ -38,7 +38,8 @@ func TestMpirunsOwnVariablesAreInItsEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := slices.DeleteFunc(env, func(e string) bool {
-		return !strings.HasPrefix(e, "OMPI_MCA_oob") && !strings.HasPrefix(e, "HYDRA_") && !strings.HasPrefix(e, "NCCL_NET=") && !strings.HasPrefix(e, "PRTE_")
+		return !strings.HasPrefix(e, "OMPI_MCA_oob") && !strings.HasPrefix(e, "HYDRA_") &&
+			!strings.HasPrefix(e, "NCCL_NET=") && !strings.HasPrefix(e, "PRTE_")
 	})
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"HYDRA_IFACE=eth0", "OMPI_MCA_oob_tcp_if_include=10.0.0.0/24"}, got); diff != "" {
@@ -96,7 +97,8 @@ func TestHostsOfMpirunAreThoseWhoseAddressIsKnown(t *testing.T) {
 }
 
 func TestAShellOrItsScriptMaySetWhatIsNotSeen(t *testing.T) {
-	for line, want := range map[string]bool{"bash -c x": true, "./run.sh": true, "nice sh run": true, "python run.py": false, "torchrun t.py": false, "./all_reduce_perf": false} {
+	for line, want := range map[string]bool{"bash -c x": true, "./run.sh": true, "nice sh run": true,
+		"python run.py": false, "torchrun t.py": false, "./all_reduce_perf": false} {
 		l, err := launcher.Parse(strings.Fields(line), "")
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func (s *Start) readInputs() error {
 		}
 	}
 	for flag, ids := range map[string][]string{"skip": s.Opt.Skip, "only": s.Opt.Only} {
-		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids, More: more}.Known(s.Checks.Named(), envgen.LintIDs())); unknown {
+		if e, unknown := errors.AsType[*preflight.UnknownError](preflight.Options{Skip: ids,
+			More: more}.Known(s.Checks.Named(), envgen.LintIDs())); unknown {
 			return s.noCheck(flag, ids, e)
 		}
 	}
@@ -36,7 +37,8 @@ func (s *Start) readInputs() error {
 		return err
 	}
 	code := exit.Config
-	if slices.ContainsFunc([]string{"store-ca", "store-cert", "store-key"}, func(name string) bool { return s.Opt.Given[name] }) {
+	if slices.ContainsFunc([]string{"store-ca", "store-cert", "store-key"},
+		func(name string) bool { return s.Opt.Given[name] }) {
 		code = exit.Usage
 	} else if j.Store.V.Embedded || len(j.Store.V.Endpoints) == 0 {
 		return nil
@@ -46,11 +48,13 @@ func (s *Start) readInputs() error {
 		names  []string
 	}{
 		{rendezvous.Access{CA: s.Opt.Access.CA}, []string{s.named("store-ca", "ETCDCTL_CACERT")}},
-		{rendezvous.Access{Cert: s.Opt.Access.Cert, Key: s.Opt.Access.Key}, []string{s.named("store-cert", "ETCDCTL_CERT"), s.named("store-key", "ETCDCTL_KEY")}},
+		{rendezvous.Access{Cert: s.Opt.Access.Cert, Key: s.Opt.Access.Key},
+			[]string{s.named("store-cert", "ETCDCTL_CERT"), s.named("store-key", "ETCDCTL_KEY")}},
 	} {
 		if _, err := look.access.Config(); err != nil {
 			return exit.Errorf(code, "%s: %v", strings.Join(look.names, ", "), err).
-				Do("name files on this node that this user can read, as for etcdctl: --store-ca FILE; --store-cert FILE --store-key FILE")
+				Do("name files on this node that this user can read, as for etcdctl: --store-ca FILE; --store-cert FILE " +
+					"--store-key FILE")
 		}
 	}
 	return nil

@@ -100,9 +100,11 @@ func (s *Start) register(ctx context.Context) error {
 		s.UI.Note("%s", ui.Identity(j))
 	}
 	s.deadline = s.began.Add(s.Opt.JoinTimeout)
-	s.UI.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"), s.Opt.JoinTimeout)
+	s.UI.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
+		s.Opt.JoinTimeout)
 	s.comp, err = companion.Start(ctx, companion.Spec{
-		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V), Serve: place.Serve,
+		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
+		Serve:  place.Serve,
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: s.Opt.Token, About: calls.About(s.Node),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),

@@ -64,8 +64,9 @@ const (
 
 // NewOptions returns the settings of a command that has none of the flags.
 func NewOptions() *Options {
-	return &Options{Given: map[string]bool{}, JoinTimeout: DefaultJoinTimeout, StartTimeout: DefaultStartTimeout, PortRange: DefaultPortRange,
-		Options: measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto}}
+	return &Options{Given: map[string]bool{}, JoinTimeout: DefaultJoinTimeout, StartTimeout: DefaultStartTimeout,
+		PortRange: DefaultPortRange,
+		Options:   measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto}}
 }
 
 // Variable returns the LAUNCH_* variable of a flag.

@@ -43,7 +43,8 @@ const benchJob = "bench"
 // serveMain says for each line of its standard input how many requests the
 // store has served, and how many bytes.
 func serveMain() int {
-	s, err := rendezvous.Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
+	s, err := rendezvous.Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -92,7 +93,8 @@ func newBenchStore(b *testing.B) benchStore {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := benchStore{Store: rendezvous.Store{Endpoints: []string{strings.TrimSpace(line)}, Job: benchJob, Later: true}, pid: cmd.Process.Pid}
+	s := benchStore{Store: rendezvous.Store{Endpoints: []string{strings.TrimSpace(line)}, Job: benchJob, Later: true},
+		pid: cmd.Process.Pid}
 	s.ask = func() (requests, bytes float64) {
 		fmt.Fprintln(in)
 		line, _ := read.ReadString('\n')
@@ -147,7 +149,8 @@ func (w *world) node(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	self := rendezvous.Member{ID: id, Index: -1, Size: size, Host: fmt.Sprintf("node-%04d", i), Addr: lo, PID: 1 + i, Port: 29500, Peer: l.Port(), First: i == 0}
+	self := rendezvous.Member{ID: id, Index: -1, Size: size, Host: fmt.Sprintf("node-%04d", i), Addr: lo, PID: 1 + i,
+		Port: 29500, Peer: l.Port(), First: i == 0}
 	s := rendezvous.Enter(ctx, cli, rendezvous.Config{Job: benchJob, Self: self, Hosted: true, Asks: true})
 	w.end(func() { s.Leave(""); cli.Close() })
 	joined, err := s.Join(ctx, time.Hour)
@@ -165,8 +168,9 @@ func (w *world) node(ctx context.Context, i int) error {
 	n.called = time.Now()
 	n.took = n.called.Sub(began)
 	j := job.Job{Nodes: setting.Value[int]{V: size}}
-	mine, err := json.Marshal(peers.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1", Command: "torchrun train.py",
-		Loads: loads(w.facts), Traits: traits(j, w.facts, lo, nil), Calls: n.calls})
+	mine, err := json.Marshal(peers.Post{Rank: joined.Rank, Name: self.Host, ID: id, NProc: "8", Version: "v1",
+		Command: "torchrun train.py",
+		Loads:   loads(w.facts), Traits: traits(j, w.facts, lo, nil), Calls: n.calls})
 	if err != nil {
 		return err
 	}
@@ -279,7 +283,8 @@ func oneStart(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	slices.SortFunc(w.nodes, func(a, b simulated) int { return cmp.Compare(a.took, b.took) })
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return measured{
-		decided.Sub(arrived).Seconds(), joined.Sub(arrived).Seconds(), called.Sub(joined).Seconds(), decided.Sub(called).Seconds(),
+		decided.Sub(arrived).Seconds(), joined.Sub(arrived).Seconds(), called.Sub(joined).Seconds(), decided.Sub(called).
+			Seconds(),
 		own.Seconds(), theirs.Seconds(), ms(w.nodes[n/2].took), ms(w.nodes[n-1].took),
 		(r2 - requests) / float64(n), (b2 - bytes) / 1000 / float64(n), float64(w.nodes[n/2].post),
 	}
@@ -310,7 +315,8 @@ func BenchmarkPreflight(b *testing.B) {
 		}
 	}
 	w := tabwriter.NewWriter(os.Stdout, 10, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nnodes\tarrival\ts\tjoin s\tcalls s\tdecision s\ta node's calls ms\tslowest ms\tnodes' CPU s\tstore CPU s\trequests a node\tKB a node\tpost B\tload\t")
+	fmt.Fprintln(w, "\nnodes\tarrival\ts\tjoin s\tcalls s\tdecision s\ta node's calls ms\tslowest ms\tnodes' CPU "+
+		"s\tstore CPU s\trequests a node\tKB a node\tpost B\tload\t")
 	sizes := strings.Split(cmp.Or(os.Getenv("BENCH_SIZES"), "2,16,64,256,1000"), ",")
 	for _, size := range sizes {
 		n, err := strconv.Atoi(size)

@@ -97,8 +97,10 @@ func (s *Start) ResolveJob() error {
 	if err == nil && s.from == nil {
 		err = s.readInputs()
 	}
-	if at := s.Job.Store.V; s.keys != nil && s.Job.Several() && !at.Embedded && !strings.HasPrefix(at.Endpoints[0], "https://") {
-		s.Pending = append(s.Pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
+	if at := s.Job.Store.V; s.keys != nil && s.Job.Several() && !at.Embedded &&
+		!strings.HasPrefix(at.Endpoints[0], "https://") {
+		s.Pending = append(s.Pending,
+			finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
 	}
 	s.Job.Notes = slices.Concat(s.Pending, s.Job.Notes)
 	if s.Pending = nil; err != nil {

@@ -38,7 +38,8 @@ func (s *Start) supervise(ctx context.Context) error {
 		s.UI.Note("%s; starting again on all nodes (restart %d of %d)", fate.Why, fate.Restart, fate.Restarts)
 		s.Job.Notes = nil // printed already
 		s.deadline = s.began.Add(s.Opt.JoinTimeout)
-		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).comeBack, agree, (*Start).release); err != nil {
+		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).comeBack, agree, (*Start).
+			release); err != nil {
 			return err
 		}
 	}

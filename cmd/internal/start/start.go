@@ -122,7 +122,8 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 		sig = s.caught()
 	}
 	if n, ok := sig.(syscall.Signal); ok && s.Word == "bench" {
-		err, sig = exit.Errorf(exit.Signal+int(n), "%s before anything was compared; the others see that this node has left", exit.SignalText(n)), nil
+		err, sig = exit.Errorf(exit.Signal+int(n), "%s before anything was compared; the others see that this node has left",
+			exit.SignalText(n)), nil
 	}
 	if s.Hint != nil && len(s.argv) > 0 {
 		err = s.Hint(err, s.argv[0])
@@ -186,7 +187,9 @@ func (s *Start) possible(context.Context) error {
 		what = "--nnodes " + rendezvous.Count(s.Job.Nodes.V, s.Job.Min)
 	}
 	if what != "" && s.Job.Tasks.LocalSize > 1 {
-		return exit.Errorf(exit.Config, "%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what, s.Job.Tasks.LocalSize, s.Job.Tasks.From).
+		return exit.Errorf(exit.Config,
+			"%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what,
+			s.Job.Tasks.LocalSize, s.Job.Tasks.From).
 			Do("one task per node, or no %s", what)
 	}
 	if !s.Job.Several() && s.Opt.Given["bench"] {

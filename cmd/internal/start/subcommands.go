@@ -166,7 +166,8 @@ func (s *Start) benchByHand(ctx context.Context) error {
 func (s *Start) benchTogether(ctx context.Context) error {
 	if !s.Job.Several() {
 		return exit.Errorf(exit.Usage, "a bench needs two nodes, and this line speaks of one").
-			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on one, and on the other: launch bench --client HOST")
+			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on " +
+				"one, and on the other: launch bench --client HOST")
 	}
 	if t := s.Job.Tasks; t.Local > 0 {
 		s.UI.Note("task %d of this node: its first task measures", t.Local)
@@ -216,7 +217,8 @@ type roundsOf interface {
 
 // benched returns what was measured, for its report.
 func (s *Start) benched(r measure.Result) ui.Benched {
-	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node, Titles: s.Checks.Titles()}
+	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
+		Titles: s.Checks.Titles()}
 	if s.Job.Several() {
 		out.Job = ui.Identity(s.Job)
 	}

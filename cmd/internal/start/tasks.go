@@ -88,7 +88,8 @@ func (s *Start) releaseTasks(ctx context.Context) {
 	if s.tasks.first == nil {
 		return
 	}
-	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 && ctx.Err() == nil {
+	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 &&
+		ctx.Err() == nil {
 		s.UI.Note("starting without %s of this node: not here after %s", taskNames(missing), handBudget)
 	}
 	if s.tasks.held != nil {
@@ -141,7 +142,8 @@ func (s *Start) follow(ctx context.Context) error {
 		return s.alike(ctx, notExecutable(s.Job.Line.Argv[0], err))
 	}
 	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, s.Opt.JoinTimeout+followSlack, func() {
-		s.UI.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().Add(s.Opt.JoinTimeout).Format("15:04:05"))
+		s.UI.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().
+			Add(s.Opt.JoinTimeout).Format("15:04:05"))
 	})
 	if err != nil {
 		return err
