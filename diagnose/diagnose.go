@@ -139,10 +139,10 @@ func open(e Evidence) finding.Finding {
 	case have == 0:
 		return finding.Warnf("no node is left, and none waits").Named("start.missing").Do("start launch on the nodes")
 	case e.Min > 0 && have >= e.Min:
-		return finding.Passf("%d of up to %d nodes have joined, enough to start after the last call", have, e.Want).
+		return finding.Passf("%d of up to %d nodes joined, enough to start after the last call", have, e.Want).
 			Named("start.enough")
 	case e.Min == 0 && have >= e.Want:
-		return finding.Warnf("all %d nodes have joined, the ranks are not agreed on yet", e.Want).Named("start.decide").
+		return finding.Warnf("all %d nodes joined, the ranks are not agreed on yet", e.Want).Named("start.decide").
 			Do("look again in a few seconds")
 	case e.Min > 0:
 		want = fmt.Sprintf("at least %d", e.Min)
@@ -153,7 +153,7 @@ func open(e Evidence) finding.Finding {
 		}
 		which = ": node " + strings.Join(out, ", ")
 	}
-	return finding.Warnf("%d of %s nodes have joined, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0),
+	return finding.Warnf("%d of %s nodes joined, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0),
 		which).Named("start.missing").
 		Breaking("the others wait until their --join-timeout").
 		Do("start launch there with the same line, and check that it reaches the store")

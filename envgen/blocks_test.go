@@ -26,7 +26,7 @@ func (in Input) paste(block, from string) Input {
 	return in
 }
 
-// The blocks that clouds and guides publish (a ~ stands for a blank), each on
+// The blocks that clouds and guides publish (~ is a blank), each on
 // the machine that it is for and on one that it is copied to.
 func TestPastedBlocksAreLinted(t *testing.T) {
 	ena := eth0
@@ -145,7 +145,7 @@ func TestPastedBlocksAreLinted(t *testing.T) {
 	}
 }
 
-// Each finding says what to do, where the setting stands.
+// Each finding has a fix for the place of the setting.
 func TestLintOfOtherLibraries(t *testing.T) {
 	gpu := machine(lo, docker0, eth0)
 	verbs := gpu.ib("mlx5_0")
@@ -172,7 +172,7 @@ func TestLintOfOtherLibraries(t *testing.T) {
 		{"UCX on what is here", verbs.with("UCX_NET_DEVICES", "mlx5_0:1,eth0"), nil},
 		{"Open MPI on a network that is not here", gpu.head("openmpi4").with("OMPI_MCA_btl_tcp_if_include",
 			"192.168.7.0/24"), []string{"warn env.ompi-include"}},
-		{"Open MPI told twice", gpu.head("openmpi4").with("OMPI_MCA_btl_tcp_if_include",
+		{"Open MPI with an inclusion and an exclusion", gpu.head("openmpi4").with("OMPI_MCA_btl_tcp_if_include",
 			"eth0", "OMPI_MCA_btl_tcp_if_exclude", "lo"), []string{"fail env.ompi-include"}},
 		{"Open MPI's exclusion with loopback", gpu.head("openmpi4").with("OMPI_MCA_btl_tcp_if_exclude",
 			"127.0.0.1/8,docker0"), nil},

@@ -62,7 +62,7 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	}
 }
 
-func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
+func TestMpirunExplainsFactsOfANode(t *testing.T) {
 	in := machine(lo, docker0, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25,
 		"eth0").head("openmpi4")
 	for _, v := range Make(in) {
@@ -90,7 +90,7 @@ func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
 	}
 }
 
-func TestExplainDoesNotSayThatWhatWasNotAskedIsRight(t *testing.T) {
+func TestExplainDoesNotCallTheUnknownRight(t *testing.T) {
 	in := machine(lo, eth0)
 	in.Node.HostAddrs, in.Node.HostErr = nil, ""
 	for _, e := range Explain(in) {
@@ -134,7 +134,7 @@ func TestEveryVariableHasItsLibrary(t *testing.T) {
 	}
 }
 
-func TestPathsAreAskedForWhereARuleReadsThem(t *testing.T) {
+func TestPathsAreThoseThatARuleReads(t *testing.T) {
 	azure := machine(lo, eth0).cloud("azure").with("NCCL_TOPO_FILE", "/t.xml", "NCCL_DEBUG_FILE", "/logs/%h/n",
 		"NCCL_DEBUG", "INFO")
 	got := Paths(azure)

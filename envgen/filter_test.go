@@ -16,7 +16,7 @@ func TestFilterReadsNCCLsNotation(t *testing.T) {
 		{"eth1", "eth1 eth10"},
 		{"=eth1", "eth1"},
 		{"=eth0,eth1", "eth0 eth1"},
-		{"=eth0,=eth1", "eth0"}, // the mark stands once, before the list
+		{"=eth0,=eth1", "eth0"}, // one mark, before the list
 		{"==eth0", "eth0"},
 		{"^docker,lo", "eth0 eth1 eth10 ib0 veth77"},
 		{"^docker,lo,veth,eth", "ib0"},
@@ -54,7 +54,7 @@ func TestFilterReadsPorts(t *testing.T) {
 		{"mlx5_0:1", "mlx5_0", 1, true},
 		{"mlx5_0:1", "mlx5_0", 2, false},
 		{"mlx5_0", "mlx5_0", 2, true},
-		{"=mlx5_1:1:0:2", "mlx5_1", 1, true}, // rail and plane behind the port
+		{"=mlx5_1:1:0:2", "mlx5_1", 1, true}, // rail and plane after the port
 		{"^mlx5_0:1", "mlx5_0", 1, false},
 		{"^mlx5_0:1", "mlx5_0", 2, true},
 		{"mlx5_0:x", "mlx5_0", 1, false}, // atoi: port 0

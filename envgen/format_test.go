@@ -198,7 +198,7 @@ func kubelet(s string) string {
 	return b.String()
 }
 
-func TestFormatsSayWhatIsANodesOwn(t *testing.T) {
+func TestFormatsMarkFactsOfANode(t *testing.T) {
 	p := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: setting.Node},
 		{Name: "NCCL_NET", Value: "Socket", Scope: setting.Job}}
 	for _, tt := range []struct{ format, want string }{

@@ -7,7 +7,7 @@ import (
 	"launch/fabric"
 )
 
-// The table of a port, and what NCCL takes from it by itself
+// The table of a port, and what NCCL chooses of it on its own
 // (src/transport/net_ib/connect.cc).
 func TestGIDIsChosenAsNCCLDoes(t *testing.T) {
 	table := func(entries ...string) fabric.Port {
@@ -52,7 +52,7 @@ func TestGIDIsChosenAsNCCLDoes(t *testing.T) {
 }
 
 // Where the rails disagree about everything, nothing is set, and it is said.
-func TestGIDsThatNoSettingReachesAreSaid(t *testing.T) {
+func TestGIDsThatNoSettingReachesAreExplained(t *testing.T) {
 	in := machine(lo, eth0).roce("mlx5_0", "r0", "10.1.0.5/24").nccl("2.20.5")
 	in = in.rdma("bnxt_re0", "bnxt_en", "Ethernet", 400, "r0", "fe80::2 v2 r0", "10.1.0.5 v2 r0")
 	if got := brief(Make(in)); got != nil {

@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 )
 
 // hcaPort is one port of an HCA.
@@ -17,6 +18,10 @@ type hcaPort struct {
 }
 
 func (p hcaPort) String() string { return p.hca.Name + ":" + strconv.Itoa(p.Num) }
+
+func (p hcaPort) driverSeen() finding.Seen {
+	return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}
+}
 
 // Link layers, as the kernel writes them (ports/N/link_layer).
 const (

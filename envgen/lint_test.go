@@ -94,7 +94,7 @@ func TestLint(t *testing.T) {
 		{"timeout lowered", rdma.with("NCCL_IB_TIMEOUT", "18"), []string{"warn env.ib-retry"}},
 		{"timeout raised", rdma.with("NCCL_IB_TIMEOUT", "22", "NCCL_IB_RETRY_CNT", "7"), nil},
 		{"timeout without RDMA", gpu.with("NCCL_IB_TIMEOUT", "300"), nil},
-		{"nobody reads it", gpu.with("NCCL_CHECKS_DISABLE", "1", "NCCL_RINGS", "0 1"),
+		{"no library reads it", gpu.with("NCCL_CHECKS_DISABLE", "1", "NCCL_RINGS", "0 1"),
 			[]string{"warn env.obsolete", "warn env.obsolete"}},
 		{"level as a number", gpu.with("NCCL_NET_GDR_LEVEL", "5"), []string{"warn env.level"}},
 		{"level unknown", gpu.with("NCCL_P2P_LEVEL", "nvl"), []string{"warn env.level"}},
@@ -130,7 +130,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestLintSaysWhereAndWhatToPaste(t *testing.T) {
+func TestLintHasThePlaceAndTheFix(t *testing.T) {
 	in := machine(lo, iface(3, "ens5", "physical", "10.0.0.5/24"))
 	in.Decided = []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0", From: "environment"},
 		{Name: "NCCL_ALGO", Value: "Ring", From: "/etc/nccl.conf"}}

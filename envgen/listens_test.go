@@ -11,7 +11,7 @@ import (
 	"launch/internal/setting"
 )
 
-func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
+func TestListensAreTheOtherAddressesForThePeers(t *testing.T) {
 	nic := func(i int, name, addr string) fabric.Interface {
 		return fabric.Interface{Index: i, Name: name, Kind: "physical", Up: true, Running: true, MTU: 1500,
 			Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}}
@@ -30,10 +30,10 @@ func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
 		{"NCCL takes all interfaces for data over TCP",
 			nil, true, []Listen{{"NCCL", at("10.1.0.5"), false}, {"NCCL", at("10.2.0.5"), false}}},
 		{"no GPUs", nil, false, nil},
-		{"NCCL is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true,
+		{"NCCL is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true,
 			[]Listen{{"NCCL", at("10.1.0.5"), true}}},
-		{"NCCL is told the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
-		{"Gloo is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"},
+		{"NCCL is set to the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
+		{"Gloo is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"},
 			{Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
 	} {
 		n := node

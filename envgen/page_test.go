@@ -37,8 +37,8 @@ func page() []byte {
 	for _, r := range byLibrary() {
 		if r.library != library {
 			library = r.library
-			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | by itself, %s | set where | to | source "+
-				"|\n|---|---|---|---|---|---|\n", library, library)
+			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | on its own, %s | set if | to | source |\n", library, library)
+			b.WriteString("|---|---|---|---|---|---|\n")
 		}
 		alone := r.alone
 		if s := r.span.String(); s != "" {
@@ -53,8 +53,8 @@ func page() []byte {
 	}
 	b.WriteString("\n## Findings about variables that are set already\n\n" +
 		"A finding is a warning. It is a failure, and stops the start, only if the job is certain to\n" +
-		"die on this node: an interface, a network module or an entry does not exist, and this node\n" +
-		"will use the library.\n\n" +
+		"die on this node. Then this node will use the library, and an interface, a network module or\n" +
+		"an entry does not exist.\n\n" +
 		"| finding | checks | finds |\n|---|---|---|\n")
 	for _, r := range lintRules() {
 		row(&b, "`"+r.id+"`", "`"+strings.Join(r.names, "` `")+"`", r.what)
@@ -62,7 +62,10 @@ func page() []byte {
 	for _, r := range lackRules() {
 		row(&b, "`"+r.id+"`", "`"+r.name+"`, which is not set", r.what)
 	}
-	b.WriteString("\n## Variables that have to be equal on all nodes\n\n`" + strings.Join(constants(), "` `") + "`\n")
+	b.WriteString("\n## Variables that have to be equal on all nodes\n\n")
+	for _, name := range constants() {
+		b.WriteString("- `" + name + "`\n")
+	}
 	return b.Bytes()
 }
 

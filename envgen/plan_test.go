@@ -10,7 +10,7 @@ import (
 	"launch/internal/setting"
 )
 
-// brief is a plan as name=value, with the user's value behind it where it won.
+// brief is a plan as name=value, with the user's value after it if it won.
 func brief(p Plan) []string {
 	var out []string
 	for _, v := range p {
@@ -34,21 +34,21 @@ func TestMakeOnMachines(t *testing.T) {
 	}{
 		{"single NIC", machine(lo, eth0), nil},
 		{"healthy RDMA node with IPv6 neighbours", machine(lo, eth0, veth).hca("mlx5_0", 4), nil},
-		{"docker0 first, which every library avoids by itself", machine(lo, docker0, eth0), nil},
+		{"docker0 first, which every library avoids", machine(lo, docker0, eth0), nil},
 		{"bridge of docker compose first", machine(lo, bridge, eth0), nccl},
 		{"libvirt bridge first, for NCCL before 2.28.3", machine(lo, virbr0, eth0), nccl},
 		{"libvirt bridge without a guest", machine(lo, down(virbr0), eth0), nil},
-		{"VPN beside the network, data over TCP", machine(lo, eth0, tailscale0), nccl},
-		{"VPN beside the network, data over RDMA", machine(lo, eth0, tailscale0).hca("mlx5_0", 4), nil},
-		{"VPN beside a fabric that is down", machine(lo, eth0, tailscale0).hca("mlx5_0", 1), nccl},
-		{"VPN beside a fabric that is switched off",
+		{"VPN next to the network, data over TCP", machine(lo, eth0, tailscale0), nccl},
+		{"VPN next to the network, data over RDMA", machine(lo, eth0, tailscale0).hca("mlx5_0", 4), nil},
+		{"VPN next to a fabric that is down", machine(lo, eth0, tailscale0).hca("mlx5_0", 1), nccl},
+		{"VPN next to a fabric that is switched off",
 			machine(lo, eth0, tailscale0).hca("mlx5_0", 4).with("NCCL_IB_DISABLE", "1"), nccl},
 		{"veth of a container, link-local only", machine(lo, eth0, veth), nccl},
 		{"second network for data is left to NCCL", machine(lo, eth0, eth1), nil},
 		{"peers on the second network", machine(lo, eth0, eth1).reachedAt("10.1.0.5"),
 			[]string{"NCCL_SOCKET_IFNAME==eth1", "GLOO_SOCKET_IFNAME=eth1", "TP_SOCKET_IFNAME=eth1"}},
 		{"bridge that has the network card in it, peers elsewhere", machine(lo, eth0, wired, slave), nil},
-		{"IPoIB beside the network of the peers", machine(lo, eth0, ib0), nccl},
+		{"IPoIB next to the network of the peers", machine(lo, eth0, ib0), nccl},
 		{"peers over IPoIB", machine(lo, eth0, ib0).reachedAt("10.9.0.5").named("10.9.0.5"), nil},
 		{"host name on 127.0.1.1", machine(lo, eth0).named("127.0.1.1"), gloo},
 		{"host name on 127.0.1.1, no GPUs", machine(lo, docker0, eth0).named("127.0.1.1").noGPUs(), gloo},
@@ -62,7 +62,7 @@ func TestMakeOnMachines(t *testing.T) {
 			func() Input { in := machine(lo, bridge, eth0).noGPUs(); in.Torch = false; return in }(), nil},
 		{"one node", machine(lo, bridge, eth0).named("127.0.1.1").nodes(1), nil},
 		{"all nodes on this machine", machine(lo, bridge, eth0).named("127.0.1.1").reachedAt("127.0.0.1"), nil},
-		{"address behind NAT", machine(lo, bridge, eth0).reachedAt("203.0.113.9"), nil},
+		{"address after NAT", machine(lo, bridge, eth0).reachedAt("203.0.113.9"), nil},
 		{"IPv4-mapped address", machine(lo, bridge, eth0).reachedAt("::ffff:10.0.0.5"), nccl},
 		{"address on an interface that is off", machine(lo, bridge, off(eth0)).named("127.0.1.1"), nil},
 		{"interface of the peers without carrier", machine(lo, bridge, down(eth0)), nil},
@@ -106,7 +106,7 @@ func TestMakeKeepsTheUsersValue(t *testing.T) {
 	in := machine(lo, bridge, eth0)
 	in.Decided = []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "br-1", From: "/etc/nccl.conf"}}
 	if got := Make(in); len(got) != 1 || got[0].From != "/etc/nccl.conf" || got[0].User != "br-1" {
-		t.Errorf("Make does not say whose value won and where it stands: %+v", got)
+		t.Errorf("Make lacks whose value won and where it is set: %+v", got)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 	}
 }
 
-func TestReasonSaysWhatTheLibraryWouldDo(t *testing.T) {
+func TestReasonIsWhatTheLibraryWouldDo(t *testing.T) {
 	plan := Make(machine(lo, bridge, eth0))
 	want := "NCCL would use br-1a2b3c, the first in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
 	if diff := cmp.Diff(want, plan[0].Reason); diff != "" {

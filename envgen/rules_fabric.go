@@ -19,7 +19,7 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "its InfiniBand module would use RDMA devices that are not a fabric (Soft-RoCE, iWARP, usNIC)",
+		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)",
 		value: "Socket",
 		used:  nccl, want: (*view).wantNet,
 		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },

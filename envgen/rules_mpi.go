@@ -115,5 +115,5 @@ func (v *view) wantUCXDevices() want {
 	p := rails[0]
 	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP",
 		because: v.railWords(),
-		seen:    saw("/sys/class/infiniband/"+p.hca.Name+"/device/driver", p.hca.Driver)}
+		seen:    []finding.Seen{p.driverSeen()}}
 }

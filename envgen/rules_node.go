@@ -28,10 +28,10 @@ func nodeRules() []rule {
 		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true,
 		span:   span{since: "2.24", before: "2.26.5"},
 		source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
-		alone: "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
-		when:  "a container's system call filter denies that right: no CAP_SYS_NICE",
-		value: "0",
-		used:  node, want: (*view).wantCuMemHost,
+		alone:  "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
+		when:   "a container's system call filter denies that right: no CAP_SYS_NICE",
+		value:  "0",
+		used:   node, want: (*view).wantCuMemHost,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
 		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"},
@@ -194,7 +194,7 @@ func (v *view) wantThreads() want {
 	return want{value: "4", because: v.because(),
 		wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000),
 		seen: []finding.Seen{
-			{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
+			finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
 			{Where: selfStatus, What: "Cpus_allowed_list " + list},
 		}}
 }

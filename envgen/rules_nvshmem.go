@@ -133,5 +133,5 @@ func (v *view) wantHCAPrefix() want {
 	}
 	return want{value: common, wrong: "NVSHMEM would skip every HCA without mlx5 in its name",
 		because: "the HCAs are " + portList(rails),
-		seen:    saw("/sys/class/infiniband", portList(rails))}
+		seen:    []finding.Seen{finding.Seen{Where: "/sys/class/infiniband", What: portList(rails)}}}
 }

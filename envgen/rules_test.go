@@ -129,8 +129,7 @@ const (
 	noNUMA = "Name:\tlaunch\nSeccomp:\t2\nCapEff:\t00000000a80425fb\nCpus_allowed_list:\t0-31\n"
 	mayAll = "Seccomp:\t0\nCapEff:\t000001ffffffffff\nCpus_allowed_list:\t0-7\n"
 	topo   = `<system version="1"><cpu numaid="0"><pci busid="ffff:ff:01.0" class="0x060400">` +
-		`<pci busid="0001:00:00.0" class="0x030200"/><pci busid="0101:00:00.0" class="0x020700"/>` +
-		`</pci></cpu></system>`
+		`<pci busid="0001:00:00.0" class="0x030200"/><pci busid="0101:00:00.0" class="0x020700"/></pci></cpu></system>`
 )
 
 // planCase is a machine and its plan.
@@ -198,9 +197,9 @@ func fabricCases() []planCase {
 		{"healthy EFA", efa(base).plugin("aws-ofi-nccl 1.16.0"), nil},
 		{"EFA, plugin not known", efa(base), nil},
 		{"EFA, old plugin", efa(base).plugin("aws-ofi-nccl 1.5.0"), []string{"FI_PROVIDER=efa"}},
-		{"EFA beside HCAs that only manage NVLink",
+		{"EFA next to HCAs that only manage NVLink",
 			efa(base).rdma("ibp1", "mlx5_core", "InfiniBand", 4, "").plugin("aws-ofi-nccl 1.16.0"), nil},
-		{"InfiniBand beside an Ethernet bond",
+		{"InfiniBand next to an Ethernet bond",
 			base.ib("mlx5_0", "mlx5_1").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0"),
 			[]string{"NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"}},
 		{"the same under a plugin of its own choice",
@@ -222,7 +221,7 @@ func fabricCases() []planCase {
 		{"Soft-RoCE, and the user wants it",
 			base.rdma("rxe0", "rdma_rxe", "Ethernet", 2.5, "eth0").with("NCCL_NET", "IB"),
 			[]string{"NCCL_NET=Socket kept IB"}},
-		{"Soft-RoCE beside InfiniBand", base.ib("mlx5_0").rdma("rxe0", "rdma_rxe", "Ethernet", 2.5, "eth0"),
+		{"Soft-RoCE next to InfiniBand", base.ib("mlx5_0").rdma("rxe0", "rdma_rxe", "Ethernet", 2.5, "eth0"),
 			[]string{"NCCL_IB_HCA==mlx5_0:1"}},
 		{"IPv6 between nodes, IPv4 on the interface", v6, []string{"NCCL_SOCKET_FAMILY=AF_INET6"}},
 		{"RoCE before NCCL 2.21", rails.nccl("2.20.5"), []string{"NCCL_IB_GID_INDEX=3"}},
@@ -248,7 +247,7 @@ func fabricCases() []planCase {
 		{"GB200 with 2.26", base.ib("mlx5_0").gpu("NVIDIA GB200").nccl("2.26.5"), []string{"NCCL_NET_GDR_C2C=1"}},
 		{"GB200 with 2.27", base.ib("mlx5_0").gpu("NVIDIA GB200").nccl("2.27.3"), nil},
 		{"H100 with 2.26.5", base.ib("mlx5_0").gpu("NVIDIA H100").nccl("2.26.5"), nil},
-		{"Azure's file beside the container's NCCL",
+		{"Azure's file next to the container's NCCL",
 			base.ib("mlx5_0").cloud("azure").pci("0001:00:00.0", "0101:00:00.0").file("/opt/microsoft/ndv5/topo.xml",
 				topo),
 			[]string{"NCCL_TOPO_FILE=/opt/microsoft/ndv5/topo.xml"}},
@@ -272,7 +271,7 @@ func fabricCases() []planCase {
 			selfStatus, noNUMA), nil},
 		{"TCP at 100G on AWS", machine(lo, func() fabric.Interface { f := fast; f.Driver = "ena"; return f }()).file(
 			selfStatus, noNUMA), nil},
-		{"TCP at 100G beside InfiniBand", machine(lo, fast).ib("mlx5_0").file(selfStatus, noNUMA), nil},
+		{"TCP at 100G next to InfiniBand", machine(lo, fast).ib("mlx5_0").file(selfStatus, noNUMA), nil},
 		{"only link-local RoCE addresses", linkLocalRail(), []string{"NCCL_IB_GID_INDEX=1"}},
 	}
 }
@@ -316,7 +315,7 @@ func libraryCases() []planCase {
 		{"NVSHMEM on another interface",
 			machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0").using("nvshmem"),
 			[]string{"NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME==eth0"}},
-		{"NVSHMEM beside an Ethernet bond", mixed.using("nvshmem"), []string{"NVSHMEM_HCA_LIST=mlx5_0:1",
+		{"NVSHMEM next to an Ethernet bond", mixed.using("nvshmem"), []string{"NVSHMEM_HCA_LIST=mlx5_0:1",
 			"NVSHMEM_ENABLE_NIC_PE_MAPPING=1"}},
 		{"NVSHMEM on EFA", efa(base).plugin("aws-ofi-nccl 1.16.0").using("nvshmem"),
 			[]string{"NVSHMEM_REMOTE_TRANSPORT=libfabric", "NVSHMEM_LIBFABRIC_PROVIDER=efa"}},
@@ -360,7 +359,7 @@ func TestRules(t *testing.T) {
 }
 
 // Every rule is right somewhere, and says why, from what and by whose word.
-func TestEveryRuleSaysWhyAndFromWhat(t *testing.T) {
+func TestEveryRuleHasAReasonAndEvidence(t *testing.T) {
 	ins := []Input{machine(lo, bridge, eth0).named("127.0.1.1"), machine(lo, docker0, eth0).mpirun()}
 	for _, c := range slices.Concat(fabricCases(), libraryCases()) {
 		ins = append(ins, c.in)

@@ -7,8 +7,8 @@ import (
 	"launch/fabric"
 )
 
-// UCX leaves bridges out by itself from 1.16 on.
-func TestUCXIsToldOfBridgesOnlyWhereItTakesThem(t *testing.T) {
+// UCX ignores bridges from 1.16 on.
+func TestUCXGetsAnInterfaceOnlyIfItUsesBridges(t *testing.T) {
 	for version, want := range map[string]string{"1.13.1": "eth0", "1.16.0": "", "1.22.0": "", "": "eth0"} {
 		in := Input{World: World{Nodes: 2, Addr: netip.MustParseAddr("10.0.0.1")}, Uses: []string{"ucx"}}
 		in.Node.Interfaces = []fabric.Interface{

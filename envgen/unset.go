@@ -23,8 +23,13 @@ func verbsOnly(v *view) bool { return len(v.rails()) > 0 }
 func efaOnly(v *view) bool   { return v.fab.Kind == rail.EFA }
 
 // unsets returns the table.
-func unsets() []unset {
-	const wire, doc = "NCCL src/transport/net_ib/connect.cc", "NCCL docs/userguide/source/env.rst"
+func unsets() []unset { return slices.Concat(wireUnsets(), ncclUnsets(), libraryUnsets()) }
+
+// The sources of most rows.
+const wire, doc = "NCCL src/transport/net_ib/connect.cc", "NCCL docs/userguide/source/env.rst"
+
+// wireUnsets are NCCL's variables for RDMA.
+func wireUnsets() []unset {
 	return []unset{
 		{name: "NCCL_IB_DISABLE", here: verbsOnly, source: doc,
 			alone: "uses InfiniBand and RoCE where there are any", why: "1 means TCP on a machine with a fabric"},
@@ -47,6 +52,12 @@ func unsets() []unset {
 		{name: "NCCL_IB_SUBNET_AWARE_ROUTING", here: roceOnly, source: wire,
 			alone: "assumes that every rail reaches every peer",
 			why:   "one node cannot distinguish a cable without a switch from a routed port"},
+	}
+}
+
+// ncclUnsets are NCCL's other variables.
+func ncclUnsets() []unset {
+	return []unset{
 		{name: "NCCL_P2P_DISABLE", source: doc,
 			alone: "uses NVLink and PCIe between GPUs where they support it", why: "it is for diagnosis"},
 		{name: "NCCL_SHM_DISABLE", source: doc,
@@ -88,6 +99,12 @@ func unsets() []unset {
 			alone: "gets the address from the framework", why: "torch has its own store"},
 		{name: "NCCL_CONF_FILE", source: "NCCL src/misc/param.cc",
 			alone: "reads ~/.nccl.conf, then /etc/nccl.conf", why: "it would hide the user's own file"},
+	}
+}
+
+// libraryUnsets are the variables of other libraries.
+func libraryUnsets() []unset {
+	return []unset{
 		{name: "FI_EFA_USE_DEVICE_RDMA", here: efaOnly, source: "libfabric man/fi_efa.7.md",
 			alone: "uses RDMA if the card has it", why: "1 ends the program on a card without RDMA"},
 		{name: "FI_EFA_FORK_SAFE", here: efaOnly, source: "libfabric man/fi_efa.7.md",

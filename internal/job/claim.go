@@ -73,10 +73,10 @@ func (c claim) refuse(fix, format string, a ...any) *exit.Error {
 	if c.from.Tier <= setting.Line {
 		code = exit.Usage
 	}
-	return &exit.Error{Code: code, What: c.String() + ": " + fmt.Sprintf(format, a...), Fix: fix}
+	return exit.Errorf(code, "%s: %s", c, fmt.Sprintf(format, a...)).Do("%s", fix)
 }
 
 // contradiction returns a configuration error.
 func contradiction(fix, format string, a ...any) *exit.Error {
-	return &exit.Error{Code: exit.Config, What: fmt.Sprintf(format, a...), Fix: fix}
+	return exit.Errorf(exit.Config, format, a...).Do("%s", fix)
 }

@@ -94,7 +94,7 @@ func TestHydrasLineCountsAndOpenMPIsFilesDoNot(t *testing.T) {
 	}
 }
 
-func TestMPIIsToldByWhatStandsBesideIt(t *testing.T) {
+func TestTheMPIFollowsFromThePrograms(t *testing.T) {
 	file := &fstest.MapFile{Data: []byte("x")}
 	link := func(to string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(to), Mode: 0o777 | 1<<27} }
 	for _, tt := range []struct {
@@ -111,7 +111,7 @@ func TestMPIIsToldByWhatStandsBesideIt(t *testing.T) {
 			"opt/intel/bin/mpiexec.hydra": file, "opt/intel/bin/impi_info": file}, "intel"},
 		{"MPICH", "mpiexec ./x", fstest.MapFS{"usr/bin/mpiexec": link("mpiexec.hydra"),
 			"usr/bin/mpiexec.hydra": file}, "mpich"},
-		{"nothing tells", "mpirun ./x", fstest.MapFS{"usr/bin/mpirun": file}, ""},
+		{"unknown", "mpirun ./x", fstest.MapFS{"usr/bin/mpirun": file}, ""},
 		{"not there", "mpirun ./x", fstest.MapFS{}, ""},
 		{"no mpirun at all", "torchrun t.py", fstest.MapFS{"usr/bin/mpirun": file, "usr/bin/orterun": file}, ""},
 	} {

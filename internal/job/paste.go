@@ -117,8 +117,8 @@ func (r *resolver) misplaced() error {
 		return nil
 	}
 	name, _, _ := strings.Cut(ours[0], "=")
-	return &exit.Error{Code: exit.Usage, What: name + " is a flag of launch, not of torchrun: put it before torchrun",
-		Fix: r.pasteOf(argv, ours...)}
+	return exit.Errorf(exit.Usage, "%s is a flag of launch, not of torchrun: put it before torchrun", name).
+		Do("%s", r.pasteOf(argv, ours...))
 }
 
 // keep warns where --keep-rdzv has no effect.

@@ -15,7 +15,7 @@ func typed(line string) Input {
 	return in
 }
 
-func TestOwnFlagsAmongTorchrunsAreMovedInFrontOfIt(t *testing.T) {
+func TestOwnFlagsAmongTorchrunsMoveBeforeIt(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun --nnodes 2 --store X t.py": "launch --store X torchrun --nnodes " +
 			"2 t.py",
@@ -85,7 +85,7 @@ func TestMpirunNeedsNoNodesAndNoStore(t *testing.T) {
 	}
 }
 
-func TestKeepRdzvWithNothingToKeepIsNoted(t *testing.T) {
+func TestKeepRdzvWithoutEffectIsNoted(t *testing.T) {
 	for line, want := range map[string]string{
 		"python t.py": "not torchrun", "mpirun ./x": "not torchrun",
 		"torchrun --nnodes 2 --master-addr h t.py":                        "static",

@@ -69,7 +69,7 @@ func TestNumericHostNameIsRefused(t *testing.T) {
 	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "3") }), 78, "is a number")
 }
 
-func TestARangeThatIsTheWrongWayRoundIsTurned(t *testing.T) {
+func TestAReversedRangeHasAFix(t *testing.T) {
 	e := refused(t, input("torchrun t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "8:2") }), 64,
 		"--nnodes=8:2", "is larger than the maximum")
 	if e.Fix != "--nnodes 2:8" {
@@ -81,7 +81,7 @@ func TestARangeThatIsTheWrongWayRoundIsTurned(t *testing.T) {
 
 // Operators give them to each pod, and shells keep them; torchrun follows other
 // words. A warning is due where nothing else says that there are several nodes.
-func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing.T) {
+func TestRankAndWorldSizeAloneForTorchrunAreAWarning(t *testing.T) {
 	for _, c := range []struct {
 		line  string
 		env   []string
@@ -102,7 +102,7 @@ func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing
 	}
 }
 
-func TestRankAndWorldSizeAroundAProgramAreItsIdentity(t *testing.T) {
+func TestRankAndWorldSizeOfAProgramAreItsIdentity(t *testing.T) {
 	j := resolve(t, input("python t.py", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=h", "MASTER_PORT=1234"))
 	if j.Nodes.V != 3 || j.Nodes.From != (setting.Source{Tier: setting.Ambient, Name: "WORLD_SIZE"}) ||
 		j.Index.V != 1 || j.MasterPort.V != 1234 {
@@ -136,7 +136,7 @@ func TestUnreadableNumbersAreUsageErrors(t *testing.T) {
 	refused(t, input("torchrun t.py", "PET_NNODES=x"), 78, "PET_NNODES=x")
 }
 
-func TestARangeOfNodesSaysHowManyAreEnough(t *testing.T) {
+func TestARangeOfNodesHasAMinimum(t *testing.T) {
 	elastic := input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py")
 	if j := resolve(t, elastic); j.Nodes.V != 4 || j.Min != 1 || j.Single || !j.Several() {
 		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
@@ -151,7 +151,7 @@ func TestARangeOfNodesSaysHowManyAreEnough(t *testing.T) {
 	refused(t, input("torchrun --nnodes 4:2 --rdzv-endpoint h:1 t.py"), 64, "--nnodes=4:2")
 }
 
-func TestSpareNodesHaveIndexesBeyondTheOthers(t *testing.T) {
+func TestStandbyNodesHaveIndexesAfterTheOthers(t *testing.T) {
 	spare := func(node string, f func(*Flags)) Input {
 		return input("torchrun --nnodes 2 --node-rank " + node + " --master-addr h t.py").
 			with(func(f *Flags) { f.Spares = 1 }).with(f)
@@ -170,7 +170,7 @@ func TestSpareNodesHaveIndexesBeyondTheOthers(t *testing.T) {
 }
 
 // Where a scheduler counts, it has counted the spare ones too.
-func TestSpareNodesAreTakenOffASchedulersNumber(t *testing.T) {
+func TestStandbyNodesAreSubtractedFromASchedulersNumber(t *testing.T) {
 	spare := func(k int) Input {
 		return on("n4", input("torchrun t.py", step("n[1-4]", 3)...).with(func(f *Flags) { f.Spares = k }))
 	}

@@ -34,7 +34,7 @@ func resolve(t *testing.T, in Input) Job {
 }
 
 // refused resolves what cannot be and checks the code and that every given
-// text stands in the message.
+// text is in the message.
 func refused(t *testing.T, in Input, code int, want ...string) *exit.Error {
 	t.Helper()
 	j, err := Resolve(in)
@@ -56,7 +56,7 @@ func refused(t *testing.T, in Input, code int, want ...string) *exit.Error {
 	return bad
 }
 
-// noted tells the status of the note with an ID that mentions text, or "".
+// noted returns the status of the note with an ID that mentions text, or "".
 func noted(j Job, id, text string) finding.Status {
 	for _, f := range j.Notes {
 		if f.ID == id && strings.Contains(f.What, text) {
@@ -125,7 +125,7 @@ func TestEtcdBackendNamesAnExternalStore(t *testing.T) {
 	}
 }
 
-func TestNothingSaidIsOneNode(t *testing.T) {
+func TestWithoutSettingsItIsOneNode(t *testing.T) {
 	for _, line := range []string{"torchrun t.py", "torchrun --standalone --nproc-per-node 2 t.py", "python t.py",
 		"torchrun --node-rank 0 t.py", "torchrun --nnodes 1:1 t.py"} {
 		j := resolve(t, input(line))

@@ -76,7 +76,7 @@ func TestSlurmNodeNameMayDifferFromTheHostName(t *testing.T) {
 	}
 }
 
-func TestJobBeyondTheStepIsNotTheStepsJob(t *testing.T) {
+func TestAJobLargerThanTheStepIsNotTheStepsJob(t *testing.T) {
 	env := append(step("n1", 0), "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1")
 	j := resolve(t, on("n1", input("torchrun --nnodes 2 --rdzv-endpoint h:1 t.py", env...)))
 	if j.Index.Set || j.ID.From.Tier == setting.Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes",
@@ -109,7 +109,7 @@ const podHosts = "# Kubernetes-managed hosts " +
 
 func nnodes(n string) func(*Flags) { return func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", n) } }
 
-func TestIndexedJobMeetsAtPodZero(t *testing.T) {
+func TestPodZeroOfAnIndexedJobIsTheStoreHost(t *testing.T) {
 	j := resolve(t, pod(2, podHosts).with(nnodes("4")))
 	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled ||
 		j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != setting.Scheduler {

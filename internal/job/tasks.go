@@ -151,7 +151,8 @@ func (t tasks) check(r *resolver) error {
 		return nil
 	}
 	return contradiction(r.without(t.rank),
-		"%s and %s contradict each other: task %d of %d, number %d of %d on this node", t.rank, t.From, t.Rank, t.Size, t.Local, t.LocalSize)
+		"%s and %s contradict each other: task %d of %d, number %d of %d on this node",
+		t.rank, t.From, t.Rank, t.Size, t.Local, t.LocalSize)
 }
 
 // slurmTasks reads the number of tasks of this step on each of its nodes.

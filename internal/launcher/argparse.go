@@ -158,11 +158,8 @@ func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error
 	if same {
 		return matches[0], known, nil
 	}
-	return match{}, unknown, &exit.Error{
-		Code: exit.Usage,
-		What: fmt.Sprintf("torchrun option %s is ambiguous: it could be %s", w, strings.Join(names, ", ")),
-		Fix:  "write the option in full",
-	}
+	return match{}, unknown, exit.Errorf(exit.Usage, "torchrun option %s is ambiguous: it could be %s",
+		w, strings.Join(names, ", ")).Do("write the option in full")
 }
 
 // take records the options of words[i] and returns their number of arguments: one
@@ -199,11 +196,10 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 			return p.words[i], nil
 		}
 	}
-	return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s needs a value", m.spelling),
-		Fix: m.spelling + "=VALUE"}
+	return "", exit.Errorf(exit.Usage, "torchrun option %s needs a value", m.spelling).Do("%s=VALUE", m.spelling)
 }
 
 func (p *argparser) noValue(m match) error {
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s takes no value, got %q",
-		m.spelling, m.explicit), Fix: m.spelling}
+	return exit.Errorf(exit.Usage, "torchrun option %s takes no value, got %q", m.spelling, m.explicit).
+		Do("%s", m.spelling)
 }

@@ -44,7 +44,7 @@ func TestHydrasOptionsAreRead(t *testing.T) {
 }
 
 // MPICH 5.0 and Intel MPI 2021.19 end at an -x: "unrecognized argument x".
-func TestHydraIsGivenTheJobsConstantsOnceAndInItsOwnWords(t *testing.T) {
+func TestHydraGetsTheJobsConstantsOnceAsItsOptions(t *testing.T) {
 	for line, want := range map[string]string{
 		"mpiexec -n 2 a.out": "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET -n 2 a.out",
 		"nice mpirun -n 1 a.out : -n 1 b.out": "nice mpirun -genv NCCL_SOCKET_FAMILY AF_INET -n 1 " +

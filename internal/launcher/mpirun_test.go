@@ -72,7 +72,7 @@ func TestMpirunForwardsTheJobsConstantsInEverySection(t *testing.T) {
 	}
 }
 
-func TestMpirunSaysWhenNothingCanBeForwarded(t *testing.T) {
+func TestMpirunNotesThatItForwardsNothing(t *testing.T) {
 	for mpi, env := range map[string][]string{"openmpi4": {"OMPI_MCA_mca_base_env_list=A=5"}, "": nil} {
 		l := parse(t, "mpirun -np 2 a.out").Of(mpi)
 		e, err := l.Command(World{}, plan, env)

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ func Parse(argv []string, as string) (Line, error) {
 		return l, &exit.Error{Code: exit.Usage, What: "no command to run", Fix: "launch [flags] torchrun … train.py"}
 	}
 	if as != "" && as != string(Torchrun) && as != string(Program) {
-		return l, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
+		return l, exit.Errorf(exit.Usage, "--as %q: launch knows torchrun and program", as)
 	}
 	f := locate(argv)
 	l.At, l.Rest, l.Program, l.Script, l.Prefix, l.Env = f.at, f.at, f.start, f.script, f.prefix, f.env

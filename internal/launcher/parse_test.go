@@ -19,7 +19,7 @@ func parse(t *testing.T, line string) Line {
 	return l
 }
 
-// at is the word that a line's launcher stands at, with its kind.
+// at returns the argument of a line's launcher, with its kind.
 func at(l Line) string {
 	word := ""
 	if l.At < len(l.Argv) {
@@ -28,7 +28,7 @@ func at(l Line) string {
 	return string(l.Kind) + " " + word
 }
 
-func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
+func TestLauncherIsFoundAfterPrefixes(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun t.py":                        "torchrun torchrun",
 		"/opt/venv/bin/torchrun t.py":          "torchrun /opt/venv/bin/torchrun",
@@ -89,7 +89,7 @@ func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
 	}
 }
 
-func TestTheProgramBehindPrefixesIsFound(t *testing.T) {
+func TestTheProgramAfterPrefixesIsFound(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun t.py": "torchrun",
 		"python -u -m torch.distributed.run t.py":      "python",

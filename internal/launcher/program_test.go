@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAProgramIsToldItsPlace(t *testing.T) {
+func TestAProgramGetsItsPlace(t *testing.T) {
 	two := World{Nodes: Known(2), NodeRank: Known(1), MasterAddr: "10.0.0.1", MasterPort: Known(29500)}
 	tasks := two
 	tasks.Task = Task{Rank: 3, Size: 5, Local: 1, LocalSize: 2}

@@ -202,7 +202,7 @@ func TestKeepRdzvOfAStaticLineIsStatic(t *testing.T) {
 	}
 }
 
-func TestScriptThatCallsTorchrunIsSpokenToByPET(t *testing.T) {
+func TestScriptThatCallsTorchrunGetsPET(t *testing.T) {
 	l, err := Parse([]string{"env", "PET_NODE_RANK=7", "bash", "train.sh"}, "torchrun")
 	if err != nil {
 		t.Fatal(err)

@@ -50,8 +50,7 @@ func (l *Line) parseTorchrun(module string) error {
 		l.Script = l.Rest
 	}
 	if l.Rest == len(l.Argv) && !ends {
-		return &exit.Error{Code: exit.Usage, What: "torchrun is given no script to run",
-			Fix: Quote(l.Argv) + " train.py"}
+		return exit.Errorf(exit.Usage, "torchrun has no script to run").Do("%s train.py", Quote(l.Argv))
 	}
 	return nil
 }
@@ -76,11 +75,8 @@ func ParseNNodes(s string) (low, high int, err error) {
 // nodes. The error is an *exit.Error.
 func (l Line) CheckNodes(nodes int) error {
 	if l.Standalone.Set && nodes > 1 {
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("--standalone makes every node a world of its own, but this job has %d nodes", nodes),
-			Fix:  "drop --standalone",
-		}
+		return exit.Errorf(exit.Config, "--standalone makes every node a world of its own, but this job has %d nodes",
+			nodes).Do("drop --standalone")
 	}
 	return nil
 }
@@ -256,8 +252,8 @@ func mergeConf(text string, add map[string]string) (string, error) {
 			key, value, _ := strings.Cut(kv, "=")
 			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 			if key == "" || value == "" {
-				return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("rdzv_conf %q: %q is not KEY=VALUE",
-					text, kv), Fix: "--rdzv-conf timeout=900,read_timeout=900"}
+				return "", exit.Errorf(exit.Usage, "rdzv_conf %q: %q is not KEY=VALUE", text, kv).
+					Do("--rdzv-conf timeout=900,read_timeout=900")
 			}
 			seen[key] = true
 			if _, forced := add[key+"="]; !forced {

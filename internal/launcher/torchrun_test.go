@@ -50,7 +50,7 @@ func TestOptionsAreReadAsArgparseReadsThem(t *testing.T) {
 	}
 }
 
-func TestWordsWithASpaceAreNoOptions(t *testing.T) {
+func TestArgumentsWithASpaceAreNotOptions(t *testing.T) {
 	l, err := Parse([]string{"torchrun", "--rdzv-id", "-a b", "", "--nnodes", "2"}, "")
 	if err != nil || l.RdzvID.Value != "-a b" || l.Rest != 3 || l.NNodes.Set {
 		t.Errorf("%+v, %v", l, err)

@@ -32,7 +32,7 @@ type site struct {
 const decoys = "172.17.0."
 
 // newSite is n hosts; on those called astray the host's own name is the address
-// of docker0, so that who asks for it is led there.
+// of docker0, so that a program that asks for it gets it.
 func newSite(t *testing.T, n int, astray bool) *site {
 	t.Helper()
 	s := &site{t: t, launch: os.Getenv("LAUNCH_TEST_BIN"), dir: t.TempDir()}

@@ -82,7 +82,7 @@ func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 			return strings.Contains(ask(t, append(env, u.env...), u.file, "-e", "-u", "t"), "unused env")
 		}
 		if !warns("UCX_LAUNCH_TEST=1") {
-			t.Errorf("%s does not warn of a variable that nobody reads", u.name)
+			t.Errorf("%s does not warn of a variable that no library reads", u.name)
 		}
 		var env []string
 		for _, v := range planned("UCX") {

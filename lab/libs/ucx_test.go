@@ -14,7 +14,7 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 		// Debian 12 has 1.13.
 		v := found(ask(t, nil, tool(t, "ucx_info", "ucx-utils"), "-v"), `^# (?:Library v|V)ersion:? ([\d.]+)`, "go")
 		if len(v) == 0 || version.Compare(v[0], "go1.16") >= 0 {
-			t.Skipf("UCX from 1.16 on leaves bridges out by itself: %q", v)
+			t.Skipf("UCX from 1.16 on ignores bridges: %q", v)
 		}
 		server, client := newSite(t, 2, false).perftest(nil, file)
 		if !strings.Contains(server.said.String()+client.said.String(), "dest_addr="+decoys) {
