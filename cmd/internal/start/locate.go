@@ -68,7 +68,7 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	defer cancel()
 	f := storeaddr.Finder{Hosts: hosts}
 	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
-		f.Beside = servers.Find
+		f.Servers = servers.Find
 	}
 	if budget > firstLook {
 		f.Tell = func(host string, err error) {
