@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,7 @@ type walk struct {
 	procs  []*proc
 	plan   plan
 	faults int // that may still happen
+	steps  int
 	lease  int64
 	wrong  string // the invariant that does not hold; "": all do
 	story  []string
@@ -45,7 +47,8 @@ type proc struct {
 	answer, reply  *Event  // answers that the process has not seen
 	lost           bool    // the session's answer is a failure
 	down           bool    // its session waits before the next life
-	control, job   int     // positions in the log; -1: no watch
+	leases         []int64
+	control, job   int // positions in the log; -1: no watch
 	own            int
 	wakes          []time.Time
 	waits          bool // its user waits
@@ -88,12 +91,13 @@ func (w *walk) session(p *proc, e Event) {
 		switch a.Kind {
 		case Notify:
 		case Wake:
-			p.wakes = append(p.wakes, w.now.Add(a.After))
+			p.wakeAt(w.now.Add(a.After))
 		case WatchControl:
-			p.control, p.own = len(w.store.log), len(w.store.log)
+			p.control = w.store.after(a.Rev)
+			p.own = p.control
 		case WatchJob:
 			if p.job = -1; a.Rev > 0 {
-				p.job = len(w.store.log)
+				p.job = w.store.after(a.Rev)
 			}
 		case Revoke:
 			w.store.expire(a.Lease)
@@ -109,6 +113,12 @@ func (w *walk) session(p *proc, e Event) {
 	if p.waits {
 		w.user(p, p.look)
 	}
+}
+
+// wakeAt remembers a timer, in order of time.
+func (p *proc) wakeAt(at time.Time) {
+	i, _ := slices.BinarySearchFunc(p.wakes, at, time.Time.Compare)
+	p.wakes = slices.Insert(p.wakes, i, at)
 }
 
 // end ends a life: its watches and requests are gone.
@@ -139,7 +149,7 @@ func (w *walk) user(p *proc, e Event) {
 		switch a.Kind {
 		case Notify, Linger:
 		case Wake:
-			p.wakes = append(p.wakes, w.now)
+			p.wakeAt(w.now)
 		case Wait:
 			p.waits = true
 		case Reply:
@@ -161,6 +171,11 @@ func (w *walk) replied(p *proc, a Action) {
 		w.tell(p, "gives up: %v", a.Err)
 		w.voids[p.id] = true
 		w.leave(p, "it gave up")
+		var superseded *SupersededError
+		var duplicate *DuplicateError
+		if !errors.As(a.Err, &superseded) && !errors.As(a.Err, &duplicate) {
+			w.launch(p.slot)
+		}
 	case a.World != nil:
 		w.joins(p, a.World)
 		w.user(p, Event{Kind: Round, Name: "go", Value: []byte(p.id), Reduces: true})
@@ -242,7 +257,7 @@ func (w *walk) act(p *proc) bool {
 					}
 					w.now = at
 				}
-				p.wakes = p.wakes[1:]
+				p.wakes = slices.Delete(p.wakes, 0, 1)
 				w.session(p, Event{Kind: Woken})
 				return true
 			}
@@ -299,9 +314,11 @@ func (w *walk) perform(p *proc) {
 	case Grant:
 		w.lease++
 		w.store.leases[w.lease] = true
+		p.leases = append(p.leases, w.lease)
 		e.Lease, e.Rev = w.lease, w.store.rev
 	case Await:
-		w.now = w.now.Add(a.After)
+		w.now = w.now.Add(a.After) // longer than the lease of a dead holder
+		w.expires()
 	case Reduce:
 		var all strings.Builder
 		for _, post := range a.Posts {
@@ -329,6 +346,9 @@ func (w *walk) execute(p *proc, a *Action) (Event, bool) {
 	}
 	switch a.Kind {
 	case Withdraw:
+		if _, went := w.goes[p.n.Joined().Nonce]; went {
+			w.fault("%s gives up after the go", p.id)
+		}
 		w.voids[p.id] = true
 	case Post:
 		w.posted(p, a)
