@@ -192,7 +192,7 @@ func (s *Session) Return(edit func(*Member)) {
 	s.mu.Lock()
 	m := s.node.Self()
 	edit(&m)
-	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: m})
+	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: &m})
 	s.mu.Unlock()
 	s.nudge()
 }

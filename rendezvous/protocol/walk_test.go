@@ -51,7 +51,8 @@ type proc struct {
 	control, job   int // positions in the log; -1: no watch
 	own            int
 	wakes          []time.Time
-	waits          bool // its user waits
+	waits          bool          // its user waits
+	ahead          time.Duration // the time that it has spent in waits
 	look           Event
 	world          *World
 	started, ended bool
@@ -87,11 +88,11 @@ func (w *walk) launch(slot int) {
 
 // session gives a process an event of its session.
 func (w *walk) session(p *proc, e Event) {
-	for _, a := range p.n.Step(w.now, e) {
+	for _, a := range p.n.Step(w.clock(p), e) {
 		switch a.Kind {
 		case Notify:
 		case Wake:
-			p.wakeAt(w.now.Add(a.After))
+			p.wakeAt(w.clock(p).Add(a.After))
 		case WatchControl:
 			p.control = w.store.after(a.Rev)
 			p.own = p.control
@@ -114,6 +115,9 @@ func (w *walk) session(p *proc, e Event) {
 		w.user(p, p.look)
 	}
 }
+
+// clock returns the time of a process.
+func (w *walk) clock(p *proc) time.Time { return w.now.Add(p.ahead) }
 
 // wakeAt remembers a timer, in order of time.
 func (p *proc) wakeAt(at time.Time) {
@@ -141,7 +145,7 @@ func (w *walk) user(p *proc, e Event) {
 	case Follow:
 		p.look = Event{Kind: Follow, Budget: time.Hour}
 	}
-	actions := p.n.Step(w.now, e)
+	actions := p.n.Step(w.clock(p), e)
 	if len(actions) == 0 {
 		p.waits = true
 	}
@@ -149,7 +153,7 @@ func (w *walk) user(p *proc, e Event) {
 		switch a.Kind {
 		case Notify, Linger:
 		case Wake:
-			p.wakeAt(w.now)
+			p.wakeAt(w.clock(p))
 		case Wait:
 			p.waits = true
 		case Reply:
@@ -185,7 +189,7 @@ func (w *walk) replied(p *proc, a Action) {
 	case a.Fate != nil && a.Fate.Again:
 		self := p.n.Self()
 		p.started, p.world = false, nil
-		w.user(p, Event{Kind: Return, Member: self})
+		w.user(p, Event{Kind: Return, Member: &self})
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 	case a.Fate != nil:
 		w.leave(p, "")
@@ -201,7 +205,7 @@ func (w *walk) replied(p *proc, a Action) {
 // leave ends a process with a goodbye.
 func (w *walk) leave(p *proc, why string) {
 	p.ended, p.waits, p.ask, p.want, p.answer, p.reply = true, false, nil, nil, nil, nil
-	for _, a := range p.n.Step(w.now, Event{Kind: Leave, Text: why}) {
+	for _, a := range p.n.Step(w.clock(p), Event{Kind: Leave, Text: why}) {
 		if a.Kind == Revoke {
 			w.store.expire(a.Lease)
 		} else {
@@ -251,11 +255,11 @@ func (w *walk) act(p *proc) bool {
 			}
 		case 3:
 			if len(p.wakes) > 0 && p.ask == nil && p.answer == nil {
-				if at := p.wakes[0]; at.After(w.now) {
+				if at := p.wakes[0]; at.After(w.clock(p)) {
 					if i < 5 { // time passes once nothing else happens
 						continue
 					}
-					w.now = at
+					p.ahead += at.Sub(w.clock(p))
 				}
 				p.wakes = slices.Delete(p.wakes, 0, 1)
 				w.session(p, Event{Kind: Woken})
@@ -317,7 +321,7 @@ func (w *walk) perform(p *proc) {
 		p.leases = append(p.leases, w.lease)
 		e.Lease, e.Rev = w.lease, w.store.rev
 	case Await:
-		w.now = w.now.Add(a.After) // longer than the lease of a dead holder
+		p.ahead += a.After // longer than the lease of a dead holder
 		w.expires()
 	case Reduce:
 		var all strings.Builder

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -257,6 +258,7 @@ func (w *walk) done() bool {
 // explore runs histories until an invariant does not hold, and returns that one;
 // nil: they all hold.
 func explore(n int, table *Table, without Guard) (found *walk, worlds map[int]int, steps int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	worlds = map[int]int{}
 	first := rand.Uint64()
 	for seed := first; seed < first+uint64(n); seed++ {
