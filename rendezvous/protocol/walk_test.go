@@ -175,9 +175,8 @@ func (w *walk) replied(p *proc, a Action) {
 		w.tell(p, "gives up: %v", a.Err)
 		w.voids[p.id] = true
 		w.leave(p, "it gave up")
-		var superseded *SupersededError
-		var duplicate *DuplicateError
-		if !errors.As(a.Err, &superseded) && !errors.As(a.Err, &duplicate) {
+		here := func(q *proc) bool { return q.slot == p.slot && !q.ended }
+		if !slices.ContainsFunc(w.procs, here) {
 			w.launch(p.slot)
 		}
 	case a.World != nil:
