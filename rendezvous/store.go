@@ -174,7 +174,8 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 		DialTimeout:          opTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.crowd())},
+			Backoff: grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
+				MaxDelay: retryMax + spread(s.crowd())},
 			MinConnectTimeout: 6*time.Second + queue(s.crowd()),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
@@ -304,7 +305,8 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
 		return nil
 	case strings.Contains(s.Endpoints[0], "://"):
-		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess, s.Endpoints[0])
+		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess,
+			s.Endpoints[0])
 	}
 	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 }
@@ -389,7 +391,8 @@ func reason(ctx context.Context, err error) error {
 		_, why, _ := strings.Cut(to, ": ")
 		msg = cmp.Or(strings.TrimPrefix(strings.TrimPrefix(why, "read: "), "write: "), msg)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		strings.Contains(msg, "context deadline exceeded") {
 		msg = noAnswer
 	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
