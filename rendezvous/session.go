@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -115,12 +116,6 @@ func (s *Session) me() (m Member) {
 	return m
 }
 
-// leads returns whether this node leads, as far as it knows.
-func (s *Session) leads() (is bool) {
-	s.state(func(n *protocol.Node) { is = n.Leads() })
-	return is
-}
-
 // joined returns the epoch that Join returned last.
 func (s *Session) joined() (ep Epoch) {
 	s.state(func(n *protocol.Node) { ep = n.Joined() })
@@ -150,3 +145,6 @@ func (s *Session) wake(after time.Duration) {
 	}
 	time.AfterFunc(after, s.nudge)
 }
+
+// newID returns a random identity.
+func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -32,8 +31,8 @@ type Client = clientv3.Client
 
 // Store is where the job meets.
 type Store struct {
-	// Endpoints are http(s) URLs of an external etcd, or host:port of the
-	// embedded one. Names are resolved again at every reconnect.
+	// Endpoints are http(s) URLs of an external etcd, or host:port of the embedded
+	// one; each reconnect resolves names again.
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
@@ -228,10 +227,10 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	if err != nil {
 		return err
 	}
-	if s.Job == "" {
+	switch {
+	case s.Job == "":
 		return nil
-	}
-	if len(r.Kvs) == 0 {
+	case len(r.Kvs) == 0:
 		return owned(s.String(), s.Job, nil)
 	}
 	return owned(s.String(), s.Job, r.Kvs[0].Value)
@@ -397,6 +396,3 @@ func reason(ctx context.Context, err error) error {
 	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
 }
-
-// newID is a random identity.
-func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
