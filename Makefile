@@ -44,7 +44,7 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 bench: build ## launch true against true; start and checks of many nodes, beside torch's start
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
-	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/launch
+	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/internal/start
 
 benchlab: build ## launch bench on hosts with one slow link, node or direction, 50 seeds, and 50 healthy runs; beside iperf3
 	@tools/apt.sh iperf3 || echo "the comparison with iperf3 is skipped"

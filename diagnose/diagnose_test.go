@@ -16,37 +16,62 @@ func TestStart(t *testing.T) {
 		want map[string]finding.Status
 		says string
 	}{
-		{"an index has not come", Evidence{State: "open", Want: 3, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}, Missing: []int{2}},
-			map[string]finding.Status{"start.missing": finding.Warn}, "2 of 3 nodes are here, 1 missing: node 2"},
-		{"fewer than enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived")}, Missing: []int{1, 2, 3}},
-			map[string]finding.Status{"start.missing": finding.Warn}, "1 of at least 2 nodes are here, 1 missing"},
-		{"enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
-			map[string]finding.Status{"start.enough": finding.Pass}, "2 of up to 4 nodes are here, enough to start after the last call"},
-		{"all have come", Evidence{State: "", Want: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
-			map[string]finding.Status{"start.decide": finding.Warn}, "all 2 nodes are here, the ranks are not agreed on yet"},
-		{"one to spare", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), {Rank: -1, Name: "c", Here: true, Phase: "arrived", Spare: true}}},
-			map[string]finding.Status{"start.running": finding.Pass, "start.spare": finding.Pass}, "all 1 nodes have started"},
-		{"who has not come is not fit", Evidence{State: "open", Want: 2, Nodes: []Node{here(-1, "a", "arrived")}, Missing: []int{1}, Unfit: "node 1 b is not fit: gpu.count: 7"},
-			map[string]finding.Status{"start.unfit": finding.Warn, "start.missing": finding.Warn}, "node 1 b is not fit: gpu.count: 7"},
-		{"nobody", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "nobody has come yet"},
-		{"all run", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "started")}},
+		{"an index has not joined",
+			Evidence{State: "open", Want: 3, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")},
+				Missing: []int{2}},
+			map[string]finding.Status{"start.missing": finding.Warn}, "2 of 3 nodes joined, 1 missing: node 2"},
+		{"fewer than enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived")},
+			Missing: []int{1, 2, 3}},
+			map[string]finding.Status{"start.missing": finding.Warn}, "1 of at least 2 nodes joined, 1 missing"},
+		{"enough", Evidence{State: "open", Want: 4, Min: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b",
+			"arrived")}},
+			map[string]finding.Status{"start.enough": finding.Pass},
+			"2 of up to 4 nodes joined, enough to start after the last call"},
+		{"all have joined", Evidence{State: "",
+			Want: 2, Nodes: []Node{here(-1, "a", "arrived"), here(-1, "b", "arrived")}},
+			map[string]finding.Status{"start.decide": finding.Warn},
+			"all 2 nodes joined, the ranks are not agreed on yet"},
+		{"a standby node", Evidence{State: "started",
+			Want: 1, Nodes: []Node{here(0, "a", "started"), {Rank: -1, Name: "c", Here: true, Phase: "arrived",
+				Spare: true}}},
+			map[string]finding.Status{"start.running": finding.Pass, "start.spare": finding.Pass},
+			"all 1 nodes have started"},
+		{"a missing node is not fit", Evidence{State: "open", Want: 2, Nodes: []Node{here(-1, "a", "arrived")},
+			Missing: []int{1}, Unfit: "node 1 b is not fit: gpu.count: 7"},
+			map[string]finding.Status{"start.unfit": finding.Warn, "start.missing": finding.Warn},
+			"node 1 b is not fit: gpu.count: 7"},
+		{"no node", Evidence{}, map[string]finding.Status{"start.missing": finding.Warn}, "no node has joined yet"},
+		{"all run", Evidence{State: "started",
+			Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "started")}},
 			map[string]finding.Status{"start.running": finding.Pass}, "all 2 nodes have started"},
-		{"one is gone", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), {Rank: 1, Name: "b"}}},
-			map[string]finding.Status{"start.gone": finding.Warn}, "ended, or lost: rank 1 b"},
-		{"one is silent", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "arrived")}},
-			map[string]finding.Status{"start.silent": finding.Warn}, "may start, but has not said so: rank 1 b"},
-		{"one waits for the others to end", Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "ended"), here(1, "b", "started")}},
+		{"one is gone", Evidence{State: "started",
+			Want: 2, Nodes: []Node{here(0, "a", "started"), {Rank: 1, Name: "b"}}},
+			map[string]finding.Status{"start.gone": finding.Warn}, "ended or lost: rank 1 b"},
+		{"one is silent", Evidence{State: "started",
+			Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "arrived")}},
+			map[string]finding.Status{"start.silent": finding.Warn}, "may start, but has not reported it: rank 1 b"},
+		{"one waits for the others to end",
+			Evidence{State: "started", Want: 2, Nodes: []Node{here(0, "a", "ended"), here(1, "b", "started")}},
 			map[string]finding.Status{"start.running": finding.Pass}, "all 2 nodes have started"},
-		{"over, and well", Evidence{State: "over", Want: 2, Nodes: []Node{{Rank: 0, Name: "a"}, here(1, "b", "ended")}},
-			map[string]finding.Status{"start.ended": finding.Pass}, "the commands of all 2 nodes have ended well; still ending: rank 1 b"},
-		{"over, and not well", Evidence{State: "over", Want: 2, Why: "rank 1, b, is gone", Restarts: 3, Nodes: []Node{{Rank: 0, Name: "a"}, {Rank: 1, Name: "b"}, here(-1, "c", "arrived")}},
-			map[string]finding.Status{"start.failed": finding.Fail, "start.surplus": finding.Warn}, "the job has failed: rank 1, b, is gone; no restart is left (--restarts 3)"},
-		{"all ended, one with 3", Evidence{State: "started", Want: 2, Nodes: []Node{{Rank: 0, Name: "a with 0"}, {Rank: 1, Name: "b with 3", Bad: true}}},
-			map[string]finding.Status{"start.ended": finding.Warn}, "all 2 nodes have ended, and not all well: rank 1 b with 3"},
+		{"over without an error",
+			Evidence{State: "over", Want: 2, Nodes: []Node{{Rank: 0, Name: "a"}, here(1, "b", "ended")}},
+			map[string]finding.Status{"start.ended": finding.Pass},
+			"the commands of all 2 nodes have ended without an error; still ending: rank 1 b"},
+		{"over with an error", Evidence{State: "over", Want: 2, Why: "rank 1, b, is gone",
+			Restarts: 3, Nodes: []Node{{Rank: 0, Name: "a"}, {Rank: 1, Name: "b"}, here(-1, "c", "arrived")}},
+			map[string]finding.Status{"start.failed": finding.Fail, "start.surplus": finding.Warn},
+			"the job has failed: rank 1, b, is gone; no restart is left (--restarts 3)"},
+		{"all ended, one with 3",
+			Evidence{State: "started", Want: 2, Nodes: []Node{{Rank: 0, Name: "a with 0"}, {Rank: 1, Name: "b with 3",
+				Bad: true}}},
+			map[string]finding.Status{"start.ended": finding.Warn},
+			"all 2 nodes have ended, some with an error: rank 1 b with 3"},
 		{"all ended", Evidence{State: "started", Want: 1, Nodes: []Node{{Rank: 0, Name: "a"}}},
 			map[string]finding.Status{"start.ended": finding.Pass}, "all 1 nodes have ended"},
-		{"one too many", Evidence{State: "started", Want: 1, Nodes: []Node{here(0, "a", "started"), here(-1, "c", "arrived")}},
-			map[string]finding.Status{"start.running": finding.Pass, "start.surplus": finding.Warn}, "all 1 nodes have started"},
+		{"one too many", Evidence{State: "started",
+			Want: 1, Nodes: []Node{here(0, "a", "started"), here(-1, "c", "arrived")}},
+			map[string]finding.Status{"start.running": finding.Pass, "start.surplus": finding.Warn},
+			"all 1 nodes have started"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Start(tc.e)
@@ -54,14 +79,14 @@ func TestStart(t *testing.T) {
 			for _, f := range r {
 				got[f.ID] = f.Status
 				if f.Status != finding.Pass && f.Fix == "" {
-					t.Errorf("%s says nothing to do", f.ID)
+					t.Errorf("%s has no advice", f.ID)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if r[0].What != tc.says {
-				t.Errorf("says %q, want %q", r[0].What, tc.says)
+				t.Errorf("the finding is %q, want %q", r[0].What, tc.says)
 			}
 		})
 	}

@@ -12,11 +12,10 @@ import (
 	"launch/internal/finding"
 )
 
-// decoys are those of the interfaces by which no other machine is reached: the
-// bridges and tunnels of containers, guests and VPNs, what has no carrier or no
-// address beyond its own cable, and the host's end of a container's cable also
-// where it has an address. Inside a container, or where a veth is the way to
-// the peers, it is not known which end a veth is.
+// decoys returns the interfaces that reach no other machine: the bridges and tunnels
+// of containers, guests and VPNs, interfaces without carrier or with only a link-local
+// address, and the host's end of a container's veth. In a container, or if a veth
+// leads to the peers, the end of a veth is unknown.
 func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	away := map[string]bool{}
 	for _, nic := range v.fab.NICs {
@@ -39,10 +38,9 @@ func names(all []fabric.Interface) string {
 	return strings.Join(words, ", ")
 }
 
-// ncclAlone are the interfaces that NCCL takes with no NCCL_SOCKET_IFNAME, best
-// first (src/misc/socket.cc ncclFindInterfaces). NCCL left libvirt's bridges
-// out only from 2.28.3 on; which NCCL the program brings is not known here, so
-// both are asked for.
+// ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best
+// first (src/misc/socket.cc ncclFindInterfaces). virbr is for NCCL before 2.28.3,
+// which did not exclude libvirt's bridges.
 func ncclAlone(v *view, virbr bool) []fabric.Interface {
 	rest := "^docker,lo,virbr"
 	if virbr {
@@ -56,8 +54,8 @@ func ncclAlone(v *view, virbr bool) []fabric.Interface {
 	return nil
 }
 
-// ncclWith are the interfaces that NCCL takes with that value. A value of less
-// than two characters counts as none (src/misc/socket.cc).
+// ncclWith returns the interfaces that NCCL takes with a value. NCCL ignores a value
+// of fewer than two characters (src/misc/socket.cc).
 func ncclWith(v *view, value string) []fabric.Interface {
 	if len(value) < 2 {
 		return ncclAlone(v, false)
@@ -76,10 +74,9 @@ func (v *view) ncclFamily() family {
 	return 0
 }
 
-// ncclSockets tells whether NCCL's data goes over TCP: there is no network
-// plugin and no port that its IB module takes, or these are switched off. Then
-// every interface that matches carries data (src/transport/net_socket.cc), not
-// only the first.
+// ncclSockets reports whether NCCL's data goes over TCP: it has no network plugin and
+// no port for its IB module, or these are off. Then every interface that matches
+// carries data (src/transport/net_socket.cc), not only the first.
 func (v *view) ncclSockets() bool {
 	switch {
 	case strings.EqualFold(v.value("NCCL_NET"), "Socket"):
@@ -89,20 +86,20 @@ func (v *view) ncclSockets() bool {
 	case leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0:
 		return true
 	case v.Node.Software.Plugin.Version == "" && v.needsPlugin():
-		return false // these need a plugin, and nothing says that it is missing
+		return false // these need a plugin, which may be there
 	case v.strays(): // the plan switches them off
 		return true
 	}
 	return len(v.ncclPorts()) == 0
 }
 
-// ncclWrong says what is wrong with the interfaces that NCCL would take, or "".
+// ncclWrong returns what is wrong with the interfaces that NCCL would take, or "".
 func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	if len(got) == 0 {
 		return "would find no interface that is up and has an address"
 	}
 	if got[0].Name != via.Name {
-		return "would use " + got[0].Name + ", the first one in its own order"
+		return "would use " + got[0].Name + ", the first in its own order"
 	}
 	if !v.ncclSockets() {
 		return ""
@@ -113,13 +110,13 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	return ""
 }
 
-// hostWrong says what is wrong with the address that Gloo and TensorPipe find
-// by themselves, or "": the first address of the host name that can be bound
+// hostWrong returns what is wrong with the address that Gloo and TensorPipe choose, or
+// "". They choose the first address of the host name that they can bind
 // (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
 func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 	n := v.Node
 	if len(n.HostAddrs) == 0 {
-		if n.HostErr == "" { // nobody asked: could not tell
+		if n.HostErr == "" { // unknown
 			return ""
 		}
 		return fmt.Sprintf("would listen on loopback, because this node's host name %s does not resolve", n.Hostname)
@@ -134,7 +131,7 @@ func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 		}
 		got, p, ok := holder(n, a)
 		switch {
-		case !ok: // cannot be bound, the next one is tried
+		case !ok: // the library cannot bind it and tries the next one
 			continue
 		case got.Name != via.Name:
 			return fmt.Sprintf("would use %s, because this node's host name %s is %s", got.Name, n.Hostname, a)
@@ -143,12 +140,12 @@ func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf("would listen on loopback, because this node's host name %s is %s, which is no address of this node",
+	return fmt.Sprintf("would listen on loopback, because this node does not have %[2]s, its host name %[1]s",
 		n.Hostname, strings.Join(n.HostAddrs, ", "))
 }
 
-// firstAddr is the address that a library gets when it is given only the
-// interface: IPv4 before IPv6.
+// firstAddr returns the address that a library takes of an interface: IPv4 before
+// IPv6.
 func firstAddr(i fabric.Interface) netip.Addr {
 	for _, v4 := range []bool{true, false} {
 		for _, p := range i.Addrs {

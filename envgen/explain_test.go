@@ -11,7 +11,8 @@ import (
 )
 
 func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
-	in := machine(lo, bridge, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0").with("NCCL_ALGO", "Ring", "NCCL_IB_HCA", "mlx5")
+	in := machine(lo, bridge, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25,
+		"eth0").with("NCCL_ALGO", "Ring", "NCCL_IB_HCA", "mlx5")
 	all := Explain(in)
 	find := func(name string) Explanation {
 		i := slices.IndexFunc(all, func(e Explanation) bool { return e.Name == name })
@@ -23,10 +24,12 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	if e := find("NCCL_SOCKET_IFNAME"); !e.Set || e.Value != "=eth0" || len(e.Seen) == 0 {
 		t.Errorf("%+v", e)
 	}
-	if e := find("NCCL_IB_HCA"); e.Set || e.User != "mlx5" || e.Value != "=mlx5_0:1" || !strings.Contains(e.Why, "yours is kept, but") {
+	if e := find("NCCL_IB_HCA"); e.Set || e.User != "mlx5" || e.Value != "=mlx5_0:1" ||
+		!strings.Contains(e.Why, "your value is used, but") {
 		t.Errorf("%+v", e)
 	}
-	if e := find("NCCL_ALGO"); e.Set || e.User != "Ring" || e.From != "environment" || !strings.Contains(e.Why, "launch never sets it") {
+	if e := find("NCCL_ALGO"); e.Set || e.User != "Ring" || e.From != "environment" ||
+		!strings.Contains(e.Why, "launch never sets it") {
 		t.Errorf("%+v", e)
 	}
 	if e := find("NCCL_IB_GID_INDEX"); e.Set || !strings.Contains(e.Why, "no RoCE port") {
@@ -35,7 +38,8 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	if e := find("NCCL_P2P_DISABLE"); e.Set || e.Why == "" || e.Alone == "" {
 		t.Errorf("%+v", e)
 	}
-	if slices.ContainsFunc(all, func(e Explanation) bool { return e.Library == setting.NVSHMEM || e.Library == setting.UCX }) {
+	if slices.ContainsFunc(all,
+		func(e Explanation) bool { return e.Library == setting.NVSHMEM || e.Library == setting.UCX }) {
 		t.Error("a library that the job does not use is explained")
 	}
 	plan, set := Make(in), []string(nil)
@@ -58,45 +62,58 @@ func TestExplainCoversThePlanAndWhatPeopleExpect(t *testing.T) {
 	}
 }
 
-func TestMpirunIsToldWhatIsANodesOwn(t *testing.T) {
-	in := machine(lo, docker0, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0").head("openmpi4")
+func TestMpirunExplainsFactsOfANode(t *testing.T) {
+	in := machine(lo, docker0, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25,
+		"eth0").head("openmpi4")
 	for _, v := range Make(in) {
 		if v.Name == "NCCL_IB_HCA" {
 			t.Error("the plan of an mpirun line has a fact of one node")
 		}
 	}
 	for _, e := range Explain(in) {
-		if e.Name == "NCCL_IB_HCA" && (e.Set || !e.PerNode || !strings.HasPrefix(e.Why, "not set: per node")) {
+		if e.Name == "NCCL_IB_HCA" &&
+			(e.Set || !e.PerNode || !strings.HasPrefix(e.Why, "not set: mpirun would carry")) {
 			t.Errorf("%+v", e)
 		}
 	}
 	var heads []string
-	for _, e := range Explain(in.with("OMPI_MCA_btl_tcp_if_include", "docker0", "NCCL_IB_HCA", "mlx5_0", "NCCL_NET", "IB").using("nvshmem")) {
+	for _, e := range Explain(in.with("OMPI_MCA_btl_tcp_if_include", "docker0", "NCCL_IB_HCA", "mlx5_0", "NCCL_NET",
+		"IB").using("nvshmem")) {
 		if e.PerNode && e.User != "" {
 			t.Errorf("%s: the user's own value is not said: %+v", e.Name, e)
 		}
 		heads = append(heads, e.Group())
 	}
-	if diff := cmp.Diff([]string{"set", "wanted on each node", "yours", "not set"}, slices.Compact(heads)); diff != "" {
+	if diff := cmp.Diff([]string{"set", "needed on each node", "your own", "not set"},
+		slices.Compact(heads)); diff != "" {
 		t.Errorf("heads of the explanations (-want +got):\n%s", diff)
 	}
 }
 
-func TestExplainDoesNotSayThatWhatWasNotAskedIsRight(t *testing.T) {
+func TestExplainDoesNotCallTheUnknownRight(t *testing.T) {
 	in := machine(lo, eth0)
 	in.Node.HostAddrs, in.Node.HostErr = nil, ""
 	for _, e := range Explain(in) {
-		if e.Name == "GLOO_SOCKET_IFNAME" && (e.Set || strings.Contains(e.Why, "right") || !strings.Contains(e.Why, "at the start")) {
+		if e.Name == "GLOO_SOCKET_IFNAME" &&
+			(e.Set || strings.Contains(e.Why, "right") || !strings.Contains(e.Why, "at the start")) {
 			t.Errorf("%+v", e)
 		}
 	}
 }
 
 func TestConstantsAreWhatNodesCompare(t *testing.T) {
-	plan := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: setting.Node}, {Name: "NCCL_NET", Value: "Socket", Scope: setting.Job}, {Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET6", Scope: setting.Job, Kept: true, User: "AF_INET"}}
-	decided := []setting.Decided{{Name: "NCCL_ALGO", Value: "Ring", From: "environment"}, {Name: "NCCL_ALGO", Value: "Tree", From: "/etc/nccl.conf"}, {Name: "NCCL_P2P_NET_CHUNKSIZE", Value: "1", From: "/etc/nccl.conf"}, {Name: "NCCL_IB_HCA", Value: "mlx5", From: "environment"},
-		{Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET", From: "environment"}, {Name: "NCCL_MAX_CTAS", Value: "8", From: "environment"}, {Name: "NCCL_DEBUG", Value: "INFO", From: "environment"}}
-	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1", "NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8"}
+	plan := Plan{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Scope: setting.Node},
+		{Name: "NCCL_NET", Value: "Socket", Scope: setting.Job},
+		{Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET6", Scope: setting.Job, Kept: true, User: "AF_INET"}}
+	decided := []setting.Decided{{Name: "NCCL_ALGO", Value: "Ring", From: "environment"},
+		{Name: "NCCL_ALGO", Value: "Tree", From: "/etc/nccl.conf"},
+		{Name: "NCCL_P2P_NET_CHUNKSIZE", Value: "1", From: "/etc/nccl.conf"},
+		{Name: "NCCL_IB_HCA", Value: "mlx5", From: "environment"},
+		{Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET", From: "environment"},
+		{Name: "NCCL_MAX_CTAS", Value: "8", From: "environment"},
+		{Name: "NCCL_DEBUG", Value: "INFO", From: "environment"}}
+	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1",
+		"NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8"}
 	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
 		t.Errorf("Constants (-want +got):\n%s", diff)
 	}
@@ -108,15 +125,18 @@ func TestEveryVariableHasItsLibrary(t *testing.T) {
 			t.Errorf("%s: whose is it?", v.Name)
 		}
 	}
-	for name, want := range map[string]string{"NCCL_NET": setting.NCCL, "NCCL_FASTRAK_X": "GPUDirect-TCPXO", "OFI_NCCL_X": "aws-ofi-nccl", "PATH": "", "NCCLX": "", "FI_PROVIDER": setting.Libfabric, "PRTE_MCA_x": setting.OpenMPI} {
+	for name, want := range map[string]string{"NCCL_NET": setting.NCCL, "NCCL_FASTRAK_X": "GPUDirect-TCPXO",
+		"OFI_NCCL_X": "aws-ofi-nccl", "PATH": "", "NCCLX": "", "FI_PROVIDER": setting.Libfabric,
+		"PRTE_MCA_x": setting.OpenMPI} {
 		if got := setting.Library(name); got != want {
 			t.Errorf("setting.Library(%s) = %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestPathsAreAskedForWhereARuleReadsThem(t *testing.T) {
-	azure := machine(lo, eth0).cloud("azure").with("NCCL_TOPO_FILE", "/t.xml", "NCCL_DEBUG_FILE", "/logs/%h/n", "NCCL_DEBUG", "INFO")
+func TestPathsAreThoseThatARuleReads(t *testing.T) {
+	azure := machine(lo, eth0).cloud("azure").with("NCCL_TOPO_FILE", "/t.xml", "NCCL_DEBUG_FILE", "/logs/%h/n",
+		"NCCL_DEBUG", "INFO")
 	got := Paths(azure)
 	for _, want := range []string{selfStatus, virtualTopology, "/opt/microsoft/ndv5/topo.xml", "/t.xml"} {
 		if !slices.Contains(got, want) {

@@ -7,7 +7,7 @@ import (
 	"launch/fabric"
 )
 
-// How many names NCCL keeps of a list: MAX_IFS (src/include/socket.h) and
+// The number of names that NCCL reads of a list: MAX_IFS (src/include/socket.h) and
 // MAX_IB_DEVS (src/transport/net_ib).
 const (
 	maxIfs = 16
@@ -15,9 +15,9 @@ const (
 )
 
 // filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and
-// NCCL_IB_HCA: at most one ^ (all but these), then at most one = (whole names
-// instead of prefixes), then names with commas between, each with an optional
-// port (src/misc/utils.cc parseStringList, src/os/linux.cc ncclOsFindInterfaces).
+// NCCL_IB_HCA: an optional ^ (all but these), an optional = (whole names instead of
+// prefixes), then names separated by commas, each with an optional port (src/misc/utils.cc
+// parseStringList, src/os/linux.cc ncclOsFindInterfaces).
 type filter struct {
 	not, exact bool
 	items      []filterItem
@@ -28,8 +28,8 @@ type filterItem struct {
 	port int // -1: any
 }
 
-// parseFilter never fails, because NCCL never does: whatever is written there
-// becomes a list of names, if need be one that nothing matches.
+// parseFilter parses a filter. Like NCCL it never fails: any text is a list of names,
+// even one that matches nothing.
 func parseFilter(s string, limit int) filter {
 	var f filter
 	s, f.not = strings.CutPrefix(s, "^")
@@ -52,7 +52,7 @@ func parseFilter(s string, limit int) filter {
 	return f
 }
 
-// match tells whether the filter takes a device; port is -1 for an interface.
+// match reports whether the filter selects a device; port is -1 for an interface.
 func (f filter) match(name string, port int) bool {
 	return f.listed(name, port) != f.not
 }
@@ -89,9 +89,9 @@ func (f family) takes(i fabric.Interface, v4 bool) bool {
 	return false
 }
 
-// interfaces are those that the filter takes, in the order in which NCCL sees
-// them: getifaddrs lists the IPv4 addresses of all interfaces by index, then
-// the IPv6 addresses. Only RUNNING interfaces with an address count.
+// interfaces returns those that the filter selects, in the order of NCCL: getifaddrs
+// lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses. Only
+// RUNNING interfaces with an address count.
 func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interface {
 	var out []fabric.Interface
 	seen := map[string]bool{}
@@ -107,9 +107,9 @@ func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interfac
 	return out[:min(len(out), maxIfs)]
 }
 
-// leadingInt reads a number as C does (strtoll, atoi): blanks, a sign, then as
-// many digits as there are; 0 where there are none. Base 0 takes the base from
-// a leading 0x or 0. So "true" is 0, and "1,2" is 1.
+// leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0
+// without digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and
+// "1,2" is 1.
 func leadingInt(s string, base int) int {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	sign := 1
@@ -140,7 +140,7 @@ func cBase(s string) (string, int) {
 	return s, 10
 }
 
-// digit is the value of a digit, or 99.
+// digit returns the value of a digit, or 99.
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

@@ -16,7 +16,7 @@ func TestFilterReadsNCCLsNotation(t *testing.T) {
 		{"eth1", "eth1 eth10"},
 		{"=eth1", "eth1"},
 		{"=eth0,eth1", "eth0 eth1"},
-		{"=eth0,=eth1", "eth0"}, // the mark stands once, before the list
+		{"=eth0,=eth1", "eth0"}, // one mark, before the list
 		{"==eth0", "eth0"},
 		{"^docker,lo", "eth0 eth1 eth10 ib0 veth77"},
 		{"^docker,lo,veth,eth", "ib0"},
@@ -54,7 +54,7 @@ func TestFilterReadsPorts(t *testing.T) {
 		{"mlx5_0:1", "mlx5_0", 1, true},
 		{"mlx5_0:1", "mlx5_0", 2, false},
 		{"mlx5_0", "mlx5_0", 2, true},
-		{"=mlx5_1:1:0:2", "mlx5_1", 1, true}, // rail and plane behind the port
+		{"=mlx5_1:1:0:2", "mlx5_1", 1, true}, // rail and plane after the port
 		{"^mlx5_0:1", "mlx5_0", 1, false},
 		{"^mlx5_0:1", "mlx5_0", 2, true},
 		{"mlx5_0:x", "mlx5_0", 1, false}, // atoi: port 0
@@ -90,7 +90,8 @@ func TestLeadingIntReadsAsC(t *testing.T) {
 }
 
 func FuzzFilter(f *testing.F) {
-	for _, s := range []string{"", "^", "=", "^=", "=eth0", "^docker,lo,veth,eth", "==eth0", "a:1,b:2:3", ":", ",:,", "eth0:99999999999999999999"} {
+	for _, s := range []string{"", "^", "=", "^=", "=eth0", "^docker,lo,veth,eth", "==eth0", "a:1,b:2:3", ":", ",:,",
+		"eth0:99999999999999999999"} {
 		f.Add(s, "eth0", 1)
 	}
 	f.Fuzz(func(t *testing.T, value, name string, port int) {
@@ -103,7 +104,8 @@ func FuzzFilter(f *testing.F) {
 				t.Fatalf("%q: name %q", value, it.name)
 			}
 		}
-		if !strings.HasPrefix(value, "^") && p.match(name, port) == parseFilter("^"+value, maxIfs).match(name, port) && value != "" && value[0] != '=' {
+		if !strings.HasPrefix(value, "^") && p.match(name, port) == parseFilter("^"+value, maxIfs).match(name,
+			port) && value != "" && value[0] != '=' {
 			t.Fatalf("%q and its negation agree on %q:%d", value, name, port)
 		}
 		if name != "" && !strings.ContainsAny(name, ",:^=") && !parseFilter("="+name, maxIfs).match(name, -1) {

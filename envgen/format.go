@@ -12,12 +12,12 @@ import (
 	"launch/internal/setting"
 )
 
-// Formats are the forms that Render knows; the first is for eval in a shell.
+// Formats returns the formats of Render; the first is for eval in a shell.
 func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes", "mpirun", "hydra"} }
 
-// Render writes the variables that a plan sets, not those whose user's value
-// was kept, in one of the Formats. A value that the form cannot hold (a control
-// character) is an error.
+// Render returns the variables that a plan sets in one of the Formats, without those
+// that the user's value replaces. It fails for a value that the format cannot hold (a
+// control character).
 func Render(format string, p Plan) (string, error) {
 	p = slices.DeleteFunc(slices.Clone(p), func(v setting.Var) bool { return v.Kept })
 	switch format {
@@ -34,7 +34,7 @@ func Render(format string, p Plan) (string, error) {
 	case "hydra":
 		return words(p, func(v setting.Var, value string) string { return "-genv " + v.Name + " " + value })
 	}
-	return "", fmt.Errorf("write the plan as %q: it is none of %s", format, strings.Join(Formats(), ", "))
+	return "", fmt.Errorf("write the plan as %q: the formats are %s", format, strings.Join(Formats(), ", "))
 }
 
 func each(p Plan, line func(setting.Var) (string, error)) (string, error) {
@@ -49,14 +49,14 @@ func each(p Plan, line func(setting.Var) (string, error)) (string, error) {
 	return b.String(), nil
 }
 
-// shell is POSIX shell, for eval "$(launch env)". It ends in a semicolon, so
-// that an eval without the quotes works too.
+// shell returns POSIX shell for eval "$(launch env)". It ends in a semicolon, so that
+// an eval without the quotes works too.
 func shell(v setting.Var) (string, error) {
 	value, err := quoted(v)
 	return "export " + v.Name + "=" + value + ";\n", err
 }
 
-// quoted is the value for POSIX shell, which cannot quote a control character.
+// quoted returns the value for POSIX shell, which cannot quote a control character.
 func quoted(v setting.Var) (string, error) {
 	value, err := syntax.Quote(v.Value, syntax.LangPOSIX)
 	if err != nil {
@@ -65,22 +65,22 @@ func quoted(v setting.Var) (string, error) {
 	return value, nil
 }
 
-// dotenv writes NAME=VALUE. Docker's --env-file takes quotes for part of the
-// value, and others take $ # and blanks for more than themselves, so quotes
-// stand only where a value needs them: single ones, within which all others
-// take everything as it is.
+// dotenv returns NAME=VALUE. Docker's --env-file reads quotes as part of the value,
+// and other readers expand $, # and blanks. So only a value that needs quotes has
+// them: single ones, in which the other readers expand nothing.
 func dotenv(v setting.Var) (string, error) {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,=@%+^*"
 	switch {
 	case strings.Trim(v.Value, plain) == "":
 		return v.Name + "=" + v.Value + "\n", nil
 	case strings.ContainsFunc(v.Value, func(r rune) bool { return r == '\'' || r < ' ' || r == 0x7f }):
-		return "", fmt.Errorf("write %s for dotenv: %q has a character that its readers take differently", v.Name, v.Value)
+		return "", fmt.Errorf("write %s for dotenv: %q has a character that its readers take differently",
+			v.Name, v.Value)
 	}
 	return v.Name + "='" + v.Value + "'\n", nil
 }
 
-// object is one JSON object, NAME to VALUE.
+// object returns one JSON object, NAME to VALUE.
 func object(p Plan) (string, error) {
 	values := map[string]string{}
 	for _, v := range p {
@@ -90,8 +90,8 @@ func object(p Plan) (string, error) {
 	return string(b) + "\n", err
 }
 
-// kubernetes is a container's env. Go's ASCII strings are YAML's double-quoted
-// ones; the kubelet replaces $(NAME) within them and takes $$ for $ (core/v1
+// kubernetes returns a container's env. Go's ASCII strings are valid double-quoted
+// YAML; in them the kubelet replaces $(NAME) and reads $$ as $ (core/v1
 // EnvVar.value).
 func kubernetes(p Plan) (string, error) {
 	if len(p) == 0 {
@@ -101,15 +101,15 @@ func kubernetes(p Plan) (string, error) {
 		value := strconv.QuoteToASCII(strings.ReplaceAll(v.Value, "$", "$$"))
 		own := ""
 		if v.Scope == setting.Node {
-			own = "   # a fact of this node: not for pods on others"
+			own = "   # a fact of this node: not for pods on other nodes"
 		}
 		return fmt.Sprintf("- name: %s\n  value: %s%s\n", v.Name, value, own), nil
 	})
 	return "env:\n" + s, err
 }
 
-// words are for an mpirun's command line, for the job's constants alone: what is
-// a fact of this node would be wrong on the others.
+// words returns options for mpirun's command line, only for constants of the job: a
+// fact of this node would be wrong on the others.
 func words(p Plan, option func(v setting.Var, value string) string) (string, error) {
 	var out []string
 	for _, v := range p {

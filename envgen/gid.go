@@ -13,16 +13,16 @@ import (
 	"launch/internal/setting"
 )
 
-// gidChoice is how NCCL and NVSHMEM choose an entry of a RoCE port's table.
+// gidChoice is how NCCL and NVSHMEM choose an entry of a RoCE port's GID table.
 type gidChoice struct {
 	index   int          // NCCL_IB_GID_INDEX; -1: by the rest
 	ipv6    bool         // NCCL_IB_ADDR_FAMILY is AF_INET6
 	version int          // NCCL_IB_ROCE_VERSION_NUM
-	in      netip.Prefix // NCCL_IB_ADDR_RANGE; not valid: any
+	in      netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
 }
 
-// of is the entry that they take by themselves from 2.21 on: from entry 0 on
-// they move to one of the wanted family, then to one of the wanted version
+// of returns the entry that they choose from 2.21 on: starting at entry 0, they move
+// to an entry of the wanted family, then to one of the wanted version
 // (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
 func (c gidChoice) of(p fabric.Port) int {
 	if c.index >= 0 {
@@ -48,13 +48,13 @@ func (c gidChoice) of(p fabric.Port) int {
 	return now.Index
 }
 
-// beyondLink tells whether the library takes the entry for a valid one: fe80::
-// is not, 169.254 is.
+// beyondLink reports whether an entry is valid for the library: fe80:: is not, 169.254
+// is.
 func beyondLink(g fabric.GID) bool {
 	return !g.Addr.IsUnspecified() && (g.Addr.Is4() || !g.Addr.IsLinkLocalUnicast())
 }
 
-// roceVersion is 1, 2, or 0: the entry's type could not be read.
+// roceVersion returns 1, 2, or 0 if the entry's type is unknown.
 func roceVersion(g fabric.GID) int {
 	switch {
 	case strings.HasSuffix(g.Type, "v2"):
@@ -65,9 +65,9 @@ func roceVersion(g fabric.GID) int {
 	return 0
 }
 
-// rightGID is the entry that a rail should use: the one that the facts name;
-// on a card that has only RoCE v1 (ConnectX-3) the first with an address; where
-// the port has no address, its link-local one. -1: none.
+// rightGID returns the entry that a rail should use, or -1: the one in the facts; with
+// only RoCE v1 (ConnectX-3) the first one with an address; for a port without an
+// address its link-local one.
 func (v *view) rightGID(p hcaPort) int {
 	for _, r := range v.fab.Rails {
 		if r.HCA == p.hca.Name && r.Port == p.Num && r.GID >= 0 {
@@ -89,8 +89,8 @@ func (v *view) rightGID(p hcaPort) int {
 	return -1
 }
 
-// gidTable is the rails that have an entry to prefer, and which; without those
-// whose table has no types, of which nothing can be told.
+// gidTable returns the rails with a right entry, and the entries. It leaves out rails
+// whose table has no types.
 func (v *view) gidTable() (rails []hcaPort, want []int) {
 	for _, p := range v.roceRails() {
 		typed := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Type != "" })
@@ -101,16 +101,15 @@ func (v *view) gidTable() (rails []hcaPort, want []int) {
 	return rails, want
 }
 
-// gidPlan is what has to be set for all rails to use the right entry, by the
-// end of its variable's name; why says what they would use, or why nothing is
-// set.
+// gidPlan is what has to be set for all rails to use the right entry. why is what they
+// would use, or why nothing is set.
 type gidPlan struct {
 	set  map[string]string
 	why  string
 	seen []finding.Seen
 }
 
-// Ends of the names, behind NCCL_IB_ or NVSHMEM_IB_.
+// The names after NCCL_IB_ or NVSHMEM_IB_.
 const (
 	gidIndex    = "GID_INDEX"
 	addrFamily  = "ADDR_FAMILY"
@@ -118,13 +117,13 @@ const (
 	roceVersNum = "ROCE_VERSION_NUM"
 )
 
-// gid plans the choice. Of the settings that lead all rails to the right entry
-// it takes the one that says least: a family before a range, and an index, which
-// is the same number on all HCAs, only where nothing else helps.
+// gid plans the choice. Of the settings that give all rails the right entry it takes
+// the least specific: a family before a range, and an index, which is the same on all
+// HCAs, only if nothing else helps.
 func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	rails, want := v.gidTable()
 	if len(rails) == 0 {
-		return gidPlan{why: "there is no RoCE port of the training fabric with a GID to choose"}
+		return gidPlan{why: "the training fabric has no RoCE port with a GID to choose"}
 	}
 	wrong := func(c gidChoice) int {
 		for i, p := range rails {
@@ -137,7 +136,7 @@ func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	now := v.gidNow(prefix, dynamic)
 	bad := wrong(now)
 	if bad < 0 {
-		return gidPlan{why: fmt.Sprintf("the choice is right by itself: entry %d of %s", want[0], rails[0])}
+		return gidPlan{why: fmt.Sprintf("its own choice is right: entry %d of %s", want[0], rails[0])}
 	}
 	p := rails[bad]
 	g := gidPlan{why: fmt.Sprintf("would use entry %d of %s, and %s", now.of(p.Port), p, v.gidWords(p, want[bad]))}
@@ -153,7 +152,7 @@ func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	return g
 }
 
-// gidNow is the choice with what is decided already. Without the dynamic one
+// gidNow returns the choice with the settings in force. Before the dynamic choice
 // (NCCL before 2.21) it is entry 0.
 func (v *view) gidNow(prefix string, dynamic bool) gidChoice {
 	c := gidChoice{index: -1, version: 2, ipv6: v.value(prefix+addrFamily) == "AF_INET6"}
@@ -183,7 +182,7 @@ func (v *view) gidTries(prefix string, dynamic bool, now gidChoice, rails []hcaP
 		t := gidTry{now, map[string]string{}}
 		change(&t.gidChoice)
 		for i := 0; i < len(set); i += 2 {
-			if v.has(prefix + set[i]) { // the user's own stands in the way
+			if v.has(prefix + set[i]) { // the user's own value wins
 				return
 			}
 			t.set[prefix+set[i]] = set[i+1]
@@ -206,9 +205,8 @@ func (v *view) gidTries(prefix string, dynamic bool, now gidChoice, rails []hcaP
 	return tries
 }
 
-// gidRange is the smallest subnet that has the right addresses of all rails,
-// each with the subnet that its interface gives it. Not valid: they have none
-// in common.
+// gidRange returns the smallest subnet with the right addresses of all rails, each
+// with the subnet of its interface. It is invalid if there is none.
 func (v *view) gidRange(rails []hcaPort, want []int) netip.Prefix {
 	var all netip.Prefix
 	for i, p := range rails {
@@ -226,7 +224,7 @@ func (v *view) gidRange(rails []hcaPort, want []int) netip.Prefix {
 	return all
 }
 
-// cover is the smallest prefix that has both.
+// cover returns the smallest prefix that contains both.
 func cover(a, b netip.Prefix) netip.Prefix {
 	if !a.IsValid() {
 		return b
@@ -242,14 +240,15 @@ func cover(a, b netip.Prefix) netip.Prefix {
 func (v *view) gidWords(p hcaPort, index int) string {
 	for _, g := range p.GIDs {
 		if g.Index == index {
-			return fmt.Sprintf("entry %d is the %s one of %s", index, g.Type, g.Addr)
+			return fmt.Sprintf("entry %d is the %s entry of %s", index, g.Type, g.Addr)
 		}
 	}
-	return fmt.Sprintf("entry %d is the right one", index)
+	return fmt.Sprintf("entry %d is right", index)
 }
 
 func gidSeen(p hcaPort, index int) finding.Seen {
-	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index), What: "empty"}
+	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index),
+		What: "empty"}
 	for _, g := range p.GIDs {
 		if g.Index == index {
 			s.What = strings.TrimSpace(g.Addr.String() + " " + g.Type)
@@ -258,11 +257,11 @@ func gidSeen(p hcaPort, index int) finding.Seen {
 	return s
 }
 
-// dynamicSince is the version from which on NCCL chooses the entry by itself.
+// dynamicSince is the first version of NCCL that chooses the entry on its own.
 const dynamicSince = "2.21"
 
-// gidRules are NCCL's variables for the GID of a RoCE port, and gidVars what
-// NVSHMEM has instead, which copied the algorithm.
+// gidRules returns the rules for the GID of a RoCE port in NCCL. gidVars returns them
+// for NCCL or NVSHMEM, which copied the algorithm.
 func gidRules() []rule {
 	used := func(v *view) bool { return v.gpus() && v.head() }
 	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: dynamicSince}.holds(v.nccl)) }
@@ -270,18 +269,22 @@ func gidRules() []rule {
 }
 
 func gidVars(prefix, library, source string, used func(*view) bool, plan func(*view) gidPlan) []rule {
-	const alone = "takes, on RoCE, the first entry of RoCE v2 that has an IPv4 address"
+	const alone = "takes, on RoCE, the first RoCE v2 entry with an IPv4 address"
 	var out []rule
 	for _, r := range []rule{
 		{name: addrFamily, scope: setting.Job, when: "the rails have IPv6 addresses only", value: "AF_INET6"},
 		{name: roceVersNum, scope: setting.Job, when: "the HCAs have RoCE v1 only, and IPv6 addresses", value: "1"},
-		{name: addrRange, scope: setting.Node, when: "a port has several addresses, and the first is not the one in this network namespace or subnet", value: "a subnet that has all rails"},
-		{name: gidIndex, scope: setting.Node, when: "nothing else leads to the right entry (NCCL before 2.21, or link-local addresses only) and it has one number on all HCAs", value: "that number"},
+		{name: addrRange, scope: setting.Node,
+			when:  "a port has several addresses, and the first is not in this network namespace or subnet",
+			value: "a subnet with all rails"},
+		{name: gidIndex, scope: setting.Node,
+			when: "nothing else selects the right entry (NCCL before 2.21, or only link-local addresses) and its " +
+				"number is the same on all HCAs", value: "that number"},
 	} {
-		r.name, r.library, r.source, r.used, r.alone = prefix+r.name, library, source, used, alone
+		r.name, r.source, r.used, r.alone = prefix+r.name, source, used, alone
 		switch {
 		case library == setting.NCCL && r.name == "NCCL_IB_"+gidIndex:
-			r.alone += " from 2.21 on, entry 0 before"
+			r.alone += " from 2.21, entry 0 before"
 		case library == setting.NCCL:
 			r.span.since = dynamicSince
 		}
@@ -291,9 +294,11 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 			case ok:
 				return want{value: value, wrong: library + " " + g.why, because: v.railWords(), seen: g.seen}
 			case len(g.set) > 0:
-				return right(strings.Join(slices.Sorted(maps.Keys(g.set)), " and ") + " is enough")
+				return right(strings.Join(slices.Sorted(maps.Keys(g.set)), " and ") + " suffices")
 			case len(g.seen) > 0:
-				return right(library + " " + g.why + "; no setting helps: give the interfaces of the rails an address in one subnet, or take a newer " + library)
+				const fix = "; no setting helps: give the interfaces of the rails addresses in one subnet, or use a " +
+					"newer "
+				return right(library + " " + g.why + fix + library)
 			}
 			return right(g.why)
 		}

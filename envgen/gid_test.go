@@ -7,7 +7,7 @@ import (
 	"launch/fabric"
 )
 
-// The table of a port, and what NCCL takes from it by itself
+// The table of a port, and what NCCL chooses of it on its own
 // (src/transport/net_ib/connect.cc).
 func TestGIDIsChosenAsNCCLDoes(t *testing.T) {
 	table := func(entries ...string) fabric.Port {
@@ -39,7 +39,8 @@ func TestGIDIsChosenAsNCCLDoes(t *testing.T) {
 		{"IPv6 only on a v1 card, family and version", v1only6, gidChoice{index: -1, version: 1, ipv6: true}, 1},
 		{"no address", table(ll1, ll2), dynamic, 0},
 		{"169.254 is an address", table(ll1, ll2, "169.254.1.2 v1 r0", "169.254.1.2 v2 r0"), dynamic, 3},
-		{"both families", table(ll1, ll2, "10.0.0.5 v1 r0", "10.0.0.5 v2 r0", "fd01::5 v1 r0", "fd01::5 v2 r0"), dynamic, 3},
+		{"both families", table(ll1, ll2, "10.0.0.5 v1 r0", "10.0.0.5 v2 r0", "fd01::5 v1 r0", "fd01::5 v2 r0"),
+			dynamic, 3},
 		{"first entries cannot be read", table("", "", "10.0.0.5 v1 r0", "10.0.0.5 v2 r0"), dynamic, 3},
 		{"types cannot be read", table("fe80::1 - h", "10.0.0.2 - h", "10.0.0.5 v1 r0", "10.0.0.5 v2 r0"), dynamic, 3},
 		{"empty", table(), dynamic, 0},
@@ -51,7 +52,7 @@ func TestGIDIsChosenAsNCCLDoes(t *testing.T) {
 }
 
 // Where the rails disagree about everything, nothing is set, and it is said.
-func TestGIDsThatNoSettingReachesAreSaid(t *testing.T) {
+func TestGIDsThatNoSettingReachesAreExplained(t *testing.T) {
 	in := machine(lo, eth0).roce("mlx5_0", "r0", "10.1.0.5/24").nccl("2.20.5")
 	in = in.rdma("bnxt_re0", "bnxt_en", "Ethernet", 400, "r0", "fe80::2 v2 r0", "10.1.0.5 v2 r0")
 	if got := brief(Make(in)); got != nil {
@@ -59,7 +60,9 @@ func TestGIDsThatNoSettingReachesAreSaid(t *testing.T) {
 	}
 	for _, e := range Explain(in) {
 		if e.Name == "NCCL_IB_GID_INDEX" {
-			if want := "NCCL would use entry 0 of mlx5_0:1, and entry 3 is the RoCE v2 one of 10.1.0.5; no setting helps: give the interfaces of the rails an address in one subnet, or take a newer NCCL"; e.Why != want {
+			if want := "NCCL would use entry 0 of mlx5_0:1, and entry 3 is the RoCE v2 entry of 10.1.0.5; no " +
+				"setting helps: give the interfaces of the rails addresses in one subnet, or use a newer " +
+				"NCCL"; e.Why != want {
 				t.Errorf("why %q, want %q", e.Why, want)
 			}
 			return

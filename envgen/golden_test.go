@@ -27,7 +27,8 @@ func TestPlansOfMachines(t *testing.T) {
 				if version == "" {
 					in.Node.Software = n.Software
 				}
-				fmt.Fprintf(&b, "NCCL %s\n", map[bool]string{true: "not known, or the machine's own", false: version}[version == ""])
+				fmt.Fprintf(&b, "NCCL %s\n", map[bool]string{true: "not known, or the machine's own",
+					false: version}[version == ""])
 				for _, v := range Make(in) {
 					fmt.Fprintf(&b, "  %s=%s\n      %s\n", v.Name, v.Value, v.Reason)
 				}

@@ -8,9 +8,10 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 )
 
-// hcaPort is one port of an HCA, with what is known of it.
+// hcaPort is one port of an HCA.
 type hcaPort struct {
 	hca fabric.HCA
 	fabric.Port
@@ -18,17 +19,20 @@ type hcaPort struct {
 
 func (p hcaPort) String() string { return p.hca.Name + ":" + strconv.Itoa(p.Num) }
 
+func (p hcaPort) driverSeen() finding.Seen {
+	return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}
+}
+
 // Link layers, as the kernel writes them (ports/N/link_layer).
 const (
 	infiniBand = "InfiniBand"
 	ethernet   = "Ethernet"
 )
 
-// ncclPorts are the ports that NCCL's own IB module takes with no
-// NCCL_IB_HCA: every ACTIVE one whose link layer is InfiniBand or Ethernet, of
-// any vendor, transport and speed (src/transport/net_ib/init.cc). EFA's say
-// neither; older drivers of it did, and its devices still have no queue pairs
-// that NCCL could use.
+// ncclPorts returns the ports that NCCL's own IB module takes without NCCL_IB_HCA:
+// every ACTIVE one with the link layer InfiniBand or Ethernet, of any vendor, transport
+// and speed (src/transport/net_ib/init.cc). EFA's ports have neither; with older
+// drivers they had, but NCCL cannot use their queue pairs.
 func (v *view) ncclPorts() []hcaPort {
 	var out []hcaPort
 	for _, h := range v.Node.HCAs {
@@ -44,8 +48,8 @@ func (v *view) ncclPorts() []hcaPort {
 	return out
 }
 
-// shut tells whether libibverbs is known not to open the device, as in a
-// container that was given other ones: NCCL passes over it.
+// shut reports whether libibverbs does not open the device, as in a container without
+// it: NCCL skips the device.
 func (v *view) shut(name string) bool {
 	for _, d := range v.Node.Verbs.Devices {
 		if d.Name == name {
@@ -55,9 +59,9 @@ func (v *view) shut(name string) bool {
 	return false
 }
 
-// rails are the ports of the training fabric that verbs can use. NCCL cannot
-// connect InfiniBand with Ethernet (connect.cc: "Try selecting NICs of only one
-// link type"), so where both are equally good all nodes take InfiniBand.
+// rails returns the ports of the training fabric that verbs can use. NCCL cannot
+// connect InfiniBand with Ethernet (connect.cc: "Try selecting NICs of only one link
+// type"), so if both are equally good all nodes use InfiniBand.
 func (v *view) rails() []hcaPort {
 	var out []hcaPort
 	for _, p := range v.ncclPorts() {
@@ -71,12 +75,12 @@ func (v *view) rails() []hcaPort {
 	return out
 }
 
-// roceRails are the rails that have to choose a GID.
+// roceRails returns the rails that need a GID.
 func (v *view) roceRails() []hcaPort {
 	return slices.DeleteFunc(v.rails(), func(p hcaPort) bool { return p.LinkLayer != ethernet })
 }
 
-// strangers are the ports that NCCL would take and that are no rails.
+// strangers returns the ports that NCCL would take and that are not rails.
 func (v *view) strangers() []hcaPort {
 	rails := v.rails()
 	return slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return contains(rails, p) })
@@ -86,8 +90,8 @@ func contains(all []hcaPort, p hcaPort) bool {
 	return slices.ContainsFunc(all, func(q hcaPort) bool { return q.String() == p.String() })
 }
 
-// portList is a list of ports as NCCL_IB_HCA (without its mark),
-// UCX_NET_DEVICES and NVSHMEM_HCA_LIST take it.
+// portList returns ports in the notation of NCCL_IB_HCA (without its mark),
+// UCX_NET_DEVICES and NVSHMEM_HCA_LIST.
 func portList(all []hcaPort) string {
 	words := make([]string, len(all))
 	for i, p := range all {
@@ -96,7 +100,7 @@ func portList(all []hcaPort) string {
 	return strings.Join(words, ",")
 }
 
-// hcaWhy is what the device of a port is taken for, and why.
+// hcaWhy returns the role of a port's device, and why.
 func (v *view) hcaWhy(p hcaPort) string {
 	i := slices.IndexFunc(v.fab.NICs, func(n rail.NIC) bool { return n.HCA && n.Name == p.hca.Name })
 	if i < 0 {

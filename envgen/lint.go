@@ -12,17 +12,16 @@ import (
 // lintRule is one way in which an inherited setting is harmful or useless.
 type lintRule struct {
 	id    string   // "env.…"; those about interfaces begin with "env.ifname."
-	names []string // the variables that it looks at; * as in path.Match
+	names []string // the variables that it checks; * as in path.Match
 	what  string   // what it finds, for docs/env.md
 	gone  bool     // no library reads these
 	look  func(*view, setting.Decided) (finding.Finding, bool)
 }
 
-// Lint looks at what is already decided (in.Decided) and reports what is
-// harmful, obsolete or without effect on this machine, and what is lacking, in
-// the order of the tables. Nothing found is an empty list. A Fail means that the job dies or
-// hangs of it here; it is given only for several nodes and for the library
-// that this node will use (NCCL with GPUs, Gloo without), so that a stale
+// Lint returns which of the settings in force (in.Decided) are harmful, obsolete or
+// without effect on this machine, and which are missing, in the order of the tables. A
+// Fail means that the job dies or hangs here. It is only for several nodes and a
+// library that this node will use (NCCL with GPUs, Gloo without), so that a stale
 // variable never stops a job that does not read it.
 func Lint(in Input) []finding.Finding {
 	v := look(in)
@@ -47,7 +46,7 @@ func Lint(in Input) []finding.Finding {
 	return out
 }
 
-// LintIDs are the IDs of all that Lint may find.
+// LintIDs returns the IDs of all findings of Lint.
 func LintIDs() []string {
 	var out []string
 	for _, r := range lintRules() {
@@ -63,10 +62,10 @@ func lintRules() []lintRule {
 	return slices.Concat(ifnameLint(), ncclLint(), netLint(), libraryLint(), plainLint())
 }
 
-// none is the answer of a rule that has nothing to say.
+// none is the result of a rule without a finding.
 func none() (finding.Finding, bool) { return finding.Finding{}, false }
 
-// worst is Fail where the job is certain to die, else Warn.
+// worst returns a Fail if the job is certain to die, else a Warn.
 func worst(certain bool, format string, a ...any) finding.Finding {
 	if certain {
 		return finding.Failf(format, a...)
@@ -74,7 +73,7 @@ func worst(certain bool, format string, a ...any) finding.Finding {
 	return finding.Warnf(format, a...)
 }
 
-// drop says how the setting is taken away, where it stands.
+// drop returns how to remove the setting where it is set.
 func drop(d setting.Decided) string {
 	if d.From == "environment" {
 		return "unset " + d.Name
@@ -82,7 +81,7 @@ func drop(d setting.Decided) string {
 	return "remove " + d.Name + " from " + d.From
 }
 
-// put says how the setting is replaced, where it stands.
+// put returns how to replace the setting where it is set.
 func put(d setting.Decided, value string) string {
 	if d.From != "environment" {
 		return "write " + d.Name + "=" + value + " in " + d.From

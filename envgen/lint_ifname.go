@@ -10,31 +10,40 @@ import (
 	"launch/internal/setting"
 )
 
+// noSocket is what happens if NCCL finds no interface.
+const noSocket = `NCCL stops with "no socket interface found" here, and the other nodes wait`
+
+// ifnameLint returns the rules for the variables that choose interfaces.
 func ifnameLint() []lintRule {
 	return []lintRule{
-		{"env.ifname.nccl", []string{"NCCL_SOCKET_IFNAME"}, "it selects no interface of this node, or excludes all", false, lintNCCLIfname},
-		{"env.ifname.gloo", []string{"GLOO_SOCKET_IFNAME"}, "a name in it is no whole name of an interface with an address; NCCL's marks = and ^ mean nothing to Gloo", false, lintGlooIfname},
-		{"env.ifname.tensorpipe", []string{"TP_SOCKET_IFNAME"}, "it is not the one whole name of an interface with an address", false, lintTPIfname},
-		{"env.ifname.loopback", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is loopback, and the job has several nodes", false, lintLoopback},
-		{"env.ifname.virtual", []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, "it is a bridge without a network card (docker0), and the job has several nodes", false, lintVirtual},
-		{"env.ifname.family", []string{"NCCL_SOCKET_FAMILY"}, "it is neither AF_INET nor AF_INET6, or no interface has an address of it", false, lintFamily},
+		{id: "env.ifname.nccl", names: []string{"NCCL_SOCKET_IFNAME"}, look: lintNCCLIfname,
+			what: "it selects no interface of this node, or excludes all"},
+		{id: "env.ifname.gloo", names: []string{"GLOO_SOCKET_IFNAME"}, look: lintGlooIfname,
+			what: "a name in it is not the full name of an interface with an address; = and ^ are NCCL's"},
+		{id: "env.ifname.tensorpipe", names: []string{"TP_SOCKET_IFNAME"}, look: lintTPIfname,
+			what: "it is not the full name of an interface with an address"},
+		{id: "env.ifname.loopback", names: []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, look: lintLoopback,
+			what: "it is loopback, and the job has several nodes"},
+		{id: "env.ifname.virtual", names: []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}, look: lintVirtual,
+			what: "it is a bridge without a network card (docker0), and the job has several nodes"},
+		{id: "env.ifname.family", names: []string{"NCCL_SOCKET_FAMILY"}, look: lintFamily,
+			what: "it is neither AF_INET nor AF_INET6, or no interface has such an address"},
 	}
 }
 
-// ncclSure tells that the job will start NCCL's network: several nodes, and
-// GPUs here.
+// ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs
+// here.
 func (v *view) ncclSure() bool {
 	return v.World.Nodes > 1 && v.gpuCount() > 0
 }
 
-// glooSure tells the same of Gloo: without GPUs it is the only backend that
-// torch brings.
+// glooSure reports the same for Gloo: without GPUs it is torch's only backend.
 func (v *view) glooSure() bool {
 	return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != ""
 }
 
-// fixIfname names the interface to the peers where it is known, else drops
-// the setting.
+// fixIfname returns the fix: the interface to the peers if known, else to drop the
+// setting.
 func fixIfname(v *view, d setting.Decided, mark string) string {
 	via, _, ok := v.via()
 	if !ok {
@@ -43,8 +52,8 @@ func fixIfname(v *view, d setting.Decided, mark string) string {
 	return put(d, mark+via.Name)
 }
 
-// addressed tells whether the addresses of the interfaces are known at all:
-// without the kernel's list (sysfs alone) there are none.
+// addressed reports whether the addresses of the interfaces are known: with sysfs
+// alone they are not.
 func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
@@ -57,8 +66,9 @@ func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if strings.HasPrefix(d.Value, "^") {
 		f = worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
 	}
-	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0)))
-	return f.Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").
+	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
+		filter{}.interfaces(v.Node.Interfaces, 0)))
+	return f.Breaking(noSocket).
 		Do("%s", fixIfname(v, d, "=")), true
 }
 
@@ -89,42 +99,47 @@ func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 }
 
 func hasAddress(n fabric.Node, name string) bool {
-	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
+	return slices.ContainsFunc(n.Interfaces,
+		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
 }
 
-// notExact says why a name is none: the notation of NCCL, or no such interface.
+// notExact returns why a name is invalid: it has NCCL's notation, or is not an
+// interface.
 func notExact(n fabric.Node, name string) string {
 	switch {
 	case strings.ContainsAny(name, "^=,"):
-		return "it takes a plain name, the marks ^ and = are NCCL's"
-	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
-		return "it takes the whole name of an interface, and " + name + " is only the beginning of one"
+		return "it takes a plain name; ^ and = are NCCL's notation"
+	case slices.ContainsFunc(n.Interfaces,
+		func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
+		return "it takes the full name of an interface, and " + name + " is only a prefix"
 	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name }):
 		return name + " has no address"
 	}
 	return "this node has no interface " + name
 }
 
-// lintLoopback: loopback is right only where all nodes are on one machine. It
-// is certain to be wrong only where this node's address is known not to be.
+// lintLoopback: loopback is right only if all nodes are on one machine. It is
+// certainly wrong only if this node's address is known to be another.
 func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {
 		return none()
 	}
 	names, sure, mark := selected(v, d)
 	notLoopback := func(name string) bool {
-		return !slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
+		return !slices.ContainsFunc(v.Node.Interfaces,
+			func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
 	}
-	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, and the job has %d nodes", d.Name, d.Value, v.World.Nodes).
+	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
+		d.Name, d.Value, v.World.Nodes).
 		Breaking("the other nodes cannot connect to this one").
 		Do("%s", fixIfname(v, d, mark)), true
 }
 
-// selected are the interfaces that a setting of NCCL's or Gloo's means, whether
-// this job uses that library for certain, and the mark of a whole name.
+// selected returns the interfaces that a setting of NCCL or Gloo selects, whether the
+// job certainly uses that library, and the mark of a full name.
 func selected(v *view, d setting.Decided) (names []string, sure bool, mark string) {
 	if d.Name == "GLOO_SOCKET_IFNAME" {
 		return strings.Split(d.Value, ","), v.glooSure(), ""
@@ -137,8 +152,8 @@ func selected(v *view, d setting.Decided) (names []string, sure bool, mark strin
 	return names, v.ncclSure(), "="
 }
 
-// lintVirtual never fails: a container network can have routes between the
-// bridges of its nodes.
+// lintVirtual never fails: a container network can route between the bridges of its
+// nodes.
 func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	names, _, mark := selected(v, d)
 	why := ""
@@ -152,19 +167,20 @@ func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.World.Nodes < 2 || len(names) == 0 || slices.ContainsFunc(names, leadsOn) {
 		return none()
 	}
-	return finding.Warnf("%s=%s is %s, and the job has %d nodes", d.Name, d.Value, why, v.World.Nodes).
-		Breaking("the other nodes cannot connect to an address that only this machine knows").
+	return finding.Warnf("%s=%s is %s, but the job has %d nodes", d.Name, d.Value, why, v.World.Nodes).
+		Breaking("the other nodes cannot connect to an address that only this machine has").
 		Do("%s", fixIfname(v, d, mark)), true
 }
 
 func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value != "AF_INET" && d.Value != "AF_INET6" {
-		return finding.Warnf("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6, it is ignored", d.Value).
-			Breaking("it does not do what it says").Do("%s", drop(d)), true
+		return finding.Warnf("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6: NCCL ignores it", d.Value).
+			Breaking("it has no effect").Do("%s", drop(d)), true
 	}
 	if !addressed(v.Node) || v.has("NCCL_SOCKET_IFNAME") || len(ncclAlone(v, true)) > 0 {
 		return none()
 	}
-	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, and no interface of this node that is up has such an address", d.Value).
-		Breaking("a job that uses NCCL stops with \"no socket interface found\" here, and the other nodes wait for it").Do("%s", drop(d)), true
+	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address",
+		d.Value).
+		Breaking(noSocket).Do("%s", drop(d)), true
 }

@@ -12,7 +12,7 @@ import (
 	"launch/fabric/machine/machinetest"
 )
 
-func TestLintNamesWhatOnlyAVendorCanGive(t *testing.T) {
+func TestLintFindsMissingFilesOfAVendor(t *testing.T) {
 	const mega = "/var/lib/tcpxo/lib64/nccl-env-profile.sh"
 	bare := efa(machine(lo, eth0)).plugin("none")
 	ultra := machine(lo, eth0).roce("mlx5_0", "rdma0", "10.64.0.5/24").cloud("gcp").file(gibScript, "")
@@ -26,16 +26,16 @@ func TestLintNamesWhatOnlyAVendorCanGive(t *testing.T) {
 	}{
 		{"EFA without its plugin", bare, []string{"warn env.plugin"}},
 		{"EFA with it", efa(machine(lo, eth0)).plugin("aws-ofi-nccl 1.16.0"), nil},
-		{"EFA where nobody looked", efa(machine(lo, eth0)), nil},
+		{"EFA with unknown files", efa(machine(lo, eth0)), nil},
 		{"EFA with a module that the user pins", bare.with("NCCL_NET", "Socket"), nil},
 		{"EFA without GPUs", bare.noGPUs(), nil},
-		{"EFA behind a script", inside(bare), nil},
+		{"EFA in a script", inside(bare), nil},
 		{"Slingshot without it", slingshot, []string{"warn env.plugin"}},
 		{"InfiniBand without a plugin", machine(lo, eth0).ib("mlx5_0").plugin("none"), nil},
 		{"A3 Ultra without its script", ultra, []string{"warn env.vendor-script"}},
 		{"A3 Ultra with it", ultra.with("NCCL_NET", "gIB"), nil},
 		{"A3 Ultra's image without RDMA", machine(lo, eth0).cloud("gcp").file(gibScript, ""), nil},
-		{"A3 Ultra behind a script", inside(ultra), nil},
+		{"A3 Ultra in a script", inside(ultra), nil},
 		{"A3 Ultra, one node", ultra.nodes(1), nil},
 		{"A3 Mega without its script", a3, []string{"warn env.vendor-script"}},
 		{"A3 Mega with it", a3.with("NCCL_FASTRAK_CTRL_DEV", "eth0"), nil},
@@ -56,7 +56,7 @@ func TestLintNamesWhatOnlyAVendorCanGive(t *testing.T) {
 }
 
 // FasTrak carries the data, so that no other interface does.
-func TestAVendorsModuleLeavesTheInterfacesAlone(t *testing.T) {
+func TestAVendorsModuleChangesNoInterface(t *testing.T) {
 	in := machine(lo, eth0, bridge).cloud("gcp").with("NCCL_NET", "FasTrak")
 	if diff := cmp.Diff([]string(nil), brief(Make(in))); diff != "" {
 		t.Errorf("Make (-want +got):\n%s", diff)
@@ -64,7 +64,7 @@ func TestAVendorsModuleLeavesTheInterfacesAlone(t *testing.T) {
 }
 
 // The host's end of a container's cable has an address where a CNI gives it one.
-func TestTheHostsEndOfACableLeadsToNoOtherMachine(t *testing.T) {
+func TestTheHostsEndOfAVethReachesNoOtherMachine(t *testing.T) {
 	end := iface(7, "veth77", "veth", "10.200.0.1/24")
 	both := []string{"OMPI_MCA_btl_tcp_if_include=10.0.0.0/24", "OMPI_MCA_oob_tcp_if_include=10.0.0.0/24"}
 	boxed := machine(lo, eth0, end)
@@ -89,7 +89,7 @@ func TestTheHostsEndOfACableLeadsToNoOtherMachine(t *testing.T) {
 
 // A recording of the HCAs alone does not say that there are no GPUs; no finding
 // is certain there.
-func TestGPUsThatNobodyLookedForMayBeThere(t *testing.T) {
+func TestUnknownGPUsMayExist(t *testing.T) {
 	in := machine(lo, eth0).ib("mlx5_0").rdma("mlx5_bond_0", "mlx5_core", "Ethernet", 25, "eth0")
 	in.Node.GPUs = gpu.Facts{}
 	if diff := cmp.Diff([]string{"NCCL_IB_HCA==mlx5_0:1"}, brief(Make(in))); diff != "" {

@@ -12,23 +12,35 @@ import (
 	"launch/internal/setting"
 )
 
-// libraryLint is about UCX, the MPIs, NVSHMEM and TensorFlow.
+// libraryLint returns the rules for UCX, the MPIs, NVSHMEM and TensorFlow.
 func libraryLint() []lintRule {
 	return []lintRule{
-		{"env.ucx-tls", []string{"UCX_TLS"}, "a list without self, sm or the GPUs' transport, for a job that has GPUs", false, lintUCXTLS},
-		{"env.ucx-devices", []string{"UCX_NET_DEVICES"}, "it names a device that is not here, or none that is ACTIVE", false, lintUCXDevices},
-		{"env.ompi-include", []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"}, "it selects no interface of this node, or stands beside an exclusion", false, lintInclude},
-		{"env.ompi-exclude", []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"}, "it replaces Open MPI's own exclusion of loopback", false, lintExclude},
-		{"env.ompi-obsolete", []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"}, "this Open MPI does not read it: openib since 4.0, orte and oob since 5.0", false, lintOMPIObsolete},
-		{"env.ompi-ucx-off", []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, "UCX is excluded, as by Debian's own file, on a node with InfiniBand or RoCE", false, lintUCXOff},
-		{"env.impi-fabrics", []string{"I_MPI_FABRICS"}, "it names a fabric that Intel MPI has no more since 2019", false, lintIntelFabrics},
-		{"env.nvshmem-list", []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, "it stands without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", false, lintHCAMapping},
-		{"env.tf-config", []string{"TF_CONFIG"}, "it is no JSON, lists another number of workers than there are nodes, or has an index that is none", false, lintTFConfig},
+		{id: "env.ucx-tls", names: []string{"UCX_TLS"}, look: lintUCXTLS,
+			what: "a list without self, sm or the GPUs' transport, for a job that has GPUs"},
+		{id: "env.ucx-devices", names: []string{"UCX_NET_DEVICES"}, look: lintUCXDevices,
+			what: "it names a device that is missing or not ACTIVE"},
+		{id: "env.ompi-include", names: []string{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
+			"PRTE_MCA_prte_if_include"}, look: lintInclude,
+			what: "it selects no interface of this node, or is set together with an exclusion"},
+		{id: "env.ompi-exclude", names: []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"},
+			look: lintExclude,
+			what: "it replaces Open MPI's default exclusion of loopback"},
+		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"},
+			look: lintOMPIObsolete,
+			what: "this Open MPI does not read it: openib from 4.0, orte and oob from 5.0"},
+		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, look: lintUCXOff,
+			what: "UCX is excluded on a node with InfiniBand or RoCE, as by Debian's file"},
+		{id: "env.impi-fabrics", names: []string{"I_MPI_FABRICS"}, look: lintIntelFabrics,
+			what: "it names a fabric that Intel MPI removed in 2019"},
+		{id: "env.nvshmem-list", names: []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, look: lintHCAMapping,
+			what: "it is set without NVSHMEM_ENABLE_NIC_PE_MAPPING=1"},
+		{id: "env.tf-config", names: []string{"TF_CONFIG"}, look: lintTFConfig,
+			what: "it is not JSON, its number of workers is not the number of nodes, or its index is out of range"},
 	}
 }
 
-// lintUCXTLS: a positive list is all that UCX uses; without the GPUs' own
-// transport it takes their pointers for the host's (UCX's FAQ).
+// lintUCXTLS: UCX uses only the transports of a list; without the GPUs' own transport
+// it takes their pointers for the host's (UCX's FAQ).
 func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	list := strings.Split(d.Value, ",")
 	if d.Value == "" || d.Value == "all" || strings.HasPrefix(d.Value, "^") || slices.Contains(list, "all") {
@@ -43,18 +55,19 @@ func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	for _, need := range []struct {
 		name string
 		has  bool
-	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")}, {"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")}, {"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
+	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")},
+		{"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")},
+		{"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
 		if !need.has {
 			lacks = append(lacks, need.name)
 		}
 	}
-	// tcp alone keeps an MPI that only starts processes off the fabric, which
-	// clouds' scripts do on purpose.
+	// Scripts of clouds set tcp alone on purpose, for an MPI that only starts processes.
 	if len(lacks) == 0 || !v.gpus() || d.Value == "tcp" {
 		return none()
 	}
-	return finding.Warnf("UCX_TLS=%s is all that UCX may use, and lacks %s", d.Value, strings.Join(lacks, ", ")).
-		Breaking("UCX takes pointers of a GPU for the host's and dies, or copies within the node over the network").
+	return finding.Warnf("UCX_TLS=%s excludes %s", d.Value, strings.Join(lacks, ", ")).
+		Breaking("UCX takes pointers of a GPU for the host's and dies, or copies over the network within the node").
 		Do("%s", put(d, d.Value+","+strings.Join(lacks, ","))), true
 }
 
@@ -79,7 +92,7 @@ func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
 			why = "it is not ACTIVE"
 		}
 		return finding.Warnf("UCX_NET_DEVICES=%s names %s: %s", d.Value, word, why).
-			Breaking("UCX warns and does without, over another network or none").Do("%s", drop(d)), true
+			Breaking("UCX warns and uses another network or none").Do("%s", drop(d)), true
 	}
 	return none()
 }
@@ -87,8 +100,9 @@ func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
 func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	exclude := strings.Replace(d.Name, "_include", "_exclude", 1)
 	if other, ok := v.decided(exclude); ok && d.Value != "" && other.Value != "" {
-		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)", d.Name, exclude, other.From).
-			Breaking("Open MPI takes one of the two and ends with an error").Do("%s", drop(d)), true
+		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)",
+			d.Name, exclude, other.From).
+			Breaking("Open MPI allows only one of the two and ends with an error").Do("%s", drop(d)), true
 	}
 	if d.Value == "" || !addressed(v.Node) {
 		return none()
@@ -100,10 +114,10 @@ func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	return finding.Warnf("%s=%s selects no interface of this node", d.Name, d.Value).
 		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, 0))).
-		Breaking("Open MPI has no network here").Do("%s, or give it the CIDR of the network", drop(d)), true
+		Breaking("Open MPI has no network here").Do("%s, or set the CIDR of the network", drop(d)), true
 }
 
-// includesAny tells whether a word (a name or a CIDR) selects an interface.
+// includesAny reports whether a name or a CIDR selects an interface.
 func (v *view) includesAny(word string) bool {
 	for _, i := range v.Node.Interfaces {
 		for _, a := range i.Addrs {
@@ -115,8 +129,8 @@ func (v *view) includesAny(word string) bool {
 	return false
 }
 
-// lintExclude: a value replaces the default 127.0.0.1/8,sppp
-// (btl_tcp_component.c), so that peers are called at 127.0.0.1.
+// lintExclude: a value replaces the default 127.0.0.1/8,sppp (btl_tcp_component.c), so
+// Open MPI connects to its peers at 127.0.0.1.
 func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" {
 		return none()
@@ -127,8 +141,8 @@ func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 			return none()
 		}
 	}
-	return finding.Warnf("%s=%s replaces Open MPI's own 127.0.0.1/8", d.Name, d.Value).
-		Breaking("it calls its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value)), true
+	return finding.Warnf("%s=%s replaces Open MPI's default 127.0.0.1/8", d.Name, d.Value).
+		Breaking("it connects to its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value)), true
 }
 
 func lintOMPIObsolete(v *view, d setting.Decided) (finding.Finding, bool) {
@@ -141,7 +155,7 @@ func lintOMPIObsolete(v *view, d setting.Decided) (finding.Finding, bool) {
 		since = "Open MPI uses UCX for InfiniBand and RoCE since 4.0"
 	}
 	if d.Name == "OMPI_MCA_oob_tcp_if_include" {
-		instead = "PRTE_MCA_prte_if_include=" + d.Value + " in its place"
+		instead = "use PRTE_MCA_prte_if_include=" + d.Value + " instead"
 	}
 	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", instead), true
 }
@@ -151,15 +165,15 @@ func lintUCXOff(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !not || !slices.Contains(strings.Split(list, ","), "ucx") || len(v.rails()) == 0 || !v.openMPI() {
 		return none()
 	}
-	return finding.Warnf("%s=%s keeps Open MPI off UCX, and this node has InfiniBand or RoCE", d.Name, d.Value).
-		Breaking("MPI goes by TCP").Do("export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # goes before files"), true
+	return finding.Warnf("%s=%s excludes UCX, but this node has InfiniBand or RoCE", d.Name, d.Value).
+		Breaking("MPI uses TCP").Do("export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # takes precedence over files"), true
 }
 
 func lintIntelFabrics(_ *view, d setting.Decided) (finding.Finding, bool) {
 	for word := range strings.SplitSeq(d.Value, ":") {
 		if slices.Contains([]string{"dapl", "tmi", "ofa", "tcp"}, word) {
-			return finding.Warnf("I_MPI_FABRICS=%s: Intel MPI has no %s since 2019", d.Value, word).
-				Breaking("the program ends, or another fabric is used").Do("%s", put(d, "shm:ofi")), true
+			return finding.Warnf("I_MPI_FABRICS=%s: Intel MPI removed %s in 2019", d.Value, word).
+				Breaking("the program ends, or uses another fabric").Do("%s", put(d, "shm:ofi")), true
 		}
 	}
 	return none()
@@ -169,7 +183,7 @@ func lintHCAMapping(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || v.has("NVSHMEM_ENABLE_NIC_PE_MAPPING") {
 		return none()
 	}
-	return finding.Warnf("%s=%s is not looked at without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", d.Name, d.Value).
+	return finding.Warnf("%s=%s has no effect without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", d.Name, d.Value).
 		Breaking("NVSHMEM uses every HCA").Do("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1"), true
 }
 
@@ -181,7 +195,7 @@ func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
 			Index any    `json:"index"`
 		} `json:"task"`
 	}
-	f := finding.Warnf("TF_CONFIG is no JSON that TensorFlow reads")
+	f := finding.Warnf("TF_CONFIG is not valid JSON for TensorFlow")
 	if d.Value == "" {
 		return none()
 	}
@@ -189,12 +203,13 @@ func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
 		n, index := len(c.Cluster["worker"])+len(c.Cluster["chief"]), leadingInt(fmt.Sprint(c.Task.Index), 10)
 		switch {
 		case v.World.Nodes > 1 && n > 0 && n != v.World.Nodes:
-			f = finding.Warnf("TF_CONFIG lists %d workers, and the job has %d nodes", n, v.World.Nodes)
+			f = finding.Warnf("TF_CONFIG lists %d workers, but the job has %d nodes", n, v.World.Nodes)
 		case c.Task.Type != "" && index >= len(c.Cluster[c.Task.Type]):
-			f = finding.Warnf("TF_CONFIG gives this process the index %d of %d in %q", index, len(c.Cluster[c.Task.Type]), c.Task.Type)
+			f = finding.Warnf("TF_CONFIG has the index %d for this process, but %d entries in %q",
+				index, len(c.Cluster[c.Task.Type]), c.Task.Type)
 		default:
 			return none()
 		}
 	}
-	return f.Breaking("TensorFlow ends, or waits for workers that do not come").Do("%s", drop(d)), true
+	return f.Breaking("TensorFlow ends, or waits for workers that do not exist").Do("%s", drop(d)), true
 }

@@ -11,22 +11,37 @@ import (
 	"launch/internal/setting"
 )
 
+// ncclLint returns the rules for NCCL's variables.
 func ncclLint() []lintRule {
 	return []lintRule{
-		{"env.ib-disable", []string{"NCCL_IB_DISABLE", "NCCL_IBEXT_DISABLE"}, "it is on, and this node has ports of a training fabric", false, lintIBDisable},
-		{"env.number", integers(), "it is a word where NCCL reads a number: 0", false, lintNumber},
-		{"env.p2p-disable", []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, "it is on, and this node has several GPUs", false, lintP2P},
-		{"env.algo", []string{"NCCL_ALGO", "NCCL_PROTO"}, "the choice is taken from NCCL (a cloud's network module may ask for it)", false, lintAlgo},
-		{"env.nsocks", []string{"NCCL_NSOCKS_PERTHREAD"}, "it stands without NCCL_SOCKET_NTHREADS on a card for which NCCL has no threads", false, lintNsocks},
-		{"env.ib-retry", []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, "it is out of range (31, 7), or the timeout is less than NCCL's own", false, lintIBRetry},
-		{"env.obsolete", obsoleteNames(), "no library reads it any more", true, lintObsolete},
-		{"env.level", []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, "it is a number, which means more than it looks like, or no level at all", false, lintLevel},
-		{"env.comm-id", []string{"NCCL_COMM_ID"}, "it is set for torch, which has its own", false, lintCommID},
-		{"env.debug-file", []string{"NCCL_DEBUG_FILE"}, "all processes would write one file, or its directory does not exist", false, lintDebugFile},
-		{"env.channels", []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, "the number of channels is taken from NCCL", false, lintChannels},
-		{"env.cumem", []string{"NCCL_CUMEM_ENABLE"}, "it is 0, and NCCL is 2.19 or later", false, lintCuMem},
-		{"env.mnnvl", []string{"NCCL_MNNVL_ENABLE"}, "it is 1 without an NVLink domain of several nodes, or 0 in one", false, lintMNNVL},
-		{"env.topo-file", []string{"NCCL_TOPO_FILE"}, "it does not exist, is no topology, or has devices that this machine has not", false, lintTopoFile},
+		{id: "env.ib-disable", names: []string{"NCCL_IB_DISABLE", "NCCL_IBEXT_DISABLE"}, look: lintIBDisable,
+			what: "it is on, and this node has ports of a training fabric"},
+		{id: "env.number", names: integers(), look: lintNumber, what: "it is not a number: NCCL reads it as 0"},
+		{id: "env.p2p-disable", names: []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, look: lintP2P,
+			what: "it is on, and this node has several GPUs"},
+		{id: "env.algo", names: []string{"NCCL_ALGO", "NCCL_PROTO"}, look: lintAlgo,
+			what: "it replaces NCCL's own choice (a cloud's network module may need that)"},
+		{id: "env.nsocks", names: []string{"NCCL_NSOCKS_PERTHREAD"}, look: lintNsocks,
+			what: "it is set without NCCL_SOCKET_NTHREADS, on a card for which NCCL has no threads"},
+		{id: "env.ib-retry", names: []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, look: lintIBRetry,
+			what: "it is out of range (31, 7), or the timeout is shorter than NCCL's default"},
+		{id: "env.obsolete", names: obsoleteNames(), gone: true, look: lintObsolete,
+			what: "no library reads it any more"},
+		{id: "env.level", names: []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, look: lintLevel,
+			what: "it is a number, which has a surprising meaning, or an invalid level"},
+		{id: "env.comm-id", names: []string{"NCCL_COMM_ID"}, look: lintCommID,
+			what: "it is set for torch, which has its own store"},
+		{id: "env.debug-file", names: []string{"NCCL_DEBUG_FILE"}, look: lintDebugFile,
+			what: "all processes would write one file, or its directory does not exist"},
+		{id: "env.channels", names: []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS",
+			"NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, look: lintChannels,
+			what: "it replaces NCCL's own number of channels"},
+		{id: "env.cumem", names: []string{"NCCL_CUMEM_ENABLE"}, look: lintCuMem,
+			what: "it is 0, and NCCL is 2.19 or later"},
+		{id: "env.mnnvl", names: []string{"NCCL_MNNVL_ENABLE"}, look: lintMNNVL,
+			what: "it is 1 without an NVLink domain of several nodes, or 0 in one"},
+		{id: "env.topo-file", names: []string{"NCCL_TOPO_FILE"}, look: lintTopoFile,
+			what: "it does not exist, is not a topology, or lists devices that this machine does not have"},
 	}
 }
 
@@ -43,24 +58,24 @@ func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
 		Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 }
 
-// integers are the settings that NCCL reads as numbers and that people write
-// as words.
+// integers returns the settings that NCCL reads as numbers and that people write as
+// text.
 func integers() []string {
 	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT",
 		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}
 }
 
-// lintNumber: NCCL reads with strtoll (src/misc/param.cc), so a word is 0.
+// lintNumber: NCCL uses strtoll (src/misc/param.cc), so other text is 0.
 func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
 	v := strings.TrimLeft(d.Value, " \t+-")
 	if v == "" || digit(v[0]) < 10 {
 		return none()
 	}
-	return finding.Warnf("%s=%s is no number, NCCL reads it as 0", d.Name, d.Value).
-		Breaking("it does not do what it says").Do("%s, or give it a number", drop(d)), true
+	return finding.Warnf("%s=%s is not a number: NCCL reads it as 0", d.Name, d.Value).
+		Breaking("it has another effect than intended").Do("%s, or set a number", drop(d)), true
 }
 
-// lintP2P: only the value 1 acts (src/graph/paths.cc, src/transport/shm.cc).
+// lintP2P: only the value 1 has an effect (src/graph/paths.cc, src/transport/shm.cc).
 func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
 	if leadingInt(d.Value, 0) != 1 || v.gpuCount() < 2 {
 		return none()
@@ -69,30 +84,30 @@ func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Name == "NCCL_SHM_DISABLE" {
 		lost = "shared memory between the processes of this node"
 	}
-	return finding.Warnf("%s=%s is for diagnosis, and this node has %d GPUs", d.Name, d.Value, v.gpuCount()).
+	return finding.Warnf("%s=%s is for diagnosis, but this node has %d GPUs", d.Name, d.Value, v.gpuCount()).
 		Breaking("NCCL does not use %s", lost).Do("%s", drop(d)), true
 }
 
-// lintAlgo leaves the profiles alone that a cloud ships with its own network
-// module: there ALGO and PROTO belong to the module.
+// lintAlgo accepts the profile that a cloud ships with its network module: ALGO and
+// PROTO are part of it.
 func lintAlgo(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.netIs([]string{"gib", "fastrak", "gpudirecttcpx"}) || d.Value == "" {
 		return none()
 	}
-	return finding.Warnf("%s=%s takes the choice from NCCL for every size and topology", d.Name, d.Value).
-		Breaking("NCCL's own tuning and the vendors' tuner plugins are off; LL128 forced on unsuitable hardware corrupts data").
+	return finding.Warnf("%s=%s replaces NCCL's own choice for every size and topology", d.Name, d.Value).
+		Breaking("NCCL's tuning and the vendors' tuner plugins are off; LL128 on unsuitable hardware corrupts data").
 		Do("%s", drop(d)), true
 }
 
-// lintNsocks: the number of helper threads is 0 but on AWS and Google
-// (src/transport/net_socket.cc), and sockets are threads times this.
+// lintNsocks: the number of sockets is this times the number of helper threads, which
+// is 0 except on AWS and Google (src/transport/net_socket.cc).
 func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 	cloud := slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return ownThreads(i.Driver) })
 	if leadingInt(d.Value, 0) <= 0 || cloud || v.has("NCCL_SOCKET_NTHREADS") {
 		return none()
 	}
-	return finding.Warnf("NCCL_NSOCKS_PERTHREAD=%s does nothing without NCCL_SOCKET_NTHREADS here", d.Value).
-		Breaking("NCCL has no helper threads on this network card, so it opens no more sockets").
+	return finding.Warnf("NCCL_NSOCKS_PERTHREAD=%s has no effect here without NCCL_SOCKET_NTHREADS", d.Value).
+		Breaking("NCCL has no helper threads for this network card, so it opens no additional sockets").
 		Do("%s", drop(d)), true
 }
 
@@ -107,16 +122,17 @@ func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 	case d.Value == "" || len(v.ncclPorts()) == 0:
 		return none()
 	case n < 0 || n > most:
-		return finding.Warnf("%s=%s is out of range, the largest value is %d", d.Name, d.Value, most).
-			Breaking("the hardware keeps only the low bits, so the wait is another than the one written").Do("%s", drop(d)), true
+		return finding.Warnf("%s=%s is out of range: the maximum is %d", d.Name, d.Value, most).
+			Breaking("the hardware uses only the low bits, so the wait differs from the setting").
+			Do("%s", drop(d)), true
 	case d.Name == "NCCL_IB_TIMEOUT" && n < own:
-		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than the %d that NCCL uses by itself %s", d.Value, own, since).
-			Breaking("the job dies of shorter interruptions of the fabric than without it").Do("%s", drop(d)), true
+		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than NCCL's default %d %s", d.Value, own, since).
+			Breaking("shorter interruptions of the fabric end the job").Do("%s", drop(d)), true
 	}
 	return none()
 }
 
-// ownTimeout is NCCL's default of NCCL_IB_TIMEOUT (a scan of its release tags).
+// ownTimeout returns NCCL's default for NCCL_IB_TIMEOUT (a scan of its release tags).
 func (v *view) ownTimeout() (value int, since string) {
 	switch {
 	case (span{since: "2.23"}).holds(v.nccl):
@@ -127,8 +143,8 @@ func (v *view) ownTimeout() (value int, since string) {
 	return 14, "before 2.14"
 }
 
-// lintLevel: the levels of src/graph/topo.h, and what an integer means for
-// the older notation (src/graph/paths.cc).
+// lintLevel: the levels of src/graph/topo.h, and the integers of the older notation
+// (src/graph/paths.cc).
 func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
 	levels := []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}
 	if d.Value == "" || slices.Contains(levels, d.Value) {
@@ -137,11 +153,11 @@ func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
 	if n, err := strconv.Atoi(d.Value); err == nil && n >= 0 {
 		level := []string{"LOC", "PIX", "PXB", "PHB", "SYS"}[min(n, 4)]
 		return finding.Warnf("%s=%s is the old notation and means %s", d.Name, d.Value, level).
-			Breaking("a number hides how far apart GPU and network card may be; %s is far more than most expect of it", level).
+			Breaking("GPU and network card may be farther apart than intended: up to %s", level).
 			Do("%s", put(d, level)+", or "+drop(d)), true
 	}
-	return finding.Warnf("%s=%s is no level that NCCL knows, it is ignored", d.Name, d.Value).
-		Breaking("it does not do what it says; the levels are %s", strings.Join(levels, " ")).Do("%s", drop(d)), true
+	return finding.Warnf("%s=%s is not a level of NCCL, which ignores it", d.Name, d.Value).
+		Breaking("it has no effect; the levels are %s", strings.Join(levels, " ")).Do("%s", drop(d)), true
 }
 
 func lintCommID(v *view, d setting.Decided) (finding.Finding, bool) {
@@ -149,12 +165,12 @@ func lintCommID(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	}
 	return finding.Warnf("NCCL_COMM_ID=%s is for programs without a store; torch has its own", d.Value).
-		Breaking("every communicator meets at that one address instead of rank 0's, and hangs where it is another host's").
+		Breaking("every communicator uses that address instead of rank 0's, and hangs if it is on another host").
 		Do("%s", drop(d)), true
 }
 
-// lintDebugFile: the file is opened from the level WARN on (src/debug.cc), and
-// every process opens it anew.
+// lintDebugFile: from the level WARN every process opens the file again
+// (src/debug.cc).
 func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
 	if !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") {
@@ -162,7 +178,7 @@ func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	dir := path.Dir(d.Value)
 	if _, ok := v.Files[dir]; !ok && v.Files != nil && path.IsAbs(dir) && !strings.Contains(dir, "%") {
-		return finding.Warnf("NCCL_DEBUG_FILE=%s: there is no directory %s", d.Value, dir).
+		return finding.Warnf("NCCL_DEBUG_FILE=%s: the directory %s does not exist", d.Value, dir).
 			Breaking("NCCL writes its log to stdout").Do("mkdir -p %s", dir), true
 	}
 	if strings.Contains(d.Value, "%p") || v.gpuCount() < 2 {
@@ -176,8 +192,8 @@ func lintChannels(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || leadingInt(d.Value, 0) <= 0 {
 		return none()
 	}
-	return finding.Warnf("%s=%s takes the number of channels from NCCL", d.Name, d.Value).
-		Breaking("channels cost cores of the GPU that the program computes with; too few or too many starve a fabric").
+	return finding.Warnf("%s=%s replaces NCCL's own number of channels", d.Name, d.Value).
+		Breaking("channels take GPU cores from the program; too few or too many make the fabric slow").
 		Do("%s, or measure with the program itself", drop(d)), true
 }
 
@@ -185,27 +201,27 @@ func lintCuMem(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || leadingInt(d.Value, 0) != 0 || !(span{since: "2.19"}).holds(v.nccl) {
 		return none()
 	}
-	return finding.Warnf("NCCL_CUMEM_ENABLE=%s turns cuMem off, which NCCL has since 2.19 where the driver has it", d.Value).
+	return finding.Warnf("NCCL_CUMEM_ENABLE=%s turns off cuMem, which NCCL uses from 2.19", d.Value).
 		Breaking("no NVLink between nodes, no registered buffers").Do("%s", drop(d)), true
 }
 
-// lintMNNVL: 1 makes a node without a domain an error (src/mnnvl.cc).
+// lintMNNVL: with 1 a node without a domain is an error (src/mnnvl.cc).
 func lintMNNVL(v *view, d setting.Decided) (finding.Finding, bool) {
 	n := leadingInt(d.Value, 0)
 	switch domain := v.nvlinkDomain(); {
 	case d.Value == "" || !v.Node.GPUs.Present:
 		return none()
 	case n == 1 && domain == "":
-		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, and no GPU here is in an NVLink domain of several nodes", d.Value).
-			Breaking("NCCL ends at its start instead of going over the network").Do("%s", drop(d)), true
+		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, but no GPU here is in an NVLink domain of several nodes", d.Value).
+			Breaking("NCCL ends at its start instead of using the network").Do("%s", drop(d)), true
 	case n == 0 && domain != "":
-		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, and the GPUs here are in the NVLink domain %s", d.Value, domain).
+		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, but the GPUs here are in the NVLink domain %s", d.Value, domain).
 			Breaking("the nodes of the domain use the network instead of NVLink").Do("%s, on all nodes", drop(d)), true
 	}
 	return none()
 }
 
-// nvlinkDomain is the domain of several nodes that a GPU here is in, or "".
+// nvlinkDomain returns the domain of several nodes that a GPU here is in, or "".
 func (v *view) nvlinkDomain() string {
 	for _, g := range v.Node.GPUs.Devices {
 		if g.Fabric != nil && g.Fabric.Cluster != "" {
@@ -227,9 +243,9 @@ func lintTopoFile(v *view, d setting.Decided) (finding.Finding, bool) {
 		case missing == "" && n > 0:
 			return none()
 		case n == 0:
-			f = finding.Warnf("NCCL_TOPO_FILE=%s has no devices in it", d.Value)
+			f = finding.Warnf("NCCL_TOPO_FILE=%s has no devices", d.Value)
 		default:
-			f = finding.Warnf("NCCL_TOPO_FILE=%s is of another machine: there is no %s here", d.Value, missing)
+			f = finding.Warnf("NCCL_TOPO_FILE=%s is for another machine: there is no %s here", d.Value, missing)
 		}
 	}
 	return f.Breaking("NCCL pairs GPUs and network cards wrongly").Do("%s", drop(d)), true

@@ -13,22 +13,33 @@ import (
 	"launch/internal/setting"
 )
 
-// netLint is about NCCL's network modules, its HCAs and their GIDs.
+// netLint returns the rules for NCCL's network modules, its HCAs and their GIDs.
 func netLint() []lintRule {
 	return []lintRule{
-		{"env.ib-hca-prefix", []string{"NCCL_IB_HCA"}, "a name without = is the beginning of other HCAs' too: mlx5_1 also means mlx5_10", false, lintHCAPrefix},
-		{"env.ib-hca", []string{"NCCL_IB_HCA"}, "it selects no ACTIVE port of this node", false, lintHCA},
-		{"env.gid-index", []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, "it is not the RoCE v2 entry of each rail, or needless: NCCL chooses by itself from 2.21 on and does not read it for InfiniBand", false, lintGIDIndex},
-		{"env.pkey", []string{"NCCL_IB_PKEY"}, "the entry of a rail's partition table with this index is not set, or a limited membership", false, lintPKey},
-		{"env.addr-family", []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, "no rail has a RoCE address of the family", false, lintAddrFamily},
-		{"env.net", []string{"NCCL_NET"}, "the module is not here, or TCP is pinned on a node with a fabric", false, lintNet},
-		{"env.net-plugin", []string{"NCCL_NET_PLUGIN"}, "it is none on a fabric that needs a plugin, or the plugin that it names is not found", false, lintNetPlugin},
-		{"env.cross-nic", []string{"NCCL_CROSS_NIC"}, "it is 1, and the rails are in different subnets", false, lintCrossNIC},
-		{"env.range", []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, "it is out of range (15, 255, 255, 16; threads × sockets 64)", false, lintRange},
+		{id: "env.ib-hca-prefix", names: []string{"NCCL_IB_HCA"}, look: lintHCAPrefix,
+			what: "a name without = is also a prefix of other HCAs: mlx5_1 matches mlx5_10"},
+		{id: "env.ib-hca", names: []string{"NCCL_IB_HCA"}, look: lintHCA,
+			what: "it selects no ACTIVE port of this node"},
+		{id: "env.gid-index", names: []string{"NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"}, look: lintGIDIndex,
+			what: "it is not the RoCE v2 entry of each rail, or not needed: NCCL chooses on its own from 2.21, and " +
+				"ignores it for InfiniBand"},
+		{id: "env.pkey", names: []string{"NCCL_IB_PKEY"}, look: lintPKey,
+			what: "a rail's partition table has no such entry, or it is a limited membership"},
+		{id: "env.addr-family", names: []string{"NCCL_IB_ADDR_FAMILY", "NVSHMEM_IB_ADDR_FAMILY"}, look: lintAddrFamily,
+			what: "no rail has a RoCE address of the family"},
+		{id: "env.net", names: []string{"NCCL_NET"}, look: lintNet,
+			what: "the module is missing, or TCP is fixed on a node with a fabric"},
+		{id: "env.net-plugin", names: []string{"NCCL_NET_PLUGIN"}, look: lintNetPlugin,
+			what: "it is \"none\" on a fabric that needs a plugin, or NCCL does not find the plugin"},
+		{id: "env.cross-nic", names: []string{"NCCL_CROSS_NIC"}, look: lintCrossNIC,
+			what: "it is 1, but the rails are in different subnets"},
+		{id: "env.range", names: []string{"NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_SOCKET_NTHREADS",
+			"NCCL_NSOCKS_PERTHREAD"}, look: lintRange,
+			what: "it is out of range (15, 255, 255, 16; threads × sockets 64)"},
 	}
 }
 
-// lintHCAPrefix: names are prefixes unless a = stands before them.
+// lintHCAPrefix: names are prefixes unless the list begins with =.
 func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 	f := parseFilter(d.Value, maxIBs)
 	if f.exact {
@@ -46,20 +57,21 @@ func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 		if exact && len(also) > 0 {
 			marked := strings.TrimPrefix(d.Value, "^")
 			fix := put(d, d.Value[:len(d.Value)-len(marked)]+"="+marked)
-			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also means %s", d.Value, it.name, strings.Join(also, ", ")).
-				Breaking("NCCL uses or leaves out other HCAs than those named").Do("%s", fix), true
+			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also matches %s",
+				d.Value, it.name, strings.Join(also, ", ")).
+				Breaking("NCCL uses or excludes other HCAs than those named").Do("%s", fix), true
 		}
 	}
 	return none()
 }
 
-// listedWhole tells whether a name stands in the list as it is.
+// listedWhole reports whether the list has a name in full.
 func (f filter) listedWhole(name string) bool {
 	return slices.ContainsFunc(f.items, func(it filterItem) bool { return it.name == name })
 }
 
-// lintHCA fails only where the RDMA module is pinned: else NCCL goes on over
-// TCP and says nothing.
+// lintHCA fails only if the RDMA module is fixed: otherwise NCCL uses TCP without a
+// message.
 func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()
@@ -75,11 +87,10 @@ func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if pinned {
 		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops"), true
 	}
-	return out.Breaking("NCCL uses TCP instead of the fabric and says so only at NCCL_DEBUG=INFO"), true
+	return out.Breaking("NCCL uses TCP instead of the fabric and reports it only at NCCL_DEBUG=INFO"), true
 }
 
-// lintGIDIndex fails where the entry does not exist on a rail: then no queue
-// pair connects.
+// lintGIDIndex fails if a rail does not have the entry: then no queue pair connects.
 func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	roce := v.roceRails()
@@ -87,8 +98,9 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 	case index < 0 || !v.gpus() || len(v.rails()) == 0:
 		return none()
 	case len(roce) == 0:
-		return finding.Warnf("%s=%s does nothing: the fabric is InfiniBand", d.Name, d.Value).
-			Breaking("nothing here (NCCL before 2.22 would take it for InfiniBand too, where it is wrong)").Do("%s", drop(d)), true
+		return finding.Warnf("%s=%s has no effect: the fabric is InfiniBand", d.Name, d.Value).
+			Breaking("nothing here (NCCL before 2.22 would use it for InfiniBand too, where it is wrong)").
+			Do("%s", drop(d)), true
 	}
 	rails, want := v.gidTable()
 	for i, p := range rails {
@@ -101,14 +113,14 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 			Breaking("the port connects with another address, or not at all").Do("%s", drop(d)), true
 	}
 	if len(rails) == 0 || v.nccl.known() && !(span{since: dynamicSince}).holds(v.nccl) {
-		return none() // could not tell, or it is needed
+		return none() // unknown, or it is needed
 	}
-	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry by itself since 2.21", d.Name, d.Value).
-		Breaking("it is right here now, and wrong after the next VLAN, address or network namespace").Do("%s", drop(d)), true
+	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry on its own from 2.21", d.Name, d.Value).
+		Breaking("it is right here now, but wrong with another VLAN, address or network namespace").
+		Do("%s", drop(d)), true
 }
 
-// lintPKey: the variable is an index into the table, and no key, although many
-// guides write one.
+// lintPKey: the variable is an index into the table, not a key as in many guides.
 func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {
@@ -126,7 +138,8 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 		if i < 0 {
 			state = "is not set"
 		}
-		return finding.Warnf("NCCL_IB_PKEY=%s is an index, and entry %d of %s's partition table %s", d.Value, index, p, state).
+		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s",
+			d.Value, index, p, state).
 			See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
 			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
 	}
@@ -136,17 +149,17 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 func lintAddrFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	rails, _ := v.gidTable()
 	for _, p := range rails {
-		has := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
+		has := slices.ContainsFunc(p.GIDs,
+			func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
 		if !has {
-			return finding.Warnf("%s=%s, and %s has no such address", d.Name, d.Value, p).
-				Breaking("entry 0 is used: link-local, RoCE v1 on most cards").Do("%s", drop(d)), true
+			return finding.Warnf("%s=%s, but %s has no such address", d.Name, d.Value, p).
+				Breaking("NCCL uses entry 0: link-local, RoCE v1 on most cards").Do("%s", drop(d)), true
 		}
 	}
 	return none()
 }
 
-// lintNet: a module that NCCL does not find by its name ends it
-// (src/plugin/net.cc).
+// lintNet: NCCL ends if it does not find the module (src/plugin/net.cc).
 func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" {
 		return none()
@@ -159,14 +172,17 @@ func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
 			Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 	case lower == "ib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, and no InfiniBand or RoCE port is ACTIVE here", d.Value).
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+			"NCCL_NET=%s, but no InfiniBand or RoCE port is ACTIVE here", d.Value).
 			Breaking(dies).Do("%s", drop(d)), true
 	case lower == "gib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0, "NCCL_NET=%s, as images of Google's have it, and no RoCE port is ACTIVE here", d.Value).
-			Breaking(dies).Do("%s; or a machine with RDMA (A3 Ultra, A4)", drop(d)), true
+		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+			"NCCL_NET=%s, as in Google's images, but no RoCE port is ACTIVE here", d.Value).
+			Breaking(dies).Do("%s; or use a machine with RDMA (A3 Ultra, A4)", drop(d)), true
 	case lower != "socket" && lower != "ib" && noPlugin:
-		return worst(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, and NCCL finds none", d.Value).
-			See("libnccl-net.so", "not found").Breaking(dies).Do("put its directory into LD_LIBRARY_PATH, or %s", drop(d)), true
+		return worst(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, but NCCL finds no plugin", d.Value).
+			See("libnccl-net.so", "not found").Breaking(dies).
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
 	}
 	return none()
 }
@@ -184,11 +200,13 @@ func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	switch {
 	case strings.EqualFold(d.Value, software.None) && needs != "":
-		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s", d.Value, needs).
-			Breaking("NCCL uses TCP, or stops where NCCL_NET names the plugin").Do("%s", drop(d)), true
+		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
+			d.Value, needs).
+			Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
 	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
-		return finding.Warnf("NCCL_NET_PLUGIN=%s is not found where NCCL looks for it", d.Value).
-			Breaking("NCCL goes on without it and says so only at NCCL_DEBUG=INFO").Do("put its directory into LD_LIBRARY_PATH, or %s", drop(d)), true
+		return finding.Warnf("NCCL_NET_PLUGIN=%s: NCCL does not find this plugin", d.Value).
+			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
 	}
 	return none()
 }
@@ -208,8 +226,10 @@ func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
 	if len(subnets) < 2 {
 		return none()
 	}
-	return finding.Warnf("NCCL_CROSS_NIC=%s, and the %d RoCE rails are in %d subnets", d.Value, len(v.roceRails()), len(subnets)).
-		Breaking("where nothing routes between them, NCCL hangs when it connects one rail to another").Do("%s, or see that the subnets are routed", drop(d)), true
+	return finding.Warnf("NCCL_CROSS_NIC=%s, but the %d RoCE rails are in %d subnets",
+		d.Value, len(v.roceRails()), len(subnets)).
+		Breaking("without a route between them, NCCL hangs when it connects one rail to another").
+		Do("%s, or route between the subnets", drop(d)), true
 }
 
 // lintRange: the fields of the address vector (4-bit service level, 8-bit
@@ -222,13 +242,13 @@ func lintRange(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	}
 	if n > most {
-		return finding.Warnf("%s=%s is out of range, the largest value is %d", d.Name, d.Value, most).
-			Breaking("another value is used than the one written").Do("%s", drop(d)), true
+		return finding.Warnf("%s=%s is out of range: the maximum is %d", d.Name, d.Value, most).
+			Breaking("NCCL uses another value").Do("%s", drop(d)), true
 	}
 	threads := leadingInt(v.value("NCCL_SOCKET_NTHREADS"), 0)
 	if d.Name == "NCCL_NSOCKS_PERTHREAD" && n*threads > 64 {
-		return finding.Warnf("%d threads with %s sockets each are more than the 64 sockets that NCCL opens", threads, d.Value).
-			Breaking("fewer are opened than written").Do("%s", put(d, strconv.Itoa(64/threads))), true
+		return finding.Warnf("%d threads with %s sockets each exceed NCCL's 64 sockets", threads, d.Value).
+			Breaking("NCCL opens fewer sockets").Do("%s", put(d, strconv.Itoa(64/threads))), true
 	}
 	return none()
 }

@@ -7,20 +7,20 @@ import (
 	"launch/fabric"
 )
 
-// Listen is an address on which a library will wait for the other nodes.
+// Listen is an address on which a library waits for the other nodes.
 type Listen struct {
 	Library string     `json:"library"` // "NCCL", "Gloo"
 	Addr    netip.Addr `json:"addr"`
-	Typed   bool       `json:"typed,omitempty"` // a setting of the user's says so, not the library's own choice
+	Typed   bool       `json:"typed,omitempty"` // the user set it; it is not the library's own choice
 }
 
-// maxListens bounds what one node says of itself: eight rails over TCP, and Gloo.
+// maxListens bounds the addresses of one node: eight rails over TCP, and Gloo.
 const maxListens = 9
 
-// Listens are the addresses beside World.Addr on which NCCL and Gloo will wait
-// for the other nodes under a plan: what is reached at World.Addr may not be
-// there. NCCL's first interface carries its bootstrap, the others only where its
-// data goes over TCP (src/transport/net_socket.cc).
+// Listens returns the addresses other than World.Addr on which NCCL and Gloo wait for
+// the other nodes under a plan: a node that is reached at World.Addr may not be
+// reached there. NCCL's first interface carries its bootstrap, the others only data
+// over TCP (src/transport/net_socket.cc).
 func Listens(in Input, p Plan) []Listen {
 	v := look(in)
 	if !v.apart() {
@@ -28,7 +28,8 @@ func Listens(in Input, p Plan) []Listen {
 	}
 	var out []Listen
 	add := func(library string, nic fabric.Interface, a netip.Addr, typed bool) {
-		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens || len(decoys(v, []fabric.Interface{nic})) > 0 {
+		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens ||
+			len(decoys(v, []fabric.Interface{nic})) > 0 {
 			return
 		}
 		if !slices.ContainsFunc(out, func(l Listen) bool { return l.Addr == a }) {
@@ -44,14 +45,15 @@ func Listens(in Input, p Plan) []Listen {
 		}
 	}
 	if name, typed := v.inForce("GLOO_SOCKET_IFNAME", p); name != "" && name != via.Name {
-		if i := slices.IndexFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
+		if i := slices.IndexFunc(v.Node.Interfaces,
+			func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
 			add("Gloo", v.Node.Interfaces[i], firstAddr(v.Node.Interfaces[i]), typed)
 		}
 	}
 	return out
 }
 
-// inForce is the value that a variable will have, and whether that is the user's.
+// inForce returns the value that a variable will have, and whether the user set it.
 func (v *view) inForce(name string, p Plan) (value string, typed bool) {
 	if d, ok := v.decided(name); ok {
 		return d.Value, true

@@ -11,11 +11,13 @@ import (
 	"launch/internal/setting"
 )
 
-func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
+func TestListensAreTheOtherAddressesForThePeers(t *testing.T) {
 	nic := func(i int, name, addr string) fabric.Interface {
-		return fabric.Interface{Index: i, Name: name, Kind: "physical", Up: true, Running: true, MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}}
+		return fabric.Interface{Index: i, Name: name, Kind: "physical", Up: true, Running: true, MTU: 1500,
+			Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}}
 	}
-	node := fabric.Node{Hostname: "n", Interfaces: []fabric.Interface{nic(2, "eth0", "10.0.0.5/24"), nic(3, "eth1", "10.1.0.5/24"), nic(4, "eth2", "10.2.0.5/24")},
+	node := fabric.Node{Hostname: "n", Interfaces: []fabric.Interface{nic(2, "eth0", "10.0.0.5/24"),
+		nic(3, "eth1", "10.1.0.5/24"), nic(4, "eth2", "10.2.0.5/24")},
 		GPUs: gpu.Facts{Present: true, Devices: []gpu.GPU{{Name: "H100"}}}}
 	world := World{Nodes: 2, Addr: netip.MustParseAddr("10.0.0.5")}
 	at := netip.MustParseAddr
@@ -25,18 +27,22 @@ func TestListensAreWhereThePeersWillCallBesideTheAddress(t *testing.T) {
 		gpus    bool
 		want    []Listen
 	}{
-		{"NCCL takes all interfaces for data over TCP", nil, true, []Listen{{"NCCL", at("10.1.0.5"), false}, {"NCCL", at("10.2.0.5"), false}}},
+		{"NCCL takes all interfaces for data over TCP",
+			nil, true, []Listen{{"NCCL", at("10.1.0.5"), false}, {"NCCL", at("10.2.0.5"), false}}},
 		{"no GPUs", nil, false, nil},
-		{"NCCL is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true, []Listen{{"NCCL", at("10.1.0.5"), true}}},
-		{"NCCL is told the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
-		{"Gloo is told", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}, {Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
+		{"NCCL is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true,
+			[]Listen{{"NCCL", at("10.1.0.5"), true}}},
+		{"NCCL is set to the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
+		{"Gloo is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"},
+			{Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
 	} {
 		n := node
 		if !tc.gpus {
 			n.GPUs = gpu.Facts{Absent: "none"}
 		}
 		in := Input{Node: n, World: world, Decided: tc.decided, Torch: true}
-		if diff := cmp.Diff(tc.want, Listens(in, nil), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tc.want, Listens(in, nil),
+			cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}

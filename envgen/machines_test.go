@@ -41,7 +41,8 @@ func machine(all ...fabric.Interface) Input {
 			Hostname: "node0", HostAddrs: []string{"10.0.0.5"}, Interfaces: all,
 			GPUs: gpu.Facts{Present: true, Devices: make([]gpu.GPU, 2)},
 		},
-		World: World{Nodes: 2, Addr: netip.MustParseAddr("10.0.0.5"), Peers: []netip.Addr{netip.MustParseAddr("10.0.0.6")}},
+		World: World{Nodes: 2, Addr: netip.MustParseAddr("10.0.0.5"),
+			Peers: []netip.Addr{netip.MustParseAddr("10.0.0.6")}},
 	}
 }
 
@@ -73,7 +74,8 @@ func (in Input) with(names ...string) Input {
 }
 
 func (in Input) hca(name string, state int) Input {
-	in.Node.HCAs = append(in.Node.HCAs, fabric.HCA{Name: name, Ports: []fabric.Port{{Num: 1, State: state, LinkLayer: "InfiniBand"}}})
+	in.Node.HCAs = append(in.Node.HCAs,
+		fabric.HCA{Name: name, Ports: []fabric.Port{{Num: 1, State: state, LinkLayer: "InfiniBand"}}})
 	return in
 }
 

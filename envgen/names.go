@@ -8,24 +8,23 @@ import (
 	"launch/internal/setting"
 )
 
-// Variable is a name that a rule may set or the lint looks at.
+// Variable is a name that a plan may set or that the lint checks.
 type Variable struct {
-	Name    string // a pattern of path.Match where a rule of the lint is for several
+	Name    string // a pattern of path.Match if a lint rule is for several
 	Library string
-	Sets    bool // a plan may hold it
-	Gone    bool // the lint says that no library reads it
+	Sets    bool // a plan may have it
+	Gone    bool // the lint reports that no library reads it
 	span    span
 }
 
-// For tells whether a plan may hold it with that version of NCCL, "2.27.5".
+// For reports whether a plan may have it with a version of NCCL, "2.27.5".
 func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVersion(nccl)) }
 
-// Variables are all of them, by name, so that they can be looked for in the
-// libraries themselves.
+// Variables returns all variables by name, to search the libraries for them.
 func Variables() []Variable {
 	all := map[string]Variable{}
 	for _, u := range unsets() {
-		all[u.name] = Variable{Name: u.name, Library: u.library}
+		all[u.name] = Variable{Name: u.name, Library: setting.Library(u.name)}
 	}
 	for _, r := range lintRules() {
 		for _, n := range r.names {
@@ -43,27 +42,27 @@ func Variables() []Variable {
 	return out
 }
 
-// ReadByMpirun tells whether mpirun itself reads a variable of the plan, so that
-// it has to be in its own environment: Open MPI's daemons are not told by -x.
+// ReadByMpirun reports whether mpirun itself reads a variable of the plan, so that its
+// own environment needs it: Open MPI's daemons do not see -x.
 func ReadByMpirun(name string) bool {
 	return slices.ContainsFunc(rules(), func(r rule) bool { return r.head && r.name == name })
 }
 
-// constants are the variables that have to be the same on all nodes; * as in
-// path.Match. A difference makes ranks disagree about messages, or hang.
+// constants returns the variables that have to be equal on all nodes, as patterns of
+// path.Match. With a difference ranks disagree about messages, or hang.
 func constants() []string {
 	return []string{
-		"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE", "NCCL_SOCKET_FAMILY", "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_*_CHUNKSIZE",
-		"NCCL_M??_NCHANNELS", "NCCL_M??_CTAS", "NCCL_CROSS_NIC", "NCCL_PXN_*", "NCCL_P2P_*", "NCCL_SHM_DISABLE", "NCCL_MNNVL_ENABLE",
-		"NCCL_NVLS_ENABLE", "NCCL_CUMEM_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
+		"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE", "NCCL_SOCKET_FAMILY", "NCCL_ALGO", "NCCL_PROTO",
+		"NCCL_BUFFSIZE", "NCCL_*_CHUNKSIZE", "NCCL_M??_NCHANNELS", "NCCL_M??_CTAS", "NCCL_CROSS_NIC", "NCCL_PXN_*",
+		"NCCL_P2P_*", "NCCL_SHM_DISABLE", "NCCL_MNNVL_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_CUMEM_ENABLE",
+		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
 		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
 		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*",
 	}
 }
 
-// Constants are the settings that have to be the same on all nodes, as they
-// will be in force here: what is decided, also in files, and else what the plan
-// sets. For the nodes to compare.
+// Constants returns the settings in force here that have to be equal on all nodes,
+// from the environment, files and the plan. The nodes compare them.
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
@@ -83,7 +82,7 @@ func isConstant(name string) bool {
 	return slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, name) })
 }
 
-// matches tells whether a pattern of ours takes a name; ours are well-formed.
+// matches reports whether a well-formed pattern matches a name.
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok

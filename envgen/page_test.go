@@ -2,14 +2,17 @@ package envgen
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"launch/internal/setting"
 )
 
-// TestPage holds docs/env.md to the tables (UPDATE=1 writes it).
+// TestPage compares docs/env.md with the tables (UPDATE=1 writes it).
 func TestPage(t *testing.T) {
 	file := filepath.Join("..", "docs", "env.md")
 	got := page()
@@ -20,59 +23,12 @@ func TestPage(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(want, got) {
-		t.Errorf("docs/env.md is not what the tables say (%v): UPDATE=1 go test ./envgen -run Page", err)
+		t.Errorf("docs/env.md differs from the tables (%v): UPDATE=1 go test ./envgen -run Page", err)
 	}
 }
 
-const pageHead = `<!-- Generated from the tables of envgen: UPDATE=1 go test ./envgen -run Page -->
-# Variables
-
-A variable is set only where the library would by itself do something else, and
-wrong. On a machine where the libraries are right nothing is set. What is set
-already always wins, also where it stands in a file that the library reads:
-~/.nccl.conf (or NCCL_CONF_FILE), /etc/nccl.conf, ucx.conf, and for mpirun
-openmpi-mca-params-override.conf, what the line itself says, and then
-openmpi-mca-params.conf and prte-mca-params.conf. Nothing is set for a library
-that the job is not seen to use.
-
-` + "`launch env` prints the plan for `eval`; `--format` has dotenv, json, kubernetes,\nmpirun (Open MPI's -x) and hydra (-genv, of MPICH and Intel MPI); `launch env --explain` says of each variable why it is set on this node,\nfrom what evidence, or why not." + `
-
-A fact of a **node** is computed on each node and never copied to another, so
-never by mpirun -x; a constant of the **job** is the same on all. A rule for
-some versions of NCCL holds where NCCL's version is found; one that is not found
-counts as a current one.
-
-## What comes out where
-
-| on | launch sets, where needed |
-|---|---|
-| every network | the interface to the peers, for each library in its own notation |
-| InfiniBand | the HCAs of the training fabric, where other ports are ACTIVE too; the partition |
-| RoCE v2, RoCE v1 | the same, and of the GID table a family, version or range; an index only before NCCL 2.21 |
-| InfiniBand and RoCE in one node | InfiniBand's HCAs on every node, since NCCL cannot connect the two |
-| AWS EFA, Slingshot | nothing for NCCL: aws-ofi-nccl sets what it needs, and a finding says where it is lacking; the transport of NVSHMEM. Slingshot's FI_CXI_* differ between sites, which have profiles |
-| Google Cloud | no more than anywhere: the settings of gIB and FasTrak stand in Google's scripts, which a finding names with the line to paste where they were not sourced; what they have set is kept |
-| Azure ND | the topology file where a container sees it and nothing names it; the image's /etc/nccl.conf is read first |
-| TCP | threads and sockets from 100 Gb/s on |
-| NVLink, also between nodes; PCIe alone | nothing: NCCL sees it. NVLink or IMEX that is broken is a check's finding |
-
-An interface leads to no other machine where it is a bridge without a network
-card in it (docker0, virbr0, cni0), a tunnel, made by software, down, without
-carrier or without an address beyond its own cable; outside containers also a
-veth with an address, the host's end of a container's cable. Another network card
-with an address is none of these: it may reach the peers. NCCL and Gloo, which
-take the first of an order or the one of the host name, are told which one it is;
-Open MPI and UCX, which try all, are told only where one leads nowhere.
-
-A node learns from the rendezvous its own place and where rank 0 is, and not the
-addresses of all others, so that a start stays fast with many nodes. JAX needs no
-more: JAX_COORDINATOR_ADDRESS is set, and the program gives
-jax.distributed.initialize num_processes and process_id from WORLD_SIZE and RANK,
-for which JAX has no variables. TF_CONFIG lists every worker, so it is set only
-where a scheduler lists the hosts.
-
-## What launch may set
-`
+//go:embed testdata/env-head.md
+var pageHead string
 
 func page() []byte {
 	var b bytes.Buffer
@@ -81,7 +37,8 @@ func page() []byte {
 	for _, r := range byLibrary() {
 		if r.library != library {
 			library = r.library
-			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | by itself, %s | set where | to | source |\n|---|---|---|---|---|---|\n", library, library)
+			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | on its own, %s | set if | to | source |\n", library, library)
+			b.WriteString("|---|---|---|---|---|---|\n")
 		}
 		alone := r.alone
 		if s := r.span.String(); s != "" {
@@ -89,22 +46,30 @@ func page() []byte {
 		}
 		row(&b, "`"+r.name+"`", string(r.scope), alone, r.when, r.value, r.source)
 	}
-	b.WriteString("\n## What launch never sets\n\nEach is expected by somebody, and stands in scripts.\n\n| variable | library | by itself, the library | why it is left alone | source |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## Variables that launch never sets\n\nUsers expect these variables, and scripts set them.\n\n" +
+		"| variable | library | on its own, the library | launch never sets it | source |\n|---|---|---|---|---|\n")
 	for _, u := range unsets() {
-		row(&b, "`"+u.name+"`", u.library, u.alone, u.why, u.source)
+		row(&b, "`"+u.name+"`", setting.Library(u.name), u.alone, u.why, u.source)
 	}
-	b.WriteString("\n## What is found in settings that are there already\n\nA finding warns; it fails, and stops the start, only where the job is certain to\ndie of it on this node: an interface, a network module or an entry that is not\nthere, for the library that this node will use.\n\n| finding | looks at | finds |\n|---|---|---|\n")
+	b.WriteString("\n## Findings about variables that are set already\n\n" +
+		"A finding is a warning. It is a failure, and stops the start, only if the job is certain to\n" +
+		"die on this node. Then this node will use the library, and an interface, a network module or\n" +
+		"an entry does not exist.\n\n" +
+		"| finding | checks | finds |\n|---|---|---|\n")
 	for _, r := range lintRules() {
 		row(&b, "`"+r.id+"`", "`"+strings.Join(r.names, "` `")+"`", r.what)
 	}
 	for _, r := range lackRules() {
 		row(&b, "`"+r.id+"`", "`"+r.name+"`, which is not set", r.what)
 	}
-	b.WriteString("\n## What has to be the same on all nodes\n\n`" + strings.Join(constants(), "` `") + "`\n")
+	b.WriteString("\n## Variables that have to be equal on all nodes\n\n")
+	for _, name := range constants() {
+		b.WriteString("- `" + name + "`\n")
+	}
 	return b.Bytes()
 }
 
-// byLibrary is the table of rules with those of one library together.
+// byLibrary returns the rules grouped by library.
 func byLibrary() []rule {
 	var order []string
 	of := map[string][]rule{}

@@ -10,7 +10,7 @@ import (
 	"launch/internal/setting"
 )
 
-// brief is a plan as name=value, with the user's value behind it where it won.
+// brief is a plan as name=value, with the user's value after it if it won.
 func brief(p Plan) []string {
 	var out []string
 	for _, v := range p {
@@ -34,20 +34,21 @@ func TestMakeOnMachines(t *testing.T) {
 	}{
 		{"single NIC", machine(lo, eth0), nil},
 		{"healthy RDMA node with IPv6 neighbours", machine(lo, eth0, veth).hca("mlx5_0", 4), nil},
-		{"docker0 first, which every library avoids by itself", machine(lo, docker0, eth0), nil},
+		{"docker0 first, which every library avoids", machine(lo, docker0, eth0), nil},
 		{"bridge of docker compose first", machine(lo, bridge, eth0), nccl},
 		{"libvirt bridge first, for NCCL before 2.28.3", machine(lo, virbr0, eth0), nccl},
 		{"libvirt bridge without a guest", machine(lo, down(virbr0), eth0), nil},
-		{"VPN beside the network, data over TCP", machine(lo, eth0, tailscale0), nccl},
-		{"VPN beside the network, data over RDMA", machine(lo, eth0, tailscale0).hca("mlx5_0", 4), nil},
-		{"VPN beside a fabric that is down", machine(lo, eth0, tailscale0).hca("mlx5_0", 1), nccl},
-		{"VPN beside a fabric that is switched off", machine(lo, eth0, tailscale0).hca("mlx5_0", 4).with("NCCL_IB_DISABLE", "1"), nccl},
+		{"VPN next to the network, data over TCP", machine(lo, eth0, tailscale0), nccl},
+		{"VPN next to the network, data over RDMA", machine(lo, eth0, tailscale0).hca("mlx5_0", 4), nil},
+		{"VPN next to a fabric that is down", machine(lo, eth0, tailscale0).hca("mlx5_0", 1), nccl},
+		{"VPN next to a fabric that is switched off",
+			machine(lo, eth0, tailscale0).hca("mlx5_0", 4).with("NCCL_IB_DISABLE", "1"), nccl},
 		{"veth of a container, link-local only", machine(lo, eth0, veth), nccl},
 		{"second network for data is left to NCCL", machine(lo, eth0, eth1), nil},
 		{"peers on the second network", machine(lo, eth0, eth1).reachedAt("10.1.0.5"),
 			[]string{"NCCL_SOCKET_IFNAME==eth1", "GLOO_SOCKET_IFNAME=eth1", "TP_SOCKET_IFNAME=eth1"}},
 		{"bridge that has the network card in it, peers elsewhere", machine(lo, eth0, wired, slave), nil},
-		{"IPoIB beside the network of the peers", machine(lo, eth0, ib0), nccl},
+		{"IPoIB next to the network of the peers", machine(lo, eth0, ib0), nccl},
 		{"peers over IPoIB", machine(lo, eth0, ib0).reachedAt("10.9.0.5").named("10.9.0.5"), nil},
 		{"host name on 127.0.1.1", machine(lo, eth0).named("127.0.1.1"), gloo},
 		{"host name on 127.0.1.1, no GPUs", machine(lo, docker0, eth0).named("127.0.1.1").noGPUs(), gloo},
@@ -57,10 +58,11 @@ func TestMakeOnMachines(t *testing.T) {
 		{"host name first unusable, then right", machine(lo, eth0).named("10.0.0.99", "10.0.0.5"), nil},
 		{"host name on docker0", machine(lo, docker0, eth0).named("172.17.0.1"), gloo},
 		{"everything wrong", machine(lo, bridge, eth0).named("127.0.1.1"), all},
-		{"no GPUs and no torch", func() Input { in := machine(lo, bridge, eth0).noGPUs(); in.Torch = false; return in }(), nil},
+		{"no GPUs and no torch",
+			func() Input { in := machine(lo, bridge, eth0).noGPUs(); in.Torch = false; return in }(), nil},
 		{"one node", machine(lo, bridge, eth0).named("127.0.1.1").nodes(1), nil},
 		{"all nodes on this machine", machine(lo, bridge, eth0).named("127.0.1.1").reachedAt("127.0.0.1"), nil},
-		{"address behind NAT", machine(lo, bridge, eth0).reachedAt("203.0.113.9"), nil},
+		{"address after NAT", machine(lo, bridge, eth0).reachedAt("203.0.113.9"), nil},
 		{"IPv4-mapped address", machine(lo, bridge, eth0).reachedAt("::ffff:10.0.0.5"), nccl},
 		{"address on an interface that is off", machine(lo, bridge, off(eth0)).named("127.0.1.1"), nil},
 		{"interface of the peers without carrier", machine(lo, bridge, down(eth0)), nil},
@@ -79,15 +81,21 @@ func TestMakeKeepsTheUsersValue(t *testing.T) {
 		in   Input
 		want []string
 	}{
-		{"different", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "br-"), []string{"NCCL_SOCKET_IFNAME==eth0 kept br-"}},
+		{"different", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "br-"),
+			[]string{"NCCL_SOCKET_IFNAME==eth0 kept br-"}},
 		{"different where the library alone is right", machine(lo, eth0, eth1).with("NCCL_SOCKET_IFNAME", "eth1"),
 			[]string{"NCCL_SOCKET_IFNAME==eth0 kept eth1"}},
 		{"other words, same effect", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "eth"), nil},
 		{"the bridge excluded", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "^br-,docker,lo"), nil},
-		{"empty, which NCCL takes for unset", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", ""), []string{"NCCL_SOCKET_IFNAME==eth0 kept "}},
-		{"Gloo on two interfaces, ours among them", machine(lo, eth0, eth1).named("127.0.1.1").with("GLOO_SOCKET_IFNAME", "eth1,eth0", "TP_SOCKET_IFNAME", "eth0"), nil},
-		{"Gloo elsewhere", machine(lo, eth0, eth1).with("GLOO_SOCKET_IFNAME", "eth1"), []string{"GLOO_SOCKET_IFNAME=eth0 kept eth1"}},
-		{"the first of two is in force", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_SOCKET_IFNAME", "br-"), nil},
+		{"empty, which NCCL takes for unset", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", ""),
+			[]string{"NCCL_SOCKET_IFNAME==eth0 kept "}},
+		{"Gloo on two interfaces, ours among them",
+			machine(lo, eth0, eth1).named("127.0.1.1").with("GLOO_SOCKET_IFNAME", "eth1,eth0", "TP_SOCKET_IFNAME",
+				"eth0"), nil},
+		{"Gloo elsewhere", machine(lo, eth0, eth1).with("GLOO_SOCKET_IFNAME", "eth1"),
+			[]string{"GLOO_SOCKET_IFNAME=eth0 kept eth1"}},
+		{"the first of two is in force",
+			machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_SOCKET_IFNAME", "br-"), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, brief(Make(tt.in))); diff != "" {
@@ -98,7 +106,7 @@ func TestMakeKeepsTheUsersValue(t *testing.T) {
 	in := machine(lo, bridge, eth0)
 	in.Decided = []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "br-1", From: "/etc/nccl.conf"}}
 	if got := Make(in); len(got) != 1 || got[0].From != "/etc/nccl.conf" || got[0].User != "br-1" {
-		t.Errorf("Make does not say whose value won and where it stands: %+v", got)
+		t.Errorf("Make lacks whose value won and where it is set: %+v", got)
 	}
 }
 
@@ -126,8 +134,10 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 		{"one of the hosts not known", onePeer, nil},
 		{"address without a subnet", cloud, nil},
 		{"user excludes", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_exclude", "docker0"), both[1:]},
-		{"user names the interface", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "eth0"), both[1:]},
-		{"user names a wider subnet", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "10.0.0.0/8"), both[1:]},
+		{"user names the interface", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "eth0"),
+			both[1:]},
+		{"user names a wider subnet", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include",
+			"10.0.0.0/8"), both[1:]},
 		{"user names another", machine(lo, docker0, eth0).mpirun().with("OMPI_MCA_btl_tcp_if_include", "docker0"),
 			[]string{both[0] + " kept docker0", both[1]}},
 	} {
@@ -145,9 +155,9 @@ func TestMakeForMpirunPlansOnlySubnets(t *testing.T) {
 	}
 }
 
-func TestReasonSaysWhatTheLibraryWouldDo(t *testing.T) {
+func TestReasonIsWhatTheLibraryWouldDo(t *testing.T) {
 	plan := Make(machine(lo, bridge, eth0))
-	want := "NCCL would use br-1a2b3c, the first one in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
+	want := "NCCL would use br-1a2b3c, the first in its own order; the other nodes reach this node at 10.0.0.5 on eth0"
 	if diff := cmp.Diff(want, plan[0].Reason); diff != "" {
 		t.Errorf("reason (-want +got):\n%s", diff)
 	}
@@ -184,7 +194,8 @@ func TestMakeIsPure(t *testing.T) {
 	if diff := cmp.Diff(Make(in), Make(in)); diff != "" {
 		t.Errorf("two plans of one input differ:\n%s", diff)
 	}
-	if diff := cmp.Diff(before, in.Node.Interfaces, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(before, in.Node.Interfaces,
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("Make changed its input:\n%s", diff)
 	}
 }

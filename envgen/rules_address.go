@@ -12,26 +12,26 @@ import (
 	"launch/internal/setting"
 )
 
-// addressRules say one thing: use the interface by which the other nodes reach
-// this one.
+// addressRules returns the rules that choose the interface by which the other nodes
+// reach this node.
 func addressRules() []rule {
-	const first = "takes the first interface of its own order: ib*, then all but docker*, lo* and virbr*"
+	const first = "takes the first interface in its own order: ib*, then all but docker*, lo* and virbr*"
 	torch := func(v *view) bool { return v.Torch && !v.Mpirun }
 	return []rule{{
-		name: "NCCL_SOCKET_IFNAME", library: setting.NCCL, scope: setting.Node, source: "NCCL src/misc/socket.cc",
+		name: "NCCL_SOCKET_IFNAME", scope: setting.Node, source: "NCCL src/misc/socket.cc",
 		alone: first + "; without RDMA all of them carry data",
-		when:  "the first is not the one to the peers, or one that leads to no other machine would carry data",
-		value: "=NAME of the interface that has this node's address",
+		when:  "the first does not lead to the peers, or one that reaches no other machine would carry data",
+		value: "=NAME of the interface with this node's address",
 		used:  (*view).gpus, want: (*view).wantNCCLIf, agrees: ncclAgrees,
 	}, {
-		name: "NCCL_SOCKET_FAMILY", library: setting.NCCL, scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
+		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",
 		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too",
 		value: "AF_INET6",
 		used:  func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
 	}, {
-		name: "GLOO_SOCKET_IFNAME", library: setting.Gloo, scope: setting.Node, source: "gloo/transport/tcp/device.cc",
-		alone: "listens on the first address of the host name that this node has, else on loopback",
+		name: "GLOO_SOCKET_IFNAME", scope: setting.Node, source: "gloo/transport/tcp/device.cc",
+		alone: "listens on this node's first address for its host name, else on loopback",
 		when:  "that is loopback, another interface or another subnet",
 		value: "NAME of the interface, exactly",
 		used:  torch, want: wantHost(setting.Gloo),
@@ -40,19 +40,19 @@ func addressRules() []rule {
 			return ok && slices.Contains(strings.Split(value, ","), via.Name)
 		},
 	}, {
-		name: "TP_SOCKET_IFNAME", library: setting.TensorPipe, scope: setting.Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
-		alone: "does as Gloo", when: "as for Gloo", value: "as for Gloo",
+		name: "TP_SOCKET_IFNAME", scope: setting.Node, source: "torch/csrc/distributed/rpc/tensorpipe_agent.cpp",
+		alone: "chooses like Gloo", when: "as for Gloo", value: "as for Gloo",
 		used: torch, want: wantHost(setting.TensorPipe),
 	}, {
-		name: "UCX_NET_DEVICES", library: setting.UCX, scope: setting.Node, source: "UCX src/ucp/core/ucp_context.c",
+		name: "UCX_NET_DEVICES", scope: setting.Node, source: "UCX src/ucp/core/ucp_context.c",
 		alone: "uses all ports and interfaces",
-		when:  "some of the ports are not of the training fabric; over TCP, where an interface leads to no other machine",
+		when:  "some ports are not part of the training fabric; over TCP, if an interface reaches no other machine",
 		value: "the ports of the training fabric and the interface to the peers",
 		used:  (*view).ucx, want: (*view).wantUCX, agrees: sameSet,
 	}, {
-		name: "FI_TCP_IFACE", library: setting.Libfabric, scope: setting.Node, source: "libfabric prov/tcp/src/xnet_init.c",
-		alone: "chooses an interface by itself",
-		when:  "the fabric is TCP, the program uses libfabric, and an interface leads to no other machine",
+		name: "FI_TCP_IFACE", scope: setting.Node, source: "libfabric prov/tcp/src/xnet_init.c",
+		alone: "chooses an interface on its own",
+		when:  "the fabric is TCP, the program uses libfabric, and an interface reaches no other machine",
 		value: "NAME of the interface",
 		used: func(v *view) bool {
 			return v.Node.Software.Libfabric.Version != "" && v.plugin() == "" || v.uses("libfabric", "FI_")
@@ -61,21 +61,21 @@ func addressRules() []rule {
 	}}
 }
 
-// because says where the peers are.
+// because returns how the peers reach this node.
 func (v *view) because() string {
 	via, addr, _ := v.via()
 	return fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
 }
 
-// noWay says why no interface is better than another.
+// noWay returns why no interface is better than another.
 func (v *view) noWay() want {
 	if !v.World.Addr.IsValid() {
-		return right("by which address the peers reach this node is known at the start")
+		return right("this node's address for its peers is known only at the start")
 	}
 	return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
 }
 
-// ncclAgrees tells whether NCCL, with that value, takes the way to the peers.
+// ncclAgrees reports whether NCCL with that value uses the interface to the peers.
 func ncclAgrees(v *view, value string) bool {
 	via, _, ok := v.via()
 	return ok && ncclWrong(v, ncclWith(v, value), via) == ""
@@ -118,8 +118,8 @@ func (v *view) wantFamily() want {
 		return right(via.Name + " has no IPv4 address")
 	}
 	return want{value: "AF_INET6", because: v.because(),
-		wrong: fmt.Sprintf("NCCL would use %s, which the peers did not reach this node by", firstAddr(via)),
-		seen:  []finding.Seen{{Where: via.Name, What: firstAddr(via).String() + ", " + addr.Addr().String()}}}
+		wrong: fmt.Sprintf("NCCL would use %s, which is not this node's address for its peers", firstAddr(via)),
+		seen:  saw(via.Name, firstAddr(via).String()+", "+addr.Addr().String())}
 }
 
 func wantHost(library string) func(*view) want {
@@ -130,7 +130,7 @@ func wantHost(library string) func(*view) want {
 		}
 		w := want{value: via.Name, because: v.because(), seen: []finding.Seen{hostSeen(v.Node)}}
 		if len(v.Node.HostAddrs) == 0 && v.Node.HostErr == "" {
-			w.not = "what this node's host name leads to is asked for at the start"
+			w.not = "launch resolves this node's host name only at the start"
 		}
 		if bad := hostWrong(v, via, addr); bad != "" {
 			w.wrong = library + " " + bad
@@ -139,16 +139,17 @@ func wantHost(library string) func(*view) want {
 	}
 }
 
-// wantUCX is for UCX, which takes every device that it can open. A list leaves
-// out all others, TCP's included, so the interface to the peers is in it.
+// wantUCX is for UCX, which uses every device that it can open. A list excludes all
+// others, also for TCP, so it includes the interface to the peers.
 func (v *view) wantUCX() want {
 	via, _, ok := v.via()
 	rails := v.rails()
 	switch {
 	case len(rails) > 0 && len(v.strangers()) == 0:
-		return right("every ACTIVE port is of the training fabric")
+		return right("every ACTIVE port is part of the training fabric")
 	case len(rails) > 0:
-		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()), because: v.railWords(), seen: v.strangerSeen()}
+		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()),
+			because: v.railWords(), seen: v.strangerSeen()}
 		if ok {
 			w.value += "," + via.Name
 		}
@@ -159,10 +160,9 @@ func (v *view) wantUCX() want {
 	return v.wantAmong(setting.UCX, via, v.ucxLeavesOut)
 }
 
-// ucxLeavesOut tells whether UCX leaves an interface out by itself: bridges from
-// 1.16 on (UCX_TCP_BRIDGE_ENABLE=n, seen with 1.22 and not with 1.13; one whose
-// version is not known may be older, and is told), and what has no address beyond
-// its own cable.
+// ucxLeavesOut reports whether UCX ignores an interface on its own: a bridge from 1.16
+// on (UCX_TCP_BRIDGE_ENABLE=n, seen with 1.22 and not with 1.13; an unknown version
+// may be older), and an interface with only a link-local address.
 func (v *view) ucxLeavesOut(i fabric.Interface) bool {
 	now := parseVersion(v.Node.Software.UCX.Version)
 	return i.Kind == "bridge" && now.compare(version{1, 16}) >= 0 || firstAddr(i).IsLinkLocalUnicast()
@@ -179,20 +179,21 @@ func (v *view) wantTCPIface() want {
 	return v.wantAmong(setting.Libfabric, via, func(fabric.Interface) bool { return false })
 }
 
-// wantAmong is the interface to the peers where others lead to no machine, but
-// for those that the library leaves out.
+// wantAmong returns the interface to the peers if others, except those that the
+// library ignores, reach no other machine.
 func (v *view) wantAmong(library string, via fabric.Interface, out func(fabric.Interface) bool) want {
-	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
+	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces),
+		func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
 	also := decoys(v, up)
 	if len(also) == 0 {
-		return right("no interface here leads astray")
+		return right("every interface here reaches other machines")
 	}
 	return want{value: via.Name, wrong: library + " would also try " + names(also), because: v.because(),
-		seen: []finding.Seen{ifSeen("interfaces that lead to no other machine", also)}}
+		seen: []finding.Seen{ifSeen("interfaces that reach no other machine", also)}}
 }
 
-// sameSet is agreement of two comma lists in any order. UCX also takes ranges
-// and ^, which count as the user's own wish.
+// sameSet reports whether two comma lists are equal in any order. UCX also accepts
+// ranges and ^, which count as the user's choice.
 func sameSet(v *view, value string) bool {
 	want, got := strings.Split(v.wantUCX().value, ","), strings.Split(value, ",")
 	slices.Sort(want)

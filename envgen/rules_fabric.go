@@ -13,71 +13,75 @@ import (
 	"launch/internal/setting"
 )
 
-// fabricRules keep NCCL on the training fabric.
+// fabricRules returns the rules that keep NCCL on the training fabric.
 func fabricRules() []rule {
 	nccl := func(v *view) bool { return v.gpus() && v.head() }
 	return []rule{{
-		name: "NCCL_NET", library: setting.NCCL, scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
-		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and says so only at INFO",
-		when:  "the only RDMA devices are no fabric (Soft-RoCE, iWARP, usNIC), which its InfiniBand module would take",
+		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
+		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
+		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)",
 		value: "Socket",
 		used:  nccl, want: (*view).wantNet,
 		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
-		name: "NCCL_IB_HCA", library: setting.NCCL, scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
+		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
 		alone: "takes every ACTIVE port of any vendor, speed and transport, InfiniBand and Ethernet",
-		when:  "some of these are not of the training fabric: another link layer, slower, for storage or management",
+		when:  "some are not part of the training fabric: another link layer, slower, for storage or management",
 		value: "=HCA:PORT,… of the training fabric",
 		used:  nccl, want: wantHCA(setting.NCCL, "="), agrees: (*view).sameHCAs,
 	}, {
-		name: "NCCL_IB_PKEY", library: setting.NCCL, scope: setting.Node, source: "NCCL src/transport/net_ib/connect.cc",
+		name: "NCCL_IB_PKEY", scope: setting.Node, source: "NCCL src/transport/net_ib/connect.cc",
 		alone: "uses entry 0 of the partition table",
-		when:  "entry 0 is a limited membership and another is a full one: limited members cannot reach each other",
-		value: "the index of the first full membership, where it is the same on all HCAs",
+		when:  "entry 0 is a limited membership and another entry a full one: limited members cannot reach each other",
+		value: "the index of the first full membership, if it is the same on all HCAs",
 		used:  nccl, want: (*view).wantPKey,
 	}, {
-		name: "NCCL_IB_TIMEOUT", library: setting.NCCL, scope: setting.Job, span: span{before: "2.23"}, source: "NCCL src/transport/net_ib/connect.cc",
-		alone: "gives up after 18 (20 from 2.23 on)",
-		when:  "more than 64 nodes share the fabric",
-		value: "22",
-		used:  nccl, want: (*view).wantTimeout,
+		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
+		source: "NCCL src/transport/net_ib/connect.cc",
+		alone:  "has the timeout 18 (20 from 2.23)",
+		when:   "more than 64 nodes share the fabric",
+		value:  "22",
+		used:   nccl, want: (*view).wantTimeout,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
 	}, {
-		name: "NCCL_IB_QPS_PER_CONNECTION", library: setting.NCCL, scope: setting.Node, span: span{since: "2.10"}, source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
-		alone: "opens one queue pair for a connection",
-		when:  "a RoCE rail is a bond: a queue pair uses one cable of it",
-		value: "2",
-		used:  nccl, want: (*view).wantQPs,
+		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
+		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
+		alone:  "opens one queue pair per connection",
+		when:   "a RoCE rail is a bond: one queue pair uses only one of its cables",
+		value:  "2",
+		used:   nccl, want: (*view).wantQPs,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
-		name: "NCCL_IB_SPLIT_DATA_ON_QPS", library: setting.NCCL, scope: setting.Node, span: span{since: "2.18", before: "2.20"}, source: "NVIDIA/nccl#1015",
-		alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
-		when:  "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
-		value: "0",
-		used:  nccl, want: (*view).wantSplit,
+		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
+		source: "NVIDIA/nccl#1015",
+		alone:  "splits each message over the queue pairs (in 2.18 and 2.19)",
+		when:   "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
+		value:  "0",
+		used:   nccl, want: (*view).wantSplit,
 	}, {
-		name: "NCCL_NET_GDR_C2C", library: setting.NCCL, scope: setting.Job, span: span{since: "2.26", before: "2.27"}, source: "NCCL src/graph/paths.cc",
-		alone: "does not use GPUDirect through the link between CPU and GPU (in 2.26)",
-		when:  "the GPUs are a GH200's, GB200's or GB300's",
-		value: "1",
-		used:  nccl, want: (*view).wantC2C,
+		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
+		source: "NCCL src/graph/paths.cc",
+		alone:  "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
+		when:   "the GPUs are GH200, GB200 or GB300",
+		value:  "1",
+		used:   nccl, want: (*view).wantC2C,
 	}, {
-		name: "FI_PROVIDER", library: setting.Libfabric, scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
-		alone: "offers every provider; aws-ofi-nccl chooses efa by itself from 1.5.1 on",
+		name: "FI_PROVIDER", scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
+		alone: "offers every provider; aws-ofi-nccl chooses efa on its own from 1.5.1",
 		when:  "the fabric is EFA and the plugin is older",
 		value: "efa",
 		used:  func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
 	}}
 }
 
-// strays tells that the only devices that NCCL's IB module would take are no
+// strays reports whether the only devices that NCCL's IB module would take are not a
 // fabric.
 func (v *view) strays() bool {
 	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
 }
 
-// needsPlugin tells whether the fabric is libfabric's alone, so that NCCL can use
-// it by a plugin only.
+// needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a
+// plugin.
 func (v *view) needsPlugin() bool { return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot }
 
 func (v *view) wantNet() want {
@@ -86,18 +90,21 @@ func (v *view) wantNet() want {
 		return want{value: "Socket", seen: v.strangerSeen(), because: "there is no other RDMA device",
 			wrong: "NCCL would use " + portList(v.ncclPorts()) + " as if it were a fabric"}
 	case v.plugin() != "":
-		return right("NCCL's plugin " + v.plugin() + " goes first by itself")
+		return right("NCCL's plugin " + v.plugin() + " takes precedence on its own")
 	case len(v.rails()) > 0:
-		return right("NCCL finds the training fabric by itself; a pin would only turn its silent fallback to TCP into an error")
+		return right("NCCL finds the fabric on its own; setting it would only turn a silent fallback to TCP into an " +
+			"error")
 	case v.needsPlugin() && v.Node.Software.Plugin.Version == software.None:
-		return right("NCCL finds no plugin here and uses TCP: " + string(v.fab.Kind) + " needs aws-ofi-nccl (libnccl-net.so)")
+		return right("NCCL finds no plugin here and uses TCP: " + string(v.fab.Kind) +
+			" needs aws-ofi-nccl (libnccl-net.so)")
 	case v.needsPlugin():
-		return right("whether NCCL finds the plugin that " + string(v.fab.Kind) + " needs is not known; NCCL takes it by itself")
+		return right("it is unknown whether NCCL finds the plugin for " + string(v.fab.Kind) +
+			", which it loads on its own")
 	}
-	return right("NCCL uses TCP here by itself")
+	return right("NCCL uses TCP here on its own")
 }
 
-// railWords is what the training fabric is.
+// railWords describes the training fabric.
 func (v *view) railWords() string {
 	rails := v.rails()
 	if len(rails) == 0 {
@@ -122,7 +129,7 @@ func (v *view) strangerSeen() []finding.Seen {
 	return seen
 }
 
-// wantHCA is for NCCL's list of ports and NVSHMEM's, which lacks the mark.
+// wantHCA is for the lists of ports of NCCL and NVSHMEM, which has no mark.
 func wantHCA(library, mark string) func(*view) want {
 	return func(v *view) want {
 		rails, others := v.rails(), v.strangers()
@@ -130,7 +137,7 @@ func wantHCA(library, mark string) func(*view) want {
 		case len(rails) == 0 && len(others) == 0:
 			return right("no RDMA port is ACTIVE here that " + library + " would take")
 		case len(rails) == 0:
-			return right("no port that " + library + " would take is of the training fabric")
+			return right("no port that " + library + " would take is part of the training fabric")
 		case v.vendorPlugin():
 			return right("the network plugin " + v.plugin() + " chooses the devices")
 		}
@@ -138,31 +145,30 @@ func wantHCA(library, mark string) func(*view) want {
 		if len(others) > 0 {
 			w.wrong, w.seen = library+" would also use "+portList(others), v.strangerSeen()
 		} else {
-			w.not = "every ACTIVE port is of the training fabric"
+			w.not = "every ACTIVE port is part of the training fabric"
 		}
 		return w
 	}
 }
 
-// vendorPlugin tells that a plugin other than one for verbs carries the data.
+// vendorPlugin reports whether a plugin that is not for verbs carries the data.
 func (v *view) vendorPlugin() bool {
 	return strings.HasPrefix(strings.ToLower(v.plugin()), "aws-ofi-nccl") || v.netIs(vendorModules())
 }
 
-// netIs tells whether NCCL_NET begins with one of these names.
+// netIs reports whether NCCL_NET begins with one of the names.
 func (v *view) netIs(modules []string) bool {
 	net := strings.ToLower(v.value("NCCL_NET"))
 	return slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(net, m) })
 }
 
-// vendorModules are the network modules of clouds, whose own scripts set what
-// they need.
+// vendorModules returns the network modules of clouds, whose own scripts set their
+// variables.
 func vendorModules() []string {
 	return []string{"gib", "fastrak", "gpudirecttcpx", "aws libfabric", "libfabric", "ofi"}
 }
 
-// sameHCAs tells whether a value of NCCL_IB_HCA takes the rails and nothing
-// else.
+// sameHCAs reports whether a value of NCCL_IB_HCA selects exactly the rails.
 func (v *view) sameHCAs(value string) bool {
 	f := parseFilter(value, maxIBs)
 	rails := v.rails()
@@ -174,17 +180,17 @@ func (v *view) sameHCAs(value string) bool {
 	return true
 }
 
-// wantPKey: a key's highest bit is full membership (IBTA 10.9.3). A table whose
-// first entry is not set has none there either.
+// wantPKey is for the partition table: a key's highest bit is full membership (IBTA
+// 10.9.3). A first entry that is not set is not a full membership either.
 func (v *view) wantPKey() want {
 	index, seen := -1, []finding.Seen(nil)
 	for _, p := range v.rails() {
 		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && fullMember(p.PKeys[0]) {
-			return right("entry 0 of the partition table is a full membership, or not known")
+			return right("entry 0 of the partition table is a full membership, or unknown")
 		}
 		i := slices.IndexFunc(p.PKeys, fullMember)
 		if i < 0 || index >= 0 && p.PKeys[i].Index != index {
-			return right("no one entry of the partition table is a full membership on all HCAs")
+			return right("no entry of the partition table is a full membership on all HCAs")
 		}
 		index = p.PKeys[i].Index
 		seen = append(seen, p.pkeysSeen())
@@ -192,7 +198,8 @@ func (v *view) wantPKey() want {
 	if index < 0 {
 		return right("there is no InfiniBand here")
 	}
-	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is no full membership", because: "entry " + strconv.Itoa(index) + " is a full one", seen: seen}
+	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership",
+		because: "entry " + strconv.Itoa(index) + " is one", seen: seen}
 }
 
 func (p hcaPort) pkeysSeen() finding.Seen {
@@ -200,13 +207,14 @@ func (p hcaPort) pkeysSeen() finding.Seen {
 	for _, k := range p.PKeys {
 		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
 	}
-	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num), What: strings.Join(words, ", ")}
+	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
+		What: strings.Join(words, ", ")}
 }
 
 func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
 
-// many is the number of nodes above which the timeout of NCCL before 2.23 is
-// too short.
+// many is the number of nodes above which the timeout of NCCL before 2.23 is too
+// short.
 const many = 64
 
 func (v *view) wantTimeout() want {
@@ -216,7 +224,7 @@ func (v *view) wantTimeout() want {
 	case v.World.Nodes <= many:
 		return right(fmt.Sprintf("the job has %d nodes", v.World.Nodes))
 	}
-	return want{value: "22", wrong: "NCCL before 2.23 would give up after 18, which a large fabric can exceed",
+	return want{value: "22", wrong: "NCCL before 2.23 would use the timeout 18, which a large fabric can exceed",
 		because: fmt.Sprintf("the job has %d nodes", v.World.Nodes), seen: []finding.Seen{v.ncclSeen()}}
 }
 
@@ -235,10 +243,11 @@ func (v *view) wantQPs() want {
 	if bonds == nil {
 		return right("no RoCE rail is a bond of several cables")
 	}
-	return want{value: "2", wrong: "NCCL would use one cable of each bond", because: "one queue pair uses one cable", seen: bonds}
+	return want{value: "2", wrong: "NCCL would use one cable of each bond", because: "one queue pair uses one cable",
+		seen: bonds}
 }
 
-// cables are the members of a bond that are up.
+// cables returns the number of members of a bond that are up.
 func (v *view) cables(bond string) int {
 	n := 0
 	for _, i := range v.Node.Interfaces {
@@ -252,7 +261,8 @@ func (v *view) cables(bond string) int {
 func (v *view) wantSplit() want {
 	w := v.wantQPs()
 	if w.wrong != "" {
-		w.value, w.wrong, w.because = "0", "NCCL would split each message over both queue pairs", "whole messages keep the cables apart"
+		w.value, w.wrong, w.because = "0", "NCCL would split each message over both queue pairs",
+			"each message then uses one cable"
 	}
 	return w
 }
@@ -261,20 +271,21 @@ func (v *view) wantC2C() want {
 	for _, model := range v.gpuNames() {
 		for _, name := range []string{"GH200", "GB200", "GB300"} {
 			if strings.Contains(model, name) {
-				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory", because: "from 2.27 on it is the default",
-					seen: []finding.Seen{{Where: "GPU", What: model}, v.ncclSeen()}}
+				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory",
+					because: "it is the default from 2.27",
+					seen:    []finding.Seen{{Where: "GPU", What: model}, v.ncclSeen()}}
 			}
 		}
 	}
-	return right("no GPU here has a link of its own to the CPU")
+	return right("no GPU here has its own link to the CPU")
 }
 
 func (v *view) wantProvider() want {
 	_, number, ok := strings.Cut(v.plugin(), "aws-ofi-nccl ")
 	if !ok || v.fab.Kind != rail.EFA || !(span{before: "1.5.1"}).holds(parseVersion(number)) {
-		return right("the plugin chooses the provider by itself")
+		return right("the plugin chooses the provider on its own")
 	}
 	p := v.Node.Software.Plugin
-	return want{value: "efa", wrong: "aws-ofi-nccl " + number + " would take whichever provider libfabric lists first",
-		because: "the fabric is EFA", seen: []finding.Seen{{Where: p.Path, What: p.Version}}}
+	return want{value: "efa", wrong: "aws-ofi-nccl " + number + " would take the first provider that libfabric lists",
+		because: "the fabric is EFA", seen: saw(p.Path, p.Version)}
 }

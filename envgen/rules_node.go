@@ -14,51 +14,57 @@ import (
 	"launch/internal/setting"
 )
 
-// nodeRules are about what is around the process: files, rights, cores.
+// nodeRules returns the rules about the process's surroundings: files, rights, cores.
 func nodeRules() []rule {
 	node := func(v *view) bool { return v.gpus() && !v.Mpirun }
 	return []rule{{
-		name: "NCCL_TOPO_FILE", library: setting.NCCL, scope: setting.Node, source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
-		alone: "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
-		when:  "a file of Azure's for this size is visible (also in a container) and its devices are those of this machine",
-		value: "the path of that file",
-		used:  node, want: (*view).wantTopo,
+		name: "NCCL_TOPO_FILE", scope: setting.Node,
+		source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
+		alone:  "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
+		when:   "Azure's file for this size is visible (also in a container) and lists the devices of this machine",
+		value:  "the path of that file",
+		used:   node, want: (*view).wantTopo,
 	}, {
-		name: "NCCL_CUMEM_HOST_ENABLE", library: setting.NCCL, scope: setting.Node, single: true, span: span{since: "2.24", before: "2.26.5"}, source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
-		alone: "uses host memory that needs the right to choose a NUMA node (in 2.24.0 to 2.26.4), and crashes without it",
-		when:  "a container's system call filter takes that right away: no CAP_SYS_NICE",
-		value: "0",
-		used:  node, want: (*view).wantCuMemHost,
+		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true,
+		span:   span{since: "2.24", before: "2.26.5"},
+		source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
+		alone:  "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
+		when:   "a container's system call filter denies that right: no CAP_SYS_NICE",
+		value:  "0",
+		used:   node, want: (*view).wantCuMemHost,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
-		name: "NCCL_SOCKET_NTHREADS", library: setting.NCCL, scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone: "has helper threads for TCP on the cards of AWS and Google only, so one core carries all",
-		when:  "data goes over TCP at 100 Gb/s or more on another card, and 8 cores are there for each GPU",
-		value: "4, as NVIDIA has it for 100G",
-		used:  node, want: (*view).wantThreads,
+		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"},
+		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
+		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
+		value:  "4, NVIDIA's value for 100G",
+		used:   node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}, {
-		name: "NCCL_NSOCKS_PERTHREAD", library: setting.NCCL, scope: setting.Node, span: span{since: "2.4.8"}, source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone: "opens one connection for each helper thread",
-		when:  "as NCCL_SOCKET_NTHREADS",
-		value: "4",
-		used:  node, want: (*view).wantThreads,
+		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
+		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
+		alone:  "opens one connection per helper thread",
+		when:   "as NCCL_SOCKET_NTHREADS",
+		value:  "4",
+		used:   node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}}
 }
 
-// Files that rules ask for.
+// Files that rules need.
 const (
 	virtualTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
 	selfStatus      = "/proc/self/status"
 )
 
 func azureTopologies() []string {
-	return []string{"/opt/microsoft/ndv5/topo.xml", "/opt/microsoft/ndv4/topo.xml", "/opt/microsoft/ndv2/topo.xml", "/opt/microsoft/ncv4/topo.xml"}
+	return []string{"/opt/microsoft/ndv5/topo.xml", "/opt/microsoft/ndv4/topo.xml", "/opt/microsoft/ndv2/topo.xml",
+		"/opt/microsoft/ncv4/topo.xml"}
 }
 
-// Paths are the files and directories that the rules and the lint ask for, for
-// this input: what stands in those that exist belongs into Input.Files.
+// Paths returns the files and directories that the rules and the lint need for an
+// input: Input.Files has the texts of those that exist.
 func Paths(in Input) []string {
 	v := look(in)
 	if !v.gpus() {
@@ -83,7 +89,7 @@ func Paths(in Input) []string {
 
 func (v *view) wantTopo() want {
 	if _, ok := v.Files[virtualTopology]; ok {
-		return right("NCCL reads " + virtualTopology + " by itself")
+		return right("NCCL reads " + virtualTopology + " on its own")
 	}
 	for _, p := range azureTopologies() {
 		text, ok := v.Files[p]
@@ -91,15 +97,16 @@ func (v *view) wantTopo() want {
 			continue
 		}
 		if n, missing := v.topology(text); n > 0 && missing == "" {
-			return want{value: p, wrong: "NCCL would take the PCI tree that the hypervisor shows, which is flat",
-				because: fmt.Sprintf("the %d devices of the file are those of this machine", n), seen: []finding.Seen{{Where: p, What: fmt.Sprintf("%d devices", n)}}}
+			return want{value: p, wrong: "NCCL would use the hypervisor's PCI tree, which is flat",
+				because: fmt.Sprintf("this machine has the %d devices of the file", n),
+				seen:    saw(p, fmt.Sprintf("%d devices", n))}
 		}
 	}
-	return right("no file for this size of machine is visible, and where PCI is not flattened none is needed")
+	return right("no file for this size of machine is visible; with a PCI tree that is not flat none is needed")
 }
 
-// topology reads a topology of NCCL's: how many GPUs and network cards it has,
-// and the first of them that this machine has not.
+// topology parses a topology for NCCL and returns its number of GPUs and network
+// cards, and the first of them that this machine does not have.
 func (v *view) topology(text string) (n int, missing string) {
 	dec := xml.NewDecoder(strings.NewReader(text))
 	for {
@@ -107,7 +114,7 @@ func (v *view) topology(text string) (n int, missing string) {
 		if errors.Is(err, io.EOF) {
 			return n, missing
 		} else if err != nil {
-			return 0, "it is no XML: " + err.Error()
+			return 0, "it is not XML: " + err.Error()
 		}
 		e, ok := token.(xml.StartElement)
 		if !ok || e.Name.Local != "pci" {
@@ -127,8 +134,8 @@ func (v *view) topology(text string) (n int, missing string) {
 	}
 }
 
-// pci tells whether this machine has the function. Where no list of them is
-// known it counts as there.
+// pci reports whether this machine has the function, or the list of functions is
+// unknown.
 func (v *view) pci(addr string) bool {
 	if len(v.Node.PCI) == 0 {
 		return true
@@ -137,7 +144,7 @@ func (v *view) pci(addr string) bool {
 	return ok
 }
 
-// status is a field of /proc/self/status (proc(5)).
+// status returns a field of /proc/self/status (proc(5)).
 func (v *view) status(name string) (string, bool) {
 	for line := range strings.Lines(v.Files[selfStatus]) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -155,10 +162,11 @@ func (v *view) wantCuMemHost() want {
 	hex, _ := v.status("CapEff")
 	caps, err := strconv.ParseUint(hex, 16, 64)
 	if !v.nccl.known() || filter != "2" || err != nil || caps>>capSysNice&1 == 1 {
-		return right("nothing here takes the right away to choose a NUMA node")
+		return right("nothing here denies the right to choose a NUMA node")
 	}
-	return want{value: "0", wrong: "NCCL before 2.26.5 can crash on its host memory here", because: "a system call filter is on, and CAP_SYS_NICE is not there",
-		seen: []finding.Seen{{Where: selfStatus, What: "Seccomp " + filter + ", CapEff " + hex}, v.ncclSeen()}}
+	return want{value: "0", wrong: "NCCL before 2.26.5 can crash on its host memory here",
+		because: "a system call filter is on, and CAP_SYS_NICE is missing",
+		seen:    []finding.Seen{{Where: selfStatus, What: "Seccomp " + filter + ", CapEff " + hex}, v.ncclSeen()}}
 }
 
 const (
@@ -174,24 +182,28 @@ func (v *view) wantThreads() want {
 	case !v.ncclSockets():
 		return right("NCCL's data does not go over TCP")
 	case ownThreads(via.Driver):
-		return right("NCCL knows the card (" + via.Driver + ") and has threads for it")
+		return right("NCCL has threads of its own for the card (" + via.Driver + ")")
 	case via.Speed < fastTCP:
-		return right(fmt.Sprintf("%s has less than 100 Gb/s, or does not tell", via.Name))
+		return right(fmt.Sprintf("the speed of %s is below 100 Gb/s, or unknown", via.Name))
 	}
 	list, _ := v.status("Cpus_allowed_list")
 	cores := countCPUs(list)
 	if n := v.gpuCount(); n < 1 || cores < coresPerGPU*n {
-		return right(fmt.Sprintf("%d cores are not enough for more threads", cores))
+		return right(fmt.Sprintf("%d cores are too few for more threads", cores))
 	}
-	return want{value: "4", wrong: fmt.Sprintf("NCCL would send all over TCP by one thread, at %d Gb/s", via.Speed/1000), because: v.because(),
-		seen: []finding.Seen{finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)}, {Where: selfStatus, What: "Cpus_allowed_list " + list}}}
+	return want{value: "4", because: v.because(),
+		wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000),
+		seen: []finding.Seen{
+			finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
+			{Where: selfStatus, What: "Cpus_allowed_list " + list},
+		}}
 }
 
-// ownThreads are the drivers of the cards for which NCCL has helper threads:
-// AWS's and Google's (src/transport/net_socket.cc, by PCI vendor).
+// ownThreads reports whether NCCL has helper threads for the cards of a driver: AWS's
+// and Google's (src/transport/net_socket.cc, by PCI vendor).
 func ownThreads(driver string) bool { return slices.Contains([]string{"ena", "gve"}, driver) }
 
-// countCPUs counts a list as the kernel writes it, "0-3,8,10-11".
+// countCPUs returns the number of CPUs in a list of the kernel, "0-3,8,10-11".
 func countCPUs(list string) int {
 	n := 0
 	for word := range strings.SplitSeq(list, ",") {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Selected are the RDMA ports that the settings choose among those of this node,
-// each as its rate and link layer ("400 Gb/s InfiniBand"), by the variable that
-// chooses. A variable that is not set, that chooses what the training fabric is
-// anyway, or that leaves nothing (which Lint tells), is not there.
+// Selected returns the RDMA ports of this node that the settings choose, each as its
+// rate and link layer ("400 Gb/s InfiniBand"), by variable. It leaves out a variable
+// that is not set, that chooses exactly the training fabric, or that chooses no port
+// (which Lint reports).
 func Selected(in Input) map[string][]string {
 	v := look(in)
 	out := map[string][]string{}
@@ -30,8 +30,9 @@ func Selected(in Input) map[string][]string {
 		f := parseFilter(d.Value, maxIBs)
 		choose(d.Name, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) })
 	}
-	// UCX (src/ucs/config/parser.c) also takes patterns and ranges: not judged.
-	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" && !strings.ContainsAny(d.Value, "[*?") {
+	// UCX (src/ucs/config/parser.c) also accepts patterns and ranges: not judged.
+	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" &&
+		!strings.ContainsAny(d.Value, "[*?") {
 		list, not := strings.CutPrefix(d.Value, "^")
 		names := strings.Split(list, ",")
 		choose(d.Name, func(p hcaPort) bool {
@@ -41,9 +42,9 @@ func Selected(in Input) map[string][]string {
 	return out
 }
 
-// Ports are the RDMA ports that the settings leave to NCCL's own module, as it
-// names them ("mlx5_0:1"); empty where they keep it from all. It is nil where they
-// do not choose: then the plan leaves it the rails.
+// Ports returns the RDMA ports that the settings allow NCCL's own module, as it names
+// them ("mlx5_0:1"); empty if they allow none. It is nil if they do not choose: then
+// the plan chooses the rails.
 func Ports(in Input) []string {
 	v := look(in)
 	out := []string{}

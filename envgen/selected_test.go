@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatSettingsChooseAmongThePorts(t *testing.T) {
+func TestSelectedPortsOfSettings(t *testing.T) {
 	four := machine(lo, eth0).ib("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 	decoy := four.rdma("mlx5_4", "mlx5_core", "Ethernet", 25, "")
 	cpus := four.noGPUs()
@@ -22,7 +22,7 @@ func TestWhatSettingsChooseAmongThePorts(t *testing.T) {
 		{"half of the rails", "NCCL_IB_HCA 2 x 400 Gb/s InfiniBand", four.with("NCCL_IB_HCA", "=mlx5_0:1,mlx5_3:1")},
 		{"all but one", "NCCL_IB_HCA 3 x 400 Gb/s InfiniBand", four.with("NCCL_IB_HCA", "^mlx5_2")},
 		{"another port than the rails'", "NCCL_IB_HCA 1 x 25 Gb/s Ethernet", decoy.with("NCCL_IB_HCA", "=mlx5_4")},
-		{"none, which Lint tells", "", four.with("NCCL_IB_HCA", "mlx5_17")},
+		{"none, which Lint reports", "", four.with("NCCL_IB_HCA", "mlx5_17")},
 		{"NCCL's without a GPU", "", cpus.with("NCCL_IB_HCA", "=mlx5_0")},
 		{"UCX's", "UCX_NET_DEVICES 1 x 400 Gb/s InfiniBand", cpus.with("UCX_NET_DEVICES", "mlx5_0:1,eth0")},
 		{"all but one of UCX's", "UCX_NET_DEVICES 3 x 400 Gb/s InfiniBand", cpus.with("UCX_NET_DEVICES", "^mlx5_0:1")},
@@ -42,7 +42,7 @@ func TestWhatSettingsChooseAmongThePorts(t *testing.T) {
 	}
 }
 
-func TestWhichPortsSettingsLeaveToNCCL(t *testing.T) {
+func TestPortsThatSettingsAllowNCCL(t *testing.T) {
 	four := machine(lo, eth0).ib("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 	for _, tt := range []struct {
 		name string

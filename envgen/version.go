@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// version is that of a library, "2.27.5"; the zero value is one that is not
-// known.
+// version is the version of a library, "2.27.5"; the zero version is unknown.
 type version [3]int
 
-// parseVersion reads the numbers at the beginning, "2.27.5+cuda12.9".
+// parseVersion parses the leading numbers of "2.27.5+cuda12.9".
 func parseVersion(s string) version {
 	var v version
 	for i := range v {
@@ -40,8 +39,8 @@ func (v version) compare(w version) int {
 // span is a range of versions: from since on, before before; "" is open.
 type span struct{ since, before string }
 
-// holds tells whether a version is in the range. One that is not known counts
-// as a current one: it is in a range that is open at its end, and in no other.
+// holds reports whether a version is in the range. An unknown version counts as a
+// current one: it is only in a range with an open end.
 func (s span) holds(v version) bool {
 	if !v.known() {
 		return s.before == ""

@@ -11,18 +11,18 @@ import (
 	"launch/internal/setting"
 )
 
-// view is an Input and what follows from it for all rules.
+// view is an Input and what all rules need of it.
 type view struct {
 	Input
 	fab  rail.Fabric
-	nccl version // also RCCL's, which is numbered alike
+	nccl version // also RCCL's, which has the same numbers
 }
 
 func look(in Input) *view {
 	return &view{Input: in, fab: rail.Of(in.Node, in.World.Addr), nccl: parseVersion(in.Node.Software.NCCL.Version)}
 }
 
-// decided is the setting of that name that is in force.
+// decided returns the setting in force for a name.
 func (v *view) decided(name string) (setting.Decided, bool) {
 	for _, d := range v.Decided {
 		if d.Name == name {
@@ -34,15 +34,15 @@ func (v *view) decided(name string) (setting.Decided, bool) {
 
 func (v *view) has(name string) bool { _, ok := v.decided(name); return ok }
 
-// value is what is decided for a name, or "".
+// value returns the setting of a name, or "".
 func (v *view) value(name string) string { d, _ := v.decided(name); return d.Value }
 
-// apart tells that the job has several machines.
+// apart reports whether the job has several machines.
 func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopback() }
 
-// gpuCount is the number of GPUs that NCCL or RCCL could use here; -1: a
-// driver that did not answer, or a recording without PCI devices, which counts
-// as some, since a variable for a library that is not used costs nothing.
+// gpuCount returns the number of GPUs that NCCL or RCCL could use here. -1 is for a
+// driver that did not answer, or a recording without PCI devices, and counts as some:
+// a variable for an unused library costs nothing.
 func (v *view) gpuCount() int {
 	n := v.Node
 	cards := map[string]int{}
@@ -54,7 +54,7 @@ func (v *view) gpuCount() int {
 		return len(g.Devices)
 	case g.Err != "":
 		return -1
-	case g.Absent == "" && !g.Present && cards["nvidia"] > 0: // nobody asked NVML
+	case g.Absent == "" && !g.Present && cards["nvidia"] > 0: // no answer of NVML
 		return cards["nvidia"]
 	case g.Absent == "" && !g.Present && len(n.PCI) == 0:
 		return -1
@@ -64,7 +64,7 @@ func (v *view) gpuCount() int {
 	return cards["amd"]
 }
 
-// gpuNames are the GPUs' models, as far as they are known.
+// gpuNames returns the known models of the GPUs.
 func (v *view) gpuNames() []string {
 	var names []string
 	for _, g := range v.Node.GPUs.Devices {
@@ -76,11 +76,11 @@ func (v *view) gpuNames() []string {
 	return names
 }
 
-// gpus tells whether NCCL can be in use here.
+// gpus reports whether NCCL can be in use here.
 func (v *view) gpus() bool { return v.gpuCount() != 0 }
 
-// uses tells whether the job uses a library that no fact of the node shows: the
-// command names it, or a variable of its own is set.
+// uses reports whether the job uses a library that no fact of the node reveals: the
+// command names it, or a variable with one of the prefixes is set.
 func (v *view) uses(library string, prefixes ...string) bool {
 	return slices.Contains(v.Uses, library) || slices.ContainsFunc(v.Decided, func(d setting.Decided) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Name, p) })
@@ -94,13 +94,13 @@ func (v *view) ucx() bool {
 func (v *view) nixl() bool    { return v.uses("nixl", "NIXL_") }
 func (v *view) nvshmem() bool { return v.uses("nvshmem", "NVSHMEM_") }
 
-// openMPI tells whether mpirun is Open MPI's; one that is not known counts,
-// since the others ignore its variables.
+// openMPI reports whether mpirun is Open MPI's, or unknown: the other MPIs ignore the
+// variables of Open MPI.
 func (v *view) openMPI() bool {
 	return v.Mpirun && (v.MPI == "" || strings.HasPrefix(v.MPI, "openmpi"))
 }
 
-// plugin is the network plugin that NCCL would load, or "": none, or not known.
+// plugin returns the network plugin that NCCL would load, or "" if none or unknown.
 func (v *view) plugin() string {
 	if p := v.Node.Software.Plugin.Version; p != software.None {
 		return p
@@ -108,10 +108,10 @@ func (v *view) plugin() string {
 	return ""
 }
 
-// via is the interface by which the other nodes reach this one, and the
-// address on it. ok is false for a single node, for nodes that all share this
-// machine (loopback), and where the address is on no interface (NAT, a virtual
-// address): then no choice of an interface is better than another.
+// via returns the interface by which the other nodes reach this node, and the address
+// on it. ok is false for a single node, for nodes on one machine (loopback), and if no
+// interface has the address (NAT, a virtual address): then no interface is better
+// than another.
 func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
 		return via, addr, false
@@ -120,7 +120,7 @@ func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	return via, addr, ok && via.Kind != "loopback"
 }
 
-// holder is the interface that has the address and is up, and the address with
+// holder returns the interface that is up and has the address, and the address with
 // its prefix.
 func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) {
 	a = a.Unmap().WithZone("")
@@ -133,8 +133,8 @@ func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) 
 	return fabric.Interface{}, netip.Prefix{}, false
 }
 
-// head tells whether the node of mpirun is one of its hosts: only then do this
-// node's devices say anything about the job's.
+// head reports whether the node of mpirun is one of its hosts: only then are this
+// node's devices those of the job.
 func (v *view) head() bool {
 	return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal)
 }

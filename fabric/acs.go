@@ -8,31 +8,31 @@ import (
 	"sync"
 )
 
-// The extended capabilities of a PCIe function, and Access Control Services
-// among them (PCI Express Base Specification, 7.6.3 and 7.7.11).
+// Extended capabilities of a PCIe function, and Access Control Services (PCI Express
+// Base Specification, 7.6.3 and 7.7.11).
 const (
 	extendedStart = 0x100
 	acsCapability = 0x000d
 	acsControl    = 6    // offset of its control register
 	acsRedirects  = 0x0c // P2P request redirect, P2P completion redirect
-	extendedMax   = 48   // so many capabilities, if their list is sane
+	extendedMax   = 48   // more capabilities than any sane list has
 )
 
-// redirects tells whether bridges send traffic between two of their devices up
-// to the root instead of across. Each bridge is asked once.
+// redirects caches which bridges send traffic between two of their devices up to the
+// root instead of across. Each bridge is read once.
 type redirects struct {
 	sys    fs.FS
 	mu     sync.Mutex
 	states map[string]string
 }
 
-// on is "on" if a bridge of a path redirects, "off" if all were read and none
-// does, "" if one could not be read: an unprivileged user reads 64 bytes of
-// each function, and a VM sees no bridges of its host.
+// on returns "on" if a bridge of a path redirects, "off" if all were read and none
+// does, "" if one could not be read. An unprivileged user reads only 64 bytes of each
+// function, and a VM sees no bridges of its host.
 func (r *redirects) on(above []string) string {
 	state := ""
 	for i, bridge := range above {
-		if i == 0 { // the root is no function
+		if i == 0 { // the root is not a function
 			continue
 		}
 		switch r.bridge(bridge) {
@@ -60,9 +60,9 @@ func (r *redirects) bridge(addr string) string {
 	return state
 }
 
-// ReadACS tells whether a bridge redirects, "on" or "off", by its config file;
-// "" where that could not be read. It walks the list of extended capabilities
-// and reads no more: each read of four bytes goes to the device.
+// ReadACS reads from its config file whether a bridge redirects: "on", "off", or ""
+// where that could not be read. It walks the list of extended capabilities and reads
+// nothing else, since each read of four bytes goes to the device.
 func ReadACS(sys fs.FS, name string) string {
 	f, err := sys.Open(name)
 	if err != nil {

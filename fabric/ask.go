@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"time"
 
 	"launch/fabric/gpu"
@@ -13,11 +12,10 @@ import (
 	"launch/internal/child"
 )
 
-// What the children may take before they are reported as not answering. The
-// user waits for them, so it is seconds. NVML's is for each GPU besides: the
-// first process to ask starts one that nothing keeps awake, one after the other,
-// and that takes 1 to 3 s each (NVIDIA, "Driver Persistence", Overview); where
-// the persistence daemon runs none has to be started.
+// Time limits of the children; then they are reported as not answering. The user waits
+// for them, so they are seconds. NVML needs more time per GPU: the first process to use
+// a GPU starts it, one after the other, which takes 1 to 3 s each (NVIDIA, "Driver
+// Persistence", Overview). The persistence daemon keeps the GPUs started.
 const (
 	gpuBudget   = 3 * time.Second
 	gpuWakes    = 3 * time.Second
@@ -25,8 +23,8 @@ const (
 	verbsBudget = 3 * time.Second
 )
 
-// persistenced is there while NVIDIA's persistence daemon runs. In a container it
-// is what the container runtime passes on.
+// persistenced exists while NVIDIA's persistence daemon runs. In a container, the
+// runtime passes it on.
 const persistenced = "run/nvidia-persistenced/socket"
 
 // The names of this package's children.
@@ -35,17 +33,15 @@ const (
 	verbsChild = "verbs"
 )
 
-// Children are the functions that AskGPU, AskVerbs, AskDisks and the tests of
-// verbs run in children; main hands them to child.Dispatch.
+// Children returns the functions that AskGPU, AskVerbs and AskDisks run in
+// children; main passes them to child.Dispatch.
 func Children() child.Table {
-	t := child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
-	maps.Copy(t, verbs.Children())
-	return t
+	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
 
-// AskGPU asks NVML in a child, if there is a driver at all, and the kernel log
-// for what the driver wrote there. It takes 3 s, and 3 s for each GPU, at most;
-// half a second for each with the persistence daemon.
+// AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote
+// to the kernel log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with
+// the persistence daemon.
 func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)
@@ -58,7 +54,7 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	}
 	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)
 	if f.Absent == "" {
-		f.KernelLog() // also of a driver that does not answer: there it says why
+		f.KernelLog() // also if the driver does not answer: the log has the reason
 	}
 	return f
 }
@@ -71,8 +67,8 @@ func gpuLimit(roots Roots) time.Duration {
 	return gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
 }
 
-// AskVerbs asks libibverbs in a child, if sysfs shows an RDMA device at all.
-// It takes 3 s at most.
+// AskVerbs queries libibverbs in a child, if sysfs shows an RDMA device. It takes 3 s
+// at most.
 func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
 	class := dir{fsys: roots.filled().Sys, name: classInfiniBand}
 	if len(class.names("")) == 0 {
@@ -85,12 +81,12 @@ func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
 	return answer
 }
 
-// unanswered says in one line why a library did not answer.
+// unanswered returns in one line why a library did not answer.
 func unanswered(library string, err error) string {
 	if t, ok := errors.AsType[*child.TimeoutError](err); ok {
 		s := fmt.Sprintf("%s did not answer within %v", library, t.Limit)
 		if t.Abandoned {
-			s += fmt.Sprintf("; its process %d hangs in the kernel and cannot be killed", t.PID)
+			s += fmt.Sprintf("; process %d hangs in the kernel and cannot be killed", t.PID)
 		}
 		return s
 	}

@@ -7,33 +7,32 @@ import (
 	"time"
 )
 
-// What a file may take. The first that takes longer lies on a server that is
-// gone, or about to be mounted; from then on less, since others lie there too.
+// Time limits for one file. The first file that exceeds its limit is probably on a lost
+// server or a pending mount; later files get less time, since they may be there too.
 const (
 	fileBudget  = 2 * time.Second
 	fileBudget2 = 100 * time.Millisecond
 )
 
-// errLate is said of a file that was waited for in vain.
+// errLate is the error for a file that took too long.
 var errLate = errors.New("its file system does not answer")
 
-// Bounded is a file system of which nobody waits long: a call on a mount whose
-// server is gone does not return, and is left behind. Of a file that is open,
-// reading is not bounded.
+// Bounded returns fsys with a time limit for each call: a call on a mount whose server
+// is gone never returns and is abandoned. Reading from an open file has no limit.
 func Bounded(fsys fs.FS) fs.FS { return &bounded{fsys: fsys} }
 
 type bounded struct {
 	fsys fs.FS
-	late atomic.Bool // something has been waited for in vain
+	late atomic.Bool // a call has exceeded its limit
 }
 
-// waited is what a call answers, or errLate.
+// waited returns the answer of call, or errLate.
 func waited[T any](b *bounded, op, name string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
 	}
-	done := make(chan answer, 1) // buffered, so that one that is late ends too
+	done := make(chan answer, 1) // buffered, so that a late call ends too
 	go func() {
 		v, err := call()
 		done <- answer{v, err}

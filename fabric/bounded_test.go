@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// gone is a file system of which one file never answers.
+// gone is a file system with one file that never answers.
 type gone struct {
 	fs.FS
 	end chan struct{}
@@ -22,7 +22,7 @@ func (g gone) Open(name string) (fs.File, error) {
 	return g.FS.Open(name)
 }
 
-func TestBoundedLeavesAFileBehindThatDoesNotAnswer(t *testing.T) {
+func TestBoundedAbandonsAFileThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gone{fstest.MapFS{"well": {Data: []byte("text")}, "dead": {}}, make(chan struct{})}
 		defer close(g.end)

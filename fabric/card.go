@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// cards are the GPUs among the functions, and those that NVIDIA's driver has in
-// /proc/driver/nvidia/gpus where the bus is hidden, with what it says of each. A
-// container sees there only what it was given, and all of them on the bus.
+// cards returns the GPUs among the functions. Where the bus is hidden, it adds those
+// that NVIDIA's driver lists in /proc/driver/nvidia/gpus. A container sees only its own
+// GPUs there, and all GPUs on the bus.
 func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
 	var out []Card
 	for _, p := range bus {
@@ -32,17 +32,13 @@ func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
 		}
 		d := dir{fsys: proc, name: path.Join(driver.name, c.PCI)}
 		out[i].describe(d.line("information"))
-		if d.bad != nil {
-			unknown = append(unknown, *d.bad)
-		}
+		unknown = withBad(unknown, d.bad)
 	}
-	if driver.bad != nil {
-		unknown = append(unknown, *driver.bad)
-	}
+	unknown = withBad(unknown, driver.bad)
 	return out, unknown
 }
 
-// gpuVendor is whose GPU a function is; "" if it is none. Compute GPUs are
+// gpuVendor returns the vendor of a GPU; "" for any other function. Compute GPUs are
 // "3D" (NVIDIA), "other display" or "processing accelerator" (AMD).
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
@@ -55,8 +51,8 @@ func gpuVendor(p PCI) string {
 	return ""
 }
 
-// describe reads the rows "Model: …", "GPU UUID: …" and "Device Minor: …". A
-// GPU that the driver could not start has a UUID of question marks.
+// describe reads the rows "Model: …", "GPU UUID: …" and "Device Minor: …". If the
+// driver could not start the GPU, the UUID consists of question marks.
 func (c *Card) describe(information string) {
 	for line := range strings.Lines(information) {
 		key, value, _ := strings.Cut(line, ":")

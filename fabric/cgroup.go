@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// cgroup reads the limits of the groups that this process is in, of either
-// version. In a container the path may be that of the host, which is not to be
-// seen: then the root of what is mounted is the container's own group.
+// cgroup reads the limits of this process' control groups, version 1 or 2. In a
+// container the path may be the host's and not visible; then the mounted root is the
+// container's own group.
 func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
@@ -26,7 +26,7 @@ func cgroup(proc, sys fs.FS) Cgroup {
 	return c
 }
 
-// parseCgroups is the path of each controller; that of version 2 is "".
+// parseCgroups returns the path of each controller; version 2 has the key "".
 func parseCgroups(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -41,12 +41,12 @@ func parseCgroups(text string) map[string]string {
 	return out
 }
 
-// unlimited is what version 1 writes for no limit: the largest number of
-// pages, in bytes. Nothing real is as large.
+// unlimited is the value that version 1 writes for no limit: the largest number of
+// pages, in bytes.
 const unlimited = 1 << 60
 
-// lowest is the lowest limit on the way up from a group, and what the group
-// that has it uses; 0 where there is none.
+// lowest returns the lowest limit of a group and the groups above it, and the usage of
+// the group with that limit; 0 for no limit.
 func lowest(sys fs.FS, root, at, limit, used string) (least, uses int64) {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(readText(sys, name)), 10, 64)

@@ -2,10 +2,9 @@ package fabric
 
 import "strings"
 
-// cloud tells whose machine this is. The marks are those that cloud-init's
-// ds-identify and the providers' own documents name; a Hyper-V VM is Azure only
-// by its asset tag. Where a container hides DMI, Amazon's and Google's own
-// network cards tell it.
+// cloud identifies the provider by the marks that cloud-init's ds-identify and the
+// providers' documents name. A Hyper-V VM is Azure only by its asset tag. Where a
+// container hides DMI, the network cards of Amazon and Google identify them.
 func cloud(dmi *dir, bus []PCI) Cloud {
 	vendor, product := dmi.line("sys_vendor"), dmi.line("product_name")
 	tag, chassis := dmi.line("chassis_asset_tag"), dmi.line("chassis_vendor")
@@ -21,7 +20,8 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 		c.Provider = "oci"
 	case vendor == "Alibaba Cloud":
 		c.Provider = "alibaba"
-	case tag == "ibmcloud", strings.HasPrefix(chassis, "IBM:Cloud Compute Server"), strings.HasPrefix(vendor, "IBM:Cloud Compute Server"):
+	case tag == "ibmcloud", strings.HasPrefix(chassis, "IBM:Cloud Compute Server"),
+		strings.HasPrefix(vendor, "IBM:Cloud Compute Server"):
 		c.Provider = "ibm"
 	}
 	for _, p := range bus {
@@ -33,10 +33,10 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 	return c
 }
 
-// virtual tells a hypervisor by what its firmware calls itself (the table of
-// systemd's detect-virt). The CPU's own flag would be surer, but to read
-// /proc/cpuinfo stops every CPU for some milliseconds on many kernels. Metal
-// instances of EC2 have the same vendor as its VMs.
+// virtual recognizes a hypervisor by the names in its firmware (the table of systemd's
+// detect-virt). The CPU's own flag would be surer, but on many kernels reading
+// /proc/cpuinfo stops every CPU for milliseconds. Metal instances of EC2 have the same
+// vendor as its VMs.
 func virtual(c Cloud, vendor, product string) bool {
 	switch {
 	case c.Provider == "aws" && c.SKU != "":
@@ -44,7 +44,8 @@ func virtual(c Cloud, vendor, product string) bool {
 	case c.Provider == "azure", c.Provider == "gcp":
 		return true
 	}
-	for _, mark := range []string{"QEMU", "KVM", "KubeVirt", "OpenStack", "VMware", "VirtualBox", "innotek", "Xen", "Bochs", "Parallels", "BHYVE", "Alibaba Cloud ECS"} {
+	for _, mark := range []string{"QEMU", "KVM", "KubeVirt", "OpenStack", "VMware", "VirtualBox", "innotek", "Xen",
+		"Bochs", "Parallels", "BHYVE", "Alibaba Cloud ECS"} {
 		if strings.Contains(vendor, mark) || strings.Contains(product, mark) {
 			return true
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// container tells what is around this process. Kubernetes comes first: its
-// containers have the marks of their runtime, too.
+// container identifies the container runtime. Kubernetes is checked first, since its
+// containers also have the marks of their runtime.
 func container(r Roots, n *Node) Container {
 	env := func(string) string { return "" }
 	if r.Env != nil {
@@ -20,7 +20,8 @@ func container(r Roots, n *Node) Container {
 	}
 	var c Container
 	switch {
-	case env("KUBERNETES_SERVICE_HOST") != "", strings.Contains(cgroup, "kubepods"), there("var/run/secrets/kubernetes.io/serviceaccount"):
+	case env("KUBERNETES_SERVICE_HOST") != "", strings.Contains(cgroup, "kubepods"),
+		there("var/run/secrets/kubernetes.io/serviceaccount"):
 		c.Kind = "kubernetes"
 	case env("APPTAINER_CONTAINER") != "", env("SINGULARITY_CONTAINER") != "", there(".singularity.d"):
 		c.Kind = "apptainer"
@@ -30,7 +31,7 @@ func container(r Roots, n *Node) Container {
 		c.Kind = "docker"
 	case strings.Contains(cgroup, "/lxc"), env("container") == "lxc":
 		c.Kind = "lxc"
-	case env("container") != "": // systemd-nspawn and others name themselves so
+	case env("container") != "": // systemd-nspawn and others set it
 		c.Kind = env("container")
 	}
 	c.RDMA = rdmaMode(r, n)
@@ -38,10 +39,10 @@ func container(r Roots, n *Node) Container {
 	return c
 }
 
-// rdmaMode is what "rdma system show" tells. It asks only where there is an RDMA
-// device: the socket alone makes the kernel look for a module. Where netlink
-// does not answer, the module's parameter is the same variable
-// (ib_devices_shared_netns in drivers/infiniband/core/device.c).
+// rdmaMode returns the mode that "rdma system show" prints. It asks only if there is an
+// RDMA device, since the socket alone makes the kernel look for a module. Without an
+// answer by netlink, the module's parameter has the same value (ib_devices_shared_netns
+// in drivers/infiniband/core/device.c).
 func rdmaMode(r Roots, n *Node) string {
 	if r.RDMA != nil && len(n.HCAs) > 0 {
 		if mode, err := r.RDMA(); err == nil && (mode == "shared" || mode == "exclusive") {

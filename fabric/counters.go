@@ -11,39 +11,37 @@ import (
 	"strings"
 )
 
-// Counters are since the port was started, and the old ones stop at their largest
-// value, so only two readings tell something. Of an HCA each reading is a command to
-// the firmware, and one that is refused is a line in the kernel log. Detect reads
-// none (Documentation/ABI/stable/sysfs-class-infiniband,
+// Counters count since the port was started, and old ones stop at their largest value,
+// so only the difference of two readings is meaningful. Each reading of an HCA's
+// counter is a command to the firmware, and a refused one writes a line to the kernel
+// log. Detect reads none (Documentation/ABI/stable/sysfs-class-infiniband,
 // …/testing/sysfs-class-net-statistics).
 
-// LinkErrors are the counters of one port by which a bad link shows, as they are
-// now.
+// LinkErrors are the counters of one port that show a bad link.
 type LinkErrors struct {
 	Downed  uint64 // link_downed: the link was lost
 	Symbols uint64 // symbol_error
 	Packets uint64 // port_rcv_errors: packets that arrived damaged
 }
 
-// Traffic is how many bytes a port has sent and received, with those of all its
-// users.
+// Traffic is the number of bytes that a port has sent and received, for all its users.
 type Traffic struct{ Sent, Received uint64 }
 
-// PortCounters is all that one port has counted.
+// PortCounters are all counters of one port.
 type PortCounters struct {
 	HCA      string        `json:"hca"`
 	Port     int           `json:"port"` // 1-based
 	Counters []PortCounter `json:"counters,omitempty"`
-	Unread   int           `json:"unread,omitempty"` // how many would not tell: a virtual function does not have all
+	Unread   int           `json:"unread,omitempty"` // unreadable counters: a virtual function does not have all
 }
 
-// PortCounter is one number that an HCA counts at a port.
+// PortCounter is one counter of an HCA's port.
 type PortCounter struct {
-	Name  string `json:"name"`  // as sysfs has it, "symbol_error"
-	Value uint64 `json:"value"` // of data: bytes
+	Name  string `json:"name"`  // name in sysfs, "symbol_error"
+	Value uint64 `json:"value"` // data in bytes
 }
 
-// The counters of data are in words of 4 bytes (IBTA volume 1, 16.1.3.5).
+// Data counters count words of 4 bytes (IBTA volume 1, 16.1.3.5).
 const (
 	sentData     = "port_xmit_data"
 	receivedData = "port_rcv_data"
@@ -65,13 +63,13 @@ func counter(sys fs.FS, dir, name, owner string) (uint64, error) {
 	return n, nil
 }
 
-// countersOf is where a port's standard counters are; beside it are the driver's.
+// countersOf returns the folder of a port's standard counters; the driver's own are
+// next to it.
 func countersOf(hca string, port int) string {
 	return path.Join(classInfiniBand, hca, "ports", strconv.Itoa(port), "counters")
 }
 
-// inTurn reads several counters. The first that cannot be read is the last that is
-// asked.
+// inTurn reads several counters and stops at the first that cannot be read.
 func inTurn(sys fs.FS, dir, owner string, names []string, to []*uint64) (err error) {
 	for i, name := range names {
 		if *to[i], err = counter(sys, dir, name, owner); err != nil {
@@ -81,17 +79,18 @@ func inTurn(sys fs.FS, dir, owner string, names []string, to []*uint64) (err err
 	return nil
 }
 
-// ReadLinkErrors reads three counters of a port.
+// ReadLinkErrors reads the LinkErrors of a port.
 func ReadLinkErrors(sys fs.FS, hca string, port int) (e LinkErrors, err error) {
-	err = inTurn(sys, countersOf(hca, port), hca, []string{"link_downed", "symbol_error", "port_rcv_errors"}, []*uint64{&e.Downed, &e.Symbols, &e.Packets})
+	err = inTurn(sys, countersOf(hca, port), hca, []string{"link_downed", "symbol_error", "port_rcv_errors"},
+		[]*uint64{&e.Downed, &e.Symbols, &e.Packets})
 	if err != nil {
 		return LinkErrors{}, err
 	}
 	return e, nil
 }
 
-// ReadTraffic reads two counters of a port: of an HCA its own, which see RDMA, else
-// those of its interface, which do not.
+// ReadTraffic reads the bytes of a port: the HCA's own counters, which include RDMA,
+// else those of its interface, which do not.
 func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error) {
 	dir, names := path.Join("class/net", netdev, "statistics"), []string{"tx_bytes", "rx_bytes"}
 	if hca != "" {
@@ -103,9 +102,9 @@ func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error)
 	return t, nil
 }
 
-// ReadPortCounters reads all that the HCAs count: the standard counters, and of
-// the driver's own (hw_counters) those that are numbers. It is for who watches a
-// node, and no start does it. A device that does not answer holds its caller up.
+// ReadPortCounters reads all counters of the HCAs: the standard ones, and the numbers
+// among the driver's own (hw_counters). It is for monitoring; a start never calls it. A
+// device that does not answer blocks the caller.
 func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	var out []PortCounters
 	for _, h := range hcas {
@@ -122,15 +121,15 @@ func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	return out
 }
 
-// read adds the counters of a directory. lifespan is how old, in milliseconds, a
-// number may be; it counts nothing.
+// read adds the counters of a directory. lifespan is not a counter: it is the age in
+// milliseconds at which the values are read again.
 func (c *PortCounters) read(sys fs.FS, dir string) {
 	if sys == nil {
 		return
 	}
 	entries, err := fs.ReadDir(sys, dir)
 	if err != nil {
-		return // an HCA without counters, as EFA's port before its driver had them
+		return // an HCA without counters, as EFA's port with an old driver
 	}
 	for _, e := range entries {
 		if e.IsDir() || e.Name() == "lifespan" {
@@ -138,7 +137,7 @@ func (c *PortCounters) read(sys fs.FS, dir string) {
 		}
 		n, err := counter(sys, dir, e.Name(), c.HCA)
 		if _, other := errors.AsType[*strconv.NumError](err); other {
-			continue // no number
+			continue // not a number
 		}
 		if err != nil {
 			c.Unread++

@@ -12,7 +12,8 @@ import (
 func TestLinkErrors(t *testing.T) {
 	at := func(port string) string { return path.Join(classInfiniBand, "mlx5_0/ports", port, "counters") }
 	sys := fstest.MapFS{}
-	files(sys, at("1"), map[string]string{"link_downed": "255", "symbol_error": "3", "port_rcv_errors": "18446744073709551615"})
+	files(sys, at("1"), map[string]string{"link_downed": "255", "symbol_error": "3",
+		"port_rcv_errors": "18446744073709551615"})
 	files(sys, at("2"), map[string]string{"link_downed": "N/A (no PMA)", "symbol_error": "3", "port_rcv_errors": "0"})
 	seen := watched{MapFS: sys, names: map[string]bool{}, mu: new(sync.Mutex)}
 	got, err := ReadLinkErrors(seen, "mlx5_0", 1)

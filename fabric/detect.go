@@ -18,32 +18,31 @@ import (
 	"launch/fabric/verbs"
 )
 
-// resolveBudget is for this node's own host name, which a healthy machine
-// resolves from a file; glibc gives each server that does not answer 5 s.
+// resolveBudget limits the lookup of this node's own host name. A healthy machine
+// resolves it from a file; glibc waits 5 s for each server that does not answer.
 const resolveBudget = 2 * time.Second
 
-// Options are what Detect is told, and what it asks beyond files. The zero
-// value asks nothing that can take time.
+// Options are the inputs of Detect. The zero value asks nothing that can take time.
 type Options struct {
-	Names   []string                              // host names of the job, to be looked for in /etc/hosts
+	Names   []string                              // host names of the job, to look for in /etc/hosts
 	Resolve bool                                  // resolve this node's own host name (2 s at most)
-	GPU     func(ctx context.Context) gpu.Facts   // AskGPU on a live machine; nil: not asked
-	Verbs   func(ctx context.Context) verbs.Facts // AskVerbs on a live machine; nil: not asked
+	GPU     func(ctx context.Context) gpu.Facts   // AskGPU on a live machine; nil: not queried
+	Verbs   func(ctx context.Context) verbs.Facts // AskVerbs on a live machine; nil: not queried
 
-	// Software is software.Detect for the job's command; nil: not asked.
+	// Software is software.Detect for the job's command; nil: not queried.
 	Software func(ctx context.Context) software.Facts
 
-	// The soft limit of open files as it was inherited: the Go runtime has
-	// raised its own by now, so somebody must have looked before it started.
+	// The soft limit of open files that this process inherited. The Go runtime raises
+	// its own limit, so the caller reads it before the runtime starts.
 	Nofile      uint64
 	NofileKnown bool
 }
 
-// Live is this machine.
+// Live returns the roots of this machine.
 func Live() Roots {
 	r := Roots{
-		// DirFS and not os.Root: /sys is a forest of links that the kernel
-		// resolves in one call and os.Root in one call for each component.
+		// DirFS, not os.Root: /sys is a forest of links, which the kernel resolves in
+		// one call and os.Root in one call per component.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root:  os.DirFS("/"),
 		Links: links,
@@ -56,8 +55,8 @@ func Live() Roots {
 	return r
 }
 
-// Detect reads the facts of one node. It never fails as a whole: what could
-// not be read is an Unknown, one for each device or file.
+// Detect reads the facts of one node. It never fails as a whole: what could not be read
+// is an Unknown, one per device or file.
 func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	roots = roots.filled()
 	var n Node
@@ -103,7 +102,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	return n
 }
 
-// hardware reads what is on the buses.
+// hardware reads the devices of the buses.
 func (n *Node) hardware(ctx context.Context, roots Roots) {
 	var unknown []Unknown
 	keep := func() { n.Unknown = append(n.Unknown, unknown...) }
@@ -117,7 +116,7 @@ func (n *Node) hardware(ctx context.Context, roots Roots) {
 	keep()
 }
 
-// around reads what this node is part of, and what its kernel offers.
+// around reads the surroundings: the cloud, the container, the kernel's features.
 func (n *Node) around(roots Roots) {
 	dmi := dir{fsys: roots.Sys, name: "class/dmi/id"}
 	proc := dir{fsys: roots.Proc}
@@ -129,14 +128,14 @@ func (n *Node) around(roots Roots) {
 	n.note(dmi.bad)
 	n.note(proc.bad)
 	if roots.Route != nil {
-		if r, err := roots.Route(farAway); err == nil { // an error is a node without a default route
+		if r, err := roots.Route(farAway); err == nil { // an error means no default route
 			n.Route = r
 		}
 	}
 }
 
-// product is a machine's maker and name. Some say the maker in the name too
-// ("Google" "Google Compute Engine").
+// product returns the maker and the name of a machine. Some repeat the maker in the
+// name ("Google" "Google Compute Engine").
 func product(vendor, name string) string {
 	if strings.HasPrefix(strings.ToLower(name), strings.ToLower(vendor)) {
 		return name
@@ -144,11 +143,11 @@ func product(vendor, name string) string {
 	return strings.TrimSpace(vendor + " " + name)
 }
 
-// farAway is no address of any network (RFC 5737), so it shows the default
+// farAway is an address of no network (RFC 5737), so the route to it is the default
 // route.
 var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
-// errMissing is said of a file that every Linux has.
+// errMissing is the error for a file that every Linux has.
 var errMissing = errors.New("not there, or empty")
 
 func (n *Node) note(u *Unknown) {
@@ -157,7 +156,7 @@ func (n *Node) note(u *Unknown) {
 	}
 }
 
-// parsed is the value of a file, or missing and an Unknown.
+// parsed returns the value of a file, or missing after adding an Unknown.
 func parsed[T any](n *Node, what, text string, parse func(string) (T, error), missing T) T {
 	v, err := parse(text)
 	if err != nil {
@@ -167,8 +166,8 @@ func parsed[T any](n *Node, what, text string, parse func(string) (T, error), mi
 	return v
 }
 
-// resolve asks the system's resolver (with cgo: getaddrinfo) for the
-// addresses of a host name, in its order: Gloo takes the first.
+// resolve returns the addresses of a host name from the system's resolver (with cgo:
+// getaddrinfo), in its order. Gloo takes the first.
 func resolve(ctx context.Context, host string) ([]string, string) {
 	if host == "" {
 		return nil, "this node has no host name"

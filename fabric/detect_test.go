@@ -10,14 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"launch/fabric/gpu"
-	"launch/internal/child"
 )
 
 var compare = cmp.Options{
@@ -32,11 +30,13 @@ func prefixes(list ...string) (out []netip.Prefix) {
 	return out
 }
 
-var loopback = Interface{Index: 1, Name: "lo", Kind: "loopback", Up: true, Running: true, MTU: 65536, NUMA: -1, Type: typeLoopback, Addrs: prefixes("127.0.0.1/8", "::1/128")}
+var loopback = Interface{Index: 1, Name: "lo", Kind: "loopback", Up: true, Running: true, MTU: 65536, NUMA: -1,
+	Type: typeLoopback, Addrs: prefixes("127.0.0.1/8", "::1/128")}
 
 func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	m := newMachine("cpu-1")
-	m.nic(m.pci("0000:00:03.0", "virtio_net", -1), "eth0", 2, map[string]string{"speed": "-1", "mtu": "1400"}, "10.0.0.5/24", "fe80::1/64")
+	m.nic(m.pci("0000:00:03.0", "virtio_net", -1), "eth0", 2, map[string]string{"speed": "-1", "mtu": "1400"},
+		"10.0.0.5/24", "fe80::1/64")
 	files(m.sys, "class/dmi/id", map[string]string{"sys_vendor": "QEMU", "product_name": "Standard PC"})
 	want := Node{
 		Hostname: "cpu-1", BootID: "6f9f1f0e-0000-4000-8000-000000000001", Product: "QEMU Standard PC",
@@ -59,8 +59,8 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	}
 }
 
-// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB
-// interfaces are down, and one Ethernet card for everything else.
+// eightGPUs is the usual training node: eight InfiniBand HCAs whose IPoIB interfaces
+// are down, and one Ethernet card for everything else.
 func eightGPUs() machine {
 	m := newMachine("gpu-1")
 	eth := m.pci("0000:17:00.0", "mlx5_core", 0)
@@ -71,7 +71,8 @@ func eightGPUs() machine {
 	})
 	for i := range 8 {
 		pci := m.pci(fmt.Sprintf("0000:%x:00.0", 0x18+i), "mlx5_core", i/4)
-		m.nic(pci, fmt.Sprintf("ibp%d", i), 3+i, map[string]string{"type": "32", "flags": "0x1002", "operstate": "down", "mtu": "4092"})
+		m.nic(pci, fmt.Sprintf("ibp%d", i), 3+i, map[string]string{"type": "32", "flags": "0x1002", "operstate": "down",
+			"mtu": "4092"})
 		m.hca(pci, fmt.Sprintf("mlx5_%d", i), 7-i, map[string]string{
 			"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand",
 		})
@@ -89,13 +90,15 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 		t.Fatalf("%d HCAs and %d interfaces, want 9 and 10", len(got.HCAs), len(got.Interfaces))
 	}
 	want := HCA{
-		Name: "mlx5_5", PCI: "0000:1d:00.0", Driver: "mlx5_core", NodeType: 1, Firmware: "28.39.1002", NUMA: 1, Uverbs: "/dev/infiniband/uverbs2",
-		Ports: []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "InfiniBand", Rate: 400, Lanes: 4, Netdev: "ibp5"}},
+		Name: "mlx5_5", PCI: "0000:1d:00.0", Driver: "mlx5_core", NodeType: 1, Firmware: "28.39.1002", NUMA: 1,
+		Uverbs: "/dev/infiniband/uverbs2",
+		Ports:  []Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: "InfiniBand", Rate: 400, Lanes: 4, Netdev: "ibp5"}},
 	}
 	if diff := cmp.Diff(want, got.HCAs[5]); diff != "" {
 		t.Errorf("an InfiniBand HCA (-want +got):\n%s", diff)
 	}
-	wantIf := Interface{Index: 8, Name: "ibp5", Kind: "ipoib", MTU: 4092, Driver: "mlx5_core", NUMA: 1, Type: typeInfiniBand, PCI: "0000:1d:00.0"}
+	wantIf := Interface{Index: 8, Name: "ibp5", Kind: "ipoib", MTU: 4092, Driver: "mlx5_core", NUMA: 1,
+		Type: typeInfiniBand, PCI: "0000:1d:00.0"}
 	if diff := cmp.Diff(wantIf, got.Interfaces[7], compare); diff != "" {
 		t.Errorf("its interface (-want +got):\n%s", diff)
 	}
@@ -108,14 +111,15 @@ func TestDetectOnAnEightGPUNodeWithInfiniBand(t *testing.T) {
 	}
 }
 
-func TestDetectTellsTheKindsOfVirtualInterfaces(t *testing.T) {
+func TestDetectFindsTheKindsOfVirtualInterfaces(t *testing.T) {
 	m := newMachine("dev-1")
 	kinds := []struct {
 		name    string
 		content map[string]string
 		want    string
 	}{
-		{"docker0", map[string]string{"bridge/bridge_id": "8000.0242", "uevent": "DEVTYPE=bridge\nINTERFACE=docker0"}, "bridge"},
+		{"docker0", map[string]string{"bridge/bridge_id": "8000.0242", "uevent": "DEVTYPE=bridge\nINTERFACE=docker0"},
+			"bridge"},
 		{"br-old", map[string]string{"bridge/bridge_id": "8000.0242"}, "bridge"},
 		{"bond0", map[string]string{"bonding/mode": "802.3ad 4"}, "bond"},
 		{"bond0.7", map[string]string{"uevent": "DEVTYPE=vlan\nINTERFACE=bond0.7"}, "vlan"},
@@ -153,7 +157,7 @@ func TestOneBadHCAIsOneUnknown(t *testing.T) {
 	sys := failing{m.sys, map[string]error{
 		"infiniband/mlx5_0/ports/1/state":      syscall.EIO,
 		"infiniband/mlx5_0/ports/1/phys_state": syscall.EIO,
-		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as of a driver that has none: nothing to report
+		"infiniband/mlx5_2/fw_ver":             syscall.EINVAL, // as with a driver that has none: nothing to report
 		"infiniband/mlx5_3/node_type":          syscall.EACCES,
 	}}
 	got := Detect(t.Context(), m.roots(sys), Options{})
@@ -188,7 +192,8 @@ func TestPortNetdevIsTheOneOfThisNamespaceThatHoldsTheAddress(t *testing.T) {
 	m.nic(a, "enp1s0", 3, nil)
 	m.hca(a, "mlx5_bond_0", 0, port(map[string]string{"0": "bond1"}))
 	m.netif("gpu0ipvlan0", "virtual/net", 4, nil)
-	m.hca(m.pci("0000:02:00.0", "mlx5_core", 0), "mlx5_1", 1, port(map[string]string{"0": "gpu0rdma0", "2": "gpu0rdma0", "10": "gpu0ipvlan0"}))
+	m.hca(m.pci("0000:02:00.0", "mlx5_core", 0), "mlx5_1", 1, port(map[string]string{"0": "gpu0rdma0", "2": "gpu0rdma0",
+		"10": "gpu0ipvlan0"}))
 	m.hca(m.pci("0000:03:00.0", "mlx5_core", 0), "mlx5_2", 2, port(map[string]string{"0": "gpu1rdma0"}))
 	two := m.pci("0000:04:00.0", "mlx4_core", 0)
 	m.nic(two, "eth2", 5, map[string]string{"dev_port": "1"})
@@ -203,7 +208,8 @@ func TestPortNetdevIsTheOneOfThisNamespaceThatHoldsTheAddress(t *testing.T) {
 			got[h.Name] += "elsewhere: " + e
 		}
 	}
-	want := map[string]string{"mlx5_bond_0": "bond1", "mlx5_1": "gpu0ipvlan0", "mlx5_2": "elsewhere: gpu1rdma0", "mlx4_0": "ib0"}
+	want := map[string]string{"mlx5_bond_0": "bond1", "mlx5_1": "gpu0ipvlan0", "mlx5_2": "elsewhere: gpu1rdma0",
+		"mlx4_0": "ib0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("netdev of each HCA (-want +got):\n%s", diff)
 	}
@@ -213,10 +219,12 @@ func TestSoftRoCEIsKnownByItsParent(t *testing.T) {
 	m := newMachine("lab-1")
 	m.netif("eth0", "virtual/net", 2, nil)
 	at := "devices/virtual/infiniband/rxe0"
-	files(m.sys, at, map[string]string{"node_type": "1: CA", "parent": "eth0", "ports/1/state": "4: ACTIVE", "ports/1/rate": "2.5 Gb/sec (1X SDR)", "ports/1/link_layer": "Ethernet"})
+	files(m.sys, at, map[string]string{"node_type": "1: CA", "parent": "eth0", "ports/1/state": "4: ACTIVE",
+		"ports/1/rate": "2.5 Gb/sec (1X SDR)", "ports/1/link_layer": "Ethernet"})
 	symlink(m.sys, "class/infiniband/rxe0", "../../"+at)
 	got := Detect(t.Context(), m.roots(m.sys), Options{})
-	want := []HCA{{Name: "rxe0", Driver: "rdma_rxe", NodeType: 1, NUMA: -1, Ports: []Port{{Num: 1, State: 4, LinkLayer: "Ethernet", Rate: 2.5, Lanes: 1, Netdev: "eth0"}}}}
+	want := []HCA{{Name: "rxe0", Driver: "rdma_rxe", NodeType: 1, NUMA: -1,
+		Ports: []Port{{Num: 1, State: 4, LinkLayer: "Ethernet", Rate: 2.5, Lanes: 1, Netdev: "eth0"}}}}
 	if diff := cmp.Diff(want, got.HCAs); diff != "" {
 		t.Errorf("HCAs (-want +got):\n%s", diff)
 	}
@@ -235,11 +243,11 @@ func TestSysOfAnotherNamespaceIsNotBelieved(t *testing.T) {
 		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
 	if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0].Why, "not of this network namespace") {
-		t.Errorf("unknown = %v, want one that says so", got.Unknown)
+		t.Errorf("unknown = %v, want the failure", got.Unknown)
 	}
 }
 
-func TestDetectSurvivesAMachineThatTellsNothing(t *testing.T) {
+func TestDetectSurvivesAnEmptyMachine(t *testing.T) {
 	links := func() ([]Interface, error) { return nil, errors.New("operation not permitted") }
 	got := Detect(t.Context(), Roots{Links: links}, Options{Resolve: true})
 	want := Node{
@@ -268,7 +276,7 @@ func TestDetectResolvesItsOwnName(t *testing.T) {
 	start := time.Now()
 	got = Detect(t.Context(), m.roots(m.sys), Options{Resolve: true})
 	if len(got.HostAddrs) != 0 || got.HostErr == "" {
-		t.Errorf("a name that is none resolves to %v, error %q, want an error", got.HostAddrs, got.HostErr)
+		t.Errorf("an invalid name resolves to %v, error %q, want an error", got.HostAddrs, got.HostErr)
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("resolving took %v, want no more than its budget", took)
@@ -303,7 +311,8 @@ func TestDetectOnThisMachine(t *testing.T) {
 	roots := Live()
 	start := time.Now()
 	n := Detect(t.Context(), roots, Options{})
-	t.Logf("detected in %v: %d interfaces, %d HCAs, product %q, unknown %v", time.Since(start), len(n.Interfaces), len(n.HCAs), n.Product, n.Unknown)
+	t.Logf("detected in %v: %d interfaces, %d HCAs, product %q, unknown %v", time.Since(start), len(n.Interfaces),
+		len(n.HCAs), n.Product, n.Unknown)
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -316,76 +325,11 @@ func TestDetectOnThisMachine(t *testing.T) {
 	}
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(8 /* RLIMIT_MEMLOCK */, &lim); err != nil || lim.Cur != n.Limits.Memlock {
-		t.Errorf("memlock = %d, getrlimit says %d, %v", n.Limits.Memlock, lim.Cur, err)
+		t.Errorf("memlock = %d, getrlimit returns %d, %v", n.Limits.Memlock, lim.Cur, err)
 	}
 	if n.Ephemeral[0] == 0 || n.Ephemeral[1] < n.Ephemeral[0] {
 		t.Errorf("ephemeral range = %v", n.Ephemeral)
 	}
-}
-
-func TestAskingThisMachineEndsWithExactlyOneOutcome(t *testing.T) {
-	g := AskGPU(t.Context(), Live())
-	if n := count(g.Present, g.Absent != "", g.Err != ""); n != 1 {
-		t.Errorf("GPU facts %+v have %d outcomes, want 1", g, n)
-	}
-	v := AskVerbs(t.Context(), Live())
-	if n := count(v.Present, v.Absent != "", v.Err != ""); n != 1 {
-		t.Errorf("verbs facts %+v have %d outcomes, want 1", v, n)
-	}
-	t.Logf("GPUs: %+v; verbs: %+v", g, v)
-}
-
-func TestAskedChildrenAnswer(t *testing.T) {
-	m := newMachine("gpu-1")
-	files(m.proc, "driver/nvidia", map[string]string{"version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024"})
-	files(m.dev, "", map[string]string{"nvidiactl": ""})
-	g := AskGPU(t.Context(), m.roots(m.sys))
-	if n := count(g.Present, g.Absent != "", g.Err != ""); n != 1 || g.Driver == "" {
-		t.Errorf("GPU facts = %+v, want one outcome and a driver", g)
-	}
-	m = eightGPUs()
-	v := AskVerbs(t.Context(), m.roots(m.sys))
-	if n := count(v.Present, v.Absent != "", v.Err != ""); n != 1 {
-		t.Errorf("verbs facts = %+v, want one outcome", v)
-	}
-	t.Logf("GPUs: %+v; verbs: %+v", g, v)
-}
-
-func TestGPUsThatAreAwakeHaveLessTime(t *testing.T) {
-	gpus := fstest.MapFS{}
-	for i := range 8 {
-		gpus[fmt.Sprintf("driver/nvidia/gpus/0000:%02x:00.0/information", i)] = &fstest.MapFile{}
-	}
-	for root, want := range map[string]time.Duration{"etc/hosts": 27 * time.Second, persistenced: 7 * time.Second} {
-		roots := Roots{Proc: gpus, Root: fstest.MapFS{root: &fstest.MapFile{}}}
-		if got := gpuLimit(roots.filled()); got != want {
-			t.Errorf("with /%s %v, want %v", root, got, want)
-		}
-	}
-}
-
-func TestASilentDriverIsReportedInOneLine(t *testing.T) {
-	timeout := &child.TimeoutError{Name: gpuChild, Limit: gpuBudget, PID: 77}
-	if got, want := unanswered("NVML", timeout), "NVML did not answer within 3s"; got != want {
-		t.Errorf("unanswered = %q, want %q", got, want)
-	}
-	timeout.Abandoned = true
-	if got, want := unanswered("NVML", timeout), "NVML did not answer within 3s; its process 77 hangs in the kernel and cannot be killed"; got != want {
-		t.Errorf("unanswered = %q, want %q", got, want)
-	}
-	crash := &child.CrashError{Name: gpuChild, Code: 127, Stderr: "symbol lookup error: undefined symbol: nvmlInit_v2\n"}
-	if got := unanswered("NVML", crash); !strings.Contains(got, "status 127: symbol lookup error") {
-		t.Errorf("unanswered = %q, want the crash in it", got)
-	}
-}
-
-func count(outcomes ...bool) (n int) {
-	for _, o := range outcomes {
-		if o {
-			n++
-		}
-	}
-	return n
 }
 
 func BenchmarkDetectOnThisMachine(b *testing.B) {

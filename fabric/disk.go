@@ -17,26 +17,26 @@ import (
 	"launch/internal/child"
 )
 
-// Disk is the file system that a path lies on.
+// Disk is the file system of a path.
 type Disk struct {
-	Path     string `json:"path"`  // as asked
-	Mount    string `json:"mount"` // where it is mounted
+	Path     string `json:"path"`  // the path, as given
+	Mount    string `json:"mount"` // mount point
 	Kind     string `json:"kind"`  // "nfs4", "ext4"
 	Source   string `json:"source"`
-	Free     int64  `json:"free"` // bytes for this user; with Size
+	Free     int64  `json:"free"` // bytes free for this user, and in all
 	Size     int64  `json:"size"`
-	Inodes   int64  `json:"inodes"` // free ones; with InodeMax, which is 0 where the file system has no fixed number
+	Inodes   int64  `json:"inodes"` // free inodes; InodeMax is 0 where the file system has no fixed number
 	InodeMax int64  `json:"inode_max"`
 	ReadOnly bool   `json:"read_only"`
 	NoWrite  bool   `json:"no_write"`       // this user may not write there
 	Proto    string `json:"proto"`          // of an NFS mount: tcp, rdma, udp
-	Meant    string `json:"meant"`          // the proto that fstab asks for at this place
-	Err      string `json:"err,omitempty"`  // why nothing is known: "no such file or directory"
-	Late     string `json:"late,omitempty"` // how long it was waited for in vain
+	Meant    string `json:"meant"`          // the proto in fstab for this mount point
+	Err      string `json:"err,omitempty"`  // why there is no answer: "no such file or directory"
+	Late     string `json:"late,omitempty"` // time spent waiting in vain
 }
 
-// What file systems may take to answer: first for all together, in which an
-// automounter may mount them, then for each alone, to tell which one hangs.
+// Time limits of file systems: first for all together, in which an automounter may
+// mount them, then for each alone, to find the one that hangs.
 const (
 	disksBudget = 2 * time.Second
 	diskBudget  = time.Second
@@ -44,13 +44,13 @@ const (
 
 const diskChild = "disk"
 
-// RememberDisks is an AskDisks that asks for the same paths once.
+// RememberDisks returns an AskDisks that asks for the same paths once.
 func RememberDisks() func(ctx context.Context, paths []string) []Disk {
 	var mu sync.Mutex
 	var asked []string
 	var answer []Disk
 	return func(ctx context.Context, paths []string) []Disk {
-		mu.Lock() // held while it is asked: who comes meanwhile waits for the answer
+		mu.Lock() // held while asking: other callers wait for the answer
 		defer mu.Unlock()
 		if answer == nil || !slices.Equal(asked, paths) {
 			asked, answer = slices.Clone(paths), AskDisks(ctx, paths)
@@ -59,9 +59,9 @@ func RememberDisks() func(ctx context.Context, paths []string) []Disk {
 	}
 }
 
-// AskDisks asks the file systems that paths lie on. One that may wait for a
-// server is asked in a child, since a system call on an NFS mount whose server
-// is gone does not return. It takes 3 s at most.
+// AskDisks returns the file systems of paths. A child asks those that may wait for a
+// server, since a system call on an NFS mount whose server is gone never returns. It
+// takes 3 s at most.
 func AskDisks(ctx context.Context, paths []string) []Disk {
 	mounts := parseMounts(readText(os.DirFS("/proc"), "self/mountinfo"))
 	if !slices.ContainsFunc(mounts, mount.remote) {
@@ -87,7 +87,7 @@ func askDisk(ctx context.Context, path string, mounts []mount) Disk {
 	if err == nil && len(one) == 1 {
 		return one[0]
 	}
-	m := holds(mounts, filepath.Clean(path)) // links in it are not followed: that could hang
+	m := holds(mounts, filepath.Clean(path)) // links are not followed: that could hang
 	d := Disk{Path: path, Mount: m.at, Kind: m.kind, Source: m.source}
 	if _, late := errors.AsType[*child.TimeoutError](err); late {
 		d.Late = (disksBudget + diskBudget).String()
@@ -97,7 +97,7 @@ func askDisk(ctx context.Context, path string, mounts []mount) Disk {
 	return d
 }
 
-// diskAnswer is what the child does.
+// diskAnswer is the child of AskDisks.
 func diskAnswer(_ context.Context, in io.Reader, out io.Writer) error {
 	var paths []string
 	if err := json.NewDecoder(in).Decode(&paths); err != nil {
@@ -144,7 +144,7 @@ func disk(path string, mounts, fstab []mount) Disk {
 	return d
 }
 
-// meant is the transport that fstab asks for at a mount's place.
+// meant returns the transport in fstab for a mount point.
 func meant(fstab []mount, m mount) string {
 	for _, f := range fstab {
 		if f.at == m.at && strings.HasPrefix(f.kind, "nfs") {

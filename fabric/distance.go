@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Distance tells how far two PCI functions are from each other, by the chain
-// of bridges above each; "" where that, or a NUMA node, is not known. Behind
-// one switch there is one more bridge between each device and the switch's own:
-// its port.
+// Distance returns how far two PCI functions are from each other, by the bridges above
+// each; "" where the bridges or a NUMA node are unknown. Behind one switch, one more
+// bridge is between each device and the switch's own: the switch's port.
 func (n Node) Distance(a, b string) Distance {
 	pa, okA := n.Function(a)
 	pb, okB := n.Function(b)
@@ -37,13 +36,13 @@ func (n Node) Distance(a, b string) Distance {
 	return SYS
 }
 
-// slot is an address less its function: "0000:1b:00".
+// slot returns an address without its function: "0000:1b:00".
 func slot(addr string) string {
 	s, _, _ := strings.Cut(addr, ".")
 	return s
 }
 
-// Rank orders distances, the nearest 0; an unknown one is the farthest.
+// Rank orders distances, the nearest first at 0; an unknown one is the farthest.
 func (d Distance) Rank() int {
 	order := []Distance{PIX, PXB, PHB, NODE, SYS}
 	if i := slices.Index(order, d); i >= 0 {

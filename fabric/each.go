@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// deviceBudget is what one device may take to tell what sysfs holds of it. A
-// healthy one takes milliseconds; one whose firmware does not answer can take a
-// minute for each file (mlx5's command timeout).
+// deviceBudget limits the time to read one device from sysfs. A healthy device takes
+// milliseconds; one whose firmware does not answer can take a minute per file (mlx5's
+// command timeout).
 const deviceBudget = 3 * time.Second
 
-// told is what a device told, and the first thing that it did not.
-type told[T any] struct {
+// reading is the value read from a device, and the first thing that could not be read.
+type reading[T any] struct {
 	value T
 	bad   *Unknown
 }
 
-// each reads devices side by side, in the order of names: a device that does not
-// answer within its budget is an Unknown, and holds up no other. Its reader is
-// left behind, since nothing ends a read in the kernel.
-func each[T any](ctx context.Context, fsys fs.FS, class string, names []string, read func(d *dir, name string) T) []told[T] {
+// each reads devices concurrently and returns the answers in the order of names. A
+// device that exceeds its time limit becomes an Unknown and delays no other device. Its
+// goroutine is abandoned, since nothing ends a read in the kernel.
+func each[T any](ctx context.Context, fsys fs.FS, class string, names []string,
+	read func(d *dir, name string) T) []reading[T] {
 	type answer struct {
 		i int
-		told[T]
+		reading[T]
 	}
 	answers := make(chan answer, len(names)) // buffered, so that late readers end too
 	for i, name := range names {
 		go func() {
 			d := dir{fsys: fsys, name: path.Join(class, name)}
 			v := read(&d, name)
-			answers <- answer{i, told[T]{v, d.bad}}
+			answers <- answer{i, reading[T]{v, d.bad}}
 		}()
 	}
-	out := make([]told[T], len(names))
+	out := make([]reading[T], len(names))
 	for i, name := range names {
 		out[i].bad = &Unknown{What: path.Join(class, name), Why: "it did not answer within " + deviceBudget.String()}
 	}
@@ -43,7 +44,7 @@ func each[T any](ctx context.Context, fsys fs.FS, class string, names []string, 
 	for range names {
 		select {
 		case a := <-answers:
-			out[a.i] = a.told
+			out[a.i] = a.reading
 		case <-ctx.Done():
 			return out
 		}

@@ -1,7 +1,6 @@
-// Package fabric holds facts about this node: interfaces and routes, HCAs and
-// their ports, GPUs, limits, the cloud. It reads through fs.FS roots, so that
-// a recorded machine replays, and never judges what it finds: that is
-// preflight's room.
+// Package fabric reads facts about this node: interfaces and routes, HCAs and their
+// ports, GPUs, limits, the cloud. It reads through fs.FS roots, so that a recorded
+// machine can be replayed. Package preflight judges the facts.
 package fabric
 
 import (
@@ -13,53 +12,50 @@ import (
 	"launch/fabric/verbs"
 )
 
-// Roots are the places that facts are read from. On a live machine they are
-// those of Live; in a test they are a recorded machine. A nil root is one that
-// was not recorded: what stands there is absent.
+// Roots are the places that facts are read from: Live on a live machine, a recorded
+// machine in a test. A nil root was not recorded, and its files are absent.
 type Roots struct {
 	Sys, Proc, Etc, Dev fs.FS
 
-	// Root is this process' own root directory: containers leave their marks
-	// there.
+	// Root is this process' root directory; containers leave their marks there.
 	Root fs.FS
 
-	// Links is the kernel's own list of the interfaces of this network
-	// namespace, with their addresses. sysfs adds to it what only sysfs has.
-	// nil: sysfs alone, which knows no addresses.
+	// Links returns the kernel's list of the interfaces of this network namespace with
+	// their addresses; sysfs adds the rest. nil: sysfs alone, which has no addresses.
 	Links func() ([]Interface, error)
-	// Shm tells the bytes free in /dev/shm and the bytes in all; -1 and 0
-	// where nothing is mounted there. nil: not recorded.
+	// Shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
+	// mounted there. nil: not recorded.
 	Shm func() (free, size int64)
-	// System tells how the operating system is set, and what /etc/hosts has for
-	// these names. nil: not recorded.
+	// System returns the settings of the operating system, and the lines of /etc/hosts
+	// for these names. nil: not recorded.
 	System func(names []string) System
-	// Route tells how the kernel would reach an address; RouteTo on a live
-	// machine. nil: not recorded.
+	// Route returns how the kernel would reach an address; RouteTo on a live machine.
+	// nil: not recorded.
 	Route func(netip.Addr) (Route, error)
-	// RDMA is the mode of the RDMA subsystem's network namespaces, "shared" or
+	// RDMA returns the mode of the RDMA subsystem's network namespaces, "shared" or
 	// "exclusive". nil: not recorded.
 	RDMA func() (string, error)
-	// Env is a variable of this process' environment, "" where it is not set.
-	// nil: not recorded.
+	// Env returns a variable of this process' environment, "" where it is not set. nil:
+	// not recorded.
 	Env func(name string) string
 }
 
-// Node is the facts of one node. Absence of a device is an empty slice;
-// absence of permission is an Unknown entry, and they never look alike.
+// Node is the facts of one node. A missing device is an empty slice, and missing
+// permission is an Unknown entry, so they never look alike.
 type Node struct {
 	Hostname   string         `json:"hostname"`             // kernel host name
-	HostAddrs  []string       `json:"host_addrs,omitempty"` // what the host name resolves to on this node (gethostname + getaddrinfo: what Gloo does)
+	HostAddrs  []string       `json:"host_addrs,omitempty"` // addresses of the host name on this node, as Gloo resolves it
 	HostErr    string         `json:"host_err,omitempty"`   // why it does not resolve
-	BootID     string         `json:"boot_id,omitempty"`    // /proc/sys/kernel/random/boot_id: tells two machines of one host name apart
+	BootID     string         `json:"boot_id,omitempty"`    // differs between machines with the same host name
 	Interfaces []Interface    `json:"interfaces"`           // in kernel order (ifindex)
 	HCAs       []HCA          `json:"hcas,omitempty"`       // /sys/class/infiniband, by name
-	PCI        []PCI          `json:"pci,omitempty"`        // the functions that matter here: network, RDMA, GPU, switch of GPUs; by address
-	Cards      []Card         `json:"cards,omitempty"`      // the GPUs as files tell of them, without NVML; by PCI address
+	PCI        []PCI          `json:"pci,omitempty"`        // network, RDMA, GPU, GPU switch; by address
+	Cards      []Card         `json:"cards,omitempty"`      // the GPUs in /proc and /sys, without NVML; by PCI address
 	Route      Route          `json:"route,omitzero"`       // the default route; zero where there is none
 	Kernel     string         `json:"kernel,omitempty"`     // release, "5.15.0-91-generic"
-	GPUs       gpu.Facts      `json:"gpus"`                 // NVML, asked in a child process
-	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // libibverbs, asked in a child process
-	Software   software.Facts `json:"software,omitzero"`    // what the job's command would load
+	GPUs       gpu.Facts      `json:"gpus"`                 // from NVML, in a child process
+	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // from libibverbs, in a child process
+	Software   software.Facts `json:"software,omitzero"`    // software that the job's command would load
 	Limits     Limits         `json:"limits"`
 	System     System         `json:"system,omitzero"`
 	Product    string         `json:"product,omitempty"` // DMI sys_vendor and product_name
@@ -80,32 +76,32 @@ type Unknown struct {
 type Interface struct {
 	Index   int            `json:"index"` // ifindex: NCCL's order of preference
 	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`            // loopback, physical, bond, bridge, vlan, veth, tun, ipoib, macvlan, ipvlan, vxlan, virtual
+	Kind    string         `json:"kind"`            // loopback, physical, bond, bridge, vlan, veth, tun, ipoib, …
 	Up      bool           `json:"up"`              // IFF_UP
 	Running bool           `json:"running"`         // IFF_RUNNING: carrier
 	MTU     int            `json:"mtu"`             // bytes
 	Speed   int            `json:"speed,omitempty"` // Mb/s; 0 unknown
 	Driver  string         `json:"driver,omitempty"`
-	Master  string         `json:"master,omitempty"` // bond or bridge that it belongs to
+	Master  string         `json:"master,omitempty"` // its bond or bridge
 	NUMA    int            `json:"numa"`             // -1 unknown
 	Addrs   []netip.Prefix `json:"addrs,omitempty"`
 	Type    int            `json:"type,omitempty"`     // ARPHRD: 1 Ethernet, 32 InfiniBand; 0 unknown
-	PCI     string         `json:"pci,omitempty"`      // its function; "" of one that is virtual
+	PCI     string         `json:"pci,omitempty"`      // its function; "" for a virtual one
 	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0
 }
 
 // HCA is one RDMA device.
 type HCA struct {
 	Name     string `json:"name"`
-	PCI      string `json:"pci,omitempty"`    // its function, "0000:1b:00.0"; "" of a software device
+	PCI      string `json:"pci,omitempty"`    // its function, "0000:1b:00.0"; "" for a software device
 	Driver   string `json:"driver,omitempty"` // mlx5_core, bnxt_en, efa, rdma_rxe, …
-	NodeType int    `json:"node_type"`        // number before the colon in node_type: 1 CA, 4 RNIC (iWARP), 5 and 6 usNIC, 7 unspecified (EFA)
+	NodeType int    `json:"node_type"`        // 1 CA, 4 RNIC (iWARP), 5 and 6 usNIC, 7 unspecified (EFA)
 	Firmware string `json:"firmware,omitempty"`
 	Type     string `json:"type,omitempty"`        // hca_type, "MT4129"
 	Board    string `json:"board,omitempty"`       // board_id
 	VF       bool   `json:"vf,omitempty"`          // a virtual function
 	GUID     string `json:"guid,omitempty"`        // node_guid; "" where it is zero
-	System   string `json:"system_guid,omitempty"` // sys_image_guid: one for all ports of a card; "" where it is zero
+	System   string `json:"system_guid,omitempty"` // sys_image_guid, the same for all ports of a card; "" where it is zero
 	NUMA     int    `json:"numa"`                  // -1 unknown
 	Uverbs   string `json:"uverbs,omitempty"`      // device node, "/dev/infiniband/uverbs0"
 	Ports    []Port `json:"ports"`
@@ -117,32 +113,31 @@ type Port struct {
 	State     int     `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
 	PhysState int     `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
 	LinkLayer string  `json:"link_layer"`       // InfiniBand, Ethernet
-	Rate      float64 `json:"rate"`             // Gb/s of all lanes together; of a port that is not ACTIVE it means nothing
+	Rate      float64 `json:"rate"`             // Gb/s of all lanes together; meaningless unless the port is ACTIVE
 	Lanes     int     `json:"lanes,omitempty"`  // the 4 of "4X NDR"; 0 unknown
-	LID       int     `json:"lid,omitempty"`    // 0 and 0xffff are none
-	SMLID     int     `json:"sm_lid,omitempty"` // of the subnet manager: another one is another subnet
-	PKeys     []PKey  `json:"pkeys,omitempty"`  // those that are set, by index
-	GIDs      []GID   `json:"gids,omitempty"`   // those that are set, by index
-	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; of a bond or VLAN, the device that holds the address
+	LID       int     `json:"lid,omitempty"`    // 0 and 0xffff mean no LID
+	SMLID     int     `json:"sm_lid,omitempty"` // LID of the subnet manager: it differs between subnets
+	PKeys     []PKey  `json:"pkeys,omitempty"`  // the entries that are set, by index
+	GIDs      []GID   `json:"gids,omitempty"`   // the entries that are set, by index
+	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; the bond or VLAN with the address
 
-	// Elsewhere is the netdev that the GID table names where Netdev is "": it
-	// is in another network namespace, as in a container that sees every HCA
-	// of its host.
+	// Elsewhere is the netdev in the GID table if Netdev is "": it is in another
+	// network namespace. A container that sees every HCA of its host has such ports.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
 // PKey is one entry of a port's partition table.
 type PKey struct {
-	Index int    `json:"index"` // what NCCL_IB_PKEY counts by
+	Index int    `json:"index"` // the index that NCCL_IB_PKEY uses
 	Key   string `json:"key"`   // "0xffff"; the highest bit is full membership
 }
 
-// GID is one entry of a port's table.
+// GID is one entry of a port's GID table.
 type GID struct {
 	Index  int        `json:"index"`
-	Addr   netip.Addr `json:"addr"`             // an IPv4 address unmapped
+	Addr   netip.Addr `json:"addr"`             // an IPv4 address is unmapped
 	Type   string     `json:"type,omitempty"`   // "IB/RoCE v1" or "RoCE v2", as the kernel writes it
-	Netdev string     `json:"netdev,omitempty"` // that it belongs to, perhaps in another network namespace
+	Netdev string     `json:"netdev,omitempty"` // its interface, perhaps in another network namespace
 }
 
 // PCI is one function on the PCI bus.
@@ -151,73 +146,72 @@ type PCI struct {
 	Class  string   `json:"class"` // "0x020700"
 	Vendor string   `json:"vendor"`
 	Device string   `json:"device"`
-	Driver string   `json:"driver,omitempty"` // "" none is bound
+	Driver string   `json:"driver,omitempty"` // "" if no driver is bound
 	NUMA   int      `json:"numa"`             // -1 unknown
-	Path   []string `json:"path,omitempty"`   // what lies above it: the root ("pci0000:15"), then each bridge's address, the nearest last
+	Path   []string `json:"path,omitempty"`   // above it: the root ("pci0000:15"), then each bridge, the nearest last
 	VF     bool     `json:"vf,omitempty"`
 
-	// The link as it is and as it could be: PCIe generation (1 is 2.5 GT/s) and
-	// lanes; 0 unknown. An idle GPU's generation falls to 1.
+	// The link now and at its best: PCIe generation (1 is 2.5 GT/s) and lanes; 0
+	// unknown. An idle GPU's generation falls to 1.
 	Gen      int `json:"gen,omitempty"`
 	MaxGen   int `json:"max_gen,omitempty"`
 	Lanes    int `json:"lanes,omitempty"`
 	MaxLanes int `json:"max_lanes,omitempty"`
 
-	IOMMU string `json:"iommu,omitempty"` // type of its group: DMA, DMA-FQ, identity; "" no group is visible
-	ACS   string `json:"acs,omitempty"`   // redirects on the way to it: "on", "off"; "" could not be read (it needs root)
+	IOMMU string `json:"iommu,omitempty"` // type of its group: DMA, DMA-FQ, identity; "" if no group is visible
+	ACS   string `json:"acs,omitempty"`   // redirection above it: "on", "off"; "" if not readable (needs root)
 }
 
-// Card is one GPU, as the PCI bus and the driver's files in /proc tell of it.
+// Card is one GPU, from the PCI bus and the driver's files in /proc.
 type Card struct {
 	PCI    string `json:"pci"`
 	Vendor string `json:"vendor"`          // nvidia, amd
-	Model  string `json:"model,omitempty"` // "NVIDIA H100 80GB HBM3"; "" where the driver does not tell
+	Model  string `json:"model,omitempty"` // "NVIDIA H100 80GB HBM3"; "" unknown
 	UUID   string `json:"uuid,omitempty"`
 	Minor  int    `json:"minor"` // of /dev/nvidiaN; -1 unknown
 }
 
-// Distance is how far two functions are from each other, as nvidia-smi topo -m
-// writes it.
+// Distance is how far two functions are from each other, in the terms of nvidia-smi
+// topo -m.
 type Distance string
 
 // Distances, the nearest first.
 const (
-	PIX  Distance = "PIX"  // one bridge at most
+	PIX  Distance = "PIX"  // at most one bridge
 	PXB  Distance = "PXB"  // several bridges, but not the root
 	PHB  Distance = "PHB"  // the same root
 	NODE Distance = "NODE" // the same NUMA node
 	SYS  Distance = "SYS"  // another NUMA node
 )
 
-// Cloud is whose machine this is, by DMI.
+// Cloud is the provider of this machine, from DMI.
 type Cloud struct {
-	Provider string `json:"provider,omitempty"` // aws, azure, gcp, oci, ibm, …; "" none that is known
-	SKU      string `json:"sku,omitempty"`      // "p5.48xlarge"; "" where DMI does not tell
-	Virtual  bool   `json:"virtual,omitempty"`  // a hypervisor is beneath
+	Provider string `json:"provider,omitempty"` // aws, azure, gcp, oci, ibm, …; "" unknown
+	SKU      string `json:"sku,omitempty"`      // "p5.48xlarge"; "" unknown
+	Virtual  bool   `json:"virtual,omitempty"`  // the machine is a VM
 }
 
-// Container is what is around this process.
+// Container is the container that this process is in.
 type Container struct {
-	Kind string `json:"kind,omitempty"` // kubernetes, docker, podman, …; "" none seen
+	Kind string `json:"kind,omitempty"` // kubernetes, docker, podman, …; "" if there is none
 	RDMA string `json:"rdma,omitempty"` // the RDMA subsystem's namespaces: "shared" or "exclusive"; "" unknown
 }
 
-// GPUDirect is whether an HCA may reach a GPU's memory, as far as files tell.
+// GPUDirect is whether an HCA can reach a GPU's memory, according to files.
 type GPUDirect struct {
 	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem (or nv_peer_mem) is loaded
-	DMABuf  string `json:"dmabuf,omitempty"`  // "yes", or what speaks against it; "" could not tell
+	DMABuf  string `json:"dmabuf,omitempty"`  // "yes", or the reason against it; "" unknown
 }
 
-// Active tells whether the port can carry traffic (IBTA state 4).
+// Active reports whether the port can carry traffic (IBTA state 4).
 func (p Port) Active() bool { return p.State == 4 }
 
-// Limits are what the kernel and the container grant to this process. The
-// numbers are the user's own: NOFILE is what was inherited, before the Go
-// runtime raised it.
+// Limits are what the kernel and the container grant to this process. NOFILE is the
+// inherited limit, before the Go runtime raised it.
 type Limits struct {
-	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited (also where /proc/self/limits could not be read: see Unknown)
+	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
 	Nofile      uint64 `json:"nofile"`       // soft
 	NofileKnown bool   `json:"nofile_known"` // false in a build without cgo
 	Shm         int64  `json:"shm"`          // bytes free in /dev/shm; -1 where it is not mounted
-	ShmSize     int64  `json:"shm_size"`     // bytes in all
+	ShmSize     int64  `json:"shm_size"`     // size in bytes
 }

@@ -17,7 +17,7 @@ func TestParseGID(t *testing.T) {
 		"0000:0000:0000:0000:0000:ffff:0a0b:0c0d": "10.11.12.13",
 		"fe80:0000:0000:0000:b83f:d203:00a1:0001": "fe80::b83f:d203:a1:1",
 		"2001:0db8:0000:0001:0000:0000:0000:0021": "2001:db8:0:1::21",
-		"0200:00ff:fe00:1234:0000:0000:0000:0000": "200:ff:fe00:1234::", // iWARP: an address of the card comes first
+		"0200:00ff:fe00:1234:0000:0000:0000:0000": "200:ff:fe00:1234::", // iWARP: an address of the card is first
 		"0000:0000:0000:0000:0000:0000:0000:0000": "",
 		"fe80:0000:0000:0000:0000:0000:0000:0000": "",
 	} {
@@ -34,7 +34,8 @@ func TestParseGID(t *testing.T) {
 }
 
 func TestKernelVersion(t *testing.T) {
-	for in, want := range map[string][2]int{"5.15.0-91-generic": {5, 15}, "6.1": {6, 1}, "5.14.21-150500.55.49-cray": {5, 14}, "6.11-rc3": {6, 11}} {
+	for in, want := range map[string][2]int{"5.15.0-91-generic": {5, 15}, "6.1": {6, 1},
+		"5.14.21-150500.55.49-cray": {5, 14}, "6.11-rc3": {6, 11}} {
 		major, minor, ok := kernelVersion(in)
 		if !ok || [2]int{major, minor} != want {
 			t.Errorf("kernelVersion(%q) = %d, %d, %v, want %v", in, major, minor, ok, want)
@@ -47,13 +48,14 @@ func TestKernelVersion(t *testing.T) {
 	}
 }
 
-func TestDMABufSaysWhatSpeaksAgainstIt(t *testing.T) {
+func TestDMABufReturnsTheReasonAgainstIt(t *testing.T) {
 	const open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build"
 	for _, tt := range []struct{ kernel, driver, want string }{
 		{"5.15.0", open, "yes"},
 		{"6.1.0", open, "yes"},
 		{"5.4.0-150-generic", open, "Linux 5.4 is older than 5.12"},
-		{"5.15.0", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15", "the driver's kernel modules are the closed ones"},
+		{"5.15.0", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15",
+			"the driver's kernel modules are the closed ones"},
 		{"5.15.0", "", ""},
 		{"", open, ""},
 	} {
@@ -63,7 +65,7 @@ func TestDMABufSaysWhatSpeaksAgainstIt(t *testing.T) {
 	}
 }
 
-func TestContainersAreToldByTheirMarks(t *testing.T) {
+func TestContainersAreRecognizedByTheirMarks(t *testing.T) {
 	file := &fstest.MapFile{}
 	tests := []struct {
 		want   string
@@ -73,7 +75,8 @@ func TestContainersAreToldByTheirMarks(t *testing.T) {
 	}{
 		{want: ""},
 		{want: "", cgroup: "0::/user.slice/user-1000.slice/session-2.scope"},
-		{want: "kubernetes", env: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, root: fstest.MapFS{".dockerenv": file}},
+		{want: "kubernetes", env: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+			root: fstest.MapFS{".dockerenv": file}},
 		{want: "kubernetes", root: fstest.MapFS{"var/run/secrets/kubernetes.io/serviceaccount/token": file}},
 		{want: "kubernetes", cgroup: "12:cpu:/kubepods/besteffort/pod1"},
 		{want: "docker", root: fstest.MapFS{".dockerenv": file}},
@@ -85,7 +88,8 @@ func TestContainersAreToldByTheirMarks(t *testing.T) {
 		{want: "systemd-nspawn", env: map[string]string{"container": "systemd-nspawn"}},
 	}
 	for _, tt := range tests {
-		r := Roots{Root: tt.root, Proc: fstest.MapFS{"self/cgroup": {Data: []byte(tt.cgroup)}}, Env: func(name string) string { return tt.env[name] }}
+		r := Roots{Root: tt.root, Proc: fstest.MapFS{"self/cgroup": {Data: []byte(tt.cgroup)}},
+			Env: func(name string) string { return tt.env[name] }}
 		if got := container(r.filled(), &Node{}).Kind; got != tt.want {
 			t.Errorf("with %v, %v, %q: %q, want %q", tt.env, tt.root, tt.cgroup, got, tt.want)
 		}
@@ -107,12 +111,12 @@ func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
 	}{
 		{"netlink", says("exclusive", nil), "", device, "exclusive"},
 		{"netlink before the file", says("shared", nil), "N", device, "shared"},
-		{"a mode that nobody knows yet", says("unknown", nil), "", device, ""},
+		{"an unknown mode", says("unknown", nil), "", device, ""},
 		{"no answer", says("", refused), "", device, ""},
 		{"no answer, but the file", says("", refused), "N", device, "exclusive"},
 		{"the file alone", nil, "Y", device, "shared"},
 		{"neither", nil, "", device, ""},
-		{"no device: nobody is asked", says("exclusive", nil), "", nil, ""},
+		{"no device: nothing is asked", says("exclusive", nil), "", nil, ""},
 	} {
 		sys := fstest.MapFS{}
 		if tt.file != "" {
@@ -125,7 +129,7 @@ func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
 	}
 }
 
-func TestCloudWithoutDMIIsToldByItsNetworkCards(t *testing.T) {
+func TestCloudWithoutDMIIsRecognizedByItsNetworkCards(t *testing.T) {
 	for vendor, want := range map[string]Cloud{
 		vendorAmazon: {Provider: "aws"}, // a metal instance has the same cards
 		vendorGoogle: {Provider: "gcp", Virtual: true}, vendorMellanox: {},
@@ -135,7 +139,8 @@ func TestCloudWithoutDMIIsToldByItsNetworkCards(t *testing.T) {
 			t.Errorf("vendor %s: %+v, want %+v", vendor, got, want)
 		}
 	}
-	d := dir{fsys: fstest.MapFS{"sys_vendor": {Data: []byte("Microsoft Corporation")}, "product_name": {Data: []byte("Virtual Machine")}}, name: "."}
+	d := dir{fsys: fstest.MapFS{"sys_vendor": {Data: []byte("Microsoft Corporation")},
+		"product_name": {Data: []byte("Virtual Machine")}}, name: "."}
 	if got := cloud(&d, nil); got != (Cloud{Virtual: true}) {
 		t.Errorf("a Hyper-V VM that is not Azure's: %+v", got)
 	}
@@ -145,25 +150,26 @@ func TestADeviceThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		start := time.Now()
-		got := each(t.Context(), fstest.MapFS{}, "class/infiniband", []string{"mlx5_0", "mlx5_1", "mlx5_2"}, func(d *dir, name string) string {
-			if name == "mlx5_1" {
-				<-release
-			}
-			if name == "mlx5_2" {
-				d.blame("ports/1/state", errors.New("input/output error"))
-			}
-			return name
-		})
+		got := each(t.Context(), fstest.MapFS{}, "class/infiniband", []string{"mlx5_0", "mlx5_1", "mlx5_2"},
+			func(d *dir, name string) string {
+				if name == "mlx5_1" {
+					<-release
+				}
+				if name == "mlx5_2" {
+					d.blame("ports/1/state", errors.New("input/output error"))
+				}
+				return name
+			})
 		if took := time.Since(start); took != deviceBudget {
 			t.Errorf("it took %v, want the budget of %v", took, deviceBudget)
 		}
-		want := []told[string]{
+		want := []reading[string]{
 			{value: "mlx5_0"},
 			{bad: &Unknown{What: "class/infiniband/mlx5_1", Why: "it did not answer within 3s"}},
 			{value: "mlx5_2", bad: &Unknown{What: "class/infiniband/mlx5_2/ports/1/state", Why: "input/output error"}},
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(told[string]{})); diff != "" {
-			t.Errorf("what they told (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(reading[string]{})); diff != "" {
+			t.Errorf("the answers (-want +got):\n%s", diff)
 		}
 		close(release)
 	})
@@ -180,7 +186,8 @@ func TestNothingIsReadOnceTheTimeIsOver(t *testing.T) {
 }
 
 func FuzzFacts(f *testing.F) {
-	f.Add("0000:0000:0000:0000:0000:ffff:0a0b:0c0d", "5.15.0-91-generic", "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3")
+	f.Add("0000:0000:0000:0000:0000:ffff:0a0b:0c0d", "5.15.0-91-generic",
+		"Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1\nDevice Minor: \t 3")
 	f.Fuzz(func(t *testing.T, gid, kernel, information string) {
 		addr, set, err := parseGID(gid)
 		if set && (err != nil || !addr.IsValid() || addr.Is4In6()) {

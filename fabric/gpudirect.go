@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// gpuDirect tells how an HCA could reach a GPU's memory, as far as files tell.
+// gpuDirect returns how an HCA can reach a GPU's memory, according to files.
 func gpuDirect(r Roots, kernel string) GPUDirect {
 	var g GPUDirect
-	for _, name := range []string{ // what NCCL looks for (ncclIbGdrModuleLoaded in src/transport/net_ib), and RCCL the last
+	// NCCL looks for these (ncclIbGdrModuleLoaded in src/transport/net_ib), RCCL for the last.
+	for _, name := range []string{
 		"kernel/mm/memory_peers/nv_mem/version",
 		"kernel/mm/memory_peers/nv_mem_nc/version",
 		"module/nvidia_peermem/version",
@@ -25,10 +26,10 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 	return g
 }
 
-// dmaBuf tells whether the driver could export a GPU's memory as a DMA-BUF: that
-// takes Linux 5.12 and NVIDIA's open kernel modules, from release 515 on (the
-// requirements of GPUDirect RDMA in NVIDIA's GPU operator documentation). "" of
-// a machine without NVIDIA's driver.
+// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why
+// not; "" on a machine without NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open
+// kernel modules, release 515 or later (requirements of GPUDirect RDMA in NVIDIA's GPU
+// operator documentation).
 func dmaBuf(kernel, driver string) string {
 	major, minor, ok := kernelVersion(kernel)
 	switch {
@@ -44,7 +45,7 @@ func dmaBuf(kernel, driver string) string {
 	return "yes"
 }
 
-// kernelVersion reads the first two numbers of a release, "5.15.0-91-generic".
+// kernelVersion returns the first two numbers of a release, "5.15.0-91-generic".
 func kernelVersion(release string) (major, minor int, ok bool) {
 	first, rest, _ := strings.Cut(release, ".")
 	digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })

@@ -13,9 +13,9 @@ import (
 
 const classInfiniBand = "class/infiniband"
 
-// hcas lists /sys/class/infiniband, by name. It reads only what a decision
-// needs and never counters/: on a restricted function each such read fails in
-// the firmware and fills the kernel log.
+// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and
+// never counters/: on a restricted function, each such read fails in the firmware and
+// fills the kernel log.
 func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
@@ -27,19 +27,15 @@ func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA,
 	var out []HCA
 	var unknown []Unknown
 	for i, r := range read {
-		h := HCA{Name: names[i], NUMA: unknownNUMA} // what is known of one that did not answer
+		h := HCA{Name: names[i], NUMA: unknownNUMA} // all that is known of a device that did not answer
 		if r.value != nil {
 			h = *r.value
 		}
 		h.Uverbs = uverbs[h.Name]
 		out = append(out, h)
-		if r.bad != nil {
-			unknown = append(unknown, *r.bad)
-		}
+		unknown = withBad(unknown, r.bad)
 	}
-	if class.bad != nil {
-		unknown = append(unknown, *class.bad)
-	}
+	unknown = withBad(unknown, class.bad)
 	return out, unknown
 }
 
@@ -49,7 +45,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 		h.PCI = functionOf(target)
 	}
 	if info, err := fs.Stat(d.fsys, d.name); err != nil || !info.IsDir() {
-		d.blame("", cmp.Or(err, fs.ErrInvalid)) // a link of the class can dangle
+		d.blame("", cmp.Or(err, fs.ErrInvalid)) // a link of the class may dangle
 		return h
 	}
 	if h.PCI == "" { // the class holds directories, as in some recordings
@@ -58,7 +54,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 	h.NodeType = d.number("node_type", 0)
 	h.Firmware, h.Type, h.Board = d.line("fw_ver"), d.line("hca_type"), d.line("board_id")
 	h.GUID, h.System = guid(d.line("node_guid")), guid(d.line("sys_image_guid"))
-	parent := d.line("parent") // of Soft-RoCE, which stands on a netdev and has no device
+	parent := d.line("parent") // for Soft-RoCE, which uses a netdev and has no device
 	h.place(d, bus, parent)
 	for _, entry := range d.names("ports") {
 		n, err := strconv.Atoi(entry)
@@ -77,8 +73,8 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 	return h
 }
 
-// place is what the function of an HCA tells: its driver, NUMA node, and
-// whether it is a virtual one.
+// place sets what the PCI function of an HCA shows: its driver, NUMA node, and whether
+// it is a virtual function.
 func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	i, ok := slices.BinarySearchFunc(bus, h.PCI, func(p PCI, addr string) int { return strings.Compare(p.Addr, addr) })
 	if ok && h.PCI != "" {
@@ -93,20 +89,20 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if h.Driver == "" {
 		h.Driver = driverByName(h.Name, h.Type)
 	}
-	// hca_type is MT and the decimal number of the PCI device, also where
-	// nothing of the bus is visible.
+	// hca_type is MT and the decimal number of the PCI device, also where the bus is
+	// hidden.
 	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
 		h.VF = true
 	}
 }
 
-// kernelNameRE is how the kernel itself names RDMA devices (the %d patterns of
+// kernelNameRE matches the kernel's own names of RDMA devices (the %d patterns of
 // drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
 var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
 
-// driverByName is the driver of a device that shows neither function nor
-// parent: a software device, or a recording without the PCI bus. Its type or its
-// name tells, if that is still the kernel's.
+// driverByName returns the driver of a device without a function or parent: a software
+// device, or one of a recording without the PCI bus. It uses the type, else the name if
+// it is the kernel's own.
 func driverByName(name, hcaType string) string {
 	if id, ok := strings.CutPrefix(hcaType, "MT"); ok {
 		if driver := mellanoxDriver(id); driver != "" {
@@ -118,13 +114,14 @@ func driverByName(name, hcaType string) string {
 		return ""
 	}
 	word := strings.TrimSuffix(m[1], "_")
-	drivers := map[string]string{"mlx5": "mlx5_core", "mlx4": "mlx4_core", "bnxt_re": "bnxt_en", "qib": "ib_qib", "usnic": "enic", "rxe": "rdma_rxe"}
+	drivers := map[string]string{"mlx5": "mlx5_core", "mlx4": "mlx4_core", "bnxt_re": "bnxt_en", "qib": "ib_qib",
+		"usnic": "enic", "rxe": "rdma_rxe"}
 	return cmp.Or(drivers[word], word)
 }
 
-// mellanoxDriver is the driver of a Mellanox device by its decimal number
-// (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and
-// mlx4/main.c): ConnectX to ConnectX-3 are mlx4's.
+// mellanoxDriver returns the driver of a Mellanox device by its decimal number (the
+// tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c). ConnectX
+// to ConnectX-3 use mlx4.
 func mellanoxDriver(decimal string) string {
 	id, err := strconv.Atoi(decimal)
 	switch {
@@ -138,8 +135,7 @@ func mellanoxDriver(decimal string) string {
 	return ""
 }
 
-// guid is a GUID, or "" of one that is zero: EFA has none, nor do some ports of
-// RoCE.
+// guid returns s, or "" for a GUID that is zero: EFA and some RoCE ports have no GUID.
 func guid(s string) string {
 	if strings.Trim(s, "0:") == "" {
 		return ""
@@ -147,8 +143,7 @@ func guid(s string) string {
 	return s
 }
 
-// uverbsNodes maps the name of an HCA to its device node: their numbers differ
-// in general.
+// uverbsNodes maps the name of an HCA to its device node; their numbers may differ.
 func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 	nodes := map[string]string{}
 	if !ask {

@@ -9,11 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parseMemlock reads the soft limit of locked memory, in bytes, from the text
-// of /proc/self/limits: a row of name, soft limit, hard limit and unit.
-func parseMemlock(limits string) (uint64, error) {
+// parseMemlock returns the soft limit of locked memory, in bytes.
+func parseMemlock(limits string) (uint64, error) { return softLimit(limits, "Max locked memory") }
+
+// parseProcs returns the soft limit of processes; 0 where it is unknown.
+func parseProcs(limits string) uint64 {
+	n, _ := softLimit(limits, "Max processes")
+	return n
+}
+
+// softLimit returns the soft limit in a row of /proc/self/limits, which holds a
+// name, a soft limit, a hard limit and a unit. math.MaxUint64 is unlimited.
+func softLimit(limits, row string) (uint64, error) {
 	for line := range strings.Lines(limits) {
-		rest, ok := strings.CutPrefix(line, "Max locked memory")
+		rest, ok := strings.CutPrefix(line, row)
 		if !ok {
 			continue
 		}
@@ -30,10 +39,10 @@ func parseMemlock(limits string) (uint64, error) {
 		}
 		return n, nil
 	}
-	return 0, fmt.Errorf("no row %q", "Max locked memory")
+	return 0, fmt.Errorf("no row %q", row)
 }
 
-// parsePortRange reads net.ipv4.ip_local_port_range: two numbers.
+// parsePortRange reads the two numbers of net.ipv4.ip_local_port_range.
 func parsePortRange(s string) ([2]int, error) {
 	f := strings.Fields(s)
 	if len(f) != 2 {
@@ -53,7 +62,8 @@ func parsePortRange(s string) ([2]int, error) {
 	return r, nil
 }
 
-// shm asks how much of /dev/shm this process may use.
+// shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
+// mounted there.
 func shm() (free, size int64) {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &st); err != nil {

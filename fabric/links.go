@@ -9,11 +9,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// dumpTries is how often a list is asked for again when the kernel says that
-// it changed while it was read (containers come and go).
+// dumpTries is how often a list is read again if it changed during the read (containers
+// start and end).
 const dumpTries = 3
 
-// links asks the kernel for the interfaces of this network namespace and
+// links returns the kernel's list of the interfaces of this network namespace with
 // their addresses.
 func links() ([]Interface, error) {
 	list, err := dump(netlink.LinkList)
@@ -58,8 +58,8 @@ func dump[T any](list func() ([]T, error)) (out []T, err error) {
 	return out, err
 }
 
-// linkKind is the kernel's own word for a link, in ours; "" where it has none,
-// as for hardware.
+// linkKind translates the kernel's kind of a link; "" where it has none, as for
+// hardware.
 func linkKind(l netlink.Link) string {
 	if l.Attrs().Flags&net.FlagLoopback != 0 {
 		return "loopback"

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// machine is a small language for machines: what a real /sys, /proc and /dev
-// hold, links included.
+// machine is a small language for machines: the contents of a real /sys, /proc and
+// /dev, links included.
 type machine struct {
 	sys, proc, dev fstest.MapFS
 	addrs          map[string][]string // by interface
@@ -41,7 +41,8 @@ func newMachine(hostname string) machine {
 			"Max open files            1024                 524288               files     \n" +
 			"Max locked memory         8388608              unlimited            bytes     \n",
 	})
-	m.netif("lo", "virtual/net", 1, map[string]string{"flags": "0x9", "type": "772", "mtu": "65536", "operstate": "unknown"}, "127.0.0.1/8", "::1/128")
+	m.netif("lo", "virtual/net", 1, map[string]string{"flags": "0x9", "type": "772", "mtu": "65536",
+		"operstate": "unknown"}, "127.0.0.1/8", "::1/128")
 	return m
 }
 
@@ -83,14 +84,14 @@ func (m machine) hca(pci, name string, uverbs int, port map[string]string) {
 	files(m.sys, fmt.Sprintf("class/infiniband_verbs/uverbs%d", uverbs), map[string]string{"ibdev": name})
 }
 
-// roots is the machine as Detect takes it. sys may be m.sys in a wrapper.
+// roots returns the machine as the input of Detect. sys may wrap m.sys.
 func (m machine) roots(sys fs.FS) Roots {
 	return Roots{
 		Sys: sys, Proc: m.proc, Dev: m.dev,
 		Links: func() ([]Interface, error) {
 			list, _ := sysInterfaces(m.sys)
 			for i := range list {
-				list[i].Speed, list[i].Driver, list[i].NUMA = 0, "", -1 // what only sysfs tells
+				list[i].Speed, list[i].Driver, list[i].NUMA = 0, "", -1 // only sysfs has these
 				for _, a := range m.addrs[list[i].Name] {
 					list[i].Addrs = append(list[i].Addrs, netip.MustParsePrefix(a))
 				}
@@ -111,7 +112,7 @@ func symlink(m fstest.MapFS, name, target string) {
 	m[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
 }
 
-// failing is a /sys in which some files give an error when they are read.
+// failing is a /sys in which some files fail to read.
 type failing struct {
 	fstest.MapFS
 	errs map[string]error // by the end of the path

@@ -9,11 +9,11 @@ import (
 // mount is one line of mountinfo.
 type mount struct {
 	at, kind, source string
-	options          []string // of the mount and of the file system
+	options          []string // options of the mount and of the file system
 }
 
-// parseMounts reads /proc/self/mountinfo, in its order: of two at one place the
-// later is above the other.
+// parseMounts reads /proc/self/mountinfo. Of two mounts at one place, the later one
+// hides the earlier one.
 func parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -31,7 +31,7 @@ func parseMounts(text string) []mount {
 	return out
 }
 
-// parseFstab reads /etc/fstab: what should be mounted, and how.
+// parseFstab reads /etc/fstab: the intended mounts.
 func parseFstab(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -39,13 +39,14 @@ func parseFstab(text string) []mount {
 			continue
 		}
 		if f := strings.Fields(line); len(f) >= 4 {
-			out = append(out, mount{source: unescape(f[0]), at: path.Clean(unescape(f[1])), kind: f[2], options: strings.Split(f[3], ",")})
+			out = append(out, mount{source: unescape(f[0]), at: path.Clean(unescape(f[1])), kind: f[2],
+				options: strings.Split(f[3], ",")})
 		}
 	}
 	return out
 }
 
-// unescape undoes \040 and the like, which stand for blanks and backslashes.
+// unescape decodes \040 and the like, which encode blanks and backslashes.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -61,7 +62,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// holds is the mount that a path without links lies in.
+// holds returns the mount of a path without links.
 func holds(all []mount, name string) (found mount) {
 	for _, m := range all {
 		inside := m.at == "/" || name == m.at || strings.HasPrefix(name, m.at+"/")
@@ -72,7 +73,7 @@ func holds(all []mount, name string) (found mount) {
 	return found
 }
 
-// option is the value of "name=value", "" where it is not among them.
+// option returns the value of "name=value", "" where it is missing.
 func (m mount) option(name string) string {
 	for _, o := range m.options {
 		if k, v, ok := strings.Cut(o, "="); ok && k == name {
@@ -82,13 +83,14 @@ func (m mount) option(name string) string {
 	return ""
 }
 
-// remote tells a file system that may wait for another machine, or for a
-// process of this one: all but those that are known not to.
+// remote reports whether a file system may wait for another machine, or for a process
+// of this one: all kinds except those known not to.
 func (m mount) remote() bool {
 	switch m.kind {
-	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "exfat", "iso9660", "udf", "squashfs", "erofs", "overlay", "aufs",
-		"tmpfs", "ramfs", "rootfs", "devtmpfs", "devpts", "proc", "sysfs", "cgroup", "cgroup2", "mqueue", "hugetlbfs", "securityfs",
-		"debugfs", "tracefs", "bpf", "pstore", "configfs", "fusectl", "binfmt_misc", "rpc_pipefs", "nsfs", "efivarfs", "selinuxfs", "nfsd":
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "exfat", "iso9660", "udf", "squashfs", "erofs",
+		"overlay", "aufs", "tmpfs", "ramfs", "rootfs", "devtmpfs", "devpts", "proc", "sysfs", "cgroup", "cgroup2",
+		"mqueue", "hugetlbfs", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "configfs", "fusectl",
+		"binfmt_misc", "rpc_pipefs", "nsfs", "efivarfs", "selinuxfs", "nfsd":
 		return false
 	case "autofs": // systemd's own, for binfmt_misc
 		return !strings.HasPrefix(m.at, "/proc/")

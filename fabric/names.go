@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// What glibc takes where resolv.conf says nothing, and the most that it takes
-// (resolv/resolv.h: MAXNS, RES_TIMEOUT, RES_DFLRETRY, RES_MAXNDOTS,
-// RES_MAXRETRANS, RES_MAXRETRY).
+// glibc's defaults where resolv.conf has no value, and its maxima (resolv/resolv.h:
+// MAXNS, RES_TIMEOUT, RES_DFLRETRY, RES_MAXNDOTS, RES_MAXRETRANS, RES_MAXRETRY).
 const (
 	maxServers      = 3
 	defaultNdots    = 1
@@ -20,8 +19,8 @@ const (
 	maxAttempts     = 5
 )
 
-// parseResolver reads resolv.conf. Without a search list glibc takes the
-// domain of the host's own name; without a server, the one on this machine.
+// parseResolver reads resolv.conf. Without a search list, glibc uses the domain of the
+// host name; without a server, the one on this machine.
 func parseResolver(text, hostname string) Resolver {
 	r := Resolver{Ndots: defaultNdots, Timeout: defaultTimeout, Attempts: defaultAttempts}
 	searched := false
@@ -40,7 +39,7 @@ func parseResolver(text, hostname string) Resolver {
 			}
 		case "domain":
 			r.Search, searched = domains(f[1:2]), true
-		case "search": // the last of both counts
+		case "search": // the last of the two wins
 			r.Search, searched = domains(f[1:]), true
 		case "options":
 			r.options(f[1:])
@@ -83,8 +82,8 @@ func (r *Resolver) options(words []string) {
 	}
 }
 
-// parseHosts reads the lines of a hosts file that have one of the names. Case
-// does not count, nor does a dot at the end of a name that is looked for.
+// parseHosts returns the lines of a hosts file that contain one of the names. It
+// ignores case, and a dot at the end of a name.
 func parseHosts(text string, names []string) []HostsLine {
 	wanted := map[string]bool{}
 	for _, n := range names {
@@ -106,8 +105,8 @@ func parseHosts(text string, names []string) []HostsLine {
 	return out
 }
 
-// parseServices reads what nsswitch.conf asks for hosts. Without the line it
-// is files and dns (glibc's nss/nss_database.c).
+// parseServices returns the services for hosts in nsswitch.conf. Without the line they
+// are files and dns (glibc's nss/nss_database.c).
 func parseServices(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -133,7 +132,7 @@ func parseServices(text string) []string {
 	return []string{"files", "dns"}
 }
 
-// HostsLines are the lines of /etc/hosts that have one of the names.
+// HostsLines returns the lines of /etc/hosts that contain one of the names.
 func HostsLines(r Roots, names ...string) []HostsLine {
 	return parseHosts(readText(r.Etc, "hosts"), names)
 }

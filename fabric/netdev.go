@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// netdev is the interface of a port in this network namespace, or else the one
-// it has elsewhere. The GID table names the device that holds the address (a
-// bond, a VLAN), so it comes first, and it may also name devices of other
-// namespaces. Else it is a netdev of the same function.
+// netdev returns the interface of a port in this network namespace, or else its name in
+// another one. The GID table comes first: it names the device with the address (a bond,
+// a VLAN), also one of another namespace. The fallback is a netdev of the same
+// function.
 func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev
 		name, elsewhere = byGID(d, p, ifaces)
@@ -22,8 +22,8 @@ func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) 
 	return "", elsewhere
 }
 
-// byGID prefers the netdev of an address that others can reach: beside it, the
-// link-local GIDs of the card itself name the slave or the parent.
+// byGID prefers the netdev of an address that others can reach. The card's own
+// link-local GIDs name the slave or the parent instead.
 func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 	local := ""
 	for _, g := range p.GIDs {
@@ -41,7 +41,7 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 		return local, elsewhere
 	}
 	ndevs := path.Join("ports", strconv.Itoa(p.Num), "gid_attrs/ndevs")
-	for _, entry := range byNumber(d.names(ndevs)) { // there are drivers that give these alone
+	for _, entry := range byNumber(d.names(ndevs)) { // some drivers have only these
 		switch dev := d.line(path.Join(ndevs, entry)); {
 		case here(ifaces, dev):
 			return dev, ""
@@ -52,9 +52,9 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 	return "", elsewhere
 }
 
-// ofFunction is the netdev of the HCA's own function. Where it has several, as
-// ConnectX-3 has for its two ports and for IPoIB beside Ethernet, the one of
-// this link layer and port; a child of IPoIB comes after its parent.
+// ofFunction returns the netdev of the HCA's own function. If there are several, it is
+// the one of this link layer and port, and an IPoIB parent before its children.
+// ConnectX-3 has several: for its two ports, and for IPoIB and Ethernet.
 func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	var own []Interface
 	for _, f := range ifaces {
@@ -82,13 +82,14 @@ func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	return ""
 }
 
-// above is the interface that holds the address of another: the bond or bridge
-// that it belongs to in the end, or the paravirtual one of Hyper-V. The masters
-// of Open vSwitch and of VRFs hold none.
+// above returns the interface that holds the address of another one: its outermost bond
+// or bridge, or Hyper-V's paravirtual one. The masters of Open vSwitch and of VRFs hold
+// no address.
 func above(ifaces []Interface, name string) string {
-	for range 4 { // a port in a bond in a bridge is 2
+	for range 4 { // a port in a bond in a bridge needs 2
 		i := indexOf(ifaces, name)
-		if i < 0 || slices.ContainsFunc(ifaces[i].Addrs, func(p netip.Prefix) bool { return !p.Addr().IsLinkLocalUnicast() }) {
+		if i < 0 || slices.ContainsFunc(ifaces[i].Addrs,
+			func(p netip.Prefix) bool { return !p.Addr().IsLinkLocalUnicast() }) {
 			break
 		}
 		m := indexOf(ifaces, ifaces[i].Master)
@@ -104,7 +105,7 @@ func here(ifaces []Interface, name string) bool {
 	return name != "" && indexOf(ifaces, name) >= 0
 }
 
-// indexOf is where the interface of that name stands, -1 where it does not.
+// indexOf returns the index of the interface with that name, -1 if there is none.
 func indexOf(ifaces []Interface, name string) int {
 	return slices.IndexFunc(ifaces, func(f Interface) bool { return f.Name == name })
 }

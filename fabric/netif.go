@@ -20,10 +20,9 @@ const (
 	typeLoopback   = 772
 )
 
-// interfaces lists the interfaces of this network namespace. Where the kernel
-// was asked (links), its list is the truth: a /sys that was mounted in another
-// namespace shows that one's interfaces. sysfs adds kind, speed, driver and
-// NUMA node.
+// interfaces lists the interfaces of this network namespace. The kernel's list (links)
+// is authoritative if there is one: a /sys that was mounted in another namespace shows
+// the interfaces of that namespace. sysfs adds kind, speed, driver and NUMA node.
 func interfaces(r Roots) ([]Interface, []Unknown) {
 	fromSys, unknown := sysInterfaces(r.Sys)
 	if r.Links == nil {
@@ -40,7 +39,7 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 		if j < 0 {
 			l.NUMA = -1
 			if l.Kind == "" {
-				l.Kind = "physical" // whatever is not hardware has a kind of its own in rtnetlink
+				l.Kind = "physical" // rtnetlink gives a kind to everything except hardware
 			}
 			strangers = append(strangers, l.Name)
 			continue
@@ -54,7 +53,8 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 	if len(strangers) > 0 {
 		unknown = append(unknown, Unknown{
 			What: "class/net",
-			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay unknown",
+			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay "+
+				"unknown",
 				strings.Join(strangers, ", ")),
 		})
 	}
@@ -73,13 +73,9 @@ func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
 			continue
 		}
 		out = append(out, sysInterface(&d, name))
-		if d.bad != nil {
-			unknown = append(unknown, *d.bad)
-		}
+		unknown = withBad(unknown, d.bad)
 	}
-	if class.bad != nil {
-		unknown = append(unknown, *class.bad)
-	}
+	unknown = withBad(unknown, class.bad)
 	sortByIndex(out)
 	return out, unknown
 }
@@ -109,8 +105,8 @@ func sysInterface(d *dir, name string) Interface {
 	}
 }
 
-// devPort is the port, from 0, of the function that an interface belongs to.
-// Drivers before Linux 3.15 told it by dev_id.
+// devPort returns the port, from 0, of the interface's function. Drivers before Linux
+// 3.15 use dev_id.
 func devPort(d *dir, kind string) int {
 	if kind != "physical" && kind != "ipoib" {
 		return 0
@@ -118,8 +114,8 @@ func devPort(d *dir, kind string) int {
 	return cmp.Or(d.number("dev_port", 0), d.number("dev_id", 0))
 }
 
-// netFunction is the PCI function of an interface: that of its place among the
-// devices, or of its link where the class holds directories.
+// netFunction returns the PCI function of an interface, from its path among the
+// devices, or from its link where the class holds directories.
 func netFunction(d *dir) string {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		return functionOf(target)
@@ -127,8 +123,8 @@ func netFunction(d *dir) string {
 	return functionOf(cmp.Or(d.link("device"), ueventValue(d.line("device/uevent"), "PCI_SLOT_NAME")))
 }
 
-// sysKind is the kind of an interface as far as sysfs tells. A veth has no
-// mark of its own: it is a virtual interface whose other end is not here.
+// sysKind returns the kind of an interface as far as sysfs shows it. A veth has no
+// mark: it is a virtual interface whose other end is not here.
 func sysKind(d *dir, flags, typ int) string {
 	uevent := d.line("uevent")
 	if flags&flagLoopback != 0 || typ == typeLoopback {
@@ -167,7 +163,7 @@ func hasLower(d *dir) bool {
 	return slices.ContainsFunc(d.names(""), func(n string) bool { return strings.HasPrefix(n, "lower_") })
 }
 
-// speed is in Mb/s; the kernel writes -1, or 2^32-1 of old, for "unknown".
+// speed returns Mb/s; the kernel writes -1, or formerly 2^32-1, for "unknown".
 func speed(d *dir) int {
 	if s := d.number("speed", 0); s > 0 && s < 1<<32-1 {
 		return s
@@ -175,8 +171,8 @@ func speed(d *dir) int {
 	return 0
 }
 
-// driver is the driver of a device, d itself or the one behind it: the target
-// of the link, which dangles in a recorded machine, or the line in its uevent.
+// driver returns the driver of a device: the target of its link, which dangles in a
+// recorded machine, or the line in its uevent.
 func driver(d *dir, device string) string {
 	if name := d.link(path.Join(device, "driver")); name != "" {
 		return name
@@ -190,7 +186,7 @@ func sortByIndex(list []Interface) {
 	})
 }
 
-// Interface finds an interface by its name.
+// Interface returns the interface with that name.
 func (n Node) Interface(name string) (Interface, bool) {
 	i := indexOf(n.Interfaces, name)
 	if i < 0 {
@@ -199,9 +195,9 @@ func (n Node) Interface(name string) (Interface, bool) {
 	return n.Interfaces[i], true
 }
 
-// InterfaceOf finds the interface that carries an address and is up.
-// Addresses of an interface that is down do not count: kube-proxy keeps every
-// service's address on one (kube-ipvs0), on every node alike.
+// InterfaceOf returns the interface that is up and has the address. Interfaces that are
+// down do not count: kube-proxy puts every service's address on one (kube-ipvs0), the
+// same on every node.
 func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	addr = addr.Unmap().WithZone("")
 	for _, f := range n.Interfaces {
@@ -214,8 +210,8 @@ func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	return Interface{}, false
 }
 
-// IsLocal tells whether an address belongs to this machine: one of an
-// interface that is up, or loopback.
+// IsLocal reports whether an address belongs to this machine: to an interface that is
+// up, or to loopback.
 func (n Node) IsLocal(addr netip.Addr) bool {
 	if addr.Unmap().IsLoopback() {
 		return true

@@ -33,18 +33,21 @@ func TestLeadingRate(t *testing.T) {
 }
 
 func TestRateLanes(t *testing.T) {
-	for in, want := range map[string]int{"400 Gb/sec (4X NDR)": 4, "25 Gb/sec (1X EDR)": 1, "100 Gb/sec (2X HDR)": 2, "120 Gb/sec (12X QDR)": 12,
-		"": 0, "100 Gb/sec": 0, "4X": 0, "100 Gb/sec (X)": 0, "100 Gb/sec (-1X)": 0, "100 Gb/sec (99X)": 0} {
+	for in, want := range map[string]int{"400 Gb/sec (4X NDR)": 4, "25 Gb/sec (1X EDR)": 1, "100 Gb/sec (2X HDR)": 2,
+		"120 Gb/sec (12X QDR)": 12,
+		"":                     0, "100 Gb/sec": 0, "4X": 0, "100 Gb/sec (X)": 0, "100 Gb/sec (-1X)": 0,
+		"100 Gb/sec (99X)": 0} {
 		if got := rateLanes(in); got != want {
 			t.Errorf("rateLanes(%q) = %d, want %d", in, got, want)
 		}
 	}
 }
 
-func TestProductSaysTheMakerOnce(t *testing.T) {
+func TestProductNamesTheMakerOnce(t *testing.T) {
 	for in, want := range map[[2]string]string{
 		{"Google", "Google Compute Engine"}: "Google Compute Engine", {"Amazon EC2", "p5.48xlarge"}: "Amazon EC2 p5.48xlarge",
-		{"HPE", "HPE CRAY EX235A"}: "HPE CRAY EX235A", {"NVIDIA", "NVIDIA_DGX_Spark"}: "NVIDIA_DGX_Spark", {"QEMU", ""}: "QEMU", {"", "x"}: "x", {"", ""}: "",
+		{"HPE", "HPE CRAY EX235A"}: "HPE CRAY EX235A", {"NVIDIA", "NVIDIA_DGX_Spark"}: "NVIDIA_DGX_Spark",
+		{"QEMU", ""}: "QEMU", {"", "x"}: "x", {"", ""}: "",
 	} {
 		if got := product(in[0], in[1]); got != want {
 			t.Errorf("product(%q) = %q, want %q", in, got, want)

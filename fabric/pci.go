@@ -23,8 +23,8 @@ const (
 	classNetwork      = "0x02"
 	classDisplay      = "0x03"
 	classAccelerator  = "0x12"
-	classOldIB        = "0x0c06" // ConnectX-2 and QLogic say serial bus
-	classOldBridge    = "0x0680" // NVSwitch says bridge, of another kind
+	classOldIB        = "0x0c06" // ConnectX-2 and QLogic use "serial bus"
+	classOldBridge    = "0x0680" // NVSwitch uses "bridge", of another kind
 	pciDevices        = "bus/pci/devices"
 	unknownNUMA       = -1
 	firstMellanoxVFID = 0x1012
@@ -49,22 +49,19 @@ func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
 		if f.value != nil {
 			out = append(out, *f.value)
 		}
-		if f.bad != nil {
-			unknown = append(unknown, *f.bad)
-		}
+		unknown = withBad(unknown, f.bad)
 	}
-	if bus.bad != nil {
-		unknown = append(unknown, *bus.bad)
-	}
+	unknown = withBad(unknown, bus.bad)
 	slices.SortFunc(out, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
 	return out, unknown
 }
 
-// matters tells network cards, HCAs, GPUs and what connects these from the
-// hundreds of other functions of a server.
+// matters reports whether a function is a network card, HCA or GPU, or connects these.
+// A server has hundreds of other functions.
 func (p PCI) matters() bool {
 	switch {
-	case strings.HasPrefix(p.Class, classNetwork), strings.HasPrefix(p.Class, classAccelerator), strings.HasPrefix(p.Class, classOldIB):
+	case strings.HasPrefix(p.Class, classNetwork), strings.HasPrefix(p.Class, classAccelerator),
+		strings.HasPrefix(p.Class, classOldIB):
 		return true
 	case p.Vendor == vendorNVIDIA:
 		return strings.HasPrefix(p.Class, classDisplay) || strings.HasPrefix(p.Class, classOldBridge)
@@ -90,8 +87,8 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	p.ACS = acs.on(p.Path)
 }
 
-// lanes reads a width; the kernel writes 0 where there is no link and 63 where
-// it could not be read.
+// lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable
+// width.
 func lanes(d *dir, file string) int {
 	if n := d.number(file, 0); n > 0 && n <= 32 {
 		return n
@@ -99,7 +96,7 @@ func lanes(d *dir, file string) int {
 	return 0
 }
 
-// generation is the PCIe generation of "16.0 GT/s PCIe"; 0 of "Unknown" (the
+// generation returns the PCIe generation of "16.0 GT/s PCIe"; 0 for "Unknown" (the
 // kernel's pci_speed_string).
 func generation(speed string) int {
 	word, _, _ := strings.Cut(speed, " ")
@@ -120,12 +117,25 @@ func generation(speed string) int {
 	return 0
 }
 
+// PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its
+// number of lanes is unknown. The rates are PCI-SIG's. Up to the second generation, 8
+// of 10 bits are data.
+func PCIeRate(gen, lanes int) float64 {
+	switch {
+	case gen < 1 || gen > 7 || lanes < 1 || lanes > 32:
+		return 0
+	case gen <= 2:
+		return 2.5 * float64(gen*lanes) * 0.8
+	}
+	return float64(8 << (gen - 3) * lanes)
+}
+
 var (
 	functionRE = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 	rootRE     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
 )
 
-// pathAbove is what lies above a device, from the target of its link in
+// pathAbove returns the functions above a device, from the target of its link in
 // bus/pci/devices: the root, then each bridge's address.
 func pathAbove(target string) []string {
 	parts := strings.Split(target, "/")
@@ -137,8 +147,8 @@ func pathAbove(target string) []string {
 	return nil
 }
 
-// functionOf is the PCI function in a path of /sys/devices, the nearest to its
-// end; "" where there is none.
+// functionOf returns the PCI function in a path of /sys/devices, the nearest to its
+// end; "" if there is none.
 func functionOf(target string) string {
 	parts := strings.Split(target, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -149,9 +159,9 @@ func functionOf(target string) string {
 	return ""
 }
 
-// isVF knows the virtual functions of Mellanox by their number, as a VM does
-// not see the physical one that they belong to: even numbers from Connect-IB
-// to ConnectX-6 Dx, whose 0x101e serves all that came later (the tables in
+// isVF recognizes the virtual functions of Mellanox by their number, since a VM does
+// not see their physical function. They are even numbers from Connect-IB to ConnectX-6
+// Dx, whose 0x101e serves all later cards (the tables in
 // drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
@@ -165,7 +175,7 @@ func isVF(vendor, device string) bool {
 	return id >= firstMellanoxVFID && id <= lastMellanoxVFID && id%2 == 0
 }
 
-// Function finds a PCI function by its address.
+// Function returns the PCI function with that address.
 func (n Node) Function(addr string) (PCI, bool) {
 	i := slices.IndexFunc(n.PCI, func(p PCI) bool { return p.Addr == addr })
 	if i < 0 {
@@ -174,12 +184,12 @@ func (n Node) Function(addr string) (PCI, bool) {
 	return n.PCI[i], true
 }
 
-// WithoutRDMA are the functions that are HCAs by their class or driver, have a
-// driver, and show no RDMA device: the half of the driver that makes it is not
-// loaded, or the device is in another network namespace. The second port of a
-// card in a link aggregation is none: the first speaks for both.
+// WithoutRDMA returns the functions that are HCAs by their class or driver, have a
+// driver, and show no RDMA device. Either the RDMA half of the driver is not loaded, or
+// the device is in another network namespace. The second port of a card in a link
+// aggregation does not count: the first has the device for both.
 func (n Node) WithoutRDMA() []PCI {
-	cards := map[string]bool{} // that have an RDMA device
+	cards := map[string]bool{} // functions with an RDMA device
 	for _, h := range n.HCAs {
 		cards[slot(h.PCI)] = true
 	}
@@ -192,13 +202,13 @@ func (n Node) WithoutRDMA() []PCI {
 	return out
 }
 
-// isHCA tells a function whose driver always makes an RDMA device, when all of
-// it is loaded. Other Ethernet drivers do so for some cards only.
+// isHCA reports whether the driver of a function always makes an RDMA device once it is
+// fully loaded. Other Ethernet drivers do so for some cards only.
 func (p PCI) isHCA() bool {
 	switch p.Driver {
 	case "mlx5_core", "mlx4_core", "efa", "hfi1", "ib_qib", "ib_mthca":
 		return true
-	case "", "vfio-pci", "pci-stub": // nobody's, or a virtual machine's
+	case "", "vfio-pci", "pci-stub": // unbound, or bound for a virtual machine
 		return false
 	}
 	return strings.HasPrefix(p.Class, "0x0207")

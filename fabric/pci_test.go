@@ -11,8 +11,9 @@ import (
 
 func TestGenerationOfALink(t *testing.T) {
 	for in, want := range map[string]int{
-		"2.5 GT/s PCIe": 1, "5.0 GT/s PCIe": 2, "8.0 GT/s PCIe": 3, "16.0 GT/s PCIe": 4, "32.0 GT/s PCIe": 5, "64.0 GT/s PCIe": 6,
-		"8 GT/s": 3, "5 GT/s": 2, "Unknown": 0, "Unknown speed": 0, "": 0, "128.0 GT/s": 0,
+		"2.5 GT/s PCIe": 1, "5.0 GT/s PCIe": 2, "8.0 GT/s PCIe": 3, "16.0 GT/s PCIe": 4, "32.0 GT/s PCIe": 5,
+		"64.0 GT/s PCIe": 6,
+		"8 GT/s":         3, "5 GT/s": 2, "Unknown": 0, "Unknown speed": 0, "": 0, "128.0 GT/s": 0,
 	} {
 		if got := generation(in); got != want {
 			t.Errorf("generation(%q) = %d, want %d", in, got, want)
@@ -54,10 +55,13 @@ func TestFunctionOfADevice(t *testing.T) {
 
 func TestDriverOfADeviceThatHidesItsFunction(t *testing.T) {
 	tests := []struct{ name, hcaType, want string }{
-		{"mlx5_0", "", "mlx5_core"}, {"mlx5_bond_0", "", "mlx5_core"}, {"mlx5_ib3", "", "mlx5_core"}, {"mlx4_1", "", "mlx4_core"},
-		{"bnxt_re2", "", "bnxt_en"}, {"bnxt_re_bond4", "", "bnxt_en"}, {"hfi1_0", "", "hfi1"}, {"qib0", "", "ib_qib"}, {"rxe0", "", "rdma_rxe"},
+		{"mlx5_0", "", "mlx5_core"}, {"mlx5_bond_0", "", "mlx5_core"}, {"mlx5_ib3", "", "mlx5_core"},
+		{"mlx4_1", "", "mlx4_core"},
+		{"bnxt_re2", "", "bnxt_en"}, {"bnxt_re_bond4", "", "bnxt_en"}, {"hfi1_0", "", "hfi1"}, {"qib0", "", "ib_qib"},
+		{"rxe0", "", "rdma_rxe"},
 		{"siw0", "", "siw"}, {"irdma1", "", "irdma"}, {"usnic_2", "", "enic"}, {"efa_0", "", "efa"},
-		{"rocep6s16", "MT4120", "mlx5_core"}, {"ibp5s0", "MT26428", "mlx4_core"}, {"ibp5s0", "MT4099", "mlx4_core"}, {"rocep3s0", "MT41692", "mlx5_core"},
+		{"rocep6s16", "MT4120", "mlx5_core"}, {"ibp5s0", "MT26428", "mlx4_core"}, {"ibp5s0", "MT4099", "mlx4_core"},
+		{"rocep3s0", "MT41692", "mlx5_core"},
 		{"rocep49s0", "", ""}, {"ibs1", "MTfast", ""}, {"mlx5", "", ""}, {"scif0", "", ""},
 	}
 	for _, tt := range tests {
@@ -81,8 +85,8 @@ func TestVirtualFunctionsOfMellanoxByNumber(t *testing.T) {
 	}
 }
 
-// registers is a configuration space with extended capabilities: their number
-// and where each begins.
+// registers returns a configuration space with extended capabilities: their number and
+// where each begins.
 func registers(size int, caps ...[2]int) []byte {
 	b := make([]byte, size)
 	for i, c := range caps {
@@ -99,7 +103,7 @@ func TestRedirectsOfABridge(t *testing.T) {
 	on := registers(4096, [2]int{0x0001, 0x100}, [2]int{0x0019, 0x148}, [2]int{acsCapability, 0x220})
 	on[0x220+acsControl] = 0x1d // source validation, both redirects, upstream forwarding
 	off := registers(4096, [2]int{0x0001, 0x100}, [2]int{acsCapability, 0x220})
-	off[0x220+acsControl] = 0x01 // source validation alone
+	off[0x220+acsControl] = 0x01 // only source validation
 	loop := registers(4096, [2]int{0x0001, 0x100}, [2]int{0x0019, 0x148})
 	binary.LittleEndian.PutUint32(loop[0x148:], 0x19|0x100<<20) // back to the first
 	gone := make([]byte, 4096)
@@ -158,13 +162,16 @@ func TestOneBridgeThatRedirectsIsEnough(t *testing.T) {
 }
 
 func FuzzFunctions(f *testing.F) {
-	f.Add("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0", "0x020700", "0x15b3", "0x1021", "16.0 GT/s PCIe", []byte{0xd, 0, 1, 0})
+	f.Add("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0", "0x020700", "0x15b3", "0x1021", "16.0 GT/s PCIe",
+		[]byte{0xd, 0, 1, 0})
 	f.Fuzz(func(t *testing.T, target, class, vendor, device, speed string, config []byte) {
 		const at = pciDevices + "/0000:16:00.0"
 		sys := fstest.MapFS{
-			"devices/x/class": {Data: []byte(class)}, "devices/x/vendor": {Data: []byte(vendor)}, "devices/x/device": {Data: []byte(device)},
-			"devices/x/current_link_speed": {Data: []byte(speed)}, "devices/x/numa_node": {Data: []byte(device)}, "devices/x/config": {Data: config},
-			at: {Data: []byte("../../../devices/x"), Mode: fs.ModeSymlink},
+			"devices/x/class": {Data: []byte(class)}, "devices/x/vendor": {Data: []byte(vendor)},
+			"devices/x/device":             {Data: []byte(device)},
+			"devices/x/current_link_speed": {Data: []byte(speed)}, "devices/x/numa_node": {Data: []byte(device)},
+			"devices/x/config": {Data: config},
+			at:                 {Data: []byte("../../../devices/x"), Mode: fs.ModeSymlink},
 		}
 		functions(t.Context(), sys)
 		pathAbove(target)
@@ -172,4 +179,15 @@ func FuzzFunctions(f *testing.F) {
 		driverByName(target, class)
 		ReadACS(sys, at+"/config")
 	})
+}
+
+func TestPCIeRateFollowsTheGeneration(t *testing.T) {
+	for _, tt := range []struct {
+		gen, lanes int
+		want       float64
+	}{{1, 1, 2}, {2, 8, 32}, {3, 16, 128}, {5, 16, 512}, {7, 32, 4096}, {0, 16, 0}, {8, 16, 0}, {4, 0, 0}, {4, 63, 0}} {
+		if got := PCIeRate(tt.gen, tt.lanes); got != tt.want {
+			t.Errorf("generation %d, %d lanes: %g Gb/s, want %g", tt.gen, tt.lanes, got, tt.want)
+		}
+	}
 }

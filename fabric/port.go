@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// pkeyGap ends the table of partition keys: subnet managers fill it from its
-// start, and each read of one of its 128 entries is a command to the firmware.
+// pkeyGap unset entries end the table of partition keys: subnet managers fill it from
+// its start, and reading one of its 128 entries is a command to the firmware.
 const pkeyGap = 4
 
 func readPort(d *dir, n int) Port {
@@ -35,8 +35,8 @@ func readPort(d *dir, n int) Port {
 	return p
 }
 
-// pkeys are the partition keys that are set. Bit 15 is the membership: 0x0000
-// and 0x8000 are no partition.
+// pkeys returns the partition keys that are set. Bit 15 is the membership, so 0x0000
+// and 0x8000 are unset.
 func pkeys(d *dir, table string) []PKey {
 	var out []PKey
 	unset := 0
@@ -55,9 +55,9 @@ func pkeys(d *dir, table string) []PKey {
 	return out
 }
 
-// gids reads a port's table. The kernel keeps it in memory, so that its up to
-// 256 entries cost little; type and netdev of one that is not set are errors
-// (EINVAL) and are not asked for.
+// gids reads a port's GID table. The kernel keeps it in memory, so its up to 256
+// entries cost little. Type and netdev are not read for an unset entry: they are errors
+// (EINVAL).
 func gids(d *dir, port string) []GID {
 	var out []GID
 	table := path.Join(port, "gids")
@@ -86,13 +86,12 @@ func gids(d *dir, port string) []GID {
 	return out
 }
 
-// parseGID reads eight groups of hexadecimal digits. An IPv4 address is
-// unmapped. An entry that is not set is all zeros, or the prefix of link-local
-// addresses alone.
+// parseGID reads eight groups of hexadecimal digits. An IPv4 address is unmapped. An
+// unset entry is all zeros, or only the prefix of link-local addresses.
 func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	addr, err = netip.ParseAddr(s)
 	if err != nil || !addr.Is6() || addr.Zone() != "" {
-		return netip.Addr{}, false, fmt.Errorf("%q is no GID", s)
+		return netip.Addr{}, false, fmt.Errorf("%q is not a GID", s)
 	}
 	b := addr.As16()
 	if [8]byte(b[8:]) == [8]byte{} && (b[0] == 0 || b[0] == 0xfe) {
@@ -101,7 +100,7 @@ func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	return addr.Unmap(), true, nil
 }
 
-// byNumber sorts names of numbers by their value.
+// byNumber sorts names that are numbers by value.
 func byNumber(names []string) []string {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // no leading zeros

@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 )
 
-// watched keeps the names that somebody opens or lists.
+// watched records the names that are opened or listed.
 type watched struct {
 	fstest.MapFS
 	mu    *sync.Mutex
@@ -31,8 +31,8 @@ func (w watched) ReadDir(name string) ([]fs.DirEntry, error) {
 	return w.MapFS.ReadDir(name)
 }
 
-// Each read of a counter is a command to the firmware, and on a restricted
-// function a line in the kernel log.
+// Each read of a counter is a command to the firmware, and on a restricted function a
+// line in the kernel log.
 func TestNothingSweepsCounters(t *testing.T) {
 	m := eightGPUs()
 	entries, _ := fs.ReadDir(m.sys, classInfiniBand)
@@ -43,7 +43,8 @@ func TestNothingSweepsCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 		at = path.Join(classInfiniBand, target)
-		for _, dir := range []string{"ports/1/counters", "ports/1/counters_ext", "ports/1/hw_counters", "hw_counters", "diag_counters"} {
+		for _, dir := range []string{"ports/1/counters", "ports/1/counters_ext", "ports/1/hw_counters", "hw_counters",
+			"diag_counters"} {
 			files(m.sys, path.Join(at, dir), map[string]string{"symbol_error": "0", "port_rcv_data": "1"})
 		}
 	}
@@ -65,8 +66,7 @@ func TestNothingSweepsCounters(t *testing.T) {
 	}
 }
 
-// The command inherits what launch inherited, and nothing of what launch opened
-// to look around.
+// The command inherits what launch inherited, and no file that launch opened.
 func TestLookingAroundLeavesNoDescriptorOpen(t *testing.T) {
 	open := func() (out []string) {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -75,7 +75,7 @@ func TestLookingAroundLeavesNoDescriptorOpen(t *testing.T) {
 		}
 		for _, e := range entries {
 			target, err := os.Readlink("/proc/self/fd/" + e.Name())
-			if err == nil && !strings.HasSuffix(target, "/fd") { // but for this listing's own
+			if err == nil && !strings.HasSuffix(target, "/fd") { // except this listing's own
 				out = append(out, e.Name()+" "+target)
 			}
 		}
@@ -85,13 +85,13 @@ func TestLookingAroundLeavesNoDescriptorOpen(t *testing.T) {
 		roots := Live()
 		Detect(t.Context(), roots, Options{})
 		AskGPU(t.Context(), roots)
-		m := eightGPUs() // a child for libibverbs, also where this machine has no RDMA
+		m := eightGPUs() // a child for libibverbs, even if this machine has no RDMA
 		AskVerbs(t.Context(), m.roots(m.sys))
 		if roots.RDMA != nil {
-			roots.RDMA() // Detect asks only where there is a device
+			roots.RDMA() // Detect asks only if there is a device
 		}
 	}
-	look() // the runtime opens its poller once, and keeps it
+	look() // the runtime opens its poller once, and never closes it
 	before := open()
 	look()
 	for _, fd := range open() {

@@ -11,19 +11,19 @@ import (
 	"syscall"
 )
 
-// maxFile bounds what is read of one file: a sysfs attribute is one page, and
-// the longest other is /proc/self/limits.
+// maxFile limits what is read of one file: a sysfs attribute is one page, and the
+// longest other file is /proc/self/limits.
 const maxFile = 8 << 10
 
-// ReadFile reads a small file, 8 KiB of it at most. A file of the kernel is read with one read(2):
-// some drivers answer EAGAIN, and Go's poller would then wait for ever for
-// them to become readable.
+// ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with
+// one read(2): some drivers answer EAGAIN, and Go's poller would wait forever for them
+// to become readable.
 func ReadFile(fsys fs.FS, name string) (string, error) {
 	return readInto(make([]byte, maxFile), fsys, name)
 }
 
-// readInto is ReadFile with a buffer that is used again: a node with RoCE has
-// thousands of small files.
+// readInto is ReadFile with a reusable buffer: a node with RoCE has thousands of small
+// files.
 func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -54,29 +54,37 @@ func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// dir reads one directory of facts and keeps the first thing in it that could
-// not be read: one bad device is one Unknown.
+// dir reads one directory of facts and holds the first thing in it that could not be
+// read: one bad device is one Unknown.
 type dir struct {
 	fsys fs.FS
 	name string
 	bad  *Unknown
-	buf  []byte // of what is read now
+	buf  []byte // for the current read
 }
 
-// blame records why a file could not be read or understood.
+// blame records why a file could not be read or parsed.
 func (d *dir) blame(file string, err error) {
 	if d.bad == nil {
 		why := err
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			why = p.Err // the path stands in What
+			why = p.Err // What has the path
 		}
 		d.bad = &Unknown{What: path.Join(d.name, file), Why: why.Error()}
 	}
 }
 
-// line reads a file of one line. A file that is missing, or that the driver
-// refuses with EINVAL (speed of an interface that is down, an empty slot of a
-// table) or ENODEV or EOPNOTSUPP, is "" and nothing to report.
+// withBad returns unknown, and bad if there is one.
+func withBad(unknown []Unknown, bad *Unknown) []Unknown {
+	if bad == nil {
+		return unknown
+	}
+	return append(unknown, *bad)
+}
+
+// line reads a file of one line. It returns "" without an error if the file is missing,
+// or if the driver refuses it with EINVAL, ENODEV or EOPNOTSUPP. Examples are the speed
+// of an interface that is down, and an unset entry of a table.
 func (d *dir) line(file string) string {
 	if d.buf == nil {
 		d.buf = make([]byte, maxFile)
@@ -105,8 +113,8 @@ func (d *dir) number(file string, missing int) int {
 	return n
 }
 
-// link is the base name of the target of a symbolic link, "" where there is
-// none. The target need not exist.
+// link returns the base name of the target of a symbolic link, "" if there is none. The
+// target need not exist.
 func (d *dir) link(file string) string {
 	target, err := fs.ReadLink(d.fsys, path.Join(d.name, file))
 	if err != nil {
@@ -115,13 +123,13 @@ func (d *dir) link(file string) string {
 	return path.Base(target)
 }
 
-// has tells whether an entry exists.
+// has reports whether an entry exists.
 func (d *dir) has(file string) bool {
 	_, err := fs.Stat(d.fsys, path.Join(d.name, file))
 	return err == nil
 }
 
-// names lists a directory, in its own order; a missing one is empty.
+// names lists a directory; a missing one is empty.
 func (d *dir) names(sub string) []string {
 	entries, err := fs.ReadDir(d.fsys, path.Join(d.name, sub))
 	if err != nil && !absent(err) {
@@ -139,8 +147,8 @@ func absent(err error) bool {
 		errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// leadingInt reads the number at the start of a string, decimal or 0x…, up to
-// a colon or blank: the kernel writes "4: ACTIVE" and the text varies.
+// leadingInt reads the number at the start of a string, decimal or 0x…, up to a colon
+// or blank: the kernel writes "4: ACTIVE", and the text varies.
 func leadingInt(s string) (int, error) {
 	word := s
 	if i := strings.IndexAny(s, ": \t\n"); i >= 0 {
@@ -163,8 +171,8 @@ func leadingRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 where the text is another.
-// The kernel's widths are 1, 2, 4, 8 and 12 (ib_width_enum_to_int).
+// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 for another text. The kernel's
+// widths are 1, 2, 4, 8 and 12 (ib_width_enum_to_int).
 func rateLanes(s string) int {
 	_, word, _ := strings.Cut(s, "(")
 	word, _, ok := strings.Cut(word, "X")
@@ -175,7 +183,7 @@ func rateLanes(s string) int {
 	return n
 }
 
-// ueventValue is the value of a key in a uevent file.
+// ueventValue returns the value of a key in a uevent file.
 func ueventValue(uevent, key string) string {
 	for line := range strings.Lines(uevent) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && k == key {
@@ -185,7 +193,7 @@ func ueventValue(uevent, key string) string {
 	return ""
 }
 
-// filled is r with an empty file system for each root that was not recorded.
+// filled returns r with an empty file system for each root that was not recorded.
 func (r Roots) filled() Roots {
 	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev, &r.Root} {
 		if *root == nil {

@@ -13,14 +13,13 @@ import (
 
 // Route is how this node reaches an address.
 type Route struct {
-	Src       netip.Addr `json:"src"`       // the address that a connection would come from
-	Interface string     `json:"interface"` // the interface that it would leave by
+	Src       netip.Addr `json:"src"`       // the source address of a connection
+	Interface string     `json:"interface"` // the interface that it leaves by
 }
 
-// RouteTo asks the kernel how it would reach dst now; nothing is sent. For an
-// address of this machine, Src is that address itself and Interface the one
-// that carries it, not lo. The error is the kernel's ("network is
-// unreachable").
+// RouteTo asks the kernel how it would reach dst now, and sends nothing. For an address
+// of this machine, Src is that address and Interface the one that has it, not lo. The
+// error is the kernel's ("network is unreachable").
 func RouteTo(dst netip.Addr) (Route, error) {
 	dst = dst.Unmap()
 	r, err := routeByNetlink(dst)
@@ -63,8 +62,8 @@ func routeByNetlink(dst netip.Addr) (Route, error) {
 	return r, nil
 }
 
-// routeByConnect lets a UDP socket choose: connect sends nothing. For where
-// netlink is forbidden.
+// routeByConnect lets a UDP socket choose the route; connect sends nothing. It is for
+// sandboxes that forbid netlink.
 func routeByConnect(dst netip.Addr) (Route, error) {
 	const discard = 9 // any port does
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
@@ -75,10 +74,11 @@ func routeByConnect(dst netip.Addr) (Route, error) {
 	return Route{Src: c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")}, nil
 }
 
-// refused tells a netlink that may not be used (a sandbox) from a route that
-// does not exist.
+// refused reports whether netlink is forbidden (a sandbox), rather than the route
+// missing.
 func refused(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT, syscall.EOPNOTSUPP} {
+	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
+		syscall.EOPNOTSUPP} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -86,8 +86,8 @@ func refused(err error) bool {
 	return false
 }
 
-// carrier is the name of the interface that is up and has the address; "" if
-// none has it literally (127.0.0.2, say).
+// carrier returns the name of the interface that is up and has the address; "" if none
+// has exactly that address (127.0.0.2, say).
 func carrier(addr netip.Addr) string {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -109,7 +109,7 @@ func carrier(addr netip.Addr) string {
 	return ""
 }
 
-// zoneName is the interface of an IPv6 zone, which may be its number.
+// zoneName returns the interface of an IPv6 zone, which may be its number.
 func zoneName(zone string) string {
 	if i, err := strconv.Atoi(zone); err == nil {
 		if f, err := net.InterfaceByIndex(i); err == nil {

@@ -31,15 +31,15 @@ func TestBothWaysOfAskingForARouteAgree(t *testing.T) {
 		asked, err1 := routeByNetlink(dst)
 		chosen, err2 := routeByConnect(dst)
 		if (err1 == nil) != (err2 == nil) || asked.Src != chosen.Src {
-			t.Errorf("to %s: netlink says %v, %v; connect says %v, %v", s, asked.Src, err1, chosen.Src, err2)
+			t.Errorf("to %s: netlink returns %v, %v; connect returns %v, %v", s, asked.Src, err1, chosen.Src, err2)
 		}
 		t.Logf("to %s: %+v, %v", s, asked, err1)
 	}
 }
 
-func TestRouteToReportsWhatTheKernelSays(t *testing.T) {
-	// 240.0.0.0/4 is reserved; most machines send it by the default route, so
-	// only the form of either answer is fixed.
+func TestRouteToReturnsTheKernelsError(t *testing.T) {
+	// 240.0.0.0/4 is reserved; most machines send it by the default route, so the test
+	// checks only the form of either answer.
 	got, err := RouteTo(netip.MustParseAddr("240.0.0.1"))
 	if (err == nil) != (got.Interface != "" && got.Src.IsValid()) {
 		t.Errorf("RouteTo = %+v, %v, want a whole route or an error", got, err)

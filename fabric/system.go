@@ -11,36 +11,36 @@ import (
 	"strings"
 )
 
-// System is how the operating system around the job is set, beyond its
-// devices. It is one answer of Roots, since most of its files are too long or
-// too private to be recorded as they are.
+// System is the configuration of the operating system, beyond its devices. It is one
+// answer of Roots, since most of its files are too long or too private to be recorded
+// as they are.
 type System struct {
 	Resolver Resolver    `json:"resolver,omitzero"`
-	Hosts    []HostsLine `json:"hosts,omitempty"` // the lines of /etc/hosts with this node's name, or with one of Options.Names
+	Hosts    []HostsLine `json:"hosts,omitempty"` // lines of /etc/hosts with this node's name or one of Options.Names
 	Cgroup   Cgroup      `json:"cgroup,omitzero"`
-	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC: processes and threads of this user; math.MaxUint64 is unlimited, 0 unknown
-	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports: what no connection gets by itself, both ends inclusive
+	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC of this user; math.MaxUint64 unlimited, 0 unknown
+	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports, both ends inclusive
 
-	// Image is a mark of /etc/machine-id, which clones of one disk image share; ""
-	// where there is none. It is a digest, since the id itself is to stay on its
-	// machine (machine-id(5)).
+	// Image is a digest of /etc/machine-id, which is the same on clones of one disk
+	// image; "" if there is none. The id itself must stay on its machine
+	// (machine-id(5)).
 	Image string `json:"image,omitempty"`
 
-	// Capabilities that lift a limit. They count only in the first user
-	// namespace, since the kernel asks capable() for them.
+	// Capabilities that lift a limit. They count only in the first user namespace,
+	// since the kernel checks them with capable().
 	IPCLock   bool `json:"ipc_lock,omitempty"`   // CAP_IPC_LOCK: memory may be locked beyond the limit (ib_umem_get)
-	FreeProcs bool `json:"free_procs,omitempty"` // root, CAP_SYS_RESOURCE or CAP_SYS_ADMIN: RLIMIT_NPROC does not bind (copy_process)
+	FreeProcs bool `json:"free_procs,omitempty"` // RLIMIT_NPROC does not apply: root, CAP_SYS_RESOURCE or CAP_SYS_ADMIN
 }
 
 // Resolver is resolv.conf and nsswitch.conf as glibc reads them.
 type Resolver struct {
 	Servers  []netip.Addr `json:"servers,omitempty"`  // at most three (MAXNS), in their order
-	Search   []string     `json:"search,omitempty"`   // without dots at their ends
+	Search   []string     `json:"search,omitempty"`   // without trailing dots
 	Ndots    int          `json:"ndots"`              // a name with fewer dots is tried with the search list first
-	Timeout  int          `json:"timeout"`            // seconds for each server, the first time
+	Timeout  int          `json:"timeout"`            // seconds per server, the first time
 	Attempts int          `json:"attempts"`           // rounds over all servers
-	Rotate   bool         `json:"rotate,omitempty"`   // each question begins with another server
-	Services []string     `json:"services,omitempty"` // what nsswitch.conf asks for hosts, in order: files, dns, myhostname, …
+	Rotate   bool         `json:"rotate,omitempty"`   // each query starts with another server
+	Services []string     `json:"services,omitempty"` // services for hosts in nsswitch.conf, in order: files, dns, …
 }
 
 // HostsLine is one line of /etc/hosts.
@@ -49,19 +49,19 @@ type HostsLine struct {
 	Names []string   `json:"names"`
 }
 
-// Cgroup is what the control groups of this process grant. A limit is the
-// lowest of this group and those above it that can be seen; 0: none.
+// Cgroup is the limits of this process' control groups: the lowest of its group and the
+// visible groups above it; 0: unlimited.
 type Cgroup struct {
 	Memory   int64 `json:"memory,omitempty"`    // bytes
 	Pids     int64 `json:"pids,omitempty"`      // processes and threads
-	PidsUsed int64 `json:"pids_used,omitempty"` // of them, in the group with that limit
+	PidsUsed int64 `json:"pids_used,omitempty"` // current number in the group with that limit
 }
 
-// maxText bounds a file that people keep: a hosts file of a thousand nodes is
-// tens of kilobytes.
+// maxText limits the size of a text file: a hosts file of a thousand nodes is tens of
+// kilobytes.
 const maxText = 1 << 20
 
-// readText reads a whole file of text, "" where there is none.
+// readText reads a whole text file, "" if there is none.
 func readText(fsys fs.FS, name string) string {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -75,8 +75,7 @@ func readText(fsys fs.FS, name string) string {
 	return string(text)
 }
 
-// system reads a machine's System. names are those that are looked for in
-// /etc/hosts.
+// system reads a machine's System. names are looked for in /etc/hosts.
 func system(proc, etc, sys fs.FS, names []string) System {
 	s := System{
 		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
@@ -95,8 +94,8 @@ func system(proc, etc, sys fs.FS, names []string) System {
 	return s
 }
 
-// imageMark is a digest of a machine id of 128 bits, in hexadecimal; "" of
-// anything else, such as the word that an image holds before its first boot.
+// imageMark returns a digest of a machine id of 128 bits, in hexadecimal; "" for
+// anything else, such as the text in an image before its first boot.
 func imageMark(text string) string {
 	id := strings.TrimSpace(text)
 	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 {
@@ -113,14 +112,14 @@ const (
 	capSysResource = 24
 )
 
-// firstNamespace tells by uid_map whether this is the first user namespace.
+// firstNamespace reports whether uid_map is the one of the first user namespace.
 func firstNamespace(uidMap string) bool {
 	f := strings.Fields(uidMap)
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(math.MaxUint32, 10)
 }
 
-// parseStatus reads the real user and the effective capabilities; -1 and 0
-// where they do not stand there.
+// parseStatus reads the real user and the effective capabilities; -1 and 0 where they
+// are missing.
 func parseStatus(status string) (uid int, caps uint64) {
 	uid = -1
 	for line := range strings.Lines(status) {
@@ -134,31 +133,10 @@ func parseStatus(status string) (uid int, caps uint64) {
 				uid = int(n)
 			}
 		case "CapEff:":
-			caps, _ = strconv.ParseUint(f[1], 16, 64) // 0 where it is no number: no capability
+			caps, _ = strconv.ParseUint(f[1], 16, 64) // 0 if it is not a number: no capability
 		}
 	}
 	return uid, caps
-}
-
-// parseProcs reads the soft limit of processes from /proc/self/limits; 0 where
-// it does not stand there.
-func parseProcs(limits string) uint64 {
-	for line := range strings.Lines(limits) {
-		rest, ok := strings.CutPrefix(line, "Max processes")
-		if !ok {
-			continue
-		}
-		f := strings.Fields(rest)
-		if len(f) == 0 {
-			return 0
-		}
-		if f[0] == "unlimited" {
-			return math.MaxUint64
-		}
-		n, _ := strconv.ParseUint(f[0], 10, 64) // 0: unknown
-		return n
-	}
-	return 0
 }
 
 // parsePorts reads "8080,29400-29500".

@@ -29,14 +29,18 @@ func TestResolverIsReadAsGlibcDoes(t *testing.T) {
 		want             Resolver
 	}{
 		{"a plain one", "# by hand\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch hpc.test example.test.\n", "node5",
-			Resolver{Servers: addrs("10.0.0.2", "10.0.0.3"), Search: []string{"hpc.test", "example.test"}, Ndots: 1, Timeout: 5, Attempts: 2}},
+			Resolver{Servers: addrs("10.0.0.2", "10.0.0.3"), Search: []string{"hpc.test", "example.test"}, Ndots: 1, Timeout: 5,
+				Attempts: 2}},
 		{"a pod's", "search ns.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n", "pod-0",
-			Resolver{Servers: addrs("10.96.0.10"), Search: []string{"ns.svc.cluster.local", "svc.cluster.local"}, Ndots: 5, Timeout: 5, Attempts: 2}},
-		{"more than glibc takes", "nameserver 10.0.0.1\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nnameserver 10.0.0.4\noptions timeout:99 attempts:99 ndots:99 rotate\n", "x",
+			Resolver{Servers: addrs("10.96.0.10"), Search: []string{"ns.svc.cluster.local", "svc.cluster.local"}, Ndots: 5,
+				Timeout: 5, Attempts: 2}},
+		{"more than glibc takes", "nameserver 10.0.0.1\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nnameserver " +
+			"10.0.0.4\noptions timeout:99 attempts:99 ndots:99 rotate\n", "x",
 			Resolver{Servers: addrs("10.0.0.1", "10.0.0.2", "10.0.0.3"), Ndots: 15, Timeout: 30, Attempts: 5, Rotate: true}},
 		{"the last of search and domain", "search a.test\ndomain b.test\nnameserver fe80::1%eth0\n", "node5.c.test",
 			Resolver{Servers: addrs("fe80::1%eth0"), Search: []string{"b.test"}, Ndots: 1, Timeout: 5, Attempts: 2}},
-		{"none", "", "node5.c.test", Resolver{Servers: addrs("127.0.0.1"), Search: []string{"c.test"}, Ndots: 1, Timeout: 5, Attempts: 2}},
+		{"none", "", "node5.c.test", Resolver{Servers: addrs("127.0.0.1"), Search: []string{"c.test"}, Ndots: 1, Timeout: 5,
+			Attempts: 2}},
 		{"what cannot be read", "nameserver\nnameserver nine\noptions ndots: ndots:x ndots:-1\nsearch\n", "x",
 			Resolver{Servers: addrs("127.0.0.1"), Ndots: 1, Timeout: 5, Attempts: 2}},
 	} {
@@ -63,7 +67,8 @@ func TestServicesAreThoseOfTheHostsLine(t *testing.T) {
 }
 
 func TestHostsFileIsSearchedForTheNamesThatCount(t *testing.T) {
-	text := "127.0.0.1 localhost\n127.0.1.1 node5.hpc.test node5 # Debian's\n10.0.0.1\tHOST0\n10.0.0.2 host1 # host0\n\nnot-an-address host0\n10.0.0.9 other\n10.0.0.3 host0\n"
+	text := "127.0.0.1 localhost\n127.0.1.1 node5.hpc.test node5 # Debian's\n10.0.0.1\tHOST0\n10.0.0.2 host1 # " +
+		"host0\n\nnot-an-address host0\n10.0.0.9 other\n10.0.0.3 host0\n"
 	want := []HostsLine{
 		{netip.MustParseAddr("127.0.1.1"), []string{"node5.hpc.test", "node5"}},
 		{netip.MustParseAddr("10.0.0.1"), []string{"HOST0"}},
@@ -89,11 +94,15 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 			"fs/cgroup/user.slice/session.scope/pids.max": "500\n", "fs/cgroup/user.slice/session.scope/pids.current": "20\n",
 			"fs/cgroup/user.slice/pids.max": "9000\n", "fs/cgroup/user.slice/pids.current": "700\n"},
 			Cgroup{Memory: 4 << 30, Pids: 500, PidsUsed: 20}},
-		{"version 2, a container's own root", "0::/\n", map[string]string{"fs/cgroup/memory.max": "1073741824\n", "fs/cgroup/pids.max": "max\n"}, Cgroup{Memory: 1 << 30}},
-		{"version 1, the host's path in a container", "4:memory:/docker/abc\n3:cpu,pids:/docker/abc\n0::/docker/abc\n", map[string]string{
-			"fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n", "fs/cgroup/pids/pids.max": "100\n", "fs/cgroup/pids/pids.current": "7\n"},
+		{"version 2, a container's own root", "0::/\n", map[string]string{"fs/cgroup/memory.max": "1073741824\n",
+			"fs/cgroup/pids.max": "max\n"}, Cgroup{Memory: 1 << 30}},
+		{"version 1, the host's path in a container", "4:memory:/docker/abc\n3:cpu,pids:/docker/abc\n0::/docker/abc\n",
+			map[string]string{
+				"fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n", "fs/cgroup/pids/pids.max": "100\n",
+				"fs/cgroup/pids/pids.current": "7\n"},
 			Cgroup{Memory: 2 << 30, Pids: 100, PidsUsed: 7}},
-		{"version 1, none", "4:memory:/\n", map[string]string{"fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, Cgroup{}},
+		{"version 1, none", "4:memory:/\n", map[string]string{
+			"fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, Cgroup{}},
 		{"nothing", "", nil, Cgroup{}},
 	} {
 		sys := fstest.MapFS{}
@@ -166,7 +175,8 @@ const someMounts = `27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 func TestAPathLiesOnTheMountThatIsNearest(t *testing.T) {
 	mounts := parseMounts(someMounts)
 	for path, want := range map[string]string{
-		"/": "ext4 /", "/home/x": "ext4 /", "/database": "ext4 /", "/data": "nfs4 /data", "/data/x": "nfs4 /data", "/data/my set/x": "nfs /data/my set", "/scratch": "lustre /scratch",
+		"/": "ext4 /", "/home/x": "ext4 /", "/database": "ext4 /", "/data": "nfs4 /data", "/data/x": "nfs4 /data",
+		"/data/my set/x": "nfs /data/my set", "/scratch": "lustre /scratch",
 	} {
 		if m := holds(mounts, path); m.kind+" "+m.at != want {
 			t.Errorf("%s lies on %s at %s, want %s", path, m.kind, m.at, want)
@@ -189,7 +199,8 @@ func TestAPathLiesOnTheMountThatIsNearest(t *testing.T) {
 		t.Errorf("mounts that may wait (-want +got):\n%s", diff)
 	}
 	for line, want := range map[string]bool{
-		"1 2 0:1 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw": false, "1 2 0:1 / /home rw - autofs auto.home rw": true, "1 2 0:1 / /x rw - fuse.sshfs h:/ rw": true,
+		"1 2 0:1 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw": false,
+		"1 2 0:1 / /home rw - autofs auto.home rw":                    true, "1 2 0:1 / /x rw - fuse.sshfs h:/ rw": true,
 	} {
 		if got := parseMounts(line)[0].remote(); got != want {
 			t.Errorf("%s may wait: %v", line, got)
@@ -216,7 +227,8 @@ func TestTransportThatFstabAsksFor(t *testing.T) {
 func TestDisksOfThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	got := AskDisks(t.Context(), []string{dir, "/proc", dir + "/none"})
-	if len(got) != 3 || got[0].Size <= 0 || got[0].Mount == "" || got[0].Kind == "" || got[0].Err != "" || got[0].Late != "" {
+	if len(got) != 3 || got[0].Size <= 0 || got[0].Mount == "" || got[0].Kind == "" || got[0].Err != "" ||
+		got[0].Late != "" {
 		t.Fatalf("%+v", got)
 	}
 	if got[1].Kind != "proc" || got[2].Err == "" {
@@ -231,7 +243,8 @@ func FuzzSystemFiles(f *testing.F) {
 	f.Add("storage:/export /data nfs rdma 0 0\n0::/user.slice\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		r := parseResolver(s, s)
-		if len(r.Servers) == 0 || len(r.Servers) > maxServers || r.Ndots < 0 || r.Ndots > maxNdots || r.Timeout > maxTimeout || r.Attempts > maxAttempts {
+		if len(r.Servers) == 0 || len(r.Servers) > maxServers || r.Ndots < 0 || r.Ndots > maxNdots ||
+			r.Timeout > maxTimeout || r.Attempts > maxAttempts {
 			t.Errorf("%+v", r)
 		}
 		for _, l := range parseHosts(s, []string{"host0"}) {
@@ -258,13 +271,14 @@ func FuzzSystemFiles(f *testing.F) {
 	})
 }
 
-// A file system whose server never answers is told from those beside it, and
-// nobody waits for it for ever.
+// A file system whose server never answers is told apart from the others, and delays
+// nothing forever.
 func TestADiskThatHangsIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes the whole time limit")
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings,
+		debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("a program with the race detector takes a second to end, the child's whole time")
 	}
 	dead, well := t.TempDir(), t.TempDir()
@@ -282,7 +296,8 @@ func TestADiskThatHangsIsNamed(t *testing.T) {
 		dev.Close()
 	})
 	got := AskDisks(t.Context(), []string{well, dead})
-	if len(got) != 2 || got[0].Late != "" || got[0].Size == 0 || got[1].Late == "" || got[1].Kind != "fuse" || got[1].Source != "dead" {
+	if len(got) != 2 || got[0].Late != "" || got[0].Size == 0 || got[1].Late == "" || got[1].Kind != "fuse" ||
+		got[1].Source != "dead" {
 		t.Errorf("%+v", got)
 	}
 }

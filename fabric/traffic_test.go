@@ -17,7 +17,8 @@ func TestTrafficIsReadInBytes(t *testing.T) {
 		netdev, hca string
 		want        Traffic
 		ok          bool
-	}{{"eth0", "", Traffic{1000, 7}, true}, {"eth0", "mlx5_0", Traffic{4000, 12}, true}, {"eth1", "", Traffic{}, false}, {"eth9", "", Traffic{}, false}} {
+	}{{"eth0", "", Traffic{1000, 7}, true}, {"eth0", "mlx5_0", Traffic{4000, 12}, true}, {"eth1", "", Traffic{}, false},
+		{"eth9", "", Traffic{}, false}} {
 		got, err := ReadTraffic(sys, tt.netdev, tt.hca, 1)
 		if got != tt.want || (err == nil) != tt.ok {
 			t.Errorf("%s %s: %+v, %v", tt.netdev, tt.hca, got, err)

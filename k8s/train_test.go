@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The parts of the two kinds that the manifest uses: a field that is not here,
-// misspelt or in the wrong place, does not decode.
+// The fields of the two kinds that the manifest uses: any other field, misspelt or
+// in the wrong place, does not decode.
 type (
 	meta struct {
 		Name string `json:"name"`
@@ -141,7 +141,7 @@ func manifest(t *testing.T) (service, job) {
 	return s, j
 }
 
-// only is the Job's one container.
+// only returns the single container of the Job.
 func (j job) only(t *testing.T) container {
 	t.Helper()
 	if n := len(j.Spec.Template.Spec.Containers); n != 1 {
@@ -158,8 +158,8 @@ func (c container) variable(name string) variable {
 	return c.Env[i]
 }
 
-// action is what Kubernetes does with a pod that failed with code: the first
-// rule that fits, else it counts against backoffLimit.
+// action returns what Kubernetes does with a pod that failed with code: the first
+// matching rule, else it counts against backoffLimit.
 func (j job) action(t *testing.T, code int) string {
 	t.Helper()
 	for _, r := range j.Spec.PodFailurePolicy.Rules {
@@ -177,20 +177,20 @@ func (j job) action(t *testing.T, code int) string {
 	return "Count"
 }
 
-// The statuses are those of docs/exit-codes.md. One bad node must not use up
-// the retries of the others, and what no retry mends must end the Job.
+// The statuses are in docs/exit-codes.md. An unfit node must not use up the retries
+// of the others, and a failure that no retry fixes must end the Job.
 func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 	_, j := manifest(t)
 	want := map[int]string{
-		1:   "Count",   // the command's own
+		1:   "Count",   // status of the command
 		64:  "FailJob", // usage
 		65:  "Count",   // this node is unfit
 		66:  "Ignore",  // another node is unfit
 		69:  "Ignore",  // the store is unreachable
 		70:  "Count",   // a bug in launch
 		73:  "Ignore",  // replaced by a newer pod of the same index
-		75:  "Ignore",  // the time ran out before all nodes were here
-		78:  "FailJob", // settings that cannot be
+		75:  "Ignore",  // the time ran out before all nodes joined
+		78:  "FailJob", // contradictory settings
 		126: "Count",   // not executable
 		127: "Count",   // not found
 		130: "Count",   // interrupted
@@ -216,11 +216,12 @@ func TestIgnoredFailuresEndByADeadline(t *testing.T) {
 	if j.Spec.ActiveDeadlineSeconds <= 0 {
 		t.Error("no activeDeadlineSeconds")
 	}
-	if j.Spec.Template.Spec.TerminationGracePeriodSeconds <= 2 { // launch's own goodbye takes up to 2 s
+	if j.Spec.Template.Spec.TerminationGracePeriodSeconds <= 2 { // launch takes up to 2 s to leave the store
 		t.Errorf("terminationGracePeriodSeconds %d", j.Spec.Template.Spec.TerminationGracePeriodSeconds)
 	}
 	if j.Spec.BackoffLimit < j.Spec.Completions {
-		t.Errorf("backoffLimit %d does not cover one failure of the command, which ends it on all %d nodes", j.Spec.BackoffLimit, j.Spec.Completions)
+		t.Errorf("backoffLimit %d does not cover one failure of the command, which ends it on all %d nodes",
+			j.Spec.BackoffLimit, j.Spec.Completions)
 	}
 }
 
@@ -230,7 +231,8 @@ func TestPodsOfTheJobFindEachOther(t *testing.T) {
 		t.Errorf("subdomain %q, the Service is %q", got, s.Metadata.Name)
 	}
 	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses {
-		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would appear late or not at all", s.Spec.ClusterIP, s.Spec.PublishNotReadyAddresses)
+		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would appear late or not at all", s.Spec.ClusterIP,
+			s.Spec.PublishNotReadyAddresses)
 	}
 	want := map[string]string{"batch.kubernetes.io/job-name": j.Metadata.Name}
 	if diff := cmp.Diff(want, s.Spec.Selector); diff != "" {
@@ -267,24 +269,27 @@ func TestIdentityComesFromKubernetes(t *testing.T) {
 		t.Errorf("command %q, args %q", c.Command, c.Args)
 	}
 	uid := c.variable("JOB_UID")
-	if uid.ValueFrom == nil || uid.ValueFrom.FieldRef == nil || uid.ValueFrom.FieldRef.FieldPath != "metadata.labels['batch.kubernetes.io/controller-uid']" {
+	if uid.ValueFrom == nil || uid.ValueFrom.FieldRef == nil ||
+		uid.ValueFrom.FieldRef.FieldPath != "metadata.labels['batch.kubernetes.io/controller-uid']" {
 		t.Errorf("JOB_UID %+v", uid)
 	}
 	token := c.variable("LAUNCH_TOKEN")
-	if token.Value != "" || token.ValueFrom == nil || token.ValueFrom.SecretKeyRef == nil || !token.ValueFrom.SecretKeyRef.Optional {
+	if token.Value != "" || token.ValueFrom == nil || token.ValueFrom.SecretKeyRef == nil ||
+		!token.ValueFrom.SecretKeyRef.Optional {
 		t.Errorf("LAUNCH_TOKEN %+v: want a Secret that may be absent", token)
 	}
 }
 
 // An unprivileged pod with a read-only root needs a place for the store
-// (rendezvous: TMPDIR, else /tmp) and shared memory of more than the 64 MiB
-// that a container has by itself.
+// (rendezvous: TMPDIR, else /tmp) and more shared memory than the container's
+// default of 64 MiB.
 func TestPodNeedsNoRights(t *testing.T) {
 	_, j := manifest(t)
 	p, c := j.Spec.Template.Spec, j.only(t)
 	sc := c.SecurityContext
 	if !p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser == 0 || !sc.ReadOnlyRootFilesystem ||
-		sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation || !slices.Equal(sc.Capabilities.Drop, []string{"ALL"}) {
+		sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation ||
+		!slices.Equal(sc.Capabilities.Drop, []string{"ALL"}) {
 		t.Errorf("pod %+v, container %+v", p.SecurityContext, sc)
 	}
 	medium := map[string]string{} // by volume
@@ -302,7 +307,7 @@ func TestPodNeedsNoRights(t *testing.T) {
 	}
 }
 
-// README.md shows commands; the names in them are those of the manifest.
+// The commands in README.md use the names of the manifest.
 func TestReadmeNamesWhatTheManifestHas(t *testing.T) {
 	_, j := manifest(t)
 	text, err := os.ReadFile("README.md")
@@ -318,7 +323,7 @@ func TestReadmeNamesWhatTheManifestHas(t *testing.T) {
 		"job/" + j.Metadata.Name,
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("README.md does not say %q", want)
+			t.Errorf("README.md does not contain %q", want)
 		}
 	}
 }

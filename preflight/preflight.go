@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"launch/fabric"
@@ -40,6 +41,25 @@ const (
 	OfPeers Scope = "peers" // the nodes compared with each other, once all have joined
 	OfBench Scope = "bench" // the rails, as launch bench measures them
 )
+
+// Table is every check. Package checks fills it.
+type Table struct {
+	Node  []Check // of one node
+	Peers []Check // between nodes
+	Rates []Check // of what a bench measured
+}
+
+// Named returns the checks whose IDs --skip and --only accept.
+func (t Table) Named() []Check { return slices.Concat(t.Node, t.Peers) }
+
+// Titles returns what each check asks, by its ID.
+func (t Table) Titles() map[string]string {
+	out := map[string]string{}
+	for _, c := range slices.Concat(t.Node, t.Peers, t.Rates) {
+		out[c.ID] = c.Title
+	}
+	return out
+}
 
 // Input is everything that the checks read. Checks that need a func field skip
 // where it is nil, so a dry run opens no socket.

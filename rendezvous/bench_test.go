@@ -11,6 +11,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"launch/rendezvous/protocol"
 )
 
 // testTTL is the shortest lease that etcd grants with the store's timing.
@@ -183,9 +185,8 @@ func until(t *testing.T, what string, is func() bool) {
 	t.Fatalf("never %s", what)
 }
 
-// known is the epoch as this node last saw it.
-func (n *node) known() Epoch {
-	n.Session.mu.Lock()
-	defer n.Session.mu.Unlock()
-	return n.ep
+// known returns the epoch as this node last saw it.
+func (n *node) known() (ep Epoch) {
+	n.state(func(n *protocol.Node) { ep = n.Epoch() })
+	return ep
 }

@@ -24,7 +24,7 @@ func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *test
 			link := s.Dial()
 			began := time.Now()
 			link.SetFaults(func(r any) (memstore.Fault, time.Duration) {
-				key := keysOf(b.job).member(m(""))
+				key := keysOf(b.job).Member(m(""))
 				if time.Since(began) < 2*time.Second && puts(r, key) {
 					return memstore.DropReply, 0
 				}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"launch/rendezvous/protocol"
 )
 
 const testLastCall = 500 * time.Millisecond
@@ -55,11 +57,11 @@ func TestTheLastCallIsBounded(t *testing.T) {
 			}
 			select {
 			case got := <-last:
-				if got.err != nil || got.w.Size > 2+lastCalls*2 {
+				if got.err != nil || got.w.Size > 2+protocol.LastCalls*2 {
 					t.Fatalf("got %+v, %v", got.w, got.err)
 				}
-				if d := time.Since(began); d > (lastCalls+1)*testLastCall {
-					t.Errorf("started after %s, want at most %d last calls of %s", d, lastCalls, testLastCall)
+				if d := time.Since(began); d > (protocol.LastCalls+1)*testLastCall {
+					t.Errorf("started after %s, want at most %d last calls of %s", d, protocol.LastCalls, testLastCall)
 				}
 				return
 			case <-time.After(testLastCall * 2 / 3):
@@ -214,19 +216,6 @@ func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
 			t.Errorf("the world has %v, want the spare in it", hosts)
 		}
 	})
-}
-
-func TestRanksOfIndexesBeyondTheWorldFillTheGaps(t *testing.T) {
-	at := func(index int, create int64) registered {
-		return registered{Member: Member{Index: index, Host: string(rune('a' + index))}, create: create}
-	}
-	got := ""
-	for _, m := range ranked([]registered{at(4, 1), at(2, 2), at(0, 3), at(3, 4)}, 3) {
-		got += m.Host
-	}
-	if got != "aec" {
-		t.Errorf("got %s, want node 0, then the first that came of those beyond, then node 2", got)
-	}
 }
 
 // Who comes beside a run that goes on is part of it, and does not run the job a

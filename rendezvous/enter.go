@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"launch/rendezvous/protocol"
 )
 
 // Of an etcd a node asks one thing after the other: a lease, its registration, what
@@ -77,7 +79,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	// of it only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
 	watch := s.etcd.Server.Watchable().NewWatchStream()
 	defer watch.Close()
-	if _, err := watch.Watch(ctx, 0, []byte(k.control()), []byte(clientv3.GetPrefixRangeEnd(k.control())), 0); err != nil {
+	if _, err := watch.Watch(ctx, 0, []byte(k.Control()), []byte(clientv3.GetPrefixRangeEnd(k.Control())), 0); err != nil {
 		return err
 	}
 	r, err := s.kv.Txn(ctx, txn)
@@ -112,10 +114,10 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	if len(txn.Success) == 0 {
 		return keys{}, "", false
 	}
-	key, launchs := strings.CutPrefix(string(txn.Success[0].GetRequestPut().GetKey()), keysRoot)
+	key, launchs := strings.CutPrefix(string(txn.Success[0].GetRequestPut().GetKey()), protocol.Root)
 	job, key, _ := strings.Cut(key, "/")
-	slot, member := strings.CutPrefix(key, keys{}.members())
-	return keys{keysRoot + job + "/"}, slot, launchs && member && slot != ""
+	slot, member := strings.CutPrefix(key, keys{}.Members())
+	return keys{Root: protocol.Root + job + "/"}, slot, launchs && member && slot != ""
 }
 
 // news are the events after a revision, and before a seal the place that it makes
@@ -126,8 +128,8 @@ func (s *Server) news(ctx context.Context, k keys, slot string, after int64, eve
 			continue
 		}
 		var ep Epoch
-		if string(e.Kv.Key) == k.epoch() && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil && ep.State == Sealed {
-			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.world(ep.Nonce) + slot), Serializable: true})
+		if string(e.Kv.Key) == k.Epoch() && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil && ep.State == Sealed {
+			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
 			if err == nil && len(r.Kvs) > 0 { // else the node asks for it
 				out = append(out, &mvccpb.Event{Type: mvccpb.PUT, Kv: r.Kvs[0]})
 			}
@@ -211,7 +213,7 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 // the connection.
 func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
-		return e.s.watch(e.life, e.s.k.control(), rev, clientv3.WithPrefix())
+		return e.s.watch(e.life, e.s.k.Control(), rev, clientv3.WithPrefix())
 	}
 	out := make(chan clientv3.WatchResponse)
 	tell := func(r clientv3.WatchResponse) {
@@ -234,7 +236,7 @@ func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 			tell(clientv3.WatchResponse{Events: events})
 		}
 		if e.life.Err() == nil {
-			for r := range e.s.after(e.life, e.s.k.control(), rev, clientv3.WithPrefix()) {
+			for r := range e.s.after(e.life, e.s.k.Control(), rev, clientv3.WithPrefix()) {
 				tell(r)
 			}
 		}

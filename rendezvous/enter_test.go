@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"launch/rendezvous/protocol"
 )
 
 // listening is a client of the store that tells of each call, and of each message
@@ -111,7 +113,7 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 	srv := serveHere(t)
 	cli := (&embedded{srv}).connect(t)
 	defer cli.Close()
-	for _, key := range []string{"", "x", keysRoot, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
+	for _, key := range []string{"", "x", protocol.Root, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
 		ctx := short(t, 5*time.Second)
 		way, _, err := (&Session{cli: cli, cfg: Config{Asks: true, TTL: testTTL}}).entrance(ctx)
 		if err != nil {
@@ -202,11 +204,10 @@ func TestAConnectionThatBreaksIsNoLoss(t *testing.T) {
 	}
 }
 
-// registered tells whether the node knows that it is.
-func (n *node) registered() bool {
-	n.Session.mu.Lock()
-	defer n.Session.mu.Unlock()
-	return n.up
+// registered returns whether the node knows that it is.
+func (n *node) registered() (up bool) {
+	n.state(func(n *protocol.Node) { up = n.Up() })
+	return up
 }
 
 // relay is a way to a store that can lose what comes back.

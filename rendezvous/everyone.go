@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,39 +12,11 @@ import (
 // page is how many places one request reads: 60 KB.
 const page = 120
 
-// Partner is a node of a sealed world as another one calls it.
-type Partner struct {
-	Rank  int          `json:"rank"`
-	ID    string       `json:"id"`              // of the incarnation that was sealed
-	Name  string       `json:"name"`            // for people
-	Addr  netip.Addr   `json:"addr"`            // for its peers
-	Addrs []netip.Addr `json:"addrs,omitempty"` // as Member.Addrs
-	Peer  int          `json:"peer"`            // port of its side channel
-}
-
-func (p Place) partner() Partner { return Partner{p.Rank, p.ID, p.Name, p.Addr, p.Addrs, p.Peer} }
-
-// seated are the places of the members in rank order, each with its partners.
-func seated(list []Member) []Place {
-	places := make([]Place, len(list))
-	for rank, m := range list {
-		places[rank] = Place{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer}
-	}
-	for rank := range places {
-		for _, other := range Partners(rank, len(list)) {
-			places[rank].Partners = append(places[rank].Partners, places[other].partner())
-		}
-	}
-	return places
-}
-
 // Everyone is each node of the joined world, this one included, in rank order.
 // It costs O(N) for whoever asks, hence O(N^2) where all do: for requests of
 // people alone. The world that is no more is a *BrokenError.
 func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
-	s.mu.Lock()
-	ep := s.joined
-	s.mu.Unlock()
+	ep := s.joined()
 	places, err := Places(ctx, s.cli, s.cfg.Job, ep.Nonce)
 	if err != nil {
 		return nil, err
@@ -55,7 +26,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 	}
 	out := make([]Partner, len(places))
 	for i, p := range places {
-		out[i] = p.partner()
+		out[i] = p.Partner()
 	}
 	return out, nil
 }
@@ -63,7 +34,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 // Places are the places of a sealed world, in rank order, without the partners
 // of each.
 func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
-	prefix := keysOf(job).world(nonce)
+	prefix := keysOf(job).World(nonce)
 	var out []Place
 	for from, more := prefix, true; more; {
 		r, err := cli.Get(timeout(ctx), from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(page))

@@ -15,7 +15,7 @@ import (
 // Members are the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
 	k := keysOf(job)
-	r, err := cli.Get(timeout(ctx), k.members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
@@ -32,7 +32,7 @@ func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, e
 
 // Current is the epoch of a job, and whether it has one.
 func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool, error) {
-	r, err := cli.Get(timeout(ctx), keysOf(job).epoch())
+	r, err := cli.Get(timeout(ctx), keysOf(job).Epoch())
 	if err != nil {
 		return Epoch{}, false, fmt.Errorf("read the epoch: %w", reason(ctx, err))
 	}
@@ -46,13 +46,13 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 // Ready are the ranks that have said all that is asked of them before the go.
 func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, round string) (map[int]bool, error) {
 	k := keysOf(job)
-	r, err := cli.Get(timeout(ctx), k.round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	r, err := cli.Get(timeout(ctx), k.Round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("read who is ready: %w", reason(ctx, err))
 	}
 	ready := map[int]bool{}
 	for _, kv := range r.Kvs {
-		if _, rank, ok := k.posted(string(kv.Key)); ok {
+		if _, rank, ok := k.Posted(string(kv.Key)); ok {
 			ready[rank] = true
 		}
 	}
@@ -109,15 +109,15 @@ func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-c
 // returns how many are.
 func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err error) {
 	k := keysOf(job)
-	r, err := cli.Get(timeout(ctx), k.members(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("count the members: %w", reason(ctx, err))
 	}
 	if r.Count > 0 {
 		return int(r.Count), nil
 	}
-	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.members()).WithPrefix(), "<", r.Header.Revision+1)).
-		Then(clientv3.OpDelete(k.root, clientv3.WithPrefix())).Commit()
+	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members()).WithPrefix(), "<", r.Header.Revision+1)).
+		Then(clientv3.OpDelete(k.Root, clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("remove the job: %w", reason(ctx, err))
 	}

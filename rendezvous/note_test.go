@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"launch/rendezvous/protocol"
 )
 
 // leave writes a note by a connection of its own, as a node without a companion
@@ -18,7 +20,7 @@ func (b *bench) leave(notes ...Note) {
 	cli := b.store.connect(b.t)
 	defer cli.Close()
 	for _, n := range notes {
-		if err := n.Write(short(b.t, 10*time.Second), cli, b.job); err != nil {
+		if err := WriteNote(short(b.t, 10*time.Second), cli, b.job, n); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -71,7 +73,7 @@ func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 				t.Errorf("%s was told %d times, want %d", n.me().Host, count, want)
 			}
 		}
-		r, err := d.cli.Get(ctx, d.k.notes(), clientv3.WithPrefix())
+		r, err := d.cli.Get(ctx, d.k.Notes(), clientv3.WithPrefix())
 		if err != nil || len(r.Kvs) != 0 {
 			t.Errorf("beside the world there still are %v, %v", r, err)
 		}
@@ -248,7 +250,7 @@ func TestANoteThatWasThereFirstIsToldIfNobodyAnswersIt(t *testing.T) {
 				t.Errorf("got %v, want node 2 alone", j.err)
 			}
 		}
-		if d := time.Since(began); d < noteGrace {
+		if d := time.Since(began); d < protocol.NoteGrace {
 			t.Errorf("told after %s, before the nodes of the job had the time to come", d)
 		}
 	})
@@ -300,7 +302,7 @@ func TestWhatIsToldOfManyIsBounded(t *testing.T) {
 			t.Errorf("told of %d, from node %d on; want the last %d", len(got.Unfit), got.Unfit[0].Index, few)
 		}
 		for _, n := range got.Unfit {
-			if len([]rune(n.Name)) > noteName || len([]rune(n.Text)) > noteText {
+			if len([]rune(n.Name)) > protocol.NoteName || len([]rune(n.Text)) > protocol.NoteText {
 				t.Errorf("a note of %d and %d bytes", len(n.Name), len(n.Text))
 			}
 		}
@@ -312,7 +314,7 @@ func TestANoteForAStoreThatIsGoneIsAnError(t *testing.T) {
 		cli := b.connected()
 		b.store.stop(t)
 		began := time.Now()
-		if err := bad.Write(short(t, 2*time.Second), cli, "j"); err == nil {
+		if err := WriteNote(short(t, 2*time.Second), cli, "j", bad); err == nil {
 			t.Error("it was written to a store that is gone")
 		}
 		if d := time.Since(began); d > 2*time.Second {

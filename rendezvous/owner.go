@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -27,14 +26,14 @@ func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
-// owned tells whether the store at endpoint, of which storeKey was read, is the
+// owned returns whether the store at endpoint, whose storeKey has the value, is the
 // embedded one of job.
-func owned(endpoint, job string, r *pb.RangeResponse) error {
-	if len(r.Kvs) == 0 {
+func owned(endpoint, job string, value []byte) error {
+	if value == nil {
 		return errors.New("an etcd answers there that is not launch's")
 	}
 	var id identity
-	if err := json.Unmarshal(r.Kvs[0].Value, &id); err != nil {
+	if err := json.Unmarshal(value, &id); err != nil {
 		return fmt.Errorf("read %s: %w", storeKey, err)
 	}
 	if id.Job != job {

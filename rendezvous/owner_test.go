@@ -54,7 +54,7 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 				case !errors.As(err, &other) || other.Job != tc.owner || other.Host != "h":
 					t.Errorf("got %v, want the store of job %q", err, tc.owner)
 				}
-				r, err := cli.Get(t.Context(), keysOf(tc.job).root, clientv3.WithPrefix())
+				r, err := cli.Get(t.Context(), keysOf(tc.job).Root, clientv3.WithPrefix())
 				if err != nil || len(r.Kvs) > 0 || r.Header.Revision != before.Header.Revision {
 					t.Errorf("%d keys at revision %d after %d (%v), want that nothing was written", len(r.Kvs), r.Header.Revision, before.Header.Revision, err)
 				}

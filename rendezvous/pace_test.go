@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 func TestNodesSpreadByTheirNumber(t *testing.T) {
@@ -90,35 +89,4 @@ func TestManyNodesHaveLongerLeases(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
-}
-
-// TestTheEarliestIsKnownWithoutALookAtEach: whoever comes, changes or goes.
-func TestTheEarliestIsKnownWithoutALookAtEach(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := &Session{k: keysOf("j")}
-		l := &lead{s: s, members: map[string]registered{}}
-		created, rev := map[string]int64{}, int64(0)
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			m := Member{Index: rapid.IntRange(0, 5).Draw(t, "index"), Phase: rapid.SampledFrom([]string{PhaseArrived, PhaseStarted}).Draw(t, "phase")}
-			key := s.k.member(m)
-			if rev++; rapid.Bool().Draw(t, "goes") {
-				l.drop(key)
-				delete(created, key)
-			} else {
-				if created[key] == 0 {
-					created[key] = rev
-				}
-				l.put(key, []byte(encode(m)), created[key], rev)
-			}
-			var want registered
-			for _, m := range l.members {
-				if waits(m) && (want.create == 0 || m.create < want.create) {
-					want = m
-				}
-			}
-			if got, ok := l.earliest(); got.create != want.create || ok != (want.create != 0) {
-				t.Fatalf("got the one of revision %d (%t), want %d", got.create, ok, want.create)
-			}
-		}
-	})
 }

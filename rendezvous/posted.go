@@ -9,12 +9,10 @@ import (
 // order; nil for one that has not, or that is gone. Where the round has its result
 // all have. It costs as much as there are ranks, however many nodes there are.
 func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byte, error) {
-	s.mu.Lock()
-	ep := s.joined
-	s.mu.Unlock()
+	ep := s.joined()
 	out := make([][]byte, len(ranks))
 	for i, rank := range ranks {
-		r, err := s.cli.Get(timeout(ctx), s.k.post(ep.N, name, rank))
+		r, err := s.cli.Get(timeout(ctx), s.k.Post(ep.N, name, rank))
 		if err != nil {
 			return nil, fmt.Errorf("read what rank %d has posted: %w", rank, reason(ctx, err))
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"launch/rendezvous/memstore"
+	"launch/rendezvous/protocol"
 )
 
 // Whatever happens to nodes, links and the store: one world for each number,
@@ -130,7 +131,7 @@ func (g *saga) check() []string {
 	worlds, results := map[string]*sealed{}, map[string]string{}
 	gone := map[string]*departure{}
 	for _, p := range g.procs {
-		gone[p.s.self.ID] = p.left
+		gone[p.self.ID] = p.left
 	}
 	for life, evs := range append(g.lives, g.store.History()) {
 		p := &past{life: life, places: map[string]Place{}, members: map[string]Member{}, leaving: map[string]bool{},
@@ -148,7 +149,7 @@ func (g *saga) check() []string {
 				wrong = append(wrong, fmt.Sprintf("%s joined %s, which was never sealed", p.name, w.RunID))
 				continue
 			}
-			if place := truth.places[slot(p.s.self)]; place.ID != p.s.self.ID || place.Rank != w.Rank || w.Size != truth.epoch.Size || w.Master.ID != truth.epoch.Master.ID {
+			if place := truth.places[protocol.Slot(p.self)]; place.ID != p.self.ID || place.Rank != w.Rank || w.Size != truth.epoch.Size || w.Master.ID != truth.epoch.Master.ID {
 				wrong = append(wrong, fmt.Sprintf("%s joined %+v, which is sealed as %+v", p.name, w, truth))
 			}
 			seat := fmt.Sprint(w.RunID, " rank ", w.Rank)
@@ -158,7 +159,7 @@ func (g *saga) check() []string {
 			ranks[seat] = p.name
 		}
 		for _, id := range p.broken { // an empty store tells nobody what the last one said
-			if w := worlds[id]; w != nil && w.started != 0 && !w.lost[p.s.self.ID] && w.life == len(g.lives) {
+			if w := worlds[id]; w != nil && w.started != 0 && !w.lost[p.self.ID] && w.life == len(g.lives) {
 				wrong = append(wrong, fmt.Sprintf("%s was there all the time and did not start in %s", p.name, id))
 			}
 		}
@@ -174,10 +175,10 @@ func (p *past) replay(e *mvccpb.Event) {
 	key, put := string(e.Kv.Key), e.Type == mvccpb.Event_PUT
 	k := keysOf("j")
 	switch {
-	case strings.HasPrefix(key, k.members()):
+	case strings.HasPrefix(key, k.Members()):
 		var m Member
 		_ = json.Unmarshal(e.Kv.Value, &m)
-		if key = strings.TrimPrefix(key, k.members()); !put {
+		if key = strings.TrimPrefix(key, k.Members()); !put {
 			if w := p.worlds[runID(p.epoch)]; w != nil {
 				w.lost[p.members[key].ID] = true
 			}
@@ -188,20 +189,20 @@ func (p *past) replay(e *mvccpb.Event) {
 		if m.Left != "" {
 			p.leaving[m.ID] = true
 		}
-	case strings.HasPrefix(key, k.worlds()):
+	case strings.HasPrefix(key, k.Worlds()):
 		var place Place
 		_ = json.Unmarshal(e.Kv.Value, &place)
-		if key = strings.TrimPrefix(key, k.worlds()); !put {
+		if key = strings.TrimPrefix(key, k.Worlds()); !put {
 			delete(p.places, key)
 			return
 		}
 		p.places[key] = place
-	case key == k.epoch() && put:
+	case key == k.Epoch() && put:
 		var ep Epoch
 		_ = json.Unmarshal(e.Kv.Value, &ep)
 		p.moved(ep, e.Kv.ModRevision)
 		p.epoch = ep
-	case put && strings.HasPrefix(key, k.results()) && strings.HasSuffix(key, "/go"):
+	case put && strings.HasPrefix(key, k.Results()) && strings.HasSuffix(key, "/go"):
 		id := runID(p.epoch)
 		if old, ok := p.results[id]; ok {
 			p.fault("%s has two results, %q and %q", id, old, e.Kv.Value)

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"launch/rendezvous/memstore"
+
+	"launch/rendezvous/protocol"
 )
 
 func TestMain(m *testing.M) {
@@ -153,7 +155,7 @@ func TestTypedIndexTwiceNamesBoth(t *testing.T) {
 		if !errors.As(j.err, &dup) || dup.Holder.Host != "a" || dup.Self.Host != "c" {
 			t.Fatalf("got %v, want a and c named", j.err)
 		}
-		b.took(began, testTTL+typedGrace)
+		b.took(began, testTTL+protocol.TypedGrace)
 		if e := a.told(t, Conflict); e.Member.Host != "c" {
 			t.Errorf("the holder was told of %s, want c", e.Member.Host)
 		}
@@ -263,11 +265,11 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 		rank0 := c.me()
 		sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
 		for rank, m := range []Member{c.me(), d.me()} {
-			if _, err := a.cli.Put(ctx, a.k.place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
+			if _, err := a.cli.Put(ctx, a.k.Place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := a.cli.Put(ctx, c.k.epoch(), encode(sealed)); err != nil {
+		if _, err := a.cli.Put(ctx, c.k.Epoch(), encode(sealed)); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range []*node{c, d} { // until then they see an open epoch of three
@@ -305,7 +307,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 		wg.Wait()
 		// The store comes back empty, as when its host starts the line again; c
 		// still runs and registers there.
-		if _, err := a.cli.Delete(ctx, a.k.epoch()); err != nil {
+		if _, err := a.cli.Delete(ctx, a.k.Epoch()); err != nil {
 			t.Fatal(err)
 		}
 		a.Leave("")

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"launch/rendezvous/memstore"
+	"launch/rendezvous/protocol"
 )
 
 func TestALastingStoreTakesAnotherNumberOfNodes(t *testing.T) {
@@ -46,8 +48,7 @@ func TestWhoseTimeRunsOutBesideTheGoGoesByIt(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ep := c.known()
-		if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); string(got) != "xx" {
+		if got := c.withdraw(ctx, "go"); string(got) != "xx" {
 			t.Errorf("gave up although all start: %q", got)
 		}
 	})
@@ -58,8 +59,7 @@ func TestWhoGivesUpBeforeTheGoStopsIt(t *testing.T) {
 		ctx := short(t, 15*time.Second)
 		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		worlds(t, a.join(ctx), c.join(ctx))
-		ep := c.known()
-		if got := c.withdraw(ctx, ep, c.k.result(ep.N, "go")); got != nil {
+		if got := c.withdraw(ctx, "go"); got != nil {
 			t.Fatalf("a result before there was one: %q", got)
 		}
 		var broken *BrokenError
@@ -97,9 +97,9 @@ func TestWhoLeavesWhileTheGoIsOnItsWayStopsIt(t *testing.T) {
 		}, nil},
 		{"it has a new lease and its key the old one", late, func(c *node, request any) memstore.Fault {
 			switch {
-			case puts(request, c.k.post(1, "go", 1)):
+			case puts(request, c.k.Post(1, "go", 1)):
 				return memstore.DropReply
-			case puts(request, c.k.member(c.me())):
+			case puts(request, c.k.Member(c.me())):
 				return memstore.Refuse
 			}
 			return memstore.None
@@ -115,7 +115,7 @@ func TestWhoLeavesWhileTheGoIsOnItsWayStopsIt(t *testing.T) {
 				c := b.enterBy(lc.Client(), Member{Index: -1, Size: 2, Host: "c"})
 				worlds(t, a.join(t.Context()), c.join(t.Context()))
 				la.SetFaults(func(r any) (memstore.Fault, time.Duration) {
-					if puts(r, a.k.result(1, "go")) {
+					if puts(r, a.k.Result(1, "go")) {
 						return memstore.None, 6 * time.Second // half of it on the way there
 					}
 					return memstore.None, 0
@@ -199,4 +199,10 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// withdraw lets a node give up in a round; it returns the result, if there is one.
+func (n *node) withdraw(ctx context.Context, name string) []byte {
+	e := event{Kind: protocol.GiveUp, Name: name, Err: errors.New("interrupted")}
+	return n.ask(ctx, e, event{}, nil).Value
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"launch/rendezvous/memstore"
+	"launch/rendezvous/protocol"
 )
 
 // saga is one job's troubles: its slots, in each of which one launch after the
@@ -43,6 +44,7 @@ type proc struct {
 	link *memstore.Link
 	cli  *clientv3.Client
 	s    *Session
+	self Member
 	stop context.CancelFunc
 	done chan struct{}
 
@@ -105,6 +107,7 @@ func (g *saga) launch(slot int, patience time.Duration) {
 			g.tell("%s: %s %s", p.name, e.Kind, e.Text)
 		}
 	}})
+	p.self = p.s.me()
 	g.mu.Lock()
 	g.procs = append(g.procs, p)
 	g.mu.Unlock()
@@ -139,8 +142,10 @@ func (p *proc) live(ctx context.Context, patience time.Duration) {
 // not heard the goodbye, or never knew one.
 func (p *proc) gone() *departure {
 	var d *departure
-	for _, lease := range p.s.leases {
-		held, life, rev := p.saga.store.Lease(lease)
+	var leases []int64
+	p.s.state(func(n *protocol.Node) { leases = n.Leases() })
+	for _, lease := range leases {
+		held, life, rev := p.saga.store.Lease(clientv3.LeaseID(lease))
 		if held {
 			return nil
 		}
@@ -270,9 +275,8 @@ func (g *saga) happen(h happening) {
 	case h.what == "break":
 		procs[0].link.Break()
 	case h.what == "expire":
-		procs[0].s.mu.Lock()
-		lease := procs[0].s.lease
-		procs[0].s.mu.Unlock()
+		var lease clientv3.LeaseID
+		procs[0].s.state(func(n *protocol.Node) { lease = clientv3.LeaseID(n.Lease()) })
 		g.tell("the lease of %s ends", procs[0].name)
 		g.store.Expire(lease)
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -63,9 +62,6 @@ const TokenName = "launch"
 
 // ErrToken: this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
-
-// ErrFull: the etcd answers, but takes no writes any more.
-var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 
 // crowd is what the nodes are to this store, as they come.
 func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
@@ -234,7 +230,10 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	if s.Job == "" {
 		return nil
 	}
-	return owned(s.String(), s.Job, (*pb.RangeResponse)(r))
+	if len(r.Kvs) == 0 {
+		return owned(s.String(), s.Job, nil)
+	}
+	return owned(s.String(), s.Job, r.Kvs[0].Value)
 }
 
 // connected waits until the client has a connection, or could not make one.

@@ -1,123 +1,142 @@
 package main
 
 import (
-	"context"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"launch/cmd/internal/start"
 	"launch/cmd/internal/ui"
-	"launch/fabric/machine"
 	"launch/internal/exit"
-	"launch/internal/finding"
 	"launch/internal/handoff"
-	"launch/internal/job"
-	"launch/internal/secret"
+	"launch/preflight/checks"
 )
 
 // app is one run of launch.
 type app struct {
+	*start.Start
 	out, err io.Writer
-	o        options
-	ui       *ui.UI
-	code     int
+	own      []string // launch's flags, as typed
+	flags    *flags
 
-	word    string         // launch's own, such as "check"; "" for a start
-	own     []string       // launch's flags, as typed
-	pending finding.Report // what is to be said about the line, and is not yet
+	watch    bool // launch status
+	interval time.Duration
+	svg      string
+}
 
-	keys   *secret.Keys                     // of LAUNCH_TOKEN; nil: none is set
-	latest atomic.Pointer[string]           // what the wait is about, by the last event
-	spare  atomic.Bool                      // this node has no place: the wait has no limit
-	joined atomic.Bool                      // this node has its world: who came before is no news
-	fell   atomic.Pointer[func(why string)] // what is to end with that world; nil: nothing
-	crew   crew                             // the tasks of this node, where there are several
-	from   *machine.Machine                 // of --from; nil: this machine
-
-	stop   func()           // stop listening to signals
-	caught func() os.Signal // the one that ended the wait; nil: none
+func newApp(out, err io.Writer) *app {
+	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(),
+		Version: versionText()}}
+	a.flags = newFlags(a)
+	return a
 }
 
 // run does what args ask and returns the exit status.
 func (a *app) run(args []string) int {
 	code := a.dispatch(args)
-	if err := a.ui.Unwritten(); err != nil && code == 0 {
-		return a.fail(&exit.Error{Code: exit.Unwritten, What: "what was asked for was not written, or not all of it: " + err.Error(), Fix: "is the disk full? df -h ."}, nil)
+	if err := a.UI.Unwritten(); err != nil && code == 0 {
+		return a.Fail(exit.Errorf(exit.Unwritten, "what was asked for was not written, or not all of it: %v", err).
+			Do("is the disk full? df -h ."), nil)
 	}
 	return code
 }
 
-// dispatch parses args and does what they ask. The command's own flags are never
-// looked at: everything from the first word that is no flag belongs to it.
+// dispatch finds out what args ask for, and does it. It never looks at the
+// command's own flags: everything from the first argument that is no flag
+// belongs to the command.
 func (a *app) dispatch(args []string) int {
-	a.o = options{given: map[string]bool{}, joinTimeout: defaultJoinTimeout, startTimeout: defaultStartTimeout, portRange: defaultPortRange, benchPort: defaultBenchPort}
-	own, rest, dashed, err := a.split(args[1:])
-	a.ui = a.newUI(slices.Contains(own, "--json"))
-	if err != nil {
-		return a.fail(err, nil)
-	}
-	if !dashed && len(rest) == 2 && rest[0] == "help" && a.ownWord(rest[1:]) {
+	own, rest, dashed, err := a.split(args)
+	a.UI = a.newUI(slices.Contains(own, "--json"))
+	switch {
+	case err != nil:
+		return a.Fail(err, nil)
+	case completes(args):
+		return a.complete(own, rest)
+	case !dashed && len(rest) == 2 && rest[0] == "help" && a.subcommand(rest[1:]) != nil:
 		rest = []string{rest[1], "--help"}
-	}
-	if slices.ContainsFunc(own, wantsHelp) || len(rest) == 1 && rest[0] == "help" && !dashed {
-		a.ui.Print(help(startFlags(&options{}), a.subcommands()))
+	case slices.ContainsFunc(own, wantsHelp), !dashed && len(rest) == 1 && rest[0] == "help":
+		a.UI.Print(a.help())
 		return 0
+	case slices.Contains(own, "--version"):
+		own, rest = slices.DeleteFunc(own, func(w string) bool { return w == "--version" }), []string{"version"}
 	}
-	if slices.Contains(own, "--version") {
-		own, rest, dashed = slices.DeleteFunc(own, func(w string) bool { return w == "--version" }), []string{"version"}, false
-	}
-	a.pending = misnamed(handoff.Environ())
-	c := &cli.App{
-		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
-		Flags: startFlags(&a.o), HideHelp: true, HideHelpCommand: true, HideVersion: true,
-		OnUsageError:   a.usageError,
-		ExitErrHandler: func(*cli.Context, error) {}, // codes are ours: failure()
-		Action:         a.start,
-	}
+	a.Pending = a.misnamed(handoff.Environ())
+	c := a.cli()
 	line := []string{"launch"}
-	if !dashed && a.ownWord(rest) {
-		a.word, line = rest[0], append(line, rest[0])
+	if !dashed && a.subcommand(rest) != nil {
+		a.Word, line = rest[0], append(line, rest[0])
 		c.Commands, c.Flags = a.subcommands(), nil // variables of flags that it does not have are ignored
-		more, behind, err := a.ownSplit(rest[1:])  // its flags may stand on either side of its name
-		own, rest = slices.Concat(own, more), behind
-		a.ui = a.newUI(slices.Contains(own, "--json"))
+		more, args, err := a.splitSubcommand(rest[1:])
+		own, rest = slices.Concat(own, more), args // its flags may be on either side of its name
+		a.UI = a.newUI(slices.Contains(own, "--json"))
 		if err != nil {
-			return a.fail(err, nil)
+			return a.Fail(err, nil)
 		}
 		if slices.ContainsFunc(more, wantsHelp) {
-			a.ui.Print(subHelp(c.Command(a.word)))
+			a.UI.Print(subcommandHelp(c.Command(a.Word)))
 			return 0
 		}
 	}
 	a.own = own
+	a.flags = newFlags(a) // now that the typed flags are known
+	if c.Flags = a.startFlags(); a.Word != "" {
+		c.Commands, c.Flags = a.subcommands(), nil
+	}
 	if err := c.Run(slices.Concat(line, own, []string{"--"}, rest)); err != nil {
-		return a.fail(err, nil)
-	}
-	return a.code
-}
-
-// ownSplit parts a subcommand's flags from its arguments. Where these are a
-// COMMAND with flags of its own they end at its first word, else at --.
-func (a *app) ownSplit(args []string) (own, rest []string, err error) {
-	for {
-		more, behind, dashed, err := a.split(args)
-		own = append(own, more...)
-		if err != nil || a.takesCommand() || dashed || len(behind) == 0 {
-			return own, append(rest, behind...), err
+		if status, ok := err.(ended); ok {
+			return int(status)
 		}
-		rest, args = append(rest, behind[0]), behind[1:]
+		return a.Fail(err, nil)
+	}
+	return 0
+}
+
+// ended is an exit status whose reason is printed already.
+type ended int
+
+func (ended) Error() string { return "" }
+
+// end makes an exit status what a command returns.
+func end(status int) error {
+	if status == 0 {
+		return nil
+	}
+	return ended(status)
+}
+
+// cli returns the parser of a start's flags.
+func (a *app) cli() *cli.App {
+	return &cli.App{
+		Name: "launch", Usage: "one word before torchrun or mpirun", Writer: a.out, ErrWriter: a.err,
+		HideHelp: true, HideHelpCommand: true, HideVersion: true,
+		OnUsageError:   a.usageError,
+		ExitErrHandler: func(*cli.Context, error) {}, // exit statuses are launch's own
+		Action:         a.start,
 	}
 }
 
-// split parts launch's own flags from what follows. dashed tells that a --
-// stood between them.
+// splitSubcommand separates a subcommand's flags from its arguments. If these
+// are a COMMAND with flags of its own, launch's end at its first word, else at --.
+func (a *app) splitSubcommand(args []string) (own, rest []string, err error) {
+	for {
+		more, after, dashed, err := a.split(args)
+		own = append(own, more...)
+		if err != nil || a.takesCommand() || dashed || len(after) == 0 {
+			return own, append(rest, after...), err
+		}
+		rest, args = append(rest, after[0]), after[1:]
+	}
+}
+
+// split separates launch's own flags from what follows. dashed reports a -- in
+// between.
 func (a *app) split(args []string) (own, rest []string, dashed bool, err error) {
-	takes := ownFlags()
+	takes := a.allFlags()
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		if w == "--" {
@@ -128,10 +147,10 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 		}
 		own = append(own, w)
 		name, _, joined := strings.Cut(strings.TrimLeft(w, "-"), "=")
-		a.o.given[name] = true
+		a.Opt.Given[name] = true
 		if takes[name] && !joined {
 			if i++; i == len(args) {
-				return own, nil, false, &exit.Error{Code: exit.Usage, What: w + " needs a value", Fix: "launch --help says which"}
+				return own, nil, false, exit.Errorf(exit.Usage, "%s needs a value", w).Do("launch --help says which")
 			}
 			own = append(own, args[i])
 		}
@@ -146,115 +165,30 @@ func (a *app) newUI(json bool) *ui.UI {
 	return ui.New(a.out, a.err, ui.Options{JSON: json, Env: os.Getenv})
 }
 
-// prepare takes over what the parsed context holds, and checks it before
-// anything is done; called first by every action.
-func (a *app) prepare(c *cli.Context) error {
-	a.o.skip, a.o.only, a.o.rails = a.o.ids(c, "skip"), a.o.ids(c, "only"), a.o.ids(c, "rails")
-	a.ui = a.newUI(a.o.json)
-	flags, has := c.App.Flags, map[string]bool{}
-	if a.word != "" {
-		flags = c.Command.Flags
-	}
+// prepare checks the settings that the parsed flags made.
+func (a *app) prepare(flags []cli.Flag) error {
+	a.UI = a.newUI(a.Opt.JSON)
+	has := map[string]bool{}
 	for _, f := range flags {
 		has[f.Names()[0]] = true
 	}
-	if err := a.o.check(has); err != nil {
-		return err
-	}
-	if has["threshold"] {
-		if err := a.o.readThresholds(); err != nil {
-			return err
-		}
-	}
-	if err := a.replay(); err != nil {
-		return err
-	}
-	if a.o.token = os.Getenv("LAUNCH_TOKEN"); a.o.token == "" || !has["store"] {
-		return nil
-	}
-	var err error
-	if a.keys, err = secret.New(a.o.token); err != nil {
-		return &exit.Error{Code: exit.Config, What: "LAUNCH_TOKEN: " + err.Error(), Fix: "export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes"}
-	}
-	return nil
-}
-
-// warn prints the findings about this line that nobody has printed yet.
-func (a *app) warn() {
-	a.ui.Findings(a.pending, false)
-	a.pending = nil
-}
-
-// fail prints why launch ends and returns the exit status.
-func (a *app) fail(err error, caught os.Signal) int {
-	a.warn()
-	f := failure(err, caught)
-	a.ui.Fail(f)
-	return f.Code
-}
-
-// job resolves who this node is. argv may be empty for a subcommand that
-// works without a command.
-func (a *app) job(argv []string) (job.Job, error) {
-	host, _ := os.Hostname()
-	dir, _ := os.Getwd()
-	j, err := job.Resolve(job.Input{
-		Word: a.word, Argv: argv, Own: takes(startFlags(&options{})), Flags: a.o.Flags, Env: handoff.Environ(),
-		Root: a.root(), Home: homeDir(), Dir: dir, Hostname: host,
-	})
-	if err == nil && a.from == nil {
-		err = a.readInputs(j)
-	}
-	if a.keys != nil && j.Several() && !j.Store.V.Embedded && !strings.HasPrefix(j.Store.V.Endpoints[0], "https://") {
-		a.pending = append(a.pending, finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
-	}
-	j.Notes = slices.Concat(a.pending, j.Notes)
-	if a.pending = nil; err != nil {
-		a.pending = j.Notes
-	}
-	return j, err
-}
-
-// homeDir is this user's home directory as NCCL finds it, by the password
-// database and not by HOME. Of that only the file is read: a directory service
-// can hang, and a dry run opens no socket.
-func homeDir() string {
-	b, _ := os.ReadFile("/etc/passwd")
-	uid := strconv.Itoa(os.Getuid())
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) >= 6 && f[2] == uid {
-			return f[5]
-		}
-	}
-	return os.Getenv("HOME")
+	return a.Prepare(has)
 }
 
 // start is the main job.
 func (a *app) start(c *cli.Context) error {
-	if err := a.prepare(c); err != nil {
+	if err := a.prepare(c.App.Flags); err != nil {
 		return err
 	}
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
-		return &exit.Error{Code: exit.Usage, What: "no command", Fix: "launch --store HOST torchrun --nnodes N train.py   (launch --help says more)"}
+		return exit.Errorf(exit.Usage, "no command").
+			Do("launch --store HOST torchrun --nnodes N train.py   (launch --help says more)")
 	}
 	if argv[0] == "" {
-		return &exit.Error{Code: exit.Usage, What: "the command is an empty word (a variable that was not expanded?)", Fix: "launch --store HOST torchrun --nnodes N train.py"}
+		return exit.Errorf(exit.Usage, "the command is an empty word (a variable that was not expanded?)").
+			Do("launch --store HOST torchrun --nnodes N train.py")
 	}
-	var ctx context.Context
-	ctx, a.stop, a.caught = handoff.NotifyContext(context.Background())
-	defer a.stop()
-	err := a.launch(ctx, argv)
-	if err == nil {
-		return nil
-	}
-	a.stop()
-	var sig os.Signal
-	if ctx.Err() != nil {
-		sig = a.caught()
-	}
-	err = meantForLaunch(err, argv[0])
-	a.code = a.fail(err, sig)
-	a.handFailure(failure(err, sig))
-	return nil
+	a.Flags, a.Hint = takes(a.startFlags()), a.meantForLaunch
+	return end(a.Launch(c.Context, argv))
 }

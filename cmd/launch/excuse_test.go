@@ -10,18 +10,19 @@ import (
 // three is the flags of node rank of three, which meet at a store that none of
 // them hosts.
 func three(store, rank string, command ...string) []string {
-	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"}, command...)
+	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"},
+		command...)
 }
 
 // hosted starts a store, and waits until it is up.
 func hosted(t *testing.T) string {
 	t.Helper()
 	at := "127.0.0.1:" + freePort(t)
-	start(t, "store", "--store", at).line(t, "the store is up")
+	begin(t, "store", "--store", at).line(t, "the store is up")
 	return "http://" + at
 }
 
-const notFit = `is not fit: command.found: `
+const notFit = `is unfit: command.found: `
 
 func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) string{
@@ -30,23 +31,24 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := store(t)
-			a := start(t, three(at, "0", "true")...)
-			a.line(t, "1 of 3 nodes are here")
-			b := start(t, three(at, "1", "true")...)
-			a.line(t, "2 of 3 nodes are here")
-			bad := start(t, three(at, "2", "no-such-program")...)
+			a := begin(t, three(at, "0", "true")...)
+			a.line(t, "1 of 3 nodes joined")
+			b := begin(t, three(at, "1", "true")...)
+			a.line(t, "2 of 3 nodes joined")
+			bad := begin(t, three(at, "2", "no-such-program")...)
 			if got := bad.end(t); got != exit.NotFound {
 				t.Errorf("the node that is not fit ended with %d", got)
 			}
 			for _, n := range []*node{a, b} {
 				n.line(t, "node 2 ")
-				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) || !strings.Contains(last, "; waiting for it or another in its place") {
+				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) ||
+					!strings.Contains(last, "; waiting for a fix or a replacement") {
 					t.Errorf("told %q", last)
 				}
 			}
-			c := start(t, three(at, "2", "true")...)
+			c := begin(t, three(at, "2", "true")...)
 			for _, n := range []*node{a, b, c} {
-				n.line(t, "all 3 nodes are here")
+				n.line(t, "all 3 nodes joined")
 				if got := n.end(t); got != 0 {
 					t.Errorf("ended with %d", got)
 				}
@@ -57,11 +59,11 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 
 func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 	at := hosted(t)
-	nodes := []*node{start(t, append([]string{"--fail-fast"}, three(at, "0", "true")...)...)}
-	nodes[0].line(t, "1 of 3 nodes are here")
-	nodes = append(nodes, start(t, append([]string{"--fail-fast"}, three(at, "1", "true")...)...))
-	nodes[0].line(t, "2 of 3 nodes are here")
-	start(t, append([]string{"--fail-fast"}, three(at, "2", "no-such-program")...)...).end(t)
+	nodes := []*node{begin(t, append([]string{"--fail-fast"}, three(at, "0", "true")...)...)}
+	nodes[0].line(t, "1 of 3 nodes joined")
+	nodes = append(nodes, begin(t, append([]string{"--fail-fast"}, three(at, "1", "true")...)...))
+	nodes[0].line(t, "2 of 3 nodes joined")
+	begin(t, append([]string{"--fail-fast"}, three(at, "2", "no-such-program")...)...).end(t)
 	for _, n := range nodes {
 		n.line(t, "launch: error: node 2 ")
 		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {
@@ -77,13 +79,14 @@ func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 func TestFailFastEndsAllWhereTheStoresHostIsNotFit(t *testing.T) {
 	at := "127.0.0.1:" + freePort(t)
 	line := func(rank string, command string) []string {
-		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]}, three(at, rank, command)...)
+		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]},
+			three(at, rank, command)...)
 	}
-	first := start(t, line("1", "true")...)
+	first := begin(t, line("1", "true")...)
 	first.line(t, "waiting for 3 nodes")
-	host := start(t, line("0", "no-such-program")...)
+	host := begin(t, line("0", "no-such-program")...)
 	host.line(t, "hosting the store")
-	nodes := []*node{first, start(t, line("2", "true")...)}
+	nodes := []*node{first, begin(t, line("2", "true")...)}
 	for _, n := range nodes {
 		n.line(t, "launch: error: node 0 ")
 		if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) {

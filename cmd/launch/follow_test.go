@@ -18,7 +18,8 @@ import (
 )
 
 // show is a command that says who it is.
-const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, meets at $MASTER_ADDR:$MASTER_PORT"
+const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, meets at " +
+	"$MASTER_ADDR:$MASTER_PORT"
 
 // step is a Slurm step as its tasks see it: nodes n1, n2, … with so many tasks.
 type step struct {
@@ -132,7 +133,7 @@ func halfway(t *testing.T) (first, follower *node) {
 	s := newStep(t, 2, 1)
 	args := []string{"--store", "127.0.0.1:" + freePort(t), "--join-timeout", "20s", "true"}
 	first = s.task(t, 0, 0, args...)
-	first.line(t, "1 of 2 nodes are here")
+	first.line(t, "1 of 2 nodes joined")
 	follower = s.task(t, 0, 1, args...)
 	sum := sha256.Sum256(fmt.Appendf(nil, "slurm-%d.0 node 0", s.id))
 	socket := fmt.Sprintf("@launch-follow-%d-%x-1\n", os.Getuid(), sum[:8])
@@ -148,7 +149,7 @@ func halfway(t *testing.T) (first, follower *node) {
 func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Kill()
-	follower.line(t, "the first process of this node ended without a word")
+	follower.line(t, "the first task of this node ended without a result")
 	if got := follower.end(t); got != exit.Unreachable {
 		t.Errorf("ended with %d", got)
 	}
@@ -207,7 +208,8 @@ func TestMpirun(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	for i, l := range lines {
-		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, meets at %s", i, i, lines[0][strings.Index(lines[0], "127.0.0.1:"):])
+		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, meets at %s", i, i,
+			lines[0][strings.Index(lines[0], "127.0.0.1:"):])
 		if l != want {
 			t.Errorf("%q, want %q", l, want)
 		}

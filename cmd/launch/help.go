@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,126 +22,136 @@ examples
 
 It checks this node, waits for all nodes, agrees on ranks, sets what the
 libraries would get wrong, and becomes COMMAND: same process, same exit status.
-Flags of launch stand before COMMAND; all that follows is COMMAND's. Every flag
+Flags of launch go before COMMAND; all that follows is COMMAND's. Every flag
 has a variable: --join-timeout is LAUNCH_JOIN_TIMEOUT.
 `
 
-// envNote tells launch's own word from the program of that name.
-const envNote = `
-launch env NAME=VALUE COMMAND... is env(1) before the command, not a subcommand.
+// envNote tells launch's own env from the program of that name.
+const envNote = `launch env NAME=VALUE COMMAND... is env(1) before the command, not a subcommand.
 `
 
-// checkNote is what launch check ends with.
-const checkNote = `
-On each node of a job the same line: they meet, check each other, print the same
-report and end with 0 (all are fit), 65 (this node is not), 66 (another one is
-not) or 75 (some did not come). Several nodes are meant where --nnodes, the
+const checkNote = `Run the same line on each node of a job: the nodes check each other, print the
+same report and end with 0 (all are fit), 65 (this node is unfit), 66 (another
+one is) or 75 (some did not join). A job has several nodes if --nnodes, the
 command or a scheduler says so.
 `
 
-// benchNote is what launch bench ends with.
-const benchNote = `
-On each node of a job the same line: each meets three others, and all print the
-same report: which port, cable or node is slow. By hand between two, in any
-order: launch bench --server on one, launch bench --client HOST on the other.
-It ends with 0 (none is slow), 65 (this node is), 66 (another one is) or 75
-(some did not come). GB/s are 1,000,000,000 bytes of payload a second, µs are
-half a round trip.
+const benchNote = `Run the same line on each node of a job: each node measures with three others,
+and all print the same report: which port, cable or node is slow. By hand
+between two, in any order: launch bench --server on one, launch bench --client
+HOST on the other. It ends with 0 (none is slow), 65 (this node is), 66 (another
+one is) or 75 (some did not join). GB/s are 1,000,000,000 bytes of payload a
+second, µs are half a round trip.
 `
 
 const helpTail = `
-LAUNCH_TOKEN, where set, must be the same on all nodes: they prove it to each
-other. Exit codes: 64 usage, 65 this node is unfit, 66 a peer is, 69 no store,
-73 duplicate, 75 nodes missing, 78 contradiction, 126/127 as in a shell
+LAUNCH_TOKEN, if set, must be the same on all nodes: they prove it to each
+other. Exit statuses: 64 usage, 65 this node is unfit, 66 a peer is, 69 no
+store, 73 duplicate, 75 nodes missing, 78 contradiction, 126/127 as in a shell
 (docs/exit-codes.md).
 `
 
-// wantsHelp tells whether a word asks for help.
+// wantsHelp reports whether a word asks for help.
 func wantsHelp(w string) bool { return w == "--help" || w == "-h" || w == "-help" }
 
-// groups are the headings, in the order of the help.
-func groups() []group { return []group{grpJob, grpEtcd, grpCheck, grpBench, grpStart, grpOutput} }
+// The help's templates, for the library's printer.
+const (
+	flagsTemplate = `{{range groups .}}
+{{.Name}}
+{{range .Flags}}{{row (title .) (usage .)}}{{end}}{{end}}`
+	appTemplate = `{{head}}` + flagsTemplate + `
+subcommands
+{{range .Commands}}{{row (printf "%s %s" .Name .ArgsUsage) .Usage}}{{end}}
+{{note}}{{tail}}`
+	commandTemplate = `launch {{.Name}}{{if .Flags}} [flags]{{end}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
 
-// help is what launch --help prints, in 80 columns.
-func help(flags []cli.Flag, subs []*cli.Command) string {
+{{.Usage}}
+{{if .Description}}
+{{.Description}}{{end}}` + flagsTemplate
+)
+
+// help returns what launch --help prints, in 80 columns.
+func (a *app) help() string {
+	return render(appTemplate, &cli.Command{Flags: a.startFlags(), Subcommands: a.subcommands()})
+}
+
+// subcommandHelp returns what launch SUBCOMMAND --help prints.
+func subcommandHelp(c *cli.Command) string { return render(commandTemplate, c) }
+
+func render(template string, c *cli.Command) string {
 	var b strings.Builder
-	b.WriteString(helpHead)
-	for _, g := range groups() {
-		writeGroup(&b, g, flags)
-	}
-	b.WriteString("\nsubcommands\n")
-	for _, c := range subs {
-		b.WriteString(row(strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Usage))
-	}
-	b.WriteString(envNote + helpTail)
+	data := struct {
+		*cli.Command
+		Commands []*cli.Command
+	}{c, c.Subcommands}
+	cli.HelpPrinterCustom(&b, template, data, map[string]any{
+		"groups": func(any) []group { return grouped(c.Flags) },
+		"title":  title, "usage": usage, "row": row,
+		"head": func() string { return helpHead }, "note": func() string { return envNote },
+		"tail": func() string { return helpTail },
+	})
 	return b.String()
 }
 
-// subHelp is what launch SUBCOMMAND --help prints.
-func subHelp(c *cli.Command) string {
-	var b strings.Builder
-	words := []string{"launch", c.Name, c.ArgsUsage}
-	if len(c.Flags) > 0 {
-		words = slices.Insert(words, 2, "[flags]")
-	}
-	fmt.Fprintf(&b, "%s\n\n%s\n", strings.TrimSpace(strings.Join(words, " ")), c.Usage)
-	switch c.Name {
-	case "env":
-		b.WriteString(envNote)
-	case "check":
-		b.WriteString(checkNote)
-	case "bench":
-		b.WriteString(benchNote)
-	}
-	for _, g := range groups() {
-		writeGroup(&b, g, c.Flags)
-	}
-	return b.String()
+// group is the flags below one heading of the help.
+type group struct {
+	Name  string
+	Flags []cli.Flag
 }
 
-func writeGroup(b *strings.Builder, g group, flags []cli.Flag) {
-	head := fmt.Sprintf("\n%s\n", g)
-	for _, f := range flags {
-		d := f.(cli.DocGenerationFlag)
-		if c, ok := f.(cli.CategorizableFlag); !ok || c.GetCategory() != string(g) {
-			continue
+// grouped returns flags by heading, in the order of the help.
+func grouped(flags []cli.Flag) []group {
+	var out []group
+	for _, name := range groups() {
+		of := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
+			return f.(cli.CategorizableFlag).
+				GetCategory() != name
+		})
+		if len(of) > 0 {
+			out = append(out, group{name, of})
 		}
-		b.WriteString(head)
-		head = ""
-		name, usage := "--"+f.Names()[0], d.GetUsage()
-		if parts := strings.SplitN(usage, "`", 3); len(parts) == 3 {
-			name, usage = name+" "+parts[1], strings.TrimSpace(parts[2])
-		}
-		if v := strings.Trim(d.GetDefaultText(), `"`); v != "" && v != "false" {
-			usage += " (default " + v + ")"
-		}
-		b.WriteString(row(name, usage))
 	}
+	return out
 }
 
-// helpWidth is the terminal that everybody has.
-const helpWidth = 80
+// title returns a flag with the name of its value.
+func title(f cli.Flag) string {
+	if _, arg, ok := strings.Cut(f.(cli.DocGenerationFlag).GetUsage(), "`"); ok {
+		arg, _, _ = strings.Cut(arg, "`")
+		return "--" + f.Names()[0] + " " + arg
+	}
+	return "--" + f.Names()[0]
+}
 
-// row is a name and its meaning in two columns.
-func row(name, text string) string {
-	const column = 24
-	var b strings.Builder
-	if n := len([]rune(name)); n > column-3 {
-		fmt.Fprintf(&b, "  %s\n%-*s", name, column, "")
+// usage returns what a flag does, with its default.
+func usage(f cli.Flag) string {
+	use := f.(cli.DocGenerationFlag).GetUsage()
+	if i := strings.LastIndex(use, "`"); i >= 0 {
+		use = strings.TrimSpace(use[i+1:])
+	}
+	if v := preset(f); v != "" {
+		use += " (default " + v + ")"
+	}
+	return use
+}
+
+// row returns a name and its meaning in two columns of 80.
+func row(name, meaning string) string {
+	const column, width = 24, 80
+	name = strings.TrimSpace(name)
+	first := "  " + name
+	if len([]rune(first)) >= column {
+		first += "\n"
 	} else {
-		fmt.Fprintf(&b, "  %s%*s", name, column-2-n, "")
+		first = text.Pad(first, column, ' ')
 	}
-	used := column
-	for i, w := range strings.Fields(text) {
-		if i > 0 && used+1+len(w) > helpWidth {
-			fmt.Fprintf(&b, "\n%-*s", column, "")
-			used = column
-		} else if i > 0 {
-			b.WriteByte(' ')
-			used++
+	lines := strings.Split(text.WrapSoft(meaning, width-column), "\n")
+	for i, line := range lines {
+		if i > 0 || strings.HasSuffix(first, "\n") {
+			lines[i] = strings.Repeat(" ", column) + strings.TrimSpace(line)
+		} else {
+			lines[i] = strings.TrimSpace(line)
 		}
-		b.WriteString(w)
-		used += len(w)
 	}
-	return b.String() + "\n"
+	return first + strings.Join(lines, "\n") + "\n"
 }

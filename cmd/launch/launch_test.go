@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -20,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
-		os.Exit(serveMain())
-	}
 	if code, ok := child.Dispatch(children()); ok {
 		os.Exit(code)
 	}
@@ -68,7 +66,7 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // until runs a command again and again until its output has a text:
-// until '1 here' launch status --store HOST.
+// until '1 joined' launch status --store HOST.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if ts.Exec(args[1], args[2:]...) == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
@@ -96,13 +94,16 @@ func freePort(t testing.TB) string {
 // TestExitCodesPage holds docs/exit-codes.md to the table (UPDATE=1 writes it).
 func TestExitCodesPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("<!-- Generated from cmd/launch/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
+	b.WriteString("<!-- Generated from internal/exit/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
 		"# Exit codes\n\nOnce the command runs, `launch` is gone and the status is the command's own.\n" +
-		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | meaning | what to do |\n|---|---|---|\n")
+		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | " +
+		"meaning | what to do |\n|---|---|---|\n")
 	for _, c := range exit.Table() {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Code, c.Meaning, c.ToDo)
 	}
-	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest counts.\n")
+	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not " +
+		"help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest " +
+		"counts.\n")
 	path := filepath.Join("..", "..", "docs", "exit-codes.md")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
@@ -117,10 +118,10 @@ func TestExitCodesPage(t *testing.T) {
 
 // TestHelpFits80Columns: a newcomer's terminal.
 func TestHelpFits80Columns(t *testing.T) {
-	a := &app{}
-	texts := map[string]string{"launch": help(startFlags(&options{}), a.subcommands())}
+	a := newApp(io.Discard, io.Discard)
+	texts := map[string]string{"launch": a.help()}
 	for _, c := range a.subcommands() {
-		texts[c.Name] = subHelp(c)
+		texts[c.Name] = subcommandHelp(c)
 	}
 	for name, text := range texts {
 		for _, l := range strings.Split(text, "\n") {
@@ -132,7 +133,7 @@ func TestHelpFits80Columns(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range startFlags(&options{}) {
+	for _, f := range a.startFlags() {
 		if !strings.Contains(texts["launch"], "--"+f.Names()[0]) {
 			t.Errorf("--%s is not in the help", f.Names()[0])
 		}

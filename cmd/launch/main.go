@@ -9,24 +9,40 @@ import (
 	"os"
 
 	"launch/cmd/internal/companion"
+	"launch/cmd/internal/ui"
 	"launch/fabric"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
+	"launch/internal/finding"
 	"launch/internal/handoff"
 )
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
-// run is launch, or one of the children that it starts of itself.
+// run is launch, or one of the children that it starts of itself. It returns the
+// exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	if code, ok := child.Dispatch(children()); ok {
 		return code
 	}
-	return (&app{out: stdout, err: stderr}).run(args)
+	return newApp(stdout, stderr).run(args[1:])
 }
 
-// children are the functions that launch runs in processes of their own.
+// children returns the functions that launch runs in processes of their own.
 func children() child.Table {
-	t := child.Table{companion.Name: companion.Main, handoff.StageName: handoff.Stage, metricsChild: readMetrics}
+	t := child.Table{companion.Name: companion.Main(printLate), handoff.StageName: handoff.Stage,
+		metricsChild: readMetrics}
 	maps.Copy(t, fabric.Children())
+	maps.Copy(t, confine.Children())
 	return t
+}
+
+// printLate prints what the companion reports after the handoff. The command
+// writes to the same terminal, so there is no colour and no live line.
+func printLate(json bool, f finding.Finding, note string) {
+	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: json, Env: func(string) string { return "dumb" }})
+	u.Findings(finding.Report{f}, false)
+	if note != "" {
+		u.Note("%s", note)
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 func TestMetricsAreWrittenAgainUntilASignalComes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launch.prom")
-	m := start(t, "metrics", "--textfile", file, "--interval", "1s")
+	m := begin(t, "metrics", "--textfile", file, "--interval", "1s")
 	var seen []time.Time
 	for limit := time.Now().Add(30 * time.Second); len(seen) < 3 && time.Now().Before(limit); {
 		if info, err := os.Stat(file); err == nil && (len(seen) == 0 || info.ModTime().After(seen[len(seen)-1])) {

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"launch/internal/job"
 	"launch/internal/process"
 )
 
@@ -63,12 +60,12 @@ type node struct {
 	ended chan error
 }
 
-func start(t *testing.T, args ...string) *node {
+func begin(t *testing.T, args ...string) *node {
 	t.Helper()
 	return startIn(t, nil, args...)
 }
 
-// startIn is start with more variables.
+// startIn is begin with more variables.
 func startIn(t *testing.T, env []string, args ...string) *node {
 	t.Helper()
 	c := launched(t, args...)
@@ -141,15 +138,8 @@ func gone(t *testing.T, pid int, budget time.Duration) {
 func running(t *testing.T) (a, b *node) {
 	t.Helper()
 	args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
-	a, b = start(t, args...), start(t, args...)
+	a, b = begin(t, args...), begin(t, args...)
 	a.line(t, "runs")
 	b.line(t, "runs")
 	return a, b
-}
-
-func TestTheHostsOfAnExternalStoreAreLookedForInTheHostsFile(t *testing.T) {
-	got := storeNames(job.Store{Endpoints: []string{"http://host2:2379", "https://etcd.example:2379", "host3:29377"}})
-	if diff := cmp.Diff([]string{"", "host2", "etcd.example"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

@@ -80,7 +80,8 @@ func TestTheCommandInheritsWhatLaunchInherited(t *testing.T) {
 	if err := other.Wait(); err != nil {
 		t.Error(err)
 	}
-	plan := []string{"MASTER_ADDR=", "MASTER_PORT=", "WORLD_SIZE=", "RANK=", "LOCAL_WORLD_SIZE=", "LOCAL_RANK=", "NODE_RANK="}
+	plan := []string{"MASTER_ADDR=", "MASTER_PORT=", "WORLD_SIZE=", "RANK=", "LOCAL_WORLD_SIZE=", "LOCAL_RANK=",
+		"NODE_RANK="}
 	var rest []string
 	for _, l := range strings.Split(got, "\n") {
 		if i := slices.IndexFunc(plan, func(p string) bool { return strings.HasPrefix(l, p) }); i >= 0 {
@@ -153,8 +154,8 @@ func TestTheCommandOutlivesAKilledCompanion(t *testing.T) {
 }
 
 func TestAKilledCompanionEndsTheWait(t *testing.T) {
-	a := start(t, pair(t, "true")...)
-	a.line(t, "1 of 2 nodes are here")
+	a := begin(t, pair(t, "true")...)
+	a.line(t, "1 of 2 nodes joined")
 	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
 	if got := a.end(t); got != exit.Bug {
 		t.Errorf("ended with %d, want %d", got, exit.Bug)
@@ -162,8 +163,8 @@ func TestAKilledCompanionEndsTheWait(t *testing.T) {
 }
 
 func TestAKilledLaunchTakesItsCompanionAlong(t *testing.T) {
-	a := start(t, pair(t, "true")...)
-	a.line(t, "1 of 2 nodes are here")
+	a := begin(t, pair(t, "true")...)
+	a.line(t, "1 of 2 nodes joined")
 	c := companionOf(a.Process.Pid)
 	_ = a.Process.Kill()
 	a.end(t)
@@ -174,18 +175,18 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		args := append([]string{"--nnodes", "3"}, pair(t, "true")[:2]...)
 		args = append(args, "true")
-		a := start(t, args...)
-		a.line(t, "1 of 3 nodes are here")
-		b := start(t, args...)
-		a.line(t, "2 of 3 nodes are here")
+		a := begin(t, args...)
+		a.line(t, "1 of 3 nodes joined")
+		b := begin(t, args...)
+		a.line(t, "2 of 3 nodes joined")
 		c := companionOf(b.Process.Pid)
 		_ = b.Process.Signal(sig)
 		if got := b.end(t); got != want {
 			t.Errorf("%v: ended with %d, want %d", sig, got, want)
 		}
 		gone(t, c, time.Second)
-		a.line(t, "left: "+signalWord(sig))
-		a.line(t, "1 of 3 nodes are here")
+		a.line(t, "left: "+exit.SignalText(sig))
+		a.line(t, "1 of 3 nodes joined")
 		_ = a.Process.Signal(sig)
 		a.end(t)
 	}
@@ -216,7 +217,7 @@ func TestCtrlC(t *testing.T) {
 	}
 	t.Run("while it waits", func(t *testing.T) {
 		person, screen, c := onTerminal(pair(t, "true")...)
-		until(screen, "1 of 2 nodes are here")
+		until(screen, "1 of 2 nodes joined")
 		_, _ = person.Write([]byte{3})
 		until(screen, "interrupted before the command ran")
 		_ = c.Wait()
@@ -226,7 +227,7 @@ func TestCtrlC(t *testing.T) {
 	})
 	t.Run("once the command runs it is the command's", func(t *testing.T) {
 		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo runs; while :; do sleep 0.05; done")
-		other := start(t, args...)
+		other := begin(t, args...)
 		person, screen, c := onTerminal(args...)
 		until(screen, "runs")
 		other.line(t, "runs")
@@ -246,7 +247,7 @@ func TestCtrlC(t *testing.T) {
 
 func TestAPipeEndsWithTheCommand(t *testing.T) {
 	args := pair(t, "true")
-	other := start(t, args...)
+	other := begin(t, args...)
 	began := launched(t, args...)
 	out, err := began.CombinedOutput() // returns when the last writer is gone
 	if err != nil {
@@ -267,8 +268,8 @@ func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := pair(t)[:4]
-	a := start(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "-m", "t"})...)
-	b := start(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "-m", "t"})...)
+	a := begin(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "-m", "t"})...)
+	b := begin(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "-m", "t"})...)
 	a.line(t, "runs")
 	b.line(t, "this is node rank 1") // and waits for the store of rank 0
 	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
@@ -277,7 +278,7 @@ func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
 
 func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
 	args := append([]string{"--store-host", "no"}, pair(t, "true")...)
-	a := start(t, args...)
+	a := begin(t, args...)
 	a.line(t, "the store does not answer")
 	_ = syscall.Kill(companionOf(a.Process.Pid), syscall.SIGKILL)
 	if got := a.end(t); got != exit.Bug {
@@ -298,14 +299,14 @@ func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
 // of it any more.
 func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 	for _, tc := range []struct{ flag, one, lost string }{
-		{"--warn-only", "1 of 2 nodes are here", "was lost; the others wait for it"},
+		{"--warn-only", "1 of 2 nodes joined", "was lost; the others wait for it"},
 		{"--json", `"come":1`, `"id":"start.late"`},
-		{"--fail-fast", "1 of 2 nodes are here", "was lost; the others wait for it"},
+		{"--fail-fast", "1 of 2 nodes joined", "was lost; the others wait for it"},
 	} {
 		args := append([]string{tc.flag}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
-		host := start(t, args...)
+		host := begin(t, args...)
 		host.line(t, tc.one)
-		other := start(t, args...)
+		other := begin(t, args...)
 		host.line(t, "runs")
 		other.line(t, "runs")
 		_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
@@ -322,9 +323,9 @@ func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 // With restarts the others start again without it, so its command must end.
 func TestACompanionThatDiesTakesTheCommandOfARunWithRestartsAlong(t *testing.T) {
 	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
-	host := start(t, args...)
-	host.line(t, "1 of 2 nodes are here")
-	other := start(t, args...)
+	host := begin(t, args...)
+	host.line(t, "1 of 2 nodes joined")
+	other := begin(t, args...)
 	host.line(t, "runs")
 	other.line(t, "runs")
 	_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)

@@ -18,9 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/cmd/internal/companion"
+	"launch/cmd/internal/start"
 	"launch/cmd/internal/ui"
 	"launch/diagnose"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/masterport"
 	"launch/internal/setting"
@@ -29,19 +31,22 @@ import (
 
 // connect finds the store that the flags name, without becoming a node.
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
-	if !a.o.Store.Set {
-		line := slices.Concat([]string{"launch", a.word}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, &exit.Error{Code: exit.Usage, What: "which store? --store is not given", Fix: strings.Join(line, " ")}
+	if !a.Opt.Store.Set {
+		line := slices.Concat([]string{"launch", a.Word}, c.Args().Slice(), []string{"--store", "host0"})
+		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "which store? --store is not given").
+			Do("%s", strings.Join(line, " "))
 	}
 	// The number does not matter to who only looks.
-	a.o.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
-	a.warn()
-	j, err := a.job(nil)
+	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
+	a.Warn()
+	err := a.ResolveJob()
+	j := a.Job
 	if err != nil {
 		return j, rendezvous.Store{}, err
 	}
 	s := j.Store.V
-	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.o.etcd(s), TLS: companion.TLS(a.keys, s.Embedded, s.Endpoints)}, nil
+	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
+		TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
 }
 
 // stored is a store that answers, and the jobs in it that were asked for; none:
@@ -58,13 +63,11 @@ func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored
 	if j, s.at, err = a.connect(c); err != nil {
 		return s, err
 	}
-	if s.jobs = args; a.o.Job.Set {
-		s.jobs = append(s.jobs, a.o.Job.V)
+	if s.jobs = args; a.Opt.Job.Set {
+		s.jobs = append(s.jobs, a.Opt.Job.V)
 	}
-	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
-	if f, ok := rendezvousFailure(err); ok && j.Store.V.Embedded && errors.Is(err, rendezvous.ErrUnreachable) {
-		f.Fix += "\na store inside launch is there only while its job is: was it started, and is it not over?"
-		return s, &f
+	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); j.Store.V.Embedded {
+		err = start.Unreached(err)
 	}
 	return s, err
 }
@@ -79,21 +82,22 @@ func (a *app) list(ctx context.Context, s stored) ([]string, error) {
 		return nil, s.lost(err)
 	}
 	if len(jobs) == 0 {
-		a.ui.Note("no job in the store at %s", s.at)
+		a.UI.Note("no job in the store at %s", s.at)
 	}
 	return jobs, nil
 }
 
 // lost is why a store that has answered does so no longer.
 func (s stored) lost(err error) error {
-	return &exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("the store at %s: %v", s.at, err), Fix: "where it was inside launch it ended with the job"}
+	return exit.Errorf(exit.Unreachable, "the store at %s: %v", s.at, err).
+		Do("where it was inside launch it ended with the job")
 }
 
 // status prints who is where in the jobs of a store, once or at every change.
 func (a *app) status(c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	first, cancel := context.WithTimeout(ctx, min(statusBudget, a.o.joinTimeout))
+	first, cancel := context.WithTimeout(ctx, min(statusBudget, a.Opt.JoinTimeout))
 	defer cancel()
 	s, err := a.open(first, c, c.Args().Slice())
 	if err != nil {
@@ -101,24 +105,24 @@ func (a *app) status(c *cli.Context) error {
 	}
 	defer s.Close()
 	var changes <-chan struct{}
-	if a.o.watch { // from before the first look, so that none is missed
+	if a.watch { // from before the first look, so that none is missed
 		changes = rendezvous.Changes(ctx, s.Client, watchEvery)
 	}
 	last, err := a.states(first, s)
 	a.show(last)
-	for err == nil && a.o.watch {
+	for err == nil && a.watch {
 		if _, more := <-changes; !more {
 			err = s.lost(errors.New("it is gone"))
 			break
 		}
 		var now []ui.Job
 		if now, err = a.states(ctx, s); err == nil && !reflect.DeepEqual(now, last) {
-			a.ui.Clear()
+			a.UI.Clear()
 			a.show(now)
 			last = now
 		}
 	}
-	if a.o.watch && ctx.Err() != nil {
+	if a.watch && ctx.Err() != nil {
 		return nil // that is how a watch ends
 	}
 	return err
@@ -126,7 +130,7 @@ func (a *app) status(c *cli.Context) error {
 
 func (a *app) show(jobs []ui.Job) {
 	for _, j := range jobs {
-		a.ui.Job(j)
+		a.UI.Job(j)
 	}
 }
 
@@ -163,18 +167,21 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 		}
 		var ready map[int]bool
 		if ep.State == rendezvous.Sealed {
-			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, goRound); err != nil {
+			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, start.GoRound); err != nil {
 				return nil, s.lost(err)
 			}
 		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready, Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
+		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready,
+			Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
 	}
 	return shown, nil
 }
 
 // evidence is a job's state in the words of diagnose.
-func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member, notes []rendezvous.Note) diagnose.Evidence {
-	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts, Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
+func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member,
+	notes []rendezvous.Note) diagnose.Evidence {
+	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts,
+		Want: ep.Size, Min: ep.Min, Missing: rendezvous.Missing(ms, ep.Size)}
 	here := map[string]rendezvous.Member{}
 	for _, m := range ms {
 		here[m.ID] = m
@@ -185,12 +192,14 @@ func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Me
 		if !ok && p.Status != nil {
 			name = fmt.Sprintf("%s with %d", name, *p.Status)
 		}
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil && *p.Status != 0, Phase: now.Phase})
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil &&
+			*p.Status != 0, Phase: now.Phase})
 		delete(here, p.ID)
 	}
 	for _, m := range ms {
 		if _, waits := here[m.ID]; waits {
-			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0 || m.Min > 0, Phase: m.Phase})
+			e.Nodes = append(e.Nodes, diagnose.Node{Rank: -1, Name: m.Name(), Here: true, Spare: m.Spares > 0 || m.Min > 0,
+				Phase: m.Phase})
 		}
 	}
 	return e
@@ -204,24 +213,26 @@ const watchEvery = 500 * time.Millisecond
 
 // serve hosts a store until it is interrupted.
 func (a *app) serve(c *cli.Context) error {
-	a.warn()
+	a.Warn()
 	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
-	if a.o.Store.Set {
+	if a.Opt.Store.Set {
 		j, _, err := a.connect(c)
 		if err != nil {
 			return err
 		}
 		addr, err := netip.ParseAddr(j.Store.V.Host)
 		if err != nil || !j.Store.V.Embedded {
-			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--store %q is no address to listen on", a.o.Store.V), Fix: "--store 0.0.0.0:2379, or an address of this machine"}
+			return exit.Errorf(exit.Usage, "--store %q is no address to listen on", a.Opt.Store.V).
+				Do("--store 0.0.0.0:2379, or an address of this machine")
 		}
 		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.keys, true, nil))
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys(), true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
-		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()), Fix: "launch store --store " + job.NextPort(listen.String())}
+		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()),
+			Fix: "launch store --store " + job.NextPort(listen.String())}
 		if u, err := masterport.Look(os.DirFS("/proc"), listen); err == nil && u.By != "" {
 			f.What += " by " + u.By
 		}
@@ -237,12 +248,12 @@ func (a *app) serve(c *cli.Context) error {
 		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
 	}
 	scheme := "http"
-	if a.keys != nil {
+	if a.Keys() != nil {
 		scheme = "https"
 	}
-	a.ui.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
+	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
 	<-ctx.Done()
-	a.ui.Note("ended; its data is gone")
+	a.UI.Note("ended; its data is gone")
 	return nil
 }
 
@@ -254,7 +265,8 @@ func (a *app) store(c *cli.Context) error {
 	case c.Args().First() == "clean":
 		return a.clean(c)
 	}
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("launch store does not take %q", c.Args().First()), Fix: "launch store, or launch store clean"}
+	return exit.Errorf(exit.Usage, "launch store does not take %q", c.Args().First()).
+		Do("launch store, or launch store clean")
 }
 
 // over refuses, before anything is removed, jobs that were named and are not
@@ -276,7 +288,9 @@ func (a *app) over(ctx context.Context, s stored) error {
 			return s.lost(err)
 		}
 		if n := len(here); n > 0 {
-			return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("job %q is not over: %s; nothing was removed", id, ui.Plural(n, "node is registered", "nodes are registered")), Fix: "launch status shows them"}
+			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id,
+				finding.Plural(n, "node is registered", "nodes are registered")).
+				Do("launch status shows them")
 		}
 	}
 	return nil
@@ -284,7 +298,8 @@ func (a *app) over(ctx context.Context, s stored) error {
 
 // unknown is the error for a job that the store has nothing of.
 func (a *app) unknown(s stored, id string) error {
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("the store at %s knows no job %q", s.at, id), Fix: "launch status without a job lists all"}
+	return exit.Errorf(exit.Usage, "the store at %s knows no job %q", s.at, id).
+		Do("launch status without a job lists all")
 }
 
 // clean forgets what ended jobs left in an etcd that goes on.
@@ -309,9 +324,9 @@ func (a *app) clean(c *cli.Context) error {
 		case err != nil:
 			return s.lost(err)
 		case here > 0:
-			a.ui.Note("job %s stays: %s", id, ui.Plural(here, "node is registered", "nodes are registered"))
+			a.UI.Note("job %s stays: %s", id, finding.Plural(here, "node is registered", "nodes are registered"))
 		default:
-			a.ui.Note("job %s is forgotten", id)
+			a.UI.Note("job %s is forgotten", id)
 		}
 	}
 	return nil

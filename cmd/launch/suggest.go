@@ -3,26 +3,30 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"launch/cmd/internal/start"
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/spelling"
 )
 
-// badValue is how the flag package, and the cli package for variables, say that
-// a value is none: the value, the variable if it is one's, the flag.
-var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not parse) ("(?:[^"\\]|\\.)*") (?:as .* from environment variable ("[A-Z_]+") )?for (?:flag )?-?([a-z-]+):`)
+// badValue is how the flag package, and the cli package for variables, report an
+// invalid value: the value, the variable if it is one's, the flag.
+var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not parse) ("(?:[^"\\]|\\.)*") ` +
+	`(?:as .* from environment variable ("[A-Z_]+") )?for (?:flag )?-?([a-z-]+):`)
 
-// usageError turns what the flag package says into words and a suggestion.
+// usageError turns an error of the flag package into one that suggests a fix.
 func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
-	e := &exit.Error{Code: exit.Usage, What: err.Error(), Fix: a.called() + " --help lists the flags"}
+	e := exit.Errorf(exit.Usage, "%v", err).Do("%s --help lists the flags", strings.TrimSpace("launch "+a.Word))
 	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
-		return badValueError(m[1], strings.Trim(m[2], `"`), m[3])
+		return a.badValue(m[1], strings.Trim(m[2], `"`), m[3])
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		a.unknownFlag(e, strings.TrimLeft(name, "-"))
@@ -32,33 +36,37 @@ func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
 	return e
 }
 
-// badValueError shows what a flag of this type takes.
-func badValueError(value, variable, name string) error {
+// badValue returns the error for an invalid value, with a valid one for a flag of
+// its type.
+func (a *app) badValue(value, variable, name string) error {
 	from, equals := "--"+name, " "
 	if variable != "" {
 		from, equals = variable, "="
 	}
-	e := &exit.Error{Code: exit.Usage, What: fmt.Sprintf("%s: %s is not a value for it", from, value)}
-	for _, f := range flagTable(&options{}) {
-		if f.Names()[0] != name {
-			continue
-		}
-		switch f.(type) {
-		case *cli.DurationFlag:
-			e.Fix = from + equals + "90s, 10m or 1h30m"
-		case *cli.IntFlag:
-			e.Fix = from + equals + "3"
-		case *cli.BoolFlag:
-			if e.Fix = from + ", or " + from + "=false"; variable != "" {
-				e.Fix = from + "=1 or " + from + "=0"
-			}
+	e := exit.Errorf(exit.Usage, "%s: %s is not a value for it", from, value)
+	all := a.startFlags()
+	for _, c := range a.subcommands() {
+		all = append(all, c.Flags...)
+	}
+	i := slices.IndexFunc(all, func(f cli.Flag) bool { return f.Names()[0] == name })
+	if i < 0 {
+		return e
+	}
+	switch all[i].(type) {
+	case *cli.DurationFlag:
+		e.Fix = from + equals + "90s, 10m or 1h30m"
+	case *cli.IntFlag:
+		e.Fix = from + equals + "3"
+	case *cli.BoolFlag:
+		if e.Fix = from + ", or " + from + "=false"; variable != "" {
+			e.Fix = from + "=1 or " + from + "=0"
 		}
 	}
 	return e
 }
 
-// unknownFlag says it as it was typed: one that another of launch's words
-// takes, or one that is like one.
+// unknownFlag describes a flag, as typed, that another subcommand takes, or that
+// resembles one of launch's.
 func (a *app) unknownFlag(e *exit.Error, name string) {
 	typed := "--" + name
 	for _, w := range a.own {
@@ -66,61 +74,73 @@ func (a *app) unknownFlag(e *exit.Error, name string) {
 			typed = word
 		}
 	}
-	if _, own := ownFlags()[name]; own {
-		e.What = fmt.Sprintf("%s means nothing to %s", typed, a.called())
-		if a.word == "" {
-			e.What, e.Fix = typed+" means nothing to a start", "launch status "+typed+" --store HOST   # from another terminal"
+	known := a.allFlags()
+	if _, own := known[name]; own {
+		owner := a.ownerOf(name)
+		e.What = fmt.Sprintf("%s belongs to %s, not to %s", typed, owner, a.called())
+		if a.Word == "" {
+			e.Fix = strings.Trim(owner, "`") + " " + typed + " --store HOST   # from another terminal"
 		}
 		return
 	}
 	e.What = "unknown flag " + typed
-	known := []string{"help", "version"}
-	for name := range ownFlags() {
-		known = append(known, name)
-	}
-	slices.Sort(known) // the same suggestion every time
-	if s := spelling.Closest(name, known); s != "" {
+	known["help"], known["version"] = false, false
+	if s := spelling.Closest(name, slices.Sorted(maps.Keys(known))); s != "" {
 		if e.Fix = fmt.Sprintf("did you mean --%s?", s); a.takesCommand() {
-			e.Fix += " (the command's own flags go behind the command)"
+			e.Fix += " (the command's own flags go after the command)"
 		}
 	}
 }
 
-// takesCommand tells whether a command may follow.
-func (a *app) takesCommand() bool { return a.word == "" || a.word == "check" || a.word == "env" }
+// ownerOf returns the part of launch that takes a flag.
+func (a *app) ownerOf(flag string) string {
+	if _, ok := takes(a.startFlags())[flag]; ok {
+		return "a start"
+	}
+	for _, c := range a.subcommands() {
+		if _, ok := takes(c.Flags)[flag]; ok {
+			return "`launch " + c.Name + "`"
+		}
+	}
+	return ""
+}
 
-// called is how this part of launch is called.
-func (a *app) called() string { return strings.TrimSpace("launch " + a.word) }
+// called returns the name of this part of launch.
+func (a *app) called() string {
+	if a.Word == "" {
+		return "a start"
+	}
+	return "`launch " + a.Word + "`"
+}
 
-// meantForLaunch asks, where the command is not found, whether it was to be one
-// of launch's own words.
-func meantForLaunch(err error, command string) error {
+// meantForLaunch adds to the error of a command that was not found the
+// subcommand or program that was most likely meant.
+func (a *app) meantForLaunch(err error, command string) error {
 	f, ok := errors.AsType[*exit.Error](err)
 	if !ok || f.Code != exit.NotFound {
 		return err
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
 	var known []string
-	for _, s := range (&app{}).subcommands() {
+	for _, s := range a.subcommands() {
 		known = append(known, s.Name)
 	}
 	if s := spelling.Closest(command, known); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
 	} else if s := spelling.Closest(command, starters); s != "" {
-		if _, err := lookPath(s); err == nil {
+		if _, err := exec.LookPath(s); err == nil {
 			f.Fix = strings.TrimSpace("did you mean " + s + "?\n" + f.Fix)
 		}
 	}
 	return f
 }
 
-// misnamed warns of variables that are meant for launch, as it seems, and are
-// not read: LAUNCH_NNOES. Others may have a LAUNCH_ of their own, so only what
-// is near one of launch's counts.
-func misnamed(environ []string) finding.Report {
+// misnamed returns warnings about variables that resemble one of launch's and
+// are not read: LAUNCH_NNOES. Others may have a LAUNCH_ of their own.
+func (a *app) misnamed(environ []string) finding.Report {
 	known := []string{"TOKEN", "STORE_PASSWORD"}
-	for name := range ownFlags() {
-		known = append(known, strings.TrimPrefix(env(name)[0], "LAUNCH_"))
+	for name := range a.allFlags() {
+		known = append(known, strings.TrimPrefix(start.Variable(name), "LAUNCH_"))
 	}
 	slices.Sort(known)
 	var out finding.Report

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// promtool is the judge: the rules are rules, and say what their tests expect.
+// promtool parses the rules and runs their tests.
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

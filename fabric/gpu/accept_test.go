@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// smi runs nvidia-smi. An error is a question that this version does not know.
+// smi runs nvidia-smi. An error means that this version does not know the query.
 type smi func(args ...string) (string, error)
 
-// same is one field of nvidia-smi --query-gpu, under each name that it has had,
-// and what launch has in its place, in nvidia-smi's own words, lower case.
+// same is one field of nvidia-smi --query-gpu, under each name that it has had, and
+// launch's value for it in nvidia-smi's words, lower case.
 type same struct {
 	query []string
 	got   func(GPU) string
@@ -91,19 +91,20 @@ func sames() []same {
 		one("pcie.link.width.max", func(g GPU) string { return number(g.MaxLanes) }),
 		one("fabric.state", fabric(func(f *Fabric) string { return f.State })),
 		one("fabric.status", fabric(func(f *Fabric) string { return strings.ToLower(f.Status) })),
-		// Only what does not come and go with the load.
-		{[]string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}, func(g GPU) string { return strings.Join(faults(g.Throttle), "+") }},
+		// Only what does not change with the load.
+		{[]string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"},
+			func(g GPU) string { return strings.Join(faults(g.Throttle), "+") }},
 	}
 }
 
-// faults are the reasons for low clocks that a healthy GPU does not show.
+// faults returns the reasons for low clocks that a healthy GPU does not show.
 func faults(throttle []string) []string {
 	return slices.DeleteFunc(slices.Clone(throttle), func(s string) bool {
 		return !slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"}, s)
 	})
 }
 
-// usual brings what nvidia-smi says of a field into the form of sames.
+// usual converts nvidia-smi's value of a field to the form of sames.
 func usual(query, value string) string {
 	value = strings.TrimSpace(value)
 	lower := strings.ToLower(strings.Trim(value, "[]"))
@@ -124,8 +125,8 @@ func usual(query, value string) string {
 	return lower
 }
 
-// differ compares what launch says of the GPUs with what nvidia-smi does, and
-// tells how many values it has compared.
+// differ compares launch's facts of the GPUs with nvidia-smi's, and counts the compared
+// values.
 func differ(f Facts, ask smi) (compared int, differences []string) {
 	complain := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
 	for _, s := range sames() {
@@ -187,11 +188,13 @@ func differLinks(f Facts, ask smi) (compared int, differences []string) {
 				have = d.NVLink.Up
 			}
 			if compared++; have != up[d.Index] {
-				differences = append(differences, fmt.Sprintf("GPU %d NVLink: nvidia-smi has %d links up, launch %d", d.Index, up[d.Index], have))
+				differences = append(differences, fmt.Sprintf("GPU %d NVLink: nvidia-smi has %d links up, launch %d", d.Index,
+					up[d.Index], have))
 			}
 		}
 	}
-	words := map[string]string{"OK": "ok", "CNS": "chipset", "GNS": "gpu", "TNS": "topology", "NS": "not_supported", "DR": "disabled"}
+	words := map[string]string{"OK": "ok", "CNS": "chipset", "GNS": "gpu", "TNS": "topology", "NS": "not_supported",
+		"DR": "disabled"}
 	for letter, field := range map[string]func(Pair) string{
 		"r": func(p Pair) string { return p.Read },
 		"w": func(p Pair) string { return p.Write },
@@ -212,7 +215,8 @@ func differLinks(f Facts, ask smi) (compared int, differences []string) {
 		for _, p := range f.Pairs {
 			if row := cells[p.A]; p.B < len(row) && words[row[p.B]] != "" {
 				if compared++; words[row[p.B]] != field(p) {
-					differences = append(differences, fmt.Sprintf("GPUs %d and %d, topo -p2p %s: nvidia-smi %s, launch %q", p.A, p.B, letter, row[p.B], field(p)))
+					differences = append(differences, fmt.Sprintf("GPUs %d and %d, topo -p2p %s: nvidia-smi %s, launch %q", p.A, p.B,
+						letter, row[p.B], field(p)))
 				}
 			}
 		}
@@ -220,8 +224,8 @@ func differLinks(f Facts, ask smi) (compared int, differences []string) {
 	return compared, differences
 }
 
-// TestAcceptGPU is half of make accept-gpu: the other needs torch.
-// LAUNCH_ACCEPT_GPU is a folder, where it leaves a recording of the machine.
+// TestAcceptGPU is half of make accept-gpu; the other half needs torch.
+// LAUNCH_ACCEPT_GPU is a folder for a recording of the machine.
 func TestAcceptGPU(t *testing.T) {
 	dir := os.Getenv("LAUNCH_ACCEPT_GPU")
 	if dir == "" {
@@ -242,7 +246,8 @@ func TestAcceptGPU(t *testing.T) {
 	if compared < 8*len(live.Devices) {
 		t.Errorf("only %d values could be compared", compared)
 	}
-	t.Logf("%d GPUs, %d values agree; unknown to launch: %v; XIDs: %+v", len(live.Devices), compared-len(differences), live.Unknown, live.XIDs)
+	t.Logf("%d GPUs, %d values agree; unknown to launch: %v; XIDs: %+v", len(live.Devices), compared-len(differences),
+		live.Unknown, live.XIDs)
 
 	replayed := launchFabric(t, "--from", recording)
 	if diff := cmp.Diff(nameless(live), nameless(replayed)); diff != "" {
@@ -250,7 +255,7 @@ func TestAcceptGPU(t *testing.T) {
 	}
 }
 
-// launchFabric is what launch fabric says of the GPUs.
+// launchFabric returns the GPUs of launch fabric.
 func launchFabric(t *testing.T, args ...string) Facts {
 	t.Helper()
 	binary, err := filepath.Abs(os.Getenv("LAUNCH_TEST_BIN"))
@@ -270,7 +275,7 @@ func launchFabric(t *testing.T, args ...string) Facts {
 	return node.GPUs
 }
 
-// nameless is the facts without what a recording replaces.
+// nameless returns the facts without what a recording replaces.
 func nameless(f Facts) Facts {
 	f = f.Anonymous()
 	for i := range f.Devices {
@@ -286,24 +291,33 @@ func nameless(f Facts) Facts {
 	return f
 }
 
-// sample is two GPUs as launch and nvidia-smi would tell of them.
+// sample returns two GPUs as launch and nvidia-smi would describe them.
 func sample() (Facts, smi) {
-	one := GPU{Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-a", PCI: "0000:1b:00.0", Memory: 85520809984, Persistence: "on", ComputeMode: "default", MIG: "off",
-		ECC: &ECC{Mode: "on", Pending: "on", CorrectedEver: -1}, Rows: &Rows{Uncorrected: 4, Pending: true}, MaxGen: 5, Lanes: 16, MaxLanes: 16,
+	one := GPU{Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-a", PCI: "0000:1b:00.0", Memory: 85520809984, Persistence: "on",
+		ComputeMode: "default", MIG: "off",
+		ECC: &ECC{Mode: "on", Pending: "on", CorrectedEver: -1}, Rows: &Rows{Uncorrected: 4, Pending: true}, MaxGen: 5,
+		Lanes: 16, MaxLanes: 16,
 		Throttle: []string{"idle"}, NVLink: &NVLink{Up: 2, Total: 3}, Fabric: &Fabric{State: "in_progress"}}
-	other := GPU{Index: 1, Name: "NVIDIA T4", UUID: "GPU-b", PCI: "0000:9d:00.0", Memory: 16106127360, Throttle: []string{"hw_slowdown", "power_brake"}}
+	other := GPU{Index: 1, Name: "NVIDIA T4", UUID: "GPU-b", PCI: "0000:9d:00.0", Memory: 16106127360,
+		Throttle: []string{"hw_slowdown", "power_brake"}}
 	answers := map[string]string{
-		"name": "0, NVIDIA H100 80GB HBM3\n1, NVIDIA T4", "uuid": "0, GPU-a\n1, GPU-b", "pci.bus_id": "0, 00000000:1B:00.0\n1, 00000000:9D:00.0",
-		"memory.total": "0, 81559\n1, 15360", "persistence_mode": "0, Enabled\n1, [N/A]", "compute_mode": "0, Default\n1, [N/A]", "mig.mode.current": "0, Disabled\n1, [N/A]",
-		"ecc.mode.current": "0, Enabled\n1, [N/A]", "ecc.mode.pending": "0, Enabled\n1, [N/A]", "ecc.errors.corrected.volatile.total": "0, 0\n1, [N/A]",
-		"ecc.errors.corrected.aggregate.total": "0, [N/A]\n1, [N/A]", "remapped_rows.uncorrectable": "0, 4\n1, [N/A]", "remapped_rows.pending": "0, Yes\n1, [N/A]",
-		"remapped_rows.failure": "0, No\n1, [N/A]", "pcie.link.width.current": "0, 16\n1, [N/A]", "fabric.state": "0, In Progress\n1, [N/A]",
+		"name": "0, NVIDIA H100 80GB HBM3\n1, NVIDIA T4", "uuid": "0, GPU-a\n1, GPU-b",
+		"pci.bus_id":   "0, 00000000:1B:00.0\n1, 00000000:9D:00.0",
+		"memory.total": "0, 81559\n1, 15360", "persistence_mode": "0, Enabled\n1, [N/A]",
+		"compute_mode": "0, Default\n1, [N/A]", "mig.mode.current": "0, Disabled\n1, [N/A]",
+		"ecc.mode.current": "0, Enabled\n1, [N/A]", "ecc.mode.pending": "0, Enabled\n1, [N/A]",
+		"ecc.errors.corrected.volatile.total":  "0, 0\n1, [N/A]",
+		"ecc.errors.corrected.aggregate.total": "0, [N/A]\n1, [N/A]", "remapped_rows.uncorrectable": "0, 4\n1, [N/A]",
+		"remapped_rows.pending": "0, Yes\n1, [N/A]",
+		"remapped_rows.failure": "0, No\n1, [N/A]", "pcie.link.width.current": "0, 16\n1, [N/A]",
+		"fabric.state":                   "0, In Progress\n1, [N/A]",
 		"clocks_throttle_reasons.active": "0, 0x0000000000000004\n1, 0x0000000000000088",
 	}
 	ask := func(args ...string) (string, error) {
 		switch {
 		case args[0] == "nvlink":
-			return "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\nGPU 1: NVIDIA T4 (UUID: GPU-b)\n", nil
+			return "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: " +
+				"26.562 GB/s\nGPU 1: NVIDIA T4 (UUID: GPU-b)\n", nil
 		case args[0] == "topo" && args[2] == "r":
 			return " \t\x1b[4mGPU0\tGPU1\t\x1b[0m\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n\nLegend:\n\n  X    = Self\n", nil
 		}
@@ -312,7 +326,8 @@ func sample() (Facts, smi) {
 		}
 		return "", os.ErrInvalid
 	}
-	return Facts{Present: true, Devices: []GPU{one, other}, Pairs: []Pair{{A: 0, B: 1, Read: "chipset", Write: "chipset"}}}, ask
+	return Facts{Present: true, Devices: []GPU{one, other}, Pairs: []Pair{{A: 0, B: 1, Read: "chipset",
+		Write: "chipset"}}}, ask
 }
 
 func TestAcceptanceFindsEachDifference(t *testing.T) {
@@ -322,15 +337,33 @@ func TestAcceptanceFindsEachDifference(t *testing.T) {
 		t.Fatalf("%d values compared, differences %q; want none", compared, differences)
 	}
 	tests := map[string]func(f *Facts){
-		`GPU 0 memory.total: nvidia-smi "81559", launch "81561"`:                                func(f *Facts) { f.Devices[0].Memory += 2 << 20 },
-		`GPU 1 name: nvidia-smi "NVIDIA T4", launch "NVIDIA T4G"`:                               func(f *Facts) { f.Devices[1].Name = "NVIDIA T4G" },
-		`GPU 0 remapped_rows.pending: nvidia-smi "yes", launch "no"`:                            func(f *Facts) { f.Devices[0].Rows.Pending = false },
-		`GPU 1 clocks_throttle_reasons.active: nvidia-smi "hw_slowdown+power_brake", launch ""`: func(f *Facts) { f.Devices[1].Throttle = nil },
-		`GPU 0 NVLink: nvidia-smi has 2 links up, launch 3`:                                     func(f *Facts) { f.Devices[0].NVLink.Up = 3 },
-		`GPUs 0 and 1, topo -p2p r: nvidia-smi CNS, launch "ok"`:                                func(f *Facts) { f.Pairs[0].Read = "ok" },
-		`GPU 0 fabric.state: nvidia-smi "in progress", launch "completed"`:                      func(f *Facts) { f.Devices[0].Fabric.State = "completed" },
-		`GPU 0 ecc.errors.corrected.aggregate.total: nvidia-smi "", launch "7"`:                 func(f *Facts) { f.Devices[0].ECC.CorrectedEver = 7 },
-		`GPU 0 pci.bus_id: nvidia-smi "0000:1b:00.0", launch "0000:1c:00.0"`:                    func(f *Facts) { f.Devices[0].PCI = "0000:1c:00.0" },
+		`GPU 0 memory.total: nvidia-smi "81559", launch "81561"`: func(f *Facts) {
+			f.Devices[0].Memory += 2 << 20
+		},
+		`GPU 1 name: nvidia-smi "NVIDIA T4", launch "NVIDIA T4G"`: func(f *Facts) {
+			f.Devices[1].Name = "NVIDIA T4G"
+		},
+		`GPU 0 remapped_rows.pending: nvidia-smi "yes", launch "no"`: func(f *Facts) {
+			f.Devices[0].Rows.Pending = false
+		},
+		`GPU 1 clocks_throttle_reasons.active: nvidia-smi "hw_slowdown+power_brake", launch ""`: func(f *Facts) {
+			f.Devices[1].Throttle = nil
+		},
+		`GPU 0 NVLink: nvidia-smi has 2 links up, launch 3`: func(f *Facts) {
+			f.Devices[0].NVLink.Up = 3
+		},
+		`GPUs 0 and 1, topo -p2p r: nvidia-smi CNS, launch "ok"`: func(f *Facts) {
+			f.Pairs[0].Read = "ok"
+		},
+		`GPU 0 fabric.state: nvidia-smi "in progress", launch "completed"`: func(f *Facts) {
+			f.Devices[0].Fabric.State = "completed"
+		},
+		`GPU 0 ecc.errors.corrected.aggregate.total: nvidia-smi "", launch "7"`: func(f *Facts) {
+			f.Devices[0].ECC.CorrectedEver = 7
+		},
+		`GPU 0 pci.bus_id: nvidia-smi "0000:1b:00.0", launch "0000:1c:00.0"`: func(f *Facts) {
+			f.Devices[0].PCI = "0000:1c:00.0"
+		},
 	}
 	for want, alter := range tests {
 		f, ask := sample()

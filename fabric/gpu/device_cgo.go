@@ -8,35 +8,47 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// question is one thing that a device is asked, and the ways to ask it, the
-// best first.
+// question is one query of a device, and the ways to ask it, the best first.
 type question struct {
 	what string // the field, as the JSON names it
 	ways []way
 }
 
-// way is one function of NVML, under each name that it has had, and how to keep
-// what it answers. What read has written counts only where it returns SUCCESS.
+// way is one function of NVML, under each name that it has had, and how to store its
+// answer. The answer counts only if read returns SUCCESS.
 type way struct {
 	functions []string
 	read      func(nvml.Device, *GPU) nvml.Return
 }
 
-// by is a question with one way to ask it.
+// by returns a question with one way to ask it.
 func by(what, function string, read func(nvml.Device, *GPU) nvml.Return) question {
 	return question{what, []way{{[]string{function}, read}}}
 }
 
-// questions are all that a device is asked, what identifies it first.
+// field is by for an answer that is stored as it is.
+func field[T any](what, function string, read func(nvml.Device) (T, nvml.Return), to func(*GPU) *T) question {
+	return by(what, function, func(d nvml.Device, g *GPU) (ret nvml.Return) { *to(g), ret = read(d); return })
+}
+
+// versions returns the names that a function has had, the newest first.
+func versions(function string) []string {
+	return []string{function + "_v3", function + "_v2", function}
+}
+
+// questions returns all queries of a device; those that identify it are first.
 func (a *asker) questions() []question {
 	type dev = nvml.Device
 	return append(identity(), append(health(),
 		recovery(),
-		by("gen", "nvmlDeviceGetCurrPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.Gen, ret = d.GetCurrPcieLinkGeneration(); return }),
-		by("max_gen", "nvmlDeviceGetMaxPcieLinkGeneration", func(d dev, g *GPU) (ret nvml.Return) { g.MaxGen, ret = d.GetMaxPcieLinkGeneration(); return }),
-		by("lanes", "nvmlDeviceGetCurrPcieLinkWidth", func(d dev, g *GPU) (ret nvml.Return) { g.Lanes, ret = d.GetCurrPcieLinkWidth(); return }),
-		by("max_lanes", "nvmlDeviceGetMaxPcieLinkWidth", func(d dev, g *GPU) (ret nvml.Return) { g.MaxLanes, ret = d.GetMaxPcieLinkWidth(); return }),
-		by("memory_numa", "nvmlDeviceGetNumaNodeId", func(d dev, g *GPU) (ret nvml.Return) { g.MemoryNUMA, ret = d.GetNumaNodeId(); return }),
+		field("gen", "nvmlDeviceGetCurrPcieLinkGeneration", dev.GetCurrPcieLinkGeneration,
+			func(g *GPU) *int { return &g.Gen }),
+		field("max_gen", "nvmlDeviceGetMaxPcieLinkGeneration", dev.GetMaxPcieLinkGeneration,
+			func(g *GPU) *int { return &g.MaxGen }),
+		field("lanes", "nvmlDeviceGetCurrPcieLinkWidth", dev.GetCurrPcieLinkWidth, func(g *GPU) *int { return &g.Lanes }),
+		field("max_lanes", "nvmlDeviceGetMaxPcieLinkWidth", dev.GetMaxPcieLinkWidth,
+			func(g *GPU) *int { return &g.MaxLanes }),
+		field("memory_numa", "nvmlDeviceGetNumaNodeId", dev.GetNumaNodeId, func(g *GPU) *int { return &g.MemoryNUMA }),
 		by("persistence", "nvmlDeviceGetPersistenceMode", func(d dev, g *GPU) nvml.Return {
 			mode, ret := d.GetPersistenceMode()
 			g.Persistence = onOff(int(mode))
@@ -56,27 +68,29 @@ func (a *asker) questions() []question {
 			return ret
 		}),
 		by("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", a.migDevices),
-		question{"processes", []way{{[]string{"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"},
+		question{"processes", []way{{versions("nvmlDeviceGetComputeRunningProcesses"),
 			func(d dev, g *GPU) nvml.Return { return a.processes(g, d.GetComputeRunningProcesses) }}}},
-		question{"processes", []way{{[]string{"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses"},
+		question{"processes", []way{{versions("nvmlDeviceGetMPSComputeRunningProcesses"),
 			func(d dev, g *GPU) nvml.Return { return a.processes(g, d.GetMPSComputeRunningProcesses) }}}},
 		by("nvlink", "nvmlDeviceGetNvLinkState", a.nvlink),
-		question{"fabric", []way{{[]string{"nvmlDeviceGetGpuFabricInfoV"}, fabricV}, {[]string{"nvmlDeviceGetGpuFabricInfo"}, fabricV1}}},
+		question{"fabric", []way{
+			{[]string{"nvmlDeviceGetGpuFabricInfoV"}, fabricV}, {[]string{"nvmlDeviceGetGpuFabricInfo"}, fabricV1},
+		}},
 	)...)
 }
 
-// identity is what tells a device from others.
+// identity returns the queries that identify a device.
 func identity() []question {
 	type dev = nvml.Device
 	return []question{
-		by("name", "nvmlDeviceGetName", func(d dev, g *GPU) (ret nvml.Return) { g.Name, ret = d.GetName(); return }),
-		by("uuid", "nvmlDeviceGetUUID", func(d dev, g *GPU) (ret nvml.Return) { g.UUID, ret = d.GetUUID(); return }),
-		{"pci", []way{{[]string{"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, func(d dev, g *GPU) nvml.Return {
+		field("name", "nvmlDeviceGetName", dev.GetName, func(g *GPU) *string { return &g.Name }),
+		field("uuid", "nvmlDeviceGetUUID", dev.GetUUID, func(g *GPU) *string { return &g.UUID }),
+		{"pci", []way{{versions("nvmlDeviceGetPciInfo"), func(d dev, g *GPU) nvml.Return {
 			info, ret := d.GetPciInfo()
 			g.PCI = busID(info)
 			return ret
 		}}}},
-		by("minor", "nvmlDeviceGetMinorNumber", func(d dev, g *GPU) (ret nvml.Return) { g.Minor, ret = d.GetMinorNumber(); return }),
+		field("minor", "nvmlDeviceGetMinorNumber", dev.GetMinorNumber, func(g *GPU) *int { return &g.Minor }),
 		by("memory", "nvmlDeviceGetMemoryInfo", func(d dev, g *GPU) nvml.Return {
 			m, ret := d.GetMemoryInfo()
 			g.Memory, g.MemoryUsed = m.Total, m.Used
@@ -85,7 +99,7 @@ func identity() []question {
 	}
 }
 
-// health is what a device counts of its own faults.
+// health returns the queries of a device's own fault counters.
 func health() []question {
 	throttled := func(read func(nvml.Device) (uint64, nvml.Return)) func(nvml.Device, *GPU) nvml.Return {
 		return func(d nvml.Device, g *GPU) nvml.Return {
@@ -106,16 +120,18 @@ func health() []question {
 			return ret
 		})
 	}
+	const corrected, uncorrected = nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.MEMORY_ERROR_TYPE_UNCORRECTED
 	return []question{
 		by("ecc", "nvmlDeviceGetEccMode", func(d nvml.Device, g *GPU) nvml.Return {
 			now, pending, ret := d.GetEccMode()
-			g.ECC = &ECC{Mode: onOff(int(now)), Pending: onOff(int(pending)), Corrected: -1, Uncorrected: -1, CorrectedEver: -1, UncorrectedEver: -1}
+			g.ECC = &ECC{Mode: onOff(int(now)), Pending: onOff(int(pending)),
+				Corrected: -1, Uncorrected: -1, CorrectedEver: -1, UncorrectedEver: -1}
 			return ret
 		}),
-		errors("ecc.corrected", nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Corrected }),
-		errors("ecc.uncorrected", nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Uncorrected }),
-		errors("ecc.corrected_ever", nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.CorrectedEver }),
-		errors("ecc.uncorrected_ever", nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.UncorrectedEver }),
+		errors("ecc.corrected", corrected, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Corrected }),
+		errors("ecc.uncorrected", uncorrected, nvml.VOLATILE_ECC, func(e *ECC) *int64 { return &e.Uncorrected }),
+		errors("ecc.corrected_ever", corrected, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.CorrectedEver }),
+		errors("ecc.uncorrected_ever", uncorrected, nvml.AGGREGATE_ECC, func(e *ECC) *int64 { return &e.UncorrectedEver }),
 		by("remapped_rows", "nvmlDeviceGetRemappedRows", func(d nvml.Device, g *GPU) nvml.Return {
 			corrected, uncorrected, pending, failed, ret := d.GetRemappedRows()
 			g.Rows = &Rows{Corrected: corrected, Uncorrected: uncorrected, Pending: pending, Failed: failed}
@@ -128,7 +144,7 @@ func health() []question {
 	}
 }
 
-// processes adds the processes of one list to those of another.
+// processes adds the processes of one list to another list.
 func (a *asker) processes(g *GPU, list func() ([]nvml.ProcessInfo, nvml.Return)) nvml.Return {
 	found, ret := list()
 	for _, p := range found {
@@ -174,7 +190,7 @@ func (a *asker) migDevices(d nvml.Device, g *GPU) nvml.Return {
 	return nvml.SUCCESS
 }
 
-// busID is an address as sysfs writes it. Old libraries fill in only the short
+// busID returns an address as sysfs writes it. Old libraries fill in only the short
 // form.
 func busID(p nvml.PciInfo) string {
 	if long := text(p.BusId[:]); long != "" {

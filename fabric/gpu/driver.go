@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The places that tell of a driver, under /proc and /dev.
+// Paths of a driver's files, under /proc and /dev.
 const (
 	versionFile = "driver/nvidia/version"
 	gpuDir      = "driver/nvidia/gpus"
@@ -16,9 +16,9 @@ const (
 	wslNode     = "dxg"       // WSL has its own way to the driver, and no nvidiactl
 )
 
-// Look tells, from files that no driver can block, whether there is anybody
-// to ask. When ask is false, the Facts are the answer. A missing nvidiactl
-// alone proves nothing: on bare metal the first user of NVML creates it.
+// Look finds out, from files that no driver can block, whether NVML can be asked. If
+// ask is false, the Facts are the answer. A missing nvidiactl alone proves nothing: on
+// bare metal the first user of NVML creates it.
 func Look(proc, dev fs.FS) (f Facts, ask bool) {
 	version, err := fs.ReadFile(proc, versionFile)
 	f.Driver = parseVersion(string(version))
@@ -28,11 +28,10 @@ func Look(proc, dev fs.FS) (f Facts, ask bool) {
 	return Facts{Absent: "no /proc/" + versionFile + " and no /dev/" + controlNode}, false
 }
 
-// Count is how many GPUs the driver has, by its files; 0 where these are not
-// shown.
+// Count returns the number of GPUs in the driver's files; 0 where these are hidden.
 func Count(proc fs.FS) int { return len(addresses(proc)) }
 
-// addresses are the GPUs that the driver has, by its files.
+// addresses returns the PCI addresses of the GPUs in the driver's files.
 func addresses(proc fs.FS) []string {
 	entries, err := fs.ReadDir(proc, gpuDir)
 	if err != nil {
@@ -45,9 +44,9 @@ func addresses(proc fs.FS) []string {
 	return out
 }
 
-// Settle joins what the child answered with what Look saw and what files tell.
-// A container sees the host's /proc, so a driver there and neither device node
-// nor library here is a node without GPUs for this job, not a broken one.
+// Settle merges the child's answer with what Look saw and with the driver's files. A
+// container sees the host's /proc. A driver there, without a device node and library
+// here, means a node without GPUs for this job, not a broken one.
 func Settle(proc, dev fs.FS, seen, answer Facts) Facts {
 	if answer.Driver == "" {
 		answer.Driver = seen.Driver
@@ -56,15 +55,16 @@ func Settle(proc, dev fs.FS, seen, answer Facts) Facts {
 	if unreachable && !exists(dev, controlNode) && !exists(dev, wslNode) {
 		return Facts{
 			Driver: answer.Driver,
-			Absent: "the kernel has the driver (/proc/" + versionFile + "), but this container was given no GPU: no /dev/" + controlNode,
+			Absent: "the kernel has the driver (/proc/" + versionFile + "), but this container has no GPU: no /dev/" +
+				controlNode,
 		}
 	}
 	answer.place(addresses(proc))
 	return answer
 }
 
-// place finds the address of a GPU that did not tell its own, where all others
-// did: whoever has to pull the board needs it.
+// place finds the address of the only GPU that did not report its own. The person who
+// replaces the board needs it.
 func (f *Facts) place(addrs []string) {
 	silent := -1
 	for i, d := range f.Devices {
@@ -88,9 +88,9 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// versionRE finds the driver's number in the first line of
-// /proc/driver/nvidia/version, between the name of the module (which differs
-// between the closed and the open one, and by platform) and the build date.
+// versionRE finds the driver's version in the first line of
+// /proc/driver/nvidia/version. It is between the name of the module and the build date;
+// the name differs by platform, and between the closed and the open module.
 var versionRE = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s`)
 
 func parseVersion(s string) string {
@@ -101,8 +101,8 @@ func parseVersion(s string) string {
 	return m[1]
 }
 
-// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the
-// name of the device in sysfs. A domain above 0xffff keeps its digits.
+// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the device's
+// name in sysfs. A domain above 0xffff keeps its digits.
 func sysfsPCI(busID string) string {
 	domain, rest, ok := strings.Cut(strings.ToLower(busID), ":")
 	if n, err := strconv.ParseUint(domain, 16, 32); ok && err == nil {

@@ -12,8 +12,10 @@ import (
 
 // The first two lines as the closed and the open kernel module write them.
 const (
-	closedVersion = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n"
-	openVersion   = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@U16)  Thu Jan 23 20:34:16 UTC 2025\nGCC version:\n"
+	closedVersion = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC " +
+		"version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n"
+	openVersion = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  " +
+		"(dvs-builder@U16)  Thu Jan 23 20:34:16 UTC 2025\nGCC version:\n"
 )
 
 func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
@@ -25,11 +27,13 @@ func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
 		ask       bool
 	}{
 		{name: "no driver", want: Facts{Absent: "no /proc/driver/nvidia/version and no /dev/nvidiactl"}},
-		{name: "closed module", proc: fstest.MapFS{versionFile: {Data: []byte(closedVersion)}}, want: Facts{Driver: "535.183.01"}, ask: true},
-		{name: "open module", proc: fstest.MapFS{versionFile: {Data: []byte(openVersion)}}, dev: fstest.MapFS{controlNode: file}, want: Facts{Driver: "570.86.15"}, ask: true},
+		{name: "closed module", proc: fstest.MapFS{versionFile: {Data: []byte(closedVersion)}},
+			want: Facts{Driver: "535.183.01"}, ask: true},
+		{name: "open module", proc: fstest.MapFS{versionFile: {Data: []byte(openVersion)}},
+			dev: fstest.MapFS{controlNode: file}, want: Facts{Driver: "570.86.15"}, ask: true},
 		{name: "proc is masked", dev: fstest.MapFS{controlNode: file}, ask: true},
 		{name: "WSL", dev: fstest.MapFS{wslNode: file}, ask: true},
-		{name: "a version nobody has seen", proc: fstest.MapFS{versionFile: {Data: []byte("hello")}}, ask: true},
+		{name: "an unknown version", proc: fstest.MapFS{versionFile: {Data: []byte("hello")}}, ask: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,12 +45,13 @@ func TestLookAsksOnlyWhereADriverShows(t *testing.T) {
 	}
 }
 
-func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
+func TestSettleDistinguishesAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	seen := Facts{Driver: "570.86.15"}
 	with := fstest.MapFS{controlNode: {}}
 	for _, code := range []int{libraryNotFound, driverNotLoaded} {
 		lost := Facts{Err: sentence("nvmlInit", code), Code: nameOf(code)}
-		if got := Settle(fstest.MapFS{}, fstest.MapFS{}, seen, lost); got.Absent == "" || got.Err != "" || got.Driver != "570.86.15" {
+		if got := Settle(fstest.MapFS{}, fstest.MapFS{}, seen, lost); got.Absent == "" || got.Err != "" ||
+			got.Driver != "570.86.15" {
 			t.Errorf("%s without nvidiactl: %+v, want it absent", nameOf(code), got)
 		}
 		if got := Settle(fstest.MapFS{}, with, seen, lost); got.Absent != "" || got.Err == "" || got.Driver != "570.86.15" {
@@ -63,8 +68,8 @@ func TestSettleTellsAContainerWithoutGPUsFromABrokenDriver(t *testing.T) {
 	}
 }
 
-// A GPU that is lost cannot tell where it is, and the board has to be found.
-func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
+// A lost GPU cannot report its address, but somebody has to find the board.
+func TestSettlePlacesTheOnlyGPUWithoutAnAddress(t *testing.T) {
 	proc := fstest.MapFS{}
 	for _, addr := range []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"} {
 		proc[gpuDir+"/"+addr+"/information"] = &fstest.MapFile{}
@@ -74,10 +79,13 @@ func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 		pci  []string
 		want []string
 	}{
-		{"the second", []string{"0000:1b:00.0", "", "0000:52:00.0"}, []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"}},
+		{"the second", []string{"0000:1b:00.0", "", "0000:52:00.0"},
+			[]string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"}},
 		{"two of them", []string{"0000:1b:00.0", "", ""}, []string{"0000:1b:00.0", "", ""}},
-		{"none", []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}, []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}},
-		{"one that the files do not show beside it", []string{"0000:1b:00.0", "", "0000:99:00.0"}, []string{"0000:1b:00.0", "", "0000:99:00.0"}},
+		{"none", []string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"},
+			[]string{"0000:52:00.0", "0000:1b:00.0", "0000:43:00.0"}},
+		{"another one that the files do not show", []string{"0000:1b:00.0", "", "0000:99:00.0"},
+			[]string{"0000:1b:00.0", "", "0000:99:00.0"}},
 		{"fewer than the files show", []string{"0000:1b:00.0", ""}, []string{"0000:1b:00.0", ""}},
 	}
 	for _, tt := range tests {
@@ -100,8 +108,7 @@ func TestSettlePlacesTheOneGPUThatDoesNotTellItsAddress(t *testing.T) {
 	}
 }
 
-// Whatever this machine has: on one without NVML a call before a successful
-// Init would end the test binary.
+// On a machine without NVML, a call before a successful Init would end the test binary.
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
 	if err := Child(t.Context(), nil, &out); err != nil {

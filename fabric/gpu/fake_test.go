@@ -14,7 +14,7 @@ import (
 	"launch/internal/child"
 )
 
-// limit is far above what a library takes that reads its answers from a file.
+// limit is far more than a library needs that reads its answers from a file.
 const limit = 20 * time.Second
 
 // compile builds testdata/nvml.c once for all tests; the object it returns can
@@ -30,13 +30,14 @@ func compile(t *testing.T) (object string) {
 		t.Skipf("nvml.h cannot be found: %v", err)
 	}
 	object = filepath.Join(t.TempDir(), "nvml.o")
-	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-DNVML_NO_UNVERSIONED_FUNC_DEFS",
+	run(t, compiler, "-c", "-fPIC", "-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations",
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
 		"-I", strings.TrimSpace(string(header)), "-o", object, filepath.Join("testdata", "nvml.c"))
 	return object
 }
 
-// library makes a libnvidia-ml.so.1 that does not export the hidden functions,
-// as an older driver's does not.
+// library makes a libnvidia-ml.so.1 that does not export the hidden functions, like an
+// older driver's.
 func library(t *testing.T, object string, hidden ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -48,7 +49,8 @@ func library(t *testing.T, object string, hidden ...string) (dir string) {
 	if err := os.WriteFile(exports, []byte(script), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o", filepath.Join(dir, "libnvidia-ml.so.1"), object)
+	run(t, cmp.Or(os.Getenv("CC"), "gcc"), "-shared", "-Wl,--version-script="+exports, "-o",
+		filepath.Join(dir, "libnvidia-ml.so.1"), object)
 	return dir
 }
 
@@ -59,8 +61,8 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// answers asks a machine by the library in dir, in a child as in earnest. The
-// lines come before those of base, so they win.
+// answers asks a machine with the library in dir, in a child as in production. The
+// lines precede base's, so they win.
 func answers(t *testing.T, dir, base string, lines ...string) (Facts, error) {
 	t.Helper()
 	text := strings.Join(lines, "\n") + "\n" + base
@@ -80,4 +82,17 @@ func h100x8(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A file that is not an NVML must not crash launch.
+func TestAnInvalidLibraryIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), []byte("not a library"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir)
+	var f Facts
+	if err := child.Ask(t.Context(), "gpu", nil, &f, limit); err != nil || f.Present || f.Err == "" {
+		t.Errorf("facts = %+v, %v, want an error in them", f, err)
+	}
 }

@@ -1,6 +1,5 @@
-// Package gpu asks NVML what GPUs this node has, and how they are. The driver
-// can wedge, so it is only ever asked in a child process (see internal/child);
-// this package holds the question, the answer and nothing that outlives either.
+// Package gpu asks NVML which GPUs this node has, and how healthy they are. The driver
+// may hang, so only a child process asks it (see internal/child).
 package gpu
 
 import (
@@ -10,35 +9,35 @@ import (
 	"slices"
 )
 
-// Facts is what NVML, or its absence, tells. Exactly one of Present, Absent
-// and Err holds; none of them where nobody asked.
+// Facts is the answer of NVML, or the reason that there is none. Exactly one of
+// Present, Absent and Err is set; none of them if NVML was not asked.
 type Facts struct {
 	Present bool   `json:"present"`          // NVML answered
-	Absent  string `json:"absent,omitempty"` // no NVIDIA driver here, and how that was seen
-	Err     string `json:"err,omitempty"`    // a driver is here, but it could not be asked: why, and what to do
+	Absent  string `json:"absent,omitempty"` // why there is no NVIDIA driver here
+	Err     string `json:"err,omitempty"`    // there is a driver, but it gave no answer: why, and what to do
 	Code    string `json:"code,omitempty"`   // NVML's name for Err, "DRIVER_NOT_LOADED"; "" where it has none
 	Driver  string `json:"driver,omitempty"` // "570.86.15"; known without NVML where /proc has it
-	CUDA    string `json:"cuda,omitempty"`   // the newest CUDA that the driver serves, "12.8"
+	CUDA    string `json:"cuda,omitempty"`   // the newest CUDA that the driver supports, "12.8"
 	Devices []GPU  `json:"devices,omitempty"`
-	Pairs   []Pair `json:"pairs,omitempty"` // of the devices that answered
-	XIDs    []XID  `json:"xids,omitempty"`  // what the kernel log holds, the latest first
+	Pairs   []Pair `json:"pairs,omitempty"` // pairs of devices that answered
+	XIDs    []XID  `json:"xids,omitempty"`  // from the kernel log, the latest first
 
-	// Unknown is what no device told: a driver older than the question, a
-	// kernel log that may not be read.
+	// Unknown is what no device answered, because the driver is too old or the kernel
+	// log is not readable.
 	Unknown []Unknown `json:"unknown,omitempty"`
 }
 
-// GPU is one device, in NVML's order. What it does not have is missing; what
-// it has and did not tell is missing and in Unknown.
+// GPU is one device, in NVML's order. A field that the GPU does not have is missing. A
+// field that NVML did not answer is missing and in Unknown.
 type GPU struct {
 	Index      int    `json:"index"`
 	Name       string `json:"name"`
 	UUID       string `json:"uuid"`
 	PCI        string `json:"pci"`                   // as sysfs writes it, 0000:1b:00.0
-	Minor      int    `json:"minor"`                 // of /dev/nvidiaN, which is not Index; -1 unknown
+	Minor      int    `json:"minor"`                 // of /dev/nvidiaN, which differs from Index; -1 unknown
 	Memory     uint64 `json:"memory"`                // bytes
-	MemoryUsed uint64 `json:"memory_used,omitempty"` // bytes, by everybody and the driver
-	MemoryNUMA int    `json:"memory_numa"`           // the NUMA node that its memory is (GH200, GB200); -1 it is none
+	MemoryUsed uint64 `json:"memory_used,omitempty"` // bytes, by all processes and the driver
+	MemoryNUMA int    `json:"memory_numa"`           // the NUMA node of its memory (GH200, GB200); -1 for other GPUs
 
 	// The PCIe link: generation and lanes. An idle GPU's generation falls to 1.
 	Gen      int `json:"gen,omitempty"`
@@ -48,47 +47,46 @@ type GPU struct {
 
 	Persistence string   `json:"persistence,omitempty"`  // on, off
 	ComputeMode string   `json:"compute_mode,omitempty"` // default, exclusive_process, exclusive_thread, prohibited
-	Throttle    []string `json:"throttle,omitempty"`     // why its clocks are not at their highest now: see throttle in words.go
+	Throttle    []string `json:"throttle,omitempty"`     // why its clocks are reduced now: see throttle in words.go
 	ECC         *ECC     `json:"ecc,omitempty"`
 	Rows        *Rows    `json:"remapped_rows,omitempty"`
-	Recovery    string   `json:"recovery,omitempty"` // what the driver wants done before it is used again: reset, reboot, drain_p2p, drain_and_reset, …; "" nothing, or not told
+	Recovery    string   `json:"recovery,omitempty"` // needed before the next use: reset, reboot, …; "" unknown
 
 	MIG        string      `json:"mig,omitempty"`         // on, off
-	MIGPending string      `json:"mig_pending,omitempty"` // what it will be after the next reset, where that is another
+	MIGPending string      `json:"mig_pending,omitempty"` // the mode after the next reset, if it differs
 	MIGDevices []MIGDevice `json:"mig_devices,omitempty"`
 
-	Processes []Process `json:"processes,omitempty"` // that compute on it, of whatever job or container
+	Processes []Process `json:"processes,omitempty"` // all that compute on it, of any job or container
 	NVLink    *NVLink   `json:"nvlink,omitempty"`
 	Fabric    *Fabric   `json:"fabric,omitempty"` // the NVLink fabric of NVSwitches
 
-	Err     string    `json:"err,omitempty"`  // what is wrong with the device as a whole: lost, needs a reset, not given to this container
+	Err     string    `json:"err,omitempty"`  // fault of the whole device: lost, needs a reset, denied
 	Code    string    `json:"code,omitempty"` // NVML's name for Err
 	Unknown []Unknown `json:"unknown,omitempty"`
 }
 
-// Unknown is what could not be told: a field as the JSON names it, and why.
+// Unknown is a fact without an answer: a field as the JSON names it, and why.
 type Unknown struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// ECC is the memory's error correction. Counts are -1 where the GPU does not
-// keep them.
+// ECC is the memory's error correction. Counts are -1 where the GPU does not count.
 type ECC struct {
 	Mode            string `json:"mode"`    // on, off
-	Pending         string `json:"pending"` // what it will be after the next reset
+	Pending         string `json:"pending"` // the mode after the next reset
 	Corrected       int64  `json:"corrected"`
-	Uncorrected     int64  `json:"uncorrected"`      // both since the driver was loaded
-	CorrectedEver   int64  `json:"corrected_ever"`   // in the board's life
-	UncorrectedEver int64  `json:"uncorrected_ever"` // likewise
+	Uncorrected     int64  `json:"uncorrected"`    // both since the driver was loaded
+	CorrectedEver   int64  `json:"corrected_ever"` // both in the board's life
+	UncorrectedEver int64  `json:"uncorrected_ever"`
 }
 
-// Rows are memory rows that spare ones stand in for (Ampere and later).
+// Rows are memory rows that were replaced by spare ones (Ampere and later).
 type Rows struct {
-	Corrected   int  `json:"corrected"`   // replaced for correctable errors
-	Uncorrected int  `json:"uncorrected"` // replaced for uncorrectable ones
-	Pending     bool `json:"pending"`     // one more will be at the next reset
-	Failed      bool `json:"failed"`      // one could not be: the board is to be replaced
+	Corrected   int  `json:"corrected"`   // replaced because of correctable errors
+	Uncorrected int  `json:"uncorrected"` // replaced because of uncorrectable errors
+	Pending     bool `json:"pending"`     // one more is replaced at the next reset
+	Failed      bool `json:"failed"`      // a row could not be replaced: the board must be
 }
 
 // MIGDevice is a slice of a GPU.
@@ -100,65 +98,63 @@ type MIGDevice struct {
 
 // Process is one that has a CUDA context.
 type Process struct {
-	PID    int    `json:"pid"`              // as the driver counts: the host's, also in a container
-	Name   string `json:"name,omitempty"`   // of its program, without path and arguments; "" of another container's
+	PID    int    `json:"pid"`              // the host's PID, as the driver counts, also in a container
+	Name   string `json:"name,omitempty"`   // name of its program; "" in another container
 	Memory uint64 `json:"memory,omitempty"` // bytes; 0 unknown
 }
 
-// NVLink is the state of a GPU's links. A board that can have links and has no
-// bridge (an H100 PCIe) shows all of them down.
+// NVLink is the state of a GPU's links. A board that can have links and has no bridge
+// (an H100 PCIe) shows all of them down.
 type NVLink struct {
 	Up      int      `json:"up"`
 	Total   int      `json:"total"`
-	Down    []int    `json:"down,omitempty"`    // the numbers of those that are not; one that did not tell is in Unknown
-	Remotes []Remote `json:"remotes,omitempty"` // where those that are up lead
+	Down    []int    `json:"down,omitempty"`    // numbers of the links that are down; unanswered ones are in Unknown
+	Remotes []Remote `json:"remotes,omitempty"` // the devices at the other ends of the links that are up
 
-	// Errors of all links since the driver was loaded; -1 the GPU does not count
+	// Errors of all links since the driver was loaded; -1 if the GPU does not count
 	// them.
 	CRC        int64 `json:"crc"` // of flow control and data
 	Replays    int64 `json:"replays"`
 	Recoveries int64 `json:"recoveries"`
 }
 
-// Remote is what some links of a GPU lead to.
+// Remote is a device at the other end of some links of a GPU.
 type Remote struct {
 	Type  string `json:"type"`          // gpu, switch, npu; "" unknown
-	PCI   string `json:"pci,omitempty"` // "" where it is not on this machine's bus
+	PCI   string `json:"pci,omitempty"` // "" if it is not on this machine's bus
 	Links int    `json:"links"`
 }
 
-// Fabric is a GPU's place in the NVLink fabric, which the fabric manager gives
-// it: until State is completed, CUDA does not start on this GPU.
+// Fabric is a GPU's place in the NVLink fabric, which the fabric manager assigns. Until
+// State is completed, CUDA does not start on this GPU.
 type Fabric struct {
 	State    string   `json:"state"`              // not_started, in_progress, completed
-	Status   string   `json:"status,omitempty"`   // NVML's name for how it ended; "" until it is completed
-	Cluster  string   `json:"cluster,omitempty"`  // UUID of the NVLink domain; "" where there is one node
+	Status   string   `json:"status,omitempty"`   // NVML's name for the result; "" until it is completed
+	Cluster  string   `json:"cluster,omitempty"`  // UUID of the NVLink domain; "" in a fabric of one node
 	Clique   uint32   `json:"clique"`             // only GPUs of one domain and clique reach each other by NVLink
-	Health   string   `json:"health,omitempty"`   // healthy, unhealthy, limited_capacity; "" the driver does not judge
-	Problems []string `json:"problems,omitempty"` // what the driver's health mask says is wrong
+	Health   string   `json:"health,omitempty"`   // healthy, unhealthy, limited_capacity; "" if the driver gives none
+	Problems []string `json:"problems,omitempty"` // problems in the driver's health mask
 }
 
 // Pair is how two GPUs reach each other.
 type Pair struct {
 	A        int    `json:"a"` // indices, A < B
 	B        int    `json:"b"`
-	Distance string `json:"distance,omitempty"` // as nvidia-smi topo -m writes it: PIX, PXB, PHB, NODE, SYS; INTERNAL on one board
+	Distance string `json:"distance,omitempty"` // as nvidia-smi topo -m writes it: PIX, PXB, PHB, NODE, SYS; INTERNAL
 
-	// Whether one may read and write the other's memory, and by NVLink: ok,
-	// chipset, gpu or topology (which forbids it), disabled (by a driver's
-	// setting), not_supported.
+	// Whether one may read and write the other's memory, and by NVLink: ok; chipset,
+	// gpu or topology, which forbids it; disabled by a driver's setting; not_supported.
 	Read   string `json:"read,omitempty"`
 	Write  string `json:"write,omitempty"`
 	NVLink string `json:"nvlink,omitempty"`
 }
 
-// Child is the question as a child process answers it: nothing is read, the
-// Facts are written as JSON.
+// Child is the child process that asks NVML: it writes the Facts as JSON.
 func Child(_ context.Context, _ io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(ask())
 }
 
-// Anonymous is the facts without who uses the GPUs.
+// Anonymous returns the facts without the users of the GPUs.
 func (f Facts) Anonymous() Facts {
 	f.Devices = slices.Clone(f.Devices)
 	for i, d := range f.Devices {
@@ -170,7 +166,7 @@ func (f Facts) Anonymous() Facts {
 	return f
 }
 
-// untold notes once that something is not known.
+// untold records an unknown fact once.
 func (f *Facts) untold(what, why string) {
 	if u := (Unknown{What: what, Why: why}); !slices.Contains(f.Unknown, u) {
 		f.Unknown = append(f.Unknown, u)

@@ -15,12 +15,12 @@ type asker struct {
 	facts *Facts
 }
 
-// ask asks NVML. Nothing is called before Init has succeeded, and nothing that
-// the library does not have: go-nvml leaves NVML's symbols to the loader, and a
-// call of one that is missing ends the process, not the call.
+// ask asks NVML. It calls nothing before Init has succeeded, and no function that the
+// library lacks: go-nvml leaves NVML's symbols to the loader, and a call of a missing
+// one ends the process.
 //
-// There is no Shutdown: the process ends with its answer, and one that hangs
-// would cost the answer.
+// It does not call Shutdown: the process ends with its answer, and a Shutdown that
+// hangs would cost the answer.
 func ask() Facts {
 	lib := nvml.New()
 	if ret := lib.Init(); ret != nvml.SUCCESS {
@@ -54,8 +54,8 @@ func ask() Facts {
 	return f
 }
 
-// exports tells whether the library has one of the functions, which are
-// versions of one.
+// exports reports whether the library has one of the functions, which are versions of
+// one.
 func (a *asker) exports(functions []string) bool {
 	for _, name := range functions {
 		known, asked := a.knows[name]
@@ -70,7 +70,7 @@ func (a *asker) exports(functions []string) bool {
 	return false
 }
 
-// has is exports, and notes what cannot be told without.
+// has is exports, and records the fields that are unknown without the function.
 func (a *asker) has(what string, functions ...string) bool {
 	if a.exports(functions) {
 		return true
@@ -79,8 +79,8 @@ func (a *asker) has(what string, functions ...string) bool {
 	return false
 }
 
-// device asks one GPU everything. The handle is nil where it cannot be asked
-// about its neighbours.
+// device asks one GPU everything. The handle is nil if the GPU cannot be asked about
+// its neighbours.
 func (a *asker) device(i int, g *GPU) nvml.Device {
 	dev, ret := a.lib.DeviceGetHandleByIndex(i)
 	if ret != nvml.SUCCESS {
@@ -103,7 +103,7 @@ func (a *asker) device(i int, g *GPU) nvml.Device {
 			if ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED {
 				g.Err, g.Code = why, nameOf(int(ret))
 			}
-			if ret == nvml.ERROR_GPU_IS_LOST { // every further call says the same
+			if ret == nvml.ERROR_GPU_IS_LOST { // every further call returns the same error
 				return nil
 			}
 			g.Unknown = append(g.Unknown, Unknown{What: q.what, Why: why})
@@ -112,7 +112,7 @@ func (a *asker) device(i int, g *GPU) nvml.Device {
 	return dev
 }
 
-// way is the first way to put a question that this library has.
+// way returns the first way to ask a question that this library supports.
 func (a *asker) way(q question) (way, bool) {
 	for _, w := range q.ways {
 		if a.exports(w.functions) {
@@ -126,8 +126,8 @@ func (a *asker) way(q question) (way, bool) {
 func (a *asker) pairs(devices []nvml.Device) {
 	topology := a.has("pairs", "nvmlDeviceGetTopologyCommonAncestor")
 	peers := a.has("pairs", "nvmlDeviceGetP2PStatus")
-	// A function of a pair's own field: its word, "" where NVML does not tell.
-	told := func(call string, n int, ret nvml.Return, words func(int) string) string {
+	// answered returns the word for an answer; "" where NVML has none.
+	answered := func(call string, n int, ret nvml.Return, words func(int) string) string {
 		switch ret {
 		case nvml.SUCCESS:
 			return words(n)
@@ -146,14 +146,14 @@ func (a *asker) pairs(devices []nvml.Device) {
 			p := Pair{A: i, B: j}
 			if topology {
 				level, ret := one.GetTopologyCommonAncestor(other)
-				p.Distance = told("nvmlDeviceGetTopologyCommonAncestor", int(level), ret, distance)
+				p.Distance = answered("nvmlDeviceGetTopologyCommonAncestor", int(level), ret, distance)
 			}
 			status := func(index nvml.GpuP2PCapsIndex) string {
 				if !peers {
 					return ""
 				}
 				s, ret := one.GetP2PStatus(other, index)
-				return told("nvmlDeviceGetP2PStatus", int(s), ret, p2p)
+				return answered("nvmlDeviceGetP2PStatus", int(s), ret, p2p)
 			}
 			p.Read, p.Write = status(nvml.P2P_CAPS_INDEX_READ), status(nvml.P2P_CAPS_INDEX_WRITE)
 			p.NVLink = status(nvml.P2P_CAPS_INDEX_NVLINK)
@@ -162,7 +162,7 @@ func (a *asker) pairs(devices []nvml.Device) {
 	}
 }
 
-// text is a C string in a fixed array.
+// text converts a C string in a fixed array.
 func text(c []int8) string {
 	var b []byte
 	for _, ch := range c {

@@ -2,7 +2,8 @@
 
 package gpu
 
-// ask says that this build cannot ask.
+// ask returns that this build cannot ask NVML.
 func ask() Facts {
-	return Facts{Err: "this build of launch has no NVML (built without cgo): models and PCI addresses come from /proc and /sys, and nothing tells how the GPUs are"}
+	return Facts{Err: "this build of launch has no NVML (built without cgo): models and PCI addresses come from /proc " +
+		"and /sys, the state of the GPUs is unknown"}
 }

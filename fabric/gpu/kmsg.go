@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// XID is a fault that NVIDIA's driver wrote to the kernel log, all of one kind
-// on one device. NVML tells of them only while they happen (nvmlEventSetWait),
-// so the log is the only place for those before.
+// XID is a fault that NVIDIA's driver wrote to the kernel log: all faults of one kind
+// on one device. NVML reports faults only while they happen (nvmlEventSetWait), so
+// earlier ones are only in the log.
 type XID struct {
-	PCI    string `json:"pci"`              // of the GPU or, of an SXid, the NVSwitch
+	PCI    string `json:"pci"`              // of the GPU or, for an SXid, the NVSwitch
 	Switch bool   `json:"switch,omitempty"` // an SXid
-	Code   int    `json:"code"`             // "XID Errors" of NVIDIA's GPU Deployment and Management documentation lists them
+	Code   int    `json:"code"`             // see "XID Errors" in NVIDIA's GPU Deployment and Management
 	Count  int    `json:"count"`
 	Age    int    `json:"age"` // seconds since the last one
 	Text   string `json:"text,omitempty"`
@@ -26,28 +26,29 @@ type XID struct {
 const (
 	kernelLog = "/dev/kmsg"
 
-	// maxRecord is above what the kernel returns of one record: with less room
-	// it refuses (CONSOLE_EXT_LOG_MAX of include/linux/console.h is 8192).
+	// maxRecord is more than any record of the kernel log: with less room the kernel
+	// refuses (CONSOLE_EXT_LOG_MAX of include/linux/console.h is 8192).
 	maxRecord = 16 << 10
-	// logBudget bounds the reading. A log of the usual size (log_buf_len below
-	// 16 MiB) takes a fraction.
+	// logBudget limits the time of reading. A log of the usual size (log_buf_len below
+	// 16 MiB) takes a fraction of it.
 	logBudget = 500 * time.Millisecond
-	// maxText keeps what says what happened, and not a dump of registers.
+	// maxText is long enough for the description of a fault, without a dump of
+	// registers.
 	maxText = 120
 )
 
-// KernelLog adds the XIDs of the kernel log, from this boot as far as the log
-// goes back. Most containers have no such file, and most kernels want
-// CAP_SYSLOG (kernel.dmesg_restrict): then they are unknown. It takes half a
-// second at most and asks no driver, so it may be called though the driver
-// hangs.
+// KernelLog adds the XIDs of the kernel log, from this boot as far as the log goes
+// back. They are unknown in most containers, which lack the file, and without
+// CAP_SYSLOG on most kernels (kernel.dmesg_restrict). It takes half a second at most
+// and works while the driver hangs.
 func (f *Facts) KernelLog() {
 	fd, err := syscall.Open(kernelLog, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == nil {
 		defer syscall.Close(fd)
 		var up syscall.Sysinfo_t
 		if err = syscall.Sysinfo(&up); err == nil {
-			f.XIDs, err = readLog(func(b []byte) (int, error) { return syscall.Read(fd, b) }, time.Duration(up.Uptime)*time.Second)
+			f.XIDs, err = readLog(func(b []byte) (int, error) { return syscall.Read(fd, b) },
+				time.Duration(up.Uptime)*time.Second)
 		}
 	}
 	if err != nil {
@@ -55,15 +56,16 @@ func (f *Facts) KernelLog() {
 	}
 }
 
-// readLog reads one record by each call, until the log has no more for now, by
-// the rules of Documentation/ABI/testing/dev-kmsg. now is the time since boot.
+// readLog reads one record per call until the log has no more, by the rules of
+// Documentation/ABI/testing/dev-kmsg. now is the time since boot.
 func readLog(read func([]byte) (int, error), now time.Duration) ([]XID, error) {
 	var out []XID
 	b := make([]byte, maxRecord)
 	for end := time.Now().Add(logBudget); time.Now().Before(end); {
 		n, err := read(b)
 		switch {
-		case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINTR): // a record was overwritten: the next call goes on behind it
+		case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINTR):
+			// EPIPE: a record was overwritten. The next call reads the one after it.
 		case errors.Is(err, syscall.EAGAIN), err == nil && n == 0:
 			return out, nil
 		case err != nil:
@@ -80,7 +82,7 @@ func readLog(read func([]byte) (int, error), now time.Duration) ([]XID, error) {
 	return out, nil
 }
 
-// count adds one to those of its kind. Records come in the order of time.
+// count adds one to the XIDs of its kind. Records are in the order of time.
 func count(seen []XID, x XID) []XID {
 	x.Count = 1
 	i := slices.IndexFunc(seen, func(o XID) bool { return o.PCI == x.PCI && o.Switch == x.Switch && o.Code == x.Code })
@@ -91,9 +93,9 @@ func count(seen []XID, x XID) []XID {
 	return slices.Insert(seen, 0, x)
 }
 
-// parseRecord takes "priority,sequence,microseconds,flags[,…];message" apart.
-// What a program wrote to the log has a facility other than the kernel's (0)
-// and is refused: it could be anything.
+// parseRecord splits "priority,sequence,microseconds,flags[,…];message". It refuses a
+// record that a program wrote: its facility is not the kernel's (0), and its text could
+// be anything.
 func parseRecord(record string) (at time.Duration, message string, ok bool) {
 	head, message, found := strings.Cut(record, ";")
 	fields := strings.Split(head, ",")
@@ -113,15 +115,16 @@ func parseRecord(record string) (at time.Duration, message string, ok bool) {
 }
 
 var (
-	// xidRE finds what the driver writes of a GPU ("NVRM: Xid (PCI:0000:9b:00):
-	// 119, …") and of an NVSwitch ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0):
-	// 20034, …").
-	xidRE = regexp.MustCompile(`^(?:NVRM|nvidia-nvswitch\d+): (S?)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\): (\d{1,6})(?:, (.*))?$`)
-	// whoRE is the process that was running then: not the cause, and somebody's.
+	// xidRE matches the driver's message about a GPU ("NVRM: Xid (PCI:0000:9b:00): 119,
+	// …") or an NVSwitch ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, …").
+	xidRE = regexp.MustCompile(`^(?:NVRM|nvidia-nvswitch\d+): (S?)Xid ` +
+		`\((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\): (\d{1,6})(?:, (.*))?$`)
+	// whoRE matches the process that was running then: it is private, and not the
+	// cause.
 	whoRE = regexp.MustCompile(`^(?:pid='?[^,]*, )?(?:name='?[^,]*, )?`)
 )
 
-// parseXID reads one message. ok is false for any other.
+// parseXID reads one message. ok is false for any other message.
 func parseXID(message string) (x XID, ok bool) {
 	m := xidRE.FindStringSubmatch(message)
 	if m == nil {

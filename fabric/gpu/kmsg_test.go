@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// records answers one call with each record, as /dev/kmsg does.
+// records answers each call with one record, as /dev/kmsg does.
 func records(answers ...any) func([]byte) (int, error) {
 	return func(b []byte) (int, error) {
 		if len(answers) == 0 {
@@ -26,11 +26,12 @@ func records(answers ...any) func([]byte) (int, error) {
 }
 
 func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
-	const gsp = "NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU4 GSP!"
+	const gsp = "NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC " +
+		"response from GPU4 GSP!"
 	read := records(
 		"6,1,100,-;Linux version 6.1\n",
 		"4,700,10000000,-;"+gsp+"\n SUBSYSTEM=pci\n DEVICE=+pci:0000:9b:00.0\n",
-		syscall.EPIPE, // overwritten meanwhile
+		syscall.EPIPE, // overwritten in the meantime
 		"4,701,16000000,-,caller=T1;"+gsp+"\n",
 		syscall.EINTR,
 		"12,702,17000000,-;NVRM: Xid (PCI:0000:01:00): 79, a program wrote this\n",
@@ -44,19 +45,20 @@ func TestKernelLogCountsTheXIDsOfEachDevice(t *testing.T) {
 	want := []XID{
 		{PCI: "0000:9b:00.0", Code: 79, Count: 1, Age: 10, Text: "GPU has fallen off the bus."},
 		{PCI: "0000:c1:00.0", Switch: true, Code: 20034, Count: 1, Age: 80, Text: "Fatal, Link 30 LTSSM Fault Up"},
-		{PCI: "0000:9b:00.0", Code: 119, Count: 2, Age: 84, Text: "Timeout after 6s of waiting for RPC response from GPU4 GSP!"},
+		{PCI: "0000:9b:00.0", Code: 119, Count: 2, Age: 84,
+			Text: "Timeout after 6s of waiting for RPC response from GPU4 GSP!"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("XIDs (-want +got):\n%s", diff)
 	}
 }
 
-func TestKernelLogSaysWhyItIsNotRead(t *testing.T) {
+func TestKernelLogReportsWhyItIsNotRead(t *testing.T) {
 	if _, err := readLog(records(syscall.EPERM), 0); err == nil {
 		t.Error("no error from a log that may not be read")
 	}
-	// Whatever this machine allows: it answers or says why, and does not wait for
-	// the next record.
+	// On any machine, it answers or returns the reason, and does not wait for the next
+	// record.
 	began := time.Now()
 	var f Facts
 	f.KernelLog()
@@ -79,8 +81,10 @@ func TestXIDMessages(t *testing.T) {
 			XID{PCI: "0000:01:00.0", Code: 31, Text: "Ch 0000000a, intr 00000000. MMU Fault"}, true},
 		{"NVRM: Xid (PCI:0000:01:00): 48", XID{PCI: "0000:01:00.0", Code: 48}, true},
 		{"NVRM: Xid (PCI:0000:83:00): 79, pid=1234", XID{PCI: "0000:83:00.0", Code: 79}, true},
-		{"NVRM: Xid (PCI:0018:01:00): 145, RLW_REMAP Nonfatal", XID{PCI: "0018:01:00.0", Code: 145, Text: "RLW_REMAP Nonfatal"}, true},
-		{"NVRM: Xid (0000:0A:00): 13, Graphics Exception", XID{PCI: "0000:0a:00.0", Code: 13, Text: "Graphics Exception"}, true},
+		{"NVRM: Xid (PCI:0018:01:00): 145, RLW_REMAP Nonfatal", XID{PCI: "0018:01:00.0", Code: 145,
+			Text: "RLW_REMAP Nonfatal"}, true},
+		{"NVRM: Xid (0000:0A:00): 13, Graphics Exception", XID{PCI: "0000:0a:00.0", Code: 13, Text: "Graphics Exception"},
+			true},
 		{"NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", XID{}, false},
 		{"somebody said NVRM: Xid (PCI:0000:01:00): 79", XID{}, false},
 		{"NVRM: Xid (PCI:0000:01:00): many, text", XID{}, false},
@@ -109,8 +113,9 @@ func FuzzKernelLog(f *testing.F) {
 			if x.Count != 1 || x.Age < 0 || x.Age > 3600 || x.Code < 0 || len(x.Text) > maxText+len("…") {
 				t.Errorf("readLog(%q) = %+v", record, x)
 			}
-			// What is read back from its own form is the same.
-			if again, ok := parseXID(fmt.Sprintf("NVRM: Xid (PCI:%s): %d", x.PCI, x.Code)); !ok || again.PCI != x.PCI || again.Code != x.Code {
+			// A record in its own form reads the same again.
+			if again, ok := parseXID(fmt.Sprintf("NVRM: Xid (PCI:%s): %d", x.PCI, x.Code)); !ok || again.PCI != x.PCI ||
+				again.Code != x.Code {
 				t.Errorf("%+v reads back as %+v", x, again)
 			}
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// maxLinks is more than any GPU has: 18 since Hopper, and the headers of newer
-// drivers speak of 36.
+// maxLinks is more than any GPU has: 18 since Hopper, and the headers of newer drivers
+// mention 36.
 const maxLinks = 36
 
-// nvlink asks about each link whether it is up and where it leads, and for the
-// errors of all in one call: their counters are not swept.
+// nvlink asks whether each link is up and where it leads, and reads the errors of all
+// links in one call.
 func (a *asker) nvlink(d nvml.Device, g *GPU) nvml.Return {
 	l := &NVLink{CRC: -1, Replays: -1, Recoveries: -1}
 	for i := range maxLinks {
@@ -24,15 +24,16 @@ func (a *asker) nvlink(d nvml.Device, g *GPU) nvml.Return {
 		if ret == nvml.ERROR_INVALID_ARGUMENT {
 			break
 		}
-		if ret == nvml.ERROR_NOT_SUPPORTED { // a link that this model does not have; another may follow
+		if ret == nvml.ERROR_NOT_SUPPORTED { // this model lacks the link; another may follow
 			continue
 		}
-		if ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_NO_PERMISSION { // no other link would tell more
+		if ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_NO_PERMISSION { // the other links would give the same error
 			return ret
 		}
 		l.Total++
 		if ret != nvml.SUCCESS {
-			g.Unknown = append(g.Unknown, Unknown{What: fmt.Sprintf("nvlink %d", i), Why: sentence("nvmlDeviceGetNvLinkState", int(ret))})
+			g.Unknown = append(g.Unknown, Unknown{What: fmt.Sprintf("nvlink %d", i),
+				Why: sentence("nvmlDeviceGetNvLinkState", int(ret))})
 			continue
 		}
 		if state != nvml.FEATURE_ENABLED {
@@ -52,7 +53,7 @@ func (a *asker) nvlink(d nvml.Device, g *GPU) nvml.Return {
 	return nvml.SUCCESS
 }
 
-// remote is where one link leads, as far as NVML tells.
+// remote returns where one link leads, as far as NVML knows.
 func (a *asker) remote(d nvml.Device, link int) Remote {
 	var r Remote
 	if a.has("nvlink.remotes.type", "nvmlDeviceGetNvLinkRemoteDeviceType") {
@@ -78,7 +79,7 @@ func (l *NVLink) lead(r Remote) {
 	l.Remotes[i].Links++
 }
 
-// errors reads the totals over all links that the driver keeps.
+// errors reads the totals over all links that the driver counts.
 func (l *NVLink) errors(d nvml.Device) {
 	values := []nvml.FieldValue{
 		{FieldId: nvml.FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL},
@@ -96,8 +97,8 @@ func (l *NVLink) errors(d nvml.Device) {
 	}
 }
 
-// number is a field's value, whichever of NVML's types it came as. ok is false
-// where the GPU does not keep it.
+// number returns a field's value, in any of NVML's types. ok is false if the GPU does
+// not count it.
 func number(v nvml.FieldValue) (n int64, ok bool) {
 	if nvml.Return(v.NvmlReturn) != nvml.SUCCESS {
 		return 0, false
@@ -109,7 +110,7 @@ func number(v nvml.FieldValue) (n int64, ok bool) {
 	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
 		return int64(min(raw, math.MaxInt64)), true
 	}
-	return 0, false // counters come as these
+	return 0, false // the types of counters
 }
 
 // fabricV reads the newest form that this library knows.
@@ -123,8 +124,8 @@ func fabricV(d nvml.Device, g *GPU) nvml.Return {
 		}
 		return ret
 	}
-	// A library that knows only the second answers ARGUMENT_VERSION_MISMATCH, and
-	// some INVALID_ARGUMENT.
+	// A library that knows only the second form answers ARGUMENT_VERSION_MISMATCH, or
+	// INVALID_ARGUMENT.
 	if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH && ret != nvml.ERROR_INVALID_ARGUMENT {
 		return ret
 	}
@@ -144,13 +145,13 @@ func fabricV1(d nvml.Device, g *GPU) nvml.Return {
 	return ret
 }
 
-// keepFabric keeps a place in a fabric; state 0 is none.
+// keepFabric stores a place in a fabric; state 0 means that there is none.
 func keepFabric(g *GPU, state uint8, status uint32, cluster [16]uint8, clique, mask uint32) {
 	if state == nvml.GPU_FABRIC_STATE_NOT_SUPPORTED {
 		return
 	}
 	g.Fabric = &Fabric{State: fabricState(int(state)), Problems: fabricProblems(mask)}
-	if state == nvml.GPU_FABRIC_STATE_COMPLETED { // before that, the rest means nothing (nvml.h)
+	if state == nvml.GPU_FABRIC_STATE_COMPLETED { // before that, the rest is meaningless (nvml.h)
 		g.Fabric.Status, g.Fabric.Cluster, g.Fabric.Clique = nameOf(int(status)), uuid(cluster), clique
 	}
 }

@@ -4,9 +4,8 @@ package gpu
 
 import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// recovery asks what the driver wants done before the GPU is used again. A
-// driver before R565 has no such field, which is NVML's answer for it and no
-// fault.
+// recovery returns the query for the action that the driver requires before the next
+// use. A driver before R565 has no such field, which is not an error.
 func recovery() question {
 	return by("recovery", "nvmlDeviceGetFieldValues", func(d nvml.Device, g *GPU) nvml.Return {
 		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}

@@ -46,7 +46,7 @@ func TestFabricProblemsAreThoseThatTheMaskAffirms(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsNameTheFix(t *testing.T) {
 	for code, want := range map[int][]string{
 		libraryNotFound: {"LIBRARY_NOT_FOUND", "libnvidia-ml.so.1", "utility"},
 		driverNotLoaded: {"DRIVER_NOT_LOADED", "modprobe nvidia"},
@@ -69,7 +69,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestWordsOfNumbersThatNobodyKnowsYet(t *testing.T) {
+func TestUnknownNumbersAreWrittenAsNumbers(t *testing.T) {
 	for _, words := range []func(int) string{onOff, computeMode, fabricState, fabricHealth, p2p, distance, remoteType} {
 		for _, n := range []int{-1, 77, 1 << 20} {
 			if got := words(n); !strings.HasPrefix(got, "unknown_") {

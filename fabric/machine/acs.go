@@ -2,9 +2,9 @@ package machine
 
 import "encoding/binary"
 
-// acsConfig is the registers of a bridge, as far as fabric.ReadACS looks: a list
-// of extended capabilities that has Access Control Services alone, with
-// redirection on or off; "" is what an unprivileged user reads, 64 bytes.
+// acsConfig returns a bridge's registers for fabric.ReadACS: a list of extended
+// capabilities with only Access Control Services, with redirection on or off. "" gives
+// the 64 bytes that an unprivileged user can read.
 func acsConfig(state string) string {
 	if state == "" {
 		return string(make([]byte, 64))

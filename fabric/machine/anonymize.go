@@ -5,16 +5,15 @@ import (
 	"net/netip"
 )
 
-// anonymizer replaces addresses so that two that share their first n bits
-// still share exactly these, and no more (Xu, Fan, Ammar and Moon,
-// "Prefix-preserving IP address anonymization", ICNP 2002): networks stay
-// networks, routes stay routes.
+// anonymizer replaces addresses. Two that share exactly their first n bits still do so
+// afterwards (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address anonymization",
+// ICNP 2002): networks stay networks, and routes stay routes.
 type anonymizer struct {
 	key []byte
 }
 
-// addr keeps what an address is: its first bits down to the block that has a
-// meaning of its own (private, link-local, an IPv4 /8, an IPv6 /16).
+// addr replaces an address within its block of special meaning (private, link-local, an
+// IPv4 /8, an IPv6 /16).
 func (z anonymizer) addr(a netip.Addr) netip.Addr {
 	is4in6 := a.Is4In6()
 	a = a.Unmap().WithZone("")
@@ -25,16 +24,16 @@ func (z anonymizer) addr(a netip.Addr) netip.Addr {
 	for i := kept(a); i < len(b)*8; i++ {
 		b[i/8] ^= z.bit(a.AsSlice(), i) << (7 - i%8)
 	}
-	out, _ := netip.AddrFromSlice(b) // of the length it came in
+	out, _ := netip.AddrFromSlice(b) // in its original length
 	return remap(out, is4in6)
 }
 
-// plain tells an address that every machine may have.
+// plain reports whether every machine may have the address.
 func plain(a netip.Addr) bool {
 	return a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.Is4() && a.IsLinkLocalUnicast()
 }
 
-// bit is whether bit i turns, which depends on the bits before it alone.
+// bit reports whether bit i flips, which depends only on the bits before it.
 func (z anonymizer) bit(original []byte, i int) byte {
 	prefix := make([]byte, len(original))
 	copy(prefix, original[:i/8])
@@ -45,8 +44,8 @@ func (z anonymizer) bit(original []byte, i int) byte {
 	return sum[0] & 1
 }
 
-// kept is how many of the first bits stay: as many as tell a block of a kind of
-// its own from the rest, so that an address beside it does not become one in it.
+// kept returns how many of the first bits stay: enough to distinguish a special block
+// from the rest, so that an address next to a block never moves into it.
 func kept(a netip.Addr) int {
 	if a.Is6() {
 		if a.IsLinkLocalUnicast() {

@@ -23,8 +23,8 @@ func BenchmarkDetectOnARecordedMachine(b *testing.B) {
 	}
 }
 
-// Files of a disk and GID tables of their full length are as near as a test
-// comes to the sysfs of a node with 12 HCAs.
+// Files of a disk and full GID tables are the best imitation of the sysfs of a node
+// with 12 HCAs.
 func BenchmarkDetectOnFiles(b *testing.B) {
 	text, err := os.ReadFile("machinetest/machines/h100-roce-8.txt")
 	if err != nil {
@@ -46,7 +46,7 @@ func BenchmarkDetectOnFiles(b *testing.B) {
 	}
 }
 
-// write makes real files of a machine, but for those that cannot be read.
+// write makes real files of a machine, except those that cannot be read.
 func write(b *testing.B, root fs.FS, dir string) {
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		to := filepath.Join(dir, name)

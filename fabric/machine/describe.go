@@ -29,13 +29,13 @@ func (m *Machine) describe(text string) error {
 	return w.err
 }
 
-// writer turns blocks into files and answers. The first error stays.
+// writer turns blocks into files and answers, until the first error.
 type writer struct {
 	m       *Machine
 	err     error
 	uverbs  int // number of the next device node
 	groups  int // number of the next IOMMU group
-	index   int // of the next interface
+	index   int // number of the next interface
 	memlock string
 }
 
@@ -45,7 +45,7 @@ func (w *writer) fail(b *block, format string, a ...any) {
 	}
 }
 
-// file writes a file as the kernel does, with a new line at its end.
+// file writes a file as the kernel does, with a newline at its end.
 func (w *writer) file(b *block, name, text string) {
 	if err := w.m.files.file(name, text+"\n"); err != nil {
 		w.fail(b, "%w", err)
@@ -58,7 +58,7 @@ func (w *writer) link(b *block, name, target string) {
 	}
 }
 
-// done complains about keys that nobody took.
+// done reports keys that were not used.
 func (w *writer) done(b *block) {
 	for k := range b.keys {
 		w.fail(b, "it has no %q", k)
@@ -69,14 +69,15 @@ func (w *writer) defaults() {
 	w.memlock = "unlimited"
 	w.index = 1
 	w.m.answers.Links = []fabric.Interface{}
-	w.net(&block{words: []string{"net", "lo"}, keys: map[string]string{"kind": "loopback", "mtu": "65536", "addr": "127.0.0.1/8,::1/128"}}, "devices/virtual", "")
+	w.net(&block{words: []string{"net", "lo"}, keys: map[string]string{"kind": "loopback", "mtu": "65536",
+		"addr": "127.0.0.1/8,::1/128"}}, "devices/virtual", "")
 }
 
 // The row that Detect reads, in the form of the kernel.
 const limitsText = "Limit                     Soft Limit           Hard Limit           Units     \n" +
 	"Max locked memory         %-20s %-20s bytes     \n"
 
-// limits writes what every Linux has, where the text did not.
+// limits writes the files that every Linux has, unless the text has them.
 func (w *writer) limits() {
 	if w.m.answers.Shm == nil {
 		w.m.answers.Shm = &[2]int64{ampleShm, ampleShm}
@@ -115,7 +116,8 @@ func (w *writer) top(b *block) {
 		if b.word(2) == "open" {
 			kind = "Open Kernel Module for x86_64"
 		}
-		w.file(b, "proc/driver/nvidia/version", fmt.Sprintf("NVRM version: NVIDIA UNIX %s  %s  Release Build", kind, b.word(1)))
+		w.file(b, "proc/driver/nvidia/version", fmt.Sprintf("NVRM version: NVIDIA UNIX %s  %s  Release Build",
+			kind, b.word(1)))
 	case what == "module":
 		w.file(b, "sys/module/"+b.word(1)+"/version", b.take("version", "1.0"))
 	case what == "memlock":
@@ -143,13 +145,13 @@ func (w *writer) top(b *block) {
 	}
 }
 
-// ampleShm is the bytes of /dev/shm on a machine of half a TiB: half its memory.
+// ampleShm is the size of /dev/shm on a machine with half a TiB: half its memory.
 const ampleShm = 256 << 30
 
 func (w *writer) shm(b *block) {
 	n, err := strconv.ParseInt(b.word(1), 10, 64)
 	if err != nil {
-		w.fail(b, "%q is no number of bytes", b.word(1))
+		w.fail(b, "%q is not a number of bytes", b.word(1))
 	}
 	w.m.answers.Shm = &[2]int64{n, n}
 }
@@ -164,7 +166,7 @@ func (w *writer) environment(b *block) {
 	}
 }
 
-// answer takes JSON as NVML and the others answered.
+// answer reads JSON as NVML and the others answered.
 func (w *writer) answer(b *block, text string) {
 	if err := json.Unmarshal([]byte(`{"`+b.words[0]+`":`+text+`}`), &w.m.answers); err != nil {
 		w.fail(b, "%w", err)
@@ -192,13 +194,13 @@ func (w *writer) raw(b *block, dir string) {
 			w.fail(b, "%w", err)
 		}
 	default:
-		w.fail(b, "no such word here")
+		w.fail(b, "unknown keyword")
 	}
 }
 
 var addrRE = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// functions writes what is below a root or bridge. dir is relative to /sys.
+// functions writes the block of a root or bridge. dir is relative to /sys.
 func (w *writer) functions(b *block, dir, numa string) {
 	for _, f := range b.below {
 		if addrRE.MatchString(f.words[0]) {
@@ -209,8 +211,7 @@ func (w *writer) functions(b *block, dir, numa string) {
 	w.devices(b, dir, path.Base(dir))
 }
 
-// function writes one function: ADDR VENDOR:DEVICE CLASS [DRIVER], or ADDR
-// bridge.
+// function writes one function: ADDR VENDOR:DEVICE CLASS [DRIVER], or ADDR bridge.
 func (w *writer) function(b *block, dir, numa string) {
 	addr, id, class, driver := b.words[0], b.word(1), b.word(2), b.word(3)
 	if id == "bridge" || id == "" {
@@ -222,15 +223,21 @@ func (w *writer) function(b *block, dir, numa string) {
 	}
 	class += strings.Repeat("0", max(0, 6-len(class)))
 	at := "sys/" + dir
-	uevent := fmt.Sprintf("PCI_CLASS=%s\nPCI_ID=%s:%s\nPCI_SLOT_NAME=%s", strings.TrimLeft(class, "0"), strings.ToUpper(vendor), strings.ToUpper(device), addr)
+	uevent := fmt.Sprintf("PCI_CLASS=%s\nPCI_ID=%s:%s\nPCI_SLOT_NAME=%s", strings.TrimLeft(class, "0"),
+		strings.ToUpper(vendor), strings.ToUpper(device), addr)
 	if driver != "" && driver != "-" {
 		w.link(b, at+"/driver", relative(dir, "bus/pci/drivers/"+driver))
 		uevent = "DRIVER=" + driver + "\n" + uevent
 	}
-	for name, text := range map[string]string{"class": "0x" + class, "vendor": "0x" + vendor, "device": "0x" + device, "numa_node": numa, "uevent": uevent} {
+	for name, text := range map[string]string{
+		"class": "0x" + class, "vendor": "0x" + vendor, "device": "0x" + device, "numa_node": numa, "uevent": uevent,
+	} {
 		w.file(b, at+"/"+name, text)
 	}
-	for key, name := range map[string]string{"gen": "current_link_speed", "maxgen": "max_link_speed", "lanes": "current_link_width", "maxlanes": "max_link_width"} {
+	for key, name := range map[string]string{
+		"gen": "current_link_speed", "maxgen": "max_link_speed",
+		"lanes": "current_link_width", "maxlanes": "max_link_width",
+	} {
 		if v := b.take(key, ""); v != "" {
 			w.file(b, at+"/"+name, linkText(key, v))
 		}
@@ -253,9 +260,10 @@ func (w *writer) function(b *block, dir, numa string) {
 	w.functions(b, dir, numa)
 }
 
-// linkText is a link's speed or width as sysfs has it.
+// linkText returns a link's speed or width as sysfs has it.
 func linkText(key, v string) string {
-	speeds := map[string]string{"1": "2.5 GT/s PCIe", "2": "5.0 GT/s PCIe", "3": "8.0 GT/s PCIe", "4": "16.0 GT/s PCIe", "5": "32.0 GT/s PCIe", "6": "64.0 GT/s PCIe"}
+	speeds := map[string]string{"1": "2.5 GT/s PCIe", "2": "5.0 GT/s PCIe", "3": "8.0 GT/s PCIe", "4": "16.0 GT/s PCIe",
+		"5": "32.0 GT/s PCIe", "6": "64.0 GT/s PCIe"}
 	if s := speeds[v]; s != "" && strings.HasSuffix(key, "gen") {
 		return s
 	}

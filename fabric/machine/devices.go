@@ -10,8 +10,8 @@ import (
 	"launch/fabric"
 )
 
-// devices writes the interfaces and HCAs below a function, or those that are
-// virtual: function is "".
+// devices writes the interfaces and HCAs of a function; those with function "" are
+// virtual.
 func (w *writer) devices(b *block, dir, function string) {
 	for _, d := range b.below {
 		switch {
@@ -35,7 +35,10 @@ func (w *writer) devices(b *block, dir, function string) {
 func (w *writer) hca(b *block, dir, function string) {
 	name := b.word(1)
 	at := path.Join(dir, "infiniband", name)
-	for key, file := range map[string]string{"type": "hca_type", "fw": "fw_ver", "board": "board_id", "guid": "node_guid", "system": "sys_image_guid", "parent": "parent"} {
+	for key, file := range map[string]string{
+		"type": "hca_type", "fw": "fw_ver", "board": "board_id",
+		"guid": "node_guid", "system": "sys_image_guid", "parent": "parent",
+	} {
 		if v, ok := b.keys[key]; ok {
 			delete(b.keys, key)
 			w.file(b, "sys/"+at+"/"+file, v)
@@ -70,9 +73,14 @@ func (w *writer) hca(b *block, dir, function string) {
 // port writes: port N STATE PHYS RATE LINK [lid=] [sm=] [pkeys=A,B] [slots=N].
 func (w *writer) port(b *block, hca string) {
 	at := "sys/" + path.Join(hca, "ports", b.word(1))
-	states := map[string]string{"NOP": "0: NOP", "DOWN": "1: DOWN", "INIT": "2: INIT", "ARMED": "3: ARMED", "ACTIVE": "4: ACTIVE"}
-	phys := map[string]string{"Sleep": "1: Sleep", "Polling": "2: Polling", "Disabled": "3: Disabled", "LinkUp": "5: LinkUp"}
-	for file, text := range map[string]string{"state": states[b.word(2)], "phys_state": phys[b.word(3)], "link_layer": b.word(5), "lid": b.take("lid", ""), "sm_lid": b.take("sm", "")} {
+	states := map[string]string{"NOP": "0: NOP", "DOWN": "1: DOWN", "INIT": "2: INIT", "ARMED": "3: ARMED",
+		"ACTIVE": "4: ACTIVE"}
+	phys := map[string]string{"Sleep": "1: Sleep", "Polling": "2: Polling", "Disabled": "3: Disabled",
+		"LinkUp": "5: LinkUp"}
+	for file, text := range map[string]string{
+		"state": states[b.word(2)], "phys_state": phys[b.word(3)], "link_layer": b.word(5),
+		"lid": b.take("lid", ""), "sm_lid": b.take("sm", ""),
+	} {
 		if text != "" {
 			w.file(b, at+"/"+file, text)
 		}
@@ -96,7 +104,7 @@ func (w *writer) port(b *block, hca string) {
 	}
 	slots, err := strconv.Atoi(b.take("slots", "0"))
 	if err != nil || slots > 1024 {
-		w.fail(b, "slots is no number up to 1024")
+		w.fail(b, "slots is not a number up to 1024")
 		return
 	}
 	for i := range slots {
@@ -155,7 +163,8 @@ func (w *writer) net(b *block, dir, function string) {
 	name, state := b.word(1), b.word(2)
 	at := path.Join(dir, "net", name)
 	kind := b.take("kind", "")
-	f := fabric.Interface{Index: w.index, Name: name, Kind: kind, Up: state != "down", Running: state == "up" || state == "", Master: b.take("master", ""), NUMA: -1}
+	f := fabric.Interface{Index: w.index, Name: name, Kind: kind, Master: b.take("master", ""), NUMA: -1,
+		Up: state != "down", Running: state == "up" || state == ""}
 	w.index++
 	flags, typ, oper := flagsUp, typeEthernet, "up"
 	switch {
@@ -176,8 +185,9 @@ func (w *writer) net(b *block, dir, function string) {
 	mtu := b.take("mtu", "1500")
 	f.MTU, _ = strconv.Atoi(mtu)
 	for file, text := range map[string]string{
-		"ifindex": strconv.Itoa(f.Index), "iflink": strconv.Itoa(f.Index), "flags": flags, "type": b.take("type", typ), "operstate": oper,
-		"mtu": mtu, "dev_port": b.take("port", "0"), "speed": b.take("speed", "-1"), "uevent": uevent(name, kind),
+		"ifindex": strconv.Itoa(f.Index), "iflink": strconv.Itoa(f.Index), "flags": flags, "type": b.take("type", typ),
+		"operstate": oper, "mtu": mtu, "dev_port": b.take("port", "0"), "speed": b.take("speed", "-1"),
+		"uevent": uevent(name, kind),
 	} {
 		w.file(b, "sys/"+at+"/"+file, text)
 	}
@@ -208,10 +218,11 @@ func uevent(name, kind string) string {
 	return "INTERFACE=" + name
 }
 
-// gpu writes what the NVIDIA driver tells without NVML: gpu MODEL [uuid=]
+// gpu writes the NVIDIA driver's own files, which need no NVML: gpu MODEL [uuid=]
 // [minor=].
 func (w *writer) gpu(b *block, function string) {
 	w.file(b, "proc/driver/nvidia/gpus/"+function+"/information", fmt.Sprintf(
-		"Model: \t\t %s\nIRQ:   \t\t 16\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\nDevice Minor: \t %s\nGPU Excluded:\t No",
+		"Model: \t\t %s\nIRQ:   \t\t 16\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\n"+
+			"Device Minor: \t %s\nGPU Excluded:\t No",
 		b.word(1), b.take("uuid", "GPU-????????-????-????-????-????????????"), function, b.take("minor", "0")))
 }

@@ -1,6 +1,6 @@
-// Package machine holds recorded machines: the files that fabric.Detect reads,
-// and what the kernel, NVML and libibverbs answered, in one file. A user sends
-// one who reports a problem, and a test runs on one as on the machine itself.
+// Package machine holds recorded machines: the files that fabric.Detect reads, and the
+// answers of the kernel, NVML and libibverbs, in one file. Users send recordings with
+// problem reports, and tests run on them.
 package machine
 
 import (
@@ -24,12 +24,12 @@ type Machine struct {
 	answers answers
 }
 
-// answers is what a machine told other than by files. What is nil was not
+// answers is what a machine reported other than by files. A nil answer was not
 // recorded.
 type answers struct {
 	Links       []fabric.Interface `json:"links,omitempty"` // rtnetlink, with addresses
 	Route       *fabric.Route      `json:"route,omitempty"` // the default route
-	Shm         *[2]int64          `json:"shm,omitempty"`   // /dev/shm: bytes free and in all
+	Shm         *[2]int64          `json:"shm,omitempty"`   // /dev/shm: bytes free and size
 	System      *fabric.System     `json:"system,omitempty"`
 	RDMA        string             `json:"rdma,omitempty"` // the RDMA subsystem's namespaces, by netlink
 	Nofile      *uint64            `json:"nofile,omitempty"`
@@ -77,7 +77,7 @@ type recording struct {
 	Dirs    []string          `json:"dirs"`
 	Links   map[string]string `json:"symlinks"`
 	Files   map[string]string `json:"files"`
-	Errors  map[string]string `json:"errors,omitempty"` // files that give an error: its name, "EINVAL"
+	Errors  map[string]string `json:"errors,omitempty"` // files with an error, by its name, "EINVAL"
 	ACS     map[string]string `json:"acs,omitempty"`    // config files of bridges: whether they redirect, "on" or "off"
 }
 
@@ -122,9 +122,10 @@ func (m *Machine) manifest(data []byte) error {
 	return nil
 }
 
-// Roots is the machine as Detect takes it.
+// Roots returns the machine as the input of fabric.Detect.
 func (m *Machine) Roots() fabric.Roots {
-	r := fabric.Roots{Sys: m.files.at("sys"), Proc: m.files.at("proc"), Etc: m.files.at("etc"), Dev: m.files.at("dev"), Root: m.files}
+	r := fabric.Roots{Sys: m.files.at("sys"), Proc: m.files.at("proc"), Etc: m.files.at("etc"), Dev: m.files.at("dev"),
+		Root: m.files}
 	if m.answers.Links != nil {
 		r.Links = func() ([]fabric.Interface, error) { return copyLinks(m.answers.Links), nil }
 	}
@@ -144,7 +145,7 @@ func (m *Machine) Roots() fabric.Roots {
 	return r
 }
 
-// copyLinks is a copy that Detect may fill up.
+// copyLinks returns a copy that Detect may complete.
 func copyLinks(links []fabric.Interface) []fabric.Interface {
 	out := slices.Clone(links)
 	for i := range out {
@@ -153,7 +154,7 @@ func copyLinks(links []fabric.Interface) []fabric.Interface {
 	return out
 }
 
-// Detect is the node that this machine was, and nothing of the machine that
+// Detect returns the node that this machine was, and nothing of the machine that
 // replays it.
 func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	a := m.answers

@@ -23,7 +23,8 @@ func TestEveryMachineIsDetectedWhole(t *testing.T) {
 		if diff := cmp.Diff(broken[name], n.Unknown); diff != "" {
 			t.Errorf("%s: unknown (-want +got):\n%s", name, diff)
 		}
-		if n.Route.Interface == "" || !slices.ContainsFunc(n.Interfaces, func(f fabric.Interface) bool { return f.Name == n.Route.Interface }) {
+		if n.Route.Interface == "" || !slices.ContainsFunc(n.Interfaces,
+			func(f fabric.Interface) bool { return f.Name == n.Route.Interface }) {
 			t.Errorf("%s: its default route %+v is by no interface of it", name, n.Route)
 		}
 		for _, h := range n.HCAs {
@@ -65,7 +66,8 @@ func TestNetdevOfAPortIsTheOneWithItsAddress(t *testing.T) {
 	for _, tt := range tests {
 		p := hca(t, machinetest.Node(t, tt.machine), tt.hca).Ports[0]
 		if p.Netdev != tt.want || p.Elsewhere != tt.elsewhere {
-			t.Errorf("%s %s: netdev %q, elsewhere %q, want %q and %q (%s)", tt.machine, tt.hca, p.Netdev, p.Elsewhere, tt.want, tt.elsewhere, tt.why)
+			t.Errorf("%s %s: netdev %q, elsewhere %q, want %q and %q (%s)", tt.machine, tt.hca, p.Netdev, p.Elsewhere, tt.want,
+				tt.elsewhere, tt.why)
 		}
 	}
 	two := hca(t, machinetest.Node(t, "cx3-roce-v1"), "mlx4_0")
@@ -74,11 +76,12 @@ func TestNetdevOfAPortIsTheOneWithItsAddress(t *testing.T) {
 	}
 	two = hca(t, machinetest.Node(t, "cx3-two-fabrics"), "mlx4_0")
 	if two.Ports[0].Netdev != "ib0" || two.Ports[1].Netdev != "ib1" {
-		t.Errorf("two InfiniBand ports of one function: %q and %q, want ib0 and ib1, not the child of ib0", two.Ports[0].Netdev, two.Ports[1].Netdev)
+		t.Errorf("two InfiniBand ports of one function: %q and %q, want ib0 and ib1, not the child of ib0",
+			two.Ports[0].Netdev, two.Ports[1].Netdev)
 	}
 }
 
-func TestVirtualFunctionsAreTold(t *testing.T) {
+func TestVirtualFunctionsAreRecognized(t *testing.T) {
 	for name, want := range map[string]map[string]bool{
 		"azure-nd-h100-v5": {"mlx5_ib0": true, "mlx5_an0": true}, // no physfn in a VM: by number
 		"pod-sriov-vf":     {"mlx5_3": true},
@@ -114,17 +117,19 @@ func TestFunctionsThatShowNoRDMADeviceAreListed(t *testing.T) {
 	}
 }
 
-func TestCloudsAndContainersAreTold(t *testing.T) {
+func TestCloudsAndContainersAreRecognized(t *testing.T) {
 	tests := []struct {
 		machine   string
 		cloud     fabric.Cloud
 		container fabric.Container
 	}{
-		{"aws-p5-48xlarge", fabric.Cloud{Provider: "aws", SKU: "p5.48xlarge", Virtual: true}, fabric.Container{RDMA: "shared"}},
+		{"aws-p5-48xlarge", fabric.Cloud{Provider: "aws", SKU: "p5.48xlarge", Virtual: true},
+			fabric.Container{RDMA: "shared"}},
 		{"aws-c5n-metal", fabric.Cloud{Provider: "aws", SKU: "c5n.metal"}, fabric.Container{RDMA: "shared"}},
 		{"azure-nd-h100-v5", fabric.Cloud{Provider: "azure", Virtual: true}, fabric.Container{RDMA: "shared"}},
 		{"gcp-a3-ultra", fabric.Cloud{Provider: "gcp", Virtual: true}, fabric.Container{RDMA: "shared"}},
-		{"gcp-pod-one-nic", fabric.Cloud{Provider: "gcp", Virtual: true}, fabric.Container{Kind: "kubernetes", RDMA: "shared"}},
+		{"gcp-pod-one-nic", fabric.Cloud{Provider: "gcp", Virtual: true},
+			fabric.Container{Kind: "kubernetes", RDMA: "shared"}},
 		{"oci-bm-gpu-h100", fabric.Cloud{Provider: "oci"}, fabric.Container{RDMA: "shared"}},
 		{"ibm-gx3d-h100", fabric.Cloud{Provider: "ibm", Virtual: true}, fabric.Container{RDMA: "shared"}},
 		{"pod-sriov-vf", fabric.Cloud{}, fabric.Container{Kind: "kubernetes", RDMA: "exclusive"}},
@@ -142,7 +147,7 @@ func TestCloudsAndContainersAreTold(t *testing.T) {
 	}
 }
 
-func TestGPUDirectIsToldByFiles(t *testing.T) {
+func TestGPUDirectIsReadFromFiles(t *testing.T) {
 	for name, want := range map[string]fabric.GPUDirect{
 		"h100-roce-8":      {Peermem: true, DMABuf: "yes"},
 		"azure-nd-h100-v5": {Peermem: true, DMABuf: "the driver's kernel modules are the closed ones"},
@@ -185,20 +190,23 @@ func TestDistancesFollowTheBridges(t *testing.T) {
 		}
 	}
 	order := []fabric.Distance{fabric.PIX, fabric.PXB, fabric.PHB, fabric.NODE, fabric.SYS, ""}
-	if !slices.IsSortedFunc(order, func(a, b fabric.Distance) int { return a.Rank() - b.Rank() }) || fabric.PIX.Rank() != 0 {
+	if !slices.IsSortedFunc(order, func(a, b fabric.Distance) int { return a.Rank() - b.Rank() }) ||
+		fabric.PIX.Rank() != 0 {
 		t.Error("the ranks of distances are not in their order")
 	}
 }
 
-func TestCardsAreToldWithoutNVML(t *testing.T) {
+func TestCardsAreFoundWithoutNVML(t *testing.T) {
 	for name, want := range map[string]struct {
 		count int
 		first fabric.Card
 	}{
-		"rtx4090-pcie-ib":   {8, fabric.Card{PCI: "0000:02:00.0", Vendor: "nvidia", Model: "NVIDIA GeForce RTX 4090", UUID: "GPU-00000000-0000-4000-8000-0000000000f0", Minor: 3}},
-		"mi300x-roce-8":     {8, fabric.Card{PCI: "0000:06:00.0", Vendor: "amd", Minor: -1}},
-		"slingshot-mi250x":  {8, fabric.Card{PCI: "0000:c2:00.0", Vendor: "amd", Minor: -1}},
-		"cx2-eth-beside-ib": {1, fabric.Card{PCI: "0000:06:00.0", Vendor: "nvidia", Minor: -1}}, // the driver's folder is missing
+		"rtx4090-pcie-ib": {8, fabric.Card{PCI: "0000:02:00.0", Vendor: "nvidia", Model: "NVIDIA GeForce RTX 4090",
+			UUID: "GPU-00000000-0000-4000-8000-0000000000f0", Minor: 3}},
+		"mi300x-roce-8":    {8, fabric.Card{PCI: "0000:06:00.0", Vendor: "amd", Minor: -1}},
+		"slingshot-mi250x": {8, fabric.Card{PCI: "0000:c2:00.0", Vendor: "amd", Minor: -1}},
+		// the driver's folder is missing
+		"cx2-eth-beside-ib": {1, fabric.Card{PCI: "0000:06:00.0", Vendor: "nvidia", Minor: -1}},
 		"cx4-no-rdma-stack": {},
 	} {
 		n := machinetest.Node(t, name)
@@ -213,7 +221,8 @@ func TestCardsAreToldWithoutNVML(t *testing.T) {
 }
 
 func TestWhatHidesThePCIBusIsStillFound(t *testing.T) {
-	const text = "machine/1\nfile sys/class/infiniband/rocep1s0/node_type \"1: CA\"\nfile sys/class/infiniband/rocep1s0/device/uevent \"DRIVER=mlx5_core\\nPCI_SLOT_NAME=0000:01:00.0\"\n" +
+	const text = "machine/1\nfile sys/class/infiniband/rocep1s0/node_type \"1: CA\"\nfile " +
+		"sys/class/infiniband/rocep1s0/device/uevent \"DRIVER=mlx5_core\\nPCI_SLOT_NAME=0000:01:00.0\"\n" +
 		"file proc/driver/nvidia/gpus/0000:0f:00.0/information \"Model: \t GRID\\nDevice Minor: \t 2\"\n"
 	m, err := machine.Read([]byte(text))
 	if err != nil {
@@ -223,7 +232,8 @@ func TestWhatHidesThePCIBusIsStillFound(t *testing.T) {
 	if h := hca(t, n, "rocep1s0"); h.PCI != "0000:01:00.0" || h.Driver != "mlx5_core" {
 		t.Errorf("an HCA whose class holds directories: %+v", h)
 	}
-	if diff := cmp.Diff([]fabric.Card{{PCI: "0000:0f:00.0", Vendor: "nvidia", Model: "GRID", Minor: 2}}, n.Cards); diff != "" {
+	if diff := cmp.Diff([]fabric.Card{{PCI: "0000:0f:00.0", Vendor: "nvidia", Model: "GRID", Minor: 2}},
+		n.Cards); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
 }
@@ -235,7 +245,8 @@ func TestLinksRedirectsAndGroupsOfFunctions(t *testing.T) {
 		"0000:83:00.0": {Gen: 5, MaxGen: 5, Lanes: 16, MaxLanes: 16, IOMMU: "identity", ACS: "on"},
 	} {
 		p, _ := n.Function(addr)
-		if p.Gen != want.Gen || p.MaxGen != want.MaxGen || p.Lanes != want.Lanes || p.MaxLanes != want.MaxLanes || p.IOMMU != want.IOMMU || p.ACS != want.ACS {
+		if p.Gen != want.Gen || p.MaxGen != want.MaxGen || p.Lanes != want.Lanes || p.MaxLanes != want.MaxLanes ||
+			p.IOMMU != want.IOMMU || p.ACS != want.ACS {
 			t.Errorf("%s = %+v, want %+v", addr, p, want)
 		}
 	}
@@ -245,7 +256,7 @@ func TestLinksRedirectsAndGroupsOfFunctions(t *testing.T) {
 	}
 }
 
-func TestPortsKeepTheirNumbers(t *testing.T) {
+func TestPortsHaveTheirOwnNumbers(t *testing.T) {
 	n := machinetest.Node(t, "ib-no-subnet-manager")
 	want := []fabric.Port{
 		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, Lanes: 4, LID: 0xffff},
@@ -260,7 +271,8 @@ func TestPortsKeepTheirNumbers(t *testing.T) {
 		}
 	}
 	p := hca(t, machinetest.Node(t, "azure-nd-h100-v5"), "mlx5_ib0").Ports[0]
-	if diff := cmp.Diff([]fabric.PKey{{Index: 0, Key: "0x80a5"}, {Index: 1, Key: "0x7fff"}}, p.PKeys); diff != "" || p.SMLID != 1 {
+	if diff := cmp.Diff([]fabric.PKey{{Index: 0, Key: "0x80a5"}, {Index: 1, Key: "0x7fff"}}, p.PKeys); diff != "" ||
+		p.SMLID != 1 {
 		t.Errorf("partition keys (-want +got):\n%s, subnet manager %d", diff, p.SMLID)
 	}
 	var gids []string

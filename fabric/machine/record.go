@@ -16,15 +16,15 @@ import (
 	"launch/fabric"
 )
 
-// Recorder keeps what fabric.Detect reads of a machine.
+// Recorder records what fabric.Detect reads of a machine.
 type Recorder struct {
 	live fabric.Roots
 
-	mu  sync.Mutex // Detect reads devices side by side
+	mu  sync.Mutex // Detect reads devices concurrently
 	rec recording
 }
 
-// NewRecorder records what is read through its Roots.
+// NewRecorder records all reads through its Roots.
 func NewRecorder(live fabric.Roots) *Recorder {
 	return &Recorder{live: live, rec: recording{
 		Format: recordingFormat, Dirs: []string{}, Links: map[string]string{}, Files: map[string]string{},
@@ -33,7 +33,7 @@ func NewRecorder(live fabric.Roots) *Recorder {
 	}}
 }
 
-// Roots are those of the machine, watched.
+// Roots returns the roots of the machine, which record all reads.
 func (r *Recorder) Roots() fabric.Roots {
 	watch := func(prefix string, fsys fs.FS) fs.FS {
 		if fsys == nil {
@@ -95,7 +95,7 @@ func (r *Recorder) Roots() fabric.Roots {
 	return roots
 }
 
-// unnamed is a System without what tells whose machine it is.
+// unnamed returns a System without what identifies the machine.
 func unnamed(s fabric.System) *fabric.System {
 	s.Image = ""
 	return &s
@@ -107,9 +107,9 @@ func (r *Recorder) keep(f func(*answers)) {
 	f(&r.rec.Answers)
 }
 
-// File is the recording of the node that Detect found, without what would tell
-// whose it is: host names, addresses, GUIDs and UUIDs are others, the same for
-// the same.
+// File returns the recording of the node that Detect found. It replaces host names,
+// addresses, GUIDs and UUIDs, each consistently, so that it does not reveal the
+// machine.
 func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,16 +136,16 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// watched is one root of a machine that is being recorded. Paths are kept as
-// what the links in them lead to, beside these links.
+// watched is one root of a machine that is being recorded. It records paths with all
+// links resolved, and the links.
 type watched struct {
 	r      *Recorder
 	fsys   fs.FS
 	prefix string // of its paths in the recording
 }
 
-// real follows the links in a path; ok is false where they lead out of the
-// root, and then the path is as far as they do not.
+// real follows the links in a path. If they lead out of the root, ok is false, and the
+// path ends where they do.
 func (w *watched) real(name string) (real string, ok bool) {
 	rest := strings.Split(name, "/")
 	at := "."
@@ -187,7 +187,8 @@ func (w *watched) note(name string, f func(real string)) {
 	f(path.Join(w.prefix, real))
 }
 
-// failed keeps an error. What is not there, or is below a file, needs no mark.
+// failed records an error. A file that does not exist, or is below a file, needs no
+// record.
 func (w *watched) failed(name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
@@ -198,8 +199,7 @@ func (w *watched) failed(name string, err error) {
 	})
 }
 
-// exists keeps that something is there: an entry that nobody read is an empty
-// file.
+// exists records that an entry exists: an entry that was not read is an empty file.
 func (w *watched) exists(name string, dir bool) {
 	w.note(name, func(real string) {
 		if dir {
@@ -210,13 +210,13 @@ func (w *watched) exists(name string, dir bool) {
 	})
 }
 
-// Open reads the file whole, by fabric's own rules for files of the kernel.
+// Open reads the whole file, by fabric's own rules for files of the kernel.
 func (w *watched) Open(name string) (fs.File, error) {
 	info, err := fs.Stat(w.fsys, name)
 	if err == nil && info.IsDir() {
 		return w.fsys.Open(name)
 	}
-	if err == nil && path.Base(name) == "config" { // a PCI function's registers: one bit of them is asked for
+	if err == nil && path.Base(name) == "config" { // a PCI function's registers: only one bit is needed
 		state := fabric.ReadACS(w.fsys, name)
 		if state != "" {
 			w.note(name, func(real string) { w.r.rec.ACS[real] = state })
@@ -247,7 +247,7 @@ func (w *watched) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(w.fs
 
 func (w *watched) ReadLink(name string) (string, error) {
 	target, err := fs.ReadLink(w.fsys, name)
-	if err == nil { // the path of the link, but not the link itself, may go through others
+	if err == nil { // the path of the link, but not the link itself, may contain other links
 		dir, ok := w.real(path.Dir(name))
 		w.r.mu.Lock()
 		defer w.r.mu.Unlock()

@@ -40,8 +40,8 @@ func replay(t *testing.T, data []byte) fabric.Node {
 	return m.Detect(t.Context())
 }
 
-// ids is what a recording may not keep of a node, and what it must keep of the
-// relations between them: the order in which each appears for the first time.
+// ids lists what a recording must not contain, and the relations that it must preserve:
+// the order in which each value appears for the first time.
 func ids(n fabric.Node) (list []string, pattern []int) {
 	seen := map[string]int{}
 	add := func(s string) {
@@ -74,7 +74,7 @@ func ids(n fabric.Node) (list []string, pattern []int) {
 	return list, pattern
 }
 
-// blank takes out of a node what a recording changes.
+// blank removes what a recording changes from a node.
 func blank(n fabric.Node) fabric.Node {
 	n.Hostname, n.BootID, n.Product, n.HostAddrs = "", "", "", nil
 	n.Route.Src = netip.Addr{}
@@ -136,16 +136,17 @@ func TestThisMachineReplaysFromItsRecording(t *testing.T) {
 		t.Errorf("the recording still has the host name %s", was.Hostname)
 	}
 	was, got = blank(was), blank(got)
-	was.Limits.Shm, got.Limits.Shm = 0, 0 // others write there
+	was.Limits.Shm, got.Limits.Shm = 0, 0 // other programs write there
 	was.GPUs, was.Verbs = got.GPUs, got.Verbs
 	if diff := cmp.Diff(was, got, equal); diff != "" {
 		t.Errorf("node (-recorded +replayed):\n%s", diff)
 	}
 }
 
-func TestAddressesOfOneNetworkStayInOne(t *testing.T) {
+func TestAddressesOfOneNetworkRemainInOneNetwork(t *testing.T) {
 	const text = "machine/1\nhost trainer-12\nroute eth0 10.1.2.3\nvirtual\n" +
-		"  net eth0 kind=veth addr=10.1.2.3/24,2001:db8:1:2::5/64\n  net eth1 kind=veth addr=10.1.2.77/24\n  net eth2 kind=veth addr=10.1.3.9/24,192.168.1.5/16\n"
+		"  net eth0 kind=veth addr=10.1.2.3/24,2001:db8:1:2::5/64\n  net eth1 kind=veth addr=10.1.2.77/24\n  net eth2 " +
+		"kind=veth addr=10.1.3.9/24,192.168.1.5/16\n"
 	m, err := machine.Read([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -155,13 +156,15 @@ func TestAddressesOfOneNetworkStayInOne(t *testing.T) {
 			return gpu.Facts{Err: "trainer-12 is lost", Devices: []gpu.GPU{{UUID: "GPU-8b0a1f6e-1111-2222-3333-444455556666"}}}
 		},
 		Software: func(context.Context) software.Facts {
-			return software.Facts{Python: software.Item{Path: "/home/somebody/venv/bin/python3"}, NCCL: software.Item{Path: "/usr/lib/libnccl.so.2"}}
+			return software.Facts{Python: software.Item{Path: "/home/somebody/venv/bin/python3"},
+				NCCL: software.Item{Path: "/usr/lib/libnccl.so.2"}}
 		},
 	})
 	n := replay(t, data)
 	a, b, c := n.Interfaces[1].Addrs[0], n.Interfaces[2].Addrs[0], n.Interfaces[3].Addrs[0]
 	if a.Masked() != b.Masked() || a.Masked() == c.Masked() || a.Addr() == b.Addr() || n.Route.Src != a.Addr() {
-		t.Errorf("10.1.2.3/24, 10.1.2.77/24 and 10.1.3.9/24 became %v, %v and %v, the route's source %v", a, b, c, n.Route.Src)
+		t.Errorf("10.1.2.3/24, 10.1.2.77/24 and 10.1.3.9/24 became %v, %v and %v, the route's source %v", a, b, c,
+			n.Route.Src)
 	}
 	if p := n.Interfaces[3].Addrs[1]; !netip.MustParsePrefix("192.168.0.0/16").Contains(p.Addr()) {
 		t.Errorf("192.168.1.5 became %v, which is not private", p)

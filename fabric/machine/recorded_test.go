@@ -16,8 +16,8 @@ import (
 	"launch/fabric/machine"
 )
 
-// expected is what a recorded machine's own description says; null is "not
-// known", so everything is a pointer.
+// expected is a recorded machine's own description; null means "not known", so
+// everything is a pointer.
 type expected struct {
 	Devices []struct {
 		Name, Driver, PCI, Vendor *string
@@ -58,7 +58,7 @@ type expected struct {
 	}
 }
 
-// score counts what agrees, by field, and keeps what does not.
+// score counts agreement by field, and collects disagreement.
 type score struct {
 	right, asked map[string]int
 	misses       []miss
@@ -78,13 +78,12 @@ func compare[T comparable](s *score, field, where string, want *T, got T) {
 	}
 }
 
-// besideProject is where recorded machines lie when they stand beside the
-// project.
+// besideProject is the folder of recorded machines next to the project.
 const besideProject = "../../../shared/machines"
 
-func TestRecordedMachinesBesideTheProject(t *testing.T) {
+func TestRecordedMachinesNextToTheProject(t *testing.T) {
 	if _, err := os.Stat(besideProject); err != nil {
-		t.Skipf("no recorded machines beside the project: %v", err)
+		t.Skipf("no recorded machines next to the project: %v", err)
 	}
 	s := &score{map[string]int{}, map[string]int{}, nil}
 	root := os.DirFS(besideProject)
@@ -122,16 +121,17 @@ func TestRecordedMachinesBesideTheProject(t *testing.T) {
 	}
 }
 
-// notInTheFiles are the fields that the descriptions of some machines have from
-// elsewhere (a command's output, a published shape), and their files do not.
+// notInTheFiles are the fields that some descriptions take from elsewhere (a command's
+// output, a published shape), and that the files do not have.
 var notInTheFiles = map[string]string{
 	"cloud": "DMI was not recorded", "virtual": "DMI was not recorded",
-	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that bnxt_re stands on",
-	"gpu":    "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
+	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that " +
+		"bnxt_re stands on",
+	"gpu": "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
 	"lid": "sysfs was recorded without it", "sm_lid": "sysfs was recorded without it",
 	"netdev":   "class/net was not recorded; and of a slave and its bond, the bond holds the address",
 	"phys":     "one fixture has a state that cannot be",
-	"gid.type": "kernels before 4.5 do not tell it",
+	"gid.type": "kernels before 4.5 do not have it",
 }
 
 func (s *score) machine(id string, want expected, got fabric.Node) {
@@ -176,7 +176,8 @@ func (s *score) machine(id string, want expected, got fabric.Node) {
 			}
 			p := h.Ports[j]
 			compare(s, "state", at, wp.State, map[int]string{0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}[p.State])
-			compare(s, "phys", at, wp.PhysState, map[int]string{1: "Sleep", 2: "Polling", 3: "Disabled", 5: "LinkUp"}[p.PhysState])
+			compare(s, "phys", at, wp.PhysState, map[int]string{1: "Sleep", 2: "Polling", 3: "Disabled",
+				5: "LinkUp"}[p.PhysState])
 			compare(s, "rate", at, wp.Rate, p.Rate)
 			compare(s, "link", at, wp.LinkLayer, p.LinkLayer)
 			compare(s, "netdev", at, wp.Netdev, p.Netdev+p.Elsewhere)

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// scrubber replaces what would tell whose machine a recording is of: the same
-// by the same, so that what belongs together still does.
+// scrubber replaces what identifies the machine of a recording, each consistently, so
+// that relations remain.
 type scrubber struct {
 	addrs anonymizer
-	host  *regexp.Regexp // nil: too general a name to be looked for
+	host  *regexp.Regexp // nil: the name is too general to search for
 	uuids map[string]string
 	cards map[[3]byte]uint32 // the last three bytes of MAC addresses and GUIDs
 }
@@ -29,7 +29,7 @@ func newScrubber(key []byte, hostname string) *scrubber {
 	return s
 }
 
-// scrubbedHost is the host name of every recording.
+// scrubbedHost is the host name in every recording.
 const scrubbedHost = "node-1"
 
 func (s *scrubber) scrub(r recording) (recording, error) {
@@ -68,8 +68,7 @@ func (s *scrubber) keys(m map[string]string) map[string]string {
 	return out
 }
 
-// knownTags are the asset tags that name a cloud. Any other is somebody's
-// inventory.
+// knownTags are the asset tags that name a cloud. Any other tag may be private.
 var knownTags = []string{"7783-7084-3265-9085-8269-3286-77", "OracleCloud.com", "ibmcloud"}
 
 // file scrubs the content of a file by its name.
@@ -83,7 +82,7 @@ func (s *scrubber) file(name, text string) string {
 			return ""
 		}
 	case base == "cgroup":
-		for _, word := range []string{"kubepods", "docker", "libpod", "lxc"} { // the rest is identifiers
+		for _, word := range []string{"kubepods", "docker", "libpod", "lxc"} { // the rest consists of identifiers
 			if strings.Contains(text, word) {
 				return "0::/" + word + "\n"
 			}
@@ -101,10 +100,11 @@ var (
 	macRE  = regexp.MustCompile(`\b(?:[0-9a-f]{2}:){5,19}[0-9a-f]{2}\b`) // Ethernet's six bytes, InfiniBand's twenty
 	guidRE = regexp.MustCompile(`\b[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}:[0-9a-f]{4}\b`)
 	uuidRE = regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`)
-	nameRE = regexp.MustCompile(`\b(?:enx|wlx|ibx|rocex|iwx|opax)(?:[0-9a-f]{16}|[0-9a-f]{12})\b`) // udev's names by address
+	// udev's names by address
+	nameRE = regexp.MustCompile(`\b(?:enx|wlx|ibx|rocex|iwx|opax)(?:[0-9a-f]{16}|[0-9a-f]{12})\b`)
 )
 
-// text scrubs identifiers wherever they stand.
+// text scrubs identifiers anywhere in a text.
 func (s *scrubber) text(text string) string {
 	text = uuidRE.ReplaceAllStringFunc(text, s.uuid)
 	text = macRE.ReplaceAllStringFunc(text, s.card)
@@ -120,9 +120,9 @@ func (s *scrubber) uuid(old string) string {
 	return s.uuids[old]
 }
 
-// card replaces the last six digits of an address or GUID: before them stand
-// the maker's own, and those of a card are the same in its MAC addresses, its
-// GUIDs and its link-local GIDs.
+// card replaces the last six digits of an address or GUID. The digits before them are
+// the maker's; those of a card are the same in its MAC addresses, its GUIDs and its
+// link-local GIDs.
 func (s *scrubber) card(old string) string {
 	out := []byte(old)
 	var at []int // of the last six digits
@@ -142,12 +142,12 @@ func (s *scrubber) card(old string) string {
 	return string(out)
 }
 
-// firstCard is the first number that stands for a card: unlike any that a
-// person would choose.
+// firstCard is the first replacement number of a card: unlike any that a person would
+// choose.
 const firstCard = 0xca0000
 
-// number is what stands for the last three bytes of an identifier. Zero stays:
-// it is none.
+// number returns the replacement for the last three bytes of an identifier. Zero means
+// no identifier and stays.
 func (s *scrubber) number(digits [6]byte) uint32 {
 	var b [3]byte
 	if _, err := fmt.Sscanf(string(digits[:]), "%02x%02x%02x", &b[0], &b[1], &b[2]); err != nil || b == [3]byte{} {
@@ -159,8 +159,8 @@ func (s *scrubber) number(digits [6]byte) uint32 {
 	return s.cards[b]
 }
 
-// addr replaces an address. The half of an IPv6 address that a card's own
-// address makes is the card's.
+// addr replaces an address. If half of an IPv6 address is made from a card's address,
+// it follows the card's replacement.
 func (s *scrubber) addr(a netip.Addr) netip.Addr {
 	b := a.As16()
 	new := s.addrs.addr(a)
@@ -175,7 +175,7 @@ func (s *scrubber) addr(a netip.Addr) netip.Addr {
 	return netip.AddrFrom16(n)
 }
 
-// value scrubs an answer: every string in it, by what it looks like.
+// value scrubs an answer: every string in it, by its form.
 func (s *scrubber) value(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -192,7 +192,7 @@ func (s *scrubber) value(key string, v any) any {
 			return ""
 		case key == "search":
 			return domain(v)
-		case key == "names" && v != "localhost" && s.word(v) == v: // beside this node's own in /etc/hosts
+		case key == "names" && v != "localhost" && s.word(v) == v: // other names next to this node's own in /etc/hosts
 			return "alias"
 		}
 		return s.word(v)
@@ -200,8 +200,8 @@ func (s *scrubber) value(key string, v any) any {
 	return v
 }
 
-// domain stands for one of a search list. A cluster's own are the same in all
-// clusters, but for the namespace.
+// domain returns the replacement for a domain of a search list. A cluster's own domains
+// are the same in all clusters, except for the namespace.
 func domain(name string) string {
 	if at := strings.Index("."+name, ".svc."); at >= 0 {
 		return strings.TrimPrefix("default."[:min(at, 1)*len("default.")]+name[at:], ".")
@@ -212,7 +212,7 @@ func domain(name string) string {
 	return "example.internal"
 }
 
-// systemDirs hold nobody's own files.
+// systemDirs hold no private files.
 var systemDirs = []string{"usr", "opt", "lib", "lib64", "bin", "sbin", "sys", "proc", "dev", "etc"}
 
 func (s *scrubber) word(text string) string {
@@ -222,7 +222,8 @@ func (s *scrubber) word(text string) string {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return netip.PrefixFrom(s.addr(p.Addr()), p.Bits()).String()
 	}
-	if top, _, _ := strings.Cut(strings.TrimPrefix(text, "/"), "/"); path.IsAbs(text) && !slices.Contains(systemDirs, top) {
+	if top, _, _ := strings.Cut(strings.TrimPrefix(text, "/"), "/"); path.IsAbs(text) &&
+		!slices.Contains(systemDirs, top) {
 		dir, base := path.Split(path.Clean(text))
 		return "/home/user/" + path.Join(path.Base(dir), base)
 	}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shared is how many of their first bits two addresses have in common.
+// shared returns how many of their first bits two addresses have in common.
 func shared(a, b netip.Addr) int {
 	n := 0
 	x, y := a.AsSlice(), b.AsSlice()
@@ -60,8 +60,9 @@ func TestIdentifiersOfOneCardStayThoseOfOneCard(t *testing.T) {
 		t.Errorf("its link-local address became %v", link)
 	}
 	for in, want := range map[string]string{
-		"trainer-7.example.com is lost": "node-1 is lost", "trainer-7": "node-1", "trainer-77": "trainer-77", "/home/somebody/venv/bin/python": "/home/user/bin/python",
-		"/usr/bin/python3": "/usr/bin/python3", "127.0.0.1": "127.0.0.1", "169.254.3.4": "169.254.3.4",
+		"trainer-7.example.com is lost": "node-1 is lost", "trainer-7": "node-1", "trainer-77": "trainer-77",
+		"/home/somebody/venv/bin/python": "/home/user/bin/python",
+		"/usr/bin/python3":               "/usr/bin/python3", "127.0.0.1": "127.0.0.1", "169.254.3.4": "169.254.3.4",
 	} {
 		if got := s.word(in); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
@@ -70,8 +71,9 @@ func TestIdentifiersOfOneCardStayThoseOfOneCard(t *testing.T) {
 	for name, tt := range map[string]struct{ in, want string }{
 		"sys/class/dmi/id/chassis_asset_tag": {"OracleCloud.com\n", "OracleCloud.com\n"},
 		"sys/x/chassis_asset_tag":            {"INV-004711\n", ""},
-		"proc/17/cgroup":                     {"0::/kubepods/burstable/pod8b0a1f6e_1111/cri-0123456789abcdef\n", "0::/kubepods\n"},
-		"proc/18/cgroup":                     {"0::/user.slice/user-1000.slice\n", "0::/\n"},
+		"proc/17/cgroup": {"0::/kubepods/burstable/pod8b0a1f6e_1111/cri-0123456789abcdef\n",
+			"0::/kubepods\n"},
+		"proc/18/cgroup": {"0::/user.slice/user-1000.slice\n", "0::/\n"},
 	} {
 		if got := s.file(name, tt.in); got != tt.want {
 			t.Errorf("%s became %q, want %q", name, got, tt.want)

@@ -7,14 +7,14 @@ import (
 	"unicode"
 )
 
-// textFormat is the first line of a machine that a person wrote. Indentation is
-// the tree of the PCI buses; docs/machines.md has the words.
+// textFormat is the first line of a machine that a person wrote. Indentation is the
+// tree of the PCI buses; docs/machines.md lists the keywords.
 const textFormat = "machine/1"
 
-// block is a line and what is indented below it.
+// block is a line and the lines that are indented below it.
 type block struct {
 	line   int
-	words  []string          // the first is what it is
+	words  []string          // the first is the keyword
 	keys   map[string]string // the words with a =
 	below  []*block
 	indent int
@@ -41,7 +41,7 @@ func (b *block) errorf(format string, a ...any) error {
 	return fmt.Errorf("line %d: %s: %w", b.line, b.words[0], fmt.Errorf(format, a...))
 }
 
-// parseText makes blocks of a text: one for each line, less comments.
+// parseText makes blocks of a text: one for each line, without comments.
 func parseText(text string) ([]*block, error) {
 	top := &block{indent: -1}
 	open := []*block{top}
@@ -82,8 +82,8 @@ type word struct {
 	quoted bool // it begins with a quote: never a key
 }
 
-// split parts a line at blanks. Quotes hold blanks together, also behind a =;
-// inside them \n is a new line. # begins a comment.
+// split splits a line at blanks. Quotes protect blanks, also after a =; inside them \n
+// is a newline. # begins a comment.
 func split(line string) ([]word, error) {
 	var out []word
 	rest := []rune(line)
@@ -117,8 +117,8 @@ func split(line string) ([]word, error) {
 	}
 }
 
-// relative is the target of a link in the directory from that leads to the
-// path to; both are relative to /.
+// relative returns the target of a link in directory from to path to; both are relative
+// to /.
 func relative(from, to string) string {
 	up := strings.Count(path.Clean(from), "/") + 1
 	return strings.Repeat("../", up) + to

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Bounds of a recording. A machine with 40 HCAs and all their counters stays
-// far below them.
+// Limits of a recording. A machine with 40 HCAs and all their counters stays far below
+// them.
 const (
 	maxEntries = 200_000
 	maxBytes   = 64 << 20
@@ -23,28 +23,27 @@ const (
 	maxLinks   = 40 // followed on one path, as in the kernel (MAXSYMLINKS)
 )
 
-// tree is a directory tree in memory that behaves as the kernel's do: links
-// are followed wherever they stand in a path, may dangle, and never lead out
-// of it.
+// tree is a directory tree in memory that behaves as the kernel's do: it follows links
+// anywhere in a path, which may dangle and never lead out of it.
 type tree struct {
 	root    *node
 	entries int
 	bytes   int
 }
 
-// node is an entry of a tree: a directory where children is not nil, a link
-// where target is not "", else a file.
+// node is an entry of a tree: a directory if children is not nil, a link if target is
+// not "", else a file.
 type node struct {
 	children map[string]*node
 	target   string
 	data     string
-	err      error // reading it gives this
+	err      error // the error of reading it
 }
 
 func newTree() *tree { return &tree{root: &node{children: map[string]*node{}}} }
 
-// add puts an entry at a path, with the directories above it. What stands there
-// already stays if it is the same.
+// add adds an entry at a path, with the directories above it. Adding the same entry
+// twice is fine.
 func (t *tree) add(name string, n *node) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("%q is not a path below the root", name)
@@ -93,8 +92,7 @@ func (t *tree) link(name, target string) error {
 	return t.add(name, &node{target: target})
 }
 
-// find walks a path; the last component is followed if it is a link and
-// follow says so.
+// find walks a path. If follow is true, it follows a link in the last component.
 func (t *tree) find(name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid
@@ -136,8 +134,8 @@ func (t *tree) find(name string, follow bool) (*node, error) {
 	return trail[len(trail)-1], nil
 }
 
-// Open follows links. A file whose reading fails fails here already, as do
-// those of sysfs that are behind a permission.
+// Open follows links. A file that cannot be read fails to open too, as a sysfs file
+// without permission does.
 func (t *tree) Open(name string) (fs.File, error) {
 	n, err := t.find(name, true)
 	if err == nil {
@@ -152,7 +150,7 @@ func (t *tree) Open(name string) (fs.File, error) {
 	return &file{info: info{path.Base(name), n}}, nil
 }
 
-// open is an open file with a content.
+// open returns an open file with a content.
 func open(name, data string) fs.File {
 	return &file{info: info{path.Base(name), &node{data: data}}, Reader: bytes.NewReader([]byte(data))}
 }
@@ -171,7 +169,7 @@ func (t *tree) ReadLink(name string) (string, error) {
 
 func (t *tree) Lstat(name string) (fs.FileInfo, error) { return t.stat("lstat", name, false) }
 
-// Stat tells of a file that cannot be read, too.
+// Stat succeeds for a file that cannot be read, too.
 func (t *tree) Stat(name string) (fs.FileInfo, error) { return t.stat("stat", name, true) }
 
 func (t *tree) stat(op, name string, follow bool) (fs.FileInfo, error) {
@@ -202,10 +200,10 @@ func (n *node) list() []fs.DirEntry {
 	return out
 }
 
-// at is the tree below a directory.
+// at returns the tree below a directory.
 func (t *tree) at(dir string) fs.FS {
 	sub, err := fs.Sub(t, dir)
-	if err != nil { // only of a path that is none
+	if err != nil { // only if the path is invalid
 		return t
 	}
 	return sub
@@ -261,7 +259,7 @@ func (f *file) ReadAt(p []byte, at int64) (int, error) {
 	return f.Reader.ReadAt(p, at)
 }
 
-// ReadDir lists a directory that was opened.
+// ReadDir lists an open directory.
 func (f *file) ReadDir(count int) ([]fs.DirEntry, error) {
 	if f.n.children == nil {
 		return nil, &fs.PathError{Op: "readdir", Path: f.name, Err: syscall.ENOTDIR}

@@ -12,25 +12,26 @@ import (
 	"launch/fabric"
 )
 
-// bench is a machine that grows by cards.
+// bench is a machine to which a test adds cards.
 type bench struct{ fabric.Node }
 
 // card adds a PCI function below some bridges.
 func (b *bench) card(addr, class, vendor, device string, numa int, path ...string) *fabric.PCI {
-	b.PCI = append(b.PCI, fabric.PCI{Addr: addr, Class: class, Vendor: vendor, Device: device, Driver: "x", NUMA: numa, Path: path,
-		Gen: 5, MaxGen: 5, Lanes: 16, MaxLanes: 16})
+	b.PCI = append(b.PCI, fabric.PCI{Addr: addr, Class: class, Vendor: vendor, Device: device, Driver: "x", NUMA: numa,
+		Path: path,
+		Gen:  5, MaxGen: 5, Lanes: 16, MaxLanes: 16})
 	return &b.PCI[len(b.PCI)-1]
 }
 
 // port adds an HCA with one active port on a function, unless it is "".
 func (b *bench) port(name, link string, rate float64, typ, pci string) *fabric.HCA {
-	b.HCAs = append(b.HCAs, fabric.HCA{Name: name, PCI: pci, Driver: "mlx5_core", NodeType: 1, Type: typ, Board: typ, NUMA: -1,
+	b.HCAs = append(b.HCAs, fabric.HCA{Name: name, PCI: pci, Driver: "mlx5_core", NodeType: 1, Type: typ, Board: typ,
+		NUMA:  -1,
 		Ports: []fabric.Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate}}})
 	return &b.HCAs[len(b.HCAs)-1]
 }
 
-// switched adds GPUs, each behind a switch with a rail of its own, four to a
-// NUMA node.
+// switched adds GPUs, each behind a switch with a rail of its own, four to a NUMA node.
 func (b *bench) switched(gpus int, link string, rate float64) {
 	for i := range gpus {
 		root, sw := fmt.Sprintf("pci0000:%d0", i), fmt.Sprintf("0000:%d1:00.0", i)
@@ -62,8 +63,8 @@ func names(n int) (out []string) {
 	return out
 }
 
-// Each machine has something that one of the simple rules (the fastest, the
-// most, the nearest, the link layer, the name) gets wrong.
+// Each machine has something that one of the simple rules (the fastest, the most, the
+// nearest, the link layer, the name) gets wrong.
 func TestRailsWhereASimpleRuleFails(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -71,14 +72,15 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		kind  Kind
 		rails []string
 		sure  bool
-		nics  []string // name, role, and ! where it is missing
+		nics  []string // name, role, and ! if it is missing
 	}{
 		{"two of eight rails are down", func(b *bench) {
 			b.switched(8, "Ethernet", 400)
 			down(&b.HCAs[2])
 			down(&b.HCAs[5])
 			b.HCAs[5].Ports[0].PhysState = 2
-		}, RoCE, []string{"mlx5_0", "mlx5_1", "mlx5_3", "mlx5_4", "mlx5_6", "mlx5_7"}, true, []string{"mlx5_2 unusable!", "mlx5_5 unusable!"}},
+		}, RoCE, []string{"mlx5_0", "mlx5_1", "mlx5_3", "mlx5_4", "mlx5_6", "mlx5_7"}, true,
+			[]string{"mlx5_2 unusable!", "mlx5_5 unusable!"}},
 		{"a rail came up slower than its like", func(b *bench) {
 			b.switched(8, "InfiniBand", 400)
 			b.HCAs[3].Ports[0].Rate = 200
@@ -132,8 +134,9 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 				b.port(fmt.Sprintf("bnxt_re_bond%d", i), "Ethernet", 400, "", "")
 			}
 			b.port("bnxt_re8", "Ethernet", 25, "", "")
-		}, RoCE, []string{"bnxt_re_bond0", "bnxt_re_bond1", "bnxt_re_bond2", "bnxt_re_bond3", "bnxt_re_bond4", "bnxt_re_bond5", "bnxt_re_bond6", "bnxt_re_bond7"}, true, []string{"bnxt_re8 management"}},
-		{"BlueField beside ConnectX, all of one speed", func(b *bench) {
+		}, RoCE, []string{"bnxt_re_bond0", "bnxt_re_bond1", "bnxt_re_bond2", "bnxt_re_bond3", "bnxt_re_bond4",
+			"bnxt_re_bond5", "bnxt_re_bond6", "bnxt_re_bond7"}, true, []string{"bnxt_re8 management"}},
+		{"BlueField next to ConnectX, all of one speed", func(b *bench) {
 			for i := range 4 {
 				b.Cards = append(b.Cards, fabric.Card{PCI: fmt.Sprint(i)})
 			}
@@ -167,7 +170,8 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 				b.Cards = append(b.Cards, fabric.Card{PCI: fmt.Sprint(i)})
 			}
 			b.Route.Interface = "eth4"
-		}, RoCE, []string{"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_8"}, false, []string{"mlx5_4 management"}},
+		}, RoCE, []string{"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_8"}, false,
+			[]string{"mlx5_4 management"}},
 		{"a rail for each GPU, and one of them leads out", func(b *bench) {
 			for i := range 4 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4129", "")
@@ -201,7 +205,8 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			for i := range 5 {
 				b.port(fmt.Sprintf("mlx5_%d", 4+i), "InfiniBand", 200, "MT4123", "")
 			}
-		}, RoCE, names(4), true, []string{"mlx5_4 storage", "mlx5_5 storage", "mlx5_6 storage", "mlx5_7 storage", "mlx5_8 storage"}},
+		}, RoCE, names(4), true, []string{"mlx5_4 storage", "mlx5_5 storage", "mlx5_6 storage", "mlx5_7 storage",
+			"mlx5_8 storage"}},
 		{"one InfiniBand and one Ethernet port, alike in all else", func(b *bench) {
 			b.port("mlx5_0", "Ethernet", 100, "MT4119", "")
 			b.port("mlx5_1", "InfiniBand", 100, "MT4119", "")
@@ -216,8 +221,9 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			for i := range 10 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, map[bool]string{true: "MT4125", false: "MT4129"}[i%5 == 1], "")
 			}
-		}, RoCE, []string{"mlx5_0", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_7", "mlx5_8", "mlx5_9"}, false, []string{"mlx5_1 storage", "mlx5_6 storage"}},
-		{"virtual functions beside their own card", func(b *bench) {
+		}, RoCE, []string{"mlx5_0", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_7", "mlx5_8", "mlx5_9"}, false,
+			[]string{"mlx5_1 storage", "mlx5_6 storage"}},
+		{"virtual functions next to their own card", func(b *bench) {
 			for i := range 2 {
 				b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 100, "MT4125", "").System = fmt.Sprint(i)
 				b.address(&b.HCAs[i], fmt.Sprintf("rdma%d", i), fmt.Sprintf("10.1.%d.1", i))
@@ -252,7 +258,8 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		}, RoCE, []string{"mlx5_0", "mlx5_2"}, true, []string{"mlx5_1 unusable", "mlx5_3 unusable"}},
 		{"Slingshot shows no RDMA device", func(b *bench) {
 			b.card("0000:c1:00.0", "0x020000", "0x17db", "0x0501", 0, "pci0000:c0")
-			b.Interfaces = append(b.Interfaces, fabric.Interface{Name: "hsn0", Kind: "physical", PCI: "0000:c1:00.0", Speed: 200000, Up: true, Running: true, Addrs: netif("", "", "10.9.0.1/16").Addrs})
+			b.Interfaces = append(b.Interfaces, fabric.Interface{Name: "hsn0", Kind: "physical", PCI: "0000:c1:00.0",
+				Speed: 200000, Up: true, Running: true, Addrs: netif("", "", "10.9.0.1/16").Addrs})
 		}, Slingshot, []string{"hsn0"}, true, nil},
 		{"Omni-Path calls itself InfiniBand", func(b *bench) {
 			b.port("hfi1_0", "InfiniBand", 100, "", "").Driver = "hfi1"
@@ -267,7 +274,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 		{"EFA without its driver", func(b *bench) {
 			b.card("0000:10:1b.0", "0x020000", "0x1d0f", "0xefa0", 0, "pci0000:10").Driver = ""
 		}, TCP, nil, true, []string{"0000:10:1b.0 unusable"}},
-		{"a function given to a guest is none of ours", func(b *bench) {
+		{"a function given to a guest does not count", func(b *bench) {
 			b.card("0000:10:00.0", "0x020700", "0x15b3", "0x1021", 0, "pci0000:10").Driver = "vfio-pci"
 		}, TCP, nil, true, nil},
 		{"a network for every two GPUs, and no RDMA", func(b *bench) {
@@ -282,7 +289,8 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			b.Route.Interface = "eth0"
 		}, TCP, []string{"eth1", "eth2", "eth3", "eth4"}, false, nil},
 		{"one network, and no RDMA", func(b *bench) {
-			b.Interfaces = append(b.Interfaces, netif("eth0", "physical", "10.0.0.2/24"), netif("eth1", "physical", "10.1.0.2/24"))
+			b.Interfaces = append(b.Interfaces, netif("eth0", "physical", "10.0.0.2/24"),
+				netif("eth1", "physical", "10.1.0.2/24"))
 			b.Route.Interface = "eth1"
 		}, TCP, []string{"eth1"}, true, nil},
 		{"all ports are down", func(b *bench) {

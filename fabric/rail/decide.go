@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// decision is what the training fabric of a node is.
+// decision is the training fabric of a node, as it is being decided.
 type decision struct {
 	kind   Kind
 	why    string
@@ -21,7 +21,7 @@ type decision struct {
 	bare   []NIC          // hardware without an RDMA device
 }
 
-// ruled is a port that is no rail.
+// ruled is a port that is not a rail.
 type ruled struct {
 	candidate
 	role Role
@@ -36,7 +36,8 @@ type class struct {
 }
 
 func (c class) String() string {
-	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path", Unknown: "RDMA"}[c.kind]
+	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path",
+		Unknown: "RDMA"}[c.kind]
 	rate := fmt.Sprintf("%g Gb/s", c.rate)
 	if c.rate == 0 {
 		rate = "an unknown rate"
@@ -46,10 +47,10 @@ func (c class) String() string {
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 
-// decide finds the rails. No single property does: see docs/fabric.md for
-// machines where names, rate, link layer and topology each mislead. So ports
-// are sorted into classes of one link layer and rate, the best class is taken,
-// and what does not belong to it for another reason leaves it.
+// decide finds the rails. No single property does: docs/fabric.md has machines on which
+// names, rate, link layer and topology each mislead. So it sorts the ports into classes
+// of one link layer and rate, takes the best class, and removes ports that do not
+// belong to it for another reason.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
 	d := decision{unable: unable, bare: v.bare()}
@@ -64,7 +65,7 @@ func (v *view) decide() decision {
 	classes, groups := map[class][]candidate{}, []class(nil)
 	for _, c := range able {
 		k := classOf(c)
-		if c.kind == EFA { // older drivers do not tell the rate of all
+		if c.kind == EFA { // older drivers do not report the rate of all ports
 			k.rate = 0
 		}
 		if classes[k] == nil {
@@ -98,8 +99,8 @@ func (v *view) decide() decision {
 	return d
 }
 
-// place gives a port of another class its part: a rail that runs slower than
-// its like, or none.
+// place gives a port of another class its role: a rail that runs slower than its like,
+// or another.
 func (d *decision) place(v *view, c candidate, best class, count int) {
 	if v.degraded(c, d.rails) {
 		d.rails = append(d.rails, c)
@@ -116,12 +117,12 @@ func (d *decision) place(v *view, c candidate, best class, count int) {
 	case own.rate > best.rate:
 		r.why, r.sure = fmt.Sprintf("%v, but there are %d x %v", own, count, best), false
 	default:
-		r.why, r.sure = fmt.Sprintf("%v, as fast as the %d x %v and fewer", own, count, best), false
+		r.why, r.sure = fmt.Sprintf("%v, as fast as the %d x %v but fewer", own, count, best), false
 	}
 	d.others = append(d.others, r)
 }
 
-// best is the class that the rails are of.
+// best returns the class of the rails.
 func (v *view) best(groups []class, of map[class][]candidate) class {
 	slices.SortStableFunc(groups, func(a, b class) int {
 		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(len(of[b]), len(of[a])), preference(b.kind)-preference(a.kind))
@@ -135,8 +136,8 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 	return best
 }
 
-// beats tells whether class a, which comes after b by rate, count and kind, is
-// the training fabric all the same.
+// beats reports whether class a is the training fabric, although it comes after b by
+// rate, count and kind.
 func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	if (a.kind == EFA) != (b.kind == EFA) {
 		return a.kind == EFA // the other adapters of such a machine manage NVLink
@@ -144,30 +145,31 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	na, nb := len(of[a]), len(of[b])
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
-		// One very fast card beside a rail for each GPU is storage, and so is one
-		// Ethernet card beside as much InfiniBand.
+		// Next to a rail for each GPU, one very fast card is storage. So is one
+		// Ethernet card next to as much InfiniBand.
 		each := na >= len(v.gpus) || nearA == len(v.gpus)
-		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB && 2*a.rate >= b.rate
+		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB &&
+			2*a.rate >= b.rate
 	}
 	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
 }
 
-// preference between kinds that nothing else tells apart: who built a network
-// for RDMA alone meant it for the job.
+// preference between kinds that are otherwise equal: a network made only for RDMA is
+// meant for the job.
 func preference(k Kind) int {
 	return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k)
 }
 
-// equal tells whether two classes are rails of two kinds side by side. DPUs
-// beside plain HCAs are none.
+// equal reports whether two classes are rails of two kinds together. DPUs next to plain
+// HCAs are not.
 func (v *view) equal(a, b class, of map[class][]candidate) bool {
 	plain := func(c candidate) bool { return !v.isBlueField(c) }
 	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&
 		v.served(of[a]) == v.served(of[b]) && slices.ContainsFunc(of[a], plain) == slices.ContainsFunc(of[b], plain)
 }
 
-// degraded tells a rail that came up slower than its like: the same card in
-// the same subnet, and a GPU that has none yet.
+// degraded reports whether a port is a rail that came up slower than its like: the same
+// card in the same subnet, and a GPU that has no rail yet.
 func (v *view) degraded(c candidate, rails []candidate) bool {
 	like := func(r candidate) bool {
 		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
@@ -176,9 +178,9 @@ func (v *view) degraded(c candidate, rails []candidate) bool {
 	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
 
-// besides is the role of a port that carries traffic and is no rail: what has
-// a network of its own and is fast is probably storage, the machine's way out
-// and what is bonded for availability is management.
+// besides returns the role of a port that carries traffic and is not a rail. A fast one
+// with a network of its own is probably storage. The machine's way out, and ports that
+// are bonded for availability, are management.
 func (v *view) besides(c candidate) (role Role, sure bool) {
 	switch {
 	case v.isWayOut(c):
@@ -189,26 +191,26 @@ func (v *view) besides(c candidate) (role Role, sure bool) {
 	return Storage, false
 }
 
-// fastEnough, in Gb/s: below it a port beside a training fabric is called
-// management rather than storage.
+// fastEnough, in Gb/s, separates storage from management among the ports next to a
+// training fabric.
 const fastEnough = 100
 
-// isWayOut tells the port that leads to the peers, or where they are not known,
-// out of this machine.
+// isWayOut reports whether a port leads to the peers or, if they are unknown, out of
+// this machine.
 func (v *view) isWayOut(c candidate) bool {
 	i, ok := v.node.Interface(c.port.Netdev)
 	return ok && v.leadsOut(i)
 }
 
-// leadsOut tells whether an interface, or the bond or virtual switch that it is
-// in, is the way to the peers.
+// leadsOut reports whether an interface is the way to the peers, or its bond or virtual
+// switch is.
 func (v *view) leadsOut(i fabric.Interface) bool {
 	out := cmp.Or(v.peer, v.node.Route.Interface)
 	return out != "" && (i.Name == out || i.Master == out)
 }
 
-// explain says in one line what the rails are, and takes back that it is sure
-// where they did not say enough.
+// explain describes the rails in one line, and withdraws certainty if the facts are too
+// few.
 func (d *decision) explain(v *view) {
 	count, subnets := map[class]int{}, map[int]bool{}
 	var order []class
@@ -248,14 +250,15 @@ func (d *decision) explain(v *view) {
 	}
 	if n := v.dead(*d); n > 0 {
 		d.sure = false
-		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n, map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
+		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
+			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
 	}
 	if d.kind == Unknown {
 		d.why += "; their link layer could not be read"
 	}
 }
 
-// without says what a node is that has no port for a rail.
+// without returns the fabric of a node that has no port for a rail.
 func (v *view) without(d decision) (Kind, string, bool) {
 	var virtual, unusable int
 	for _, nic := range d.unable {
@@ -270,11 +273,12 @@ func (v *view) without(d decision) (Kind, string, bool) {
 		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
 			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual
 		})
-		return TCP, fmt.Sprintf("%d RDMA %s, but none that a job could use; %s: %s", unusable, plural(unusable, "device"), first.Name, first.Why), true
+		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, plural(unusable, "device"), first.Name,
+			first.Why), true
 	case len(d.bare) > 0:
 		return TCP, d.bare[0].Name + ": " + d.bare[0].Why, true
 	case virtual > 0:
-		return TCP, "only RDMA devices that are done by the CPU", true
+		return TCP, "only RDMA devices that the CPU emulates", true
 	case slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool { return i.Kind != "loopback" }),
 		slices.ContainsFunc(v.node.PCI, func(p fabric.PCI) bool { return strings.HasPrefix(p.Class, "0x02") }):
 		return TCP, "no RDMA device", true
@@ -289,7 +293,7 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// reason says of one rail what all of its class are.
+// reason returns what all rails of a class have in common.
 func (d *decision) reason(c candidate) string {
 	if c.kind == EFA {
 		return "EFA"

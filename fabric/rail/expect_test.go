@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// expected is what somebody who knows a machine says of it
-// (fabric-expected/1). A null is "not shown", and never compared.
+// expected is an expert's description of a machine (fabric-expected/1). A null means
+// "not shown", and is never compared.
 type expected struct {
 	Fabric struct {
 		Kind *string `json:"kind"`
@@ -62,7 +62,7 @@ type expectedGPU struct {
 	Distance map[string]string `json:"distance"`
 }
 
-// recorded are the machines that stand beside the project, each with its tree.
+// recorded returns the machines next to the project, each with its tree.
 func recorded(t *testing.T) (folder string, trees map[string]string) {
 	t.Helper()
 	folder = os.Getenv("LAUNCH_MACHINES")

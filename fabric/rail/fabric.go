@@ -6,7 +6,7 @@ import (
 	"launch/fabric"
 )
 
-// Kind is what the training fabric of a node is.
+// Kind is the kind of a node's training fabric.
 type Kind string
 
 // Kinds of fabric.
@@ -17,15 +17,15 @@ const (
 	Slingshot  Kind = "slingshot"
 	OmniPath   Kind = "omnipath"
 	TCP        Kind = "tcp"
-	Mixed      Kind = "mixed"   // rails of several kinds that are equally good
-	Unknown    Kind = "unknown" // there are devices, but not what they speak; or no network is visible at all
+	Mixed      Kind = "mixed"   // equally good rails of several kinds
+	Unknown    Kind = "unknown" // devices of an unknown protocol, or no network is visible at all
 )
 
 // Fabric is the training fabric of a node.
 type Fabric struct {
 	Kind  Kind   `json:"kind"`
 	Why   string `json:"why"`
-	Sure  bool   `json:"sure"`            // false: a rule of thumb decided
+	Sure  bool   `json:"sure"`            // false: decided by a rule of thumb
 	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
 	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
 	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
@@ -33,21 +33,21 @@ type Fabric struct {
 
 // Rail is one port of the training fabric.
 type Rail struct {
-	HCA    string  `json:"hca"`           // "" of a fabric without verbs devices (Slingshot, TCP): see Netdev
-	PCI    string  `json:"pci,omitempty"` // its function
+	HCA    string  `json:"hca"`           // "" for a fabric without verbs devices (Slingshot, TCP): see Netdev
+	PCI    string  `json:"pci,omitempty"` // its PCI function
 	Port   int     `json:"port,omitempty"`
 	Netdev string  `json:"netdev,omitempty"`
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
 	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
-	// GID is the entry that a RoCE connection should use: RoCE v2, of an
-	// address of this namespace, IPv4 before IPv6; -1: none fits, or none is
-	// needed.
+	// GID is the index of the GID for a RoCE connection: RoCE v2, an address of this
+	// namespace, IPv4 before IPv6. -1: no GID fits, or it needs none.
 	GID  int      `json:"gid"`
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
-// Name is what a person calls the rail: its HCA (NCCL's way to name a port
-// where the HCA has several that are rails, "mlx4_0:2"), else its interface.
+// Name returns the name that a person uses for the rail: its HCA, or else its
+// interface. If several ports of an HCA are rails, the port follows as in NCCL
+// ("mlx4_0:2").
 func (f Fabric) Name(r Rail) string {
 	if r.HCA == "" {
 		if r.Netdev == "" {
@@ -67,9 +67,9 @@ func (f Fabric) Name(r Rail) string {
 	return r.HCA
 }
 
-// Of is the training fabric of a node. addr is this node's address as its peers
-// use it (see fabric.RouteTo); a peer's address will do where it lies in a
-// directly connected network; the zero Addr is "not known yet".
+// Of returns the training fabric of a node. addr is the address that the node's peers
+// use (see fabric.RouteTo). A peer's address works too if it is in a directly connected
+// network. The zero Addr means that it is unknown.
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()

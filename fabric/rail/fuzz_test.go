@@ -8,9 +8,10 @@ import (
 	"launch/fabric/machine/machinetest"
 )
 
-// Whatever a recording holds: each device has one role, and rails are devices.
+// For any recording, each device has one role, and rails are devices.
 func FuzzOf(f *testing.F) {
-	for _, name := range []string{"broken-hca", "cx3-two-fabrics", "slingshot-mi250x", "alibaba-erdma", "gcp-a3-high", "pod-sriov-vf"} {
+	for _, name := range []string{"broken-hca", "cx3-two-fabrics", "slingshot-mi250x", "alibaba-erdma", "gcp-a3-high",
+		"pod-sriov-vf"} {
 		f.Add(machinetest.Text(f, name))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

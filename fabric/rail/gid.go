@@ -4,16 +4,16 @@ import (
 	"launch/fabric"
 )
 
-// rocev2 is how the kernel writes the type of a RoCE v2 entry
-// (ib_cache_gid_type_str in drivers/infiniband/core/cache.c).
+// rocev2 is the kernel's name for the type of a RoCE v2 entry (ib_cache_gid_type_str in
+// drivers/infiniband/core/cache.c).
 const rocev2 = "RoCE v2"
 
-// gid is the entry of a port's table that a RoCE connection should use, or -1.
-// It is NCCL's rule (src/transport/net_ib/connect.cc, since 2.21): the first
-// RoCE v2 entry of the family, link-local ones left out. Two things are added:
-// an IPv6 entry where the port has no IPv4 address at all, which NCCL takes
-// only with NCCL_IB_ADDR_FAMILY; and entries of a netdev in another network
-// namespace do not count, since no peer's packet gets back by them.
+// gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
+// (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of
+// the address family, without link-local ones. It differs in two ways. It takes an IPv6
+// entry if the port has no IPv4 address at all, as NCCL does only with
+// NCCL_IB_ADDR_FAMILY. It ignores entries of a netdev in another network namespace,
+// since no packet of a peer returns through them.
 func (v *view) gid(c candidate) int {
 	if c.kind != RoCE {
 		return -1
@@ -29,8 +29,8 @@ func (v *view) gid(c candidate) int {
 	return -1
 }
 
-// ours tells whether an entry is of an interface in this network namespace;
-// yes where the table does not say whose it is.
+// ours reports whether an entry belongs to an interface in this network namespace; true
+// if the table does not say.
 func (v *view) ours(g fabric.GID) bool {
 	_, here := v.node.Interface(g.Netdev)
 	return here || g.Netdev == "" || len(v.node.Interfaces) == 0

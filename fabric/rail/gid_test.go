@@ -21,14 +21,20 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		gids []fabric.GID
 		want int
 	}{
-		{"v1 and v2 of one address", "Ethernet", append(local("eth0"), entry(2, "10.0.0.1", v1, "eth0"), entry(3, "10.0.0.1", rocev2, "eth0")), 3},
-		{"a driver of RoCE v2 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", rocev2, "eth0"), entry(1, "10.0.0.1", rocev2, "eth0")}, 1},
+		{"v1 and v2 of one address", "Ethernet", append(local("eth0"), entry(2, "10.0.0.1", v1, "eth0"),
+			entry(3, "10.0.0.1", rocev2, "eth0")), 3},
+		{"a driver of RoCE v2 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", rocev2, "eth0"),
+			entry(1, "10.0.0.1", rocev2, "eth0")}, 1},
 		{"IPv4 written as an IPv6 address", "Ethernet", []fabric.GID{entry(3, "::ffff:10.0.0.1", rocev2, "eth0")}, 3},
-		{"IPv4 before an earlier IPv6", "Ethernet", append(local("eth0"), entry(3, "fd00::1", rocev2, "eth0"), entry(5, "10.0.0.1", rocev2, "eth0")), 5},
-		{"IPv6 alone", "Ethernet", append(local("eth0"), entry(2, "fd00::1", v1, "eth0"), entry(3, "fd00::1", rocev2, "eth0")), 3},
-		{"the first entries are of the host's interface", "Ethernet", append(local("host0"), entry(2, "10.0.0.1", v1, "host0"), entry(3, "10.0.0.1", rocev2, "host0"),
-			entry(4, "10.0.0.2", v1, "eth0"), entry(5, "10.0.0.2", rocev2, "eth0")), 5},
-		{"IPv4 that nobody configured counts, as in NCCL", "Ethernet", append(local("eth0"), entry(3, "169.254.3.4", rocev2, "eth0")), 3},
+		{"IPv4 before an earlier IPv6", "Ethernet", append(local("eth0"), entry(3, "fd00::1", rocev2, "eth0"),
+			entry(5, "10.0.0.1", rocev2, "eth0")), 5},
+		{"IPv6 alone", "Ethernet", append(local("eth0"), entry(2, "fd00::1", v1, "eth0"),
+			entry(3, "fd00::1", rocev2, "eth0")), 3},
+		{"the first entries are of the host's interface", "Ethernet",
+			append(local("host0"), entry(2, "10.0.0.1", v1, "host0"), entry(3, "10.0.0.1", rocev2, "host0"),
+				entry(4, "10.0.0.2", v1, "eth0"), entry(5, "10.0.0.2", rocev2, "eth0")), 5},
+		{"an unconfigured IPv4 counts, as in NCCL", "Ethernet",
+			append(local("eth0"), entry(3, "169.254.3.4", rocev2, "eth0")), 3},
 		{"no address", "Ethernet", local("eth0"), -1},
 		{"RoCE v1 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", v1, "eth0"), entry(1, "10.0.0.1", v1, "eth0")}, -1},
 		{"a table without names", "Ethernet", []fabric.GID{entry(3, "10.0.0.1", rocev2, "")}, 3},
@@ -39,7 +45,8 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := hca("mlx5_0", tt.link, 100, "eth0")
 			h.Ports[0].GIDs = tt.gids
-			f := Of(fabric.Node{HCAs: []fabric.HCA{h}, Interfaces: []fabric.Interface{netif("eth0", "physical", "10.0.0.2/24")}}, netip.Addr{})
+			f := Of(fabric.Node{HCAs: []fabric.HCA{h}, Interfaces: []fabric.Interface{netif("eth0", "physical", "10.0.0.2/24")}},
+				netip.Addr{})
 			if len(f.Rails) != 1 || f.Rails[0].GID != tt.want {
 				t.Errorf("rails %+v, want one with GID %d", f.Rails, tt.want)
 			}

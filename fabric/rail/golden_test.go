@@ -12,10 +12,10 @@ import (
 	"launch/fabric/machine/machinetest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Beside each machine made for tests lies what its fabric is: kind, rails with
-// their GID, GPUs with their rails, and each HCA's role.
+// Next to each machine made for tests is its fabric: kind, rails with their GID, GPUs
+// with their rails, and each HCA's role.
 func TestFabricOfEachMachine(t *testing.T) {
 	for _, name := range machinetest.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"launch/fabric"
 )
 
-// hcaRoles gives each HCA its role, by name, and then the hardware that has
-// none. An HCA is what the best of its ports is.
+// hcaRoles returns the role of each HCA, by name, followed by hardware without an RDMA
+// device. An HCA has the role of its best port.
 func (v *view) hcaRoles(d decision) []NIC {
 	missing := v.missing(d)
 	var out []NIC
@@ -38,10 +38,10 @@ func portRole(h fabric.HCA, d decision) NIC {
 	return nic
 }
 
-// missing are the HCAs that are rails but for their link: cards of the rails'
-// type and board that are down, while the cards of the rails have as many
-// ports up as this one could have. The second port of a card is none where no
-// other card uses its second port either.
+// missing returns the HCAs that would be rails if they had a link. They are cards of
+// the rails' type and board that are down, while the rails' cards have as many ports up
+// as this card could have. The second port of a card does not count if no other card
+// uses its second port either.
 func (v *view) missing(d decision) (out []string) {
 	if len(d.rails) == 0 {
 		return nil
@@ -74,14 +74,15 @@ func (v *view) missing(d decision) (out []string) {
 	return out
 }
 
-// dead counts the HCAs without a link, where they and not what is taken for
-// rails look like the fabric: there are more of them and the rails are only the
-// machine's way out, or they alone are behind the GPUs' switches.
+// dead counts the HCAs without a link, if they look more like the fabric than the rails
+// do. Either there are more of them and the rails are only the machine's way out, or
+// only they are behind the GPUs' switches.
 func (v *view) dead(d decision) int {
 	var down []candidate
 	for _, h := range v.node.HCAs {
 		nic, bad := d.unable[h.Name]
-		linkless := bad && nic.Role == Unusable && len(h.Ports) > 0 && h.NodeType == nodeCA && !slices.ContainsFunc(h.Ports, fabric.Port.Active)
+		linkless := bad && nic.Role == Unusable && len(h.Ports) > 0 && h.NodeType == nodeCA &&
+			!slices.ContainsFunc(h.Ports, fabric.Port.Active)
 		like := slices.ContainsFunc(d.rails, func(c candidate) bool { return c.hca.Type == h.Type && c.hca.Board == h.Board })
 		if linkless && !like && v.closed(h) == "" {
 			down = append(down, candidate{hca: h, port: h.Ports[0]})
@@ -94,8 +95,8 @@ func (v *view) dead(d decision) int {
 	return 0
 }
 
-// cardOf names the card of an HCA: the GUID that all its ports share, else its
-// PCI device without the function.
+// cardOf identifies the card of an HCA: the GUID that all its ports share, else its PCI
+// device without the function.
 func cardOf(h fabric.HCA) string {
 	if h.System != "" {
 		return h.System

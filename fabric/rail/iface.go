@@ -8,7 +8,7 @@ import (
 	"launch/fabric"
 )
 
-// towards is the interface that leads to the peers.
+// towards returns the interface that leads to the peers.
 func towards(n fabric.Node, addr netip.Addr) (name string, sure bool) {
 	if !addr.IsValid() || addr.IsLoopback() {
 		return "", false
@@ -27,7 +27,7 @@ func towards(n fabric.Node, addr netip.Addr) (name string, sure bool) {
 	return name, false
 }
 
-// interfaceRole is the role of an interface by itself.
+// interfaceRole returns the role of an interface, on its own.
 func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	nic := func(role Role, sure bool, format string, a ...any) NIC {
 		return NIC{Name: f.Name, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}
@@ -38,9 +38,9 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	case f.Master != "" && !inVRF(n, f):
 		return nic(Member, true, "part of %s", f.Master)
 	case f.Kind == "bridge" && !overHardware(n, f.Name):
-		return nic(Virtual, true, "a bridge without a network card in it, as of containers or VMs")
+		return nic(Virtual, true, "a bridge without a network card, as for containers or VMs")
 	case f.Kind == "tun":
-		return nic(Virtual, true, "a tunnel, as of a VPN")
+		return nic(Virtual, true, "a tunnel, as for a VPN")
 	case f.Kind == "vxlan", f.Kind == "virtual":
 		return nic(Virtual, false, "not a network card")
 	case f.Kind == "veth" && !reachable(f):
@@ -52,23 +52,23 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	case !reachable(f):
 		return nic(Unusable, true, "has no address that another machine could reach")
 	}
-	return nic(Management, false, "%s with an address, and not known to lead to the peers", f.Kind)
+	return nic(Management, false, "%s with an address; whether it leads to the peers is unknown", f.Kind)
 }
 
-// inVRF tells an interface that keeps its address though another stands above
-// it: a VRF is a routing table, and no switch.
+// inVRF reports whether an interface keeps its address although it has a master: a VRF
+// is a routing table, not a switch.
 func inVRF(n fabric.Node, f fabric.Interface) bool {
 	m, ok := n.Interface(f.Master)
 	return ok && m.Kind == "virtual" && reachable(f)
 }
 
-// reachable tells whether an interface has an address beyond its own cable.
+// reachable reports whether an interface has an address beyond its own link.
 func reachable(f fabric.Interface) bool {
 	return slices.ContainsFunc(f.Addrs, func(p netip.Prefix) bool { return p.Addr().IsGlobalUnicast() })
 }
 
-// overHardware tells whether a bridge has a network card, a bond or a VLAN in
-// it: then it is the machine's own way out and no island.
+// overHardware reports whether a bridge contains a network card, a bond or a VLAN: then
+// it leads out of the machine.
 func overHardware(n fabric.Node, bridge string) bool {
 	return slices.ContainsFunc(n.Interfaces, func(f fabric.Interface) bool {
 		return f.Master == bridge && (f.Kind == "physical" || f.Kind == "bond" || f.Kind == "vlan")

@@ -10,19 +10,19 @@ import (
 // GPU is one GPU and its rails.
 type GPU struct {
 	PCI   string `json:"pci"`
-	Index int    `json:"index"` // NVML's; by PCI address where NVML was not asked
+	Index int    `json:"index"` // NVML's index; by PCI address if NVML was not asked
 	Name  string `json:"name,omitempty"`
 	NUMA  int    `json:"numa"` // -1 unknown
 
-	// Rails are the nearest ones, by their name, all of them equally far.
+	// Rails are the nearest ones, by name, all at the same distance.
 	Rails    []string        `json:"rails,omitempty"`
-	Distance fabric.Distance `json:"distance,omitempty"` // to them
-	// Own are those of them that are this GPU's where all are dealt out
-	// evenly: two GPUs that share two rails get one each.
+	Distance fabric.Distance `json:"distance,omitempty"` // to the rails
+	// Own are the GPU's share of Rails when rails are dealt out evenly: of two GPUs
+	// that share two rails, each gets one.
 	Own []string `json:"own,omitempty"`
 }
 
-// findGPUs lists the GPUs: NVML's, else those that files tell of.
+// findGPUs lists the GPUs: from NVML, else from files.
 func (v *view) findGPUs() (out []GPU) {
 	for _, d := range v.node.GPUs.Devices {
 		out = append(out, GPU{PCI: d.PCI, Index: d.Index, Name: d.Name})
@@ -41,7 +41,7 @@ func (v *view) findGPUs() (out []GPU) {
 	return out
 }
 
-// behind tells whether two functions are behind a common switch.
+// behind reports whether two functions are behind a common switch.
 func (v *view) behind(a, b string) bool { return v.node.Distance(a, b).Rank() <= fabric.PXB.Rank() }
 
 // served counts the GPUs that have one of the ports behind their own switch.
@@ -54,7 +54,7 @@ func (v *view) served(all []candidate) (n int) {
 	return n
 }
 
-// alone tells whether some GPU has no other port behind its switch.
+// alone reports whether some GPU has no other port behind its switch.
 func (v *view) alone(c candidate, all []candidate) bool {
 	for _, g := range v.gpus {
 		near := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return !v.behind(g.PCI, c.hca.PCI) })
@@ -65,7 +65,7 @@ func (v *view) alone(c candidate, all []candidate) bool {
 	return false
 }
 
-// pair puts GPUs and rails together.
+// pair assigns rails to GPUs.
 func (v *view) pair(f *Fabric) {
 	f.GPUs = slices.Clone(v.gpus)
 	var near [][]int // of each GPU, the rails
@@ -89,9 +89,8 @@ func (v *view) pair(f *Fabric) {
 	v.deal(f, near)
 }
 
-// deal gives each GPU a rail of its nearest, the least used one and of these
-// one of its own NUMA node; then each rail that is left over to the GPU that
-// has the fewest.
+// deal gives each GPU one of its nearest rails: the least used one, and of these one of
+// its own NUMA node. Then each remaining rail goes to the GPU with the fewest.
 func (v *view) deal(f *Fabric, near [][]int) {
 	users := make([]int, len(f.Rails))
 	give := func(g, r int) {
@@ -101,7 +100,8 @@ func (v *view) deal(f *Fabric, near [][]int) {
 	for g, list := range near {
 		if len(list) > 0 {
 			give(g, slices.MinFunc(list, func(a, b int) int {
-				return cmp.Or(cmp.Compare(users[a], users[b]), cmp.Compare(v.abroad(f.GPUs[g], f.Rails[a]), v.abroad(f.GPUs[g], f.Rails[b])), cmp.Compare(a, b))
+				return cmp.Or(cmp.Compare(users[a], users[b]),
+					cmp.Compare(v.abroad(f.GPUs[g], f.Rails[a]), v.abroad(f.GPUs[g], f.Rails[b])), cmp.Compare(a, b))
 			}))
 		}
 	}
@@ -121,7 +121,7 @@ func (v *view) deal(f *Fabric, near [][]int) {
 	}
 }
 
-// abroad is 1 where a rail is known to be of another NUMA node than a GPU.
+// abroad returns 1 if a rail is known to be on another NUMA node than a GPU.
 func (v *view) abroad(g GPU, r Rail) int {
 	if p, ok := v.pci[r.PCI]; ok && p.NUMA >= 0 && g.NUMA >= 0 && p.NUMA != g.NUMA {
 		return 1

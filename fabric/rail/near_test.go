@@ -12,8 +12,8 @@ import (
 	"launch/fabric"
 )
 
-// Two GPUs share two rails, as on a GKE A4: the rails are dealt out, and where
-// there are more rails than GPUs each GPU gets its share.
+// Two GPUs share two rails, as on a GKE A4. The rails are dealt out, and with more
+// rails than GPUs, each GPU gets its share.
 func TestRailsAreDealtOutEvenly(t *testing.T) {
 	for _, perSwitch := range []struct {
 		gpus, rails int
@@ -47,8 +47,8 @@ func TestRailsAreDealtOutEvenly(t *testing.T) {
 	}
 }
 
-// In a VM that hides its switches all is equally near, and only the NUMA node
-// tells.
+// In a VM that hides its switches, everything is equally near, and only the NUMA node
+// differs.
 func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
 	var b bench
 	for i := range 2 {
@@ -59,7 +59,8 @@ func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {
 		b.port(fmt.Sprintf("mlx5_%d", i), "Ethernet", 200, "MT4126", nic)
 	}
 	g := Of(b.Node, netip.Addr{}).GPUs
-	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" || len(g[0].Rails) != 2 {
+	if diff := cmp.Diff([][]string{{"mlx5_1"}, {"mlx5_0"}}, [][]string{g[0].Own, g[1].Own}); diff != "" ||
+		len(g[0].Rails) != 2 {
 		t.Errorf("own rails (-want +got):\n%s%+v", diff, g)
 	}
 }

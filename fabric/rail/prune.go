@@ -3,7 +3,6 @@ package rail
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,10 +10,10 @@ import (
 	"launch/fabric"
 )
 
-// prune takes out of a class what shares its link layer and rate with the
-// rails and is none. Each step needs a reason of its own; the weak ones need
-// a clear majority against them, and none is heard where every GPU has as
-// many ports as the other.
+// prune removes the ports from a class that share its link layer and rate but are not
+// rails. Each step needs a reason of its own, and a weak reason also needs a clear
+// majority against the port. No port is removed if every GPU has the same number of
+// ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
@@ -30,37 +29,31 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	return keep, gone
 }
 
-// even tells whether the ports can be dealt to the GPUs evenly: then each of
-// them is probably a rail.
+// even reports whether the ports can be dealt to the GPUs evenly: then each of them is
+// probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
-// narrow are ports that the PCIe link behind them could never feed, beside
-// others that are fed. HGX B200 has such HCAs for the management of NVLink.
+// narrow returns the ports that are faster than their PCIe link could ever be. HGX B200
+// has such HCAs for the management of NVLink.
 func (v *view) narrow(all []candidate) (out []ruled) {
 	for _, c := range all {
 		if bus := v.bus(c); bus > 0 && 2*bus < c.port.Rate {
-			out = append(out, ruled{c, Management, fmt.Sprintf("its PCIe link carries %.0f Gb/s, its port %g: made for management, as that of NVLink", bus, c.port.Rate), true})
+			why := "its PCIe link carries %.0f Gb/s and its port %g: an HCA for management, such as NVLink's"
+			out = append(out, ruled{c, Management, fmt.Sprintf(why, bus, c.port.Rate), true})
 		}
 	}
 	return out
 }
 
-// bus is what the PCIe link of a port can carry, in Gb/s; 0 unknown. The rates
-// of the generations are PCI-SIG's; up to the second, 8 of 10 bits are data.
+// bus returns what the PCIe link of a port can carry at most, in Gb/s; 0 unknown.
 func (v *view) bus(c candidate) float64 {
 	p := v.pci[c.hca.PCI]
-	gen, lanes := cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes)
-	if gen < 1 || gen > 7 || lanes < 1 || lanes > 32 {
-		return 0
-	}
-	if gen <= 2 {
-		return 2.5 * float64(gen*lanes) * 0.8
-	}
-	return 8 * math.Pow(2, float64(gen-3)) * float64(lanes)
+	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
 }
 
-// guests are virtual functions beside their own physical function, meant for
-// guests or containers, unless the physical one has no address to use.
+// guests returns the virtual functions whose physical function is visible too, since
+// they are for guests or containers. If only the virtual function has a usable address,
+// it returns the physical one instead.
 func (v *view) guests(all []candidate) (out []ruled) {
 	usable := func(c candidate) bool { return c.kind != RoCE || v.gid(c) >= 0 }
 	for _, vf := range all {
@@ -68,16 +61,18 @@ func (v *view) guests(all []candidate) (out []ruled) {
 		switch {
 		case i < 0:
 		case usable(all[i]) || !usable(vf):
-			out = append(out, ruled{vf, Virtual, "a virtual function of " + all[i].hca.Name + ", which is here too", false})
+			why := "a virtual function of " + all[i].hca.Name + ", which is on this node too"
+			out = append(out, ruled{vf, Virtual, why, false})
 		case !slices.ContainsFunc(out, func(r ruled) bool { return r.hca.Name == all[i].hca.Name }):
-			out = append(out, ruled{all[i], Unusable, "has no address for RoCE; its virtual function " + vf.hca.Name + " has", false})
+			why := "has no address for RoCE; its virtual function " + vf.hca.Name + " has"
+			out = append(out, ruled{all[i], Unusable, why, false})
 		}
 	}
 	return out
 }
 
-// sameCard tells whether a virtual function is probably of that physical one:
-// by the card's GUID, else by the bridge above both.
+// sameCard reports whether a virtual function probably belongs to a physical one: by
+// the card's GUID, else by the bridge above both.
 func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	if pf.System != "" && vf.System != "" {
 		return pf.System == vf.System
@@ -86,9 +81,8 @@ func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	return len(a) == 0 || len(b) == 0 || slices.Equal(a, b)
 }
 
-// wayOut is the port that leads to the peers (or out, where those are not
-// known), if it is one too many for the GPUs or in another network than the
-// rest.
+// wayOut returns the port that leads to the peers (or out, if they are unknown), if it
+// is one too many for the GPUs or in another network than the rest.
 func (v *view) wayOut(all []candidate) []ruled {
 	i := slices.IndexFunc(all, v.isWayOut)
 	if i < 0 || v.even(all) || len(all) < 3 {
@@ -102,7 +96,7 @@ func (v *view) wayOut(all []candidate) []ruled {
 	return []ruled{{all[i], Management, all[i].port.Netdev + " is this machine's way out", false}}
 }
 
-// northSouth are DPUs beside plain HCAs.
+// northSouth returns the DPUs among plain HCAs.
 func (v *view) northSouth(all []candidate) (out []ruled) {
 	if v.even(all) {
 		return nil
@@ -110,7 +104,7 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	for _, c := range all {
 		if v.isBlueField(c) {
 			role, _ := v.besides(c)
-			out = append(out, ruled{c, role, "a BlueField beside other cards, as for storage and management", false})
+			out = append(out, ruled{c, role, "a BlueField DPU among other cards, usually for storage and management", false})
 		}
 	}
 	if len(v.gpus) > 1 && len(out) > 0 && len(out)%len(v.gpus) == 0 {
@@ -119,25 +113,26 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	return out
 }
 
-// odd are ports that differ from a clear majority in one property. A majority
-// that the GPUs can be dealt evenly is clear enough.
+// odd returns the ports that differ from a clear majority in one property. A majority
+// that can be dealt to the GPUs evenly is clear enough.
 func (v *view) odd(all []candidate) []ruled {
 	if v.even(all) {
 		return nil
 	}
 	for _, p := range []struct {
-		times int // so many times more of the rest make it odd
+		times int // how many times more the rest must be
 		of    func(candidate) string
 		why   string
 	}{
-		{2, func(c candidate) string { return map[bool]string{true: "a bond", false: "no bond"}[v.isBond(c)] }, "%[2]s, and the rest is %[1]s"},
+		{2, func(c candidate) string { return map[bool]string{true: "a bond", false: "no bond"}[v.isBond(c)] },
+			"%[2]s, and the rest is %[1]s"},
 		{2, func(c candidate) string {
 			return map[bool]string{true: "a virtual function", false: "a physical function"}[c.hca.VF]
 		}, "%[2]s, and the rest is %[1]s"},
 		{4, v.card, "card %[2]s, while the rest is %[1]s"},
 		{4, subnet, "in the subnet of manager %[2]s, the rest in that of %[1]s"},
 		{2, network, "in network %[2]s, the rest in %[1]s"},
-		{4, stem, "interface called %[2]s…, those of the rest %[1]s…"},
+		{4, stem, "interface named %[2]s…, the rest %[1]s…"},
 	} {
 		most, few := common(all, p.of)
 		rest := len(all) - len(few)
@@ -157,8 +152,7 @@ func (v *view) odd(all []candidate) []ruled {
 	return nil
 }
 
-// far are ports that no GPU is near to, where the rest is behind the switches
-// of the GPUs.
+// far returns the ports that are near no GPU, if the rest is behind the GPUs' switches.
 func (v *view) far(all []candidate) (out []ruled) {
 	if v.even(all) || 2*v.served(all) < len(v.gpus) {
 		return nil
@@ -166,15 +160,14 @@ func (v *view) far(all []candidate) (out []ruled) {
 	for _, c := range all {
 		if v.served([]candidate{c}) == 0 && c.hca.PCI != "" {
 			role, _ := v.besides(c)
-			out = append(out, ruled{c, role, "no GPU is behind the same switch, as with the rest", false})
+			out = append(out, ruled{c, role, "no GPU is behind the same PCIe switch, unlike the rest", false})
 		}
 	}
 	return out
 }
 
-// common is the value that most ports have, and the ports that have another
-// one; "" is not known and counts for neither. Nothing is common where two
-// values are equally frequent.
+// common returns the value of most ports, and the ports with another value. Unknown
+// values ("") count for neither. No value is common if two are equally frequent.
 func common(all []candidate, of func(candidate) string) (most string, others []candidate) {
 	count := map[string]int{}
 	for _, c := range all {
@@ -201,8 +194,8 @@ func common(all []candidate, of func(candidate) string) (most string, others []c
 	return most, others
 }
 
-// card is the type of an HCA, and the family of its firmware: all virtual
-// functions since ConnectX-6 Dx are one type.
+// card returns the type of an HCA and the family of its firmware: all virtual functions
+// since ConnectX-6 Dx have one type.
 func (v *view) card(c candidate) string {
 	t := c.hca.Type
 	if t == "" {
@@ -223,8 +216,8 @@ func subnet(c candidate) string {
 	return strconv.Itoa(c.port.SMLID)
 }
 
-// network is the beginning of a RoCE port's IPv4 address. Rails have a subnet
-// each more often than not, but rarely different first bytes.
+// network returns the beginning of a RoCE port's IPv4 address. Rails often have a
+// subnet each, but rarely different first bytes.
 func network(c candidate) string {
 	i := slices.IndexFunc(c.port.GIDs, func(g fabric.GID) bool { return g.Addr.Unmap().Is4() })
 	if i < 0 {
@@ -234,9 +227,8 @@ func network(c candidate) string {
 	return fmt.Sprintf("%d.%d.0.0/16", b[0], b[1])
 }
 
-// stem is the name of a port's interface up to its first number, where that is
-// one that a person or an image chose: those made from the address of the card
-// differ by themselves.
+// stem returns the name of a port's interface up to its first number, if a person or an
+// image chose the name. Names made from the card's address always differ.
 func stem(c candidate) string {
 	i := strings.IndexAny(c.port.Netdev, "0123456789")
 	if i < 1 || strings.HasPrefix(c.port.Netdev, "en") || c.kind != RoCE {

@@ -1,18 +1,18 @@
-// Package rail interprets the facts of a node: which network device plays
-// which role in a training job, how sure that is, and why. It is pure: it
-// reads nothing, judges no health and sets no variable.
+// Package rail interprets the facts of a node: which network device has which role in a
+// training job, how certain that is, and why. It reads nothing, judges no health and
+// sets no variable.
 package rail
 
 import "fmt"
 
-// Role is what a device is for, as far as the facts tell.
+// Role is the purpose of a device, according to the facts.
 type Role string
 
 const (
-	Peer       Role = "peer"       // interface that carries the address the peers use
-	Compute    Role = "compute"    // the training fabric: HCAs, and the interfaces that belong to them
-	Storage    Role = "storage"    // fast and beside the training fabric: storage, as a rule
-	Management Role = "management" // could carry traffic, but something else is the way to the peers or is faster
+	Peer       Role = "peer"       // interface with the address that the peers use
+	Compute    Role = "compute"    // the training fabric: HCAs, and their interfaces
+	Storage    Role = "storage"    // fast, but outside the training fabric: usually storage
+	Management Role = "management" // could carry traffic, but another interface leads to the peers or is faster
 	Member     Role = "member"     // part of a bond or bridge, which counts in its place
 	Virtual    Role = "virtual"    // inside this machine or a VPN: container and VM bridges, veths, tunnels, Soft-RoCE
 	Loopback   Role = "loopback"
@@ -21,20 +21,20 @@ const (
 
 // NIC is one network device and its role.
 type NIC struct {
-	Name string `json:"name"`          // an HCA without a driver has none: its PCI address
+	Name string `json:"name"`          // for an HCA without a driver: its PCI address
 	HCA  bool   `json:"hca,omitempty"` // an RDMA device; else a network interface
 	Role Role   `json:"role"`
 	Why  string `json:"why"`
-	Sure bool   `json:"sure"` // false: a rule of thumb decided
+	Sure bool   `json:"sure"` // false: decided by a rule of thumb
 
-	// Missing is true of an unusable HCA that is of the rails' kind: the node
-	// has a rail fewer than its hardware could have. Whether that is a fault or
-	// a cable that was never meant to be there, only the other nodes can tell.
+	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer
+	// than its hardware allows. Only the other nodes show whether that is a fault, or
+	// whether the cable was never meant to be there.
 	Missing bool `json:"missing,omitempty"`
 }
 
-// roles gives each interface (in kernel order) and then each HCA (by name) its
-// role.
+// roles returns the role of each interface (in kernel order), then of each HCA (by
+// name).
 func (v *view) roles(d decision) []NIC {
 	type owner struct {
 		hca  string

@@ -36,7 +36,7 @@ func in(f fabric.Interface, master string) fabric.Interface { f.Master = master;
 func off(f fabric.Interface) fabric.Interface               { f.Up, f.Running = false, false; return f }
 func unplugged(f fabric.Interface) fabric.Interface         { f.Running = false; return f }
 
-func TestInterfacesOfAWorkstationAreToldApart(t *testing.T) {
+func TestInterfacesOfAWorkstationAreDistinguished(t *testing.T) {
 	n := fabric.Node{Interfaces: []fabric.Interface{
 		netif("lo", "loopback", "127.0.0.1/8"),
 		netif("eno1", "physical", "10.0.0.5/24", "fe80::1/64"),
@@ -64,14 +64,18 @@ func TestInterfacesOfAWorkstationAreToldApart(t *testing.T) {
 }
 
 func TestWhateverCarriesThePeersAddressIsPeer(t *testing.T) {
-	pod := fabric.Node{Interfaces: []fabric.Interface{netif("eth0", "veth", "10.244.1.7/24"), netif("tailscale0", "tun", "100.64.0.9/32")}}
+	pod := fabric.Node{Interfaces: []fabric.Interface{netif("eth0", "veth", "10.244.1.7/24"),
+		netif("tailscale0", "tun", "100.64.0.9/32")}}
 	tests := []struct {
 		name, addr string
 		want       NIC
 	}{
-		{"a pod's veth", "10.244.1.7", NIC{Name: "eth0", Role: Peer, Sure: true, Why: "carries 10.244.1.7, the address that the peers use"}},
-		{"a VPN that the user chose", "100.64.0.9", NIC{Name: "tailscale0", Role: Peer, Sure: true, Why: "carries 100.64.0.9, the address that the peers use"}},
-		{"a peer in the same network", "10.244.1.8", NIC{Name: "eth0", Role: Peer, Why: "10.244.1.8 is in a network of this interface"}},
+		{"a pod's veth", "10.244.1.7", NIC{Name: "eth0", Role: Peer, Sure: true,
+			Why: "carries 10.244.1.7, the address that the peers use"}},
+		{"a VPN that the user chose", "100.64.0.9", NIC{Name: "tailscale0", Role: Peer, Sure: true,
+			Why: "carries 100.64.0.9, the address that the peers use"}},
+		{"a peer in the same network", "10.244.1.8", NIC{Name: "eth0", Role: Peer,
+			Why: "10.244.1.8 is in a network of this interface"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,27 +125,38 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 	tests := []struct {
 		name string
 		hcas []fabric.HCA
-		of   string // the HCA looked at
+		of   string // the HCA under test
 		role Role
 		sure bool
 		why  string
 	}{
-		{"InfiniBand beside slower Ethernet", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_3", Compute, true, "8 x InfiniBand at 400 Gb/s"},
-		{"the Ethernet card beside it", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_8", Storage, false, "Ethernet at 100 Gb/s, while others run InfiniBand at 400 Gb/s"},
-		{"an Ethernet card as fast as the rails", append(eight("InfiniBand", 200, ""), hca("mlx5_8", "Ethernet", 200, "eno1")), "mlx5_8", Storage, false, "Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s and fewer"},
+		{"InfiniBand with slower Ethernet", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")),
+			"mlx5_3", Compute, true, "8 x InfiniBand at 400 Gb/s"},
+		{"the Ethernet card next to it", append(eight("InfiniBand", 400, ""), hca("mlx5_8", "Ethernet", 100, "eno1")),
+			"mlx5_8", Storage, false, "Ethernet at 100 Gb/s, while others run InfiniBand at 400 Gb/s"},
+		{"an Ethernet card as fast as the rails", append(eight("InfiniBand", 200, ""),
+			hca("mlx5_8", "Ethernet", 200, "eno1")), "mlx5_8", Storage, false,
+			"Ethernet at 200 Gb/s, as fast as the 8 x InfiniBand at 200 Gb/s but fewer"},
 		{"rails of unknown rate", eight("InfiniBand", 0, ""), "mlx5_0", Compute, false, "8 x InfiniBand at an unknown rate"},
-		{"RoCE rails", append(eight("Ethernet", 400, "rdma"), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_7", Compute, true, "8 x Ethernet at 400 Gb/s"},
-		{"one fast card beside slow ones", []fabric.HCA{hca("mlx5_0", "InfiniBand", 200, ""), hca("mlx5_1", "Ethernet", 25, "eno1")}, "mlx5_0", Compute, false, "1 x InfiniBand at 200 Gb/s"},
-		{"a faster port that is down", append(eight("InfiniBand", 400, ""), polling), "mlx5_9", Unusable, true, "no active port: port 1 is down, polling for a cable"},
-		{"the rails beside it", append(eight("InfiniBand", 400, ""), polling), "mlx5_0", Compute, true, "8 x InfiniBand at 400 Gb/s"},
-		{"RoCE of another namespace", []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "gpu0ipvlan0"), away}, "mlx5_1", Unusable, true, "its network interface gpu1rdma0 is not in this network namespace"},
+		{"RoCE rails", append(eight("Ethernet", 400, "rdma"), hca("mlx5_8", "Ethernet", 100, "eno1")), "mlx5_7", Compute,
+			true, "8 x Ethernet at 400 Gb/s"},
+		{"one fast card with slow ones", []fabric.HCA{hca("mlx5_0", "InfiniBand", 200, ""),
+			hca("mlx5_1", "Ethernet", 25, "eno1")}, "mlx5_0", Compute, false, "1 x InfiniBand at 200 Gb/s"},
+		{"a faster port that is down", append(eight("InfiniBand", 400, ""), polling), "mlx5_9", Unusable, true,
+			"no active port: port 1 is down, polling for a cable"},
+		{"the rails next to it", append(eight("InfiniBand", 400, ""), polling), "mlx5_0", Compute, true,
+			"8 x InfiniBand at 400 Gb/s"},
+		{"RoCE of another namespace", []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "gpu0ipvlan0"), away}, "mlx5_1", Unusable,
+			true, "its network interface gpu1rdma0 is not in this network namespace"},
 		{"EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "rdmap16s27", Compute, true, "EFA"},
-		{"NVLink management beside EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "ibp1", Management, true, "the fabric of this machine is EFA"},
-		{"Soft-RoCE", []fabric.HCA{soft}, "rxe0", Virtual, true, "Soft-RoCE: done by the CPU"},
+		{"NVLink management with EFA", []fabric.HCA{efa, hca("ibp1", "InfiniBand", 400, "")}, "ibp1", Management, true,
+			"the fabric of this machine is EFA"},
+		{"Soft-RoCE", []fabric.HCA{soft}, "rxe0", Virtual, true, "Soft-RoCE: the CPU emulates it"},
 		{"iWARP", []fabric.HCA{iwarp}, "cxgb4_0", Unusable, true, "iWARP: neither InfiniBand nor RoCE"},
-		{"software iWARP", []fabric.HCA{siw}, "siw0", Virtual, true, "software iWARP: done by the CPU"},
+		{"software iWARP", []fabric.HCA{siw}, "siw0", Virtual, true, "software iWARP: the CPU emulates it"},
 		{"usNIC", []fabric.HCA{usnic}, "usnic_0", Unusable, true, "usNIC: neither InfiniBand nor RoCE"},
-		{"no port", []fabric.HCA{{Name: "scif0"}}, "scif0", Virtual, false, "shows no port and is on no bus: made by software"},
+		{"no port", []fabric.HCA{{Name: "scif0"}}, "scif0", Virtual, false,
+			"shows no port and is on no bus: a software device"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,10 +176,14 @@ func TestTheFastestGroupOfHCAsIsTheTrainingFabric(t *testing.T) {
 
 func TestInterfacesOfRailsAreComputeUnlessThePeersUseThem(t *testing.T) {
 	n := fabric.Node{
-		Interfaces: []fabric.Interface{netif("rdma0", "physical", "10.200.0.1/31"), netif("eth0", "physical", "10.0.0.5/24"), netif("rdma1", "physical")},
-		HCAs:       []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "rdma0"), hca("mlx5_1", "Ethernet", 400, "rdma1"), hca("mlx5_2", "Ethernet", 100, "eth0")},
+		Interfaces: []fabric.Interface{netif("rdma0", "physical", "10.200.0.1/31"), netif("eth0", "physical", "10.0.0.5/24"),
+			netif("rdma1", "physical")},
+		HCAs: []fabric.HCA{hca("mlx5_0", "Ethernet", 400, "rdma0"), hca("mlx5_1", "Ethernet", 400, "rdma1"),
+			hca("mlx5_2", "Ethernet", 100, "eth0")},
 	}
-	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute, "mlx5_2": Management} // eth0 is the way out
+	// eth0 leads out
+	want := map[string]Role{"rdma0": Compute, "eth0": Peer, "rdma1": Unusable, "mlx5_0": Compute, "mlx5_1": Compute,
+		"mlx5_2": Management}
 	if diff := cmp.Diff(want, roles(Of(n, netip.MustParseAddr("10.0.0.5")).NICs)); diff != "" {
 		t.Errorf("roles by eth0 (-want +got):\n%s", diff)
 	}

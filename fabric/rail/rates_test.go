@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// Where the fastest port is not the fabric, or is not known to be.
+// The fastest port is not the fabric, or is not known to be.
 func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 	// behind puts a port behind the switch of the first GPUs.
 	behind := func(b *bench, i int, name, link string, rate float64, typ string) *fabric.HCA {
@@ -45,7 +45,7 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 			b.switched(8, "InfiniBand", 200)
 			behind(b, 0, "mlx5_9", "Ethernet", 400, "MT41692")
 		}, InfiniBand, names(8), true},
-		{"Ethernet ports of servers beside one faster InfiniBand card", func(b *bench) {
+		{"Ethernet ports of servers and one faster InfiniBand card", func(b *bench) {
 			b.switched(4, "Ethernet", 100)
 			b.port("mlx5_9", "InfiniBand", 200, "MT4123", "")
 		}, InfiniBand, []string{"mlx5_9"}, false},
@@ -90,13 +90,14 @@ func TestTheFastestPortIsNotAlwaysTheFabric(t *testing.T) {
 			}
 			slices.SortFunc(rails, natural)
 			if f.Kind != tt.kind || f.Sure != tt.sure || !slices.Equal(rails, tt.rails) {
-				t.Errorf("%s, sure %v, rails %q, want %s, %v, %q\n%s", f.Kind, f.Sure, rails, tt.kind, tt.sure, tt.rails, explained(f))
+				t.Errorf("%s, sure %v, rails %q, want %s, %v, %q\n%s", f.Kind, f.Sure, rails, tt.kind, tt.sure, tt.rails,
+					explained(f))
 			}
 		})
 	}
 }
 
-func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
+func TestAProbablyWrongRailIsMarked(t *testing.T) {
 	var b bench
 	b.switched(2, "InfiniBand", 400)
 	down(&b.HCAs[0])
@@ -107,28 +108,31 @@ func TestARailThatIsProbablyTheWrongOneSaysSo(t *testing.T) {
 	}
 }
 
-// hwloc and some drivers keep of a port that never came up only that it has no
-// local identifier.
-func TestAPortThatNeverCameUpIsNoRail(t *testing.T) {
+// hwloc and some drivers show for a port that never came up only that it has no local
+// identifier.
+func TestAPortThatWasNeverUpIsNotARail(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		port fabric.Port
 		want Kind
 	}{
-		{"no state, no link layer, no identifier", fabric.Port{Num: 1, GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, TCP},
-		{"no state, but an identifier", fabric.Port{Num: 1, LID: 7, GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, InfiniBand},
+		{"no state, no link layer, no identifier", fabric.Port{Num: 1,
+			GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, TCP},
+		{"no state, but an identifier", fabric.Port{Num: 1, LID: 7,
+			GIDs: []fabric.GID{{Addr: netip.MustParseAddr("fe80::2:c903:1")}}}, InfiniBand},
 		{"nothing was read", fabric.Port{Num: 1}, InfiniBand},
 	} {
 		var b bench
 		b.card("0000:05:00.0", "0x0c0600", "0x15b3", "0x673c", 0, "pci0000:00")
-		b.HCAs = []fabric.HCA{{Name: "mlx4_0", PCI: "0000:05:00.0", Driver: "mlx4_core", NodeType: 1, Ports: []fabric.Port{tt.port}}}
+		b.HCAs = []fabric.HCA{{Name: "mlx4_0", PCI: "0000:05:00.0", Driver: "mlx4_core", NodeType: 1,
+			Ports: []fabric.Port{tt.port}}}
 		if f := Of(b.Node, netip.Addr{}); f.Kind != tt.want {
 			t.Errorf("%s: %s, want %s: %s", tt.name, f.Kind, tt.want, explained(f))
 		}
 	}
 }
 
-// iWARP is no fabric for NCCL, but for Alibaba's, whose driver connects without
+// iWARP is not a fabric for NCCL, except Alibaba's, whose driver connects without
 // iWARP's own protocol.
 func TestOfIWARPOnlyAlibabasIsARail(t *testing.T) {
 	for driver, want := range map[string]Role{"erdma": Compute, "iw_cxgb4": Unusable, "irdma": Unusable} {

@@ -8,12 +8,12 @@ import (
 	"launch/fabric"
 )
 
-// device compares one RDMA device. What is compared is only what the tree has
-// a file for: a driver may be known to whoever wrote the expectation.
+// device compares one RDMA device, as far as the tree has files: the author of an
+// expectation may know a driver from elsewhere.
 func (b *board) device(want expectedDevice, n fabric.Node, f Fabric) {
 	name := *want.Name
 	h, found := find(n.HCAs, func(h fabric.HCA) bool { return h.Name == name })
-	if !found { // a link that dangles is found as well
+	if !found { // a link that dangles counts too
 		found = slices.ContainsFunc(n.Unknown, func(u fabric.Unknown) bool { return strings.HasSuffix(u.What, "/"+name) })
 	}
 	b.mark("devices", name, true, found)
@@ -50,7 +50,7 @@ func (b *board) role(want expectedDevice, f Fabric) {
 	}
 	nic, _ := find(f.NICs, func(nic NIC) bool { return nic.Name == *want.Name })
 	if _, rail := find(f.Rails, func(r Rail) bool { return r.HCA == "" && r.Netdev == nic.Name }); rail {
-		nic.Role = Compute // of a job over TCP
+		nic.Role = Compute // for a job over TCP
 	}
 	got := "right"
 	if !sameRole(*want.Role, want.Usable, nic) {
@@ -63,7 +63,8 @@ func (b *board) port(name string, want expectedPort, h fabric.HCA) {
 	p, _ := find(h.Ports, func(p fabric.Port) bool { return p.Num == want.Num })
 	at := "infiniband/" + name + "/ports/" + string(rune('0'+want.Num)) + "/"
 	if want.State != nil {
-		b.markSeen("ports", name+" state", at+"state", map[string]int{"DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4}[*want.State], p.State)
+		b.markSeen("ports", name+" state", at+"state", map[string]int{"DOWN": 1, "INIT": 2, "ARMED": 3,
+			"ACTIVE": 4}[*want.State], p.State)
 	}
 	if n, ok := map[string]int{"Sleep": 1, "Polling": 2, "Disabled": 3, "LinkUp": 5}[deref(want.PhysState)]; ok {
 		b.markSeen("ports", name+" phys_state", at+"phys_state", n, p.PhysState)
@@ -89,8 +90,8 @@ func (b *board) port(name string, want expectedPort, h fabric.HCA) {
 	}
 }
 
-// sameRole compares a role with the expectation's word for it. A rail that
-// failed is "compute" and not usable there; here it is unusable and missing.
+// sameRole compares a role with the expectation's. There, a failed rail is "compute"
+// and not usable; here it is unusable and missing.
 func sameRole(want string, usable *bool, nic NIC) bool {
 	switch want {
 	case "compute":

@@ -9,11 +9,10 @@ import (
 	"launch/fabric"
 )
 
-// TestScoreOnTheFactsAlone asks what is made of every machine with named
-// devices, also those recorded as the output of tools, without a tree: their
-// facts are those that the expectation holds, and bridges are put between
-// GPUs and NICs so that their distances are the expected ones. So only the
-// interpretation is judged.
+// TestScoreOnTheFactsAlone interprets every machine with named devices, also those
+// recorded as the output of tools, without a tree. It builds their facts from the
+// expectation, and puts bridges between GPUs and NICs so that their distances are as
+// expected. So it judges only the interpretation.
 func TestScoreOnTheFactsAlone(t *testing.T) {
 	folder, _ := recorded(t)
 	files, err := filepath.Glob(filepath.Join(folder, "*", "expected.json"))
@@ -49,7 +48,7 @@ func TestScoreOnTheFactsAlone(t *testing.T) {
 	b.report(machines, factFloors)
 }
 
-// node is a machine of nothing but what the expectation says of it.
+// node is a machine that consists of the expectation only.
 func (e expected) node() fabric.Node {
 	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "lo", Kind: "loopback"}}}
 	for i := range max(deref(e.GPUs.Count), len(e.GPUs.Devices)) {
@@ -63,7 +62,7 @@ func (e expected) node() fabric.Node {
 		h := fabric.HCA{Name: deref(d.Name), Driver: deref(d.Driver), Type: deref(d.Type),
 			Firmware: deref(d.Firmware), Board: deref(d.Board), VF: deref(d.VF), NUMA: -1}
 		if d.Driver != nil || d.PCI != nil {
-			h.PCI = h.Name // it is on the bus, wherever
+			h.PCI = h.Name // it is somewhere on the bus
 		}
 		for _, p := range d.Ports {
 			h.Ports = append(h.Ports, p.port(&n))
@@ -74,11 +73,12 @@ func (e expected) node() fabric.Node {
 	return n
 }
 
-// port is a port as the expectation has it. One whose state it does not show
-// is taken for active, as in the trees.
+// port is a port of the expectation. A port whose state is unknown counts as active, as
+// in the trees.
 func (p expectedPort) port(n *fabric.Node) fabric.Port {
-	out := fabric.Port{Num: p.Num, State: map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)], LinkLayer: deref(p.LinkLayer),
-		Rate: deref(p.Rate), LID: deref(p.LID), SMLID: deref(p.SMLID), Netdev: deref(p.Netdev)}
+	out := fabric.Port{Num: p.Num, State: map[string]int{"DOWN": 1, "ACTIVE": 4, "": 4}[deref(p.State)],
+		LinkLayer: deref(p.LinkLayer),
+		Rate:      deref(p.Rate), LID: deref(p.LID), SMLID: deref(p.SMLID), Netdev: deref(p.Netdev)}
 	if out.Netdev != "" {
 		n.Interfaces = append(n.Interfaces, fabric.Interface{Name: out.Netdev, Kind: "physical"})
 	}
@@ -105,7 +105,7 @@ func levels(distance string) []string {
 
 // wire puts GPUs and NICs below roots and bridges.
 func (e expected) wire(n *fabric.Node) {
-	shared := map[string][]string{} // by level and device, with what it shares that level
+	shared := map[string][]string{} // by level and device: what it shares with others
 	for i, g := range e.GPUs.Devices {
 		for nic, d := range g.Distance {
 			for _, level := range levels(d) {
@@ -115,7 +115,7 @@ func (e expected) wire(n *fabric.Node) {
 		}
 	}
 	var first func(at string, seen map[string]bool) string
-	first = func(at string, seen map[string]bool) string { // the first name of a group stands for it
+	first = func(at string, seen map[string]bool) string { // the first name of a group represents it
 		seen[at] = true
 		best := at
 		for _, next := range shared[at] {

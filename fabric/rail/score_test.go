@@ -14,20 +14,20 @@ import (
 	"launch/fabric/machine"
 )
 
-// floors are the shares of right answers, in percent, that were reached on
-// the recorded machines, by field. docs/fabric.md explains what is missing to
-// 100. A change that lowers one has made something worse.
+// floors are the shares of right answers, in percent, on the recorded machines, by
+// field. docs/fabric.md explains what is missing to 100. A change that lowers a share
+// has made something worse.
 var (
 	floors = map[string]float64{
 		"best": 100, "devices": 100, "distance": 100, "facts": 100, "gid": 83.3, "gpus": 100,
 		"kind": 94.9, "nearest": 100, "ports": 99.8, "roles": 98.9,
 	}
-	// factFloors are those on the facts alone.
+	// factFloors are the shares on the facts alone.
 	factFloors = map[string]float64{"best": 98.2, "kind": 94.8, "nearest": 97.8, "roles": 98}
 )
 
-// score counts the answers to one field: those that are right, all, and those
-// that the machine's tree has no file for.
+// score counts the answers to one field: right ones, all, and those without a file in
+// the machine's tree.
 type score struct{ right, all, unseen int }
 
 type board struct {
@@ -48,7 +48,7 @@ func (b *board) mark(field, what string, want, got any) {
 	b.t.Logf("%-9s %s: %s: want %v, got %v", field, b.name, what, want, got)
 }
 
-// markSeen counts an answer only where the tree has the file it comes from.
+// markSeen counts an answer only if the tree has the file that it comes from.
 func (b *board) markSeen(field, what, file string, want, got any) {
 	if strings.Contains(b.tree, file) {
 		b.mark(field, what, want, got)
@@ -64,9 +64,9 @@ func (b *board) field(name string) *score {
 	return b.fields[name]
 }
 
-// TestScoreOnRecordedMachines compares what is made of each recorded machine
-// with what somebody who knows it says, prints the score by field, and fails
-// where one falls below what was reached. docs/fabric.md explains each miss.
+// TestScoreOnRecordedMachines compares the fabric of each recorded machine with an
+// expert's description. It prints the score by field, and fails if a share falls below
+// its floor. docs/fabric.md explains each miss.
 func TestScoreOnRecordedMachines(t *testing.T) {
 	folder, trees := recorded(t)
 	b := &board{t: t, fields: map[string]*score{}}
@@ -87,7 +87,7 @@ func TestScoreOnRecordedMachines(t *testing.T) {
 	b.report(len(trees), floors)
 }
 
-// report prints the score and holds it against what was reached.
+// report prints the score and compares it with the floors.
 func (b *board) report(machines int, floors map[string]float64) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d machines\n%-10s %7s %7s %7s %7s\n", machines, "FIELD", "RIGHT", "OF", "%", "NO FILE")
@@ -136,7 +136,7 @@ func (b *board) judge(e expected, n fabric.Node, f Fabric) {
 			}
 		}
 		if v := look(n, netip.Addr{}); len(f.Rails) == 0 || f.Rails[0].HCA == "" {
-			for _, h := range n.HCAs { // no rails: what a job would use that is forced to
+			for _, h := range n.HCAs { // no rails: what a job limited to it would use
 				for _, p := range h.Ports {
 					got = fmt.Sprint(v.gid(candidate{h, p, RoCE}))
 				}
@@ -147,7 +147,7 @@ func (b *board) judge(e expected, n fabric.Node, f Fabric) {
 	b.gpus(e, f, n)
 }
 
-// railNames are the rails with an HCA; with the port where the list has it.
+// railNames returns the rails with an HCA; with the port if the list has it.
 func railNames(f Fabric, like []string) []string {
 	var out []string
 	for _, r := range f.Rails {

@@ -6,12 +6,13 @@ import (
 	"launch/fabric"
 )
 
-// slingshot takes the Cassini NICs of a node for its rails, if it has any: they
-// speak libfabric's cxi and show no RDMA device, only an Ethernet interface.
+// slingshot makes the Cassini NICs of a node its rails, if it has any: they speak
+// libfabric's cxi and show no RDMA device, only an Ethernet interface.
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
 		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
-			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, fabric.Port{LinkLayer: "Ethernet"}, Slingshot})
+			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, fabric.Port{LinkLayer: "Ethernet"},
+				Slingshot})
 		}
 	}
 	if len(d.rails) == 0 {
@@ -28,7 +29,7 @@ func (d *decision) slingshot(v *view, able []candidate) {
 	}
 }
 
-// hsn is the interface of a Cassini NIC, and its speed in Gb/s.
+// hsn returns the interface of a Cassini NIC, and its speed in Gb/s.
 func (v *view) hsn(c candidate) (name string, rate float64) {
 	for _, i := range v.node.Interfaces {
 		if i.PCI == c.hca.PCI {

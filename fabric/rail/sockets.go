@@ -7,9 +7,9 @@ import (
 	"launch/fabric"
 )
 
-// sockets finds the interfaces of a machine whose jobs use TCP over several: as
-// many of one driver as the GPUs can be dealt to evenly, beside the way out.
-// That is how a cloud without RDMA gives each GPU a network (GCP's A3).
+// sockets finds the interfaces of a machine whose jobs use TCP over several of them.
+// They have one driver, can be dealt to the GPUs evenly, and exclude the way out. A
+// cloud without RDMA gives each GPU a network in this way (GCP's A3).
 func (d *decision) sockets(v *view) {
 	by := map[string][]fabric.Interface{}
 	for _, i := range v.node.Interfaces {
@@ -28,21 +28,22 @@ func (d *decision) sockets(v *view) {
 		return
 	}
 	d.sure = false
-	d.why += fmt.Sprintf("; %d interfaces of driver %s beside the way out, for %d GPUs", len(best), best[0].Driver, len(v.gpus))
+	d.why += fmt.Sprintf("; %d interfaces of driver %s besides the way out, for %d GPUs", len(best), best[0].Driver,
+		len(v.gpus))
 	for _, i := range best {
 		d.rails = append(d.rails, overTCP(i))
 	}
 	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
 }
 
-// overTCP is an interface as a rail.
+// overTCP returns an interface as a rail.
 func overTCP(i fabric.Interface) candidate {
 	port := fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
 	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
 }
 
-// plain is the rail of a job that has only one network: the interface that the
-// peers use or that leads out, else the fastest that could carry traffic.
+// plain returns the rail of a job with only one network: the interface that the peers
+// use or that leads out, else the fastest that could carry traffic.
 func (v *view) plain(nics []NIC) []candidate {
 	var best fabric.Interface
 	rank := func(i fabric.Interface, role Role) int {

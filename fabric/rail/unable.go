@@ -18,20 +18,21 @@ const (
 	nodeUnspecified = 7
 )
 
-// noLID is the local identifier of a port that no subnet manager has seen.
+// noLID is the local identifier of a port that no subnet manager has configured.
 const noLID = 0xffff
 
-// unable is the role of an HCA that cannot be a rail, if it cannot.
+// unable returns the role of an HCA that cannot be a rail, and why; ok is false for any
+// other.
 func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	nic := func(role Role, sure bool, format string, a ...any) (NIC, bool) {
 		return NIC{Name: h.Name, HCA: true, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}, true
 	}
 	switch {
 	case isSoft(h, "rdma_rxe", "rxe"):
-		return nic(Virtual, true, "Soft-RoCE: done by the CPU")
+		return nic(Virtual, true, "Soft-RoCE: the CPU emulates it")
 	case isSoft(h, "siw", "siw"):
-		return nic(Virtual, true, "software iWARP: done by the CPU")
-	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is made for NCCL all the same
+		return nic(Virtual, true, "software iWARP: the CPU emulates it")
+	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is iWARP too, but made for NCCL
 		return nic(Unusable, true, "iWARP: neither InfiniBand nor RoCE")
 	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
 		return nic(Unusable, true, "usNIC: neither InfiniBand nor RoCE")
@@ -41,7 +42,7 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	}
 	if len(h.Ports) == 0 {
 		if h.PCI == "" && !isEFA(h) {
-			return nic(Virtual, false, "shows no port and is on no bus: made by software")
+			return nic(Virtual, false, "shows no port and is on no bus: a software device")
 		}
 		return NIC{}, false // a card whose ports could not be read
 	}
@@ -54,23 +55,22 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	return NIC{}, false
 }
 
-// unread tells a port whose state could not be read, and nothing speaks
-// against it: an InfiniBand port without a local identifier never came up.
+// unread reports whether the state of a port could not be read, and nothing rules it
+// out: an InfiniBand port without a local identifier never came up.
 func (v *view) unread(h fabric.HCA, p fabric.Port) bool {
 	silent := p.LinkLayer == "" && len(p.GIDs) == 0 // nothing was read
 	named := p.LID != 0 && p.LID != noLID
 	return p.State == 0 && (silent || named || v.linkKind(h, p) != InfiniBand)
 }
 
-// isSoft tells a device that is a program on top of a network interface. What
-// has neither a PCI function nor a driver goes by its usual name.
+// isSoft reports whether a device is a program on top of a network interface. Without a
+// PCI function and driver, the usual name decides.
 func isSoft(h fabric.HCA, driver, name string) bool {
 	return h.Driver == driver || h.Driver == "" && h.PCI == "" && strings.HasPrefix(h.Name, name)
 }
 
-// closed says why this process cannot use a device that sysfs shows, as in a
-// container that was given some of its host's, or whose image has no driver
-// for it.
+// closed returns why this process cannot use a device that sysfs shows. A container may
+// have only some of its host's devices, and its image may lack the driver.
 func (v *view) closed(h fabric.HCA) string {
 	if !v.node.Verbs.Present {
 		return ""
@@ -87,9 +87,9 @@ func (v *view) closed(h fabric.HCA) string {
 	return "libibverbs does not list it: no driver for it is installed here"
 }
 
-// bare are the HCAs on the PCI bus that show no RDMA device: their driver, or
-// the part of it that speaks verbs, is not loaded, or the device is in another
-// network namespace. A function that was handed to a guest is none of them.
+// bare returns the HCAs on the PCI bus that show no RDMA device. Their driver, or the
+// RDMA part of it, is not loaded, or the device is in another network namespace. A
+// function assigned to a guest does not count.
 func (v *view) bare() (out []NIC) {
 	without := v.node.WithoutRDMA()
 	for _, p := range v.node.PCI {
@@ -102,18 +102,19 @@ func (v *view) bare() (out []NIC) {
 		switch p.Driver {
 		case "":
 		case "mlx5_core", "mlx4_core":
-			why = fmt.Sprintf("no RDMA device: %s is not loaded, or it is in another network namespace", strings.Replace(p.Driver, "core", "ib", 1))
+			why = fmt.Sprintf("no RDMA device: %s is not loaded, or it is in another network namespace",
+				strings.Replace(p.Driver, "core", "ib", 1))
 		default:
 			why = fmt.Sprintf("driver %s shows no RDMA device", p.Driver)
 		}
 		out = append(out, NIC{Name: p.Addr, HCA: true, Role: Unusable, Sure: true, Why: what + " hardware, but " + why})
 	}
-	// InfiniBand before Ethernet: what is said first should matter most.
+	// InfiniBand before Ethernet: the more important comes first.
 	slices.SortStableFunc(out, func(a, b NIC) int { return -cmp.Compare(a.Why, b.Why) })
 	return out
 }
 
-// hardware is the network that a card is made for.
+// hardware returns the network that a card is made for.
 func hardware(p fabric.PCI) string {
 	switch {
 	case p.Vendor == vendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
@@ -126,7 +127,7 @@ func hardware(p fabric.PCI) string {
 	return "Ethernet"
 }
 
-// states says what the ports of an HCA do instead of being active.
+// states describes the ports of an HCA without an active one.
 func states(h fabric.HCA) string {
 	names := map[int]string{1: "down", 2: "initializing (no subnet manager?)", 3: "armed"}
 	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}

@@ -10,7 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// view is a node as this package looks at it.
+// view is a node as this package sees it.
 type view struct {
 	node     fabric.Node
 	addr     netip.Addr
@@ -42,8 +42,8 @@ func inOrder(a, b candidate) int {
 	return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
 }
 
-// candidates are the ports that could carry a job's traffic, in the order of
-// rails, and why each other HCA cannot, by name.
+// candidates returns the ports that could carry a job's traffic, in the order of rails,
+// and by name why each other HCA cannot.
 func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 	unable = map[string]NIC{}
 	for _, h := range v.node.HCAs {
@@ -67,7 +67,7 @@ func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 	return able, unable
 }
 
-// kindOf is what an HCA is by its driver, "" where its link layer decides.
+// kindOf returns the kind of an HCA by its driver, "" if its link layer decides.
 func (v *view) kindOf(h fabric.HCA) Kind {
 	switch {
 	case isEFA(h):
@@ -78,8 +78,8 @@ func (v *view) kindOf(h fabric.HCA) Kind {
 	return ""
 }
 
-// linkKind is what a port speaks. Where its link layer was not read, a local
-// identifier, an IPoIB interface or the class of the function tell it.
+// linkKind returns the protocol of a port. If its link layer was not read, a local
+// identifier, an IPoIB interface or the class of the function decides.
 func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
 	switch p.LinkLayer {
 	case "InfiniBand":
@@ -99,9 +99,9 @@ func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
 	return Unknown
 }
 
-// PCI classes (the kernel's include/linux/pci_ids.h): a base class and a
-// subclass. Only the one of InfiniBand proves anything about an HCA: RoCE and
-// EFA have Ethernet's, ConnectX-3 may have "other network".
+// PCI classes (the kernel's include/linux/pci_ids.h): a base class and a subclass. Only
+// InfiniBand's proves anything about an HCA: RoCE and EFA have Ethernet's, and
+// ConnectX-3 may have "other network".
 const (
 	classEthernet      = "0x0200"
 	classInfiniBand    = "0x0207"
@@ -117,20 +117,21 @@ const (
 	deviceCassini  = "0x0501"
 )
 
-// isEFA tells an Elastic Fabric Adapter. Its node type is "unspecified" (7);
-// before the driver was asked for its link layer, the name was all there was.
+// isEFA recognizes an Elastic Fabric Adapter. Its node type is "unspecified" (7); if
+// the driver was not read, only the name remains.
 func isEFA(h fabric.HCA) bool {
 	return h.Driver == "efa" || h.Driver == "" && (h.NodeType == nodeUnspecified || strings.HasPrefix(h.Name, "efa_"))
 }
 
-// isOmniPath tells an Omni-Path HFI, whose ports call themselves InfiniBand.
+// isOmniPath recognizes an Omni-Path HFI, whose ports call themselves InfiniBand.
 func isOmniPath(h fabric.HCA) bool {
-	return strings.HasPrefix(h.Driver, "hfi") || h.Driver == "" && (strings.Contains(h.Board, "Omni-Path") || strings.HasPrefix(h.Name, "hfi1_"))
+	return strings.HasPrefix(h.Driver, "hfi") || h.Driver == "" &&
+		(strings.Contains(h.Board, "Omni-Path") || strings.HasPrefix(h.Name, "hfi1_"))
 }
 
-// isBlueField tells a DPU by its hca_type, "MT" and the decimal PCI device id:
+// isBlueField recognizes a DPU by its hca_type, "MT" and the decimal PCI device id:
 // BlueField is the range 0xa2d2 to 0xa2df. Most carry storage and management
-// ("north-south") beside rails that are plain ConnectX.
+// ("north-south") next to rails of plain ConnectX cards.
 func (v *view) isBlueField(c candidate) bool {
 	var id int
 	if n, _ := fmt.Sscanf(c.hca.Type, "MT%d", &id); n != 1 {
@@ -143,8 +144,8 @@ func (v *view) isBlueField(c candidate) bool {
 	return id >= 0xa2d2 && id <= 0xa2df
 }
 
-// isBond tells a link aggregation: mlx5 calls its LAG device mlx5_bond_N by
-// itself (drivers/infiniband/hw/mlx5/main.c), others go by the interface.
+// isBond recognizes a link aggregation: mlx5 names its LAG device mlx5_bond_N
+// (drivers/infiniband/hw/mlx5/main.c); for others the interface decides.
 func (v *view) isBond(c candidate) bool {
 	i, ok := v.node.Interface(c.port.Netdev)
 	return ok && i.Kind == "bond" || strings.Contains(c.hca.Name, "bond")

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxStrings bounds the search of a library's constants. NCCL's are below
-	// 1 MiB; those of a torch with NCCL inside, some 10 MiB.
+	// maxStrings limits the search of a library's constants. NCCL's are below 1 MiB;
+	// those of a torch with NCCL inside, about 10 MiB.
 	maxStrings = 32 << 20
-	// maxHash bounds what is hashed of a library without a build id; network
-	// plugins are smaller.
+	// maxHash limits what is hashed of a library without a build id; network plugins
+	// are smaller.
 	maxHash = 4 << 20
-	// maxName bounds one string of a dynamic section: an rpath of
-	// torch's has 200 bytes.
+	// maxName limits one string of a dynamic section: an rpath of torch's has 200
+	// bytes.
 	maxName = 4 << 10
 )
 
@@ -30,8 +30,8 @@ type object struct {
 	rpath, runpath []string // absolute, $ORIGIN replaced
 }
 
-// needsNCCL is the name by which the object asks for NCCL or RCCL, "" where it
-// does not.
+// needsNCCL returns the name of NCCL or RCCL that the object needs, "" if it needs
+// neither.
 func (o object) needsNCCL() string {
 	for _, name := range []string{"libnccl.so.2", "librccl.so.1"} {
 		if slices.Contains(o.needed, name) {
@@ -41,7 +41,7 @@ func (o object) needsNCCL() string {
 	return ""
 }
 
-// elf opens an ELF file; close must be called where ok.
+// elf opens an ELF file; if ok, the caller must call close.
 func (f files) elf(name string) (e *elf.File, close func() error, ok bool) {
 	r, ok := f.open(name)
 	if !ok {
@@ -60,10 +60,10 @@ func (f files) elf(name string) (e *elf.File, close func() error, ok bool) {
 	return e, r.Close, true
 }
 
-// object reads the dynamic section of a file. Its strings are read one by one:
-// the string table of libtorch_cuda.so has 6 MB of C++ names. $ORIGIN is where
-// the name stands, as for glibc, and not where a link leads: uv may link each
-// file of a package into its cache.
+// object reads the dynamic section of a file. It reads the strings one by one, since
+// the string table of libtorch_cuda.so has 6 MB of C++ names. As for glibc, $ORIGIN is
+// the folder of the name, not of a link's target: uv may link each file of a package
+// into its cache.
 func (f files) object(name string) (o object, ok bool) {
 	e, done, ok := f.elf(name)
 	if !ok {
@@ -95,8 +95,8 @@ func readObject(e *elf.File, name string) (o object) {
 	return o
 }
 
-// stringAt is one string of a string table. One that is compressed, which no
-// linker writes, has no ReaderAt.
+// stringAt returns one string of a string table. A compressed table, which no linker
+// writes, has no ReaderAt.
 func stringAt(table *elf.Section, at uint64) string {
 	if at >= table.Size || table.ReaderAt == nil {
 		return ""
@@ -107,8 +107,8 @@ func stringAt(table *elf.Section, at uint64) string {
 	return string(b[:max(0, end)])
 }
 
-// constant is the first match of re in the constants of an ELF file, or of its
-// first group. Each match begins with the word given, which is searched for.
+// constant returns the first match of re in the constants of an ELF file, or its first
+// group. Each match begins with the given word, which is searched for first.
 func (f files) constant(name, word string, re *regexp.Regexp) string {
 	e, done, ok := f.elf(name)
 	if !ok {
@@ -131,7 +131,7 @@ func (f files) constant(name, word string, re *regexp.Regexp) string {
 	return ""
 }
 
-// search looks through r piece by piece; a match may lie across two of them.
+// search looks through r piece by piece; a match may span two pieces.
 func search(r io.Reader, word string, re *regexp.Regexp) string {
 	const longest = 256 // of a match
 	buf := make([]byte, 128<<10)
@@ -156,8 +156,8 @@ func search(r io.Reader, word string, re *regexp.Regexp) string {
 	}
 }
 
-// identity tells a library from another build of it: its name and its build id,
-// or the hash of its first 4 MiB.
+// identity distinguishes two builds of a library: its name and its build id, or the
+// hash of its first 4 MiB.
 func (f files) identity(name string) string {
 	real, _ := f.real(name)
 	id := f.buildID(real)
@@ -168,7 +168,7 @@ func (f files) identity(name string) string {
 	return path.Base(real) + " " + id[:8]
 }
 
-// buildID is the GNU build id, "" where there is none.
+// buildID returns the GNU build id, "" if there is none.
 func (f files) buildID(name string) string {
 	e, done, ok := f.elf(name)
 	if !ok {
@@ -187,7 +187,7 @@ func (f files) buildID(name string) string {
 	return hex.EncodeToString(b[head:])
 }
 
-// bytes is the beginning of a file, nil where it cannot be read.
+// bytes returns the beginning of a file, nil if it cannot be read.
 func (f files) bytes(name string, most int64) []byte {
 	r, ok := f.open(name)
 	if !ok {

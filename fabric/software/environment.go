@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// environment is the Python environment into which a prefix such as uv run puts
-// the program. makes is false where no prefix makes one; dir is "" where it is
-// not known which.
+// environment returns the Python environment into which a prefix such as uv run puts
+// the program. makes is false if no prefix makes one; dir is "" if it is unknown which.
 func (d detector) environment() (dir string, makes bool) {
 	for i, w := range d.cmd.Before {
 		rest := d.cmd.Before[i+1:]
@@ -20,7 +19,7 @@ func (d detector) environment() (dir string, makes bool) {
 			dir = d.uv(rest)
 		case "conda", "mamba", "micromamba":
 			dir = d.conda(w, rest)
-		case "poetry": // takes the one that is active, as it says by itself
+		case "poetry": // uses the active environment, as the variable says
 			if dir = d.env("VIRTUAL_ENV"); dir == "" {
 				dir = d.inProject(rest, "-C", "--directory", "-P", "--project")
 			}
@@ -34,13 +33,14 @@ func (d detector) environment() (dir string, makes bool) {
 	return "", false
 }
 
-// uv follows uv's order: the project's .venv; without a project the one that
-// is active, or the nearest .venv. What it would make for this run alone, or
-// choose among interpreters, is not known.
+// uv follows uv's order: the project's .venv; without a project, the active environment
+// or the nearest .venv. What it would make for only this run, or which interpreter it
+// would choose, is unknown.
 func (d detector) uv(words []string) string {
 	for _, w := range words {
 		name, _, _ := strings.Cut(w, "=")
-		if slices.Contains([]string{"--isolated", "--with", "--with-editable", "--with-requirements", "--python", "-p", "--no-project", "--script", "-s"}, name) {
+		if slices.Contains([]string{"--isolated", "--with", "--with-editable", "--with-requirements", "--python", "-p",
+			"--no-project", "--script", "-s"}, name) {
 			return ""
 		}
 	}
@@ -74,8 +74,7 @@ func (d detector) uv(words []string) string {
 	return ""
 }
 
-// conda takes the prefix or the name that is typed, or the environment that is
-// active.
+// conda returns the given prefix or name, or the active environment.
 func (d detector) conda(program string, words []string) string {
 	if p, ok := option(words, "-p", "--prefix"); ok {
 		return d.absolute(p)
@@ -105,13 +104,13 @@ func (d detector) conda(program string, words []string) string {
 	return ""
 }
 
-// inProject is the .venv of the project's own directory; poetry, pipenv and
-// hatch have others too, in places that only they know.
+// inProject returns the .venv in the project's own folder; poetry, pipenv and hatch
+// have others too, in places that only they know.
 func (d detector) inProject(words []string, directory ...string) string {
 	return d.venv(path.Join(d.start(words, directory...), ".venv"))
 }
 
-// start is the directory that an option names, else the working directory.
+// start returns the folder that an option names, else the working directory.
 func (d detector) start(words []string, names ...string) string {
 	if dir, ok := option(words, names...); ok {
 		return d.absolute(dir)
@@ -119,7 +118,7 @@ func (d detector) start(words []string, names ...string) string {
 	return d.cmd.Dir
 }
 
-// venv is a directory if it is a venv, else "".
+// venv returns a folder if it is a venv, else "".
 func (d detector) venv(dir string) string {
 	if d.file(path.Join(dir, "pyvenv.cfg")) {
 		return dir
@@ -127,7 +126,7 @@ func (d detector) venv(dir string) string {
 	return ""
 }
 
-// upwards is a directory and all above it.
+// upwards returns a folder and all above it.
 func upwards(dir string) []string {
 	out := []string{dir}
 	for dir != "/" && dir != "." {
@@ -137,7 +136,7 @@ func upwards(dir string) []string {
 	return out
 }
 
-// option is the value of the first of the options that is there.
+// option returns the value of the first of the options that is present.
 func option(words []string, names ...string) (string, bool) {
 	for i, w := range words {
 		name, value, attached := strings.Cut(w, "=")

@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	// maxLinks is the kernel's own limit of symbolic links on the way to a file.
+	// maxLinks is the kernel's own limit of symbolic links in a path.
 	maxLinks = 40
-	// maxText bounds what is read of a text file: version.py has a few hundred
-	// bytes, pyvenv.cfg too.
+	// maxText limits what is read of a text file: version.py and pyvenv.cfg have a few
+	// hundred bytes.
 	maxText = 16 << 10
 )
 
-// files reads below a root by absolute paths. Links are followed here and not
-// by the root, so that an absolute one stays within it.
+// files reads below a root by absolute paths. It follows links itself, so that an
+// absolute link stays within the root.
 type files struct{ root fs.FS }
 
-// real is the file that a path leads to, every link followed. ok is false where
+// real returns the file that a path leads to, with every link followed. ok is false if
 // there is none.
 func (f files) real(name string) (p string, ok bool) {
 	p, _, ok = f.resolve(name)
 	return p, ok
 }
 
-// resolve is real, and the type and the rights of that file.
+// resolve is real, and also returns the type and the permissions of the file.
 func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	if !path.IsAbs(name) {
 		return "", 0, false
@@ -43,7 +43,7 @@ func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 			continue
 		}
 		target, err := fs.ReadLink(f.root, inside(path.Join(done, part)))
-		if err != nil { // no link; Lstat below tells whether it is there
+		if err != nil { // not a link; Lstat below finds out whether it exists
 			done = path.Join(done, part)
 			continue
 		}
@@ -62,7 +62,7 @@ func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	return done, info.Mode(), true
 }
 
-// inside is an absolute path as fs.FS takes it.
+// inside returns an absolute path as fs.FS requires it.
 func inside(p string) string {
 	if p = strings.TrimPrefix(p, "/"); p == "" {
 		return "."
@@ -70,20 +70,20 @@ func inside(p string) string {
 	return p
 }
 
-// mode is the type and the rights of what a path leads to; ok is false where
-// there is nothing.
+// mode returns the type and the permissions of a path's target; ok is false if there is
+// none.
 func (f files) mode(name string) (m fs.FileMode, ok bool) {
 	_, m, ok = f.resolve(name)
 	return m, ok
 }
 
-// file tells whether a path leads to a regular file.
+// file reports whether a path leads to a regular file.
 func (f files) file(name string) bool {
 	m, ok := f.mode(name)
 	return ok && m.IsRegular()
 }
 
-// text is the beginning of a file, "" where it cannot be read.
+// text returns the beginning of a file, "" if it cannot be read.
 func (f files) text(name string) string {
 	return string(f.bytes(name, maxText))
 }
@@ -91,13 +91,13 @@ func (f files) text(name string) string {
 func (f files) open(name string) (fs.File, bool) {
 	p, m, ok := f.resolve(name)
 	if !ok || !m.IsRegular() {
-		return nil, false // a pipe would wait for a writer
+		return nil, false // a pipe would block until something writes
 	}
 	r, err := f.root.Open(inside(p))
 	return r, err == nil
 }
 
-// names are the entries of a directory.
+// names returns the entries of a directory.
 func (f files) names(dir string) []string {
 	p, ok := f.real(dir)
 	if !ok {

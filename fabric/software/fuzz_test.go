@@ -19,9 +19,10 @@ func FuzzCache(f *testing.F) {
 	})
 }
 
-// FuzzLibrary puts hostile bytes where torch, NCCL and the plugin are.
+// FuzzLibrary puts hostile bytes in the place of torch, NCCL and the plugin.
 func FuzzLibrary(f *testing.F) {
-	f.Add([]byte(elf64(library{needed: []string{"libnccl.so.2", "libfabric.so.1"}, rpath: "$ORIGIN:/a", runpath: "/b", text: "NCCL version 2.27.5+cuda12.8\x00aws-ofi-nccl 1.2", buildID: "\x01\x02\x03\x04"})))
+	f.Add([]byte(elf64(library{needed: []string{"libnccl.so.2", "libfabric.so.1"}, rpath: "$ORIGIN:/a", runpath: "/b",
+		text: "NCCL version 2.27.5+cuda12.8\x00aws-ofi-nccl 1.2", buildID: "\x01\x02\x03\x04"})))
 	f.Add([]byte("\x7fELF"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -34,8 +35,8 @@ func FuzzLibrary(f *testing.F) {
 	})
 }
 
-// FuzzText puts hostile text where the command's script, the venv's settings
-// and torch's version are.
+// FuzzText puts hostile text in the place of the command's script, the venv's settings
+// and torch's version.
 func FuzzText(f *testing.F) {
 	f.Add("#!/usr/bin/env python3\n", cfg, versionPy)
 	f.Add("#!/bin/sh\n'''exec' /env/bin/python3 \"$0\" \"$@\"\n", "version_info = 3.12.3.final.0", cpuPy)
@@ -53,7 +54,8 @@ func FuzzPath(f *testing.F) {
 	f.Add("/a/../b/./c", "-> ../d")
 	f.Add("//a", "-> /a")
 	f.Fuzz(func(t *testing.T, name, link string) {
-		if p, ok := (files{tree("/a", link, "/b/c", "x", "/d", "-> b/c")}).real(name); ok && (!path.IsAbs(p) || path.Clean(p) != p) {
+		if p, ok := (files{tree("/a", link, "/b/c", "x", "/d", "-> b/c")}).real(name); ok &&
+			(!path.IsAbs(p) || path.Clean(p) != p) {
 			t.Errorf("real(%q) = %q", name, p)
 		}
 	})

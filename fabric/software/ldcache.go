@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// maxCache bounds what is read of ld.so.cache; a full desktop has 200 KiB.
+// maxCache limits what is read of ld.so.cache; a full desktop has 200 KiB.
 const maxCache = 8 << 20
 
-// The form of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48
-// bytes, entries of 24, then the strings, whose offsets count from the header's
-// start. Before 2.32 an older form stands before it.
+// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes,
+// entries of 24, then the strings, whose offsets count from the start of the header.
+// Before glibc 2.32, an older format precedes it.
 const (
 	cacheMagic  = "glibc-ld.so.cache1.1"
 	cacheHeader = 48
 	cacheEntry  = 24
 )
 
-// parseCache reads ld.so.cache: the file of each name, the first entry of a
-// name counting. Entries for 32-bit programs are left out.
+// parseCache reads ld.so.cache: the file of each name; the first entry of a name wins.
+// It skips entries for 32-bit programs.
 func parseCache(b []byte) map[string]string {
 	out := map[string]string{}
 	at := bytes.Index(b, []byte(cacheMagic))
@@ -41,7 +41,7 @@ func parseCache(b []byte) map[string]string {
 	return out
 }
 
-// cString is the text at an offset, up to its NUL.
+// cString returns the text at an offset, up to its NUL.
 func cString(b []byte, at uint32) string {
 	if int64(at) >= int64(len(b)) {
 		return ""

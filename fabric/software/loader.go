@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// loader finds a shared library as glibc's does (ld.so(8)): what is preloaded,
-// the DT_RPATH of who asks, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
-// default directories. torch's wheels have a DT_RPATH, so that LD_LIBRARY_PATH
-// does not replace the NCCL that they came with (pytorch/builder#1150).
+// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the
+// DT_RPATH of the file that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
+// default directories. torch's wheels have a DT_RPATH, so LD_LIBRARY_PATH does not
+// replace the NCCL that they were installed with (pytorch/builder#1150).
 type loader struct {
 	files
 	preload, path string // LD_PRELOAD, LD_LIBRARY_PATH
@@ -19,15 +19,15 @@ type loader struct {
 
 const cacheFile = "/etc/ld.so.cache"
 
-// defaults are glibc's own, and the multiarch directories of Debian, which a
-// container without a cache relies on.
+// defaults are glibc's directories and Debian's multiarch directories, which a
+// container without a cache needs.
 func defaults() []string {
 	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
 		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
 }
 
-// find is the file that a name is loaded from when o asks for it, every link
-// followed; "" where there is none. The zero object asks for nobody.
+// find returns the file that a name is loaded from when o needs it, with every link
+// followed; "" if there is none. The zero object means no file.
 func (l *loader) find(name string, o object) string {
 	if name == "" {
 		return ""
@@ -68,7 +68,7 @@ func (l *loader) find(name string, o object) string {
 	return ""
 }
 
-// at is the real path of a library, "" where there is no file.
+// at returns the real path of a library, "" if there is no file.
 func (l *loader) at(name string) string {
 	if name == "" {
 		return ""
@@ -83,8 +83,8 @@ func (l *loader) at(name string) string {
 	return p
 }
 
-// split reads a DT_RPATH or DT_RUNPATH of a file. Entries with $LIB or
-// $PLATFORM, which no build of torch or NCCL has, are left out.
+// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM, which
+// no build of torch or NCCL has.
 func split(paths, file string) []string {
 	origin := path.Dir(file)
 	var out []string

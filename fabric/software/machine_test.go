@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// tree is a machine's files: "-> target" is a symbolic link, a name that ends in
-// '*' may be executed.
+// tree is a machine's files: "-> target" is a symbolic link, and a name that ends in
+// '*' is executable.
 func tree(entries ...string) fstest.MapFS {
 	root := fstest.MapFS{}
 	for i := 0; i+1 < len(entries); i += 2 {
@@ -29,7 +29,7 @@ func tree(entries ...string) fstest.MapFS {
 	return root
 }
 
-// library is what a test's shared library holds.
+// library is the contents of a test's shared library.
 type library struct {
 	needed         []string
 	rpath, runpath string
@@ -37,7 +37,7 @@ type library struct {
 	buildID        string
 }
 
-// elf64 is a shared library that debug/elf reads: sections and nothing else.
+// elf64 returns a shared library that debug/elf reads: sections and nothing else.
 func elf64(l library) string {
 	dynstr := []byte{0}
 	at := func(s string) uint64 {
@@ -86,8 +86,9 @@ func elf64(l library) string {
 	}
 	head := elf.Header64{
 		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Ehsize: size, Shentsize: size,
-		Shoff: uint64(size + len(body)), Shnum: uint16(len(sections)), Shstrndx: uint16(len(sections) - 1),
+		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Ehsize: size,
+		Shentsize: size,
+		Shoff:     uint64(size + len(body)), Shnum: uint16(len(sections)), Shstrndx: uint16(len(sections) - 1),
 	}
 	return string(packed(head)) + string(body) + string(packed(headers))
 }
@@ -119,7 +120,8 @@ func cache(pairs ...string) string {
 
 // What most machines of the tests have in common.
 const (
-	versionPy = "from typing import Optional\n__all__ = ['__version__', 'cuda']\n__version__ = '2.9.0+cu128'\ndebug = False\n" +
+	versionPy = "from typing import Optional\n__all__ = ['__version__', 'cuda']\n__version__ = '2.9.0+cu128'\ndebug = " +
+		"False\n" +
 		"cuda: Optional[str] = '12.8'\ngit_version = 'd0f2'\nhip: Optional[str] = None\n"
 	cpuPy = "__version__ = '2.9.0+cpu'\ncuda = None\nhip = None\n"
 	cfg   = "home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.12.3\n"
@@ -137,7 +139,8 @@ func venv(more ...string) fstest.MapFS {
 		"/env/bin/python", "-> python3", "/env/bin/python3", "-> /usr/bin/python3",
 		"/env/bin/torchrun*", "#!/env/bin/python3\nimport sys\n", "/env/pyvenv.cfg", cfg,
 		site + "torch/version.py", versionPy,
-		site + "torch/lib/libtorch_cuda.so", elf64(library{needed: []string{"libc10.so", "libnccl.so.2"}, rpath: "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"}),
+		site + "torch/lib/libtorch_cuda.so", elf64(library{needed: []string{"libc10.so", "libnccl.so.2"},
+			rpath: "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"}),
 		site + "nvidia/nccl/lib/libnccl.so.2", nccl("2.27.5"),
 	}, more...)...)
 }

@@ -7,18 +7,18 @@ import (
 )
 
 var (
-	// Every libnccl holds its own "NCCL version 2.27.5+cuda12.9", RCCL its own
-	// with +hip; torch's advice about other versions has no such end.
+	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9", and RCCL its own
+	// with +hip. torch's messages about other versions have no such suffix.
 	ncclVersion = regexp.MustCompile(`^CCL version (\d+\.\d+\.\d+)[^+\x00 ]*\+(?:cuda|hip)`)
-	// aws-ofi-nccl says by this constant that it begins.
+	// aws-ofi-nccl logs this constant when it starts.
 	ofiVersion = regexp.MustCompile(`^aws-ofi-nccl (\d+\.[0-9A-Za-z.+-]*)`)
-	// ncclFile is a library that carries its version in its name.
+	// ncclFile matches a library with its version in its name.
 	ncclFile = regexp.MustCompile(`\.so\.(\d+\.\d+\.\d+)$`)
 	// ncclPackage is the wheel that torch's wheels depend on.
 	ncclPackage = regexp.MustCompile(`^nvidia_nccl_cu\d+-(\d+\.\d+\.\d+)[^-]*\.dist-info$`)
 )
 
-// nccl is the version of a library of NCCL's.
+// nccl returns the version of an NCCL library.
 func (d detector) nccl(file string) Item {
 	if file == "" {
 		return Item{}
@@ -30,8 +30,8 @@ func (d detector) nccl(file string) Item {
 	return Item{Version: v, Path: file}
 }
 
-// torchNCCL is the NCCL of a torch: the library that it is linked with, what
-// was built into it, or the package beside it.
+// torchNCCL returns the NCCL of a torch: the library that it is linked with, the one
+// built into it, or the package next to it.
 func (d detector) torchNCCL(lib, site string) Item {
 	for _, name := range []string{"libtorch_cuda.so", "libtorch_hip.so"} {
 		file := path.Join(lib, name)
@@ -57,10 +57,10 @@ func (d detector) torchNCCL(lib, site string) Item {
 	return Item{}
 }
 
-// plugin is the network plugin that NCCL would load (src/plugin/net.cc,
-// plugin_open.cc): a name of NCCL_NET_PLUGIN's as it is or within
-// libnccl-net-NAME.so, else libnccl-net.so. NCCL_NET with the name of one of
-// NCCL's own networks leaves it unused.
+// plugin returns the network plugin that NCCL would load (src/plugin/net.cc,
+// plugin_open.cc): the name in NCCL_NET_PLUGIN, as it is or within libnccl-net-NAME.so,
+// else libnccl-net.so. If NCCL_NET names one of NCCL's own networks, NCCL uses no
+// plugin.
 func (d detector) plugin(f *Facts) {
 	f.Plugin.Version = None
 	if own := strings.ToLower(d.env("NCCL_NET")); own == "ib" || own == "socket" {

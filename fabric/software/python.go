@@ -10,18 +10,19 @@ import (
 
 var (
 	pythonName = regexp.MustCompile(`^python(?:3(?:\.\d+t?)?)?$`)
-	// versioned is the name of an interpreter, or of its directory of modules.
+	// versioned matches the name of an interpreter, or of its directory of modules.
 	versioned = regexp.MustCompile(`^python(3\.\d+t?)$`)
-	// trampoline is the second line of a script whose interpreter's path is too
-	// long for a first line, or has a blank: pip, uv and conda write it.
+	// trampoline matches the second line of a script whose interpreter path is too long
+	// for a first line, or has a blank. pip, uv and conda write it.
 	trampoline = regexp.MustCompile(`(?m)^'''exec' (?:"([^"\n]+)"|'([^'\n]+)'|(\S+)) "\$0"`)
-	// assigned is a line of torch/version.py, or of pyvenv.cfg.
-	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
+	// assigned matches a line of torch/version.py or pyvenv.cfg.
+	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*` +
+		`(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
 )
 
-// interpreter is the Python that runs the program: the program itself, or what
-// its first line names. Where it is none, program is its file; both are "" where
-// the environment that a prefix makes is not known.
+// interpreter returns the Python that runs the program: the program itself, or the
+// interpreter in its first line. If there is none, program is its file; both are "" if
+// the environment of a prefix is unknown.
 func (d detector) interpreter() (python, program string) {
 	search := strings.Split(d.env("PATH"), ":")
 	env, makes := d.environment()
@@ -53,8 +54,8 @@ func (d detector) interpreter() (python, program string) {
 	return "", ""
 }
 
-// lookPath finds a program. Links stay: a venv is known by the path of its
-// python, which is a link to another.
+// lookPath finds a program. It does not follow links: a venv is known by the path of
+// its python, which is a link to another.
 func (d detector) lookPath(name string, search []string) string {
 	if strings.Contains(name, "/") {
 		search = []string{""}
@@ -71,8 +72,8 @@ func (d detector) lookPath(name string, search []string) string {
 	return ""
 }
 
-// shebang is the interpreter of a script, behind env(1) and a trampoline; ""
-// where the file is no script of Python's.
+// shebang returns the interpreter of a script, after env(1) and a trampoline; "" if the
+// file is not a Python script.
 func shebang(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
 	line, ok := strings.CutPrefix(first, "#!")
@@ -84,7 +85,9 @@ func shebang(text string) string {
 	}
 	words := strings.Fields(line)
 	if len(words) > 1 && path.Base(words[0]) == "env" {
-		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
+		words = slices.DeleteFunc(words[1:], func(w string) bool {
+			return strings.HasPrefix(w, "-") || strings.Contains(w, "=")
+		})
 	}
 	if len(words) == 0 || !pythonName.MatchString(path.Base(words[0])) {
 		return ""
@@ -92,8 +95,8 @@ func shebang(text string) string {
 	return words[0]
 }
 
-// python is the version of an interpreter and the directories in which it looks
-// for packages, in its order (Lib/site.py; Debian's has dist-packages).
+// python returns the version of an interpreter, and the directories in which it looks
+// for packages, in order (Lib/site.py; Debian's has dist-packages).
 func (d detector) python(file string) (version string, sites []string) {
 	for p := range strings.SplitSeq(d.env("PYTHONPATH"), ":") {
 		if p != "" {
@@ -106,14 +109,15 @@ func (d detector) python(file string) (version string, sites []string) {
 	if cfg == "" {
 		cfg = d.text(path.Join(path.Dir(file), "pyvenv.cfg"))
 	}
-	if cfg == "" { // no venv: where the program itself is
+	if cfg == "" { // not a venv: next to the program itself
 		real, _ := d.real(file)
 		prefix = path.Dir(path.Dir(real))
 		version = d.named(path.Base(real), prefix)
 		return version, append(sites, d.sites(prefix, version, user)...)
 	}
 	set := assignments(cfg)
-	version = cmp.Or(set["version"], strings.TrimSuffix(set["version_info"], ".final.0")) // uv and virtualenv have the second
+	// uv and virtualenv have version_info.
+	version = cmp.Or(set["version"], strings.TrimSuffix(set["version_info"], ".final.0"))
 	minor := shorter(version)
 	system := strings.EqualFold(set["include-system-site-packages"], "true")
 	if user && system {
@@ -126,8 +130,8 @@ func (d detector) python(file string) (version string, sites []string) {
 	return version, sites
 }
 
-// named is the version in an interpreter's name, or the only one that its
-// prefix has modules for.
+// named returns the version in an interpreter's name, or the only one for which its
+// prefix has modules.
 func (d detector) named(base, prefix string) string {
 	if m := versioned.FindStringSubmatch(base); m != nil {
 		return m[1]
@@ -153,7 +157,8 @@ func (d detector) sites(prefix, minor string, user bool) (dirs []string) {
 	}
 	py := "python" + minor
 	if prefix == "/usr" {
-		dirs = append(dirs, "/usr/local/lib/"+py+"/dist-packages", "/usr/local/lib/"+py+"/site-packages", "/usr/local/lib64/"+py+"/site-packages")
+		dirs = append(dirs, "/usr/local/lib/"+py+"/dist-packages", "/usr/local/lib/"+py+"/site-packages",
+			"/usr/local/lib64/"+py+"/site-packages")
 	}
 	return append(dirs,
 		path.Join(prefix, "lib", py, "site-packages"), path.Join(prefix, "lib64", py, "site-packages"),
@@ -168,7 +173,7 @@ func (d detector) userSite(minor string) string {
 	return path.Join(base, "lib", "python"+minor, "site-packages")
 }
 
-// torch reads the torch that is found first.
+// torch reads the first torch found.
 func (d detector) torch(f *Facts, sites []string) {
 	for _, site := range sites {
 		file := path.Join(site, "torch/version.py")
@@ -191,8 +196,8 @@ func (d detector) torch(f *Facts, sites []string) {
 	}
 }
 
-// assignments are the NAME = VALUE lines of a text; of torch/version.py, only
-// what is written as a constant.
+// assignments returns the NAME = VALUE lines of a text; for torch/version.py, only
+// constants.
 func assignments(text string) map[string]string {
 	out := map[string]string{}
 	for _, m := range assigned.FindAllStringSubmatch(text, -1) {
@@ -201,7 +206,7 @@ func assignments(text string) map[string]string {
 	return out
 }
 
-// shorter is the first two numbers of a version: "3.11" of "3.11.7".
+// shorter returns the first two numbers of a version: "3.11" of "3.11.7".
 func shorter(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, ok := strings.Cut(rest, ".")

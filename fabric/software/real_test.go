@@ -12,14 +12,14 @@ import (
 	"launch/lab/programs"
 )
 
-// asking is what torch says of itself when it runs.
+// asking is what torch reports when it runs.
 const asking = `import sys, json, torch
 mapped = [l.split()[-1] for l in open("/proc/self/maps") if "libnccl.so" in l]
 has = torch.version.cuda and torch.distributed.is_nccl_available()
 print(json.dumps({"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda or "",
   "nccl": ".".join(map(str, torch.cuda.nccl.version())) if has else "", "file": mapped[0] if mapped else ""}))`
 
-func TestARealTorchSaysTheSame(t *testing.T) {
+func TestARealTorchReportsTheSame(t *testing.T) {
 	file := programs.CurrentTorch(t).Python
 	out, err := exec.Command(file, "-c", asking).Output()
 	if err != nil {
@@ -32,7 +32,7 @@ func TestARealTorchSaysTheSame(t *testing.T) {
 	f := Detect(t.Context(), os.DirFS("/"), Command{Program: file, Env: os.Environ(), Dir: "/", Home: os.Getenv("HOME")})
 	got := want
 	got.Python, got.Torch, got.CUDA, got.NCCL = f.Python.Version, f.Torch.Version, f.CUDA, f.NCCL.Version
-	if want.File != "" { // else it is in torch itself, or there is none
+	if want.File != "" { // else it is in torch itself, or missing
 		if want.File, err = filepath.EvalSymlinks(want.File); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
-// Package software finds out which versions of torch, NCCL, its network plugin
-// and what these need the job's command would load, by reading the files that
-// the shell, Python and the dynamic loader would read, in their order. It runs
-// nothing, imports nothing (torch alone takes seconds) and judges nothing.
+// Package software finds out which versions of torch, NCCL, its network plugin and
+// their dependencies the job's command would load. It reads the files that the shell,
+// Python and the dynamic loader would read, in their order. It runs nothing, imports
+// nothing (torch takes seconds) and judges nothing.
 package software
 
 import (
@@ -12,45 +12,45 @@ import (
 	"time"
 )
 
-// budget bounds Detect. On a warm machine it takes a few milliseconds; a shared
-// file system that does not answer within this would hold the command itself up.
+// budget limits Detect. On a warm machine it takes a few milliseconds; a shared file
+// system that takes longer would delay the command too.
 const budget = 2 * time.Second
 
-// None is the version of a network plugin that is not there. NCCL then uses its
-// own networks; that is a fact, and not an unknown.
+// None is the version of a missing network plugin. NCCL then uses its own networks, so
+// it is a fact, not an unknown.
 const None = "none"
 
-// Facts is what the command would load on this node. An empty Version is one
-// that is not known: the command does not load it, or it could not be told.
+// Facts is the software that the command would load on this node. An empty Version is
+// unknown: the command does not load it, or the version could not be read.
 type Facts struct {
-	Python    Item   `json:"python,omitzero"`    // "3.11.7", or "3.11" where no file tells more; Path: the interpreter
+	Python    Item   `json:"python,omitzero"`    // "3.11.7", or "3.11" if no file has more; Path: the interpreter
 	Torch     Item   `json:"torch,omitzero"`     // __version__ of torch/version.py, "2.9.0+cu128"
 	CUDA      string `json:"cuda,omitempty"`     // the runtime that torch was built with, "12.8"
 	HIP       string `json:"hip,omitempty"`      // the same of a torch for AMD's GPUs
-	NCCL      Item   `json:"nccl,omitzero"`      // "2.27.5"; RCCL's is one too. From the library itself, else from its package
-	Plugin    Item   `json:"plugin,omitzero"`    // NCCL's network plugin: "aws-ofi-nccl 1.16.0", "libnccl-net.so 1f2e3d4c" (build id or hash), None
-	UCX       Item   `json:"ucx,omitzero"`       // where the program or the plugin needs it: "libucp.so.0.0.0 1f2e3d4c"
-	Libfabric Item   `json:"libfabric,omitzero"` // the same of libfabric
-	Err       string `json:"err,omitempty"`      // why nothing of this is known
+	NCCL      Item   `json:"nccl,omitzero"`      // "2.27.5", also for RCCL. From the library, else from its package
+	Plugin    Item   `json:"plugin,omitzero"`    // NCCL's, or None: "aws-ofi-nccl 1.16.0", "libnccl-net.so 1f2e3d4c"
+	UCX       Item   `json:"ucx,omitzero"`       // if the program or the plugin needs it: "libucp.so.0.0.0 1f2e3d4c"
+	Libfabric Item   `json:"libfabric,omitzero"` // libfabric, likewise
+	Err       string `json:"err,omitempty"`      // why all of this is unknown
 }
 
-// Item is one piece of software and the file that told its version.
+// Item is one piece of software and the file with its version.
 type Item struct {
 	Version string `json:"version"`
 	Path    string `json:"path,omitempty"`
 }
 
-// Command is what is to be started.
+// Command is the command to start.
 type Command struct {
 	Before  []string // the words before the program: env, numactl, "uv run", "conda run -n NAME"
 	Program string   // torchrun, a Python, or any program; looked up as execvp(3) does
-	Env     []string // NAME=VALUE as the program will see it; the last of a name counts
+	Env     []string // NAME=VALUE as the program will see it; the last entry of a name wins
 	Dir     string   // the working directory
 	Home    string
 }
 
-// Detect reads what the command would load, from the root directory of this
-// machine or of a test. It never fails as a whole, and ends within 2 s.
+// Detect reads what the command would load, from the root directory of this machine or
+// of a test. It never fails as a whole, and returns within 2 s.
 func Detect(ctx context.Context, root fs.FS, cmd Command) Facts {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -59,16 +59,16 @@ func Detect(ctx context.Context, root fs.FS, cmd Command) Facts {
 	select {
 	case f := <-answer:
 		return f
-	case <-ctx.Done(): // the reader is left behind: nothing ends a read of a dead file system
+	case <-ctx.Done(): // the reader is abandoned: nothing ends a read on a dead file system
 		return Facts{Err: "the files of the command could not be read within " + budget.String()}
 	}
 }
 
-// detector is one look at one command.
+// detector examines one command.
 type detector struct {
 	files
 	cmd    Command
-	loader *loader // one: it keeps the cache that it read
+	loader *loader // one loader, which caches ld.so.cache
 }
 
 func detect(root fs.FS, cmd Command) Facts {
@@ -90,9 +90,9 @@ func detect(root fs.FS, cmd Command) Facts {
 	return f
 }
 
-// program is for one that is no Python: what its own file says that it needs.
+// program is for a command without Python: its own file lists what it needs.
 func (d detector) program(f *Facts, program string) {
-	program, _ = d.real(program) // the kernel tells a program so
+	program, _ = d.real(program) // the kernel passes this name to a program
 	o, ok := d.object(program)
 	if !ok {
 		return
@@ -103,7 +103,7 @@ func (d detector) program(f *Facts, program string) {
 	d.transports(f, o)
 }
 
-// transports are the libraries that a program or a plugin moves data with.
+// transports returns the libraries that a program or a plugin moves data with.
 func (d detector) transports(f *Facts, o object) {
 	load := func(item *Item, soname string) {
 		if p := d.loader.find(soname, o); p != "" && slices.Contains(o.needed, soname) {
@@ -114,7 +114,7 @@ func (d detector) transports(f *Facts, o object) {
 	load(&f.Libfabric, "libfabric.so.1")
 }
 
-// env is the variable as the program will see it.
+// env returns a variable as the program will see it.
 func (d detector) env(name string) string {
 	for i := len(d.cmd.Env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(d.cmd.Env[i], name+"="); ok {

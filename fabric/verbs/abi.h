@@ -1,9 +1,8 @@
-/* The structures of libibverbs.so.1 that launch hands to it or reads, declared
- * anew, so that a machine with nothing but a C compiler builds this. Layouts
- * and values are those of rdma-core's libibverbs/verbs.h, which keeps them for
- * as long as the library is called .so.1; testdata/layout.c holds them against
- * that header where it is installed. Values that are also the kernel's stand in
- * include/uapi/rdma/ib_user_verbs.h. */
+/* The structures of libibverbs.so.1 that launch uses. They are declared here, so that
+ * a C compiler alone can build this. Layouts and values are those of rdma-core's
+ * libibverbs/verbs.h, which are stable as long as the library is called .so.1.
+ * testdata/layout.c compares them with that header if it is installed. Values that the
+ * kernel shares are in include/uapi/rdma/ib_user_verbs.h. */
 #ifndef LAUNCH_VERBS_ABI_H
 #define LAUNCH_VERBS_ABI_H
 
@@ -11,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Handled by address alone. */
+/* Used only by address. */
 struct lv_srq;
 struct lv_channel;
 
@@ -84,8 +83,8 @@ struct lv_port_attr {
 	uint8_t link_layer; /* 1 InfiniBand, 2 Ethernet */
 	uint8_t flags;
 	uint16_t cap_flags2;
-	/* Since rdma-core 57: XDR is bit 8 of the speed, which active_speed has
-	 * not. An older library fills as much as it knows and clears the rest. */
+	/* Since rdma-core 57: XDR is bit 8 of the speed, which active_speed lacks. An
+	 * older library fills the fields that it knows and clears the rest. */
 	uint32_t active_speed_ex;
 };
 
@@ -150,7 +149,7 @@ struct lv_mr {
 	uint32_t rkey;
 };
 
-/* The heads of what the library itself allocates. */
+/* The first fields of structures that the library allocates. */
 struct lv_cq {
 	struct lv_context *context;
 };
@@ -227,8 +226,8 @@ struct lv_qp_attr {
 	uint32_t rate_limit;
 };
 
-/* What the header's inline functions call: a provider's own functions stand in
- * the context that it has opened. */
+/* The header's inline functions call these: an open context has its provider's
+ * functions. */
 struct lv_context {
 	struct lv_device *device;
 	void *unused1[11];
@@ -244,7 +243,7 @@ struct lv_context {
 	void *abi_compat; /* all bits set: the context is the end of an lv_extended */
 };
 
-/* It grows at its beginning, so sz tells how much of it there is. */
+/* It grows at its beginning, so sz is its size. */
 struct lv_extended {
 	int (*query_port)(struct lv_context *context, uint8_t port, struct lv_port_attr *attr, size_t len);
 	void *unused[37];

@@ -7,57 +7,57 @@ import (
 	"syscall"
 )
 
-// Cause is why a device or a test failed, in one word that others decide by.
+// Cause is the reason that a device or a test failed, as one word for decisions.
 type Cause string
 
-// The causes. Behind each: what has to be changed.
+// The causes, each with what is wrong.
 const (
 	NoLibrary   Cause = "no-library"    // libibverbs is not installed, or too old
 	NoStack     Cause = "no-module"     // ib_uverbs is not loaded
-	NotListed   Cause = "not-listed"    // the library does not know the device: its maker's part is missing, or the device is not here
-	NoNode      Cause = "no-uverbs"     // /dev/infiniband/uverbsN is missing: the container was not given it
-	Permission  Cause = "permission"    // that file's mode, the container's devices, or another RDMA namespace
+	NotListed   Cause = "not-listed"    // the library does not know the device: the vendor's part or the device is missing
+	NoNode      Cause = "no-uverbs"     // /dev/infiniband/uverbsN is missing: the container lacks it
+	Permission  Cause = "permission"    // mode of that file, the container's devices, or another RDMA namespace
 	Memlock     Cause = "memlock"       // the limit of locked memory
-	Resources   Cause = "resources"     // the device or the machine has no more to give
+	Resources   Cause = "resources"     // the device or the machine has run out of something
 	NotHere     Cause = "namespace"     // the port's interface is in another network namespace
 	Provider    Cause = "provider"      // library and driver do not match
 	Faulty      Cause = "device"        // the device answers with an error: firmware, hardware
-	Gone        Cause = "device-gone"   // it was there before
+	Gone        Cause = "device-gone"   // the device has disappeared
 	NoRC        Cause = "no-rc"         // the device has no reliable connections (EFA)
-	PortDown    Cause = "port-down"     // link, cable, or nobody has brought it up
+	PortDown    Cause = "port-down"     // no link or cable, or set down
 	NoLID       Cause = "no-lid"        // no subnet manager has configured the port
-	NoGID       Cause = "no-gid"        // nothing stands at the index, or no address at the interface
-	NoPKey      Cause = "no-pkey"       // nothing stands at the index
+	NoGID       Cause = "no-gid"        // the index is unset, or the interface has no address
+	NoPKey      Cause = "no-pkey"       // the index is unset
 	GIDDiffers  Cause = "gid-differs"   // the two ends use GIDs of different kinds
 	PKeyDiffers Cause = "pkey-differs"  // the two ends are in different partitions
 	LinkDiffers Cause = "link-differs"  // InfiniBand at one end, Ethernet at the other
-	MTUDiffers  Cause = "mtu-differs"   // the two ends were told different packet sizes, or have them
-	Unreachable Cause = "unreachable"   // the other end answers beside the fabric, and nothing arrives over it
-	LargeLost   Cause = "large-lost"    // short messages arrive and long ones do not: the way's MTU
-	Lost        Cause = "way-lost"      // it worked, and then it did not
+	MTUDiffers  Cause = "mtu-differs"   // the two ends have, or are set to, different packet sizes
+	Unreachable Cause = "unreachable"   // nothing arrives over the fabric, although the other end answers outside it
+	LargeLost   Cause = "large-lost"    // short messages arrive and long ones do not: an MTU in between
+	Lost        Cause = "way-lost"      // it worked, and then it stopped
 	Rejected    Cause = "rejected"      // the other end's device refused a message
-	Corrupt     Cause = "corrupt"       // other bytes arrived than were sent
-	Stuck       Cause = "stuck"         // requests that never end
+	Corrupt     Cause = "corrupt"       // the bytes that arrived differ from those sent
+	Stuck       Cause = "stuck"         // requests never complete
 	Late        Cause = "late"          // the time ran out
-	PeerGone    Cause = "peer-gone"     // the other end no longer answers beside the fabric either
+	PeerGone    Cause = "peer-gone"     // the other end does not answer outside the fabric either
 	NoCUDA      Cause = "no-cuda"       // libcuda is not installed, or too old
-	NoGPU       Cause = "no-gpu"        // CUDA does not have the GPU
-	GPUBusy     Cause = "gpu-busy"      // its memory is used up, or it is another process' alone
-	GPUFailed   Cause = "gpu"           // CUDA fails otherwise
+	NoGPU       Cause = "no-gpu"        // CUDA cannot use the GPU
+	GPUBusy     Cause = "gpu-busy"      // its memory is used up, or another process uses it exclusively
+	GPUFailed   Cause = "gpu"           // another error of CUDA
 	NoGPUDirect Cause = "no-gpudirect"  // the device cannot use its memory: neither DMA-BUF nor nvidia_peermem
-	Crashed     Cause = "crashed"       // the process that used the device died of it
-	Wrong       Cause = "wrong-request" // the test asks for what cannot be
-	Other       Cause = "other"         // none of these: the text says what the system said
+	Crashed     Cause = "crashed"       // the process that used the device crashed
+	Wrong       Cause = "wrong-request" // the test asks for something impossible
+	Other       Cause = "other"         // another cause: see the text
 )
 
 // Error is one failure.
 type Error struct {
 	Cause  Cause  `json:"cause"`
-	Step   string `json:"step,omitempty"`   // what was being done
-	Text   string `json:"text"`             // in words
-	Errno  int    `json:"errno,omitempty"`  // of the call; 0: none
-	Status int    `json:"status,omitempty"` // of the work completion; 0: none
-	Peer   bool   `json:"peer,omitempty"`   // it is the other end's failure
+	Step   string `json:"step,omitempty"`   // the failed action
+	Text   string `json:"text"`             // description
+	Errno  int    `json:"errno,omitempty"`  // of the call; 0: no call failed
+	Status int    `json:"status,omitempty"` // of the work completion; 0: none failed
+	Peer   bool   `json:"peer,omitempty"`   // the other end failed
 }
 
 func (e *Error) Error() string {
@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 	return e.Text
 }
 
-// AtOpen tells that the device did not open, or not tell of itself: a program that
-// looks at all devices passes over such a one.
+// AtOpen reports whether the device did not open, or did not describe itself. A program
+// that looks at all devices skips such a device.
 func (e *Error) AtOpen() bool { return e.Step == stepOpen || e.Step == stepQuery }
 
 // The steps before data moves.
@@ -85,33 +85,35 @@ const (
 	stepPost     = "post a message"
 )
 
-// subject is what a step was about.
+// subject is what a step used.
 type subject struct {
 	device  string
 	port    int
-	bytes   uint64 // to be registered
-	memlock uint64 // the limit of locked memory; math.MaxUint64: none
-	gid     string // this side's way, in words
+	bytes   uint64 // bytes to register
+	memlock uint64 // the limit of locked memory; math.MaxUint64: unlimited
+	gid     string // description of this end's GID or LID
 }
 
-// causes tells by step and errno. What stands under "" holds for every step.
+// causes maps a step and an errno to a cause. Entries of "" apply to every step.
 var causes = map[string]map[syscall.Errno]Cause{
 	stepOpen: {
 		syscall.ENOENT: NoNode, syscall.EACCES: Permission, syscall.EPERM: Permission,
 		syscall.ENODEV: Gone, syscall.ENXIO: Gone, syscall.ETIMEDOUT: Faulty,
 		syscall.EIO: Faulty, syscall.EOPNOTSUPP: Provider, syscall.ENOSYS: Provider, syscall.EPROTONOSUPPORT: Provider,
 	},
-	stepQP:      {syscall.EOPNOTSUPP: NoRC, syscall.ENOSYS: NoRC},
-	stepInit:    {syscall.EINVAL: NoPKey},
-	stepConnect: {syscall.ENODEV: NotHere, syscall.EINVAL: NoGID, syscall.ETIMEDOUT: Unreachable, syscall.ENETUNREACH: Unreachable, syscall.EHOSTUNREACH: Unreachable, syscall.EADDRNOTAVAIL: NoGID},
+	stepQP:   {syscall.EOPNOTSUPP: NoRC, syscall.ENOSYS: NoRC},
+	stepInit: {syscall.EINVAL: NoPKey},
+	stepConnect: {syscall.ENODEV: NotHere, syscall.EINVAL: NoGID, syscall.ETIMEDOUT: Unreachable,
+		syscall.ENETUNREACH: Unreachable, syscall.EHOSTUNREACH: Unreachable, syscall.EADDRNOTAVAIL: NoGID},
 	"": {
 		syscall.EACCES: Permission, syscall.EPERM: Permission, syscall.EIO: Gone, syscall.ENODEV: Gone, syscall.ENXIO: Gone,
-		syscall.EBADF: Gone, syscall.ENOMEM: Resources, syscall.EAGAIN: Resources, syscall.ENOSPC: Resources, syscall.EMFILE: Resources,
+		syscall.EBADF: Gone, syscall.ENOMEM: Resources, syscall.EAGAIN: Resources, syscall.ENOSPC: Resources,
+		syscall.EMFILE:    Resources,
 		syscall.ETIMEDOUT: Faulty,
 	},
 }
 
-// of is the failure of a step.
+// of returns the failure of a step.
 func (s subject) of(step string, errno syscall.Errno) *Error {
 	cause, ok := causes[step][errno]
 	if !ok {
@@ -135,11 +137,11 @@ func (s subject) of(step string, errno syscall.Errno) *Error {
 	return e
 }
 
-// more is what the errno alone does not say.
+// more returns what the errno alone does not say.
 func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	switch cause {
 	case NoNode:
-		return "its file below /dev/infiniband is missing: this container was not given the device"
+		return "its file below /dev/infiniband is missing: this container lacks the device"
 	case Permission:
 		if errno == syscall.EPERM {
 			return "the container's list of devices forbids it, or the device is in another RDMA namespace"
@@ -150,11 +152,11 @@ func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 		if step == stepRegister {
 			what = size(s.bytes)
 		}
-		return fmt.Sprintf("%s would have to be locked, and RLIMIT_MEMLOCK is %s", what, size(s.memlock))
+		return fmt.Sprintf("%s must be locked, and RLIMIT_MEMLOCK is %s", what, size(s.memlock))
 	case Gone:
 		return "the device was removed, or its driver has given it up"
 	case Faulty:
-		return "firmware or hardware: the kernel log says more"
+		return "firmware or hardware: see the kernel log"
 	case Provider:
 		return "its library and its driver do not match"
 	case NoRC:
@@ -162,7 +164,7 @@ func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	case NotHere:
 		return "the interface of " + s.gid + " is in another network namespace"
 	case NoGID:
-		return "from " + s.gid + " there is no way to the other end's"
+		return "no route from " + s.gid + " to the other end's GID"
 	case NoPKey:
 		return fmt.Sprintf("port %d, or its partition key", s.port)
 	case Unreachable:
@@ -171,7 +173,7 @@ func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	return ""
 }
 
-// ofLibrary wraps what Devices says of the library.
+// ofLibrary turns the error of loading libibverbs into an *Error.
 func ofLibrary(err error) *Error {
 	e := &Error{Cause: Other, Step: "load libibverbs", Text: err.Error()}
 	switch {
@@ -183,7 +185,7 @@ func ofLibrary(err error) *Error {
 	return e
 }
 
-// size is a number of bytes in words.
+// size writes a number of bytes with its unit.
 func size(n uint64) string {
 	switch {
 	case n == math.MaxUint64:

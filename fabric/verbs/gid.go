@@ -5,28 +5,20 @@ import (
 	"net/netip"
 )
 
-// GID is one entry of a port's table.
-type GID struct {
-	Index   int        `json:"index"`
-	Addr    netip.Addr `json:"addr"`              // an IPv4 address unmapped
-	Type    string     `json:"type,omitempty"`    // "IB/RoCE v1" or "RoCE v2", as the kernel writes it; "" unknown
-	Ifindex int        `json:"ifindex,omitempty"` // of the interface that it belongs to, in this network namespace; 0 none or unknown
-}
-
-// PKey is one entry of a port's table of partition keys.
-type PKey struct {
-	Index int    `json:"index"`
-	Key   string `json:"key"` // "0xffff"; the highest bit is full membership
+// gidEntry is one entry of a port's GID table.
+type gidEntry struct {
+	Index int
+	Addr  netip.Addr // an IPv4 address is unmapped
+	Type  string     // "IB/RoCE v1" or "RoCE v2", as the kernel writes it; "" unknown
 }
 
 // The types of a GID, as the kernel writes them.
 const (
-	typeV1 = "IB/RoCE v1" // InfiniBand's own are of it too
+	typeV1 = "IB/RoCE v1" // also InfiniBand's own
 	typeV2 = "RoCE v2"
 )
 
-// gidType is the word for a type of libibverbs: 0 InfiniBand, 1 RoCE v1, 2
-// RoCE v2.
+// gidType translates a type of libibverbs: 0 InfiniBand, 1 RoCE v1, 2 RoCE v2.
 func gidType(n uint32) string {
 	if n == 2 {
 		return typeV2
@@ -34,16 +26,15 @@ func gidType(n uint32) string {
 	return typeV1
 }
 
-// choose is the entry of a RoCE port that a connection should use where nobody
-// has said which, by NCCL's rule: RoCE v2 of an IPv4 address, then of an IPv6
-// address that routers forward, and only then what there is.
-func choose(gids []GID) (GID, bool) {
-	better := []func(g GID) bool{
-		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
-		func(g GID) bool { return g.Type == typeV2 && g.Addr.Is6() && !g.Addr.IsLinkLocalUnicast() },
-		func(g GID) bool { return g.Type == typeV2 },
-		func(g GID) bool { return !g.Addr.IsLinkLocalUnicast() },
-		func(GID) bool { return true },
+// choose returns the GID for a RoCE connection if the test names none. It follows
+// NCCL's rule: RoCE v2 of an IPv4 address, then of a routable IPv6 address, then any.
+func choose(gids []gidEntry) (gidEntry, bool) {
+	better := []func(g gidEntry) bool{
+		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
+		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is6() && !g.Addr.IsLinkLocalUnicast() },
+		func(g gidEntry) bool { return g.Type == typeV2 },
+		func(g gidEntry) bool { return !g.Addr.IsLinkLocalUnicast() },
+		func(gidEntry) bool { return true },
 	}
 	for _, fits := range better {
 		for _, g := range gids {
@@ -52,11 +43,11 @@ func choose(gids []GID) (GID, bool) {
 			}
 		}
 	}
-	return GID{}, false
+	return gidEntry{}, false
 }
 
-// gidOf is an entry as bytes; false where it is not set: all zeros, or the
-// prefix of link-local addresses alone.
+// gidOf converts the bytes of an entry; false if it is unset: all zeros, or only the
+// prefix of link-local addresses.
 func gidOf(raw [16]byte) (netip.Addr, bool) {
 	if [8]byte(raw[8:]) == [8]byte{} && (raw[0] == 0 || raw[0] == 0xfe) {
 		return netip.Addr{}, false
@@ -71,7 +62,7 @@ func guidOf(raw [8]byte) string {
 	return fmt.Sprintf("%x:%x:%x:%x", raw[:2], raw[2:4], raw[4:6], raw[6:])
 }
 
-// mtuBytes is an MTU by libibverbs' number for it; 0 of one that is none.
+// mtuBytes returns the MTU of libibverbs' number in bytes; 0 for an invalid number.
 func mtuBytes(n int) int {
 	if n < 1 || n > 5 {
 		return 0
@@ -79,7 +70,7 @@ func mtuBytes(n int) int {
 	return 128 << n
 }
 
-// mtuNumber is the other way round; 0 of one that is none.
+// mtuNumber is the inverse of mtuBytes; 0 for an invalid MTU.
 func mtuNumber(bytes int) int {
 	for n := 1; n <= 5; n++ {
 		if mtuBytes(n) == bytes {
@@ -89,9 +80,8 @@ func mtuNumber(bytes int) int {
 	return 0
 }
 
-// rateOf is the rate of all lanes in Gb/s, as the kernel rounds it
-// (drivers/infiniband/core/sysfs.c, rate_show), and the lanes; 0 where a number
-// is none that is known.
+// rateOf returns the rate of all lanes in Gb/s, as the kernel rounds it
+// (drivers/infiniband/core/sysfs.c, rate_show), and the lanes; 0 for an unknown number.
 func rateOf(width, speed int) (rate float64, lanes int) {
 	lanes = map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
 	lane := map[int]float64{

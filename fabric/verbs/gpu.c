@@ -41,7 +41,7 @@ const char *lv_gpu_load(struct lv_session *s, int *missing)
 		*missing = 1;
 		return dlerror();
 	}
-	/* It does not survive a dlclose, so it stays. */
+	/* It does not survive a dlclose, so it remains loaded. */
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
 		*(void **)all[i].at = dlsym(handle, all[i].name);
 		if (all[i].needed && *(void **)all[i].at == NULL)
@@ -50,7 +50,7 @@ const char *lv_gpu_load(struct lv_session *s, int *missing)
 	return NULL;
 }
 
-/* CALL makes a call and notes its name. */
+/* CALL makes a call and records its name. */
 #define CALL(g, name, does) ((g)->call = (name), (g)->cuda.does)
 
 static int current(struct lv_gpu *g)
@@ -65,8 +65,8 @@ int lv_gpu_open(struct lv_session *s, const char *pci)
 
 	if (error == 0)
 		error = CALL(g, "cuDeviceGetByPCIBusId", by_pci(&g->device, pci));
-	/* The primary context is what CUDA's runtime uses too: none is made beside
-	 * it, and it takes the least memory. */
+	/* CUDA's runtime uses the primary context too: a second one would take more
+	 * memory. */
 	if (error == 0)
 		error = CALL(g, "cuDevicePrimaryCtxRetain", retain(&g->context, g->device));
 	if (error == 0)
@@ -102,7 +102,7 @@ int lv_gpu_export(struct lv_session *s, int *fd)
 	int can = 0, error = current(g);
 
 	*fd = -1;
-	/* A driver that does not know the attribute calls it invalid. */
+	/* A driver that does not know the attribute reports it as invalid. */
 	if (error != 0 || g->cuda.range_handle == NULL || g->cuda.attribute(&can, LV_CUDA_DMABUF_SUPPORTED, g->device) != 0 || !can)
 		return error;
 	error = CALL(g, "cuMemGetHandleForAddressRange", range_handle(fd, s->at, (size_t)whole(s->length), LV_CUDA_DMABUF_FD, 0));
@@ -133,7 +133,7 @@ int lv_gpu_settle(struct lv_session *s)
 	/* A copy from pageable memory returns when it has been read, not written. */
 	if (error == 0)
 		error = CALL(g, "cuCtxSynchronize", synchronize());
-	/* Where it is not supported nothing has to be flushed, or nothing can be. */
+	/* If it is not supported, nothing has to be flushed, or nothing can be. */
 	if (error == 0 && g->cuda.flush != NULL)
 		g->cuda.flush(LV_CUDA_CURRENT_CONTEXT, LV_CUDA_TO_OWNER);
 	return error;

@@ -2,21 +2,21 @@ package verbs
 
 import "fmt"
 
-// GPU is an NVIDIA GPU of this node whose memory a test sends from and receives
-// into, instead of the host's.
+// GPU is an NVIDIA GPU of this node. A test sends from and receives into its memory
+// instead of the host's.
 type GPU struct {
-	PCI     string `json:"pci"`               // as sysfs writes it, 0000:1b:00.0
-	Peermem bool   `json:"peermem,omitempty"` // a module of the kernel lets the HCA have it without a DMA-BUF: nvidia_peermem, nv_peer_mem
+	PCI     string `json:"pci"`               // as in sysfs, 0000:1b:00.0
+	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem or nv_peer_mem is loaded: no DMA-BUF needed
 }
 
-// How the HCA got at the memory of a GPU: by a DMA-BUF of it, or by its address
-// through a module of the kernel.
+// How the HCA accesses a GPU's memory: by a DMA-BUF, or by its address through a kernel
+// module.
 const (
 	byDMABuf  = "dmabuf"
 	byPeermem = "peermem"
 )
 
-// The steps of memory of a GPU.
+// The steps that prepare a GPU's memory.
 const (
 	stepLoadCUDA = "load libcuda"
 	stepGPU      = "use the GPU"
@@ -24,34 +24,37 @@ const (
 	stepGPUCopy  = "copy from or to the GPU's memory"
 )
 
-// ofLoad is why libcuda could not be used: it is not there, or something is
-// wrong with it, or a function is missing.
+// ofLoad returns why libcuda could not be loaded: it is missing or broken, or lacks a
+// function.
 func ofLoad(missing bool, why string) *Error {
 	e := &Error{Cause: NoCUDA, Step: stepLoadCUDA, Text: "the libcuda.so.1 here is too old: it lacks " + why}
 	if missing {
-		e.Text = why + ": NVIDIA's driver brings it, and into a container its toolkit does (NVIDIA_DRIVER_CAPABILITIES=compute)"
+		e.Text = why + ": NVIDIA's driver installs it; in a container, NVIDIA's toolkit does " +
+			"(NVIDIA_DRIVER_CAPABILITIES=compute)"
 	}
 	return e
 }
 
-// The results of CUDA that are told apart (enum cudaError_enum in cuda.h).
+// cudaErrors are the errors of CUDA with a cause of their own (enum cudaError_enum in
+// cuda.h).
 var cudaErrors = map[int]struct {
 	cause Cause
 	words string
 }{
-	2:   {GPUBusy, "its memory is used up: nvidia-smi shows by whom"},
-	34:  {NoCUDA, "this libcuda.so.1 is the one for linking alone: take its folder out of LD_LIBRARY_PATH"},
-	46:  {GPUBusy, "it is in exclusive or prohibited compute mode: end who uses it, or nvidia-smi -c 0"},
-	100: {NoGPU, "CUDA has none here: CUDA_VISIBLE_DEVICES, or the container was given none"},
-	101: {NoGPU, "CUDA does not have it here: CUDA_VISIBLE_DEVICES hides it, or the container was not given it"},
-	214: {GPUFailed, "its memory has errors that cannot be corrected: the kernel log; reset or replace it"},
+	2:   {GPUBusy, "its memory is used up: nvidia-smi lists the processes"},
+	34:  {NoCUDA, "this libcuda.so.1 is only for linking: remove its folder from LD_LIBRARY_PATH"},
+	46:  {GPUBusy, "it is in exclusive or prohibited compute mode: end the process that uses it, or nvidia-smi -c 0"},
+	100: {NoGPU, "CUDA sees no GPU: CUDA_VISIBLE_DEVICES hides them, or the container has none"},
+	101: {NoGPU, "CUDA does not see it: CUDA_VISIBLE_DEVICES hides it, or the container lacks it"},
+	214: {GPUFailed, "its memory has uncorrectable errors: see the kernel log; reset or replace it"},
 	802: {GPUFailed, "its fabric is not up: systemctl status nvidia-fabricmanager"},
-	803: {GPUFailed, "libcuda and the kernel's driver are of different releases: reboot, or start the container anew"},
-	804: {GPUFailed, "the container's compatibility libcuda does not go with this card or driver: take it out of LD_LIBRARY_PATH"},
-	999: {GPUFailed, "the kernel log says more"},
+	803: {GPUFailed, "libcuda and the kernel's driver have different releases: reboot, or restart the container"},
+	804: {GPUFailed, "the container's compatibility libcuda does not support this card or driver: remove it from " +
+		"LD_LIBRARY_PATH"},
+	999: {GPUFailed, "see the kernel log"},
 }
 
-// ofCUDA is the failure of a call of CUDA by the result's number and name.
+// ofCUDA returns the failure of a call of CUDA, by the result's number and name.
 func ofCUDA(step, pci, call string, code int, name string) *Error {
 	if name == "" {
 		name = fmt.Sprintf("CUDA error %d", code)
@@ -64,10 +67,11 @@ func ofCUDA(step, pci, call string, code int, name string) *Error {
 	return e
 }
 
-// noWayToGPU is why the HCA can have no memory of the GPU, from why there was no
-// DMA-BUF, and why it did not go without.
+// noWayToGPU returns why the HCA cannot use the GPU's memory: why there is no DMA-BUF,
+// and why it does not work without one.
 func noWayToGPU(g GPU, device string, dmabuf, peermem error) *Error {
-	e := &Error{Cause: NoGPUDirect, Step: stepGPUShare, Text: fmt.Sprintf("%s cannot use memory of GPU %s: by DMA-BUF: %v; ", device, g.PCI, dmabuf)}
+	e := &Error{Cause: NoGPUDirect, Step: stepGPUShare,
+		Text: fmt.Sprintf("%s cannot use memory of GPU %s: by DMA-BUF: %v; ", device, g.PCI, dmabuf)}
 	if peermem == nil {
 		e.Text += "and nvidia_peermem is not loaded: modprobe nvidia_peermem"
 	} else {

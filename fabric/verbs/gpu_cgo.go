@@ -16,8 +16,8 @@ import (
 	"unsafe"
 )
 
-// useGPU allocates memory of a GPU, and lets the device use it: by a DMA-BUF, or
-// where that does not go by its address.
+// useGPU allocates memory of a GPU, and lets the device use it: by a DMA-BUF or, if
+// that fails, by its address.
 func (s *session) useGPU(g GPU, stride int) *Error {
 	var missing C.int
 	if why := C.lv_gpu_load(s.c, &missing); why != nil {
@@ -56,7 +56,8 @@ func (s *session) shareDMABuf() error {
 		return e
 	}
 	if fd < 0 {
-		return errors.New("the driver makes none: that takes its open kernel modules, release 515 or later, and Linux 5.12")
+		return errors.New("the driver does not support it: this takes its open kernel modules, release 515 or later, " +
+			"Linux 5.12")
 	}
 	errno := C.lv_dmabuf_share(s.c, fd)
 	C.close(fd) // the registration holds it
@@ -64,13 +65,13 @@ func (s *session) shareDMABuf() error {
 	case 0:
 		return nil
 	case syscall.EOPNOTSUPP, syscall.EPROTONOSUPPORT, syscall.ENOSYS, syscall.EINVAL:
-		return fmt.Errorf("%s or its driver takes none: %w", s.end.Device, err)
+		return fmt.Errorf("%s or its driver does not support it: %w", s.end.Device, err)
 	default:
 		return fmt.Errorf("register it: %w", err)
 	}
 }
 
-// cuda is what a function of gpu.h returned, as an error.
+// cuda returns the result of a function of gpu.h as an error.
 func (s *session) cuda(step string, result C.int) *Error {
 	if result == 0 {
 		return nil

@@ -1,4 +1,4 @@
-package verbs
+package verbs_test
 
 import (
 	"debug/elf"
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// abi.h is written by hand, so it is held against the library's own header.
+// abi.h is written by hand, so this compares it with the library's own header.
 func TestLayoutsAreThoseOfTheLibrary(t *testing.T) {
 	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("needs a C compiler: %v", err)
@@ -19,13 +19,14 @@ func TestLayoutsAreThoseOfTheLibrary(t *testing.T) {
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("needs infiniband/verbs.h: apt-get install libibverbs-dev")
 	}
-	out, err := exec.Command(compiler(), "-Wall", "-c", "-o", filepath.Join(t.TempDir(), "layout.o"), "testdata/layout.c").CombinedOutput()
+	out, err := exec.Command(compiler(), "-Wall", "-c", "-o", filepath.Join(t.TempDir(), "layout.o"),
+		"testdata/layout.c").CombinedOutput()
 	if err != nil {
 		t.Errorf("a layout or value differs: %v\n%s", err, out)
 	}
 }
 
-// The binary has to start on a machine without libibverbs.
+// The binary must start on a machine without libibverbs.
 func TestNothingIsLinkedButTheCLibrary(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

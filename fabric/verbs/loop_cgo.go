@@ -13,10 +13,9 @@ import (
 	"math/rand/v2"
 )
 
-// Loop tests a port with itself: a connection from the port to the same port,
-// over which every byte is compared. Nothing goes over a cable on most devices.
-// The error is an *Error. It ends soon after ctx does, unless a driver hangs:
-// LoopInChild is for that.
+// Loop tests a port over a connection to itself and compares every byte. Most
+// devices send nothing over the cable. The error is an *Error. Loop returns soon
+// after ctx ends, unless a driver hangs; package confine survives that too.
 func Loop(ctx context.Context, lt LoopTest) (LoopResult, error) {
 	t, e := lt.test()
 	if e != nil {
@@ -51,7 +50,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	}
 	for i, n := range t.Sizes {
 		seed := uint64(i+1)<<32 | uint64(n)<<1
-		e := s.anew(n, seed)
+		e := s.renew(n, seed)
 		var f Flow
 		if e == nil {
 			f, e = s.stream(probeQP, 1, n, t)
@@ -63,7 +62,7 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 			return e
 		}
 		seed ^= 1 << 63
-		if e = s.anew(n, seed); e == nil {
+		if e = s.renew(n, seed); e == nil {
 			_, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
 		}
 		if e == nil {
@@ -86,8 +85,8 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// anew is a pattern to be sent, and nothing yet where it is to arrive.
-func (s *session) anew(n int, seed uint64) *Error {
+// renew prepares a new pattern to send, and clears the memory that receives it.
+func (s *session) renew(n int, seed uint64) *Error {
 	if e := s.fill(n, seed); e != nil {
 		return e
 	}

@@ -1,4 +1,4 @@
-package verbs
+package verbs_test
 
 import (
 	"cmp"
@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 )
 
-// The children of these tests besides the package's own.
+// The children of these tests, in addition to confine's.
 const (
 	askChild   = "ask"
 	pairChild  = "pair"
@@ -23,8 +25,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	table := Children()
-	table[askChild] = Child
+	table := confine.Children()
+	table[askChild] = verbs.Child
 	table[pairChild] = pairAnswer
 	table[cycleChild] = cycleAnswer
 	if code, isChild := child.Dispatch(table); isChild {
@@ -49,13 +51,16 @@ const varFake = "LAUNCH_TEST_VERBS"
 var fakeLibraries = sync.OnceValues(func() ([]string, error) {
 	dir := os.Getenv(varFake)
 	versions := filepath.Join(dir, "versions")
-	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\nIBVERBS_1.12 { global: ibv_reg_dmabuf_mr; } IBVERBS_1.11;\n"), 0o644); err != nil {
+	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; "+
+		"} IBVERBS_1.1;\nIBVERBS_1.12 { global: ibv_reg_dmabuf_mr; } IBVERBS_1.11;\n"), 0o644); err != nil {
 		return nil, err
 	}
 	libs := []string{filepath.Join(dir, "libibverbs.so.1"), filepath.Join(dir, "libcuda.so.1")}
-	for _, args := range [][]string{{"-Wl,--version-script=" + versions, "-o", libs[0], "testdata/fake.c"}, {"-o", libs[1], "testdata/cuda.c"}} {
-		if out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-Wall"}, args...)...).CombinedOutput(); err != nil {
-			return nil, &Error{Text: string(out)}
+	for _, args := range [][]string{{"-Wl,--version-script=" + versions, "-o", libs[0], "testdata/fake.c"},
+		{"-o", libs[1], "testdata/cuda.c"}} {
+		if out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC", "-O1", "-Wall"},
+			args...)...).CombinedOutput(); err != nil {
+			return nil, &verbs.Error{Text: string(out)}
 		}
 	}
 	return libs, nil
@@ -66,8 +71,8 @@ func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
 // fakeGPU is where the GPU of these tests is.
 const fakeGPU = "0000:1b:00.0"
 
-// fake has the children of this test load a libibverbs and a libcuda that are as
-// broken as mode says.
+// fake makes the children of this test load a libibverbs and a libcuda that are broken
+// as mode says.
 func fake(t *testing.T, mode string) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath(compiler()); err != nil {
@@ -87,22 +92,22 @@ func fake(t *testing.T, mode string) (dir string) {
 		t.Fatal(err)
 	}
 	t.Setenv("LD_LIBRARY_PATH", dir)
-	if _, err := Devices(); err == ErrNoCgo {
+	if _, err := verbs.Devices(); err == verbs.ErrNoCgo {
 		t.Skip(err)
 	}
 	return dir
 }
 
-// pair is two ends of one test in one process: with the library of these tests
-// they write into each other's memory.
+// pair is two ends of one test in one process: with the library of these tests they
+// write into each other's memory.
 type pair struct {
-	Lead, Other Test
+	Lead, Other verbs.Test
 	Limit       time.Duration
 }
 
 type pairResult struct {
-	Lead, Other       Result
-	LeadErr, OtherErr *Error
+	Lead, Other       verbs.Result
+	LeadErr, OtherErr *verbs.Error
 }
 
 func pairAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -113,7 +118,7 @@ func pairAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
 	there, back := make(chan []byte, 1), make(chan []byte, 1)
-	say := func(to chan<- []byte, from <-chan []byte) Exchange {
+	say := func(to chan<- []byte, from <-chan []byte) verbs.Exchange {
 		return func(ctx context.Context, mine []byte) ([]byte, error) {
 			to <- mine
 			select {
@@ -127,25 +132,25 @@ func pairAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	var r pairResult
 	var both sync.WaitGroup
 	both.Go(func() {
-		res, err := Run(ctx, p.Lead, say(there, back))
-		r.Lead, r.LeadErr = res, asError(err)
+		res, err := verbs.Run(ctx, p.Lead, say(there, back))
+		r.Lead, r.LeadErr = res, verbs.AsError(err)
 	})
 	both.Go(func() {
-		res, err := Run(ctx, p.Other, say(back, there))
-		r.Other, r.OtherErr = res, asError(err)
+		res, err := verbs.Run(ctx, p.Other, say(back, there))
+		r.Other, r.OtherErr = res, verbs.AsError(err)
 	})
 	both.Wait()
 	return json.NewEncoder(out).Encode(r)
 }
 
-// cycleAnswer opens all that a test needs and closes it, so many times.
+// cycleAnswer opens and closes everything for a test, n times.
 func cycleAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	var n int
 	if err := json.NewDecoder(in).Decode(&n); err != nil {
 		return err
 	}
 	for range n {
-		if _, err := Loop(ctx, LoopTest{Device: "fake0", GID: 1, Sizes: []int{64}, Pings: 1}); err != nil {
+		if _, err := verbs.Loop(ctx, verbs.LoopTest{Device: "fake0", GID: 1, Sizes: []int{64}, Pings: 1}); err != nil {
 			return err
 		}
 	}
@@ -159,7 +164,8 @@ func build(t *testing.T, versions string, args ...string) {
 	if err := os.WriteFile(file, []byte(versions), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(compiler(), append([]string{"-Wl,--version-script=" + file}, args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler(), append([]string{"-Wl,--version-script=" + file},
+		args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("build a library: %v\n%s", err, out)
 	}
 }

@@ -10,45 +10,45 @@ import (
 	"time"
 )
 
-// Exchange hands the other end a message and returns the other end's message of
-// the same step: what Run tells its counterpart by, beside the fabric. Both
-// ends call it equally often, and each call is a barrier.
+// Exchange sends the other end a message outside the fabric, and returns the other
+// end's message of the same step. Both ends call it the same number of times, and each
+// call is a barrier.
 type Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
-// Test is one port against one port of another node. Device, Port, GID, PKey
-// and what follows them are this end's own; of the rest the leading end's count.
+// Test is a test of one port against a port of another node. Device, Port, GID, PKey
+// and the fields up to GPU apply to this end; the leading end decides the rest.
 type Test struct {
 	Device string `json:"device"`
 	Port   int    `json:"port"` // from 1
-	GID    int    `json:"gid"`  // entry of the table; -1: none on InfiniBand, the best on Ethernet
-	PKey   int    `json:"pkey"` // entry of the table
-	MTU    int    `json:"mtu"`  // bytes of data in a packet; 0: what both ports have agreed on with the network
+	GID    int    `json:"gid"`  // index in the table; -1: none on InfiniBand, the best on Ethernet
+	PKey   int    `json:"pkey"` // index in the table
+	MTU    int    `json:"mtu"`  // bytes of data in a packet; 0: the ports' active MTU
 
 	ServiceLevel int `json:"sl"`
 	TrafficClass int `json:"tc"`
 
-	GPU *GPU `json:"gpu,omitempty"` // whose memory is used; nil: the host's. Then there are no pings
+	GPU *GPU `json:"gpu,omitempty"` // use its memory, without pings; nil: the host's memory
 
-	Lead       bool          `json:"lead"`       // this end goes first, and says what is done
+	Lead       bool          `json:"lead"`       // this end goes first, and decides what is done
 	QPs        int           `json:"qps"`        // connections that share the load, 32 at most; 0: 1
-	Depth      int           `json:"depth"`      // messages on their way on each; 0: 128
-	Sizes      []int         `json:"sizes"`      // bytes of a message, of which streams are written; nil: none
-	Iterations int           `json:"iterations"` // messages of a stream, all connections together; 0: as Span says
-	Warm       time.Duration `json:"warm"`       // before each stream
-	Span       time.Duration `json:"span"`       // of each stream; 0, and no Iterations: 300 ms
-	BothWays   bool          `json:"both_ways"`  // the other end streams too, behind this one
-	PingSizes  []int         `json:"ping_sizes"` // bytes of a message that is sent to and fro; nil: none
-	Pings      int           `json:"pings"`      // how often at most; 0: 1,000
-	PingSpan   time.Duration `json:"ping_span"`  // and how long at most; 0: as often as Pings says
+	Depth      int           `json:"depth"`      // messages in flight on each; 0: 128
+	Sizes      []int         `json:"sizes"`      // bytes per message of each stream; nil: no streams
+	Iterations int           `json:"iterations"` // messages of a stream over all connections; 0: Span decides
+	Warm       time.Duration `json:"warm"`       // warm-up before each stream
+	Span       time.Duration `json:"span"`       // duration of each stream; 0, and no Iterations: 300 ms
+	BothWays   bool          `json:"both_ways"`  // the other end streams too, after this one
+	PingSizes  []int         `json:"ping_sizes"` // bytes per ping-pong message; nil: no ping-pongs
+	Pings      int           `json:"pings"`      // maximum number; 0: 1,000
+	PingSpan   time.Duration `json:"ping_span"`  // maximum duration; 0: only Pings decides
 }
 
-// probeSize is a message that fits into any packet.
+// probeSize is the size of a message that fits into any packet.
 const probeSize = 64
 
-// What a test may ask for: bounds of what a message of the other end can make
-// this process allocate.
+// Limits of a test, so that a message of the other end can allocate only so much in
+// this process.
 const (
-	maxPorts = 8 // of a device: twice what any has had
+	maxPorts = 8 // of a device: twice the largest known number
 	maxQPs   = 32
 	maxDepth = 1024
 	maxSize  = 64 << 20
@@ -56,7 +56,7 @@ const (
 	maxPings = 100_000
 )
 
-// filled is t with what was left out, or why it cannot be done.
+// filled returns t with its defaults, or why it is impossible.
 func (t Test) filled() (Test, *Error) {
 	for _, d := range []struct {
 		v    *int
@@ -79,9 +79,9 @@ func (t Test) filled() (Test, *Error) {
 	}
 	switch {
 	case t.Device == "":
-		return wrong("no device was named")
+		return wrong("no device given")
 	case t.Port < 1 || t.Port > maxPorts:
-		return wrong("there is no port %d", t.Port)
+		return wrong("port %d does not exist", t.Port)
 	case t.QPs < 1 || t.QPs > maxQPs:
 		return wrong("%d queue pairs: at least 1, at most %d", t.QPs, maxQPs)
 	case t.Depth < 1 || t.Depth > maxDepth:
@@ -95,20 +95,19 @@ func (t Test) filled() (Test, *Error) {
 	case t.ServiceLevel < 0 || t.ServiceLevel > 15 || t.TrafficClass < 0 || t.TrafficClass > 255:
 		return wrong("service level %d, traffic class %d: at most 15 and 255", t.ServiceLevel, t.TrafficClass)
 	case t.GID > 255 || t.PKey < 0 || t.PKey > 65535 || t.Iterations < 0 || t.Span < 0 || t.Warm < 0 || t.PingSpan < 0:
-		return wrong("an index, a number or a time that cannot be")
+		return wrong("an invalid index, number or time")
 	}
 	return t, nil
 }
 
-// led is what this end does where the other one leads.
+// led returns this end's test if the other end leads.
 func (t Test) led(by Test) Test {
 	by.Device, by.Port, by.GID, by.PKey, by.MTU = t.Device, t.Port, t.GID, t.PKey, t.MTU
 	by.ServiceLevel, by.TrafficClass, by.GPU, by.Lead = t.ServiceLevel, t.TrafficClass, t.GPU, false
 	return by
 }
 
-// stride is how many bytes of memory a connection needs to receive into: whole
-// pages.
+// stride returns the bytes of memory that a connection needs to receive: whole pages.
 func (t Test) stride() int {
 	most := probeSize
 	for _, n := range slices.Concat(t.Sizes, t.PingSizes) {
@@ -128,20 +127,20 @@ type End struct {
 	Device  string     `json:"device"`
 	Port    int        `json:"port"`
 	Link    string     `json:"link_layer"`
-	State   int        `json:"state"`          // of the port, when it was last asked
-	MTU     int        `json:"active_mtu"`     // bytes, as the port has agreed on with the network
-	Forced  int        `json:"mtu,omitempty"`  // bytes, as the test was told
+	State   int        `json:"state"`          // of the port, when last queried
+	MTU     int        `json:"active_mtu"`     // bytes, as the port agreed with the network
+	Forced  int        `json:"mtu,omitempty"`  // bytes, as the test requires
 	Rate    float64    `json:"rate,omitempty"` // Gb/s
 	LID     int        `json:"lid,omitempty"`
 	GID     netip.Addr `json:"gid,omitzero"`
-	Index   int        `json:"gid_index"` // -1: by LID alone
+	Index   int        `json:"gid_index"` // -1: only a LID
 	GIDType string     `json:"gid_type,omitempty"`
 	PKey    string     `json:"pkey,omitempty"`
-	GPU     string     `json:"gpu,omitempty"`    // PCI address of the one whose memory is used; "": the host's
-	Memory  string     `json:"memory,omitempty"` // how the device got at that: dmabuf, peermem
+	GPU     string     `json:"gpu,omitempty"`    // PCI address of the GPU whose memory is used; "": the host's
+	Memory  string     `json:"memory,omitempty"` // how the device accesses it: dmabuf, peermem
 }
 
-// way is how this end names itself in a text.
+// way describes this end in a text.
 func (e End) way() string {
 	if e.Index < 0 {
 		return fmt.Sprintf("%s port %d (LID %d)", e.Device, e.Port, e.LID)
@@ -160,7 +159,7 @@ func (e End) packets() int {
 	return e.MTU
 }
 
-// match is whether two ends can be connected; both find the same.
+// match returns why two ends cannot be connected, the same at both ends.
 func match(a, b End) *Error {
 	differ := func(c Cause, format string, args ...any) *Error {
 		return &Error{Cause: c, Step: stepConnect, Text: fmt.Sprintf(format, args...)}
@@ -169,15 +168,16 @@ func match(a, b End) *Error {
 	case a.Link != b.Link:
 		return differ(LinkDiffers, "this end's port is %s, the other one's %s", a.Link, b.Link)
 	case (a.Index < 0) != (b.Index < 0):
-		return differ(GIDDiffers, "one end is to be reached by a GID and the other one without: %s, %s", a.way(), b.way())
+		return differ(GIDDiffers, "one end uses a GID and the other one does not: %s, %s", a.way(), b.way())
 	case a.Link == linkEthernet && a.GIDType != "" && b.GIDType != "" && a.GIDType != b.GIDType:
 		return differ(GIDDiffers, "this end would use %s, the other one %s", a.way(), b.way())
 	case a.Link == linkEthernet && kindOf(a.GID) != kindOf(b.GID):
-		return differ(GIDDiffers, "this end's GID is of %s and the other one's of %s: %s, %s", kindOf(a.GID), kindOf(b.GID), a.way(), b.way())
+		return differ(GIDDiffers, "this end's GID is of %s and the other one's of %s: %s, %s", kindOf(a.GID), kindOf(b.GID),
+			a.way(), b.way())
 	case !samePKey(a.PKey, b.PKey):
 		return differ(PKeyDiffers, "this end's partition key is %s, the other one's %s", a.PKey, b.PKey)
 	case a.Forced != 0 && b.Forced != 0 && a.Forced != b.Forced:
-		return differ(MTUDiffers, "this end is told packets of %d bytes, the other one of %d", a.Forced, b.Forced)
+		return differ(MTUDiffers, "this end is set to packets of %d bytes, the other one to %d", a.Forced, b.Forced)
 	}
 	return nil
 }
@@ -192,7 +192,8 @@ func kindOf(a netip.Addr) string {
 	return "an IPv6 address"
 }
 
-// samePKey: members of one partition, of which one at least is a full one.
+// samePKey reports whether two keys are of one partition, with at least one full
+// member.
 func samePKey(a, b string) bool {
 	var x, y uint16
 	if _, err := fmt.Sscanf(a, "0x%x", &x); err != nil {
@@ -204,13 +205,13 @@ func samePKey(a, b string) bool {
 	return x&0x7fff == y&0x7fff && (x|y)&0x8000 != 0
 }
 
-// message is what one end tells the other at a step.
+// message is what one end sends the other in a step.
 type message struct {
 	Err  *Error `json:"err,omitempty"`
 	Test *Test  `json:"test,omitempty"`
 	End  *End   `json:"end,omitempty"`
 
-	// How this end's memory and queue pairs are reached.
+	// The addresses of this end's memory and queue pairs.
 	Addr uint64   `json:"addr,omitempty"`
 	RKey uint32   `json:"rkey,omitempty"`
 	QPNs []uint32 `json:"qpns,omitempty"`
@@ -220,8 +221,8 @@ type message struct {
 	Ping *Latency `json:"ping,omitempty"`
 }
 
-// speak exchanges messages. The error is an *Error: that the other end is not
-// to be heard, or the one that it reports.
+// speak exchanges messages. The error is an *Error: the other end does not answer, or
+// reports this error.
 func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	out, err := json.Marshal(mine)
 	if err != nil {
@@ -230,13 +231,13 @@ func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	in, err := say(ctx, out)
 	if err != nil {
 		if ctx.Err() != nil {
-			return message{}, &Error{Cause: Late, Text: "the time ran out while the other end was waited for"}
+			return message{}, &Error{Cause: Late, Text: "the time ran out while waiting for the other end"}
 		}
 		return message{}, &Error{Cause: PeerGone, Text: "the other end is gone: " + err.Error()}
 	}
 	var theirs message
 	if err := json.Unmarshal(in, &theirs); err != nil {
-		return message{}, &Error{Cause: Other, Text: "understand the other end: " + err.Error()}
+		return message{}, &Error{Cause: Other, Text: "decode the other end's message: " + err.Error()}
 	}
 	if theirs.Err != nil {
 		e := *theirs.Err
@@ -245,3 +246,6 @@ func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	}
 	return theirs, nil
 }
+
+// Abort reports e to the other end instead of the message that its Run waits for.
+func Abort(ctx context.Context, say Exchange, e *Error) { _, _ = speak(ctx, say, message{Err: e}) }

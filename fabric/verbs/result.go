@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Result is what Run found out, the same at both ends but for the view. After an
-// error it holds what was measured before.
+// Result is the result of Run, the same at both ends except for the point of view.
+// After an error it holds what was measured before.
 type Result struct {
 	Local  End       `json:"local"`
 	Remote End       `json:"remote"`
 	MTU    int       `json:"mtu"`             // bytes of data in a packet of this connection
 	QPs    int       `json:"qps"`             // connections that shared the load
 	Out    []Flow    `json:"out,omitempty"`   // streams of this end
-	Back   []Flow    `json:"back,omitempty"`  // streams of the other one
+	Back   []Flow    `json:"back,omitempty"`  // streams of the other end
 	Pings  []Latency `json:"pings,omitempty"` // by size
-	Notes  []Error   `json:"notes,omitempty"` // what is not as it should be, and did not keep the test from running
+	Notes  []Error   `json:"notes,omitempty"` // oddities that did not prevent the test
 }
 
-// Flow is a stream of messages in one direction. All its bytes were compared at
-// the other end, else Run fails.
+// Flow is a stream of messages in one direction. The other end compared all its bytes,
+// or Run has failed.
 type Flow struct {
 	Size     int           `json:"size"`     // bytes of a message
-	Messages uint64        `json:"messages"` // how many were acknowledged
+	Messages uint64        `json:"messages"` // number of acknowledged messages
 	Time     time.Duration `json:"time"`     // from the first request to the last acknowledgement
 	Speed    float64       `json:"speed"`    // bytes/s
 }
 
-// Latency is half of a round trip of a message.
+// Latency is half the round-trip time of a message.
 type Latency struct {
 	Size   int           `json:"size"` // bytes of a message
 	Pings  int           `json:"pings"`
@@ -38,7 +38,7 @@ type Latency struct {
 	T99    time.Duration `json:"t99"` // 99 % are not longer
 }
 
-// latency is made of round trips in nanoseconds, each divided by ways.
+// latency computes a Latency from round trips in nanoseconds, each divided by ways.
 func latency(size int, trips []uint64, ways int) Latency {
 	if len(trips) == 0 {
 		return Latency{Size: size}
@@ -59,21 +59,21 @@ func flow(size int, messages, ns uint64) Flow {
 	return f
 }
 
-// after is what is known of a transfer that failed.
+// after is what is known after a transfer failed.
 type after struct {
 	size    int    // of its messages
-	worked  int    // the largest of this end's messages that had arrived before; 0: none
+	worked  int    // this end's largest message that had arrived before; 0: no message
 	mtu     int    // of the connection
-	probed  bool   // a short message was sent afterwards, over a connection of its own
-	probe   *Error // what became of it; nil: it arrived
-	local   End    // as they are now
+	probed  bool   // a short message was sent afterwards, over another connection
+	probe   *Error // its error; nil: it arrived
+	local   End    // its present state
 	remote  End
-	heard   bool // the other end answers beside the fabric
-	answers bool // this end's device still does
+	heard   bool // the other end answers outside the fabric
+	answers bool // this end's device answers
 }
 
-// judge names why a transfer failed, from what the completion said and from what
-// was looked at behind it.
+// judge names the cause of a failed transfer, from the completion and from what was
+// seen after it.
 func judge(e *Error, a after) *Error {
 	named := func(c Cause, format string, args ...any) *Error {
 		out := *e
@@ -97,7 +97,8 @@ func judge(e *Error, a after) *Error {
 	case a.worked == 0:
 		return named(Unreachable, "nothing arrives from %s at %s, although both ports are up", a.local.way(), a.remote.way())
 	case a.probed && a.probe == nil && a.size > a.worked:
-		return named(LargeLost, "messages of %d bytes arrive and those of %d do not, in packets of %d: something between carries less", a.worked, a.size, min(a.mtu, a.size))
+		return named(LargeLost, "messages of %d bytes arrive and messages of %d do not, in packets of %d: the MTU in "+
+			"between is smaller", a.worked, a.size, min(a.mtu, a.size))
 	case a.probed && a.probe == nil:
 		return named(Lost, "messages of %d bytes stopped arriving, and short ones still do", a.size)
 	}
@@ -118,13 +119,15 @@ func stateWord(state int) string {
 	return fmt.Sprintf("in state %d", state)
 }
 
-// mtuNote is said of two ports that have not the same.
+// mtuNote describes two ports with different MTUs.
 func mtuNote(l, o End) *Error {
-	return &Error{Cause: MTUDiffers, Step: stepConnect, Text: fmt.Sprintf("%s sends packets of %d bytes and the other end's %s of %d: both take the smaller", l.Device, l.packets(), o.Device, o.packets())}
+	return &Error{Cause: MTUDiffers, Step: stepConnect,
+		Text: fmt.Sprintf("%s sends packets of %d bytes and the other end's %s of %d: both use the smaller", l.Device,
+			l.packets(), o.Device, o.packets())}
 }
 
-// heavier is of two failures of one test the one that says more: a device that
-// reports goes before one that waited in vain, and this end before the other.
+// heavier returns the failure that says more: that of a device that reports before that
+// of one that waited, and this end's before the other's.
 func heavier(mine, theirs *Error) *Error {
 	vague := func(e *Error) bool { return e.Cause == Stuck || e.Cause == Late || e.Cause == Lost }
 	switch {
@@ -136,8 +139,8 @@ func heavier(mine, theirs *Error) *Error {
 	return theirs
 }
 
-// asError is err as an *Error.
-func asError(err error) *Error {
+// AsError returns err as an *Error.
+func AsError(err error) *Error {
 	if err == nil {
 		return nil
 	}

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 )
 
-// Run tests a port against the port that the other end's Run is given. Both may
-// begin in any order. It ends soon after ctx does, unless a driver hangs:
-// InChild is for that. The error is an *Error, and both ends get one; what was
-// measured before it is in the Result.
+// Run tests a port against the port of the other end's Run. The ends may begin in
+// any order. Run returns soon after ctx ends, unless a driver hangs; package
+// confine survives that too. The error is an *Error, and both ends get one. The
+// Result holds what was measured before the error.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
 	r := &run{say: say}
 	r.t, r.err = t.filled()
@@ -26,18 +26,18 @@ type run struct {
 	s    *session
 	say  Exchange
 	res  Result
-	err  *Error // that the other end is to be told at the next step
-	sent int    // the largest message of this end that has arrived; 0: none
+	err  *Error // reported to the other end in the next step
+	sent int    // this end's largest message that has arrived; 0: no message
 
-	phase uint64 // how many there were: each has a pattern of its own
+	phase uint64 // number of phases so far: each has its own pattern
 }
 
-// tell is one step: the other end is told of this one's error, and its own is
-// this one's, where that says more.
-func (r *run) tell(ctx context.Context, m message) (message, *Error) {
+// step sends this end's error to the other end, and returns the error of either end
+// that says more.
+func (r *run) step(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
-	if e := asError(err); e != nil || r.err != nil {
+	if e := AsError(err); e != nil || r.err != nil {
 		return theirs, heavier(r.err, e)
 	}
 	return theirs, nil
@@ -51,7 +51,7 @@ func (r *run) all(ctx context.Context) *Error {
 			r.res.Local = r.s.end
 		}
 	}
-	theirs, e := r.tell(ctx, message{Test: &r.t, End: &r.res.Local})
+	theirs, e := r.step(ctx, message{Test: &r.t, End: &r.res.Local})
 	if theirs.End != nil {
 		r.res.Remote = *theirs.End
 	}
@@ -67,12 +67,11 @@ func (r *run) all(ctx context.Context) *Error {
 	return r.phases(ctx)
 }
 
-// agree settles what is done, and with packets of which size. Both ends come to
-// the same.
+// agree settles the test and its packet size. Both ends arrive at the same.
 func (r *run) agree(theirs message) *Error {
 	switch {
 	case theirs.Test == nil || theirs.End == nil:
-		return &Error{Cause: Other, Text: "the other end did not say what it wants to test"}
+		return &Error{Cause: Other, Text: "the other end did not send its test"}
 	case theirs.Test.Lead == r.t.Lead:
 		return &Error{Cause: Wrong, Text: "one end has to lead, and the other one to follow"}
 	}
@@ -87,7 +86,7 @@ func (r *run) agree(theirs message) *Error {
 		return e
 	}
 	if len(r.t.PingSizes) > 0 && l.GPU+o.GPU != "" {
-		return &Error{Cause: Wrong, Text: "a ping-pong looks at the memory itself, and that of a GPU cannot be looked at"}
+		return &Error{Cause: Wrong, Text: "a ping-pong polls the memory, which is not possible with a GPU's"}
 	}
 	r.res.MTU, r.res.QPs = min(l.packets(), o.packets()), r.t.QPs
 	if l.packets() != o.packets() {
@@ -104,7 +103,7 @@ func (r *run) connect(ctx context.Context) *Error {
 		mine = r.s.address(psn)
 	}
 	r.res.Local = r.s.end
-	theirs, e := r.tell(ctx, mine)
+	theirs, e := r.step(ctx, mine)
 	if theirs.End != nil {
 		r.res.Remote = *theirs.End
 	}
@@ -112,11 +111,11 @@ func (r *run) connect(ctx context.Context) *Error {
 		return e
 	}
 	r.err = r.s.connect(r.t, r.res.MTU, psn, r.res.Remote, theirs)
-	return nil // the first phase begins with telling it
+	return nil // the first phase begins by reporting it
 }
 
-// phases is the test itself. What this end has to say of one is told when the
-// next begins.
+// phases runs the test. This end reports the result of each phase when the next one
+// begins.
 func (r *run) phases(ctx context.Context) *Error {
 	for _, lead := range []bool{true, false} {
 		if _, e := r.stream(ctx, lead, probeSize, true); e != nil {
@@ -142,7 +141,7 @@ func (r *run) phases(ctx context.Context) *Error {
 			return e
 		}
 	}
-	_, e := r.tell(ctx, message{})
+	_, e := r.step(ctx, message{})
 	return e
 }
 
@@ -154,23 +153,23 @@ func (r *run) add(lead bool, f Flow) {
 	}
 }
 
-// stream is one direction: the leading end writes, or the other one does.
+// stream runs one direction: either the leading end writes, or the other one does.
 func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *Error) {
 	sends, first, qps := lead == r.t.Lead, probeQP+1, r.t.QPs
 	if probe {
 		first, qps = probeQP, 1
 	}
 	r.phase++
-	// No pattern of this test is another's, of either end.
+	// No two patterns of a test are the same, at either end.
 	seed := r.phase<<32 | uint64(n)<<1
 	switch {
-	case r.err != nil: // there may be nothing to write into
+	case r.err != nil: // the memory may be missing
 	case sends:
 		r.err = r.s.fill(n, seed)
 	default:
 		r.err = r.s.clear(first, qps, n)
 	}
-	if _, e := r.tell(ctx, message{}); e != nil {
+	if _, e := r.step(ctx, message{}); e != nil {
 		return Flow{}, e
 	}
 	var f Flow
@@ -183,7 +182,7 @@ func (r *run) stream(ctx context.Context, lead bool, n int, probe bool) (Flow, *
 		}
 		mine.Flow = &f
 	}
-	theirs, e := r.tell(ctx, mine)
+	theirs, e := r.step(ctx, mine)
 	if e != nil {
 		return f, r.explain(ctx, n, e)
 	}
@@ -202,12 +201,12 @@ func (r *run) ping(ctx context.Context, n int) *Error {
 	if r.err == nil {
 		r.err = r.s.clear(probeQP+1, 1, n)
 	}
-	if _, e := r.tell(ctx, message{}); e != nil {
+	if _, e := r.step(ctx, message{}); e != nil {
 		return e
 	}
 	l, e := r.s.pingpong(probeQP+1, n, r.t.Lead, 2, r.t)
 	r.err = e
-	theirs, e := r.tell(ctx, message{Ping: &l})
+	theirs, e := r.step(ctx, message{Ping: &l})
 	if e != nil {
 		return r.explain(ctx, n, e)
 	}
@@ -219,9 +218,9 @@ func (r *run) ping(ctx context.Context, n int) *Error {
 	return nil
 }
 
-// explain looks why a transfer failed: at both ports, and whether a short
-// message still arrives over a connection that has not failed. Both ends do, and
-// tell each other.
+// explain finds out why a transfer failed. It looks at both ports, and whether a short
+// message still arrives over a connection that has not failed. Both ends do so, and
+// report to each other.
 func (r *run) explain(ctx context.Context, n int, e *Error) *Error {
 	own := r.err
 	a := after{size: n, worked: r.sent, mtu: r.res.MTU, heard: e.Cause != PeerGone, remote: r.res.Remote}
@@ -248,7 +247,7 @@ func (r *run) explain(ctx context.Context, n int, e *Error) *Error {
 		return heavier(own, e)
 	}
 	r.err = own
-	if _, last := r.tell(ctx, message{}); last != nil {
+	if _, last := r.step(ctx, message{}); last != nil {
 		return last
 	}
 	return e

@@ -10,9 +10,9 @@
 
 #include "session.h"
 
-/* The timers of a connection. A packet that is not acknowledged is sent again
- * after 4.096 us * 2^14 = 67 ms, up to four times as long by the standard, and
- * given up after the eighth time: in 0.5 to 2.1 s. */
+/* The timers of a connection. An unacknowledged packet is sent again after 4.096 us *
+ * 2^14 = 67 ms, by the standard up to four times as long. The eighth time is the last:
+ * after 0.5 to 2.1 s. */
 enum { TIMEOUT = 14, RETRIES = 7, RNR_TIMER = 12, HOPS = 64 };
 
 static int failed(void)
@@ -53,7 +53,7 @@ int lv_memory_share(struct lv_session *s)
 int lv_dmabuf_share(struct lv_session *s, int fd)
 {
 	errno = 0;
-	/* The peer addresses it as this process does. */
+	/* The peer uses the same addresses as this process. */
 	s->mr = s->lib->reg_dmabuf_mr(s->pd, 0, s->length, s->at, fd, ACCESS);
 	return s->mr != NULL ? 0 : failed();
 }
@@ -65,7 +65,7 @@ int lv_cq_make(struct lv_session *s)
 	return s->cq != NULL ? 0 : failed();
 }
 
-/* One more QP, as s->qps counts. */
+/* Adds one QP to s->qps. */
 int lv_qp_make(struct lv_session *s)
 {
 	struct lv_qp_init_attr attr;
@@ -75,8 +75,7 @@ int lv_qp_make(struct lv_session *s)
 		;
 	if (i == s->qps)
 		return EINVAL;
-	/* Not every device takes data with the request, and the processor would
-	 * have to read it. */
+	/* Not every device accepts inline data, and the processor would have to read it. */
 	for (s->inline_max = s->gpu == NULL ? LV_INLINE : 0;; s->inline_max = 0) {
 		memset(&attr, 0, sizeof attr);
 		attr.send_cq = attr.recv_cq = s->cq;
@@ -146,7 +145,7 @@ int lv_qp_start(struct lv_session *s, int qp, uint32_t psn)
 	attr.sq_psn = psn;
 	attr.timeout = TIMEOUT;
 	attr.retry_cnt = RETRIES;
-	attr.rnr_retry = RETRIES - 1; /* 7 would be for ever */
+	attr.rnr_retry = RETRIES - 1; /* 7 would be forever */
 	attr.max_rd_atomic = 1;
 	return modify(s, qp, &attr, LV_QP_STATE | LV_QP_SQ_PSN | LV_QP_TIMEOUT | LV_QP_RETRY_CNT | LV_QP_RNR_RETRY |
 		LV_QP_MAX_QP_RD_ATOMIC);
@@ -201,8 +200,8 @@ static uint64_t next(uint64_t *x)
 	return *x;
 }
 
-/* make and differ are a piece of the pattern, behind the one before: its length
- * is whole words but for the last. */
+/* make and differ handle the next piece of the pattern. Its length is a multiple of
+ * words, except for the last piece. */
 static void make(uint8_t *at, size_t length, uint64_t *x)
 {
 	uint64_t word;

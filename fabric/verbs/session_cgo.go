@@ -18,25 +18,25 @@ import (
 	"time"
 )
 
-// How long a request may make no progress: more than the longest chain of
-// retries of a connection takes, and of a message that only looks after the way.
+// stall is how long a request may make no progress: longer than a connection's longest
+// chain of retries. stallProbe is the same for a probe.
 const (
 	stall      = 4 * time.Second
 	stallProbe = 2500 * time.Millisecond
 )
 
-// session is an open port with the memory and connections of one test. Its
-// methods are for one goroutine; only what watch does comes from others.
+// session is an open port with the memory and connections of one test. Its methods are
+// for one goroutine, except that watch stops it from another.
 type session struct {
 	lib  library
 	c    *C.struct_lv_session
 	port Port
 	end  End
 
-	mu sync.Mutex // held while c is freed, so that nothing stops a session that is not there
+	mu sync.Mutex // held while c is freed, so that watch never stops a freed session
 }
 
-// open opens a test's port and looks what can be known of it without sending.
+// open opens a test's port and checks what can be known without sending.
 func open(t Test) (*session, *Error) {
 	l, err := load()
 	if err != nil {
@@ -74,7 +74,7 @@ func open(t Test) (*session, *Error) {
 	return s, nil
 }
 
-// look reads the port, and chooses how the connection goes.
+// look reads the port, and chooses how the connection is addressed.
 func (s *session) look(t Test) *Error {
 	var errno syscall.Errno
 	if s.port, errno = s.lib.port(s.c.context, t.Port); errno != 0 {
@@ -84,10 +84,9 @@ func (s *session) look(t Test) *Error {
 		}
 		return e
 	}
-	ports := []Port{s.port}
-	s.lib.gids(s.c.context, ports)
-	p := ports[0]
-	s.end = End{Device: t.Device, Port: t.Port, Link: p.Link, State: p.State, MTU: p.ActiveMTU, Forced: t.MTU, Rate: p.Rate, LID: p.LID, Index: t.GID}
+	p, gids := s.port, s.lib.gids(s.c.context, s.port)
+	s.end = End{Device: t.Device, Port: t.Port, Link: p.Link, State: p.State, MTU: p.ActiveMTU, Forced: t.MTU,
+		Rate: p.Rate, LID: p.LID, Index: t.GID}
 	if t.GPU != nil {
 		s.end.GPU = t.GPU.PCI
 	}
@@ -104,18 +103,18 @@ func (s *session) look(t Test) *Error {
 		return fail(MTUDiffers, "packets of %d bytes: %s port %d sends %d at most", t.MTU, t.Device, t.Port, p.MaxMTU)
 	}
 	if p.Link == linkEthernet || t.GID >= 0 {
-		i := slices.IndexFunc(p.GIDs, func(g GID) bool { return g.Index == t.GID })
-		g, ok := GID{}, i >= 0
+		i := slices.IndexFunc(gids, func(g gidEntry) bool { return g.Index == t.GID })
+		g, ok := gidEntry{}, i >= 0
 		if ok {
-			g = p.GIDs[i]
+			g = gids[i]
 		} else if t.GID < 0 {
-			g, ok = choose(p.GIDs)
+			g, ok = choose(gids)
 		}
 		switch {
 		case !ok && t.GID < 0:
 			return fail(NoGID, "%s port %d has no GID: its interface has no address", t.Device, t.Port)
 		case !ok:
-			return fail(NoGID, "%s port %d has no GID at index %d; set are %s", t.Device, t.Port, t.GID, gidList(p.GIDs))
+			return fail(NoGID, "%s port %d has no GID at index %d; set are %s", t.Device, t.Port, t.GID, gidList(gids))
 		}
 		s.end.Index, s.end.GID, s.end.GIDType = g.Index, g.Addr, g.Type
 	}
@@ -127,8 +126,8 @@ func (s *session) look(t Test) *Error {
 	return nil
 }
 
-// gidList names the entries of a table, as one would choose among them.
-func gidList(gids []GID) string {
+// gidList lists the entries of a table for a user to choose from.
+func gidList(gids []gidEntry) string {
 	if len(gids) == 0 {
 		return "none"
 	}
@@ -142,11 +141,12 @@ func gidList(gids []GID) string {
 	return out
 }
 
-// prepare makes the connections, not yet connected: one to look after the way,
-// and t.QPs that carry the load.
+// prepare creates the connections, not yet connected: one for probes, and t.QPs for the
+// load.
 func (s *session) prepare(t Test, qps int) *Error {
 	stride := t.stride()
-	about := subject{device: t.Device, port: t.Port, bytes: uint64(stride) * uint64(qps+1), memlock: uint64(C.lv_memlock()), gid: s.end.way()}
+	about := subject{device: t.Device, port: t.Port, bytes: uint64(stride) * uint64(qps+1),
+		memlock: uint64(C.lv_memlock()), gid: s.end.way()}
 	s.c.qps, s.c.depth = C.int(qps), C.int(s.depth(t.Depth, qps))
 	step := func(name string, errno C.int) *Error {
 		if errno == 0 {
@@ -163,7 +163,8 @@ func (s *session) prepare(t Test, qps int) *Error {
 		}
 	} else {
 		if errno := C.lv_memory_make(s.c, C.size_t(stride)); errno != 0 {
-			return &Error{Cause: Resources, Step: "allocate memory", Errno: int(errno), Text: fmt.Sprintf("allocate %s: %v", size(about.bytes), syscall.Errno(errno))}
+			return &Error{Cause: Resources, Step: "allocate memory", Errno: int(errno),
+				Text: fmt.Sprintf("allocate %s: %v", size(about.bytes), syscall.Errno(errno))}
 		}
 		if e := step(stepRegister, C.lv_memory_share(s.c)); e != nil {
 			return e
@@ -183,17 +184,17 @@ func (s *session) prepare(t Test, qps int) *Error {
 	return nil
 }
 
-// depth is how many requests each of qps connections may have on their way, as
-// far as the device can: their completions share one queue.
+// depth returns how many requests each of qps connections may have in flight, within
+// the device's limits: their completions share one queue.
 func (s *session) depth(asked, qps int) int {
 	var a C.struct_lv_device_attr
 	if C.lv_query_device(s.lib.c, s.c.context, &a) != 0 || a.max_qp_wr < 1 || int(a.max_cqe) < 2*qps {
-		return asked // making the queues says it better
+		return asked // creating the queues gives a better error
 	}
 	return min(asked, int(a.max_qp_wr), int(a.max_cqe)/qps-1)
 }
 
-// address is how the other end reaches this one's memory and connections.
+// address returns how the other end accesses this end's memory and connections.
 func (s *session) address(psn uint32) message {
 	end := s.end
 	m := message{End: &end, Addr: uint64(C.lv_receive(s.c, 0)), RKey: uint32(s.c.mr.rkey), PSN: psn}
@@ -203,16 +204,18 @@ func (s *session) address(psn uint32) message {
 	return m
 }
 
-// connect joins each connection to the other end's of the same number.
+// connect connects each connection to the other end's connection of the same number.
 func (s *session) connect(t Test, mtu int, psn uint32, remote End, m message) *Error {
 	if len(m.QPNs) != int(s.c.qps) {
-		return &Error{Cause: Wrong, Step: stepConnect, Text: fmt.Sprintf("the other end has %d queue pairs, this one %d", len(m.QPNs), s.c.qps)}
+		return &Error{Cause: Wrong, Step: stepConnect, Text: fmt.Sprintf("the other end has %d queue pairs, this one %d",
+			len(m.QPNs), s.c.qps)}
 	}
 	about := subject{device: t.Device, port: t.Port, memlock: uint64(C.lv_memlock()), gid: s.end.way()}
 	s.c.peer_addr, s.c.peer_rkey = C.uint64_t(m.Addr), C.uint32_t(m.RKey)
 	for i, qpn := range m.QPNs {
 		way := C.struct_lv_way{
-			port: C.int(t.Port), mtu: C.int(mtuNumber(mtu)), lid: C.uint16_t(remote.LID), qpn: C.uint32_t(qpn), psn: C.uint32_t(m.PSN),
+			port: C.int(t.Port), mtu: C.int(mtuNumber(mtu)), lid: C.uint16_t(remote.LID), qpn: C.uint32_t(qpn),
+			psn:           C.uint32_t(m.PSN),
 			service_level: C.uint8_t(t.ServiceLevel), traffic_class: C.uint8_t(t.TrafficClass),
 		}
 		if s.end.Index >= 0 {
@@ -228,7 +231,7 @@ func (s *session) connect(t Test, mtu int, psn uint32, remote End, m message) *E
 	return nil
 }
 
-// state asks the port again: whether the device answers, and the port's state.
+// state reads the port again: whether the device answers, and the port's state.
 func (s *session) state() (End, bool) {
 	p, errno := s.lib.port(s.c.context, s.end.Port)
 	if errno != 0 {
@@ -238,7 +241,7 @@ func (s *session) state() (End, bool) {
 	return s.end, true
 }
 
-// watch ends what runs when ctx does.
+// watch stops the test when ctx ends.
 func (s *session) watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		s.mu.Lock()

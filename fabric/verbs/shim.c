@@ -10,8 +10,8 @@
 
 #include "shim.h"
 
-/* Asking for a function's version by name pins the ABI, whatever the library's
- * default becomes. */
+/* The version in the name of a function pins the ABI, whatever the library's default
+ * becomes. */
 static void *symbol(void *handle, const char *name, const char *version)
 {
 #ifdef __GLIBC__
@@ -23,7 +23,7 @@ static void *symbol(void *handle, const char *name, const char *version)
 
 const char *lv_load(struct lv_lib *lib, int *missing)
 {
-	/* Through a void **: POSIX lets what dlsym returns be a function. */
+	/* Through a void **, since POSIX allows dlsym's result to be a function. */
 	struct {
 		void *at;
 		const char *name, *version;
@@ -84,7 +84,7 @@ struct lv_device **lv_list(struct lv_lib *lib, int *count, int *err)
 	errno = 0;
 	list = lib->get_device_list(&claimed);
 	*err = list == NULL ? errno : 0;
-	/* The list ends with a NULL, so that a count which is wrong does no harm. */
+	/* The list ends with a NULL, so a wrong count is harmless. */
 	while (list != NULL && *count < claimed && list[*count] != NULL)
 		(*count)++;
 	return list;
@@ -102,7 +102,7 @@ void lv_free(struct lv_lib *lib, struct lv_device **list)
 	lib->free_device_list(list);
 }
 
-/* node is why the device's file does not open; ENOENT where it does. */
+/* node returns why the device's file does not open; ENOENT if it does. */
 static int node(struct lv_device *device)
 {
 	char path[sizeof device->dev_name + 32];
@@ -123,8 +123,7 @@ struct lv_context *lv_open(struct lv_lib *lib, struct lv_device **list, int i, i
 	errno = 0;
 	context = lib->open_device(list[i]);
 	*err = context != NULL ? 0 : errno != 0 ? errno : EIO;
-	/* After a refusal the library tries another name, and reports that there is
-	 * none. */
+	/* After a refusal, the library tries another name, and reports that it is missing. */
 	if (*err == ENOENT && lv_can_query(lib))
 		*err = node(list[i]);
 	return context;
@@ -158,7 +157,7 @@ int lv_query_port(struct lv_lib *lib, struct lv_context *context, int port, stru
 	errno = 0;
 	if (context->abi_compat == (void *)UINTPTR_MAX)
 		ext = (struct lv_extended *)((char *)context - offsetof(struct lv_extended, context));
-	/* The library's own function of that name fills only what it had at first. */
+	/* The library's own function of that name fills only the oldest fields. */
 	if (ext != NULL && ext->sz >= sizeof *ext && ext->query_port != NULL)
 		return lv_result(ext->query_port(context, (uint8_t)port, attr, sizeof *attr));
 	return lv_result(lib->query_port(context, (uint8_t)port, attr));

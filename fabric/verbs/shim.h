@@ -1,5 +1,5 @@
-/* The few functions of libibverbs that launch calls, opened at run time. Each
- * of ours that fails returns an errno, 0 is success. */
+/* The functions of libibverbs that launch calls, opened at run time. Functions here
+ * return an errno; 0 is success. */
 #ifndef LAUNCH_VERBS_SHIM_H
 #define LAUNCH_VERBS_SHIM_H
 
@@ -15,7 +15,7 @@ struct lv_lib {
 	struct lv_context *(*open_device)(struct lv_device *device);
 	int (*close_device)(struct lv_context *context);
 
-	/* NULL where the library lacks it. */
+	/* NULL if the library lacks it. */
 	int (*query_device)(struct lv_context *context, struct lv_device_attr *attr);
 	int (*query_port)(struct lv_context *context, uint8_t port, struct lv_port_attr *attr);
 	int (*query_gid)(struct lv_context *context, uint8_t port, int index, union lv_gid *gid);
@@ -34,12 +34,12 @@ struct lv_lib {
 	int (*destroy_qp)(struct lv_qp *qp);
 };
 
-/* lv_result is what a function of the library has returned, as an errno: most
- * return one, some have -1 and set errno, a few the negative one. */
+/* lv_result converts a result of the library to an errno: most functions return one,
+ * some return -1 and set errno, a few return a negative errno. */
 int lv_result(int rc);
 
-/* lv_load opens the library. It returns NULL, or what dlopen or dlvsym said;
- * *missing is 1 when the library itself was not found. */
+/* lv_load opens the library. It returns NULL, or the error of dlopen or dlvsym;
+ * *missing is 1 if the library itself was not found. */
 const char *lv_load(struct lv_lib *lib, int *missing);
 
 /* lv_list returns the devices and their number, or NULL and *err. */
@@ -51,16 +51,16 @@ void lv_free(struct lv_lib *lib, struct lv_device **list);
 struct lv_context *lv_open(struct lv_lib *lib, struct lv_device **list, int i, int *err);
 int lv_close(struct lv_lib *lib, struct lv_context *context);
 
-/* lv_can_query and lv_can_talk tell whether the library has the functions that
- * the next ones, and a session, call. */
+/* lv_can_query and lv_can_talk report whether the library has the functions for
+ * queries, and for a session. */
 int lv_can_query(struct lv_lib *lib);
 int lv_can_talk(struct lv_lib *lib);
 int lv_query_device(struct lv_lib *lib, struct lv_context *context, struct lv_device_attr *attr);
 int lv_query_port(struct lv_lib *lib, struct lv_context *context, int port, struct lv_port_attr *attr);
 int lv_query_pkey(struct lv_lib *lib, struct lv_context *context, int port, int index, uint16_t *pkey);
 
-/* lv_query_gids fills entries with those of all ports that are set and returns
- * their number; -1 where this library or kernel has no such question. */
+/* lv_query_gids fills entries with the set entries of all ports and returns their
+ * number; -1 if the library or the kernel lacks the query. */
 int lv_query_gids(struct lv_lib *lib, struct lv_context *context, struct lv_gid_entry *entries, int max);
 int lv_query_gid(struct lv_lib *lib, struct lv_context *context, int port, int index, union lv_gid *gid);
 

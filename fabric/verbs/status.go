@@ -2,7 +2,7 @@ package verbs
 
 import "fmt"
 
-// The statuses of a work completion that are told apart (enum ibv_wc_status).
+// Statuses of a work completion that matter elsewhere (enum ibv_wc_status).
 const (
 	flushed     = 5  // WR_FLUSH_ERR
 	retriesOver = 12 // RETRY_EXC_ERR
@@ -10,31 +10,32 @@ const (
 	fatal       = 19 // FATAL_ERR
 )
 
-// status is one of them, by libibverbs' name and in words.
+// status is a status of libibverbs: its name, its meaning, its cause.
 type status struct {
 	name, words string
 	cause       Cause
 }
 
 var statuses = map[int]status{
-	1:           {"LOC_LEN_ERR", "a message is longer than this end allows", Rejected},
-	2:           {"LOC_QP_OP_ERR", "this end's device found the request inconsistent", Rejected},
-	4:           {"LOC_PROT_ERR", "this end's device may not read the memory", Rejected},
-	flushed:     {"WR_FLUSH_ERR", "the connection had failed before", Lost},
-	7:           {"BAD_RESP_ERR", "the answer is none that the request could have", Rejected},
-	8:           {"LOC_ACCESS_ERR", "this end's memory was protected", Rejected},
-	9:           {"REM_INV_REQ_ERR", "the other end's device takes the request for invalid: another MTU, or another length", Rejected},
+	1:       {"LOC_LEN_ERR", "a message is longer than this end allows", Rejected},
+	2:       {"LOC_QP_OP_ERR", "this end's device found the request inconsistent", Rejected},
+	4:       {"LOC_PROT_ERR", "this end's device may not read the memory", Rejected},
+	flushed: {"WR_FLUSH_ERR", "the connection had failed before", Lost},
+	7:       {"BAD_RESP_ERR", "the answer does not match the request", Rejected},
+	8:       {"LOC_ACCESS_ERR", "this end's memory was protected", Rejected},
+	9: {"REM_INV_REQ_ERR", "the other end's device considers the request invalid: another MTU, or another " +
+		"length", Rejected},
 	10:          {"REM_ACCESS_ERR", "the other end's device protects its memory from the request", Rejected},
 	11:          {"REM_OP_ERR", "the other end's device could not carry out the request", Rejected},
 	retriesOver: {"RETRY_EXC_ERR", "the other end's port does not acknowledge", Unreachable},
 	rnrOver:     {"RNR_RETRY_EXC_ERR", "the other end did not become ready to receive", Rejected},
-	16:          {"REM_ABORT_ERR", "the other end gave the connection up", Lost},
+	16:          {"REM_ABORT_ERR", "the other end aborted the connection", Lost},
 	fatal:       {"FATAL_ERR", "the device has failed", Gone},
-	20:          {"RESP_TIMEOUT_ERR", "the answer did not come in time", Unreachable},
+	20:          {"RESP_TIMEOUT_ERR", "the answer took too long", Unreachable},
 	21:          {"GENERAL_ERR", "the device does not say why", Other},
 }
 
-// completion is the failure of a work completion.
+// completion returns the failure of a work completion.
 func completion(step string, code int, vendor uint32) *Error {
 	s, ok := statuses[code]
 	if !ok {

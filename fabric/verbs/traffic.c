@@ -5,9 +5,8 @@
 
 #include "session.h"
 
-/* How often a loop that waits looks at something else than what it waits for:
- * at completions, and, since that may be a system call, much less often at the
- * clock. It is a fraction of a millisecond. */
+/* After how many rounds a waiting loop checks other things: completions and, much less
+ * often since it may be a system call, the clock. It is a fraction of a millisecond. */
 enum { LOOK = 1 << 9, LOOK_CLOCK = 1 << 14 };
 
 static uint64_t now(void)
@@ -23,7 +22,7 @@ static int stopped(struct lv_session *s)
 	return __atomic_load_n(&s->stop, __ATOMIC_RELAXED);
 }
 
-/* over tells whether to give up, and notes why. */
+/* over reports whether to give up, and records why. */
 static int over(struct lv_session *s, uint64_t moved, uint64_t stall, struct lv_end *end)
 {
 	if (stopped(s))
@@ -33,9 +32,9 @@ static int over(struct lv_session *s, uint64_t moved, uint64_t stall, struct lv_
 	return end->how != LV_DONE;
 }
 
-/* reap takes completions of so many QPs from first on; *n is how many came. What
- * others still report, that have failed before, is dropped. Not 0: one has
- * failed, or none can be had. */
+/* reap polls for completions of count QPs from first on; *n is their number. It drops
+ * completions of other QPs, which have failed before. Not 0: one has failed, or
+ * polling has. */
 static int reap(struct lv_session *s, int first, int qps, struct lv_wc *wc, int max, int *n, struct lv_end *end)
 {
 	int i, came = s->cq->context->poll_cq(s->cq, max, wc);
@@ -62,7 +61,7 @@ static int reap(struct lv_session *s, int first, int qps, struct lv_wc *wc, int 
 	return 0;
 }
 
-/* post hands n messages to a QP, of which the last one reports. Its completion
+/* post posts n messages to a QP, of which only the last one reports. Its completion
  * has the QP and n in its number. */
 static int post(struct lv_session *s, int qp, int opcode, size_t size, int n, struct lv_end *end)
 {
@@ -99,7 +98,7 @@ struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, u
 	unsigned idle = 0;
 
 	memset(&end, 0, sizeof end);
-	/* Long messages one by one: each keeps the wire busy by itself. */
+	/* Long messages one by one: each keeps the wire busy on its own. */
 	batch = size > 8192 ? 1 : s->depth / 4;
 	batch = batch < 1 ? 1 : batch > LV_BATCH ? LV_BATCH : batch;
 	for (i = 0; i < qps; i++) {
@@ -156,13 +155,12 @@ struct lv_end lv_stream(struct lv_session *s, int first, int qps, size_t size, u
 	return end;
 }
 
-/* The last byte of a message of a ping-pong is its number, 1 to LAST and again
- * 1, so that it never is what the one before left there, and 255 where it is the
- * last one of all. */
+/* The last byte of a ping-pong message is its number, 1 to LAST and then 1 again, so
+ * it always differs from the previous one. The final message has 255. */
 enum { LAST = 254, FINAL = 255 };
 
-/* await waits until the last byte of a message is here. Completions are taken
- * meanwhile: one that has failed is why nothing comes. */
+/* await waits until the last byte of a message has arrived. It also polls for
+ * completions: a failed one explains why nothing arrives. */
 static int await(struct lv_session *s, int qp, const uint8_t *last, uint8_t number, int *flying, uint64_t stall, struct lv_end *end, uint8_t *got)
 {
 	struct lv_wc wc[LV_BATCH];
@@ -219,8 +217,8 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 	struct lv_end end;
 	uint8_t *mine = s->memory + size - 1, *theirs = s->memory + s->stride * (size_t)(1 + qp) + size - 1, number, got = 0;
 	uint64_t begun = now(), at = begun, then, i;
-	/* Of a message that does not go with its request the memory may be read
-	 * until it is acknowledged, so that one is on its way at most. */
+	/* Unless a message is inline, its memory may be read until it is acknowledged, so
+	 * at most one is in flight. */
 	int flying = 0, limit = size <= s->inline_max && s->depth > 1 ? s->depth / 2 : 1;
 
 	memset(&end, 0, sizeof end);
@@ -238,7 +236,7 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 		if (post(s, qp, LV_WR_WRITE, size, 1, &end))
 			return end;
 		flying++;
-		/* While the message travels, not when the answer is here. */
+		/* While the message travels, not after the answer has arrived. */
 		if (room(s, qp, &flying, limit, stall, &end))
 			return end;
 		if (first) {
@@ -250,7 +248,7 @@ struct lv_end lv_pingpong(struct lv_session *s, int qp, int first, size_t size, 
 		}
 		end.messages++;
 	}
-	/* Nothing may be on its way when the memory is used again. */
+	/* Nothing may be in flight when the memory is used again. */
 	if (room(s, qp, &flying, 1, stall, &end))
 		return end;
 	end.ns = now() - begun;

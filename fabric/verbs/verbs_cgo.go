@@ -20,8 +20,8 @@ import (
 	"unsafe"
 )
 
-// library is libibverbs, loaded. Its providers do not survive a dlclose, so it
-// stays so; only the table of its functions is given back.
+// library is libibverbs, loaded. Its providers do not survive a dlclose, so it remains
+// loaded; only its table of functions is freed.
 type library struct{ c *C.struct_lv_lib }
 
 func load() (library, error) {
@@ -39,7 +39,7 @@ func load() (library, error) {
 
 func (l library) free() { C.free(unsafe.Pointer(l.c)) }
 
-// each calls f with the number and name of every device until it returns false.
+// each calls f with the number and name of every device until f returns false.
 func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bool) error {
 	var count, errno C.int
 	list := C.lv_list(l.c, &count, &errno)
@@ -58,9 +58,9 @@ func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bo
 	return nil
 }
 
-// Devices lists the RDMA devices of this process, and tries to open each and to
-// ask it about itself and its ports. It can block for as long as a driver does.
-// The error is ErrNoLibrary, ErrNoStack or one that libibverbs gave.
+// Devices lists the RDMA devices of this process, opens each, and reads its properties
+// and its ports. It blocks for as long as a driver does. The error is ErrNoLibrary,
+// ErrNoStack or libibverbs' own.
 func Devices() ([]Device, error) {
 	l, err := load()
 	if err != nil {
@@ -69,7 +69,7 @@ func Devices() ([]Device, error) {
 	defer l.free()
 	var devices []Device
 	err = l.each(func(list **C.struct_lv_device, i C.int, name string) bool {
-		devices = append(devices, l.ask(list, i, name, false))
+		devices = append(devices, l.ask(list, i, name))
 		return true
 	})
 	if err == nil && devices == nil {
@@ -78,43 +78,20 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// Query asks one device, and of its ports the tables too. The error is an
-// *Error; a device that does not open is one.
-func Query(name string) (Device, error) {
-	l, err := load()
-	if err != nil {
-		return Device{}, ofLibrary(err)
-	}
-	defer l.free()
-	var found *Device
-	err = l.each(func(list **C.struct_lv_device, i C.int, listed string) bool {
-		if listed == name {
-			d := l.ask(list, i, name, true)
-			found = &d
-		}
-		return found == nil
-	})
-	switch {
-	case err != nil:
-		return Device{}, ofLibrary(err)
-	case found == nil:
-		return Device{}, notListed(name)
-	case !found.Opens:
-		return *found, &Error{Cause: found.Cause, Step: stepOpen, Text: found.Err}
-	}
-	return *found, nil
-}
-
-// notListed is why a device has no entry. The library leaves out those whose
-// file is missing.
+// notListed returns why a device is not in the list. The library omits devices without
+// their file.
 func notListed(name string) *Error {
 	if nodes, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(nodes) == 0 {
-		return &Error{Cause: NoNode, Step: stepOpen, Text: fmt.Sprintf("libibverbs does not list %q: there is no /dev/infiniband/uverbs*, so ib_uverbs is not loaded, or this container was not given the device", name)}
+		return &Error{Cause: NoNode, Step: stepOpen,
+			Text: fmt.Sprintf("libibverbs does not list %q: there is no /dev/infiniband/uverbs*, so ib_uverbs is not loaded, "+
+				"or this container lacks the device", name)}
 	}
-	return &Error{Cause: NotListed, Step: stepOpen, Text: fmt.Sprintf("libibverbs does not list %q: its file below /dev/infiniband or the library of its maker is missing, or it is in another RDMA namespace", name)}
+	return &Error{Cause: NotListed, Step: stepOpen,
+		Text: fmt.Sprintf("libibverbs does not list %q: its file below /dev/infiniband or its vendor's library is "+
+			"missing, or it is in another RDMA namespace", name)}
 }
 
-func (l library) ask(list **C.struct_lv_device, i C.int, name string, tables bool) Device {
+func (l library) ask(list **C.struct_lv_device, i C.int, name string) Device {
 	d := Device{Name: name}
 	var errno C.int
 	context := C.lv_open(l.c, list, i, &errno)
@@ -126,12 +103,12 @@ func (l library) ask(list **C.struct_lv_device, i C.int, name string, tables boo
 	defer C.lv_close(l.c, context)
 	d.Opens = true
 	if C.lv_can_query(l.c) != 0 {
-		l.describe(context, &d, tables)
+		l.describe(context, &d)
 	}
 	return d
 }
 
-func (l library) describe(context *C.struct_lv_context, d *Device, tables bool) {
+func (l library) describe(context *C.struct_lv_context, d *Device) {
 	var a C.struct_lv_device_attr
 	if errno := C.lv_query_device(l.c, context, &a); errno != 0 {
 		d.Unknown = "query device: " + syscall.Errno(errno).Error()
@@ -146,13 +123,7 @@ func (l library) describe(context *C.struct_lv_context, d *Device, tables bool) 
 			d.Unknown = fmt.Sprintf("query port %d: %v", n, errno)
 			continue
 		}
-		if tables {
-			p.PKeys = l.pkeys(context, p)
-		}
 		d.Ports = append(d.Ports, p)
-	}
-	if tables {
-		l.gids(context, d.Ports)
 	}
 }
 
@@ -162,7 +133,8 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 		return Port{}, syscall.Errno(errno)
 	}
 	p := Port{
-		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid), MaxMsg: int(a.max_msg_sz),
+		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid),
+		MaxMsg:    int(a.max_msg_sz),
 		ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
 		GIDSlots: int(a.gid_tbl_len), PKeySlots: int(a.pkey_tbl_len),
 	}
@@ -180,25 +152,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	return p, 0
 }
 
-// pkeyGap ends the table of partition keys: subnet managers fill it from its
-// start, and each entry may be a command to the firmware.
-const pkeyGap = 4
-
-func (l library) pkeys(context *C.struct_lv_context, p Port) []PKey {
-	var out []PKey
-	unset := 0
-	for i := 0; i < p.PKeySlots && unset < pkeyGap; i++ {
-		key, ok := l.pkey(context, p.Num, i)
-		if !ok {
-			unset++
-			continue
-		}
-		out, unset = append(out, PKey{Index: i, Key: fmt.Sprintf("0x%04x", key)}), 0
-	}
-	return out
-}
-
-// pkey is one partition key, as it goes over the wire; false where none is set.
+// pkey returns a partition key as it is sent; false if it is unset.
 func (l library) pkey(context *C.struct_lv_context, port, index int) (uint16, bool) {
 	var key C.uint16_t
 	if C.lv_query_pkey(l.c, context, C.int(port), C.int(index), &key) != 0 {
@@ -209,42 +163,39 @@ func (l library) pkey(context *C.struct_lv_context, port, index int) (uint16, bo
 	return k, k&0x7fff != 0
 }
 
-// gids adds to each port the entries that are set.
-func (l library) gids(context *C.struct_lv_context, ports []Port) {
-	const most = 2000 // of all ports of a device; the kernel takes no more than 64 KiB at once
+// gids returns the entries of a port's table that are set.
+func (l library) gids(context *C.struct_lv_context, p Port) (out []gidEntry) {
+	const most = 2000 // of all ports of a device; the kernel accepts 64 KiB at most
 	entries := (*[most]C.struct_lv_gid_entry)(C.calloc(most, C.sizeof_struct_lv_gid_entry))
 	defer C.free(unsafe.Pointer(entries))
 	n := int(C.lv_query_gids(l.c, context, &entries[0], most))
-	for i := range ports {
-		p := &ports[i]
-		if n < 0 { // before rdma-core 32 entries are asked for one by one, and have no types
-			p.GIDs = l.oldGIDs(context, *p)
-			continue
-		}
-		for _, e := range entries[:n] {
-			addr, ok := gidOf(*(*[16]byte)(unsafe.Pointer(&e.gid)))
-			if int(e.port) == p.Num && ok {
-				p.GIDs = append(p.GIDs, GID{Index: int(e.index), Addr: addr, Type: gidType(uint32(e._type)), Ifindex: int(e.ifindex)})
-			}
+	if n < 0 { // before rdma-core 32 entries are read one by one, and have no types
+		return l.oldGIDs(context, p)
+	}
+	for _, e := range entries[:n] {
+		addr, ok := gidOf(*(*[16]byte)(unsafe.Pointer(&e.gid)))
+		if int(e.port) == p.Num && ok {
+			out = append(out, gidEntry{Index: int(e.index), Addr: addr, Type: gidType(uint32(e._type))})
 		}
 	}
+	return out
 }
 
-func (l library) oldGIDs(context *C.struct_lv_context, p Port) []GID {
-	var out []GID
+func (l library) oldGIDs(context *C.struct_lv_context, p Port) []gidEntry {
+	var out []gidEntry
 	for i := 0; i < min(p.GIDSlots, 256); i++ {
 		var raw C.union_lv_gid
 		if C.lv_query_gid(l.c, context, C.int(p.Num), C.int(i), &raw) != 0 {
 			continue
 		}
 		if addr, ok := gidOf(*(*[16]byte)(unsafe.Pointer(&raw))); ok {
-			out = append(out, GID{Index: i, Addr: addr})
+			out = append(out, gidEntry{Index: i, Addr: addr})
 		}
 	}
 	return out
 }
 
-// raw is a GID as libibverbs takes it.
+// raw returns a GID in the form of libibverbs.
 func raw(a netip.Addr) (out C.union_lv_gid) {
 	*(*[16]byte)(unsafe.Pointer(&out)) = a.As16()
 	return out

@@ -7,15 +7,13 @@ import "context"
 // Devices returns ErrNoCgo: this build cannot open a C library.
 func Devices() ([]Device, error) { return nil, ErrNoCgo }
 
-// Query returns that this build cannot open a C library.
-func Query(string) (Device, error) { return Device{}, ofLibrary(ErrNoCgo) }
-
-// Loop returns that this build cannot open a C library.
+// Loop returns the error that this build cannot open a C library.
 func Loop(context.Context, LoopTest) (LoopResult, error) { return LoopResult{}, ofLibrary(ErrNoCgo) }
 
-// Run returns that this build cannot open a C library. The other end is told.
+// Run returns the error that this build cannot open a C library, and reports it to the
+// other end.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
 	e := ofLibrary(ErrNoCgo)
-	_, _ = speak(ctx, say, message{Err: e})
+	Abort(ctx, say, e)
 	return Result{}, e
 }

@@ -1,4 +1,4 @@
-package verbs
+package verbs_test
 
 import (
 	"bytes"
@@ -8,18 +8,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/fabric/verbs"
 )
 
-// Without RDMA devices this still loads the library (where it is installed)
-// and calls into it: a wrong prototype or a truncated pointer crashes here.
+// Without RDMA devices, this still loads an installed library and calls it: a wrong
+// prototype or a truncated pointer crashes here.
 func TestDevicesAgreesWithSysfs(t *testing.T) {
-	devices, err := Devices()
+	devices, err := verbs.Devices()
 	switch {
-	case errors.Is(err, ErrNoCgo), errors.Is(err, ErrNoLibrary):
+	case errors.Is(err, verbs.ErrNoCgo), errors.Is(err, verbs.ErrNoLibrary):
 		t.Skip(err)
-	case errors.Is(err, ErrNoStack):
+	case errors.Is(err, verbs.ErrNoStack):
 		if _, err := os.Stat("/sys/class/infiniband_verbs"); err == nil {
-			t.Errorf("Devices: %v, but /sys/class/infiniband_verbs is there", ErrNoStack)
+			t.Errorf("Devices: %v, but /sys/class/infiniband_verbs is there", verbs.ErrNoStack)
 		}
 		return
 	case err != nil:
@@ -30,14 +32,14 @@ func TestDevicesAgreesWithSysfs(t *testing.T) {
 			t.Errorf("device %q is not in sysfs: %v", d.Name, err)
 		}
 		if d.Opens != (d.Err == "") {
-			t.Errorf("device %+v neither opens nor says why", d)
+			t.Errorf("device %+v neither opens nor has a reason", d)
 		}
 	}
 }
 
 func TestDevicesCanBeAskedTwice(t *testing.T) {
-	first, err1 := Devices()
-	second, err2 := Devices()
+	first, err1 := verbs.Devices()
+	second, err2 := verbs.Devices()
 	if diff := cmp.Diff(first, second); diff != "" || (err1 == nil) != (err2 == nil) {
 		t.Errorf("errors %v and %v; devices (-first +second):\n%s", err1, err2, diff)
 	}
@@ -45,10 +47,10 @@ func TestDevicesCanBeAskedTwice(t *testing.T) {
 
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
-	if err := Child(t.Context(), nil, &out); err != nil {
+	if err := verbs.Child(t.Context(), nil, &out); err != nil {
 		t.Fatal(err)
 	}
-	var got Facts
+	var got verbs.Facts
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}

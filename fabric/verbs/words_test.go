@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"bytes"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,18 +10,22 @@ import (
 )
 
 func TestChooseFollowsNCCLsRule(t *testing.T) {
-	g := func(i int, addr, kind string) GID { return GID{Index: i, Addr: netip.MustParseAddr(addr), Type: kind} }
+	g := func(i int, addr, kind string) gidEntry {
+		return gidEntry{Index: i, Addr: netip.MustParseAddr(addr), Type: kind}
+	}
 	for _, tt := range []struct {
 		name string
-		gids []GID
+		gids []gidEntry
 		want int
 	}{
 		{"none", nil, -1},
-		{"an IPv4 address by RoCE v2", []GID{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2), g(2, "10.0.0.1", typeV1), g(3, "10.0.0.1", typeV2)}, 3},
-		{"an IPv6 address before one that is link-local", []GID{g(0, "fe80::1", typeV2), g(5, "2001:db8::1", typeV2)}, 5},
-		{"169.254 is link-local too", []GID{g(0, "169.254.1.1", typeV2), g(1, "2001:db8::1", typeV2)}, 1},
-		{"link-local where there is no other", []GID{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2)}, 1},
-		{"types unknown", []GID{g(0, "fe80::1", ""), g(1, "10.0.0.1", "")}, 1},
+		{"an IPv4 address by RoCE v2", []gidEntry{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2), g(2, "10.0.0.1", typeV1),
+			g(3, "10.0.0.1", typeV2)}, 3},
+		{"an IPv6 address before one that is link-local", []gidEntry{g(0, "fe80::1", typeV2), g(5, "2001:db8::1", typeV2)},
+			5},
+		{"169.254 is link-local too", []gidEntry{g(0, "169.254.1.1", typeV2), g(1, "2001:db8::1", typeV2)}, 1},
+		{"link-local where there is no other", []gidEntry{g(0, "fe80::1", typeV1), g(1, "fe80::1", typeV2)}, 1},
+		{"types unknown", []gidEntry{g(0, "fe80::1", ""), g(1, "10.0.0.1", "")}, 1},
 	} {
 		got := -1
 		if e, ok := choose(tt.gids); ok {
@@ -39,9 +42,11 @@ func TestRatesAreTheKernels(t *testing.T) {
 		width, speed int
 		rate         float64
 		lanes        int
-	}{{2, 128, 400, 4}, {2, 256, 800, 4}, {2, 64, 200, 4}, {2, 32, 100, 4}, {2, 16, 56, 4}, {8, 4, 120, 12}, {16, 64, 100, 2}, {1, 1, 2.5, 1}, {3, 1, 0, 0}, {2, 3, 0, 4}} {
+	}{{2, 128, 400, 4}, {2, 256, 800, 4}, {2, 64, 200, 4}, {2, 32, 100, 4}, {2, 16, 56, 4}, {8, 4, 120, 12},
+		{16, 64, 100, 2}, {1, 1, 2.5, 1}, {3, 1, 0, 0}, {2, 3, 0, 4}} {
 		if rate, lanes := rateOf(tt.width, tt.speed); rate != tt.rate || lanes != tt.lanes {
-			t.Errorf("width %d, speed %d: %g Gb/s on %d lanes, want %g on %d", tt.width, tt.speed, rate, lanes, tt.rate, tt.lanes)
+			t.Errorf("width %d, speed %d: %g Gb/s on %d lanes, want %g on %d", tt.width, tt.speed, rate, lanes, tt.rate,
+				tt.lanes)
 		}
 	}
 	for n, bytes := range map[int]int{0: 0, 1: 256, 5: 4096, 6: 0, -1: 0} {
@@ -57,18 +62,18 @@ func TestATestThatCannotBeIsRefused(t *testing.T) {
 		t.Errorf("%+v, %v", got, e)
 	}
 	for word, bad := range map[string]Test{
-		"no device":    {},
-		"port 9":       {Device: "x", Port: 9},
-		"33 queue":     {Device: "x", QPs: 33},
-		"-1 queue":     {Device: "x", QPs: -1},
-		"a depth":      {Device: "x", Depth: 5000},
-		"0 bytes":      {Device: "x", Sizes: []int{0}},
-		"134217728":    {Device: "x", PingSizes: []int{128 << 20}},
-		"MTU of 1500":  {Device: "x", MTU: 1500},
-		"pings":        {Device: "x", Pings: 1 << 30},
-		"service":      {Device: "x", ServiceLevel: 16},
-		"cannot be":    {Device: "x", GID: 256},
-		"more than 32": {Device: "x", Sizes: bytesOf(33)},
+		"no device":     {},
+		"port 9":        {Device: "x", Port: 9},
+		"33 queue":      {Device: "x", QPs: 33},
+		"-1 queue":      {Device: "x", QPs: -1},
+		"a depth":       {Device: "x", Depth: 5000},
+		"0 bytes":       {Device: "x", Sizes: []int{0}},
+		"134217728":     {Device: "x", PingSizes: []int{128 << 20}},
+		"MTU of 1500":   {Device: "x", MTU: 1500},
+		"pings":         {Device: "x", Pings: 1 << 30},
+		"service":       {Device: "x", ServiceLevel: 16},
+		"invalid index": {Device: "x", GID: 256},
+		"more than 32":  {Device: "x", Sizes: bytesOf(33)},
 	} {
 		if _, e := bad.filled(); e == nil || e.Cause != Wrong || !strings.Contains(e.Text, word) {
 			t.Errorf("%+v: %v, want %q", bad, e, word)
@@ -84,8 +89,9 @@ func bytesOf(n int) []int {
 	return out
 }
 
-func TestEndsThatCannotMeetAreToldApart(t *testing.T) {
-	roce := End{Device: "a", Port: 1, Link: linkEthernet, GID: netip.MustParseAddr("10.0.0.1"), GIDType: typeV2, Index: 3, PKey: "0xffff", MTU: 4096}
+func TestEndsThatCannotConnectAreRefusedWithTheCause(t *testing.T) {
+	roce := End{Device: "a", Port: 1, Link: linkEthernet, GID: netip.MustParseAddr("10.0.0.1"), GIDType: typeV2, Index: 3,
+		PKey: "0xffff", MTU: 4096}
 	ib := End{Device: "b", Port: 1, Link: linkIB, LID: 4, Index: -1, PKey: "0xffff", MTU: 4096}
 	with := func(e End, f func(*End)) End { f(&e); return e }
 	for _, tt := range []struct {
@@ -99,12 +105,14 @@ func TestEndsThatCannotMeetAreToldApart(t *testing.T) {
 		{"v1 and v2", roce, with(roce, func(e *End) { e.GIDType = typeV1 }), GIDDiffers},
 		{"a type that is not known", roce, with(roce, func(e *End) { e.GIDType = "" }), ""},
 		{"families", roce, with(roce, func(e *End) { e.GID = netip.MustParseAddr("2001:db8::1") }), GIDDiffers},
-		{"with and without a GID", ib, with(ib, func(e *End) { e.Index = 0; e.GID = netip.MustParseAddr("fe80::1") }), GIDDiffers},
+		{"with and without a GID", ib, with(ib, func(e *End) { e.Index = 0; e.GID = netip.MustParseAddr("fe80::1") }),
+			GIDDiffers},
 		{"another partition", ib, with(ib, func(e *End) { e.PKey = "0x8001" }), PKeyDiffers},
 		{"one limited member", ib, with(ib, func(e *End) { e.PKey = "0x7fff" }), ""},
-		{"two limited members", with(ib, func(e *End) { e.PKey = "0x7fff" }), with(ib, func(e *End) { e.PKey = "0x7fff" }), PKeyDiffers},
-		{"MTUs told", with(roce, func(e *End) { e.Forced = 1024 }), with(roce, func(e *End) { e.Forced = 4096 }), MTUDiffers},
-		{"one MTU told", with(roce, func(e *End) { e.Forced = 1024 }), roce, ""},
+		{"two limited members", with(ib, func(e *End) { e.PKey = "0x7fff" }), with(ib, func(e *End) { e.PKey = "0x7fff" }),
+			PKeyDiffers},
+		{"MTUs set", with(roce, func(e *End) { e.Forced = 1024 }), with(roce, func(e *End) { e.Forced = 4096 }), MTUDiffers},
+		{"one MTU set", with(roce, func(e *End) { e.Forced = 1024 }), roce, ""},
 	} {
 		for _, e := range []*Error{match(tt.a, tt.b), match(tt.b, tt.a)} {
 			got := Cause("")
@@ -130,23 +138,4 @@ func TestLatencyIsOfSortedTrips(t *testing.T) {
 	if got := latency(8, nil, 2); got != (Latency{Size: 8}) {
 		t.Errorf("of nothing: %+v", got)
 	}
-}
-
-func FuzzReadFrame(f *testing.F) {
-	var b bytes.Buffer
-	if err := writeFrame(&b, 'x', []byte("hello")); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add([]byte{'r', 0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		kind, said, err := readFrame(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		var again bytes.Buffer
-		if err := writeFrame(&again, kind, said); err != nil || !bytes.HasPrefix(data, again.Bytes()) {
-			t.Errorf("%q reads as %q, %v", data, said, err)
-		}
-	})
 }

@@ -5,7 +5,6 @@
 package archtest
 
 import (
-	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -274,44 +273,4 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 			t.Errorf("the table argues for %s, which is short: take the line out", name)
 		}
 	}
-}
-
-// What the documents tell people to type must exist.
-func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Log(err)
-		}
-		return string(text)
-	}
-	targets := map[string]bool{}
-	for line := range strings.Lines(read("Makefile")) {
-		if name, _, ok := strings.Cut(line, ":"); ok && strings.Contains(line, "## ") && !strings.Contains(name, " ") {
-			targets[name] = true
-		}
-	}
-	if len(targets) < 10 {
-		t.Fatalf("the Makefile has %d targets with a help text", len(targets))
-	}
-	for _, doc := range []string{"README.md", "examples/README.md", "lab/netns/README.md", ".ci/run"} {
-		for word := range mentioned(read(doc)) {
-			if !targets[word] {
-				t.Errorf("%s says \"make %s\", which is no target", doc, word)
-			}
-		}
-	}
-}
-
-// mentioned are the words after "make" in `code`, in indented lines and at
-// "step make".
-func mentioned(doc string) map[string]bool {
-	out := map[string]bool{}
-	for _, before := range []string{"`make ", "\n    make ", "\nmake ", "step make "} {
-		for _, rest := range strings.Split(doc, before)[1:] {
-			word := rest[:cmp.Or(max(strings.IndexAny(rest, " `\n\t"), 0), len(rest))]
-			out[word] = true
-		}
-	}
-	return out
 }

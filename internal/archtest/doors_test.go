@@ -14,16 +14,26 @@ const (
 // beginning of their path. The standard library is free. A new line needs a
 // sentence why; a line that nothing uses must go.
 var doors = map[string][]string{
-	// The order of the rooms is known here alone, so all of ours are open;
-	// unix for the exact meaning of an execve that failed.
-	"cmd/launch": {anyOfOurs, "github.com/urfave/cli/v2", unixPkg},
+	// Flags, subcommands and exit statuses: what they do is open to them; unix for
+	// the signals that end launch store.
+	"cmd/launch": {anyOfOurs, "github.com/jedib0t/go-pretty/v6/text", "github.com/urfave/cli/v2", unixPkg},
+	// start owns the order of a run, so it knows every room; unix for what may be
+	// read or written, and for a task's process group.
+	"cmd/internal/start": {anyOfOurs, unixPkg},
+	// measure sets up a bench: the rails (fabric, verbs), their measurement
+	// (bench), the judge (preflight), the rounds of a world (rendezvous).
+	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job", "internal/secret", "internal/sidechannel",
+		"preflight/bandwidth", "preflight/bench", "rendezvous"},
+	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// the name servers for their names; preflight judges.
+	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight/peers", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
 	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
-	// child, in which a test of a port runs that a driver may hang in.
-	"fabric/verbs": {"internal/child"},
+	// child, since the driver that a test of a port uses may hang.
+	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
@@ -56,7 +66,7 @@ var doors = map[string][]string{
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
-	"preflight/bench": {"fabric/verbs", "internal/sidechannel", unixPkg},
+	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
@@ -65,7 +75,8 @@ var doors = map[string][]string{
 	// that trying again does not change, zap and grpc to hand it a silent logger
 	// and the pause between two tries; unix for the owner of a process id, proc
 	// for whether its process is still the one that registered.
-	"rendezvous": {"internal/process", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	// protocol has the decisions, which rendezvous carries out.
+	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -75,11 +86,11 @@ var doors = map[string][]string{
 	// says that there is no plugin.
 	"envgen": {"fabric", "fabric/rail", "fabric/software", "internal/finding", "internal/setting", shell},
 
-	// near, for an option of torchrun's that is misspelt.
+	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
-	// setting: the evidence of a variable is that of a finding.
-	"internal/setting": {"internal/finding"},
+	// finding: the evidence of a finding is that of a variable.
+	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it.
 	"internal/process": {"github.com/prometheus/procfs"},
 	"internal/child":   {unixPkg},
@@ -96,25 +107,24 @@ var doors = map[string][]string{
 	"internal/sidechannel": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
-	// The companion keeps what outlives execve: the lease and the store
-	// (rendezvous, the etcd client that both share), the held port until the
+	// The companion holds what outlives execve: the lease and the store
+	// (rendezvous, the etcd client that both share), the reserved port until the
 	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff). It says by ui who is
-	// late when launch itself has become the command.
-	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel", "internal/masterport", "internal/process", "internal/secret",
-		"internal/tcpstore", "cmd/internal/ui", "rendezvous", etcd, unixPkg},
+	// both (secret), and the pidfd of the command (handoff). It reports a finding
+	// about a node that is late.
+	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
+		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
+	// smetrics measures how far a misspelt name is from a known one.
+	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses
 	// against this machine's own.
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
-	// record is the one value that walks through the rooms: it names the type
-	// of each and calls none.
-	"cmd/internal/record": {"envgen", "fabric", "internal/finding", "internal/job", "internal/launcher", "rendezvous"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
-		"internal/setting", "cmd/internal/record", "preflight/bandwidth", "preflight/peers", "rendezvous", "github.com/jedib0t/go-pretty/v6/table", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -127,21 +137,25 @@ var testDoors = map[string][]string{
 		"sigs.k8s.io/yaml",
 	},
 	// The benchmark of the checks between nodes: what its store has served.
-	"cmd/launch": {"github.com/prometheus/client_golang/prometheus"},
-	"envgen":     {"fabric/gpu", "fabric/machine/machinetest"},
+	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
+	"envgen":             {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
+	// A library that may hang or crash is loaded in a child.
+	"fabric/verbs": {"fabric/verbs/confine", "internal/child"},
 	// NVML is asked in a child as in earnest.
 	"fabric/gpu": {"internal/child"},
 	// Jobs whose values have sources.
 	"cmd/internal/storeaddr": {"internal/setting"},
+	// The example detects a recorded machine.
+	"fabric": {"fabric/machine"},
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
-	"cmd/internal/ui":      {"fabric/machine/machinetest", "preflight/checks"},
+	"cmd/internal/ui":      {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount a small disk.
@@ -152,7 +166,7 @@ var testDoors = map[string][]string{
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":            {"fabric/verbs", "internal/child", "lab/programs", unixPkg},
+	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest"},
 	"preflight/command":   {"preflight/checktest"},
@@ -170,6 +184,4 @@ var testDoors = map[string][]string{
 
 // argued are the files and functions that are longer than the house's limit,
 // each with the sentence that argues for it.
-var argued = map[string]string{
-	"rendezvous.life": "one lease from its grant to its loss: a setup, and one select over everything that can happen meanwhile",
-}
+var argued = map[string]string{}

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// killDelay is how long a child may take to die of SIGKILL. A healthy
-	// kernel needs a millisecond; one in uninterruptible sleep needs for ever.
+	// killDelay is how long a child may take to die of SIGKILL: a millisecond,
+	// unless it sleeps uninterruptibly.
 	killDelay = 200 * time.Millisecond
-	// maxAnswer is far above the facts of the largest node (kilobytes); more
-	// is a child that runs wild.
+	// maxAnswer is far above the facts of the largest node (kilobytes); a longer
+	// answer is a bug.
 	maxAnswer = 4 << 20
-	// maxStderr keeps the whole trace of one goroutine.
+	// maxStderr has room for the whole trace of one goroutine.
 	maxStderr = 16 << 10
 )
 
@@ -31,7 +31,7 @@ type TimeoutError struct {
 	Name      string
 	Limit     time.Duration
 	PID       int
-	Abandoned bool // SIGKILL did not end it: it sleeps in the kernel and is left there
+	Abandoned bool // SIGKILL did not end it: it sleeps in the kernel
 }
 
 func (e *TimeoutError) Error() string {
@@ -47,7 +47,7 @@ type CrashError struct {
 	Name   string
 	Signal syscall.Signal // what killed it; 0 when it exited
 	Code   int            // its exit status; -1 when a signal killed it
-	Stderr string         // the end of what it said
+	Stderr string         // the end of what it wrote
 }
 
 func (e *CrashError) Error() string {
@@ -56,17 +56,17 @@ func (e *CrashError) Error() string {
 		how = "died of " + unix.SignalName(e.Signal)
 	}
 	s := fmt.Sprintf("child %q %s", e.Name, how)
-	line := strings.TrimPrefix(telling(e.Stderr), fmt.Sprintf(errorPrefix, e.Name))
+	line := strings.TrimPrefix(mainLine(e.Stderr), fmt.Sprintf(errorPrefix, e.Name))
 	if line != "" {
 		s += ": " + line
 	}
 	return s
 }
 
-// telling is the one line of a stderr worth showing: the head of a Go trace
-// where there is one (the runtime catches SIGSEGV of C code and exits with
+// mainLine returns the line of a stderr that explains the end: the head of a Go
+// trace if there is one (the runtime catches SIGSEGV of C code and exits with
 // status 2), else the last line.
-func telling(stderr string) string {
+func mainLine(stderr string) string {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	for _, l := range lines {
 		for _, head := range []string{"panic: ", "fatal error: ", "SIG"} {
@@ -78,22 +78,21 @@ func telling(stderr string) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// Ask starts the named child, hands it in as JSON and reads its answer into
-// out. A child that has not ended when limit has passed, or when ctx is done,
-// is killed with its whole group; one that SIGKILL does not end is abandoned
-// and reported, never waited for.
+// Ask starts the named child, passes it in as JSON and reads its answer into out.
+// At limit, or when ctx is done, it kills the child with its whole group. A child
+// that SIGKILL does not end is abandoned and reported, never waited for.
 //
-// Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is
-// not JSON or is too long.
+// Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is too
+// long or not JSON.
 func Ask(ctx context.Context, name string, in, out any, limit time.Duration) error {
 	return ask(ctx, name, in, out, limit, killGroup)
 }
 
-// killGroup kills a child with all that it started.
+// killGroup kills a child and all that it started.
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 
-// ask is Ask with the kill as a parameter: no test can make a process that
-// survives a real one.
+// ask is Ask with kill as a parameter: no test can make a process that survives
+// SIGKILL.
 func ask(ctx context.Context, name string, in, out any, limit time.Duration, kill func(pid int)) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
@@ -125,12 +124,12 @@ func ask(ctx context.Context, name string, in, out any, limit time.Duration, kil
 		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		kill(pid) // the child is gone, the group is not: its number is still ours
+		kill(pid) // the child has ended, its group has not
 	}
 	return judge(name, cmd, err, answer, stderr, out)
 }
 
-// endNow kills the child's group and tells whether the child was seen to end.
+// endNow kills the child's group and reports whether the child has ended.
 func endNow(pid int, ended <-chan error, kill func(int)) bool {
 	kill(pid)
 	t := time.NewTimer(Slack) // its death, then WaitDelay for its pipes
@@ -143,7 +142,7 @@ func endNow(pid int, ended <-chan error, kill func(int)) bool {
 	}
 }
 
-// judge turns the end of a child into its answer or an error.
+// judge stores the answer of a child that has ended, or returns its error.
 func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, out any) error {
 	if answer.over {
 		return fmt.Errorf("child %q answered with more than %d MiB", name, maxAnswer>>20)
@@ -151,8 +150,8 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 	if crash := crashOf(name, cmd, stderr); crash != nil {
 		return crash
 	}
-	// A pipe that stays open does not matter once the answer is whole: a process
-	// that launch is about to start elsewhere has it until its exec.
+	// An open pipe does not matter once the answer is complete: a process that
+	// launch is about to start elsewhere holds it until its exec.
 	if err != nil && !(errors.Is(err, exec.ErrWaitDelay) && json.Valid(answer.b)) {
 		return fmt.Errorf("read answer of child %q: %w", name, err)
 	}
@@ -162,7 +161,7 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 	return nil
 }
 
-// crashOf is how a child ended, if not well.
+// crashOf returns how a child crashed, or nil.
 func crashOf(name string, cmd *exec.Cmd, stderr *tail) error {
 	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !ws.Signaled() && ws.ExitStatus() == 0 {
@@ -191,7 +190,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the last max bytes. It is locked: an abandoned child may still
+// tail keeps the last max bytes. It has a lock, since an abandoned child may still
 // write.
 type tail struct {
 	mu  sync.Mutex

@@ -1,6 +1,6 @@
-// Package child runs probes in children of the same binary that can be killed:
-// a device driver that wedges then costs a time limit, not a hang. A child is
-// this executable again, told by its environment which function to run.
+// Package child runs functions in child processes that can be killed: a device
+// driver that wedges then costs a time limit, not a hang. A child is this
+// executable again; its environment names the function to run.
 package child
 
 import (
@@ -21,18 +21,18 @@ import (
 type Func func(ctx context.Context, in io.Reader, out io.Writer) error
 
 // Table names the functions that a binary can run as a child. The same table
-// is handed to Dispatch by main and by the TestMain of a package that asks.
+// is passed to Dispatch by main, and by TestMain in packages that start children.
 type Table map[string]Func
 
-// The variables by which a child knows what it is.
+// The variables of a child.
 const (
 	varName  = "LAUNCH_CHILD"       // which function to run
 	varDepth = "LAUNCH_CHILD_DEPTH" // 1 for a child of launch, 2 for a child of a child
-	varLimit = "LAUNCH_CHILD_LIMIT" // set by Ask: end by yourself when this has passed
+	varLimit = "LAUNCH_CHILD_LIMIT" // set by Ask: the child ends itself soon after this
 )
 
-// maxDepth allows the double spawn of a detached process and nothing more: a
-// mistake in a table must not become a fork bomb.
+// maxDepth allows the double spawn of a detached process and no more: a mistake
+// in a table must not become a fork bomb.
 const maxDepth = 2
 
 // Exit statuses of a child.
@@ -41,29 +41,30 @@ const (
 	exitRefused = 70 // a name that is not in the table, or too deep: a bug in launch
 )
 
-// orphanDelay is how long after its limit a child of Ask ends itself. Its
-// parent kills it at the limit, unless the parent was killed first.
+// orphanDelay is how long after its limit a child of Ask ends itself, in case its
+// parent, which kills it at the limit, was killed first.
 const orphanDelay = time.Second
 
 // errorPrefix goes before the error of a child on its stderr.
 const errorPrefix = "launch: child %q: "
 
-// passed are the variables of the parent that a child sees. Nothing of a rank
-// (RANK, MASTER_ADDR, NCCL_*) is among them: who looks for the processes of a
-// job must never take a child for one. GORACE is for a build with the race detector.
+// passed are the variables of the parent that a child sees. No variable of a rank
+// (RANK, MASTER_ADDR, NCCL_*) is among them: a search for the processes of a job
+// must never take a child for one. GORACE is for a build with the race detector.
 var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
 // Dispatch is the first statement of main and of each TestMain. In a process
 // that is not a child it returns false at once. In a child it runs the named
-// function over stdin and stdout, prints its error on stderr, and returns the
-// status to exit with.
+// function over stdin and stdout, prints its error to stderr, and returns the
+// exit status.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
 	if !ok || name == "" || len(os.Args) != 1 {
 		return 0, false
 	}
 	if d, err := depth(); err != nil || d > maxDepth {
-		fmt.Fprintf(os.Stderr, "launch: child %q refused: %s=%q, at most %d\n", name, varDepth, os.Getenv(varDepth), maxDepth)
+		fmt.Fprintf(os.Stderr, "launch: child %q refused: %s=%q, at most %d\n",
+			name, varDepth, os.Getenv(varDepth), maxDepth)
 		return exitRefused, true
 	}
 	f, ok := t[name]
@@ -84,13 +85,14 @@ func Dispatch(t Table) (code int, isChild bool) {
 	return 0, true
 }
 
-// Command is this executable again, to be started as the named child: in its
-// own process group, so that Ctrl-C does not reach it and a kill of the group
-// reaches all it started, with an environment of six variables and its own.
+// Command returns the command that starts the named child. It has a process group
+// of its own, so that Ctrl-C does not reach it and a kill of the group reaches
+// all that it started. Its environment holds only what passed names, and its own
+// variables.
 //
-// ExtraFiles of the caller arrive as 3, 4, …; what launch itself inherited
-// without close-on-exec arrives too, at its old number, until the child calls
-// CloseInherited. (Children of Ask do not need to.)
+// ExtraFiles of the caller arrive as 3, 4, …. Descriptors that launch inherited
+// without close-on-exec arrive too, at their old numbers, until the child calls
+// CloseInherited. (Children of Ask don't need to.)
 func Command(name string) *exec.Cmd {
 	d, err := depth()
 	if err != nil {
@@ -110,10 +112,9 @@ func Command(name string) *exec.Cmd {
 	}
 }
 
-// CloseInherited closes every descriptor from 3+keep on that came through
-// exec; the first keep after stderr are ExtraFiles of Command. What Go itself
-// has opened since is close-on-exec and stays: that is how the two are told
-// apart.
+// CloseInherited closes every inherited descriptor from 3+keep on; the first keep
+// after stderr are ExtraFiles of Command. Descriptors that Go itself has opened
+// are close-on-exec and remain open.
 func CloseInherited(keep int) error {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -132,9 +133,8 @@ func CloseInherited(keep int) error {
 	return nil
 }
 
-// confine makes a child of Ask independent of its parent's life: it holds
-// nothing that the parent inherited, and when the parent was killed before it
-// could kill, the child ends itself soon after its limit.
+// confine makes a child of Ask independent of its parent: it holds nothing that
+// the parent inherited, and ends itself soon after its limit.
 func confine(limit string) error {
 	d, err := time.ParseDuration(limit)
 	if err != nil {
@@ -144,7 +144,7 @@ func confine(limit string) error {
 	return CloseInherited(0)
 }
 
-// depth is how deep this process is: 0 in launch itself.
+// depth returns the depth of this process: 0 in launch itself.
 func depth() (int, error) {
 	s, ok := os.LookupEnv(varDepth)
 	if !ok {

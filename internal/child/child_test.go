@@ -101,7 +101,7 @@ var table = Table{
 		}
 		return os.WriteFile(file, fmt.Append(nil, c.Process.Pid), 0o600)
 	},
-	"told": func(_ context.Context, in io.Reader, out io.Writer) error {
+	"number": func(_ context.Context, in io.Reader, out io.Writer) error {
 		var file string
 		if err := json.NewDecoder(in).Decode(&file); err != nil {
 			return err
@@ -225,8 +225,10 @@ func TestAskReportsTheEndOfAChildThatDoesNotAnswer(t *testing.T) {
 		text string
 	}{
 		{"segv", nil, `child "segv" exited with status 2: SIGSEGV: segmentation violation`},
-		{"kill9", &CrashError{Name: "kill9", Signal: syscall.SIGKILL, Code: -1, Stderr: "about to die\n"}, `child "kill9" died of SIGKILL: about to die`},
-		{"error", &CrashError{Name: "error", Code: 1, Stderr: "launch: child \"error\": open driver: busy\n"}, `child "error" exited with status 1: open driver: busy`},
+		{"kill9", &CrashError{Name: "kill9", Signal: syscall.SIGKILL, Code: -1, Stderr: "about to die\n"},
+			`child "kill9" died of SIGKILL: about to die`},
+		{"error", &CrashError{Name: "error", Code: 1, Stderr: "launch: child \"error\": open driver: busy\n"},
+			`child "error" exited with status 1: open driver: busy`},
 		{"panic", nil, `child "panic" exited with status 2: panic: no such device`},
 		{"nosuch", nil, `exited with status 70`},
 	}
@@ -322,7 +324,7 @@ func TestAskKillsAGrandchildThatHoldsStdout(t *testing.T) {
 func TestAskTakesAWholeAnswerAlthoughItsPipeStaysOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	var got int
-	if err := Ask(t.Context(), "told", file, &got, ample); err != nil || got != 7 {
+	if err := Ask(t.Context(), "number", file, &got, ample); err != nil || got != 7 {
 		t.Fatalf("got %d, %v; want 7", got, err)
 	}
 	wantGone(t, pidsIn(t, file)...)

@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxOutput is how much of what a program writes is kept, its end.
+// maxOutput is how many bytes are kept of what a program writes: the last ones.
 const maxOutput = 64 << 10
 
-// Program is another program than this one, to be run within a limit.
+// Program is a program to run within a limit.
 type Program struct {
 	Path, Dir string
 	Env       []string
 	Stdin     []byte
-	Limit     time.Duration // it is killed then
+	Limit     time.Duration // then it is killed
 }
 
-// End is how a Program ended, and what it wrote: of each stream the last 64 KiB.
+// End is how a Program ended, and the last 64 KiB of each stream that it wrote.
 type End struct {
 	NotStarted     error
-	Late           bool   // it was killed at its limit, or when the context ended
+	Late           bool   // it was killed: at its limit, or when the context ended
 	Stuck          int    // the pid that SIGKILL does not end
-	Signal         string // that it died of, "SIGSEGV"
+	Signal         string // that killed it: "SIGSEGV"
 	Status         int    // its exit status
 	Stdout, Stderr string
 }
@@ -34,21 +34,20 @@ type End struct {
 // Slack is how long after its limit Run may return.
 const Slack = 2 * killDelay
 
-// Run runs a program in a process group of its own, and ends the group
-// with it: at the limit, when ctx ends, and when the program itself has ended and
-// left others behind.
+// Run runs a program in a process group of its own. It kills the group at the
+// limit, when ctx ends, and when the program has ended and left other processes.
 func Run(ctx context.Context, p Program) End {
 	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
-	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin), Stdout: out, Stderr: errs,
+	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env,
+		Stdin: bytes.NewReader(p.Stdin), Stdout: out, Stderr: errs,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
 	if err := cmd.Start(); err != nil {
 		return End{NotStarted: err}
 	}
 	pid := cmd.Process.Pid
 	ended := make(chan error, 1)
-	go func() { // outlives this only where the kernel does not let go of the program
-		// Before its status is taken, and with that its number, so that the
-		// group is still this program's.
+	go func() { // outlives Run only if the kernel does not end the program
+		// Kill the group before Wait frees the program's pid for another group.
 		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 		}
 		killGroup(pid)

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// Talk starts the named child and has talk speak with it, through the child's
-// standard input and output, until talk returns; then the child reads an end of
-// file and is to end by itself. What Ask says of limit, ctx and a child that
-// cannot be killed holds here. The ctx of talk ends when the child does.
+// Talk starts the named child and connects talk to its standard input and output.
+// When talk returns, the child reads an end of file, and is to end. limit, ctx and
+// a child that cannot be killed are as in Ask. The ctx of talk ends when the child
+// does.
 //
 // Errors: *TimeoutError, *CrashError, the cause of ctx, or talk's own.
-func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx context.Context, to io.Writer, from io.Reader) error) error {
+func Talk(ctx context.Context, name string, limit time.Duration,
+	talk func(ctx context.Context, to io.Writer, from io.Reader) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx))
 	}
@@ -41,11 +42,12 @@ func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx c
 			c.to.Close()
 		case c.err = <-c.ended:
 			ended, c.ended = true, nil
-			if !done { // what it has written is still to be read, and nothing else
+			if !done { // talk may still read what the child has written
 				time.AfterFunc(killDelay, hush)
 			}
 		case <-timer.C:
-			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid, Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, killGroup)}
+			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid,
+				Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, killGroup)}
 			ended = true
 		case <-ctx.Done():
 			if !ended {
@@ -55,7 +57,7 @@ func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx c
 		}
 		if late != nil && !done {
 			hush()
-			c.from.Close() // a read of talk's ends
+			c.from.Close() // ends a read of talk
 			c.to.Close()
 			<-said
 			return late
@@ -70,7 +72,7 @@ func Talk(ctx context.Context, name string, limit time.Duration, talk func(ctx c
 	return err
 }
 
-// talking is a child that is spoken with.
+// talking is a child in a conversation.
 type talking struct {
 	cmd    *exec.Cmd
 	to     *os.File
@@ -107,10 +109,10 @@ func startTalking(name string, limit time.Duration) (*talking, error) {
 	return c, nil
 }
 
-// crashed is how the child ended, if not well.
+// crashed returns how the child crashed, or nil.
 func (c *talking) crashed(name string) error {
 	if errors.Is(c.err, exec.ErrWaitDelay) {
-		killGroup(c.cmd.Process.Pid) // the child is gone, the group is not
+		killGroup(c.cmd.Process.Pid) // the child has ended, its group has not
 	}
 	return crashOf(name, c.cmd, c.stderr)
 }

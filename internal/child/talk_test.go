@@ -48,7 +48,8 @@ func TestTalkReturnsWhatEndedIt(t *testing.T) {
 		talk        func(context.Context, io.Writer, io.Reader) error
 		want        func(error) bool
 	}{
-		{"its own error", "echo", func(context.Context, io.Writer, io.Reader) error { return mine }, func(err error) bool { return errors.Is(err, mine) }},
+		{"its own error", "echo", func(context.Context, io.Writer, io.Reader) error { return mine },
+			func(err error) bool { return errors.Is(err, mine) }},
 		{"the child's error", "error", read, isCrash},
 		{"the child's death", "kill9", read, isCrash},
 		{"the child's death while it waits for another", "kill9", waits, isCrash},

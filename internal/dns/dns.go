@@ -1,6 +1,6 @@
-// Package dns asks name servers one by one, beside the system's resolver, which
-// tells neither which server said what nor how long it will be remembered. It
-// sends few questions: one name, its search list in turn, each server once.
+// Package dns asks name servers one by one. The system's resolver reports neither
+// which server gave an answer nor how long it is cached. The package sends few
+// questions: one name, its search list in turn, each server once.
 package dns
 
 import (
@@ -16,38 +16,38 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Says is what came of a question to one server.
+// Says is the outcome of a question to one server.
 type Says string
 
 const (
 	Found       Says = "found"       // it has addresses (of Reverse: a name)
 	NotFound    Says = "NXDOMAIN"    // there is no such name
-	NoData      Says = "no address"  // the name is there, and has no address
-	ServFail    Says = "SERVFAIL"    // it could not find out, or lacks what it asks itself
+	NoData      Says = "no address"  // the name exists, but has no address
+	ServFail    Says = "SERVFAIL"    // it failed, or the servers that it asks did
 	Refused     Says = "REFUSED"     // it does not serve this node
-	OtherError  Says = "error"       // another code; Why has it
-	Silent      Says = "no answer"   // nothing came in time
-	Unreachable Says = "unreachable" // nothing listens there, or no way leads there; Why tells which
-	Garbage     Says = "no DNS"      // what came is no DNS message
+	OtherError  Says = "error"       // another code: see Why
+	Silent      Says = "no answer"   // no answer arrived in time
+	Unreachable Says = "unreachable" // nothing listens there, or there is no route: see Why
+	Garbage     Says = "no DNS"      // the answer is not a DNS message
 )
 
-// Negative tells an answer that is one: no address, and no other server need
-// be asked.
+// Negative reports a definite answer without an address: no other server need be
+// asked.
 func (s Says) Negative() bool { return s == NotFound || s == NoData }
 
-// Definite tells an answer that ends a lookup, as glibc sees it.
+// Definite reports an answer that ends a lookup of glibc's.
 func (s Says) Definite() bool { return s == Found || s.Negative() }
 
-// Answer is what one server said of one name.
+// Answer is the answer of one server for one name.
 type Answer struct {
-	Name  string // as asked, without the dot at its end
+	Name  string // as asked, without the final dot
 	Says  Says
 	Addrs []netip.Addr
-	Why   string        // for people, where Says is not all
+	Why   string        // for people, to explain Says
 	Took  time.Duration // from the first packet on
 
 	// Half: the question for the other address family was not answered. glibc
-	// waits for it as for a server that is silent.
+	// waits for it as for a silent server.
 	Half bool
 
 	// Of a negative answer: how long caches may keep it (RFC 2308: the lesser of
@@ -57,16 +57,15 @@ type Answer struct {
 	Master string
 }
 
-// The longest that one server is asked, and when an unanswered packet is sent
-// once more: a healthy server answers within milliseconds from its cache, and
-// within some hundred where it asks others itself.
+// Budget bounds the questions to one server, and resend is when an unanswered packet
+// is sent again. A healthy server answers within milliseconds from its cache, and
+// within some hundred milliseconds if it asks other servers.
 const (
 	Budget = 1800 * time.Millisecond
 	resend = 600 * time.Millisecond
 )
 
-// packet is the largest answer over UDP that is asked for: below what any path
-// fragments.
+// packet is the largest answer over UDP that is requested: no path fragments it.
 const packet = 1232
 
 // Ask asks a server for the addresses of a name, A and AAAA at once. It ends
@@ -75,7 +74,7 @@ func Ask(ctx context.Context, server netip.AddrPort, name string) Answer {
 	return addresses(ctx, server, name, true)
 }
 
-// Reverse asks a server which name an address has; the name stands in Why.
+// Reverse asks a server for the name of an address, and returns it in Why.
 func Reverse(ctx context.Context, server netip.AddrPort, a netip.Addr) Answer {
 	name, err := wire.ReverseAddr(a.Unmap().WithZone("").String())
 	if err != nil {
@@ -84,6 +83,7 @@ func Reverse(ctx context.Context, server netip.AddrPort, a netip.Addr) Answer {
 	return question(ctx, server, name, wire.TypePTR, true)
 }
 
+// addresses asks for A and AAAA at once.
 func addresses(ctx context.Context, server netip.AddrPort, name string, recurse bool) Answer {
 	var both [2]Answer
 	var wg sync.WaitGroup
@@ -94,9 +94,9 @@ func addresses(ctx context.Context, server netip.AddrPort, name string, recurse 
 	return merge(both[0], both[1])
 }
 
-// merge is one answer of two: addresses of either, else what the gravest says
-// of whether the name is there. A server that answers A and not AAAA, as some
-// load balancers do, has answered.
+// merge makes one answer of two: the addresses of either, else the more definite
+// answer. A server that answers A but not AAAA, as some load balancers do, has
+// answered.
 func merge(a, b Answer) Answer {
 	out := a
 	switch {
@@ -120,7 +120,7 @@ func question(ctx context.Context, server netip.AddrPort, name string, kind uint
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	r, err := exchange(ctx, m, server)
-	if err == nil && r.Rcode == wire.RcodeFormatError { // a server that knows no EDNS (RFC 6891, 7)
+	if err == nil && r.Rcode == wire.RcodeFormatError { // a server without EDNS (RFC 6891, 7)
 		m.Extra = nil
 		r, err = exchange(ctx, m, server)
 	}
@@ -133,8 +133,8 @@ func question(ctx context.Context, server netip.AddrPort, name string, kind uint
 	return a
 }
 
-// exchange asks over UDP, a second time where nothing came, and over TCP where
-// the answer was too long.
+// exchange asks over UDP, a second time if no answer arrives, and over TCP if the
+// answer is too long.
 func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Msg, error) {
 	c := &wire.Client{UDPSize: packet, Timeout: resend}
 	var r *wire.Msg
@@ -144,7 +144,7 @@ func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Ms
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() {
 			break
 		}
-		c.Timeout = Budget // the second waits for all that is left
+		c.Timeout = Budget // the second waits for the remaining time
 	}
 	if err == nil && r == nil {
 		err = context.DeadlineExceeded
@@ -159,29 +159,31 @@ func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Ms
 		whole, _, err := (&wire.Client{Net: "tcp", Timeout: Budget}).ExchangeContext(ctx, m, server.String())
 		if err == nil {
 			return whole, nil
-		} // what came is better than nothing
+		} // the truncated answer is better than nothing
 	}
 	return r, nil
 }
 
+// failure returns the outcome of a question without an answer, and why.
 func failure(err error) (Says, string) {
 	switch ne, isNet := errors.AsType[net.Error](err); {
 	case errors.Is(err, context.DeadlineExceeded), isNet && ne.Timeout():
 		return Silent, ""
 	case errors.Is(err, context.Canceled):
-		return Silent, "it was not waited for"
+		return Silent, "the question was cancelled"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Unreachable, "connection refused: nothing listens there"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return Unreachable, "no route to it"
 	case errors.Is(err, syscall.EPERM):
-		return Unreachable, "a firewall of this node forbids it"
+		return Unreachable, "a firewall of this node prohibits it"
 	case isNet:
 		return Unreachable, err.Error()
 	}
 	return Garbage, err.Error()
 }
 
+// read takes over the records and the code of a message.
 func (a *Answer) read(r *wire.Msg, kind uint16) {
 	for _, rr := range r.Answer {
 		switch rr := rr.(type) {

@@ -94,7 +94,8 @@ func ips(ss ...string) []netip.Addr {
 
 func TestAskTellsWhatAServerSaid(t *testing.T) {
 	var tries atomic.Int32
-	known := zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1", "host0.cluster.test. 60 IN AAAA fd00::1", "text.cluster.test. 60 IN TXT x")
+	known := zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1", "host0.cluster.test. 60 IN AAAA fd00::1",
+		"text.cluster.test. 60 IN TXT x")
 	for _, tt := range []struct {
 		name   string
 		server wire.HandlerFunc
@@ -102,10 +103,13 @@ func TestAskTellsWhatAServerSaid(t *testing.T) {
 		want   Answer
 	}{
 		{"both families", known, "host0.cluster.test", Answer{Says: Found, Addrs: ips("10.0.0.1", "fd00::1")}},
-		{"no such name", known, "host9.cluster.test", Answer{Says: NotFound, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
-		{"a name without an address", known, "text.cluster.test", Answer{Says: NoData, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
+		{"no such name", known, "host9.cluster.test",
+			Answer{Says: NotFound, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
+		{"a name without an address", known, "text.cluster.test",
+			Answer{Says: NoData, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
 		{"a negative answer that no cache keeps", zone(t, ""), "host0.cluster.test", Answer{Says: NotFound}},
-		{"the SOA's own TTL is the lesser", zone(t, "cluster.test. 5 IN SOA ns.cluster.test. root.cluster.test. 1 2 3 4 30"), "x.cluster.test",
+		{"the SOA's own TTL is the lesser",
+			zone(t, "cluster.test. 5 IN SOA ns.cluster.test. root.cluster.test. 1 2 3 4 30"), "x.cluster.test",
 			Answer{Says: NotFound, Keeps: 5 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
 		{"SERVFAIL", code(wire.RcodeServerFailure), "host0.cluster.test", Answer{Says: ServFail}},
 		{"REFUSED", code(wire.RcodeRefused), "host0.cluster.test", Answer{Says: Refused}},
@@ -146,7 +150,8 @@ func TestAskTellsWhatAServerSaid(t *testing.T) {
 			t.Parallel()
 			tt.want.Name = tt.ask
 			got := Ask(t.Context(), serve(t, tt.server), tt.ask)
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(Answer{}, "Took"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			alike := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(Answer{}, "Took"), alike); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
@@ -184,7 +189,8 @@ func TestAskTellsAClosedPortAndNoise(t *testing.T) {
 		t.Errorf("noise: %+v", got)
 	}
 	conn.Close()
-	if got := Ask(t.Context(), at, "host0.cluster.test"); got.Says != Unreachable || !strings.Contains(got.Why, "nothing listens") {
+	got := Ask(t.Context(), at, "host0.cluster.test")
+	if got.Says != Unreachable || !strings.Contains(got.Why, "nothing listens") {
 		t.Errorf("a closed port: %+v", got)
 	}
 }
@@ -192,7 +198,8 @@ func TestAskTellsAClosedPortAndNoise(t *testing.T) {
 func TestReverse(t *testing.T) {
 	t.Parallel()
 	at := serve(t, zone(t, soa, "1.0.0.10.in-addr.arpa. 60 IN PTR host0.cluster.test."))
-	if got := Reverse(t.Context(), at, netip.MustParseAddr("10.0.0.1")); got.Says != Found || got.Why != "host0.cluster.test" {
+	got := Reverse(t.Context(), at, netip.MustParseAddr("10.0.0.1"))
+	if got.Says != Found || got.Why != "host0.cluster.test" {
 		t.Errorf("a name: %+v", got)
 	}
 	if got := Reverse(t.Context(), at, netip.MustParseAddr("10.0.0.2")); got.Says != NotFound {
@@ -244,7 +251,8 @@ func TestSurveyAsksEachServerForTheSearchList(t *testing.T) {
 	good := serve(t, zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1"))
 	wild := serve(t, zone(t, "", "www.other.test.cluster.test. 60 IN A 10.9.9.9", "www.other.test. 60 IN A 10.0.0.7"))
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
-	c := Config{Servers: []netip.AddrPort{good, serve(t, code(wire.RcodeServerFailure)), closed, serve(t, zone(t, soa))}, Search: []string{"nowhere.test", "cluster.test"}, Ndots: 3}
+	c := Config{Servers: []netip.AddrPort{good, serve(t, code(wire.RcodeServerFailure)), closed, serve(t, zone(t, soa))},
+		Search: []string{"nowhere.test", "cluster.test"}, Ndots: 3}
 	began := time.Now()
 	got := c.Survey(t.Context(), "host0")
 	if diff := cmp.Diff([]string{"found 10.0.0.1", "SERVFAIL", "unreachable", "NXDOMAIN"}, says(got)); diff != "" {
@@ -257,7 +265,8 @@ func TestSurveyAsksEachServerForTheSearchList(t *testing.T) {
 		t.Errorf("servers that answer took %v", took)
 	}
 	c.Servers = []netip.AddrPort{wild}
-	if diff := cmp.Diff([]string{"found 10.9.9.9, whole found"}, says(c.Survey(t.Context(), "www.other.test"))); diff != "" {
+	whole := says(c.Survey(t.Context(), "www.other.test"))
+	if diff := cmp.Diff([]string{"found 10.9.9.9, whole found"}, whole); diff != "" {
 		t.Errorf("a domain that answers for any name (-want +got):\n%s", diff)
 	}
 }
@@ -274,7 +283,8 @@ func TestFindPassesOverAServerThatIsDead(t *testing.T) {
 		{"one that is well", []wire.HandlerFunc{good}, ips("10.0.0.1"), Budget - 100*time.Millisecond},
 		{"the first silent", []wire.HandlerFunc{silent, good}, ips("10.0.0.1"), Budget - 100*time.Millisecond},
 		{"the last silent", []wire.HandlerFunc{good, silent}, ips("10.0.0.1"), Budget - 100*time.Millisecond},
-		{"the first broken", []wire.HandlerFunc{code(wire.RcodeServerFailure), good}, ips("10.0.0.1"), Budget - 100*time.Millisecond},
+		{"the first broken", []wire.HandlerFunc{code(wire.RcodeServerFailure), good}, ips("10.0.0.1"),
+			Budget - 100*time.Millisecond},
 		{"the first says no, as glibc has it", []wire.HandlerFunc{zone(t, ""), good}, nil, Budget - 100*time.Millisecond},
 		{"all silent", []wire.HandlerFunc{silent, silent}, nil, Budget + 500*time.Millisecond},
 	} {
@@ -327,7 +337,7 @@ func TestFindGoesAroundANegativeCache(t *testing.T) {
 		t.Error("the master was asked to look elsewhere: that could be a cache again")
 	}
 	if got := c.Find(t.Context(), "host9"); got != nil {
-		t.Errorf("a name that nobody knows: %v", got)
+		t.Errorf("an unknown name: %v", got)
 	}
 }
 
@@ -335,7 +345,8 @@ func TestRememberedAsksOnce(t *testing.T) {
 	t.Parallel()
 	var questions atomic.Int32
 	good := zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1")
-	c := Config{Servers: []netip.AddrPort{serve(t, func(w wire.ResponseWriter, q *wire.Msg) { questions.Add(1); good(w, q) })}}
+	counted := func(w wire.ResponseWriter, q *wire.Msg) { questions.Add(1); good(w, q) }
+	c := Config{Servers: []netip.AddrPort{serve(t, counted)}}
 	survey := c.Remembered()
 	for range 3 {
 		if diff := cmp.Diff([]string{"found 10.0.0.1"}, says(survey(t.Context(), "host0.cluster.test"))); diff != "" {

@@ -11,7 +11,7 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Config is whom to ask and how names are completed: resolv.conf.
+// Config is which servers to ask and how to complete names: resolv.conf.
 type Config struct {
 	Servers []netip.AddrPort
 	Search  []string
@@ -21,7 +21,7 @@ type Config struct {
 // port is where name servers listen.
 const port = 53
 
-// At makes addresses of name servers of their IP addresses.
+// At returns the addresses of name servers with these IP addresses.
 func At(servers []netip.Addr) []netip.AddrPort {
 	out := make([]netip.AddrPort, len(servers))
 	for i, a := range servers {
@@ -30,10 +30,10 @@ func At(servers []netip.Addr) []netip.AddrPort {
 	return out
 }
 
-// Candidates are the names that a name may stand for, in the order in which
-// glibc tries them (resolv/res_query.c, __res_context_search): the search list
-// before the name itself where it has fewer dots than ndots, behind it
-// otherwise; one with a dot at its end stands for itself alone.
+// Candidates returns the names that a name may mean, in the order in which glibc
+// tries them (resolv/res_query.c, __res_context_search). The search list precedes
+// the name itself if that has fewer dots than ndots, and follows it otherwise. A
+// name with a final dot means itself alone.
 func (c Config) Candidates(name string) []string {
 	if whole, ok := strings.CutSuffix(name, "."); ok {
 		return []string{whole}
@@ -48,18 +48,18 @@ func (c Config) Candidates(name string) []string {
 	return append(out, name)
 }
 
-// Said is what one server makes of a name: its answers to the candidates, in
-// their order, up to the first with an address.
+// Said is the answers of one server to the candidates of a name, in their order, up
+// to the first with an address.
 type Said struct {
 	Server  netip.AddrPort
 	Answers []Answer
-	// Whole is what it says of the name as it is, where that would not have been
-	// tried any more: it may mean another host than the search list makes of it.
+	// Whole is the answer for the name as it is, if a candidate before it had an
+	// address: the two may mean different hosts.
 	Whole *Answer
 }
 
-// Result is the answer that counts: the last, unless no name was found and an
-// earlier one was not answered. The zero Answer: the server was not asked.
+// Result returns the answer that counts: the last, unless no name was found and an
+// earlier one was not answered. A server that was not asked is Silent.
 func (s Said) Result() Answer {
 	if len(s.Answers) == 0 {
 		return Answer{Says: Silent}
@@ -77,8 +77,7 @@ func (s Said) Result() Answer {
 	return last
 }
 
-// Survey asks every server of the list what it makes of a name, all at once and
-// within Budget.
+// Survey asks all servers of the list for a name at once, within Budget.
 func (c Config) Survey(ctx context.Context, name string) []Said {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
@@ -91,12 +90,13 @@ func (c Config) Survey(ctx context.Context, name string) []Said {
 	return out
 }
 
+// survey asks one server for the candidates of a name.
 func (c Config) survey(ctx context.Context, server netip.AddrPort, name string) Said {
 	s := Said{Server: server}
 	names := c.Candidates(name)
 	ask := func(i int) Answer { return Ask(ctx, server, names[i]) }
 	for i := range names {
-		if i == 1 { // The first is often the one. The others at once: of a slow server they would take too long in turn.
+		if i == 1 { // The first often succeeds. Ask for the others at once: a slow server takes too long in turn.
 			ask = c.ahead(ctx, server, names)
 		}
 		a := ask(i)
@@ -109,14 +109,14 @@ func (c Config) survey(ctx context.Context, server netip.AddrPort, name string) 
 			return s
 		}
 		if !a.Says.Definite() && a.Says != ServFail && a.Says != Refused {
-			return s // it would not answer the others either
+			return s // it will not answer the others either
 		}
 	}
 	return s
 }
 
-// ahead asks for all names but the first at once. The answer to each is waited for
-// when it is wanted.
+// ahead asks for all names but the first at once. The returned function waits for
+// one answer.
 func (c Config) ahead(ctx context.Context, server netip.AddrPort, names []string) func(i int) Answer {
 	answers := make([]chan Answer, len(names))
 	for i := 1; i < len(names); i++ {
@@ -126,7 +126,7 @@ func (c Config) ahead(ctx context.Context, server netip.AddrPort, names []string
 	return func(i int) Answer { return <-answers[i] }
 }
 
-// Remembered is a survey that asks for each name once, whoever wants to know.
+// Remembered returns a Survey that asks for each name only once.
 func (c Config) Remembered() func(ctx context.Context, name string) []Said {
 	var mu sync.Mutex
 	asked := map[string]func() []Said{}
@@ -142,7 +142,7 @@ func (c Config) Remembered() func(ctx context.Context, name string) []Said {
 	}
 }
 
-// ReverseAll asks every server which name an address has, all at once.
+// ReverseAll asks all servers for the name of an address at once.
 func (c Config) ReverseAll(ctx context.Context, a netip.Addr) []Answer {
 	out := make([]Answer, len(c.Servers))
 	var wg sync.WaitGroup
@@ -153,15 +153,15 @@ func (c Config) ReverseAll(ctx context.Context, a netip.Addr) []Answer {
 	return out
 }
 
-// patience is how long Find waits for the servers before the one that has
-// answered: those that are well take milliseconds.
+// patience is how long Find waits for the servers before the one that has answered:
+// healthy ones take milliseconds.
 const patience = 300 * time.Millisecond
 
-// Find looks a name up as glibc does, but asks all servers at once: the first
-// of the list that answers for certain decides, and one that is late is passed
-// over. Where that says that there is no such name, and that caches may keep it
-// for a while, the zone's own server is asked too: it knows a new name first. It
-// ends within two Budgets; no address is no error.
+// Find looks a name up as glibc does, but asks all servers at once. The first of the
+// list with a definite answer decides; a late one is skipped. If there is no such
+// name, and caches may keep that answer, Find asks the zone's own server too, which
+// knows a new name first. It ends within two Budgets, and returns nil if it finds no
+// address.
 func (c Config) Find(ctx context.Context, name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, 2*Budget)
 	defer cancel()
@@ -192,8 +192,8 @@ func (c Config) Find(ctx context.Context, name string) []netip.Addr {
 	return c.settle(ctx, certain(said, false))
 }
 
-// certain is the first certain answer; nil: none. strict: none behind a server
-// that may still answer.
+// certain returns the first definite answer of the list, or nil. strict: not if a
+// server before it may still answer.
 func certain(said []*Said, strict bool) *Said {
 	for _, s := range said {
 		switch {
@@ -206,7 +206,7 @@ func certain(said []*Said, strict bool) *Said {
 	return nil
 }
 
-// settle is what the answer that counts comes to.
+// settle returns the addresses of the answer that counts.
 func (c Config) settle(ctx context.Context, s *Said) []netip.Addr {
 	if s == nil {
 		return nil
@@ -217,7 +217,7 @@ func (c Config) settle(ctx context.Context, s *Said) []netip.Addr {
 	return around(ctx, *s)
 }
 
-// around asks the masters of the zones that said no.
+// around asks the masters of the zones with negative answers.
 func around(ctx context.Context, s Said) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
@@ -238,6 +238,6 @@ func around(ctx context.Context, s Said) []netip.Addr {
 	return nil
 }
 
-// isTop tells the root and the zones right below it: they know no host, and are
-// not to be asked by every node of a job.
+// isTop reports the root and the zones right below it: they know no host, and not
+// every node of a job is to ask them.
 func isTop(zone string) bool { return wire.CountLabel(wire.Fqdn(zone)) < 2 }

@@ -1,32 +1,33 @@
-// Package finding holds the leaf types that every room shares: a Finding is
-// one verdict, Seen is the one type of evidence. It knows no device, no
-// protocol and no output format.
+// Package finding holds the types that all packages share: a Finding is one
+// verdict, Seen is one piece of evidence. It knows no device, no protocol and no
+// output format.
 package finding
 
-import "fmt"
+import (
+	"fmt"
+
+	"launch/internal/setting"
+)
 
 // Status is the outcome of one check. "Could not tell" is Skip, never Pass.
 type Status string
 
 const (
-	Pass Status = "ok"   // looked and found right
+	Pass Status = "ok"   // checked and found right
 	Warn Status = "warn" // works, or may work, but costs something
 	Fail Status = "fail" // the job would hang or die of it
-	Skip Status = "skip" // not looked at; What says why
+	Skip Status = "skip" // not checked; What is the reason
 )
 
-// Seen is one piece of evidence: where it was read and what stood there.
-type Seen struct {
-	Where string `json:"where"` // a path, a call, a variable, a peer
-	What  string `json:"what"`
-}
+// Seen is one piece of evidence.
+type Seen = setting.Seen
 
 // Finding is the verdict of one check on one node.
 type Finding struct {
 	ID     string `json:"id"` // stable, dotted: "limits.memlock"; never reused
 	Status Status `json:"status"`
-	What   string `json:"what"`             // one line: what was seen; for Skip: why not
-	Breaks string `json:"breaks,omitempty"` // what the job would lose
+	What   string `json:"what"`             // one line: what was seen; for Skip: the reason
+	Breaks string `json:"breaks,omitempty"` // what fails in the job
 	Fix    string `json:"fix,omitempty"`    // one thing to do, ready to paste
 	Seen   []Seen `json:"seen,omitempty"`
 }
@@ -53,17 +54,17 @@ func (f Finding) Named(id string) Finding { f.ID = id; return f }
 
 // See adds a piece of evidence.
 func (f Finding) See(where, format string, a ...any) Finding {
-	f.Seen = append(f.Seen[:len(f.Seen):len(f.Seen)], Seen{where, fmt.Sprintf(format, a...)})
+	f.Seen = append(f.Seen[:len(f.Seen):len(f.Seen)], Seen{Where: where, What: fmt.Sprintf(format, a...)})
 	return f
 }
 
-// Breaking says what the job would lose.
+// Breaking sets what fails in the job.
 func (f Finding) Breaking(format string, a ...any) Finding {
 	f.Breaks = fmt.Sprintf(format, a...)
 	return f
 }
 
-// Do says the one thing to do.
+// Do sets the one thing to do.
 func (f Finding) Do(format string, a ...any) Finding {
 	f.Fix = fmt.Sprintf(format, a...)
 	return f
@@ -72,7 +73,7 @@ func (f Finding) Do(format string, a ...any) Finding {
 // Report is the findings of one node, in the order of the table of checks.
 type Report []Finding
 
-// Worst is the gravest status in the report: Fail, Warn, Pass, else Skip.
+// Worst returns the worst status in the report: Fail, Warn, Pass, else Skip.
 func (r Report) Worst() Status {
 	worst := Skip
 	rank := map[Status]int{Skip: 0, Pass: 1, Warn: 2, Fail: 3}
@@ -84,7 +85,7 @@ func (r Report) Worst() Status {
 	return worst
 }
 
-// Failed are the failures of the report.
+// Failed returns the failures of the report.
 func (r Report) Failed() []Finding {
 	var out []Finding
 	for _, f := range r {
@@ -93,4 +94,12 @@ func (r Report) Failed() []Finding {
 		}
 	}
 	return out
+}
+
+// Plural returns a number with the right noun: "1 node", "2 nodes".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StageName is the name under which main and each TestMain register Stage in
-// the table of children. Only a build without cgo runs it.
+// StageName is the name of Stage in the tables of children of main and of each
+// TestMain. Only a build without cgo runs it.
 const StageName = "detach"
 
 const (
@@ -24,22 +24,21 @@ const (
 	varChild  = "LAUNCH_CHILD"  // the name of the child that internal/child runs
 )
 
-// Detach starts cmd, which is this executable again (child.Command), in a
-// session of its own, and not as a child of this process: it becomes one of
-// pid 1 (or of a subreaper), so that the command that this process turns into
-// has no child it does not know. Where this process is pid 1 itself the kernel
-// leaves no choice: it stays its child, and is killed with it.
+// Detach starts cmd, which is this executable again (child.Command), in a session
+// of its own. It becomes a child of pid 1 (or of a subreaper) and not of this
+// process, so that the command has no child it does not know. If this process is
+// pid 1 itself, cmd remains its child and is killed with it.
 //
-// Of cmd count Path, Args, Env (all of it: nil is empty), Dir, ExtraFiles and
-// Stderr, which is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3, 4, …, and no
-// other descriptor is passed on, also none that launch inherited.
+// Detach uses Path, Args, Env (nil is empty), Dir, ExtraFiles and Stderr of cmd;
+// Stderr is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3,
+// 4, …. It passes no other descriptor on, not even one that launch inherited.
 //
-// It costs one fork more than a plain start: the process in between forks in
-// the ELF constructor, before Go starts. Without cgo it runs Stage, a second
-// start of the executable.
+// It costs one fork more than a plain start: the intermediate process forks in the
+// ELF constructor, before Go starts. Without cgo it runs Stage, a second start of
+// the executable.
 func Detach(cmd *exec.Cmd) (pid int, err error) {
 	if _, ok := cmd.Stderr.(*os.File); !ok && cmd.Stderr != nil {
-		return 0, errors.New("detach: stderr must be a file, nobody would be left to copy it")
+		return 0, errors.New("detach: stderr must be a file, no process would be left to copy it")
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -82,8 +81,8 @@ func Detach(cmd *exec.Cmd) (pid int, err error) {
 	return pid, nil
 }
 
-// stageEnv turns the environment of a child into that of its stage: the order
-// carries the child's name, and the child is Stage.
+// stageEnv turns the environment of a child into the environment of its stage: the
+// order carries the child's name, and the child is Stage.
 func stageEnv(env []string, order string) []string {
 	name := ""
 	for _, kv := range env {
@@ -94,8 +93,8 @@ func stageEnv(env []string, order string) []string {
 	return Merge(env, []string{varDetach + "=" + order + " " + name, varChild + "=" + StageName}, nil)
 }
 
-// Stage is the process in between of Detach in a build without cgo: it starts
-// the executable once more, tells its pid and ends.
+// Stage is the intermediate process of Detach in a build without cgo: it starts
+// the executable once more, prints its pid and ends.
 func Stage(context.Context, io.Reader, io.Writer) error {
 	var parent, last int
 	var name string
@@ -122,7 +121,7 @@ func Stage(context.Context, io.Reader, io.Writer) error {
 	return err
 }
 
-// closeOnExecFrom keeps every descriptor from first on for this process alone.
+// closeOnExecFrom sets close-on-exec on every descriptor from first on.
 func closeOnExecFrom(first int) error {
 	err := unix.CloseRange(uint(first), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {

@@ -67,13 +67,14 @@ func TestCompanionIsNoChildOfTheCommand(t *testing.T) {
 	if mine, _ := unix.Getsid(0); session == mine {
 		t.Error("the companion is in the command's session")
 	}
-	want := fmt.Sprintf(`[0=/dev/null 1=/dev/null 2=/dev/null 3=%s 4=pipe] args ["launch" "%d"] env ["SOME=thing" "LAUNCH_CHILD=companion"]`, pidfdKind(t), cmd.Process.Pid)
+	want := fmt.Sprintf(`[0=/dev/null 1=/dev/null 2=/dev/null 3=%s 4=pipe] args ["launch" "%d"] `+
+		`env ["SOME=thing" "LAUNCH_CHILD=companion"]`, pidfdKind(t), cmd.Process.Pid)
 	if rest != want {
 		t.Errorf("the companion was given\n%s, want\n%s", rest, want)
 	}
 
 	out.until("ready ")
-	if told := fmt.Sprint("detached ", pid); !slices.Contains(log.all, told) && log.until("detached ") != told {
+	if want := fmt.Sprint("detached ", pid); !slices.Contains(log.all, want) && log.until("detached ") != want {
 		t.Errorf("the companion is %d, Detach returned something else: %q", pid, log.all)
 	}
 	none := fmt.Sprintln(-1, unix.ECHILD)
@@ -159,7 +160,7 @@ func TestWaitPidfdEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	why := errors.New("told to stop")
+	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
 	if err := WaitPidfd(ctx, f); !errors.Is(err, why) {
@@ -261,13 +262,13 @@ func TestAsPid1TheCommandIsPid1AndTheCompanionEndsWithIt(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 5 || out.String() != "1\n" {
 		t.Errorf("got status %d and %q, want 5 and pid 1", code, out.String())
 	}
-	log.toEOF() // nobody is left to hold it
+	log.toEOF() // no process is left that holds it
 }
 
 func BenchmarkDetach(b *testing.B) {
 	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"launch"}, Env: []string{varChild + "=command"}}
 	for b.Loop() {
-		if _, err := Detach(c); err != nil { // it ends by itself: its stdin is /dev/null
+		if _, err := Detach(c); err != nil { // it ends on its own: its stdin is /dev/null
 			b.Fatal(err)
 		}
 	}

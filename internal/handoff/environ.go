@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Environ is the environment exactly as launch inherited it: in its order,
-// with duplicates and with entries that have no "=". os.Environ, which drops
-// duplicates, stands in where /proc/self/environ cannot be read.
+// Environ returns the environment exactly as launch inherited it: in its order,
+// with duplicates and with entries that have no "=". If /proc/self/environ cannot
+// be read, it returns os.Environ, which drops duplicates.
 func Environ() []string {
 	b, err := os.ReadFile("/proc/self/environ")
 	if err != nil {
@@ -23,11 +23,11 @@ func splitEnviron(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\x00"), "\x00")
 }
 
-// Merge is env with the plan applied; what the plan does not name stays byte
-// for byte and in its place. set holds NAME=value entries, of which the last
-// of a name counts: it takes the place of the first entry of that name, and
-// further ones go (libraries disagree on which one they read), or it is
-// appended. unset holds names; set wins over unset.
+// Merge returns env with the plan applied. Entries that the plan does not name
+// remain byte for byte and in their places. set holds NAME=value entries; the last
+// of a name counts. It replaces the first entry of that name, or is appended;
+// further entries of the name are removed, since libraries disagree on which one
+// they read. unset holds names; set wins over unset.
 func Merge(env, set, unset []string) []string {
 	value := make(map[string]string, len(set))
 	for _, kv := range set {
@@ -59,8 +59,8 @@ func Merge(env, set, unset []string) []string {
 	return out
 }
 
-// nameOf is the name of an entry. An "=" in first place belongs to the name,
-// as in the C library.
+// nameOf returns the name of an entry. A leading "=" belongs to the name, as in
+// the C library.
 func nameOf(kv string) string {
 	if kv == "" {
 		return ""

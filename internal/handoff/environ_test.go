@@ -22,7 +22,8 @@ func TestMergeChangesWhatThePlanNamesAndNothingElse(t *testing.T) {
 		{"unset, all of a name", nil, []string{"A", "nothere"}, []string{"B=2", "odd", "=C:=x", "", "D=4"}},
 		{"set wins over unset", []string{"B=7"}, []string{"B"}, []string{"A=1", "B=7", "odd", "=C:=x", "A=3", "", "D=4"}},
 		{"an entry without = is no variable", []string{"odd=1"}, []string{"odd"}, append(slices.Clone(env), "odd=1")},
-		{"empty value and = in a value", []string{"D=", "E=a=b"}, nil, []string{"A=1", "B=2", "odd", "=C:=x", "A=3", "", "D=", "E=a=b"}},
+		{"empty value and = in a value", []string{"D=", "E=a=b"}, nil,
+			[]string{"A=1", "B=2", "odd", "=C:=x", "A=3", "", "D=", "E=a=b"}},
 	} {
 		if d := cmp.Diff(tc.want, Merge(env, tc.set, tc.unset)); d != "" {
 			t.Errorf("%s: (-want +got)\n%s", tc.name, d)
@@ -46,7 +47,8 @@ func FuzzSplitEnviron(f *testing.F) {
 		if got != want {
 			t.Errorf("%q became %q", s, env)
 		}
-		if d := cmp.Diff(env, Merge(env, nil, nil), cmp.Transformer("nil", func(s []string) string { return strings.Join(s, "\x00") })); d != "" {
+		joined := cmp.Transformer("nil", func(s []string) string { return strings.Join(s, "\x00") })
+		if d := cmp.Diff(env, Merge(env, nil, nil), joined); d != "" {
 			t.Errorf("an empty plan changes it:\n%s", d)
 		}
 	})

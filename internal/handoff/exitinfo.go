@@ -20,9 +20,10 @@ const (
 	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
 )
 
-// PidfdStatus is the exit status, as a shell has it, of a process that has ended
-// and is nobody's child here. The kernel tells it from Linux 6.15 on, and once its
-// parent has reaped it, for which there is a time; ok is false where it does not.
+// PidfdStatus returns the exit status, as a shell has it, of a process that has
+// ended and is not a child of this one. The kernel reports it from Linux 6.15 on,
+// once the parent has reaped the process: wait bounds that. ok is false if the
+// kernel does not report it.
 func PidfdStatus(fd int, wait time.Duration) (status int, ok bool) {
 	poll := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always reported: it was reaped
 	for end := time.Now().Add(wait); ; {

@@ -24,7 +24,7 @@ func TestTheStatusOfAProcessIsToldOnceItWasReaped(t *testing.T) {
 		}
 		defer unix.Close(fd)
 		if got, ok := PidfdStatus(fd, 10*time.Millisecond); ok {
-			t.Errorf("%s: %d was told while it runs", script, got)
+			t.Errorf("%s: %d was reported while it runs", script, got)
 		}
 		in.Close()
 		_ = c.Wait()
@@ -32,7 +32,7 @@ func TestTheStatusOfAProcessIsToldOnceItWasReaped(t *testing.T) {
 		if !ok {
 			var u unix.Utsname
 			_ = unix.Uname(&u)
-			t.Skipf("this kernel does not tell it (from 6.15 on): %s", unix.ByteSliceToString(u.Release[:]))
+			t.Skipf("this kernel does not report it (from 6.15 on): %s", unix.ByteSliceToString(u.Release[:]))
 		}
 		if got != want {
 			t.Errorf("%s: got %d, want %d", script, got, want)

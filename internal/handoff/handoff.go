@@ -1,15 +1,15 @@
-// Package handoff turns this process into the command, with exactly what
-// launch itself inherited: signal dispositions and mask, limits, descriptors,
-// environment. Go changes several of these at its start; what they were is
-// recorded before that, by an ELF constructor (inherit.c). It also starts the
-// companion, which must outlive the exec without becoming the command's child.
+// Package handoff turns this process into the command, with exactly what launch
+// itself inherited: signal dispositions and mask, limits, descriptors, environment.
+// Go changes several of these at its start; an ELF constructor (inherit.c) records
+// them before that. The package also starts the companion, which must outlive the
+// exec without becoming the command's child.
 //
-// Built without cgo there is no record. Then an inherited SIG_IGN survives for
-// HUP and INT only (other ignored signals reach the command as default), a
-// blocked TERM, HUP, INT, … may arrive unblocked, and Inherited knows nothing.
+// Built without cgo there is no record. Then an inherited SIG_IGN survives for HUP
+// and INT only: other ignored signals reach the command as default. A blocked TERM,
+// HUP, INT, … may arrive unblocked, and Inherited returns the zero State.
 //
-// Nothing in launch may call Setrlimit(RLIMIT_NOFILE): Go raises the soft
-// limit at its start and puts it back at exec only as long as nobody did.
+// launch must never call Setrlimit(RLIMIT_NOFILE): Go raises the soft limit at its
+// start, and restores it at exec unless somebody has set it since.
 package handoff
 
 import (
@@ -23,11 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is what launch was started with, before Go changed it.
+// State is what launch inherited, before Go changed it.
 type State struct {
-	Known      bool   // false without cgo; then the rest is zero
-	Nofile     uint64 // soft RLIMIT_NOFILE, descriptors; math.MaxUint64 is unlimited
-	NofileHard uint64
+	Known  bool   // false without cgo; then the rest is zero
+	Nofile uint64 // soft RLIMIT_NOFILE, descriptors; math.MaxUint64 is unlimited
 
 	blocked, ignored signals
 	deathSignal      int // PR_GET_PDEATHSIG of the main thread; 0: none
@@ -44,12 +43,12 @@ const lastSignal = 64
 // shell runs a script without a "#!" line, as execvp(3) and every shell do.
 const shell = "/bin/sh"
 
-// Exec becomes the command: the file path is executed with argv and env, and
-// what else the command inherits is what launch inherited. A relative path is
-// relative to the working directory. It does not return on success.
+// Exec becomes the command: it executes the file path with argv and env. The
+// command inherits all else that launch inherited. A relative path is relative to
+// the working directory. Exec does not return on success.
 //
-// An error wraps ErrNotFound or ErrNotExecutable where it is one of these;
-// after it signals are no longer handled as before, so only report it and end.
+// An error may wrap ErrNotFound or ErrNotExecutable. After it signals are no longer
+// handled as before, so only report it and end.
 func Exec(path string, argv, env []string) error {
 	return Inherited().exec(path, argv, env)
 }
@@ -73,10 +72,9 @@ func (s State) exec(path string, argv, env []string) error {
 	return explain(path, err)
 }
 
-// restore gives the process the recorded ignored signals, and the calling
-// thread the recorded mask and death signal. signal.Ignore would refuse those
-// that Go keeps for itself (SEGV, 32, …); a command can have inherited these
-// too.
+// restore gives the process the recorded ignored signals, and the calling thread
+// the recorded mask and death signal. signal.Ignore would refuse the signals that
+// Go needs itself (SEGV, 32, …), but a command can have inherited these too.
 func (s State) restore() error {
 	// struct sigaction of the kernel: the handler comes first, the rest is zero.
 	ignore := [4]uintptr{1} // SIG_IGN
@@ -84,20 +82,22 @@ func (s State) restore() error {
 		if !s.ignored.has(n) {
 			continue // at exec a handler becomes SIG_DFL
 		}
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&ignore)), 0, lastSignal/8, 0, 0)
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&ignore)),
+			0, lastSignal/8, 0, 0)
 		if e != 0 {
 			return fmt.Errorf("ignore signal %d as inherited: %w", n, e)
 		}
 	}
-	// The death signal is lost because exec from another thread than the
-	// first makes that thread the process, and a new thread has none.
+	// An exec from another thread than the first loses the death signal: that
+	// thread becomes the process, and a new thread has none.
 	if s.deathSignal != 0 {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(s.deathSignal), 0, 0, 0); err != nil {
 			return fmt.Errorf("restore parent death signal %d: %w", s.deathSignal, err)
 		}
 	}
 	mask := uint64(s.blocked)
-	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, lastSignal/8, 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)),
+		0, lastSignal/8, 0, 0)
 	if e != 0 {
 		return fmt.Errorf("restore signal mask: %w", e)
 	}

@@ -39,7 +39,6 @@ static void record(void)
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
 		return;
 	in.nofile_soft = r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
-	in.nofile_hard = r.rlim_max == RLIM_INFINITY ? UINT64_MAX : r.rlim_max;
 	if (prctl(PR_GET_PDEATHSIG, &in.death_signal) != 0)
 		return;
 	in.known = 1;
@@ -64,11 +63,11 @@ static void close_above(int last)
 	closedir(dir);
 }
 
-/* The second half of Detach (detach.go): when the environment asks for it,
- * this process tells the pid of its child (or -errno) and ends, and the child goes on as
- * the detached process. LAUNCH_DETACH is "PPID FD": who asks, and where the
- * answer goes, which is also the last descriptor to keep. Whoever inherits the
- * variable from elsewhere has another parent and is left alone. */
+/* The second half of Detach (detach.go), if the environment requests it: this
+ * process prints the pid of its child (or -errno) and ends, and the child becomes
+ * the detached process. LAUNCH_DETACH is "PPID FD": the parent, and the descriptor
+ * for the answer, which is also the last one to keep. A process that inherits the
+ * variable by accident has another parent and does nothing. */
 static void detach(void)
 {
 	char *value = getenv("LAUNCH_DETACH");

@@ -8,7 +8,6 @@ struct launch_inherited {
 	uint64_t blocked;
 	uint64_t ignored;
 	uint64_t nofile_soft;
-	uint64_t nofile_hard;
 	int death_signal;
 	int known; /* 1 when every field could be read */
 };

@@ -4,5 +4,5 @@ package handoff
 
 const hasConstructor = false
 
-// Inherited is what launch was started with; without cgo nobody recorded it.
+// Inherited returns the zero State: without cgo there is no record.
 func Inherited() State { return State{} }

@@ -13,19 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// twice is how long after a signal the next one counts as the same: timeout(1),
-// and others who end a whole group, send it to their child and to the group, and
-// the second would end launch before it could say why. A person is slower.
-const twice = 200 * time.Millisecond
+// samePress is how long after a signal the next one counts as the same. timeout(1)
+// and other programs that end a whole group send it to their child and to the
+// group: the second would end launch before it could report why. A user is slower.
+const samePress = 200 * time.Millisecond
 
-// NotifyContext is done at the first INT, TERM or HUP, its cause naming the
-// signal; a second one, if it is not the same again, has its usual effect and
-// ends the process. A signal
-// that was ignored when launch started (nohup, a script's "&") is ignored from
-// now on, whichever it is, where otherwise Go would die of it.
+// NotifyContext returns a context that is cancelled at the first INT, TERM or HUP;
+// its cause names the signal. A second signal, unless it is the same again, has its
+// usual effect and ends the process. A signal that was ignored when launch started
+// (nohup, a script's "&") is ignored from now on; otherwise Go would die of it.
 //
-// caught is the signal that came, or nil. stop ends the listening and must be
-// called before Exec, and caught once more between the two: no signal is lost.
+// caught returns the signal that arrived, or nil. Call stop, which ends the
+// listening, before Exec, and caught once more between the two: no signal is lost.
 func NotifyContext(parent context.Context) (ctx context.Context, stop func(), caught func() os.Signal) {
 	ctx, cancel := context.WithCancelCause(parent)
 	c := make(chan os.Signal, 1)
@@ -48,7 +47,7 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 		case s := <-c:
 			take(s)
 			select {
-			case <-time.After(twice):
+			case <-time.After(samePress):
 			case <-quit:
 			}
 			signal.Stop(c)
@@ -60,7 +59,7 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 		close(quit)
 		<-done
 		select {
-		case s := <-c: // it came while the listening ended
+		case s := <-c: // it arrived while the listening ended
 			take(s)
 		default:
 		}
@@ -75,7 +74,7 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 	return ctx, stop, caught
 }
 
-// ignorable are the recorded ignored signals that Go can do without: it needs
+// ignorable returns the recorded ignored signals that Go can do without: it needs
 // CHLD to wait for its own children, and URG to stop a goroutine.
 func (s State) ignorable() []os.Signal {
 	var out []os.Signal
@@ -87,7 +86,7 @@ func (s State) ignorable() []os.Signal {
 	return out
 }
 
-// heard are the signals to listen to.
+// heard returns the signals to listen to.
 func heard() []os.Signal {
 	var out []os.Signal
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {

@@ -36,7 +36,7 @@ func TestNotifyContextEndsWithTheSignalAndNamesIt(t *testing.T) {
 func TestNotifyContextStopsWithoutASignal(t *testing.T) {
 	ctx, stop, caught := NotifyContext(t.Context())
 	stop()
-	stop() // twice, as with a defer behind an early call
+	stop() // again, as a defer after an early call does
 	if caught() != nil || context.Cause(ctx) != context.Canceled {
 		t.Errorf("caught %v, cause %v", caught(), context.Cause(ctx))
 	}
@@ -92,7 +92,7 @@ func TestNotifyContextLeavesIgnoredSignalsIgnored(t *testing.T) {
 	}
 }
 
-// The same signal twice at once, as timeout(1) sends it, is one: a second that
+// The same signal twice at once, as timeout(1) sends it, counts once: a second that
 // counted would end this process.
 func TestNotifyContextTakesASignalThatIsSentTwiceForOne(t *testing.T) {
 	ctx, stop, caught := NotifyContext(t.Context())
@@ -100,7 +100,7 @@ func TestNotifyContextTakesASignalThatIsSentTwiceForOne(t *testing.T) {
 	unix.Kill(os.Getpid(), unix.SIGINT)
 	<-ctx.Done()
 	unix.Kill(os.Getpid(), unix.SIGINT)
-	time.Sleep(twice / 2)
+	time.Sleep(samePress / 2)
 	if caught() != unix.SIGINT {
 		t.Errorf("caught %v", caught())
 	}

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The two ways in which a command cannot be run, told apart as a shell does.
+// The two reasons why a command cannot run, as a shell distinguishes them.
 var (
 	ErrNotFound      = errors.New("command not found")      // exit status 127
 	ErrNotExecutable = errors.New("command not executable") // exit status 126
 )
 
-// defaultPath is where execvp(3) looks when there is no PATH at all.
+// defaultPath is where execvp(3) looks if PATH is not set.
 const defaultPath = "/bin:/usr/bin"
 
-// LookPath finds the file that a shell would run for name: name itself where
-// it has a slash, else the first executable of that name in the PATH of env.
-// dir is the directory that relative paths start from, "" being the working
-// directory; the path returned is relative to it where PATH is.
+// LookPath returns the file that a shell would run for name: name itself if it has
+// a slash, else the first executable of that name in the PATH of env. dir is the
+// directory that relative paths start from; "" is the working directory. The
+// returned path is relative to dir if PATH is.
 //
-// The file is also looked into, so that a node whose command cannot start says
-// so before the others wait for it. Errors wrap ErrNotFound or
-// ErrNotExecutable and say what was looked at.
+// It also reads the start of the file, so that a node whose command cannot start
+// fails before the other nodes wait for it. Errors wrap ErrNotFound or
+// ErrNotExecutable.
 func LookPath(name string, env []string, dir string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("empty command name: %w", ErrNotFound)
@@ -57,14 +57,14 @@ func LookPath(name string, env []string, dir string) (string, error) {
 		}
 		file := d + "/" + name
 		if _, err := os.Stat(under(dir, file)); err != nil {
-			continue // not there, or in a directory that is closed to us
+			continue // it does not exist, or its directory is not accessible
 		}
 		err := runnable(file, dir)
 		if err == nil {
 			return file, nil
 		}
 		if _, chosen := errors.AsType[*contentError](err); chosen {
-			return "", err // a shell would run this one and no other
+			return "", err // a shell would run this file and no other
 		}
 		denied = cmp.Or(denied, err)
 	}
@@ -75,10 +75,11 @@ func LookPath(name string, env []string, dir string) (string, error) {
 	if !set {
 		from = "default path, PATH is not set"
 	}
-	return "", fmt.Errorf("%q is in no directory of %s (looked in %s): %w", name, from, strings.ReplaceAll(path, ":", ", "), ErrNotFound)
+	return "", fmt.Errorf("%q is in no directory of %s (looked in %s): %w",
+		name, from, strings.ReplaceAll(path, ":", ", "), ErrNotFound)
 }
 
-// contentError is a file that may be executed but cannot be.
+// contentError: the user may execute a file, but its content cannot run.
 type contentError struct{ path, why string }
 
 func (e *contentError) Error() string {
@@ -86,7 +87,7 @@ func (e *contentError) Error() string {
 }
 func (e *contentError) Unwrap() error { return ErrNotExecutable }
 
-// runnable tells whether the kernel would run the file path.
+// runnable returns nil if the kernel would run the file path.
 func runnable(path, dir string) error {
 	at := under(dir, path)
 	info, err := os.Stat(at)
@@ -94,14 +95,15 @@ func runnable(path, dir string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%q does not exist: %w", path, ErrNotFound)
 	case err != nil:
-		return fmt.Errorf("%q cannot be looked at (%v): %w", path, err, ErrNotExecutable)
+		return fmt.Errorf("%q cannot be inspected (%v): %w", path, err, ErrNotExecutable)
 	case info.IsDir():
 		return fmt.Errorf("%q is a directory: %w", path, ErrNotExecutable)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%q is no regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
+		return fmt.Errorf("%q is not a regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, at, unix.X_OK, unix.AT_EACCESS); err != nil {
-		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w", path, info.Mode(), err, ErrNotExecutable)
+		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w",
+			path, info.Mode(), err, ErrNotExecutable)
 	}
 	if why := unfit(at, dir); why != "" {
 		return &contentError{path, why}
@@ -109,9 +111,9 @@ func runnable(path, dir string) error {
 	return nil
 }
 
-// unfit says why the kernel, and a shell after it, would refuse the content of
-// an executable file; "" where it would not, or where the file cannot be read
-// (execute permission is enough to run a program).
+// unfit returns why the kernel and then a shell would refuse the content of an
+// executable file. It returns "" if they would not, or if the file cannot be read:
+// execute permission is enough to run a program.
 func unfit(file, dir string) string {
 	head := readHead(file)
 	switch {
@@ -125,7 +127,7 @@ func unfit(file, dir string) string {
 	return ""
 }
 
-// readHead is as much of a file as the kernel looks at (BINPRM_BUF_SIZE).
+// readHead returns the start of a file, as much as the kernel reads (BINPRM_BUF_SIZE).
 func readHead(file string) []byte {
 	f, err := os.Open(file)
 	if err != nil {
@@ -137,14 +139,14 @@ func readHead(file string) []byte {
 	return head[:n]
 }
 
-// isText is the rule of shells for a file without "#!": no zero byte in its
-// first line.
+// isText reports whether a shell would run a file without "#!": its first line has
+// no zero byte.
 func isText(head []byte) bool {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	return bytes.IndexByte(line, 0) < 0
 }
 
-// isScript tells whether a file that the kernel does not know is for a shell.
+// isScript reports whether a file that the kernel refuses is for a shell.
 func isScript(file string) bool {
 	head := readHead(file)
 	return !bytes.HasPrefix(head, []byte(elf.ELFMAG)) && isText(head)
@@ -162,20 +164,21 @@ func badInterpreter(head []byte, dir string) string {
 	case err == nil:
 		return ""
 	case strings.HasSuffix(interp, "\r"):
-		return fmt.Sprintf("wants the interpreter %q, a name that ends in a carriage return: the file has Windows line ends", interp)
+		return fmt.Sprintf("needs the interpreter %q, whose name ends in a carriage return: "+
+			"the file has Windows line endings", interp)
 	}
-	return fmt.Sprintf("wants the interpreter %q: %v", interp, errors.Unwrap(err))
+	return fmt.Sprintf("needs the interpreter %q: %v", interp, errors.Unwrap(err))
 }
 
-// badELF names a program for another machine, or one whose dynamic loader is
-// not here (built for another C library).
+// badELF returns why a program cannot run: it is for another machine, or its
+// dynamic loader does not exist (it was built for another C library).
 func badELF(file, dir string) string {
 	f, err := elf.Open(file)
 	if err != nil {
-		return "" // could not tell: packed programs run with headers that are no good
+		return "" // unknown: packed programs run with invalid headers
 	}
 	defer f.Close()
-	fits := map[string][]elf.Machine{ // 32-bit programs run where the kernel allows
+	fits := map[string][]elf.Machine{ // 32-bit programs run if the kernel allows
 		"amd64": {elf.EM_X86_64, elf.EM_386},
 		"arm64": {elf.EM_AARCH64, elf.EM_ARM},
 	}[runtime.GOARCH]
@@ -189,16 +192,16 @@ func badELF(file, dir string) string {
 		b, err := io.ReadAll(p.Open())
 		loader := strings.TrimRight(string(b), "\x00")
 		if _, statErr := os.Stat(under(dir, loader)); err == nil && errors.Is(statErr, fs.ErrNotExist) {
-			return fmt.Sprintf("wants the loader %q, which does not exist", loader)
+			return fmt.Sprintf("needs the loader %q, which does not exist", loader)
 		}
 	}
 	return ""
 }
 
-// emulates tells whether the kernel is set up to run foreign programs.
+// emulates reports whether the kernel is set up to run foreign programs.
 func emulates() bool {
 	entries, _ := os.ReadDir("/proc/sys/fs/binfmt_misc")
-	return len(entries) > 2 // register and status are always there
+	return len(entries) > 2 // register and status always exist
 }
 
 func under(dir, path string) string {
@@ -208,7 +211,7 @@ func under(dir, path string) string {
 	return dir + "/" + path
 }
 
-// explain is the error of an exec of path in the terms of LookPath.
+// explain returns the error of an exec of path in the terms of LookPath.
 func explain(path string, err error) error {
 	if lookErr := runnable(path, ""); lookErr != nil {
 		return lookErr
@@ -216,7 +219,8 @@ func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%q: %w", path, ErrNotFound)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ETXTBSY):
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM),
+		errors.Is(err, syscall.ETXTBSY):
 		return fmt.Errorf("%q cannot be executed (%v): %w", path, err, ErrNotExecutable)
 	case errors.Is(err, syscall.E2BIG):
 		return fmt.Errorf("execute %q: the arguments and the environment are too long: %w", path, err)

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roles are what the test binary does when it is started again, told by
+// roles are what the test binary does when it is started again, chosen by
 // LAUNCH_CHILD as internal/child does it.
 var roles = map[string]func() error{
 	"setup":     setup,
@@ -171,7 +171,7 @@ func companion() error {
 	}
 }
 
-// openFds are the descriptors that came through exec, and what they are.
+// openFds returns the descriptors inherited through exec, and what they are.
 func openFds() ([]string, error) {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -207,13 +207,12 @@ func printRecord() error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
 		return err
 	}
-	child, err := NofileOfChild(context.Background())
 	in := Inherited()
-	fmt.Println(in.Nofile, in.NofileHard, child, in.deathSignal, now.Cur)
-	return err
+	fmt.Println(in.Nofile, in.deathSignal, now.Cur)
+	return nil
 }
 
-// lines reads from a pipe until a line has some words; what came is kept.
+// lines reads from a pipe until a line has some words, and keeps all lines.
 type lines struct {
 	t    *testing.T
 	file *os.File

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SelfPidfd is a descriptor of this process that becomes readable when it
-// ends, whatever it has become by then: it survives exec. Handed to the
-// companion it replaces a parent death signal, which fires at the exec when
-// another thread than the first does it.
+// SelfPidfd returns a descriptor that becomes readable when this process ends, also
+// after an exec. The companion gets it in place of a parent death signal, which
+// fires at the exec if another thread than the first does it.
 //
-// The error is errors.ErrUnsupported where the kernel has none (before 5.3,
+// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3,
 // gVisor).
 func SelfPidfd() (*os.File, error) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
@@ -48,7 +47,7 @@ func WaitPidfd(ctx context.Context, f *os.File) error {
 		case fds[0].Revents&unix.POLLIN != 0:
 			return nil
 		case fds[0].Revents != 0:
-			return fmt.Errorf("wait for pidfd: poll says %#x, so it is none", fds[0].Revents)
+			return fmt.Errorf("wait for pidfd: poll returns %#x, so it is not a pidfd", fds[0].Revents)
 		case fds[1].Revents != 0:
 			return context.Cause(ctx)
 		}

@@ -12,7 +12,7 @@ import (
 	"launch/internal/pty"
 )
 
-// inTerminal is a command that tells whether it is in the foreground and which
+// inTerminal is a command that prints whether it is in the foreground and which
 // signal it got. It forks nothing while it waits: dash loses a signal that comes
 // as it does.
 const inTerminal = `
@@ -24,7 +24,9 @@ while read x; do :; done`
 
 // onTerminal starts a command as a login shell would be: leader of a session
 // on a new terminal.
-func onTerminal(t *testing.T, role string, args ...string) (person *os.File, screen *lines, log *lines, wait func() *os.ProcessState) {
+func onTerminal(t *testing.T, role string, args ...string) (
+	person *os.File, screen *lines, log *lines, wait func() *os.ProcessState,
+) {
 	t.Helper()
 	person, programs := pty.Open(t)
 	cmd := as(t, role, append(args, "sh", "-c", inTerminal)...)

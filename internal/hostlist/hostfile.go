@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Hostfile reads the hosts of an MPI hostfile, in order and each once: the
-// first word of a line, without "user@" and ":slots"; # begins a comment. The
-// error is that of r, or a line over 64 KiB.
+// Hostfile returns the hosts of an MPI hostfile, in order and each once: the first
+// field of a line, without "user@" and ":slots"; # begins a comment. It fails if r
+// does, or for a line over 64 KiB.
 func Hostfile(r io.Reader) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}

@@ -1,5 +1,5 @@
-// Package hostlist reads and writes Slurm's hostlist notation, as it stands
-// in SLURM_JOB_NODELIST and SLURM_STEP_NODELIST: node[01-03,12],login1.
+// Package hostlist parses Slurm's host lists, as in SLURM_JOB_NODELIST and
+// SLURM_STEP_NODELIST (node[01-03,12],login1), and the hostfiles of MPI.
 package hostlist
 
 import (
@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// MaxNames bounds what one expression may expand to: a typing error such as
-// n[1-99999999] must not eat the memory of a login node.
+// MaxNames bounds the names of one expression: a typing error such as
+// n[1-99999999] must not use up the memory of a login node.
 const MaxNames = 100_000
 
-// maxDigits keeps every number inside an int64.
+// maxDigits bounds a number to an int64.
 const maxDigits = 18
 
-// SyntaxError says what is malformed, and at which column (1-based) of the text.
+// SyntaxError is the error for a malformed text, at a column from 1.
 type SyntaxError struct {
 	Text   string
 	Column int
@@ -35,9 +35,9 @@ func (p *parser) errorf(at int, format string, a ...any) error {
 	return &SyntaxError{Text: p.text, Column: at + 1, What: fmt.Sprintf(format, a...)}
 }
 
-// Expand lists the names of a host list in its own order, duplicates
-// included. Several brackets in one name multiply, the last one fastest, and
-// a range keeps the width of its lower bound: a[08-10] is a08, a09, a10.
+// Expand returns the names of a host list in order, duplicates included. Several
+// brackets in one name multiply, the last one fastest. A range has the width of its
+// lower bound: a[08-10] is a08, a09, a10.
 func Expand(s string) ([]string, error) {
 	p := &parser{text: s}
 	var all []string
@@ -105,7 +105,7 @@ func (p *parser) literal() (string, error) {
 		case c == ']':
 			return "", p.errorf(p.pos, "']' without '['")
 		case c <= ' ' || c == 0x7f:
-			return "", p.errorf(p.pos, "%q cannot stand in a host name", c)
+			return "", p.errorf(p.pos, "%q is not allowed in a host name", c)
 		}
 	}
 	return p.text[start:], nil
@@ -161,7 +161,7 @@ func (p *parser) appendRange(out []string, at int, low, high string, room int) (
 	return out, nil
 }
 
-// number reads digits; open is where the bracket began.
+// number parses digits; open is the start of the bracket.
 func (p *parser) number(open int) (string, error) {
 	start := p.pos
 	for p.pos < len(p.text) && p.text[p.pos] >= '0' && p.text[p.pos] <= '9' {

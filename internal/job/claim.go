@@ -8,8 +8,8 @@ import (
 	"launch/internal/setting"
 )
 
-// claim is what one source says about one value, not yet parsed. The zero
-// claim is "said nothing".
+// claim is one source's text for one value, not yet parsed. The zero claim is
+// unset.
 type claim struct {
 	raw  string
 	from setting.Source
@@ -18,13 +18,24 @@ type claim struct {
 
 func (c claim) String() string { return c.from.Name + "=" + c.raw }
 
-// explicit is the claim of a flag or LAUNCH_*.
+// explicit returns the claim of a flag or LAUNCH_*.
 func explicit(v setting.Value[string]) claim { return claim{v.V, v.From, v.Set} }
 
-// choose takes the first claim that is set (they arrive in the order of their
-// tiers) and notes those that say something else. same tells whether two
-// values mean the same.
-func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, error), claims ...claim) (setting.Value[T], []finding.Finding, error) {
+// scheduled returns the claim of a scheduler.
+func scheduled(raw, name string) claim {
+	return claim{raw, setting.Source{Tier: setting.Scheduler, Name: name}, true}
+}
+
+// derived returns a value that follows from others.
+func derived[T any](v T, name string) setting.Value[T] {
+	return setting.Value[T]{V: v, From: setting.Source{Tier: setting.Derived, Name: name}, Set: true}
+}
+
+// choose returns the first claim that is set, and a note for each that differs.
+// The claims are in the order of their tiers. same reports whether two values are
+// the same.
+func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, error),
+	claims ...claim) (setting.Value[T], []finding.Finding, error) {
 	var won setting.Value[T]
 	var winner claim
 	var notes []finding.Finding
@@ -41,8 +52,8 @@ func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, er
 			continue
 		}
 		if err != nil || !same(v, won.V) {
-			f := finding.Warnf("%s is not used: %s goes first", c, winner)
-			if c.from.Tier == setting.Ambient { // nobody said it about this command
+			f := finding.Warnf("%s is not used: %s takes precedence", c, winner)
+			if c.from.Tier == setting.Ambient { // it was not set for this command
 				f.Status = finding.Skip
 			}
 			notes = append(notes, f.Named("job."+what).See(c.from.Name, "%s", c.raw))
@@ -55,13 +66,17 @@ func equal[T comparable](a, b T) bool { return a == b }
 
 func text(c claim) (string, error) { return c.raw, nil }
 
-// refuse makes the error for a claim that cannot be read: a usage error where
-// somebody typed it for this command, a configuration error where it was
-// found in the environment.
+// refuse returns the error for an invalid claim: a usage error for a flag or the
+// command line, a configuration error for the environment.
 func (c claim) refuse(fix, format string, a ...any) *exit.Error {
 	code := exit.Config
 	if c.from.Tier <= setting.Line {
 		code = exit.Usage
 	}
-	return &exit.Error{Code: code, What: c.String() + ": " + fmt.Sprintf(format, a...), Fix: fix}
+	return exit.Errorf(code, "%s: %s", c, fmt.Sprintf(format, a...)).Do("%s", fix)
+}
+
+// contradiction returns a configuration error.
+func contradiction(fix, format string, a ...any) *exit.Error {
+	return exit.Errorf(exit.Config, format, a...).Do("%s", fix)
 }

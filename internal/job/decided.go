@@ -13,9 +13,9 @@ import (
 	"launch/internal/setting"
 )
 
-// decided lists what is set already for the communication libraries: what
-// mpirun's own line says, then the environment, then the files that the
-// libraries read, each library's in the order in which it lets them win.
+// decided lists the variables of the communication libraries that are set already:
+// on mpirun's line, then in the environment, then in the files that the libraries
+// read, each library's in its order of precedence.
 func (r *resolver) decided() {
 	seen := map[string]bool{}
 	add := func(all ...setting.Decided) {
@@ -49,15 +49,15 @@ func (r *resolver) decided() {
 	}
 }
 
-// What stands before a parameter's name in the environment.
+// The prefixes of parameters in the environment.
 const (
 	ompiMCA = "OMPI_MCA_"
 	prteMCA = "PRTE_MCA_"
 )
 
-// onLine is what an mpirun line sets: --mca NAME VALUE goes before
-// OMPI_MCA_NAME (mpirun(1)); -x NAME=VALUE replaces what is inherited, and so
-// do Hydra's -genv and -env.
+// onLine returns what an mpirun line sets: --mca NAME VALUE goes before
+// OMPI_MCA_NAME (mpirun(1)); -x NAME=VALUE and Hydra's -genv and -env replace an
+// inherited variable.
 func onLine(l launcher.Line) []setting.Decided {
 	var out []setting.Decided
 	prefix := map[string]string{"mca": ompiMCA, "gmca": ompiMCA, "omca": ompiMCA, "gomca": ompiMCA,
@@ -78,8 +78,8 @@ func onLine(l launcher.Line) []setting.Decided {
 	return out
 }
 
-// ncclFiles are NCCL's (src/misc/param.cc): it sets without overwriting, the
-// user's file before the machine's.
+// ncclFiles returns NCCL's files (src/misc/param.cc), the user's before the
+// machine's: the first setting of a name wins.
 func (r *resolver) ncclFiles() []string {
 	var files []string
 	switch own := r.env["NCCL_CONF_FILE"]; {
@@ -91,10 +91,10 @@ func (r *resolver) ncclFiles() []string {
 	return append(files, "/etc/nccl.conf")
 }
 
-// ucxFiles are UCX's, the one that wins first: it reads them in the other order
-// and overwrites (src/ucs/config/parser.c ucs_config_parse_config_files). The
-// directory that it was built with is /etc/ucx in distributions; HPC-X names
-// its own.
+// ucxFiles returns UCX's files, the one that wins first: UCX reads them in the
+// reverse order and overwrites (src/ucs/config/parser.c
+// ucs_config_parse_config_files). The directory of the build is /etc/ucx in
+// distributions; HPC-X names its own.
 func (r *resolver) ucxFiles() []string {
 	var files []string
 	for _, dir := range []string{r.in.Dir, r.env["UCX_CONFIG_DIR"], r.env["HOME"]} {
@@ -108,8 +108,8 @@ func (r *resolver) ucxFiles() []string {
 	return append(files, "/etc/ucx/ucx.conf")
 }
 
-// etcs are the directories in which the Open MPI of an mpirun line has its own
-// files: its installation's, and Debian's. None where another MPI is known.
+// etcs returns the directories of the own files of an mpirun line's Open MPI: its
+// installation's and Debian's. It is nil for another MPI.
 func (r *resolver) etcs() []string {
 	if r.line.Kind != launcher.Mpirun || r.line.Hydra() {
 		return nil
@@ -121,17 +121,17 @@ func (r *resolver) etcs() []string {
 	return append(dirs, "/etc/openmpi")
 }
 
-// overrides are the files that go before the line and the environment
+// overrides returns the files that go before the line and the environment
 // (mca_base_override_param_file).
 func (r *resolver) overrides() []string { return r.inEtc("openmpi-mca-params-override.conf") }
 
-// mcaFiles are Open MPI's (mca_base_param_files): the user's, then those of its
-// installation.
+// mcaFiles returns Open MPI's files (mca_base_param_files): the user's, then the
+// installation's.
 func (r *resolver) mcaFiles() []string {
 	return slices.Concat(r.inHome(".openmpi/mca-params.conf"), r.inEtc("openmpi-mca-params.conf"))
 }
 
-// prteFiles are those of the PRRTE that starts Open MPI 5's processes
+// prteFiles returns the files of PRRTE, which starts the processes of Open MPI 5
 // (prte_mca_param_files).
 func (r *resolver) prteFiles() []string {
 	return slices.Concat(r.inHome(".prte/mca-params.conf"), r.inEtc("prte-mca-params.conf"))
@@ -159,8 +159,8 @@ func (r *resolver) absolute(name string) string {
 	return path.Join("/", r.in.Dir, name)
 }
 
-// conf is what stands in a file; one that does not exist says nothing, unless
-// NCCL_CONF_FILE names it.
+// conf returns the text of a file, "" if it does not exist. It notes a missing file
+// only if NCCL_CONF_FILE names it.
 func (r *resolver) conf(file string) string {
 	if r.in.Root == nil {
 		return ""
@@ -169,15 +169,16 @@ func (r *resolver) conf(file string) string {
 	own := r.env["NCCL_CONF_FILE"]
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && own != "" && file == r.absolute(own):
-		r.note(finding.Warnf("NCCL_CONF_FILE names %s, which does not exist; ~/.nccl.conf is not read either", file).Named("job.nccl-conf"))
+		r.note(finding.Warnf("NCCL_CONF_FILE names %s, which does not exist; NCCL does not read ~/.nccl.conf either",
+			file).Named("job.nccl-conf"))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		r.note(finding.Skipf("cannot read %s: %v", file, cause(err)).Named("job.nccl-conf"))
 	}
 	return string(text)
 }
 
-// parseConf reads NCCL's KEY=VALUE lines as NCCL does: the first '=' splits,
-// nothing is trimmed, the first of a name counts. Comments begin with '#'.
+// parseConf parses KEY=VALUE lines as NCCL does: the first '=' splits, nothing is
+// trimmed, the first of a name wins. Comments begin with '#'.
 func parseConf(text, file string) []setting.Decided {
 	var out []setting.Decided
 	for line := range strings.Lines(text) {
@@ -189,10 +190,9 @@ func parseConf(text, file string) []setting.Decided {
 	return out
 }
 
-// parseUCX reads UCX's INI lines: comments begin with ';' or '#' and, behind a
-// value, with " ;"; the last of a name counts. A section is for the machines
-// that it names by CPU or product (ucs_config_parse_check_filter), so what
-// stands in one is in force on some machines only, and not listed.
+// parseUCX parses UCX's INI lines: comments begin with ';' or '#' and, after a
+// value, with " ;"; the last of a name wins. A section applies to the machines that
+// it names by CPU or product (ucs_config_parse_check_filter), so it is left out.
 func parseUCX(text, file string) []setting.Decided {
 	var out []setting.Decided
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -212,9 +212,8 @@ func parseUCX(text, file string) []setting.Decided {
 	return out
 }
 
-// parseMCA reads the "name = value" lines of Open MPI (opal/util/keyval) and
-// PRRTE; the last of a name counts. In the environment the same has prefix before
-// it.
+// parseMCA parses the "name = value" lines of Open MPI (opal/util/keyval) and
+// PRRTE; the last of a name wins. prefix makes a name that of the environment.
 func parseMCA(text, file, prefix string) []setting.Decided {
 	var out []setting.Decided
 	for line := range strings.Lines(text) {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"launch/internal/exit"
 	"launch/internal/setting"
 )
 
@@ -22,8 +21,8 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// splitHostPort cuts host[:port], [v6][:port] or a bare IPv6 address; port is
-// "" where there is none.
+// splitHostPort splits host[:port], [v6][:port] or a bare IPv6 address; port is ""
+// if missing.
 func splitHostPort(s string) (host, port string, err error) {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		host, rest, ok = strings.Cut(rest, "]")
@@ -39,7 +38,7 @@ func splitHostPort(s string) (host, port string, err error) {
 	case 1:
 		host, port, _ = strings.Cut(s, ":")
 		if port == "" {
-			return "", "", errors.New("the port behind ':' is missing")
+			return "", "", errors.New("the port after ':' is missing")
 		}
 		return host, port, nil
 	}
@@ -49,8 +48,7 @@ func splitHostPort(s string) (host, port string, err error) {
 	return s, "", nil
 }
 
-// hostPort reads a claim as host[:port] and checks both; port is 0 where
-// there is none.
+// hostPort parses and checks a claim as host[:port]; port is 0 if missing.
 func (c claim) hostPort() (string, int, error) {
 	const fix = "write it as HOST or HOST:PORT"
 	host, text, err := splitHostPort(c.raw)
@@ -75,16 +73,14 @@ func (c claim) hostPort() (string, int, error) {
 
 func (c claim) checkHost(host string) error {
 	if digits.MatchString(host) {
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("%s: %q is a number, not a host; is a port or a count in the wrong place?", c, host),
-			Fix:  "write it as HOST or HOST:PORT, HOST being one of the nodes",
-		}
+		return contradiction("write it as HOST or HOST:PORT, where HOST is one of the nodes",
+			"%s: %q is a number, not a host; is it a port or a count?", c, host)
 	}
 	if _, err := netip.ParseAddr(host); err == nil || hostName.MatchString(host) {
 		return nil
 	}
-	return c.refuse("write it as HOST or HOST:PORT", "%q is not a host name or address (a variable that was not expanded?)", host)
+	return c.refuse("write it as HOST or HOST:PORT",
+		"%q is not a host name or address (a variable that was not expanded?)", host)
 }
 
 func parsePort(c claim) (int, error) {
@@ -106,8 +102,8 @@ func readPort(s string) (int, error) {
 	return n, nil
 }
 
-// NextPort is an endpoint with another port, the next, for who finds this one
-// taken. Of what is no HOST:PORT it is a pattern.
+// NextPort returns the endpoint with the next port, for a port in use. An invalid
+// endpoint gives a pattern.
 func NextPort(endpoint string) string {
 	host, text, err := net.SplitHostPort(endpoint)
 	port, perr := readPort(text)
@@ -123,17 +119,18 @@ func NextPort(endpoint string) string {
 }
 
 func embedded(host string, port int) Store {
-	return Store{Embedded: true, Host: host, Port: port, Endpoints: []string{net.JoinHostPort(host, strconv.Itoa(port))}}
+	endpoint := net.JoinHostPort(host, strconv.Itoa(port))
+	return Store{Embedded: true, Host: host, Port: port, Endpoints: []string{endpoint}}
 }
 
-// parseStore reads --store: HOST, HOST:PORT and [v6]:PORT are a node that
-// hosts launch's own store, http(s)://HOST:PORT[,HOST:PORT] is an etcd that
-// runs already.
+// parseStore parses --store: HOST, HOST:PORT and [v6]:PORT name the store host of
+// an embedded store, http(s)://HOST:PORT[,HOST:PORT] an etcd that runs already.
 func parseStore(c claim) (Store, error) {
 	scheme, rest, external := strings.Cut(c.raw, "://")
 	if !external {
 		if strings.Contains(c.raw, ",") {
-			return Store{}, c.refuse("--store http://"+c.raw, "several endpoints are those of an etcd that runs already, written http://A:2379,B:2379")
+			return Store{}, c.refuse("--store http://"+c.raw,
+				"several endpoints belong to an etcd that runs already: http://A:2379,B:2379")
 		}
 		host, port, err := c.hostPort()
 		if err != nil {
@@ -151,7 +148,8 @@ func parseStore(c claim) (Store, error) {
 	for part := range strings.SplitSeq(rest, ",") {
 		part = strings.TrimPrefix(part, scheme+"://")
 		u, err := url.Parse(scheme + "://" + part)
-		if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return Store{}, c.refuse("--store "+scheme+"://HOST:2379", "an endpoint is HOST:PORT and nothing else")
 		}
 		if err := c.checkHost(u.Hostname()); err != nil {

@@ -1,8 +1,7 @@
-// Package job finds out who this node is, how many nodes there are, what is
-// being launched and which settings are already decided. Every value knows
-// where it came from; nothing is guessed silently. Explicit beats ambient: a
-// flag or LAUNCH_* beats the wrapped command line, which beats the scheduler,
-// which beats what merely stands in the environment.
+// Package job resolves which node this is, how many nodes the job has, what is
+// launched and which settings are already decided. Every value has its source. A
+// flag or LAUNCH_* goes before the wrapped command line, then the scheduler, then
+// the environment.
 package job
 
 import (
@@ -11,16 +10,16 @@ import (
 	"launch/internal/setting"
 )
 
-// Vouch says who stands for this node's index.
+// Vouch names the kind of source of this node's index.
 type Vouch string
 
 const (
 	NoIndex   Vouch = ""          // ranks by arrival
-	Typed     Vouch = "typed"     // a person typed it: two of the same are a mistake
-	Scheduled Vouch = "scheduled" // a scheduler gave it: the newest incarnation wins
+	Typed     Vouch = "typed"     // a person typed it: two nodes with the same index are a mistake
+	Scheduled Vouch = "scheduled" // a scheduler assigned it: the newest incarnation wins
 )
 
-// Store is the meeting point.
+// Store is the store address.
 type Store struct {
 	Endpoints []string `json:"endpoints"` // external: URLs; embedded: one host:port
 	Embedded  bool     `json:"embedded"`
@@ -28,12 +27,12 @@ type Store struct {
 	Port      int      `json:"port,omitempty"` // embedded: launch's own, never torch's
 }
 
-// PodHostName is the Source of what the host name of an Indexed Job's pod tells.
+// PodHostName is the Source of what follows from the host name of an Indexed Job's pod.
 const PodHostName = "pod's host name"
 
-// MeetingPoint is the Source of an id that is the store's port: who meets there
-// need not have typed the same line.
-const MeetingPoint = "meeting point"
+// StoreAddress is the Source of an id that is the store's port: nodes with the
+// same store address may have different command lines.
+const StoreAddress = "store address"
 
 // DefaultStorePort is where an embedded store listens unless --store names a
 // port. It is outside Linux's default ephemeral range (32768-60999) and not
@@ -44,34 +43,41 @@ const DefaultStorePort = 29377
 // (torch/distributed/run.py).
 const DefaultMasterPort = 29500
 
-// Job is who this node is and what the job is, resolved.
+// Job is this node's place in the job, and the job itself.
 type Job struct {
-	ID         setting.Value[string] `json:"id"`
-	Nodes      setting.Value[int]    `json:"nodes"`               // number of nodes; 1 (Derived) only where no source spoke of several
-	Min        int                   `json:"min_nodes,omitempty"` // elastic: so many are enough after the last call; 0: all
-	Spares     int                   `json:"spares,omitempty"`    // so many nodes more may wait for a place
-	Index      setting.Value[int]    `json:"index"`
-	Vouch      Vouch                 `json:"vouch,omitempty"`
-	Store      setting.Value[Store]  `json:"store"`
-	Addr       setting.Value[string] `json:"addr"`            // this node's address for its peers: IP, CIDR or interface name; unset: by the route to the store
-	Hosts      []string              `json:"hosts,omitempty"` // the scheduler's node list, in index order
-	Tasks      Tasks                 `json:"tasks,omitzero"`  // of several on a node, this one
-	MasterPort setting.Value[int]    `json:"master_port"`     // the port that the user wants for the job's own store; unset: DefaultMasterPort
-	NProc      setting.Value[string] `json:"nproc"`           // processes per node as asked: "8", "auto", "gpu"
+	ID     setting.Value[string] `json:"id"`
+	Nodes  setting.Value[int]    `json:"nodes"`               // 1 (Derived) only where no source names a number
+	Min    int                   `json:"min_nodes,omitempty"` // elastic: enough to start after the last call; 0: all
+	Spares int                   `json:"spares,omitempty"`    // standby nodes allowed
+	Index  setting.Value[int]    `json:"index"`
+	Vouch  Vouch                 `json:"vouch,omitempty"`
+	Store  setting.Value[Store]  `json:"store"`
+
+	// Addr is this node's address for its peers: IP, CIDR or interface name. Unset: by the route to the store.
+	Addr  setting.Value[string] `json:"addr"`
+	Hosts []string              `json:"hosts,omitempty"` // the scheduler's node list, in index order
+	Tasks Tasks                 `json:"tasks,omitzero"`  // this process among several tasks of a node
+
+	// MasterPort is the port that the user wants for the job's own store. Unset: DefaultMasterPort.
+	MasterPort setting.Value[int]    `json:"master_port"`
+	NProc      setting.Value[string] `json:"nproc"` // processes per node as asked: "8", "auto", "gpu"
 	Line       launcher.Line         `json:"line"`
-	Single     bool                  `json:"single,omitempty"`  // one node, and the line asks for no other number: leave line and environment alone
-	Decided    []setting.Decided     `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
-	MPI        string                `json:"mpi,omitempty"`     // of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": not known
-	Uses       []string              `json:"uses,omitempty"`    // libraries that the command names or its script imports: jax, nixl, …
-	Notes      []finding.Finding     `json:"notes,omitempty"`   // losers of a precedence, and warnings
+
+	// Single: one node, and the line asks for no other number. The line and the environment stay as they are.
+	Single  bool              `json:"single,omitempty"`
+	Decided []setting.Decided `json:"decided,omitempty"` // NCCL_*, GLOO_*, … already set, and where
+	// of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": unknown
+	MPI string `json:"mpi,omitempty"`
+	// libraries that the command names or its script imports: jax, nixl, …
+	Uses  []string          `json:"uses,omitempty"`
+	Notes []finding.Finding `json:"notes,omitempty"` // values that lost by precedence, and warnings
 }
 
-// Several tells whether this is a job of more than one node, spare ones
-// included.
+// Several reports whether the job has more than one node, standby nodes included.
 func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
 
 // Flags are the explicit settings: flags and LAUNCH_*, each with its source.
-// An unset field was not given.
+// The zero field is unset.
 type Flags struct {
 	NNodes     setting.Value[string] // "4", or "2:4"
 	Spares     int
@@ -80,6 +86,6 @@ type Flags struct {
 	Job        setting.Value[string]
 	Addr       setting.Value[string]
 	MasterPort setting.Value[string]
-	As         setting.Value[string] // "torchrun": the command is a script that calls it inside
+	As         setting.Value[string] // "torchrun": the command is a script that calls torchrun
 	KeepRdzv   bool
 }

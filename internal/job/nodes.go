@@ -6,25 +6,24 @@ import (
 	"strconv"
 	"strings"
 
-	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/internal/setting"
 )
 
-// count is a number of nodes: low are enough, high are wanted.
+// count is a number of nodes: low suffices, high is wanted.
 type count struct{ low, high int }
 
-// parseNodes reads a number of nodes, or a range of it.
+// parseNodes parses a number of nodes, or a range.
 func parseNodes(c claim) (count, error) {
 	low, high, err := launcher.ParseNNodes(c.raw)
 	if from, to, ok := strings.Cut(c.raw, ":"); ok && err != nil {
 		if _, _, swapped := launcher.ParseNNodes(to + ":" + from); swapped == nil {
-			return count{}, c.refuse("--nnodes "+to+":"+from, "%s nodes as the least and %s as the most: the least is larger than the most", from, to)
+			return count{}, c.refuse("--nnodes "+to+":"+from, "the minimum %s is larger than the maximum %s", from, to)
 		}
 	}
 	if err != nil {
-		return count{}, c.refuse("--nnodes 4", "the number of nodes is a whole number from 1 on, or a range of them (2:4)")
+		return count{}, c.refuse("--nnodes 4", "the number of nodes is an integer from 1, or a range (2:4)")
 	}
 	return count{low, high}, nil
 }
@@ -51,14 +50,13 @@ func (r *resolver) nodes() error {
 		r.job.Min = v.V.low
 	}
 	if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && err == nil && n < v.V.high {
-		// The job reaches beyond this step: rank, host and id of the step
-		// are not those of the job.
+		// The job is larger than this step, whose rank, host and id are not the job's.
 		r.sched = scheduler{}
 	}
 	return r.line.CheckNodes(v.V.high)
 }
 
-// severalTyped tells whether a person said that the job has several nodes.
+// severalTyped reports whether a flag or the line asks for several nodes.
 func (r *resolver) severalTyped() bool {
 	return slices.ContainsFunc([]claim{explicit(r.in.Flags.NNodes), said(r.line.NNodes)}, func(c claim) bool {
 		n, err := parseNodes(c)
@@ -66,25 +64,26 @@ func (r *resolver) severalTyped() bool {
 	})
 }
 
-// spare takes the spare nodes off what the scheduler has given: there the number
-// is that of all nodes, elsewhere it is that of the nodes that take part.
+// spare subtracts the standby nodes from the scheduler's number of nodes, which
+// includes them. Other sources count only the nodes of the world.
 func (r *resolver) spare(v *setting.Value[count]) error {
 	k := r.in.Flags.Spares
 	if r.job.Spares = k; k == 0 || v.From.Tier != setting.Scheduler {
 		return nil
 	}
 	if k >= v.V.low {
-		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%d spare nodes of %d (%s) leave none to start on", k, v.V.low, v.From.Name), Fix: fmt.Sprintf("--spares %d", v.V.low-1)}
+		return contradiction(fmt.Sprintf("--spares %d", v.V.low-1),
+			"%d standby nodes of %d (%s) leave no node to start on", k, v.V.low, v.From.Name)
 	}
 	v.V = count{v.V.low - k, v.V.high - k}
-	v.From.Name += " less --spares"
+	v.From.Name += " minus --spares"
 	return nil
 }
 
 func parseIndex(c claim) (int, error) {
 	n, err := strconv.Atoi(c.raw)
 	if err != nil || n < 0 {
-		return 0, c.refuse("--node-rank 0", "a node's rank is a whole number from 0 on")
+		return 0, c.refuse("--node-rank 0", "a node rank is an integer from 0")
 	}
 	return n, nil
 }
@@ -93,12 +92,12 @@ func (r *resolver) index() error {
 	f := r.in.Flags
 	line, pet := said(r.line.NodeRank), r.ambient("PET_NODE_RANK")
 	if b := r.backend(); r.line.Kind == launcher.Torchrun && b != "" && b != "static" {
-		// torchrun itself ignores it there, so the same line, the same 0, may
-		// well stand on every node.
+		// torchrun ignores it there, so every node may have the same line with the same 0.
 		for _, c := range []claim{line, pet} {
 			if c.set {
-				r.note(finding.Skipf("%s is not used: torchrun ignores it with --rdzv-backend %s", c, b).Named("job.index").
-					Do("--node-rank of launch, before torchrun, is used with every backend"))
+				r.note(finding.Skipf("%s is not used: torchrun ignores it with --rdzv-backend %s", c, b).
+					Named("job.index").
+					Do("use launch's own --node-rank, before torchrun: it works with every backend"))
 			}
 		}
 		line, pet = claim{}, claim{}
@@ -118,7 +117,7 @@ func (r *resolver) index() error {
 	}
 	switch {
 	case !r.job.Several():
-		r.job.Index = setting.Value[int]{From: setting.Source{Tier: setting.Derived, Name: "the number of nodes"}, Set: true}
+		r.job.Index = derived(0, "the number of nodes")
 	case v.Set && v.From.Tier == setting.Scheduler:
 		r.job.Vouch = Scheduled
 	case v.Set:
@@ -127,7 +126,7 @@ func (r *resolver) index() error {
 	return nil
 }
 
-// backend is torchrun's rendezvous backend as the line or PET_* names it.
+// backend returns torchrun's rendezvous backend from the line or PET_*.
 func (r *resolver) backend() string {
 	if r.line.Backend.Set {
 		return r.line.Backend.Value
@@ -135,8 +134,8 @@ func (r *resolver) backend() string {
 	return r.env["PET_RDZV_BACKEND"]
 }
 
-// fit brings count and index together: nobody said how many, or the index is
-// not among them.
+// fit checks the index against the number of nodes, which is 1 where no source has
+// it and nothing suggests several.
 func (r *resolver) fit() error {
 	nodes, index := r.job.Nodes, r.job.Index
 	if !nodes.Set {
@@ -147,14 +146,14 @@ func (r *resolver) fit() error {
 			if _, err := parseStore(s); err != nil {
 				return err
 			}
-			return r.noCount(s.String() + " is where several nodes meet")
+			return r.noCount(s.String() + " is a store address for several nodes")
 		}
 		if k := r.job.Spares; k > 0 {
-			return r.noCount(fmt.Sprintf("--spares %d asks for more nodes than take part", k))
+			return r.noCount(fmt.Sprintf("--spares %d allows standby nodes", k))
 		}
-		r.job.Nodes = setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Derived, Name: "the default, as nobody says that there are several"}, Set: true}
+		r.job.Nodes = derived(1, "the default")
 		r.job.Single = true
-		r.behind()
+		r.trailing()
 		return nil
 	}
 	r.job.Single = !r.job.Several() && r.lineAgrees()
@@ -163,28 +162,27 @@ func (r *resolver) fit() error {
 		return nil
 	}
 	if all == 1 && index.From.Tier > nodes.From.Tier {
-		r.note(finding.Skipf("%s=%d is not used: %s makes each node a world of its own", index.From.Name, index.V, nodes.From.Name).Named("job.index"))
+		r.note(finding.Skipf("%s=%d is not used: with %s each node is a world of its own",
+			index.From.Name, index.V, nodes.From.Name).Named("job.index"))
 		return nil
 	}
-	return &exit.Error{
-		Code: exit.Config,
-		What: fmt.Sprintf("node rank %d (%s) does not exist among %d nodes (%s): ranks run from 0 to %d", index.V, index.From.Name, all, nodes.From.Name, all-1),
-		Fix:  fmt.Sprintf("correct %s, or say --nnodes %d", index.From.Name, index.V+1),
-	}
+	return contradiction(fmt.Sprintf("correct %s, or use --nnodes %d", index.From.Name, index.V+1),
+		"node rank %d (%s) is out of range: %d nodes (%s) have the ranks 0 to %d",
+		index.V, index.From.Name, all, nodes.From.Name, all-1)
 }
 
-// noCount refuses what only makes sense with a number of nodes: a world of one
-// would be a surprise.
+// noCount refuses a setting for several nodes without the number of nodes: a world
+// of one would be a surprise.
 func (r *resolver) noCount(what string) error {
-	e := &exit.Error{Code: exit.Config, What: what + ", but nobody says how many nodes there are", Fix: r.with("--nnodes", "4")}
+	e := contradiction(r.with("--nnodes", "4"), "%s, but the number of nodes is not set", what)
 	if r.job.Index.From.Name == completionIndex {
-		e.What += "; an Indexed Job does not tell its completions to its pods"
+		e.What += "; the pods of an Indexed Job do not see its completions"
 		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`
 	}
 	return e
 }
 
-// lineAgrees tells whether torchrun by itself would start one node too.
+// lineAgrees reports whether torchrun alone would start one node too.
 func (r *resolver) lineAgrees() bool {
 	asked := said(r.line.NNodes)
 	if !asked.set {
@@ -197,8 +195,8 @@ func (r *resolver) lineAgrees() bool {
 	return err == nil && high == 1
 }
 
-// program checks RANK and WORLD_SIZE around a plain program: they are its
-// identity, and launch is about to set them to something else.
+// program refuses a RANK or WORLD_SIZE in the environment of a plain program that
+// differs from the value that launch would set.
 func (r *resolver) program() error {
 	if r.line.Kind != launcher.Program || r.job.Tasks.Size > 0 {
 		return nil
@@ -211,11 +209,9 @@ func (r *resolver) program() error {
 		if n, err := strconv.Atoi(strings.TrimSpace(c.raw)); err == nil && n == ours.V {
 			return nil
 		}
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("%s contradicts %s=%d: launch starts one process per node and sets RANK and WORLD_SIZE itself", c, ours.From.Name, ours.V),
-			Fix:  "unset RANK WORLD_SIZE; " + r.paste(),
-		}
+		return contradiction("unset RANK WORLD_SIZE; "+r.paste(),
+			"%s contradicts %s=%d: launch starts one process per node and sets RANK and WORLD_SIZE itself",
+			c, ours.From.Name, ours.V)
 	}
 	if err := check("WORLD_SIZE", r.job.Nodes); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"launch/internal/setting"
 )
 
-// paste is this command with more flags, to paste. Flags that were typed are
-// kept; LAUNCH_* variables are there anyway.
+// paste returns this command with more flags, to paste. Typed flags remain;
+// LAUNCH_* variables are set anyway.
 func (r *resolver) paste(flags ...string) string { return r.pasteOf(r.in.Argv, flags...) }
 
 func (r *resolver) pasteOf(argv []string, flags ...string) string {
@@ -29,13 +29,18 @@ func (r *resolver) pasteOf(argv []string, flags ...string) string {
 	return launcher.Quote(append(words, argv...))
 }
 
-// has tells whether a flag stands among words, as --name or --name=value.
+// without returns the line to paste that leaves a variable out.
+func (r *resolver) without(variable string) string {
+	return "env -u " + variable + " " + r.paste("--nnodes", "4", "--store", "HOST")
+}
+
+// has reports whether words contain a flag, as --name or --name=value.
 func has(words []string, flag string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return w == flag || strings.HasPrefix(w, flag+"=") })
 }
 
-// with is the line to paste where one flag is missing: it may stand behind the
-// command, where it is the command's.
+// with returns the line to paste where one flag is missing. If it is after the
+// command, where only the command reads it, it moves before it.
 func (r *resolver) with(flag, value string) string {
 	ours, argv := r.stray()
 	if has(ours, flag) {
@@ -44,8 +49,8 @@ func (r *resolver) with(flag, value string) string {
 	return r.paste(flag, value)
 }
 
-// stray parts launch's own flags that stand behind the command from its other
-// words. Only those count that few commands have themselves.
+// stray separates launch's own flags after the command from its other arguments.
+// Only flags that few commands have themselves count.
 func (r *resolver) stray() (ours, argv []string) {
 	rest := min(r.line.Rest+1, len(r.in.Argv))
 	argv = slices.Clone(r.in.Argv[:rest])
@@ -63,8 +68,8 @@ func (r *resolver) stray() (ours, argv []string) {
 	return ours, argv
 }
 
-// flag is the name of launch's own flag at argv[i] and how many words it takes,
-// or "".
+// flag returns the name of launch's own flag at argv[i] and the number of its
+// words, or "".
 func (r *resolver) flag(argv []string, i int) (name string, words int) {
 	word, ok := strings.CutPrefix(argv[i], "--")
 	name, _, joined := strings.Cut(word, "=")
@@ -78,19 +83,19 @@ func (r *resolver) flag(argv []string, i int) (name string, words int) {
 	return name, 1
 }
 
-// behind warns where one node is what comes out, and launch's own flags stand
-// behind the command: nobody but the command sees them there.
-func (r *resolver) behind() {
+// trailing warns about launch's own flags after the command where the job has one
+// node: there only the command reads them.
+func (r *resolver) trailing() {
 	ours, argv := r.stray()
 	if len(ours) == 0 {
 		return
 	}
-	r.note(finding.Warnf("launch starts one node: %s behind the command is the command's own", launcher.Quote(ours)).
-		Named("job.command").Do("is it meant for launch? its flags go before the command: %s", r.pasteOf(argv, ours...)))
+	r.note(finding.Warnf("launch starts one node: %s after the command belongs to the command", launcher.Quote(ours)).
+		Named("job.command").Do("if it is for launch, put it before the command: %s", r.pasteOf(argv, ours...)))
 }
 
-// misplaced refuses launch's own flags among torchrun's options: torchrun
-// knows none of them, and the value of one would be taken for the script.
+// misplaced refuses launch's own flags among torchrun's options: torchrun would
+// take the value of one for the script.
 func (r *resolver) misplaced() error {
 	var ours []string
 	argv, line := r.in.Argv, r.line
@@ -105,17 +110,18 @@ func (r *resolver) misplaced() error {
 		argv = slices.Concat(argv[:at], argv[at+n:])
 		var err error
 		if line, err = launcher.Parse(argv, r.in.Flags.As.V); err != nil {
-			break // there is more to mend
+			break // there is more to fix
 		}
 	}
 	if len(ours) == 0 {
 		return nil
 	}
 	name, _, _ := strings.Cut(ours[0], "=")
-	return &exit.Error{Code: exit.Usage, What: name + " is launch's flag, not torchrun's: it goes before torchrun", Fix: r.pasteOf(argv, ours...)}
+	return exit.Errorf(exit.Usage, "%s is a flag of launch, not of torchrun: put it before torchrun", name).
+		Do("%s", r.pasteOf(argv, ours...))
 }
 
-// keep warns where --keep-rdzv has nothing to keep.
+// keep warns where --keep-rdzv has no effect.
 func (r *resolver) keep() {
 	if !r.in.Flags.KeepRdzv {
 		return
@@ -127,9 +133,10 @@ func (r *resolver) keep() {
 	case b == "" || b == "static":
 		why = "torchrun's rendezvous is static"
 	case b != "c10d" && !strings.HasPrefix(b, "etcd"):
-		why = "only c10d and etcd can be kept, not " + b
+		why = "launch can keep c10d and etcd, not " + b
 	default:
 		return
 	}
-	r.note(finding.Warnf("keep-rdzv has nothing to keep: %s", why).Named("job.keep-rdzv").Do("drop --keep-rdzv, or name torchrun's --rdzv-backend"))
+	r.note(finding.Warnf("--keep-rdzv has no effect: %s", why).Named("job.keep-rdzv").
+		Do("drop --keep-rdzv, or name torchrun's --rdzv-backend"))
 }

@@ -15,27 +15,33 @@ func typed(line string) Input {
 	return in
 }
 
-func TestOwnFlagsAmongTorchrunsAreMovedInFrontOfIt(t *testing.T) {
+func TestOwnFlagsAmongTorchrunsMoveBeforeIt(t *testing.T) {
 	for line, want := range map[string]string{
-		"torchrun --nnodes 2 --store X t.py":                                  "launch --store X torchrun --nnodes 2 t.py",
-		"torchrun --nnodes 2 --store=X t.py":                                  "launch --store=X torchrun --nnodes 2 t.py",
-		"python -m torch.distributed.run --store X --json --nnodes=2 t.py -x": "launch --store X --json python -m torch.distributed.run --nnodes=2 t.py -x",
-		"torchrun --keep-rdzv --nnodes 2 --store X":                           "launch --keep-rdzv --store X torchrun --nnodes 2",
+		"torchrun --nnodes 2 --store X t.py": "launch --store X torchrun --nnodes " +
+			"2 t.py",
+		"torchrun --nnodes 2 --store=X t.py": "launch --store=X torchrun --nnodes " +
+			"2 t.py",
+		"python -m torch.distributed.run --store X --json --nnodes=2 t.py -x": "launch --store X --json python -m " +
+			"torch.distributed.run --nnodes=2 t.py -x",
+		"torchrun --keep-rdzv --nnodes 2 --store X": "launch --keep-rdzv --store X " +
+			"torchrun --nnodes 2",
 	} {
-		bad := refused(t, typed(line), 64, "is launch's flag")
+		bad := refused(t, typed(line), 64, "is a flag of launch")
 		if bad.Fix != want {
 			t.Errorf("%s: fix %q, want %q", line, bad.Fix, want)
 		}
 	}
 }
 
-func TestOwnFlagsBehindTheCommandAreNoticed(t *testing.T) {
-	for _, line := range []string{"python t.py --nnodes 2 --store X --json", "torchrun t.py --nnodes 2 --store X --json"} {
+func TestOwnFlagsAfterTheCommandAreNoticed(t *testing.T) {
+	for _, line := range []string{"python t.py --nnodes 2 --store X --json",
+		"torchrun t.py --nnodes 2 --store X --json"} {
 		j := resolve(t, typed(line))
-		if !j.Single || noted(j, "job.command", "--nnodes 2 --store X behind the command") != finding.Warn {
+		if !j.Single || noted(j, "job.command", "--nnodes 2 --store X after the command") != finding.Warn {
 			t.Fatalf("%s: %+v", line, j.Notes)
 		}
-		if fix := j.Notes[0].Fix; !strings.HasSuffix(fix, "launch --nnodes 2 --store X "+strings.TrimSuffix(line, " --nnodes 2 --store X --json")+" --json") {
+		if fix := j.Notes[0].Fix; !strings.HasSuffix(fix, "launch --nnodes 2 --store X "+strings.TrimSuffix(line,
+			" --nnodes 2 --store X --json")+" --json") {
 			t.Errorf("fix %q", fix)
 		}
 	}
@@ -46,31 +52,40 @@ func TestOwnFlagsBehindTheCommandAreNoticed(t *testing.T) {
 	if j := resolve(t, typed("python t.py --json")); len(j.Notes) != 0 {
 		t.Errorf("a flag that many commands have: %v", j.Notes)
 	}
-	bad := refused(t, typed("torchrun --nnodes 2 t.py --store X"), 78, "where they meet")
+	bad := refused(t, typed("torchrun --nnodes 2 t.py --store X"), 78, "no store address")
 	if want := "launch --store X torchrun --nnodes 2 t.py   #"; !strings.HasPrefix(bad.Fix, want) {
 		t.Errorf("fix %q, want %q", bad.Fix, want)
 	}
-	bad = refused(t, typed("python t.py --nnodes 3").with(func(f *Flags) { f.Store = flagged("--store", "h") }), 78, "how many nodes")
+	bad = refused(t, typed("python t.py --nnodes 3").with(func(f *Flags) { f.Store = flagged("--store", "h") }), 78,
+		"number of nodes is not set")
 	if want := "launch --nnodes 3 --store h python t.py"; bad.Fix != want {
 		t.Errorf("fix %q, want %q", bad.Fix, want)
 	}
 }
 
 func TestTheLineToPasteIsTheOneThatWasTyped(t *testing.T) {
-	in := Input{Word: "check"}.with(func(f *Flags) { f.NNodes, f.Job = flagged("--nnodes", "3"), flagged("--job", "j") })
-	if bad := refused(t, in, 78, "where they meet"); !strings.HasPrefix(bad.Fix, "launch check --store HOST --nnodes 3 --job j   #") {
+	in := Input{Word: "check"}.with(func(f *Flags) {
+		f.NNodes, f.Job = flagged("--nnodes", "3"),
+			flagged("--job", "j")
+	})
+	if bad := refused(t, in, 78, "no store address"); !strings.HasPrefix(bad.Fix,
+		"launch check --store HOST --nnodes 3 --job j   #") {
 		t.Errorf("fix %q", bad.Fix)
 	}
 }
 
 func TestMpirunNeedsNoNodesAndNoStore(t *testing.T) {
-	j := resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) { f.NNodes, f.Store = flagged("--nnodes", "2"), flagged("--store", "X") }))
-	if len(j.Notes) != 1 || noted(j, "job.nodes", "not used: --nnodes=2 --store=X; mpirun needs none of this") != finding.Warn {
+	j := resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("--nnodes", "2"),
+			flagged("--store", "X")
+	}))
+	if len(j.Notes) != 1 || noted(j, "job.nodes",
+		"not used: --nnodes=2 --store=X; mpirun starts the processes") != finding.Warn {
 		t.Errorf("%+v", j.Notes)
 	}
 }
 
-func TestKeepRdzvWithNothingToKeepIsNoted(t *testing.T) {
+func TestKeepRdzvWithoutEffectIsNoted(t *testing.T) {
 	for line, want := range map[string]string{
 		"python t.py": "not torchrun", "mpirun ./x": "not torchrun",
 		"torchrun --nnodes 2 --master-addr h t.py":                        "static",
@@ -93,17 +108,21 @@ func TestABadPortIsShownInItsPlace(t *testing.T) {
 		"h:99999999999999999999":   "out of range",
 		"http://a:2379,http://b:0": "port 0 is out of range",
 	} {
-		refused(t, input("torchrun --nnodes 2 t.py").with(func(f *Flags) { f.Store = flagged("--store", store) }), 64, "--store="+store, want)
+		refused(t, input("torchrun --nnodes 2 t.py").with(func(f *Flags) { f.Store = flagged("--store", store) }), 64,
+			"--store="+store, want)
 	}
-	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint h:99999 t.py"), 64, "torchrun --rdzv-endpoint=h:99999", "out of range")
-	bad := refused(t, input("torchrun --nnodes 2 --master-addr h --master-port 99999 t.py"), 64, "torchrun --master-port=99999", "out of range")
+	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint h:99999 t.py"), 64, "torchrun --rdzv-endpoint=h:99999",
+		"out of range")
+	bad := refused(t, input("torchrun --nnodes 2 --master-addr h --master-port 99999 t.py"), 64,
+		"torchrun --master-port=99999", "out of range")
 	if !strings.HasPrefix(bad.Fix, "torchrun --master-port takes") {
 		t.Errorf("fix %q", bad.Fix)
 	}
 }
 
 func TestAsFromAVariableIsBlamedOnTheVariable(t *testing.T) {
-	refused(t, input("python t.py").with(func(f *Flags) { f.As = flagged("LAUNCH_AS", "slurm") }), 64, "LAUNCH_AS=slurm")
+	refused(t, input("python t.py").with(func(f *Flags) { f.As = flagged("LAUNCH_AS", "slurm") }), 64,
+		"LAUNCH_AS=slurm")
 }
 
 func TestNotesOutliveARefusal(t *testing.T) {
@@ -116,7 +135,8 @@ func TestNotesOutliveARefusal(t *testing.T) {
 func TestAHostfileThatIsNotThereIsNamedWhole(t *testing.T) {
 	in := input("mpirun --hostfile hosts ./x")
 	in.Dir, in.Root = "/data", fstest.MapFS{}
-	if j := resolve(t, in); noted(j, "job.hostfile", "the hostfile /data/hosts cannot be read: file does not exist") != finding.Warn {
+	if j := resolve(t, in); noted(j, "job.hostfile",
+		"the hostfile /data/hosts cannot be read: file does not exist") != finding.Warn {
 		t.Errorf("%v", j.Notes)
 	}
 }

@@ -11,35 +11,46 @@ import (
 	"launch/internal/setting"
 )
 
-func TestSeveralNodesWithoutAMeetingPointAreRefused(t *testing.T) {
-	bad := refused(t, input("torchrun --nnodes 4 --nproc-per-node 8 train.py --name 'x y'"), 78, "4 nodes (torchrun --nnodes)", "where they meet")
-	if want := `launch --store HOST torchrun --nnodes 4 --nproc-per-node 8 train.py`; !strings.HasPrefix(bad.Fix, want) {
+func TestSeveralNodesWithoutAStoreAddressAreRefused(t *testing.T) {
+	bad := refused(t, input("torchrun --nnodes 4 --nproc-per-node 8 train.py --name 'x y'"), 78,
+		"4 nodes (torchrun --nnodes)", "no store address")
+	if want := `launch --store HOST torchrun --nnodes 4 --nproc-per-node 8 train.py`; !strings.HasPrefix(bad.Fix,
+		want) {
 		t.Errorf("fix %q", bad.Fix)
 	}
-	bad = refused(t, input("python t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "3") }), 78, "3 nodes (--nnodes)")
+	bad = refused(t, input("python t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "3") }), 78,
+		"3 nodes (--nnodes)")
 	if want := `launch --store HOST --nnodes 3 python t.py`; !strings.HasPrefix(bad.Fix, want) {
 		t.Errorf("fix %q", bad.Fix)
 	}
 }
 
 func TestIndexOutOfRangeIsRefused(t *testing.T) {
-	refused(t, input("torchrun --nnodes 4 --node-rank 5 --master-addr h t.py"), 78, "node rank 5 (torchrun --node-rank)", "4 nodes (torchrun --nnodes)", "from 0 to 3")
-	refused(t, input("torchrun --nnodes 4 --master-addr h t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "4") }), 78, "node rank 4 (--node-rank)")
+	refused(t, input("torchrun --nnodes 4 --node-rank 5 --master-addr h t.py"), 78,
+		"node rank 5 (torchrun --node-rank)", "4 nodes (torchrun --nnodes)", "the ranks 0 to 3")
+	refused(t, input("torchrun --nnodes 4 --master-addr h t.py").
+		with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "4") }), 78, "node rank 4 (--node-rank)")
 }
 
-func TestLoopbackMeetingPointOfSeveralNodesIsRefused(t *testing.T) {
-	for _, env := range []string{"MASTER_ADDR=127.0.0.1", "MASTER_ADDR=localhost", "PET_MASTER_ADDR=127.0.1.1", "MASTER_ADDR=::1", "MASTER_ADDR=0.0.0.0"} {
+func TestLoopbackStoreAddressOfSeveralNodesIsRefused(t *testing.T) {
+	for _, env := range []string{"MASTER_ADDR=127.0.0.1", "MASTER_ADDR=localhost", "PET_MASTER_ADDR=127.0.1.1",
+		"MASTER_ADDR=::1", "MASTER_ADDR=0.0.0.0"} {
 		name, host, _ := strings.Cut(env, "=")
-		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "loopback", "2 nodes (torchrun --nnodes)")
+		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "loopback",
+			"2 nodes (torchrun --nnodes)")
 	}
-	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint localhost:29400 t.py"), 78, "torchrun --rdzv-endpoint names localhost")
-	bad := refused(t, input("torchrun --nnodes 2 --master-addr 127.0.0.1 t.py"), 78, "torchrun --master-addr names 127.0.0.1")
-	if !strings.Contains(bad.Fix, "\nlaunch --store 127.0.0.1 torchrun") || !strings.Contains(bad.Fix, "# all nodes on this machine") {
+	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint localhost:29400 t.py"), 78,
+		"torchrun --rdzv-endpoint names localhost")
+	bad := refused(t, input("torchrun --nnodes 2 --master-addr 127.0.0.1 t.py"), 78,
+		"torchrun --master-addr names 127.0.0.1")
+	if !strings.Contains(bad.Fix, "\nlaunch --store 127.0.0.1 torchrun") || !strings.Contains(bad.Fix,
+		"# all nodes on this machine") {
 		t.Errorf("fix %q: several nodes on one machine are ordinary", bad.Fix)
 	}
 
-	j := resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=localhost").with(func(f *Flags) { f.Store = flagged("--store", "127.0.0.1") }))
-	if noted(j, "job.store", "only when all of them are on this machine") != finding.Skip {
+	j := resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=localhost").
+		with(func(f *Flags) { f.Store = flagged("--store", "127.0.0.1") }))
+	if noted(j, "job.store", "only if all of them are on this machine") != finding.Skip {
 		t.Errorf("%v", j.Notes)
 	}
 	if j = resolve(t, input("torchrun t.py", "MASTER_ADDR=localhost")); !j.Single {
@@ -49,25 +60,28 @@ func TestLoopbackMeetingPointOfSeveralNodesIsRefused(t *testing.T) {
 
 func TestNumericHostNameIsRefused(t *testing.T) {
 	for _, s := range []string{"3", "29500", "3:29500", "http://3:2379"} {
-		refused(t, input("torchrun --nnodes 2 t.py").with(func(f *Flags) { f.Store = flagged("--store", s) }), 78, "--store="+s, "is a number, not a host")
+		refused(t, input("torchrun --nnodes 2 t.py").with(func(f *Flags) { f.Store = flagged("--store", s) }), 78,
+			"--store="+s, "is a number, not a host")
 	}
-	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint 12345 t.py"), 78, "torchrun --rdzv-endpoint=12345", "is a number")
+	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint 12345 t.py"), 78, "torchrun --rdzv-endpoint=12345",
+		"is a number")
 	refused(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=2"), 78, "MASTER_ADDR=2", "is a number")
 	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged("--store", "3") }), 78, "is a number")
 }
 
-func TestARangeThatIsTheWrongWayRoundIsTurned(t *testing.T) {
-	e := refused(t, input("torchrun t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "8:2") }), 64, "--nnodes=8:2", "the least is larger than the most")
+func TestAReversedRangeHasAFix(t *testing.T) {
+	e := refused(t, input("torchrun t.py").with(func(f *Flags) { f.NNodes = flagged("--nnodes", "8:2") }), 64,
+		"--nnodes=8:2", "is larger than the maximum")
 	if e.Fix != "--nnodes 2:8" {
 		t.Errorf("fix %q", e.Fix)
 	}
-	refused(t, input("torchrun --nnodes 3:1 t.py"), 64, "torchrun --nnodes=3:1", "the least is larger")
-	refused(t, input("torchrun --nnodes 3:0 t.py"), 64, "a whole number from 1 on")
+	refused(t, input("torchrun --nnodes 3:1 t.py"), 64, "torchrun --nnodes=3:1", "is larger than the maximum")
+	refused(t, input("torchrun --nnodes 3:0 t.py"), 64, "an integer from 1")
 }
 
 // Operators give them to each pod, and shells keep them; torchrun follows other
 // words. A warning is due where nothing else says that there are several nodes.
-func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing.T) {
+func TestRankAndWorldSizeAloneForTorchrunAreAWarning(t *testing.T) {
 	for _, c := range []struct {
 		line  string
 		env   []string
@@ -81,22 +95,28 @@ func TestRankAndWorldSizeAroundTorchrunWarnWhereTheyAloneSpeakOfNodes(t *testing
 		{"torchrun t.py", nil, 1, ""},
 	} {
 		j := resolve(t, input(c.line, c.env...))
-		if got := noted(j, "job.rank", strings.Join(c.env, " ")+" in the environment: torchrun ignores this"); j.Nodes.V != c.nodes || j.Index.V != 0 || got != c.want {
+		if got := noted(j, "job.rank", strings.Join(c.env, " ")+" in the environment: torchrun ignores "+
+			"this"); j.Nodes.V != c.nodes || j.Index.V != 0 || got != c.want {
 			t.Errorf("%s with %q: %d nodes, %q; want %d, %q", c.line, c.env, j.Nodes.V, got, c.nodes, c.want)
 		}
 	}
 }
 
-func TestRankAndWorldSizeAroundAProgramAreItsIdentity(t *testing.T) {
+func TestRankAndWorldSizeOfAProgramAreItsIdentity(t *testing.T) {
 	j := resolve(t, input("python t.py", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=h", "MASTER_PORT=1234"))
-	if j.Nodes.V != 3 || j.Nodes.From != (setting.Source{Tier: setting.Ambient, Name: "WORLD_SIZE"}) || j.Index.V != 1 || j.MasterPort.V != 1234 {
+	if j.Nodes.V != 3 || j.Nodes.From != (setting.Source{Tier: setting.Ambient, Name: "WORLD_SIZE"}) ||
+		j.Index.V != 1 || j.MasterPort.V != 1234 {
 		t.Errorf("%+v", j)
 	}
 	three := func(f *Flags) { f.NNodes, f.Store = flagged("--nnodes", "3"), flagged("--store", "h") }
 	refused(t, input("python t.py", "WORLD_SIZE=8").with(three), 78, "WORLD_SIZE=8 contradicts --nnodes=3")
 	refused(t, input("python t.py", "WORLD_SIZE=all").with(three), 78, "WORLD_SIZE=all")
-	refused(t, input("python t.py", "RANK=2").with(three).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), 78, "RANK=2 contradicts --node-rank=1")
-	refused(t, input("python t.py", "RANK=3", "WORLD_SIZE=3", "MASTER_ADDR=h"), 78, "node rank 3 (RANK)", "3 nodes (WORLD_SIZE)")
+	refused(t, input("python t.py", "RANK=2").with(three).with(func(f *Flags) {
+		f.NodeRank = flagged("--node-rank",
+			"1")
+	}), 78, "RANK=2 contradicts --node-rank=1")
+	refused(t, input("python t.py", "RANK=3", "WORLD_SIZE=3", "MASTER_ADDR=h"), 78, "node rank 3 (RANK)",
+		"3 nodes (WORLD_SIZE)")
 	if j := resolve(t, input("python t.py", "WORLD_SIZE=3", "RANK=1").with(three)); j.Index.V != 1 {
 		t.Errorf("agreeing: %+v", j)
 	}
@@ -109,17 +129,20 @@ func TestUnreadableNumbersAreUsageErrors(t *testing.T) {
 	refused(t, input("torchrun --nnodes 0 t.py"), 64, "torchrun --nnodes=0")
 	refused(t, input("torchrun --nnodes 2 --master-addr h --node-rank x t.py"), 64, "--node-rank=x")
 	refused(t, input("torchrun --nnodes 2 --master-addr h --master-port 70000 t.py"), 64, "70000")
-	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "-1") }), 64, "--node-rank=-1")
-	refused(t, input("torchrun t.py").with(func(f *Flags) { f.MasterPort = flagged("--master-port", "0") }), 64, "--master-port=0")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "-1") }), 64,
+		"--node-rank=-1")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.MasterPort = flagged("--master-port", "0") }), 64,
+		"--master-port=0")
 	refused(t, input("torchrun t.py", "PET_NNODES=x"), 78, "PET_NNODES=x")
 }
 
-func TestARangeOfNodesSaysHowManyAreEnough(t *testing.T) {
+func TestARangeOfNodesHasAMinimum(t *testing.T) {
 	elastic := input("torchrun --nnodes 1:4 --rdzv-endpoint h:1 t.py")
 	if j := resolve(t, elastic); j.Nodes.V != 4 || j.Min != 1 || j.Single || !j.Several() {
 		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
 	}
-	if j := resolve(t, elastic.with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") })); j.Nodes.V != 4 || j.Min != 0 {
+	if j := resolve(t, elastic.with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") })); j.Nodes.V != 4 ||
+		j.Min != 0 {
 		t.Errorf("%+v, at least %d", j.Nodes, j.Min)
 	}
 	if j := resolve(t, input("torchrun --nnodes 3:3 --rdzv-endpoint h:1 t.py")); j.Nodes.V != 3 || j.Min != 0 {
@@ -128,32 +151,35 @@ func TestARangeOfNodesSaysHowManyAreEnough(t *testing.T) {
 	refused(t, input("torchrun --nnodes 4:2 --rdzv-endpoint h:1 t.py"), 64, "--nnodes=4:2")
 }
 
-func TestSpareNodesHaveIndexesBeyondTheOthers(t *testing.T) {
+func TestStandbyNodesHaveIndexesAfterTheOthers(t *testing.T) {
 	spare := func(node string, f func(*Flags)) Input {
-		return input("torchrun --nnodes 2 --node-rank " + node + " --master-addr h t.py").with(func(f *Flags) { f.Spares = 1 }).with(f)
+		return input("torchrun --nnodes 2 --node-rank " + node + " --master-addr h t.py").
+			with(func(f *Flags) { f.Spares = 1 }).with(f)
 	}
 	as := func(*Flags) {}
 	if j := resolve(t, spare("2", as)); j.Index.V != 2 || j.Nodes.V != 2 || j.Spares != 1 {
 		t.Errorf("%+v", j)
 	}
-	refused(t, spare("3", as), 78, "node rank 3", "ranks run from 0 to 2")
+	refused(t, spare("3", as), 78, "node rank 3", "the ranks 0 to 2")
 	one := input("torchrun --nnodes 1 t.py").with(func(f *Flags) { f.Spares = 1; f.Store = flagged("--store", "h") })
 	if j := resolve(t, one); !j.Several() || j.Single {
 		t.Errorf("one node and one to spare: %+v", j)
 	}
-	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Spares = 1 }), 78, "--spares 1 asks for more", "nobody says how many")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.Spares = 1 }), 78, "--spares 1 allows standby nodes",
+		"the number of nodes is not set")
 }
 
 // Where a scheduler counts, it has counted the spare ones too.
-func TestSpareNodesAreTakenOffASchedulersNumber(t *testing.T) {
+func TestStandbyNodesAreSubtractedFromASchedulersNumber(t *testing.T) {
 	spare := func(k int) Input {
 		return on("n4", input("torchrun t.py", step("n[1-4]", 3)...).with(func(f *Flags) { f.Spares = k }))
 	}
 	j := resolve(t, spare(1))
-	if j.Nodes.V != 3 || j.Nodes.From.Name != "SLURM_STEP_NUM_NODES less --spares" || j.Index.V != 3 || len(j.Hosts) != 4 {
+	if j.Nodes.V != 3 || j.Nodes.From.Name != "SLURM_STEP_NUM_NODES minus --spares" || j.Index.V != 3 ||
+		len(j.Hosts) != 4 {
 		t.Errorf("%+v", j)
 	}
-	refused(t, spare(4), 78, "leave none to start on")
+	refused(t, spare(4), 78, "leave no node to start on")
 }
 
 func TestStandaloneOfSeveralNodesIsRefused(t *testing.T) {
@@ -184,7 +210,9 @@ func TestStoreForms(t *testing.T) {
 	if got := embedded("fd00::1", 1).Endpoints[0]; got != "[fd00::1]:1" {
 		t.Errorf("IPv6 endpoint %q", got)
 	}
-	for _, in := range []string{"", "h:", "h:0", "h:x", "h:65536", "a,b", "a b", "$(HOST)", "[fd00::1", "fd00::1::2", "[::1]x", "ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/x", "http://a:1,", "http://a:1,https://b:1", "http://a:0", ":2379", "<host>"} {
+	for _, in := range []string{"", "h:", "h:0", "h:x", "h:65536", "a,b", "a b", "$(HOST)", "[fd00::1", "fd00::1::2",
+		"[::1]x", "ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/x", "http://a:1,", "http://a:1,https://b:1",
+		"http://a:0", ":2379", "<host>"} {
 		if got, err := parseStore(explicit(flagged("--store", in))); err == nil {
 			t.Errorf("%q is %+v, want an error", in, got)
 		} else if bad := err.(*exit.Error); bad.Code != 64 || bad.Fix == "" {
@@ -194,7 +222,8 @@ func TestStoreForms(t *testing.T) {
 }
 
 func TestTheNextPortIsAPort(t *testing.T) {
-	for in, want := range map[string]string{"h:29377": "h:29378", "[fd00::1]:1": "[fd00::1]:2", "h:65535": "h:65534", "h": "HOST:29378", "h:x": "HOST:29378"} {
+	for in, want := range map[string]string{"h:29377": "h:29378", "[fd00::1]:1": "[fd00::1]:2", "h:65535": "h:65534",
+		"h": "HOST:29378", "h:x": "HOST:29378"} {
 		if got := NextPort(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
@@ -207,7 +236,8 @@ func FuzzParseStore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := parseStore(explicit(flagged("--store", s)))
-		if err == nil && (len(got.Endpoints) == 0 || got.Embedded && (got.Host == "" || got.Port < 1 || got.Port > 65535)) {
+		if err == nil && (len(got.Endpoints) == 0 || got.Embedded && (got.Host == "" || got.Port < 1 ||
+			got.Port > 65535)) {
 			t.Fatalf("%q is %+v", s, got)
 		}
 	})

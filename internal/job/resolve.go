@@ -15,12 +15,12 @@ import (
 
 // Input is everything that Resolve looks at.
 type Input struct {
-	Word     string          // launch's own word before the command ("check"), which then may be empty; "" for a start
-	Argv     []string        // the command behind launch's own flags
+	Word     string          // the subcommand ("check"), after which the command may be empty; "" for a start
+	Argv     []string        // the command after launch's own flags
 	Own      map[string]bool // launch's own flags, and whether they take a value
 	Flags    Flags
 	Env      []string // as os.Environ gives it
-	Root     fs.FS    // "/": etc/hosts and NCCL's files are read from it; nil reads none
+	Root     fs.FS    // "/", for etc/hosts and NCCL's files; nil reads none
 	Home     string   // the user's home directory by the password database, as NCCL takes it
 	Dir      string   // the working directory, for a relative NCCL_CONF_FILE
 	Hostname string   // the kernel's host name
@@ -30,16 +30,16 @@ type Input struct {
 type resolver struct {
 	in    Input
 	line  launcher.Line
-	own   map[string]string // launch's own environment, where the scheduler speaks
-	env   map[string]string // the command's, behind the env prefixes of its line
+	own   map[string]string // launch's own environment, with the scheduler's variables
+	env   map[string]string // the command's, after the env prefixes of its line
 	sched scheduler
-	tasks tasks // Size 0: launch was started once on each node
+	tasks tasks // Size 0: launch runs once on each node
 	job   Job
 }
 
-// Resolve finds out who this node is and what the job is. It is pure but for
-// the files of in.Root. The error is an *Error; the Job beside it has the tasks
-// and the notes that were found until then.
+// Resolve returns the job and this node's place in it. It reads nothing but the
+// files of in.Root. The error is an *exit.Error; with it the Job has the tasks and
+// the notes so far.
 func Resolve(in Input) (Job, error) {
 	as := explicit(in.Flags.As)
 	if as.set && as.raw != string(launcher.Torchrun) && as.raw != string(launcher.Program) {
@@ -79,7 +79,8 @@ func (r *resolver) identity() error {
 	if err := r.scheduler(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.meeting, r.id, r.rest} {
+	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.id, r.rest}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
@@ -87,8 +88,8 @@ func (r *resolver) identity() error {
 	return nil
 }
 
-// mpirun is started once, on the head: it starts the processes on the other
-// nodes by itself, so that there is nobody to meet.
+// mpirun resolves an mpirun line. It runs once, on the head node, and starts the
+// processes on the other nodes itself: there is no rendezvous.
 func (r *resolver) mpirun() error {
 	var unused []string
 	for _, v := range []setting.Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
@@ -97,11 +98,11 @@ func (r *resolver) mpirun() error {
 		}
 	}
 	if unused != nil {
-		r.note(finding.Warnf("not used: %s; mpirun needs none of this, it starts the processes on the other nodes by itself", strings.Join(unused, " ")).Named("job.nodes"))
+		r.note(finding.Warnf("not used: %s; mpirun starts the processes on the other nodes itself",
+			strings.Join(unused, " ")).Named("job.nodes"))
 	}
-	from := setting.Source{Tier: setting.Derived, Name: "mpirun, which starts the processes on the other nodes"}
-	r.job.Nodes = setting.Value[int]{V: 1, From: from, Set: true}
-	r.job.Index = setting.Value[int]{From: from, Set: true}
+	const from = "mpirun, which starts the processes on the other nodes"
+	r.job.Nodes, r.job.Index = derived(1, from), derived(0, from)
 	r.job.Single = true
 	r.job.Hosts = r.line.Hosts
 	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
@@ -110,8 +111,8 @@ func (r *resolver) mpirun() error {
 	return r.id()
 }
 
-// hostfile reads the hosts of mpirun's list. One that cannot be read is
-// mpirun's to refuse.
+// hostfile returns the hosts of mpirun's list. mpirun itself refuses one that
+// cannot be read.
 func (r *resolver) hostfile(name string) []string {
 	if r.in.Root == nil {
 		return nil
@@ -128,11 +129,11 @@ func (r *resolver) hostfile(name string) []string {
 		}
 	}
 	r.note(finding.Warnf("the hostfile %s cannot be read: %v", name, cause(err)).Named("job.hostfile").
-		Do("correct the path behind %s", r.line.Hostfile.From))
+		Do("correct the path after %s", r.line.Hostfile.From))
 	return nil
 }
 
-// cause is an error of an fs.FS without its path, which lacks the first slash.
+// cause returns an error of an fs.FS without its path, which lacks the first slash.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -140,10 +141,11 @@ func cause(err error) error {
 	return err
 }
 
-// rest are the values that nothing else depends on.
+// rest resolves the values that no other value depends on.
 func (r *resolver) rest() error {
 	f, l := r.in.Flags, r.line
-	if err := choosing(r, &r.job.Addr, "addr", explicit(f.Addr), said(l.LocalAddr), r.ambient("PET_LOCAL_ADDR")); err != nil {
+	err := choosing(r, &r.job.Addr, "addr", explicit(f.Addr), said(l.LocalAddr), r.ambient("PET_LOCAL_ADDR"))
+	if err != nil {
 		return err
 	}
 	if err := choosing(r, &r.job.NProc, "nproc", said(l.NProc), r.petFor("PET_NPROC_PER_NODE")); err != nil {
@@ -155,7 +157,7 @@ func (r *resolver) rest() error {
 	return nil
 }
 
-// choosing is choose for text.
+// choosing stores the choice among texts in to.
 func choosing(r *resolver, to *setting.Value[string], what string, claims ...claim) error {
 	v, notes, err := choose(what, equal[string], text, claims...)
 	*to = v
@@ -163,9 +165,8 @@ func choosing(r *resolver, to *setting.Value[string], what string, claims ...cla
 	return err
 }
 
-// ignoredByTorchrun notes RANK and WORLD_SIZE: people set them expecting
-// torchrun to follow, but it computes its own and overrides them for the
-// workers. That is bad where they speak of several nodes and nothing else does.
+// ignoredByTorchrun notes RANK and WORLD_SIZE: torchrun ignores them and sets its
+// own for the workers. That is a warning where they alone describe several nodes.
 func (r *resolver) ignoredByTorchrun() {
 	var names []string
 	several := false
@@ -179,22 +180,23 @@ func (r *resolver) ignoredByTorchrun() {
 		return
 	}
 	slices.Sort(names)
-	f := finding.Warnf("%s in the environment: torchrun ignores this and gives its workers their own", strings.Join(names, " "))
+	f := finding.Warnf("%s in the environment: torchrun ignores this and sets its own for the workers",
+		strings.Join(names, " "))
 	if r.job.Several() || !several {
 		f.Status = finding.Skip
 	}
-	r.note(f.Named("job.rank").Do("say it with --nnodes and --node-rank, or unset RANK WORLD_SIZE"))
+	r.note(f.Named("job.rank").Do("use --nnodes and --node-rank, or unset RANK WORLD_SIZE"))
 }
 
 func (r *resolver) note(notes ...finding.Finding) { r.job.Notes = append(r.job.Notes, notes...) }
 
-// ambient is what merely stands in the environment; empty is "not set", as a
-// template leaves it.
+// ambient returns the claim of a variable of the environment. An empty one, as a
+// template leaves it, is unset.
 func (r *resolver) ambient(name string) claim {
 	return claim{r.env[name], setting.Source{Tier: setting.Ambient, Name: name}, r.env[name] != ""}
 }
 
-// variable is what the scheduler says.
+// variable returns the claim of a variable that the scheduler sets.
 func (r *resolver) variable(name string) claim {
 	return claim{r.own[name], setting.Source{Tier: setting.Scheduler, Name: name}, r.own[name] != ""}
 }
@@ -209,7 +211,7 @@ func toMap(env []string) map[string]string {
 	return m
 }
 
-// petFor is a PET_ variable, where the command is torchrun's.
+// petFor returns the claim of a PET_ variable, if the command is torchrun.
 func (r *resolver) petFor(name string) claim {
 	if r.line.Kind != launcher.Torchrun {
 		return claim{}
@@ -217,7 +219,7 @@ func (r *resolver) petFor(name string) claim {
 	return r.ambient(name)
 }
 
-// said is the claim of the wrapped line.
+// said returns the claim of the wrapped line.
 func said(a launcher.Ask) claim {
 	return claim{a.Value, setting.Source{Tier: setting.Line, Name: a.From}, a.Set && a.Value != ""}
 }

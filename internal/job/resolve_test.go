@@ -34,7 +34,7 @@ func resolve(t *testing.T, in Input) Job {
 }
 
 // refused resolves what cannot be and checks the code and that every given
-// text stands in the message.
+// text is in the message.
 func refused(t *testing.T, in Input, code int, want ...string) *exit.Error {
 	t.Helper()
 	j, err := Resolve(in)
@@ -56,7 +56,7 @@ func refused(t *testing.T, in Input, code int, want ...string) *exit.Error {
 	return bad
 }
 
-// noted tells the status of the note with an ID that mentions text, or "".
+// noted returns the status of the note with an ID that mentions text, or "".
 func noted(j Job, id, text string) finding.Status {
 	for _, f := range j.Notes {
 		if f.ID == id && strings.Contains(f.What, text) {
@@ -68,20 +68,26 @@ func noted(j Job, id, text string) finding.Status {
 
 func TestFlagsMakeAJob(t *testing.T) {
 	in := input("torchrun --nproc-per-node 8 t.py").with(func(f *Flags) {
-		f.NNodes, f.NodeRank, f.Store = flagged("--nnodes", "4"), flagged("LAUNCH_NODE_RANK", "2"), flagged("--store", "host0")
-		f.Job, f.Addr, f.MasterPort = flagged("--job", "j"), flagged("--addr", "eth0"), flagged("--master-port", "31000")
+		f.NNodes, f.NodeRank, f.Store = flagged("--nnodes", "4"), flagged("LAUNCH_NODE_RANK", "2"), flagged("--store",
+			"host0")
+		f.Job, f.Addr, f.MasterPort = flagged("--job", "j"), flagged("--addr", "eth0"), flagged("--master-port",
+			"31000")
 	})
 	got := resolve(t, in)
 	want := Job{
-		ID:         flagged("--job", "j"),
-		Nodes:      setting.Value[int]{V: 4, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}, Set: true},
-		Index:      setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NODE_RANK"}, Set: true},
-		Vouch:      Typed,
-		Store:      setting.Value[Store]{V: Store{[]string{"host0:29377"}, true, "host0", 29377}, From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true},
-		Addr:       flagged("--addr", "eth0"),
-		MasterPort: setting.Value[int]{V: 31000, From: setting.Source{Tier: setting.Explicit, Name: "--master-port"}, Set: true},
-		NProc:      setting.Value[string]{V: "8", From: setting.Source{Tier: setting.Line, Name: "torchrun --nproc-per-node"}, Set: true},
-		Line:       got.Line,
+		ID:    flagged("--job", "j"),
+		Nodes: setting.Value[int]{V: 4, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}, Set: true},
+		Index: setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NODE_RANK"},
+			Set: true},
+		Vouch: Typed,
+		Store: setting.Value[Store]{V: Store{[]string{"host0:29377"}, true, "host0", 29377},
+			From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true},
+		Addr: flagged("--addr", "eth0"),
+		MasterPort: setting.Value[int]{V: 31000, From: setting.Source{Tier: setting.Explicit, Name: "--master-port"},
+			Set: true},
+		NProc: setting.Value[string]{V: "8", From: setting.Source{Tier: setting.Line,
+			Name: "torchrun --nproc-per-node"}, Set: true},
+		Line: got.Line,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -89,11 +95,13 @@ func TestFlagsMakeAJob(t *testing.T) {
 }
 
 func TestTutorialLineIsEnough(t *testing.T) {
-	j := resolve(t, input("torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id j --node-rank 0 --local-addr 10.0.0.3 train.py"))
+	j := resolve(t, input("torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id j "+
+		"--node-rank 0 --local-addr 10.0.0.3 train.py"))
 	if j.Nodes.V != 3 || j.Nodes.From.Name != "torchrun --nnodes" || j.ID.V != "j" || j.Addr.V != "10.0.0.3" {
 		t.Errorf("%+v", j)
 	}
-	if j.Store.V.Endpoints[0] != "host0:29377" || !j.Store.V.Embedded || j.MasterPort.V != 29400 || j.MasterPort.From.Tier != setting.Line {
+	if j.Store.V.Endpoints[0] != "host0:29377" || !j.Store.V.Embedded || j.MasterPort.V != 29400 ||
+		j.MasterPort.From.Tier != setting.Line {
 		t.Errorf("store %+v, master port %+v", j.Store, j.MasterPort)
 	}
 	if j.Index.Set || j.Vouch != NoIndex || noted(j, "job.index", "torchrun ignores it") == "" {
@@ -101,24 +109,28 @@ func TestTutorialLineIsEnough(t *testing.T) {
 	}
 }
 
-func TestStaticLineGivesRankAndMeetingPoint(t *testing.T) {
+func TestStaticLineGivesRankAndStoreAddress(t *testing.T) {
 	j := resolve(t, input("torchrun --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=1234 t.py"))
-	if j.Index.V != 1 || j.Vouch != Typed || j.Store.V.Host != "10.0.0.1" || j.Store.V.Port != DefaultStorePort || j.MasterPort.V != 1234 {
+	if j.Index.V != 1 || j.Vouch != Typed || j.Store.V.Host != "10.0.0.1" || j.Store.V.Port != DefaultStorePort ||
+		j.MasterPort.V != 1234 {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestEtcdBackendNamesAnExternalStore(t *testing.T) {
 	j := resolve(t, input("torchrun --nnodes=2 --rdzv-backend etcd-v2 --rdzv-endpoint etcd.example:2379 t.py"))
-	if diff := cmp.Diff(Store{Endpoints: []string{"http://etcd.example:2379"}}, j.Store.V); diff != "" || j.MasterPort.Set {
+	if diff := cmp.Diff(Store{Endpoints: []string{"http://etcd.example:2379"}}, j.Store.V); diff != "" ||
+		j.MasterPort.Set {
 		t.Errorf("(-want +got):\n%s%+v", diff, j.MasterPort)
 	}
 }
 
-func TestNothingSaidIsOneNode(t *testing.T) {
-	for _, line := range []string{"torchrun t.py", "torchrun --standalone --nproc-per-node 2 t.py", "python t.py", "torchrun --node-rank 0 t.py", "torchrun --nnodes 1:1 t.py"} {
+func TestWithoutSettingsItIsOneNode(t *testing.T) {
+	for _, line := range []string{"torchrun t.py", "torchrun --standalone --nproc-per-node 2 t.py", "python t.py",
+		"torchrun --node-rank 0 t.py", "torchrun --nnodes 1:1 t.py"} {
 		j := resolve(t, input(line))
-		if j.Nodes.V != 1 || !j.Single || j.Several() || j.Store.Set || j.Index.V != 0 || j.Vouch != NoIndex || !j.ID.Set {
+		if j.Nodes.V != 1 || !j.Single || j.Several() || j.Store.Set || j.Index.V != 0 || j.Vouch != NoIndex ||
+			!j.ID.Set {
 			t.Errorf("%s: %+v", line, j)
 		}
 	}
@@ -133,12 +145,17 @@ func TestOneNodeByFlagOverALineOfSeveralIsNotSingle(t *testing.T) {
 
 func TestStoreWithoutACountIsRefused(t *testing.T) {
 	for _, name := range []string{"--store", "LAUNCH_STORE"} {
-		bad := refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged(name, "host0") }), 78, name+"=host0", "nobody says how many nodes")
-		if !strings.HasPrefix(bad.Fix, "launch --nnodes 4 ") || strings.Contains(bad.Fix, "--store") != (name == "--store") {
+		bad := refused(t, input("torchrun t.py").with(func(f *Flags) { f.Store = flagged(name, "host0") }), 78,
+			name+"=host0", "the number of nodes is not set")
+		if !strings.HasPrefix(bad.Fix, "launch --nnodes 4 ") || strings.Contains(bad.Fix,
+			"--store") != (name == "--store") {
 			t.Errorf("fix %q", bad.Fix)
 		}
 	}
-	j := resolve(t, input("torchrun t.py").with(func(f *Flags) { f.Store, f.NNodes = flagged("--store", "host0"), flagged("--nnodes", "1") }))
+	j := resolve(t, input("torchrun t.py").with(func(f *Flags) {
+		f.Store, f.NNodes = flagged("--store", "host0"),
+			flagged("--nnodes", "1")
+	}))
 	if !j.Single || len(j.Notes) != 0 {
 		t.Errorf("one node that somebody asked for: %+v", j)
 	}
@@ -149,23 +166,26 @@ func TestExplicitBeatsLineBeatsSchedulerBeatsAmbient(t *testing.T) {
 	in := input("torchrun t.py", slurm...)
 	in.Hostname = "n3"
 	j := resolve(t, in)
-	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Host != "n1" || noted(j, "job.nodes", "PET_NNODES=5") != finding.Skip || noted(j, "job.store", "MASTER_ADDR=m") != finding.Skip {
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Host != "n1" || noted(j, "job.nodes",
+		"PET_NNODES=5") != finding.Skip || noted(j, "job.store", "MASTER_ADDR=m") != finding.Skip {
 		t.Errorf("scheduler against ambient: %+v", j)
 	}
 	in.Argv = strings.Fields("torchrun --nnodes 3 --rdzv-endpoint h:1 t.py")
-	if j = resolve(t, in); j.Nodes.V != 3 || j.Store.V.Host != "h" || noted(j, "job.nodes", "SLURM_STEP_NUM_NODES=4") != finding.Warn {
+	if j = resolve(t, in); j.Nodes.V != 3 || j.Store.V.Host != "h" || noted(j, "job.nodes",
+		"SLURM_STEP_NUM_NODES=4") != finding.Warn {
 		t.Errorf("line against scheduler: %+v", j)
 	}
 	in.Flags.NNodes = flagged("--nnodes", "4")
 	in.Flags.Store = flagged("--store", "http://e:1")
-	if j = resolve(t, in); j.Nodes.V != 4 || j.Store.V.Embedded || noted(j, "job.nodes", "torchrun --nnodes=3 is not used: --nnodes=4 goes first") != finding.Warn {
+	if j = resolve(t, in); j.Nodes.V != 4 || j.Store.V.Embedded || noted(j, "job.nodes",
+		"torchrun --nnodes=3 is not used: --nnodes=4 takes precedence") != finding.Warn {
 		t.Errorf("flag against line: %+v", j)
 	}
 }
 
-// What names the meeting point in another way, or may, is no contradiction: what
+// Another name for the store address is no contradiction, nor one that may be: what
 // is another host is.
-func TestOnlyAnotherMeetingPointIsNoted(t *testing.T) {
+func TestOnlyAnotherStoreAddressIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		store, endpoint string
 		want            finding.Status
@@ -186,7 +206,7 @@ func TestOnlyAnotherMeetingPointIsNoted(t *testing.T) {
 			t.Errorf("--store %s and an endpoint %s: %q, want %q", c.store, c.endpoint, got, c.want)
 		}
 	}
-	// The first node of a Slurm step is where they meet unless somebody says it.
+	// The first node of a Slurm step is no store address unless somebody says it.
 	in := input("torchrun t.py", step("n[1-4]", 2)...)
 	in.Hostname = "n3"
 	in.Flags.Store = flagged("--store", "n2")
@@ -196,42 +216,51 @@ func TestOnlyAnotherMeetingPointIsNoted(t *testing.T) {
 }
 
 func TestAgreeingSourcesAreNotNoted(t *testing.T) {
-	j := resolve(t, input("torchrun --nnodes 2 --rdzv-endpoint h:29500 t.py", "PET_NNODES=2", "MASTER_ADDR=h", "MASTER_PORT=29500"))
+	j := resolve(t, input("torchrun --nnodes 2 --rdzv-endpoint h:29500 t.py", "PET_NNODES=2", "MASTER_ADDR=h",
+		"MASTER_PORT=29500"))
 	if len(j.Notes) != 0 {
 		t.Errorf("%v", j.Notes)
 	}
 }
 
 func TestAmbientVariablesMakeAJob(t *testing.T) {
-	j := resolve(t, input("torchrun t.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=h0", "PET_MASTER_PORT=29501", "PET_NPROC_PER_NODE=gpu", "PET_RDZV_ID=k"))
-	if j.Nodes.V != 2 || j.Index.V != 1 || j.Vouch != Typed || j.Store.V.Host != "h0" || j.MasterPort.V != 29501 || j.NProc.V != "gpu" || j.ID.V != "k" {
+	j := resolve(t, input("torchrun t.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=h0",
+		"PET_MASTER_PORT=29501", "PET_NPROC_PER_NODE=gpu", "PET_RDZV_ID=k"))
+	if j.Nodes.V != 2 || j.Index.V != 1 || j.Vouch != Typed || j.Store.V.Host != "h0" || j.MasterPort.V != 29501 ||
+		j.NProc.V != "gpu" || j.ID.V != "k" {
 		t.Errorf("%+v", j)
 	}
-	j = resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=h0", "NODE_RANK=1", "MASTER_PORT=tcp://10.0.0.1:29500"))
-	if j.Index.From.Name != "NODE_RANK" || j.Store.From.Tier != setting.Ambient || j.MasterPort.Set || noted(j, "job.master-port", "tcp://") != finding.Skip {
+	j = resolve(t, input("torchrun --nnodes 2 t.py", "MASTER_ADDR=h0", "NODE_RANK=1",
+		"MASTER_PORT=tcp://10.0.0.1:29500"))
+	if j.Index.From.Name != "NODE_RANK" || j.Store.From.Tier != setting.Ambient || j.MasterPort.Set ||
+		noted(j, "job.master-port", "tcp://") != finding.Skip {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestEnvPrefixCounts(t *testing.T) {
-	j := resolve(t, input("env -u WORLD_SIZE PET_NNODES=2 NCCL_DEBUG=INFO torchrun t.py", "MASTER_ADDR=h0", "WORLD_SIZE=9"))
+	j := resolve(t, input("env -u WORLD_SIZE PET_NNODES=2 NCCL_DEBUG=INFO torchrun t.py", "MASTER_ADDR=h0",
+		"WORLD_SIZE=9"))
 	if j.Nodes.V != 2 || len(j.Notes) != 0 || len(j.Decided) != 1 {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestMpirunIsStartedOnce(t *testing.T) {
-	j := resolve(t, input("mpirun -np 4 --host a:2,b:2 ./x", "WORLD_SIZE=9").with(func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", "2") }))
-	if j.Nodes.V != 1 || !j.Single || !cmp.Equal(j.Hosts, []string{"a", "b"}) || noted(j, "job.nodes", "LAUNCH_NNODES=2") != finding.Warn {
+	j := resolve(t, input("mpirun -np 4 --host a:2,b:2 ./x", "WORLD_SIZE=9").
+		with(func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", "2") }))
+	if j.Nodes.V != 1 || !j.Single || !cmp.Equal(j.Hosts, []string{"a", "b"}) || noted(j, "job.nodes",
+		"LAUNCH_NNODES=2") != finding.Warn {
 		t.Errorf("%+v", j)
 	}
 }
 
-func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
+func TestDerivedIDIsTheStoreAddressAndInASharedEtcdTheLineToo(t *testing.T) {
 	id := func(line, store string) string {
 		in := input(line)
 		if store != "" {
-			in.Flags.Store = setting.Value[string]{V: store, From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true}
+			in.Flags.Store = setting.Value[string]{V: store, From: setting.Source{Tier: setting.Explicit,
+				Name: "--store"}, Set: true}
 		}
 		j := resolve(t, in)
 		if j.ID.From.Tier != setting.Derived || j.ID.V == "" {
@@ -239,7 +268,8 @@ func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
 		}
 		return j.ID.V
 	}
-	const line, args = "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 1", "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 2"
+	const line, args = "torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 1",
+		"torchrun --nnodes 2 --master-addr h --rdzv-id none t.py --lr 2"
 	const second = "torchrun --nnodes 2 --node-rank 1 --master-addr h --rdzv-id none t.py --lr 1"
 	const etcd = "http://e:2379"
 	for _, tc := range []struct {
@@ -249,11 +279,12 @@ func TestDerivedIDIsTheMeetingPointsAndInASharedEtcdTheLinesToo(t *testing.T) {
 		same           bool
 	}{
 		{"two nodes of one job", line, second, "", "", true},
-		{"another argument at one meeting point: they meet and are told", line, args, "", "", true},
+		{"another argument with one store address", line, args, "", "", true},
 		{"the host spelled in another way", line, line, "", "10.0.0.1", true},
 		{"another port", line, line, "", "h:29378", false},
 		{"two nodes of one job in an etcd", line, second, etcd, etcd, true},
-		{"two nodes whose output goes elsewhere", line, strings.Replace(line, "t.py", "--log-dir /logs/h1 -t 3 t.py", 1), etcd, etcd, true},
+		{"two nodes whose output goes elsewhere", line, strings.Replace(line, "t.py", "--log-dir /logs/h1 -t 3 t.py",
+			1), etcd, etcd, true},
 		{"another job in the same etcd", line, args, etcd, etcd, false},
 	} {
 		if a, b := id(tc.a, tc.storeA), id(tc.b, tc.storeB); (a == b) != tc.same {
@@ -269,20 +300,23 @@ func TestLauncherNotesArrive(t *testing.T) {
 }
 
 func TestDecidedSettingsNameTheirOrigin(t *testing.T) {
-	in := input("torchrun t.py", "NCCL_DEBUG=INFO", "UCX_TLS=tcp", "HOME=/elsewhere", "TP_SOCKET_IFNAME=eth0", "FI_PROVIDER=efa", "OMPI_MCA_btl=tcp", "NCCLX=1")
+	in := input("torchrun t.py", "NCCL_DEBUG=INFO", "UCX_TLS=tcp", "HOME=/elsewhere", "TP_SOCKET_IFNAME=eth0",
+		"FI_PROVIDER=efa", "OMPI_MCA_btl=tcp", "NCCLX=1")
 	in.Home = "/root"
 	in.Root = fstest.MapFS{
 		"root/.nccl.conf": {Data: []byte("# mine\nNCCL_DEBUG=WARN\nNCCL_IB_HCA==mlx5_0\nNCCL_IB_HCA=late\nPATH=/x\n")},
 		"etc/nccl.conf":   {Data: []byte("NCCL_IB_HCA=mlx5\nNCCL_IB_TC=41")},
 	}
-	want := "FI_PROVIDER=efa environment; NCCL_DEBUG=INFO environment; OMPI_MCA_btl=tcp environment; TP_SOCKET_IFNAME=eth0 environment; UCX_TLS=tcp environment; " +
+	want := "FI_PROVIDER=efa environment; NCCL_DEBUG=INFO environment; OMPI_MCA_btl=tcp environment; " +
+		"TP_SOCKET_IFNAME=eth0 environment; UCX_TLS=tcp environment; " +
 		"NCCL_IB_HCA==mlx5_0 /root/.nccl.conf; NCCL_IB_TC=41 /etc/nccl.conf"
 	if diff := cmp.Diff(want, decisions(resolve(t, in))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	in.Env, in.Dir = []string{"NCCL_CONF_FILE=my.conf"}, "/data"
 	in.Root.(fstest.MapFS)["data/my.conf"] = &fstest.MapFile{Data: []byte("NCCL_IB_TC=7\n")}
-	if diff := cmp.Diff("NCCL_CONF_FILE=my.conf environment; NCCL_IB_TC=7 /data/my.conf; NCCL_IB_HCA=mlx5 /etc/nccl.conf", decisions(resolve(t, in))); diff != "" {
+	if diff := cmp.Diff("NCCL_CONF_FILE=my.conf environment; NCCL_IB_TC=7 /data/my.conf; NCCL_IB_HCA=mlx5 "+
+		"/etc/nccl.conf", decisions(resolve(t, in))); diff != "" {
 		t.Errorf("NCCL_CONF_FILE (-want +got):\n%s", diff)
 	}
 	in.Env = []string{"NCCL_CONF_FILE=/no/such"}
@@ -303,7 +337,8 @@ func FuzzParseConf(f *testing.F) {
 	f.Add("# c\nNCCL_X=1\n\n=\nA==b\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, d := range parseConf(text, "f") {
-			if d.Name == "" || strings.ContainsAny(d.Name, "=\n") || strings.Contains(d.Value, "\n") || !strings.Contains(text, d.Name+"="+d.Value) {
+			if d.Name == "" || strings.ContainsAny(d.Name, "=\n") || strings.Contains(d.Value, "\n") ||
+				!strings.Contains(text, d.Name+"="+d.Value) {
 				t.Fatalf("%q gives %+v", text, d)
 			}
 		}

@@ -6,19 +6,17 @@ import (
 	"strconv"
 	"strings"
 
-	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/hostlist"
-	"launch/internal/setting"
 )
 
-// scheduler is what Kubernetes, Slurm or the MPI that started this process says
-// about this node.
+// scheduler holds the claims of Kubernetes, Slurm or the MPI that started this
+// process.
 type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order
 
-	nowhere, fix string // why it names no meeting point, and what to do
+	nowhere, fix string // why it names no store address, and what to do
 }
 
 func (r *resolver) scheduler() error {
@@ -38,9 +36,9 @@ func (r *resolver) scheduler() error {
 // completionIndex is set by Kubernetes in every pod of an Indexed Job.
 const completionIndex = "JOB_COMPLETION_INDEX"
 
-// indexedJob reads an Indexed Job's pod: its host name is JOB-INDEX, and with
+// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with
 // a headless Service (spec.subdomain) the kubelet writes its full name into
-// /etc/hosts. Pod 0 of the same Job then is the meeting point.
+// /etc/hosts. Pod 0 of the Job is then the store host.
 func (r *resolver) indexedJob() {
 	r.sched.index = r.variable(completionIndex)
 	if uid := r.variable("JOB_UID"); uid.set { // by the downward API, see k8s/
@@ -50,23 +48,26 @@ func (r *resolver) indexedJob() {
 	short, domain, _ := strings.Cut(full, ".")
 	name, ok := strings.CutSuffix(short, "-"+r.own[completionIndex])
 	if !ok || name == "" {
-		r.sched.nowhere = fmt.Sprintf("the host name %q is not that of an Indexed Job's pod (JOB-INDEX)", full)
-		r.sched.fix = "in the container's env: {name: LAUNCH_STORE, value: JOB-0.SERVICE}   # with hostNetwork: true, where also dnsPolicy: ClusterFirstWithHostNet"
+		r.sched.nowhere = fmt.Sprintf("the host name %q does not have the form of an Indexed Job's pod (JOB-INDEX)",
+			full)
+		r.sched.fix = "in the container's env: {name: LAUNCH_STORE, value: JOB-0.SERVICE}   # with hostNetwork: " +
+			"true also dnsPolicy: ClusterFirstWithHostNet"
 		return
 	}
 	if !r.sched.id.set {
 		id, _ := strings.CutSuffix(name+"."+domain, ".")
-		r.sched.id = claim{id, setting.Source{Tier: setting.Scheduler, Name: PodHostName}, true}
+		r.sched.id = scheduled(id, PodHostName)
 	}
 	if domain == "" {
-		r.sched.nowhere = fmt.Sprintf("pod %s has no name that other pods can resolve", short)
-		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and publishNotReadyAddresses: true"
+		r.sched.nowhere = fmt.Sprintf("other pods cannot resolve the name of pod %s", short)
+		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and " +
+			"publishNotReadyAddresses: true"
 		return
 	}
-	r.sched.host = claim{name + "-0." + domain, setting.Source{Tier: setting.Scheduler, Name: PodHostName}, true}
+	r.sched.host = scheduled(name+"-0."+domain, PodHostName)
 }
 
-// podName is the pod's full name where one is known, else its host name.
+// podName returns the pod's full name if known, else its host name.
 func (r *resolver) podName() string {
 	host := r.in.Hostname
 	if host == "" {
@@ -90,9 +91,8 @@ func (r *resolver) podName() string {
 	return host
 }
 
-// slurm reads a job step. Only a step's tasks know who they are: the batch
-// script, salloc's shell and whatever inherited SLURM_* from them run on one
-// node, however many the job has.
+// slurm reads a job step. Only the tasks of a step have a place in the job: the
+// batch script, salloc's shell and what inherits SLURM_* from them run on one node.
 func (r *resolver) slurm() error {
 	job := r.own["SLURM_JOB_ID"]
 	if why := r.noStep(); why != "" {
@@ -100,7 +100,7 @@ func (r *resolver) slurm() error {
 		if total.raw != "" && total.raw != "1" {
 			r.sched.fix = "srun --ntasks-per-node=1 " + r.paste()
 			f := finding.Warnf("Slurm job %s has %s nodes, but %s: Slurm's node count is not used", job, total.raw, why)
-			if r.severalTyped() { // nobody relies on it
+			if r.severalTyped() { // nothing depends on it
 				f.Status = finding.Skip
 			}
 			r.note(f.Named("job.slurm").See(total.from.Name, "%s", total.raw).Do("%s", r.sched.fix))
@@ -109,15 +109,16 @@ func (r *resolver) slurm() error {
 	}
 	r.sched.nodes = r.firstOf("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
 	r.sched.index = r.variable("SLURM_NODEID")
-	r.sched.id = claim{"slurm-" + job + "." + r.own["SLURM_STEP_ID"], setting.Source{Tier: setting.Scheduler, Name: "SLURM_JOB_ID"}, true}
+	r.sched.id = scheduled("slurm-"+job+"."+r.own["SLURM_STEP_ID"], "SLURM_JOB_ID")
 	list := r.stepList()
 	if list.set {
 		hosts, err := hostlist.Expand(list.raw)
 		if err != nil {
-			return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", list.from.Name, err), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+			return contradiction(r.without("SLURM_JOB_ID"), "%s: %v", list.from.Name, err)
 		}
 		if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && (err != nil || n != len(hosts)) {
-			return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s contradicts %s, which are %d nodes", r.sched.nodes, list, len(hosts)), Fix: "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST")}
+			return contradiction(r.without("SLURM_JOB_ID"), "%s contradicts %s, which has %d nodes",
+				r.sched.nodes, list, len(hosts))
 		}
 		r.sched.nodes.raw, r.sched.nodes.set = strconv.Itoa(len(hosts)), true
 		if r.sched.nodes.from.Name == "" {
@@ -142,21 +143,20 @@ func (r *resolver) firstOf(names ...string) claim {
 	return claim{}
 }
 
-// lastOrdinaryStep bounds the numbers of steps that srun made: the batch
-// script, the interactive shell and their kin are 0xfffffff0 and above
-// (slurm.h).
+// lastOrdinaryStep bounds the numbers of steps that srun made: the batch script,
+// the interactive shell and the like have 0xfffffff0 and above (slurm.h).
 const lastOrdinaryStep = 0xfffffff0
 
-// noStep says why this process is no task of a step that spans its nodes.
+// noStep returns why this process is not a task of a step of all its nodes, or "".
 func (r *resolver) noStep() string {
 	step, err := strconv.ParseUint(r.own["SLURM_STEP_ID"], 10, 64)
 	switch {
 	case r.own["SLURM_STEP_ID"] == "" || r.own["SLURM_NODEID"] == "" || r.own["SLURM_PROCID"] == "":
-		return "this process is not started by srun"
+		return "srun did not start this process"
 	case err != nil || step >= lastOrdinaryStep:
 		return "this is its interactive shell"
 	case r.own["SLURM_PTY_PORT"] != "":
-		return "this is a terminal of srun --pty, which runs on one node"
+		return "this is a terminal of srun --pty on one node"
 	}
 	hosts, err := hostlist.Expand(r.stepList().raw)
 	if err != nil {

@@ -26,7 +26,8 @@ func on(host string, in Input) Input { in.Hostname = host; return in }
 
 func TestSlurmStepIsAJob(t *testing.T) {
 	j := resolve(t, on("n7.cluster", input("torchrun t.py", step("n[3,5,7,9]", 2)...)))
-	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.ID.V != "slurm-7.0" || j.Store.V.Endpoints[0] != "n3:29377" {
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.ID.V != "slurm-7.0" ||
+		j.Store.V.Endpoints[0] != "n3:29377" {
 		t.Errorf("%+v", j)
 	}
 	if diff := cmp.Diff([]string{"n3", "n5", "n7", "n9"}, j.Hosts); diff != "" {
@@ -56,11 +57,12 @@ func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
 		if j.Nodes.V != 1 || !j.Single || noted(j, "job.slurm", "not used") != finding.Warn {
 			t.Errorf("%s: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
-		typed := on("n1", input("torchrun --nnodes 2 t.py", env...)).with(func(f *Flags) { f.Store = flagged("--store", "h") })
+		typed := on("n1", input("torchrun --nnodes 2 t.py", env...)).
+			with(func(f *Flags) { f.Store = flagged("--store", "h") })
 		if j := resolve(t, typed); j.Nodes.V != 2 || noted(j, "job.slurm", "not used") != finding.Skip {
 			t.Errorf("%s: a number that was typed: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
-		bad := refused(t, on("n1", input("torchrun --nnodes 4 t.py", env...)), 78, "4 nodes", "where they meet")
+		bad := refused(t, on("n1", input("torchrun --nnodes 4 t.py", env...)), 78, "4 nodes", "no store address")
 		if !strings.HasPrefix(bad.Fix, "srun --ntasks-per-node=1 launch torchrun") {
 			t.Errorf("%s: fix %q", what, bad.Fix)
 		}
@@ -74,20 +76,25 @@ func TestSlurmNodeNameMayDifferFromTheHostName(t *testing.T) {
 	}
 }
 
-func TestJobBeyondTheStepIsNotTheStepsJob(t *testing.T) {
+func TestAJobLargerThanTheStepIsNotTheStepsJob(t *testing.T) {
 	env := append(step("n1", 0), "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1")
 	j := resolve(t, on("n1", input("torchrun --nnodes 2 --rdzv-endpoint h:1 t.py", env...)))
-	if j.Index.Set || j.ID.From.Tier == setting.Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes", "SLURM_STEP_NUM_NODES=1") != finding.Warn {
+	if j.Index.Set || j.ID.From.Tier == setting.Scheduler || len(j.Hosts) != 0 || noted(j, "job.nodes",
+		"SLURM_STEP_NUM_NODES=1") != finding.Warn {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestSlurmContradictionsAreRefused(t *testing.T) {
 	const list = "SLURM_STEP_NODELIST="
-	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-")...)), 78, "SLURM_STEP_NODELIST", "column 2")
-	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-3]")...)), 78, "SLURM_STEP_NUM_NODES=4", "3 nodes")
-	refused(t, on("n1", input("torchrun t.py", append(step("n[1-4]", 0), "SLURM_STEP_TASKS_PER_NODE=2(x3),1")...)), 78, "SLURM_STEP_TASKS_PER_NODE=2(x3),1", "once per node")
-	refused(t, on("n1", input("torchrun --nnodes 2 t.py", step("n[1-4]", 3)...)), 78, "node rank 3 (SLURM_NODEID)", "2 nodes (torchrun --nnodes)")
+	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-")...)), 78, "SLURM_STEP_NODELIST",
+		"column 2")
+	refused(t, on("n1", input("torchrun t.py", append(step("", 0), list+"n[1-3]")...)), 78, "SLURM_STEP_NUM_NODES=4",
+		"3 nodes")
+	refused(t, on("n1", input("torchrun t.py", append(step("n[1-4]", 0), "SLURM_STEP_TASKS_PER_NODE=2(x3),1")...)),
+		78, "SLURM_STEP_TASKS_PER_NODE=2(x3),1", "once per node")
+	refused(t, on("n1", input("torchrun --nnodes 2 t.py", step("n[1-4]", 3)...)), 78, "node rank 3 (SLURM_NODEID)",
+		"2 nodes (torchrun --nnodes)")
 }
 
 func pod(index int, hosts string, env ...string) Input {
@@ -97,19 +104,22 @@ func pod(index int, hosts string, env ...string) Input {
 	return in
 }
 
-const podHosts = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.244.0.7\ttrain-2.svc.ns.svc.cluster.local\ttrain-2\n"
+const podHosts = "# Kubernetes-managed hosts " +
+	"file.\n127.0.0.1\tlocalhost\n10.244.0.7\ttrain-2.svc.ns.svc.cluster.local\ttrain-2\n"
 
 func nnodes(n string) func(*Flags) { return func(f *Flags) { f.NNodes = flagged("LAUNCH_NNODES", n) } }
 
-func TestIndexedJobMeetsAtPodZero(t *testing.T) {
+func TestPodZeroOfAnIndexedJobIsTheStoreHost(t *testing.T) {
 	j := resolve(t, pod(2, podHosts).with(nnodes("4")))
-	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != setting.Scheduler {
+	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled ||
+		j.Store.V.Endpoints[0] != "train-0.svc.ns.svc.cluster.local:29377" || j.Store.From.Tier != setting.Scheduler {
 		t.Errorf("%+v", j)
 	}
 	if j.ID.V != "train.svc.ns.svc.cluster.local" || j.ID.From.Tier != setting.Scheduler {
 		t.Errorf("id %+v", j.ID)
 	}
-	if j = resolve(t, pod(2, podHosts, "JOB_UID=0a1b").with(nnodes("4"))); j.ID.V != "0a1b" || j.ID.From.Name != "JOB_UID" {
+	if j = resolve(t, pod(2, podHosts, "JOB_UID=0a1b").with(nnodes("4"))); j.ID.V != "0a1b" ||
+		j.ID.From.Name != "JOB_UID" {
 		t.Errorf("id %+v", j.ID)
 	}
 }
@@ -135,23 +145,25 @@ func TestIndexedJobWithAFullHostName(t *testing.T) {
 }
 
 func TestIndexWithoutACountIsRefused(t *testing.T) {
-	bad := refused(t, pod(0, podHosts), 78, "node 0 (JOB_COMPLETION_INDEX)", "does not tell its completions")
+	bad := refused(t, pod(0, podHosts), 78, "node 0 (JOB_COMPLETION_INDEX)", "do not see its completions")
 	if !strings.Contains(bad.Fix, "LAUNCH_NNODES") {
 		t.Errorf("fix %q", bad.Fix)
 	}
-	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "0") }), 78, "node 0 (--node-rank)", "how many")
+	refused(t, input("torchrun t.py").with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "0") }), 78,
+		"node 0 (--node-rank)", "number of nodes is not set")
 	refused(t, input("torchrun --node-rank 1 t.py"), 78, "node 1 (torchrun --node-rank)")
 	refused(t, input("torchrun t.py", "NODE_RANK=3"), 78, "node 3 (NODE_RANK)")
 }
 
 func TestIndexedJobWithoutAHeadlessServiceIsRefused(t *testing.T) {
-	bad := refused(t, pod(2, "127.0.0.1 localhost\n10.1.1.1 train-2\n").with(nnodes("4")), 78, "4 nodes (LAUNCH_NNODES)", "train-2")
+	bad := refused(t, pod(2, "127.0.0.1 localhost\n10.1.1.1 train-2\n").with(nnodes("4")), 78,
+		"4 nodes (LAUNCH_NNODES)", "train-2")
 	if !strings.Contains(bad.Fix, "subdomain:") {
 		t.Errorf("fix %q", bad.Fix)
 	}
 	in := pod(2, "").with(nnodes("4"))
 	in.Hostname = "node-a"
-	bad = refused(t, in, 78, `"node-a" is not that of an Indexed Job's pod`)
+	bad = refused(t, in, 78, `"node-a" does not have the form of an Indexed Job's pod`)
 	if !strings.Contains(bad.Fix, "LAUNCH_STORE") || !strings.Contains(bad.Fix, "hostNetwork") {
 		t.Errorf("fix %q", bad.Fix)
 	}

@@ -6,52 +6,53 @@ import (
 	"slices"
 	"strconv"
 
-	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/hostlist"
 	"launch/internal/launcher"
 	"launch/internal/setting"
 )
 
-// Tasks says that launch was started several times on at least one node of the
-// job, by srun or mpirun, and which of these processes this one is. The first
-// of a node (Local 0) starts the node, the others follow it. The zero Tasks is
-// once on each node.
+// Tasks is this process's place among the tasks of the job, where srun or mpirun
+// started launch several times on at least one node. The first task of a node
+// (Local 0) starts the node, the others follow it. The zero Tasks is one task on
+// each node.
 type Tasks struct {
 	Rank      int    `json:"rank"`            // of this task in the job
 	Size      int    `json:"size"`            // tasks in the job
 	Local     int    `json:"local"`           // this task's number on its node
 	LocalSize int    `json:"local_size"`      // tasks on this node
-	From      string `json:"from"`            // who says so: "SLURM_STEP_TASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE"
-	Group     string `json:"group,omitempty"` // what the tasks of this node have in common, and no others; "": no variable tells
+	From      string `json:"from"`            // the source: "SLURM_STEP_TASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE"
+	Group     string `json:"group,omitempty"` // what only the tasks of this node have in common; "": unknown
 }
 
-// tasks is what the starter of several processes says about them.
+// tasks holds what the starter of several processes reports about them.
 type tasks struct {
 	Tasks
 	rank    string // the variable of Rank
 	by      string // "srun", "mpirun", "mpiexec"
-	each    string // its line that starts one for each node
-	nodes   int    // 0: it does not tell on how many nodes they are
-	guessed bool   // nodes is by division
+	each    string // its line that starts one on each node
+	nodes   int    // 0: unknown
+	guessed bool   // nodes is a quotient
 }
 
-// mpi is an MPI's starter and the variables that it gives its processes. Seen:
-// Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2, Intel MPI 2021.19. None tells a
-// process the number of its node.
+// mpi is an MPI's starter and the variables that it sets for its processes. Seen:
+// Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2, Intel MPI 2021.19. None sets the number
+// of the node.
 type mpi struct {
 	by, each                     string
 	rank, size, local, localSize string
 	nodes                        string   // nodes that have a process of this job; Open MPI 5 lacks it
-	job                          []string // that differ between jobs
-	daemon                       []string // that differ between jobs and nodes
+	job                          []string // values that differ between jobs
+	daemon                       []string // values that differ between jobs and nodes
 }
 
 func mpis() []mpi {
 	return []mpi{{
 		by: "mpirun", each: "mpirun --map-by ppr:1:node",
-		rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
-		nodes: "OMPI_MCA_orte_num_nodes", job: []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
+		rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
+		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
+		nodes: "OMPI_MCA_orte_num_nodes",
+		job:   []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
 	}, {
 		by: "mpiexec", each: "mpiexec -ppn 1",
 		rank: "PMI_RANK", size: "PMI_SIZE", local: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS",
@@ -59,9 +60,9 @@ func mpis() []mpi {
 	}}
 }
 
-// mpi reads what the MPI says whose process this is. It goes before the
-// scheduler, which may have started the MPI's daemon on this node. The only
-// process of its job is started as if by hand.
+// mpi reads the variables of the MPI that started this process. They go before the
+// scheduler's, which may have started the MPI's daemon on this node. The only
+// process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
 	if r.looking() {
 		return false, nil
@@ -72,7 +73,8 @@ func (r *resolver) mpi() (ok bool, err error) {
 		}
 		t := tasks{rank: m.rank, by: m.by, each: m.each}
 		t.From, t.Group = m.localSize, r.joined(m.daemon)
-		if err := r.numbers(map[string]*int{m.rank: &t.Rank, m.size: &t.Size, m.local: &t.Local, m.localSize: &t.LocalSize}); err != nil {
+		to := map[string]*int{m.rank: &t.Rank, m.size: &t.Size, m.local: &t.Local, m.localSize: &t.LocalSize}
+		if err := r.numbers(to); err != nil {
 			return false, err
 		}
 		if err := t.check(r); err != nil {
@@ -87,19 +89,19 @@ func (r *resolver) mpi() (ok bool, err error) {
 	return false, nil
 }
 
-// mpiNodes finds out on how many nodes the tasks are.
+// mpiNodes finds the number of nodes that the tasks are on.
 func (r *resolver) mpiNodes(m mpi) error {
 	t := &r.tasks
 	from := setting.Source{Tier: setting.Scheduler, Name: m.size + "/" + m.localSize}
-	switch told := r.own[m.nodes]; {
+	switch given := r.own[m.nodes]; {
 	case t.Size == t.LocalSize:
 		t.nodes = 1
-	case told != "":
+	case given != "":
 		if err := r.numbers(map[string]*int{m.nodes: &t.nodes}); err != nil {
 			return err
 		}
 		from.Name = m.nodes
-	case t.Size%t.LocalSize == 0 && !r.in.Flags.NNodes.Set: // who gives a number knows better
+	case t.Size%t.LocalSize == 0 && !r.in.Flags.NNodes.Set: // a typed number goes before a guess
 		t.nodes, t.guessed = t.Size/t.LocalSize, true
 	}
 	if t.nodes > 0 {
@@ -115,11 +117,11 @@ func (r *resolver) mpiNodes(m mpi) error {
 	return nil
 }
 
-// looking tells that there is no command: nothing is started, and who only looks
-// at a node needs no other.
+// looking reports whether there is no command: nothing is started, so no other node
+// is needed.
 func (r *resolver) looking() bool { return len(r.in.Argv) == 0 }
 
-// joined is the values of variables, "" where none is set.
+// joined returns the variables that are set, as one text.
 func (r *resolver) joined(names []string) string {
 	all := ""
 	for _, name := range names {
@@ -130,31 +132,30 @@ func (r *resolver) joined(names []string) string {
 	return all
 }
 
-// numbers reads counts and ranks that a starter gives.
+// numbers parses the counts and ranks that a starter sets.
 func (r *resolver) numbers(to map[string]*int) error {
 	for _, name := range slices.Sorted(maps.Keys(to)) {
 		n, err := strconv.Atoi(r.own[name])
 		if err != nil || n < 0 {
-			return r.variable(name).refuse("env -u "+name+" "+r.paste("--nnodes", "4", "--store", "HOST"), "it is not a number from 0 on")
+			return r.variable(name).refuse(r.without(name),
+				"it is not an integer from 0")
 		}
 		*to[name] = n
 	}
 	return nil
 }
 
-// check refuses numbers that do not fit together.
+// check refuses numbers that contradict each other.
 func (t tasks) check(r *resolver) error {
 	if t.LocalSize >= 1 && t.Size >= t.LocalSize && t.Rank < t.Size && t.Local < t.LocalSize && t.Local <= t.Rank {
 		return nil
 	}
-	return &exit.Error{
-		Code: exit.Config,
-		What: fmt.Sprintf("%s and %s contradict each other: task %d of %d, number %d of %d on this node", t.rank, t.From, t.Rank, t.Size, t.Local, t.LocalSize),
-		Fix:  "env -u " + t.rank + " " + r.paste("--nnodes", "4", "--store", "HOST"),
-	}
+	return contradiction(r.without(t.rank),
+		"%s and %s contradict each other: task %d of %d, number %d of %d on this node",
+		t.rank, t.From, t.Rank, t.Size, t.Local, t.LocalSize)
 }
 
-// slurmTasks reads how many tasks of this step each of its nodes has.
+// slurmTasks reads the number of tasks of this step on each of its nodes.
 func (r *resolver) slurmTasks() error {
 	const perNode = "SLURM_STEP_TASKS_PER_NODE"
 	per := r.variable(perNode)
@@ -164,7 +165,7 @@ func (r *resolver) slurmTasks() error {
 	t := tasks{rank: "SLURM_PROCID", by: "srun", each: "srun --ntasks-per-node=1"}
 	counts, err := hostlist.Counts(per.raw)
 	if err != nil {
-		return &exit.Error{Code: exit.Config, What: fmt.Sprintf("%s: %v", perNode, err), Fix: t.each + " " + r.paste()}
+		return contradiction(t.each+" "+r.paste(), "%s: %v", perNode, err)
 	}
 	for _, n := range counts {
 		t.Size += n
@@ -174,15 +175,13 @@ func (r *resolver) slurmTasks() error {
 		return nil
 	}
 	node := 0
-	if err := r.numbers(map[string]*int{"SLURM_NODEID": &node, "SLURM_PROCID": &t.Rank, "SLURM_LOCALID": &t.Local}); err != nil {
+	to := map[string]*int{"SLURM_NODEID": &node, "SLURM_PROCID": &t.Rank, "SLURM_LOCALID": &t.Local}
+	if err := r.numbers(to); err != nil {
 		return err
 	}
 	if nodes := r.sched.nodes; node >= len(counts) || nodes.set && nodes.raw != strconv.Itoa(len(counts)) {
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("%s is about %d nodes, which contradicts SLURM_NODEID=%d and %s", per, len(counts), node, nodes),
-			Fix:  "env -u SLURM_JOB_ID " + r.paste("--nnodes", "4", "--store", "HOST"),
-		}
+		return contradiction(r.without("SLURM_JOB_ID"), "%s has %d nodes, which contradicts SLURM_NODEID=%d and %s",
+			per, len(counts), node, nodes)
 	}
 	t.LocalSize, t.From = counts[node], perNode
 	t.Group = fmt.Sprintf("%s node %d", r.sched.id.raw, node)
@@ -190,8 +189,8 @@ func (r *resolver) slurmTasks() error {
 	return t.check(r)
 }
 
-// spread settles, now that the number of nodes is known, whether a node has
-// several tasks, and whether the numbers can be.
+// spread decides, once the number of nodes is known, whether a node has several
+// tasks, and checks the numbers.
 func (r *resolver) spread() error {
 	t, nodes := r.tasks, r.job.Nodes
 	if t.Size == 0 {
@@ -202,11 +201,9 @@ func (r *resolver) spread() error {
 	}
 	switch {
 	case !nodes.Set:
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("%s started %d tasks, %d of them on this node (%s), but nobody says on how many nodes", t.by, t.Size, t.LocalSize, t.From),
-			Fix:  t.by + " … " + r.paste("--nnodes", "4", "--store", "HOST") + "   # HOST: one of the nodes",
-		}
+		return contradiction(t.by+" … "+r.paste("--nnodes", "4", "--store", "HOST")+"   # HOST: one of the nodes",
+			"%s started %d tasks, %d of them on this node (%s), but the number of nodes is not set",
+			t.by, t.Size, t.LocalSize, t.From)
 	case nodes.V == 1 && t.Size > t.LocalSize: // asked for: each node a world of its own
 		if t.LocalSize == 1 {
 			return nil
@@ -214,40 +211,35 @@ func (r *resolver) spread() error {
 		t.Rank, t.Size = t.Local, t.LocalSize
 	case t.LocalSize == 1 && (t.nodes == t.Size || t.nodes == 0 && nodes.V >= t.Size): // one on each
 		if t.nodes == 0 {
-			r.sched.index = claim{strconv.Itoa(t.Rank), setting.Source{Tier: setting.Scheduler, Name: t.rank}, true}
+			r.sched.index = scheduled(strconv.Itoa(t.Rank), t.rank)
 		}
 		return nil
 	case r.line.Kind == launcher.Torchrun:
 		return r.oneEach()
 	case nodes.V > t.Size-t.LocalSize+1, t.nodes != 0 && !t.guessed && nodes.V != t.nodes:
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("%d nodes (%s) contradict %s, which started %d tasks, %d of them on this node (%s)", nodes.V, nodes.From.Name, t.by, t.Size, t.LocalSize, t.From),
-			Fix:  fmt.Sprintf("drop %s, or start launch once on each node: %s", nodes.From.Name, t.each),
-		}
+		return contradiction(fmt.Sprintf("drop %s, or start launch once on each node: %s", nodes.From.Name, t.each),
+			"%d nodes (%s) contradict %s, which started %d tasks, %d of them on this node (%s)",
+			nodes.V, nodes.From.Name, t.by, t.Size, t.LocalSize, t.From)
 	}
 	r.job.Tasks = t.Tasks
 	return nil
 }
 
-// oneEach refuses to start torchrun several times on a node: it starts the
+// oneEach returns the error for several torchruns on a node: torchrun starts the
 // processes of its node itself.
 func (r *resolver) oneEach() error {
 	t := r.tasks
-	what := fmt.Sprintf("%s started %d tasks, %d of them on this node (%s=%d)", t.by, t.Size, t.LocalSize, t.From, t.LocalSize)
+	what := fmt.Sprintf("%s started %d tasks, %d of them on this node (%s=%[3]d)", t.by, t.Size, t.LocalSize, t.From)
 	if t.by == "srun" {
 		what = fmt.Sprintf("%s: srun started several tasks on a node", r.variable(t.From))
 	}
-	return &exit.Error{
-		Code: exit.Config,
-		What: what + ", but torchrun is started once per node: it starts its processes itself",
-		Fix:  t.each + " " + r.paste(),
-	}
+	return contradiction(t.each+" "+r.paste(),
+		"%s, but torchrun runs once per node: it starts its processes itself", what)
 }
 
-// first settles the index of a node with tasks. MASTER_ADDR is the address of
-// node 0 and task 0 listens there, so node 0 is the one that has task 0. Only a
-// node's first task joins and needs an index.
+// first resolves the index of a node with tasks. Task 0 listens at MASTER_ADDR, the
+// address of node 0, so node 0 is the node with task 0. Only the first task of a
+// node joins and needs an index.
 func (r *resolver) first() error {
 	t, index := r.job.Tasks, r.job.Index
 	if t.Size == 0 {
@@ -259,11 +251,9 @@ func (r *resolver) first() error {
 	}
 	rank, world := r.ambient("RANK"), r.ambient("WORLD_SIZE")
 	if rank.set && rank.raw != strconv.Itoa(t.Rank) || world.set && world.raw != strconv.Itoa(t.Size) {
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("RANK=%s WORLD_SIZE=%s contradict %s: this is task %d of %d, and launch sets both itself", rank.raw, world.raw, r.tasks.by, t.Rank, t.Size),
-			Fix:  "unset RANK WORLD_SIZE; " + r.tasks.by + " … " + r.paste(),
-		}
+		return contradiction("unset RANK WORLD_SIZE; "+r.tasks.by+" … "+r.paste(),
+			"RANK=%s WORLD_SIZE=%s contradict %s: this is task %d of %d, and launch sets both itself",
+			rank.raw, world.raw, r.tasks.by, t.Rank, t.Size)
 	}
 	return nil
 }
@@ -271,7 +261,8 @@ func (r *resolver) first() error {
 func (r *resolver) reindex() {
 	t, index := r.job.Tasks, r.job.Index
 	if index.Set {
-		f := finding.Warnf("%s=%d is not used: node 0 is the one with task 0 (%s), whose address is MASTER_ADDR", index.From.Name, index.V, r.tasks.rank)
+		f := finding.Warnf("%s=%d is not used: node 0 is the node with task 0 (%s), whose address is MASTER_ADDR",
+			index.From.Name, index.V, r.tasks.rank)
 		if index.From.Tier >= setting.Scheduler {
 			f.Status = finding.Skip
 		}
@@ -279,6 +270,7 @@ func (r *resolver) reindex() {
 	}
 	r.job.Index, r.job.Vouch = setting.Value[int]{}, NoIndex
 	if t.Rank == 0 {
-		r.job.Index, r.job.Vouch = setting.Value[int]{From: setting.Source{Tier: setting.Scheduler, Name: r.tasks.rank}, Set: true}, Scheduled
+		from := setting.Source{Tier: setting.Scheduler, Name: r.tasks.rank}
+		r.job.Index, r.job.Vouch = setting.Value[int]{From: from, Set: true}, Scheduled
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"launch/internal/setting"
 )
 
-// ompi4 is what Open MPI 4.1.4 told task rank of 4 that it had started by
+// ompi4 is the environment of task rank of 4 that Open MPI 4.1.4 started by
 // mpirun -H a:2,b:2 -np 4, of 49 variables those that are about the tasks.
 func ompi4(rank int) []string {
 	return []string{
@@ -61,7 +61,7 @@ func tasksStep(node, local int) []string {
 		fmt.Sprintf("SLURM_PROCID=%d", 2*node+local), fmt.Sprintf("SLURM_LOCALID=%d", local))
 }
 
-func meet(f *Flags) { f.Store = flagged("--store", "h") }
+func onH(f *Flags) { f.Store = flagged("--store", "h") }
 
 func TestTasksOfSeveralNodes(t *testing.T) {
 	const group = "PMIX_NAMESPACE=1553334273 PMIX_SERVER_URI2=1553334272.2;tcp4://127.0.0.1:34513 "
@@ -74,38 +74,60 @@ func TestTasksOfSeveralNodes(t *testing.T) {
 		id    string
 	}{
 		"Slurm's first": {on("n1", input("python t.py", tasksStep(0, 0)...)),
-			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"},
+				Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler,
+				Name: "SLURM_NODEID"}, Set: true},
 			Tasks{0, 5, 0, 2, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 0"}, "slurm-7.0"},
 		"Slurm's second of the second": {on("n2", input("python t.py", tasksStep(1, 1)...)),
-			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"},
+				Set: true}, setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Scheduler,
+				Name: "SLURM_NODEID"}, Set: true},
 			Tasks{3, 5, 1, 2, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 1"}, "slurm-7.0"},
 		"Slurm's only one of its node": {on("n3", input("python t.py", tasksStep(2, 0)...)),
-			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"}, Set: true}, setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_NODEID"}, Set: true},
+			setting.Value[int]{V: 3, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_STEP_NUM_NODES"},
+				Set: true}, setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler,
+				Name: "SLURM_NODEID"}, Set: true},
 			Tasks{4, 5, 0, 1, "SLURM_STEP_TASKS_PER_NODE", "slurm-7.0 node 2"}, "slurm-7.0"},
-		"Open MPI 4, the node of task 0": {input("python t.py", ompi4(0)...).with(meet),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
+		"Open MPI 4, the node of task 0": {input("python t.py", ompi4(0)...).with(onH),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"},
+				Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler,
+				Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
 			Tasks{0, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", strings.Replace(group, ".2;", ".1;", 1)}, "mpi-1553334273"},
-		"Open MPI 4, another node": {input("python t.py", ompi4(2)...).with(meet),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, none,
+		"Open MPI 4, another node": {input("python t.py", ompi4(2)...).with(onH),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"},
+				Set: true}, none,
 			Tasks{2, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", group}, "mpi-1553334273"},
-		"Open MPI 4, uneven": {input("python t.py", but(ompi4(3), "OMPI_COMM_WORLD_LOCAL_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0")...).with(meet),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"}, Set: true}, none,
+		"Open MPI 4, uneven": {input("python t.py", but(ompi4(3), "OMPI_COMM_WORLD_LOCAL_SIZE=1",
+			"OMPI_COMM_WORLD_LOCAL_RANK=0")...).with(onH),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_MCA_orte_num_nodes"},
+				Set: true}, none,
 			Tasks{3, 4, 0, 1, "OMPI_COMM_WORLD_LOCAL_SIZE", group}, "mpi-1553334273"},
-		"Open MPI 5": {input("python t.py", ompi5(0)...).with(meet),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_SIZE/OMPI_COMM_WORLD_LOCAL_SIZE"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
-			Tasks{0, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "}, "mpi-prterun-vm-13128@1"},
-		"Open MPI 5, uneven, counted by hand": {input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=3")...).with(meet).with(nnodes("2")),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NNODES"}, Set: true}, setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
-			Tasks{0, 3, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "}, "mpi-prterun-vm-13128@1"},
-		"MPICH": {input("python t.py", mpich(3)...).with(meet),
-			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "PMI_SIZE/MPI_LOCALNRANKS"}, Set: true}, none,
+		"Open MPI 5": {input("python t.py", ompi5(0)...).with(onH),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler,
+				Name: "OMPI_COMM_WORLD_SIZE/OMPI_COMM_WORLD_LOCAL_SIZE"}, Set: true}, setting.Value[int]{V: 0,
+				From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true},
+			Tasks{0, 4, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE",
+				"PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "},
+			"mpi-prterun-vm-13128@1"},
+		"Open MPI 5, uneven, counted by hand": {input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=3")...).
+			with(onH).with(nnodes("2")),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NNODES"}, Set: true},
+			setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"},
+				Set: true},
+			Tasks{0, 3, 0, 2, "OMPI_COMM_WORLD_LOCAL_SIZE",
+				"PMIX_NAMESPACE=prterun-vm-13128@1 PMIX_SERVER_URI2=prterun-vm-13128@0.1;tcp4://127.0.0.1:47237 "},
+			"mpi-prterun-vm-13128@1"},
+		"MPICH": {input("python t.py", mpich(3)...).with(onH),
+			setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Scheduler, Name: "PMI_SIZE/MPI_LOCALNRANKS"},
+				Set: true}, none,
 			Tasks{3, 4, 1, 2, "MPI_LOCALNRANKS", ""}, ""},
 	} {
 		j := resolve(t, c.in)
 		if diff := cmp.Diff(c.tasks, j.Tasks); diff != "" {
 			t.Errorf("%s: tasks (-want +got):\n%s", what, diff)
 		}
-		if diff := cmp.Diff([]setting.Value[int]{c.nodes, c.index}, []setting.Value[int]{j.Nodes, j.Index}); diff != "" {
+		if diff := cmp.Diff([]setting.Value[int]{c.nodes, c.index}, []setting.Value[int]{j.Nodes,
+			j.Index}); diff != "" {
 			t.Errorf("%s: nodes and index (-want +got):\n%s", what, diff)
 		}
 		if j.Single || c.id != "" && j.ID.V != c.id || len(j.Notes) != 0 {
@@ -116,8 +138,10 @@ func TestTasksOfSeveralNodes(t *testing.T) {
 
 func TestTasksOfOneNode(t *testing.T) {
 	for what, in := range map[string]Input{
-		"Slurm":                   on("n1", input("python t.py", but(step("n1", 0), "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=2")...)),
-		"Open MPI 4":              input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_num_nodes=1")...),
+		"Slurm": on("n1", input("python t.py", but(step("n1", 0), "SLURM_STEP_NUM_NODES=1",
+			"SLURM_STEP_TASKS_PER_NODE=2")...)),
+		"Open MPI 4": input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2",
+			"OMPI_MCA_orte_num_nodes=1")...),
 		"Open MPI 5":              input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=2")...),
 		"MPICH":                   input("python t.py", but(mpich(0), "PMI_SIZE=2")...),
 		"one of several, by hand": input("python t.py", ompi4(2)...).with(nnodes("1")),
@@ -142,31 +166,33 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 		"beyond a scheduler's": append(slices.Clone(each), step("n[1-4]", 3)...), // of the MPI's own daemon
 	} {
 		for _, line := range []string{"python t.py", "torchrun t.py"} {
-			j := resolve(t, input(line, env...).with(meet))
+			j := resolve(t, input(line, env...).with(onH))
 			if j.Nodes.V != 2 || j.Index.V != 1 || j.Vouch != Scheduled || j.Tasks != (Tasks{}) {
 				t.Errorf("%s, %s: %+v", what, line, j)
 			}
 		}
 	}
-	j := resolve(t, input("python t.py", but(each, "OMPI_MCA_orte_num_nodes=")...).with(meet).with(nnodes("2")))
+	j := resolve(t, input("python t.py", but(each, "OMPI_MCA_orte_num_nodes=")...).with(onH).with(nnodes("2")))
 	if j.Index.V != 1 || j.Vouch != Scheduled || j.Tasks != (Tasks{}) {
 		t.Errorf("counted by hand: %+v", j)
 	}
-	bad := refused(t, input("python t.py", each...), 78, "2 nodes (OMPI_MCA_orte_num_nodes)", "where they meet")
+	bad := refused(t, input("python t.py", each...), 78, "2 nodes (OMPI_MCA_orte_num_nodes)", "no store address")
 	if !strings.HasPrefix(bad.Fix, "mpirun … launch --store HOST python t.py") {
 		t.Errorf("fix %q", bad.Fix)
 	}
 	if j := resolve(t, Input{Word: "check", Env: each}); j.Nodes.V != 1 {
 		t.Errorf("launch check needs no other node: %+v", j)
 	}
-	if j := resolve(t, Input{Word: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 || j.Tasks != (Tasks{}) {
+	if j := resolve(t, Input{Word: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 ||
+		j.Tasks != (Tasks{}) {
 		t.Errorf("launch check in a step: %+v", j)
 	}
 }
 
 func TestOneProcessOfAnMPIIsStartedAsByHand(t *testing.T) {
 	one := but(ompi4(0), "OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "OMPI_MCA_orte_num_nodes=1")
-	if j := resolve(t, input("python t.py", one...)); !j.Single || j.Tasks != (Tasks{}) || j.Nodes.From.Tier != setting.Derived {
+	if j := resolve(t, input("python t.py", one...)); !j.Single || j.Tasks != (Tasks{}) ||
+		j.Nodes.From.Tier != setting.Derived {
 		t.Errorf("%+v", j)
 	}
 	if j := resolve(t, input("mpirun -np 2 ./x", ompi4(0)...)); !j.Single || j.Tasks != (Tasks{}) {
@@ -179,12 +205,17 @@ func TestTasksAreNoTorchruns(t *testing.T) {
 		in        Input
 		want, fix string
 	}{
-		{input("torchrun t.py", ompi4(1)...), "mpirun started 4 tasks, 2 of them on this node (OMPI_COMM_WORLD_LOCAL_SIZE=2)", "mpirun --map-by ppr:1:node launch torchrun t.py"},
-		{input("torchrun t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_num_nodes=1")...), "2 of them on this node", "mpirun --map-by ppr:1:node launch torchrun t.py"},
-		{input("./run.sh", mpich(0)...).with(func(f *Flags) { f.As = flagged("--as", "torchrun") }), "mpiexec started", "mpiexec -ppn 1 launch --as torchrun ./run.sh"},
-		{on("n3", input("torchrun t.py", tasksStep(2, 0)...)), "SLURM_STEP_TASKS_PER_NODE=2(x2),1", "srun --ntasks-per-node=1 launch torchrun t.py"},
+		{input("torchrun t.py", ompi4(1)...),
+			"mpirun started 4 tasks, 2 of them on this node (OMPI_COMM_WORLD_LOCAL_SIZE=2)",
+			"mpirun --map-by ppr:1:node launch torchrun t.py"},
+		{input("torchrun t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_num_nodes=1")...),
+			"2 of them on this node", "mpirun --map-by ppr:1:node launch torchrun t.py"},
+		{input("./run.sh", mpich(0)...).with(func(f *Flags) { f.As = flagged("--as", "torchrun") }),
+			"mpiexec started", "mpiexec -ppn 1 launch --as torchrun ./run.sh"},
+		{on("n3", input("torchrun t.py", tasksStep(2, 0)...)), "SLURM_STEP_TASKS_PER_NODE=2(x2),1",
+			"srun --ntasks-per-node=1 launch torchrun t.py"},
 	} {
-		bad := refused(t, c.in, 78, c.want, "torchrun is started once per node")
+		bad := refused(t, c.in, 78, c.want, "torchrun runs once per node")
 		if bad.Fix != c.fix {
 			t.Errorf("fix %q, want %q", bad.Fix, c.fix)
 		}
@@ -198,10 +229,16 @@ func TestTheNodeOfTaskZeroIsNodeZero(t *testing.T) {
 		note  finding.Status
 	}{
 		"Slurm's order differs": {on("n2", input("python t.py", but(tasksStep(1, 0), "SLURM_PROCID=0")...)),
-			setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_PROCID"}, Set: true}, finding.Skip},
-		"and the other one": {on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_PROCID=2")...)), setting.Value[int]{}, finding.Skip},
-		"typed":             {input("python t.py", ompi4(0)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true}, finding.Warn},
-		"typed, and right":  {input("python t.py", ompi4(2)...).with(meet).with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 1, From: setting.Source{Tier: setting.Explicit, Name: "--node-rank"}, Set: true}, ""},
+			setting.Value[int]{V: 0, From: setting.Source{Tier: setting.Scheduler, Name: "SLURM_PROCID"}, Set: true},
+			finding.Skip},
+		"and the other one": {on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_PROCID=2")...)),
+			setting.Value[int]{}, finding.Skip},
+		"typed": {input("python t.py", ompi4(0)...).with(onH).
+			with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 0,
+			From: setting.Source{Tier: setting.Scheduler, Name: "OMPI_COMM_WORLD_RANK"}, Set: true}, finding.Warn},
+		"typed, and right": {input("python t.py", ompi4(2)...).with(onH).
+			with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "1") }), setting.Value[int]{V: 1,
+			From: setting.Source{Tier: setting.Explicit, Name: "--node-rank"}, Set: true}, ""},
 	} {
 		j := resolve(t, c.in)
 		if diff := cmp.Diff(c.index, j.Index); diff != "" {
@@ -214,15 +251,20 @@ func TestTheNodeOfTaskZeroIsNodeZero(t *testing.T) {
 }
 
 func TestTasksThatCannotBeAreRefused(t *testing.T) {
-	refused(t, input("python t.py", ompi4(0)...).with(meet).with(nnodes("4")), 78, "4 nodes (LAUNCH_NNODES) contradict mpirun", "4 tasks, 2 of them on this node")
-	refused(t, input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_num_nodes=1")...).with(meet).with(nnodes("2")), 78, "2 nodes (LAUNCH_NNODES) contradict mpirun")
-	refused(t, input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=3")...), 78, "3 tasks, 2 of them on this node", "nobody says on how many nodes")
+	refused(t, input("python t.py", ompi4(0)...).with(onH).with(nnodes("4")), 78,
+		"4 nodes (LAUNCH_NNODES) contradict mpirun", "4 tasks, 2 of them on this node")
+	refused(t, input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_num_nodes=1")...).
+		with(onH).with(nnodes("2")), 78, "2 nodes (LAUNCH_NNODES) contradict mpirun")
+	refused(t, input("python t.py", but(ompi5(0), "OMPI_COMM_WORLD_SIZE=3")...), 78,
+		"3 tasks, 2 of them on this node", "the number of nodes is not set")
 	refused(t, input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_RANK=x")...), 78, "OMPI_COMM_WORLD_RANK=x")
 	refused(t, input("python t.py", but(ompi4(0), "OMPI_COMM_WORLD_RANK=4")...), 78, "task 4 of 4")
 	refused(t, input("python t.py", but(ompi4(0), "OMPI_MCA_orte_num_nodes=x")...), 78, "OMPI_MCA_orte_num_nodes=x")
-	refused(t, input("python t.py", append(ompi4(1), "WORLD_SIZE=2")...).with(meet), 78, "WORLD_SIZE=2", "task 1 of 4")
-	refused(t, on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_STEP_TASKS_PER_NODE=2(x2")...)), 78, "SLURM_STEP_TASKS_PER_NODE")
-	refused(t, on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_STEP_TASKS_PER_NODE=2(x2)")...)), 78, "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES=3")
+	refused(t, input("python t.py", append(ompi4(1), "WORLD_SIZE=2")...).with(onH), 78, "WORLD_SIZE=2", "task 1 of 4")
+	refused(t, on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_STEP_TASKS_PER_NODE=2(x2")...)), 78,
+		"SLURM_STEP_TASKS_PER_NODE")
+	refused(t, on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_STEP_TASKS_PER_NODE=2(x2)")...)), 78,
+		"SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES=3")
 	refused(t, on("n1", input("python t.py", but(tasksStep(0, 0), "SLURM_LOCALID=")...)), 78, "SLURM_LOCALID")
 	// The tasks are known all the same: only the first of a node says it all.
 	if j, err := Resolve(input("python t.py", ompi4(1)...)); err == nil || j.Tasks.Local != 1 {
@@ -231,7 +273,7 @@ func TestTasksThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestRankOfATaskIsNotANodes(t *testing.T) {
-	j := resolve(t, input("python t.py", append(ompi4(3), "RANK=3", "WORLD_SIZE=4", "MASTER_PORT=29777")...).with(meet))
+	j := resolve(t, input("python t.py", append(ompi4(3), "RANK=3", "WORLD_SIZE=4", "MASTER_PORT=29777")...).with(onH))
 	if j.Nodes.V != 2 || j.Index.Set || len(j.Notes) != 0 || j.MasterPort.V != 29777 {
 		t.Errorf("%+v", j)
 	}

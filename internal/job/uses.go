@@ -10,20 +10,21 @@ import (
 	"launch/internal/launcher"
 )
 
-// libraries are those that a command names or a script imports, and that no
-// other fact of a node shows, with the names that tell.
+// libraries returns, by the name in a command or an import, the libraries that no
+// fact of a node reveals.
 func libraries() map[string]string {
 	return map[string]string{
-		"jax": "jax", "flax": "jax", "tensorflow": "tensorflow", "horovod": "horovod", "horovodrun": "horovod", "nixl": "nixl", "nixlbench": "nixl",
+		"jax": "jax", "flax": "jax", "tensorflow": "tensorflow", "horovod": "horovod", "horovodrun": "horovod",
+		"nixl": "nixl", "nixlbench": "nixl",
 		"nvshmem": "nvshmem", "deep_ep": "nvshmem", "ucp": "ucx", "ucxx": "ucx", "ucx_perftest": "ucx",
 	}
 }
 
-// maxScript is more than the imports at the head of any script.
+// maxScript is large enough for the imports at the head of any script.
 const maxScript = 256 << 10
 
-// uses finds the libraries that the job uses, as far as its command and the
-// text of its script tell: nothing is run or imported.
+// uses finds the libraries that the command names or its script imports. It runs
+// and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
 	var found []string
@@ -43,7 +44,7 @@ func (r *resolver) uses() {
 	script := ""
 	if s := r.line.Script; s > 0 && s < len(argv) {
 		script = argv[s]
-	} else if i := slices.IndexFunc(argv[min(program, len(argv)):], func(w string) bool { return strings.HasSuffix(w, ".py") }); i >= 0 {
+	} else if i := slices.IndexFunc(argv[min(program, len(argv)):], isPython); i >= 0 {
 		script = argv[program+i]
 	}
 	if script != "" && r.in.Root != nil {
@@ -55,11 +56,13 @@ func (r *resolver) uses() {
 	r.job.Uses = found
 }
 
-// head is the beginning of a plain file.
+func isPython(word string) bool { return strings.HasSuffix(word, ".py") }
+
+// head returns the beginning of a regular file.
 func head(root fs.FS, name string) string {
 	name = strings.TrimPrefix(name, "/")
 	info, err := fs.Stat(root, name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 16*maxScript { // a pipe must not be read
+	if err != nil || !info.Mode().IsRegular() || info.Size() > 16*maxScript { // reading would drain a pipe
 		return ""
 	}
 	text, err := fs.ReadFile(root, name)
@@ -71,7 +74,7 @@ func head(root fs.FS, name string) string {
 
 var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+)[\w.]*[ \t]+import\b)`)
 
-// imports are the top-level names of what a Python text imports.
+// imports returns the top-level names that a Python text imports.
 func imports(text string) []string {
 	var out []string
 	for _, m := range importLine.FindAllStringSubmatch(text, -1) {
@@ -89,41 +92,43 @@ func imports(text string) []string {
 	return out
 }
 
-// whichMPI names the MPI whose mpirun the line starts, by what stands beside it: all
-// of them call it mpirun. "" is one that cannot be told.
+// whichMPI returns the MPI of the line's mpirun, by the programs next to it, since
+// all MPIs have an mpirun. "" is unknown.
 func (r *resolver) whichMPI() string {
 	if r.line.Kind != launcher.Mpirun {
 		return ""
 	}
 	file := r.binary(r.line.Argv[r.line.At])
-	beside := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return path.Base(file) == n || r.exists(path.Join(path.Dir(file), n)) })
+	sibling := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			return path.Base(file) == n || r.exists(path.Join(path.Dir(file), n))
+		})
 	}
 	switch base := path.Base(file); {
 	case file == "":
 		return ""
 	case base == "orterun":
 		return "openmpi4"
-	case beside("impi_info"):
+	case sibling("impi_info"):
 		return "intel"
 	case base == "prterun":
 		return "openmpi5"
 	case strings.Contains(base, "hydra"):
 		return "mpich"
-	case beside("prterun"):
+	case sibling("prterun"):
 		return "openmpi5"
-	case beside("orterun"):
+	case sibling("orterun"):
 		return "openmpi4"
-	case beside("ompi_info"):
+	case sibling("ompi_info"):
 		return "openmpi"
-	case beside("mpiexec.hydra", "mpichversion"):
+	case sibling("mpiexec.hydra", "mpichversion"):
 		return "mpich"
 	}
 	return ""
 }
 
-// binary is the file of a program as execvp(3) finds it, behind its links;
-// "": it is not found.
+// binary returns the file of a program as execvp(3) finds it, links resolved; "" if
+// not found.
 func (r *resolver) binary(name string) string {
 	places := []string{r.absolute(name)}
 	if !strings.Contains(name, "/") {
@@ -148,7 +153,7 @@ func (r *resolver) exists(file string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// target follows a file's links; no more than the kernel does.
+// target follows a file's links, as many as the kernel does.
 func (r *resolver) target(file string) string {
 	for range 40 {
 		to, err := fs.ReadLink(r.in.Root, strings.TrimPrefix(file, "/"))

@@ -10,33 +10,32 @@ import (
 	"launch/internal/spelling"
 )
 
-// argparser reads a line as Python's argparse reads it for torchrun, as far
-// as the first positional, the script. Differences are on purpose: two
-// spellings of one option are not ambiguous (they are not in 1.13, which has
-// one of them, nor from Python 3.12.8 on), and an option it does not know is
-// taken as a flag, with a note, since a newer torch may know it.
+// argparser parses a line up to the first positional, the script, as Python's
+// argparse does for torchrun. It differs on purpose: two spellings of one option are
+// not ambiguous (1.13 has only one of them, and Python from 3.12.8 accepts both), and
+// an unknown option is a flag, with a note, since a newer torch may know it.
 type argparser struct {
 	words []string
 	base  int // index in Argv of words[0]
 	table []torchOption
 
 	out     []Option
-	unknown []int // index in Argv of each option that is none of these
+	unknown []int // index in Argv of each option that is not in table
 	notes   []string
 }
 
-// match is one reading of a word as an option.
+// match is one way to read an argument as an option.
 type match struct {
 	option   torchOption
 	spelling string
-	explicit string // behind '=' or attached to a short option
+	explicit string // after '=' or attached to a short option
 	attached bool
 }
 
 var negative = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
 
-// parse reads options up to the script and gives the index of the script in
-// Argv, or that of the end.
+// parse parses the options and returns the index in Argv of the script, or of the
+// end.
 func (p *argparser) parse() (rest int, err error) {
 	for i := 0; i < len(p.words); {
 		w := p.words[i]
@@ -54,7 +53,9 @@ func (p *argparser) parse() (rest int, err error) {
 			if meant != "" {
 				meant = " (did you mean --" + meant + "?)"
 			}
-			p.notes = append(p.notes, fmt.Sprintf("launch does not know torchrun's option %s%s: written as %s=VALUE it is passed on safely, otherwise launch may mistake its value for the script", w, meant, strings.TrimRight(w, "=")))
+			p.notes = append(p.notes,
+				fmt.Sprintf("torchrun option %s is unknown%s: write %s=VALUE, or launch may take its value for the "+
+					"script", w, meant, strings.TrimRight(w, "=")))
 			p.unknown = append(p.unknown, p.base+i)
 			i++
 		default:
@@ -68,7 +69,7 @@ func (p *argparser) parse() (rest int, err error) {
 	return p.base + len(p.words), nil
 }
 
-// flags are the options that there are, without their dashes.
+// flags returns the names of all options, without dashes.
 func (p *argparser) flags() (names []string) {
 	for _, o := range p.table {
 		names = append(names, strings.TrimLeft(o.flag(), "-"))
@@ -143,9 +144,9 @@ func (p *argparser) prefixed(w string) []match {
 	return out
 }
 
-// ambiguous refuses an abbreviation, except where every reading takes the
-// same words and is nothing to launch: which one it is, the installed
-// torchrun knows better (1.13 has fewer options than 2.x).
+// ambiguous refuses an abbreviation, unless all its options take the same arguments
+// and do not matter to launch: the installed torchrun decides (1.13 has fewer
+// options than 2.x).
 func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error) {
 	var names []string
 	same := true
@@ -157,15 +158,12 @@ func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error
 	if same {
 		return matches[0], known, nil
 	}
-	return match{}, unknown, &exit.Error{
-		Code: exit.Usage,
-		What: fmt.Sprintf("torchrun option %s is ambiguous: it could be %s", w, strings.Join(names, ", ")),
-		Fix:  "write the option out",
-	}
+	return match{}, unknown, exit.Errorf(exit.Usage, "torchrun option %s is ambiguous: it could be %s",
+		w, strings.Join(names, ", ")).Do("write the option in full")
 }
 
-// take records the options of words[i] and tells how many words they used:
-// one word may hold several short ones, as -mr3 does.
+// take records the options of words[i] and returns their number of arguments: one
+// argument may hold several short options, as -mr3 does.
 func (p *argparser) take(m match, i int) (int, error) {
 	for m.attached && !m.option.value {
 		if strings.HasPrefix(m.spelling, "--") || m.explicit == "" {
@@ -198,9 +196,10 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 			return p.words[i], nil
 		}
 	}
-	return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s needs a value", m.spelling), Fix: m.spelling + "=VALUE"}
+	return "", exit.Errorf(exit.Usage, "torchrun option %s needs a value", m.spelling).Do("%s=VALUE", m.spelling)
 }
 
 func (p *argparser) noValue(m match) error {
-	return &exit.Error{Code: exit.Usage, What: fmt.Sprintf("torchrun option %s takes no value, got %q", m.spelling, m.explicit), Fix: m.spelling}
+	return exit.Errorf(exit.Usage, "torchrun option %s takes no value, got %q", m.spelling, m.explicit).
+		Do("%s", m.spelling)
 }

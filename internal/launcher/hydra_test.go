@@ -15,10 +15,14 @@ func TestHydrasOptionsAreRead(t *testing.T) {
 		Program            string
 	}
 	for line, want := range map[string]facts{
-		"mpiexec -ppn 8 -f hosts -n 16 ./all_reduce_perf -n 9":       {NP: "16", Hostfile: "hosts", Program: "./all_reduce_perf"},
-		"mpiexec.hydra -hosts a,b:2 -genv NCCL_DEBUG INFO -n 2 ./x":  {NP: "2", Hosts: []string{"a", "b"}, Genv: "NCCL_DEBUG=INFO", Program: "./x"},
-		"mpirun -genv NCCL_DEBUG=INFO -np 2 ./x":                     {NP: "2", Genv: "NCCL_DEBUG=INFO", Program: "./x"},
-		"mpirun --genv=NCCL_DEBUG INFO --n=2 ./x":                    {NP: "2", Genv: "NCCL_DEBUG=INFO", Program: "./x"},
+		"mpiexec -ppn 8 -f hosts -n 16 ./all_reduce_perf -n 9": {NP: "16", Hostfile: "hosts",
+			Program: "./all_reduce_perf"},
+		"mpiexec.hydra -hosts a,b:2 -genv NCCL_DEBUG INFO -n 2 ./x": {NP: "2", Hosts: []string{"a", "b"},
+			Genv: "NCCL_DEBUG=INFO", Program: "./x"},
+		"mpirun -genv NCCL_DEBUG=INFO -np 2 ./x": {NP: "2", Genv: "NCCL_DEBUG=INFO",
+			Program: "./x"},
+		"mpirun --genv=NCCL_DEBUG INFO --n=2 ./x": {NP: "2", Genv: "NCCL_DEBUG=INFO",
+			Program: "./x"},
 		"mpiexec -genv=NCCL_DEBUG=INFO ./x":                          {Genv: "NCCL_DEBUG=INFO", Program: "./x"},
 		"mpiexec -genvall -n 1 -env A B ./x : -n 2 -envnone ./y":     {NP: "3", Program: "./x"},
 		"mpiexec -prepend-rank -iface eth0 -bind-to core -n 1 ./x":   {NP: "1", Program: "./x"},
@@ -28,7 +32,8 @@ func TestHydrasOptionsAreRead(t *testing.T) {
 		"mpiexec -configfile f": {},
 	} {
 		l := parse(t, line).Of("mpich")
-		got := facts{NP: l.NP.Value, Hostfile: l.Hostfile.Value, Hosts: l.Hosts, Genv: l.sectionValue("genv", 0, len(l.Argv))}
+		got := facts{NP: l.NP.Value, Hostfile: l.Hostfile.Value, Hosts: l.Hosts, Genv: l.sectionValue("genv",
+			0, len(l.Argv))}
 		if l.Rest < len(l.Argv) {
 			got.Program = l.Argv[l.Rest]
 		}
@@ -39,15 +44,17 @@ func TestHydrasOptionsAreRead(t *testing.T) {
 }
 
 // MPICH 5.0 and Intel MPI 2021.19 end at an -x: "unrecognized argument x".
-func TestHydraIsGivenTheJobsConstantsOnceAndInItsOwnWords(t *testing.T) {
+func TestHydraGetsTheJobsConstantsOnceAsItsOptions(t *testing.T) {
 	for line, want := range map[string]string{
-		"mpiexec -n 2 a.out":                                   "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET -n 2 a.out",
-		"nice mpirun -n 1 a.out : -n 1 b.out":                  "nice mpirun -genv NCCL_SOCKET_FAMILY AF_INET -n 1 a.out : -n 1 b.out",
+		"mpiexec -n 2 a.out": "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET -n 2 a.out",
+		"nice mpirun -n 1 a.out : -n 1 b.out": "nice mpirun -genv NCCL_SOCKET_FAMILY AF_INET -n 1 " +
+			"a.out : -n 1 b.out",
 		"mpiexec -genv NCCL_SOCKET_FAMILY AF_INET6 -n 2 a.out": "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET6 -n 2 a.out",
-		"mpiexec -configfile f":                                "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET -configfile f",
+		"mpiexec -configfile f": "mpiexec -genv NCCL_SOCKET_FAMILY AF_INET " +
+			"-configfile f",
 	} {
 		for _, mpi := range []string{"mpich", "intel"} {
-			e, err := parse(t, line).Of(mpi).Command(World{Nodes: 1, Single: true}, plan, nil)
+			e, err := parse(t, line).Of(mpi).Command(World{Nodes: Known(1), Single: true}, plan, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +82,7 @@ func FuzzHydra(f *testing.F) {
 			return
 		}
 		l = l.Of("intel")
-		e, err := l.Command(World{MasterAddr: "10.0.0.1", MasterPort: 1}, plan, nil)
+		e, err := l.Command(World{MasterAddr: "10.0.0.1", MasterPort: Known(1)}, plan, nil)
 		if err != nil || l.Rest > len(argv) {
 			t.Fatalf("%q: %v, rest %d", argv, err, l.Rest)
 		}

@@ -1,11 +1,12 @@
-// Package launcher understands the command line that stands behind launch:
-// one file for each wrapped launcher (torchrun, mpirun, a plain program), with
-// what its line asks for (Parse) and what it becomes once the world is known
-// (Command) side by side. It runs nothing and reads no file; the environment
-// arrives as a parameter.
+// Package launcher parses and rewrites the command line after launch. Each wrapped
+// launcher (torchrun, mpirun, a plain program) has one file with what its line asks
+// for (Parse) and what it becomes in a known world (Command). The package runs
+// nothing and reads no file; the environment is a parameter.
 package launcher
 
 import (
+	"strconv"
+
 	"launch/internal/setting"
 )
 
@@ -18,48 +19,53 @@ const (
 	Program  Kind = "program"  // anything else: one process per node, or one of a node's tasks
 )
 
-// Ask is one thing that the line says about the job, and the words that said
-// it ("torchrun --nnodes", "PET_NNODES"). Set is false where nothing did.
+// Ask is one setting of the line, and the option that it is from ("torchrun
+// --nnodes", "PET_NNODES"). The zero Ask is unset.
 type Ask struct {
 	Value string `json:"value"`
 	From  string `json:"from"`
 	Set   bool   `json:"set"`
 }
 
-// Option is one option as it stands on a line, or one assignment of an env(1)
-// prefix.
+// Option is one option on a line, or one assignment of an env(1) prefix. Name is
+// torchrun's destination ("nnodes"), mpirun's name without dashes, or env's variable.
 type Option struct {
-	Name  string `json:"name"`            // torchrun's destination ("nnodes"), mpirun's name without dashes, env's variable
+	Name  string `json:"name"`
 	Value string `json:"value,omitempty"` // "" for a flag
-	At    int    `json:"at"`              // index in Argv of its first word
-	Words int    `json:"words"`           // how many words it takes: 1 for --opt=v
+	At    int    `json:"at"`              // index in Argv of its first argument
+	Words int    `json:"words"`           // its number of arguments: 1 for --opt=v
 }
 
 // PrefixEnv is what env(1) prefixes do to the environment of the command.
 type PrefixEnv struct {
-	Clear bool     `json:"clear,omitempty"` // env -i: the plan's variables would not get through either
+	Clear bool     `json:"clear,omitempty"` // env -i: the variables of the plan do not get through either
 	Unset []string `json:"unset,omitempty"` // env -u
 	Set   []Option `json:"set,omitempty"`   // env NAME=VALUE
 }
 
-// Line is a command line, understood. The zero Ask means "not said".
+// Line is a parsed command line.
 type Line struct {
 	Kind Kind     `json:"kind"`
 	Argv []string `json:"argv"` // as typed, prefixes included; never modified
-	At   int      `json:"at"`   // index in Argv of the launcher's own word (torchrun, or the module behind python -m), behind every prefix
-	Rest int      `json:"rest"` // index in Argv of the script (torchrun) or program; len(Argv) when there is none
 
-	Program int `json:"program,omitempty"` // index in Argv of what the prefixes start: torchrun, the Python before a module or a script, mpirun, a plain program; the module where uv runs one (At)
+	// At is the index in Argv of the launcher after all prefixes: torchrun, or the module of python -m.
+	At int `json:"at"`
+	// Rest is the index in Argv of the script (torchrun) or program; len(Argv) if there is none.
+	Rest int `json:"rest"`
+	// Program is the index in Argv of what the prefixes start: torchrun, the Python before a module or a
+	// script, mpirun, a plain program; the module if uv runs one (At).
+	Program int `json:"program,omitempty"`
+	// Script is the index in Argv of the file that torchrun or a Python after all prefixes runs; 0: none.
+	Script int `json:"script,omitempty"`
 
-	Script int `json:"script,omitempty"` // index in Argv of the file that torchrun or a Python behind every prefix is to run; 0: none is named
-
-	Prefix  []string  `json:"prefix,omitempty"`  // the prefix programs found before At ("numactl", "nsys profile", "python -m")
-	Env     PrefixEnv `json:"env,omitzero"`      // what the env prefixes among them do
+	// the prefix programs before At ("numactl", "nsys profile", "python -m")
+	Prefix  []string  `json:"prefix,omitempty"`
+	Env     PrefixEnv `json:"env,omitzero"`      // what the env prefixes do
 	Options []Option  `json:"options,omitempty"` // torchrun's or mpirun's own, in order
-	Unknown []int     `json:"unknown,omitempty"` // index in Argv of each word that looks like an option of torchrun's and is none that launch knows
-	Inside  bool      `json:"inside,omitempty"`  // --as torchrun: a script that calls it; PET_* is the only channel
-	Starts  []int     `json:"starts,omitempty"`  // mpirun: index of the first word of each section (sections end at a lone ":")
-	Notes   []string  `json:"notes,omitempty"`   // what could not be understood, one line each
+	Unknown []int     `json:"unknown,omitempty"` // index in Argv of each option of torchrun that launch does not know
+	Inside  bool      `json:"inside,omitempty"`  // --as torchrun: a script calls torchrun; PET_* is the only channel
+	Starts  []int     `json:"starts,omitempty"`  // mpirun: index of the start of each section, which a lone ":" ends
+	Notes   []string  `json:"notes,omitempty"`   // what launch could not parse, one line each
 
 	// Torchrun.
 	NNodes      Ask `json:"nnodes,omitzero"` // "4" or "1:4"
@@ -76,45 +82,66 @@ type Line struct {
 	Standalone  Ask `json:"standalone,omitzero"`
 
 	// Mpirun.
-	MPI      string   `json:"-"`                 // whose it is, as Of was told; the job has it too
+	MPI      string   `json:"-"`                 // the parameter of Of; the job has it too
 	NP       Ask      `json:"np,omitzero"`       // -np; the sum over the sections where each has one
 	Hostfile Ask      `json:"hostfile,omitzero"` // path
 	Hosts    []string `json:"hosts,omitempty"`   // from --host, without :slots
 }
 
-// World is the small part of the agreed world that a command needs.
+// Unknown is the text for a value that only the rendezvous knows.
+const Unknown = "<from rendezvous>"
+
+// Number is a number that may not be known yet. The zero Number is unknown.
+type Number struct {
+	V     int  `json:"value"`
+	Known bool `json:"known"`
+}
+
+// Known returns the Number that is n.
+func Known(n int) Number { return Number{V: n, Known: true} }
+
+// String returns the digits, or Unknown.
+func (n Number) String() string {
+	if !n.Known {
+		return Unknown
+	}
+	return strconv.Itoa(n.V)
+}
+
+// World is the part of the agreed world that a command needs. In a dry run, values
+// that only the rendezvous knows are Unknown.
 type World struct {
 	Job        string // the job's id
 	RunID      string // of this epoch: unguessable, new for every start
-	Nodes      int    // number of nodes
-	NodeRank   int    // this node, 0-based
+	Nodes      Number
+	NodeRank   Number // of this node, from 0
 	MasterAddr string // an IP address of node rank 0
-	MasterPort int    // held for the job's own store on node rank 0
+	MasterPort Number // reserved for the job's own store on node rank 0
 	Addr       string // this node's address, as its peers use it
-	Single     bool   // one node, and the line asks for no other number: leave line and environment as they are
-	KeepRdzv   bool   // --keep-rdzv: keep torchrun's own rendezvous, with is_host, local_addr and read_timeout set right
-	ViaEnv     bool   // PET_* is the only channel, as where the Line is Inside
-	Task       Task   // of several on a node, this one; zero: the node has one process
+	Single     bool   // one node, and the line asks for no other number: the line and the environment stay as they are
+	KeepRdzv   bool   // --keep-rdzv: torchrun's own rendezvous, with is_host, local_addr and read_timeout set right
+	ViaEnv     bool   // PET_* is the only channel, as if the Line were Inside
+	Task       Task   // this process among several tasks of a node; zero: the node has one process
 }
 
-// Task is the place of one process of several that were started on each node.
+// Task is the place of one of several tasks on each node.
 type Task struct{ Rank, Size, Local, LocalSize int }
 
-// Change is one difference between the line as typed and as executed, with
-// its reason; --dry-run prints them.
+// Change is one difference between the line as typed and as executed, with its
+// reason, for --dry-run.
 type Change struct {
 	Old    string `json:"old,omitempty"` // as typed; "" when added
 	New    string `json:"new,omitempty"` // as executed; "" when removed
 	Reason string `json:"reason"`
 }
 
-// Exec is what is handed over: the argument vector and what the command's
-// environment gains and loses against what launch inherited. The plan itself
-// is not in Set: the caller merges it.
+// Exec is the argument vector to execute, and how the command's environment differs
+// from the one that launch inherited. Set does not have the plan: the caller merges it.
 type Exec struct {
 	Argv    []string      `json:"argv"`
 	Set     []setting.Var `json:"set,omitempty"`     // identity and rendezvous variables, each with reason and source
-	Unset   []setting.Var `json:"unset,omitempty"`   // variables that leave the command's environment, each with its reason and old value
+	Unset   []setting.Var `json:"unset,omitempty"`   // variables to remove, each with its reason and old value
 	Changes []Change      `json:"changes,omitempty"` // of Argv
-	Notes   []string      `json:"notes,omitempty"`   // one line each for the user: what was changed and where to read on
+	// for the user, one line each: what was changed and where to read on
+	Notes []string `json:"notes,omitempty"`
 }

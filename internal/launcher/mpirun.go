@@ -11,9 +11,9 @@ import (
 	"launch/internal/setting"
 )
 
-// parseMpirun reads mpirun's options, section by section: a lone ":" begins the
-// next program of an MPMD line (mpirun(1)). Open MPI's are taken for granted
-// until Of says otherwise, since the line does not tell whose mpirun it is.
+// parseMpirun parses mpirun's options, section by section: a lone ":" begins the
+// next program of an MPMD line (mpirun(1)). The options are Open MPI's until Of
+// names another MPI, since the line does not name it.
 func (l *Line) parseMpirun() {
 	l.Rest = len(l.Argv)
 	total, counted := 0, 0
@@ -45,8 +45,8 @@ func (l *Line) parseMpirun() {
 	}
 }
 
-// mpirunSection records the options in Argv[start:end] and gives the index of
-// the program behind them.
+// mpirunSection records the options in Argv[start:end] and returns the index of the
+// program after them.
 func (l *Line) mpirunSection(start, end int) int {
 	arity := mpirunArity()
 	if l.Hydra() {
@@ -98,10 +98,11 @@ func canonical(name string) string {
 	return name
 }
 
-// mpirunArity is the number of words behind each option that takes any, over
+// mpirunArity returns the number of arguments of each option that takes any, by
 // mpirun --help of Open MPI 4.1 and prterun --help of PRRTE 3.
 func mpirunArity() map[string]int {
-	arity := map[string]int{"mca": 2, "gmca": 2, "omca": 2, "gomca": 2, "prtemca": 2, "gprtemca": 2, "pmixmca": 2, "gpmixmca": 2}
+	arity := map[string]int{"mca": 2, "gmca": 2, "omca": 2, "gomca": 2, "prtemca": 2, "gprtemca": 2, "pmixmca": 2,
+		"gpmixmca": 2}
 	for name := range strings.FieldsSeq(`am app bind-to c cf cartofile cpu-list cpu-set cpus-per-proc cpus-per-rank
 		debugger default-hostfile H host hnp hostfile launch-agent machinefile map-by max-restarts max-vm-size N n np
 		npernode npersocket ompi-server output-filename path personality ppr prefix preload-files rank-by report-events
@@ -128,8 +129,8 @@ func appendHosts(hosts []string, list string) []string {
 	return hosts
 }
 
-// mpirun forwards the job's constants, and never a fact of one node, in the
-// words of the MPI whose mpirun it is.
+// mpirun forwards the constants of the job, and never a fact of one node, with the
+// options of the line's MPI.
 func (l Line) mpirun(w World, plan []setting.Var, env []string) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	vars := forwardable(w, plan, l.Environ(env))
@@ -140,7 +141,7 @@ func (l Line) mpirun(w World, plan []setting.Var, env []string) Exec {
 		for _, v := range vars {
 			names = append(names, v.Name)
 		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s: launch forwards nothing (it would set %s)", why, strings.Join(names, " ")))
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: launch forwards no variables (%s)", why, strings.Join(names, " ")))
 	case l.Hydra():
 		l.genv(&e, vars)
 	default:
@@ -149,7 +150,7 @@ func (l Line) mpirun(w World, plan []setting.Var, env []string) Exec {
 	return e
 }
 
-// dashX forwards with -x in every section: it counts for its own program only
+// dashX forwards with -x in every section, since -x is for its own program only
 // (Open MPI 4.1).
 func (l Line) dashX(e *Exec, vars []setting.Var) {
 	for i, start := range slices.Backward(l.Starts) {
@@ -177,20 +178,20 @@ func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
 			out = append(out, v)
 		}
 	}
-	// The world of one node that stands for an mpirun line may name the
-	// loopback address, which would be another machine on every node.
+	// The world of one node of an mpirun line may have the loopback address, which
+	// is another machine on every node.
 	addr, err := netip.ParseAddr(w.MasterAddr)
 	if _, set := lookup(env, "MASTER_ADDR"); err == nil && !addr.IsLoopback() && !set {
-		const why = "where torch's env:// initialization meets"
+		const why = "for torch's env:// initialization"
 		out = append(out,
 			identity("MASTER_ADDR", w.MasterAddr, setting.Job, why),
-			identity("MASTER_PORT", strconv.Itoa(w.MasterPort), setting.Job, why))
+			identity("MASTER_PORT", w.MasterPort.String(), setting.Job, why))
 	}
 	return out
 }
 
-// forwards tells whether a section already has -x for the variable; PRRTE
-// also takes a trailing '*'.
+// forwards reports whether a section already has -x for the variable; PRRTE also
+// accepts a trailing '*'.
 func (l Line) forwards(name string, start, end int) bool {
 	return slices.ContainsFunc(l.Options, func(o Option) bool {
 		if o.Name != "x" || o.At < start || o.At >= end {
@@ -202,13 +203,13 @@ func (l Line) forwards(name string, start, end int) bool {
 	})
 }
 
-// noForward says why nothing can be forwarded: an MPI that is not known may
-// refuse the words; Open MPI ends a job that mixes -x with mca_base_env_list,
-// and its --app overrides the rest of the line.
+// noForward returns why launch cannot forward variables, or "": an unknown MPI may
+// refuse the options; Open MPI ends a job that mixes -x with mca_base_env_list, and
+// its --app overrides the rest of the line.
 func (l Line) noForward(env []string) string {
 	switch {
 	case l.MPI == "":
-		return "whose " + path.Base(l.Argv[l.At]) + " this is cannot be told by what stands beside it"
+		return "the MPI of this " + path.Base(l.Argv[l.At]) + " is unknown"
 	case l.Hydra():
 		return ""
 	}

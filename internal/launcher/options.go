@@ -2,15 +2,14 @@ package launcher
 
 import "strings"
 
-// action is what happens to an option of torchrun's when launch has agreed on
-// the world.
+// action is what happens to an option of torchrun once the world is agreed on.
 type action int
 
 const (
 	left     action = iota // stays where it is
-	replaced               // leaves its place; launch's own value stands right behind the launcher
+	replaced               // removed from its place; launch's own value is right after the launcher
 	merged                 // replaced, with the user's keys kept
-	removed                // leaves, and nothing takes its place
+	removed                // removed, and nothing replaces it
 )
 
 // torchOption is one option of torchrun's parser (torch/distributed/run.py).
@@ -19,7 +18,7 @@ const (
 type torchOption struct {
 	dest    string
 	short   byte   // -r
-	value   bool   // takes exactly one
+	value   bool   // takes exactly one value
 	since   string // first version known to have it; 1.13 is the oldest served
 	only    string // the module that adds it; "" for all
 	noEnv   bool   // no PET_ variable
@@ -28,7 +27,7 @@ type torchOption struct {
 	keep    action // with --keep-rdzv
 }
 
-// torchOptions is the union over all versions from 1.13 to 2.15.
+// torchOptions returns the options of all versions from 1.13 to 2.15.
 func torchOptions() []torchOption {
 	return []torchOption{
 		{dest: "nnodes", value: true, since: "1.13", static: replaced, keep: replaced},
@@ -68,7 +67,7 @@ func torchOptions() []torchOption {
 	}
 }
 
-// torchOptionsOf are the options of one entry point.
+// torchOptionsOf returns the options of one entry point.
 func torchOptionsOf(module string) []torchOption {
 	var out []torchOption
 	for _, o := range torchOptions() {
@@ -79,7 +78,7 @@ func torchOptionsOf(module string) []torchOption {
 	return out
 }
 
-// spellings are the long forms; one where they coincide.
+// spellings returns the long forms; one if they coincide.
 func (o torchOption) spellings() []string {
 	underscore := "--" + o.dest
 	if dash := o.flag(); dash != underscore {
@@ -88,8 +87,8 @@ func (o torchOption) spellings() []string {
 	return []string{underscore}
 }
 
-// flag is the form that current documentation uses.
+// flag returns the form that current documentation uses.
 func (o torchOption) flag() string { return "--" + strings.ReplaceAll(o.dest, "_", "-") }
 
-// pet is the variable that argparse_util's env action reads.
+// pet returns the variable that argparse_util's env action reads.
 func (o torchOption) pet() string { return "PET_" + strings.ToUpper(o.dest) }

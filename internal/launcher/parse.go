@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -9,23 +8,23 @@ import (
 	"launch/internal/setting"
 )
 
-// Parse understands a command line: the prefixes, the launcher behind them,
-// and what its options say about the job. as is the value of --as: "" to look
-// for the launcher, "torchrun" for a script that calls torchrun inside,
-// "program" to take the line as a plain program whatever it looks like. The
-// environment (PET_*) is not consulted. The error is an *Error.
+// Parse parses a command line: the prefixes, the launcher after them, and the
+// options about the job. as is the value of --as: "" finds the launcher, "torchrun"
+// is for a script that calls torchrun, "program" makes the line a plain program.
+// Parse does not read the environment (PET_*). The error is an *exit.Error.
 func Parse(argv []string, as string) (Line, error) {
 	l := Line{Argv: argv, Kind: Program}
 	if len(argv) == 0 {
 		return l, &exit.Error{Code: exit.Usage, What: "no command to run", Fix: "launch [flags] torchrun … train.py"}
 	}
 	if as != "" && as != string(Torchrun) && as != string(Program) {
-		return l, &exit.Error{Code: exit.Usage, What: fmt.Sprintf("--as %q: launch knows torchrun and program", as)}
+		return l, exit.Errorf(exit.Usage, "--as %q: launch knows torchrun and program", as)
 	}
 	f := locate(argv)
 	l.At, l.Rest, l.Program, l.Script, l.Prefix, l.Env = f.at, f.at, f.start, f.script, f.prefix, f.env
 	if f.env.Clear {
-		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: the variables that launch sets do not get through")
+		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: it does not get the "+
+			"variables that launch sets")
 	}
 	switch {
 	case as == string(Program):
@@ -43,8 +42,8 @@ func Parse(argv []string, as string) (Line, error) {
 	return l, nil
 }
 
-// Environ is env as the launcher itself will see it, behind the line's env(1)
-// prefixes: "NAME=VALUE" words, the last of a name counting.
+// Environ returns env as the launcher will see it, after the line's env(1)
+// prefixes: "NAME=VALUE" texts, of which the last of a name counts.
 func (l Line) Environ(env []string) []string {
 	var out []string
 	if !l.Env.Clear {
@@ -59,9 +58,9 @@ func (l Line) Environ(env []string) []string {
 	return out
 }
 
-// Command is what the line becomes once the world is known. plan is the
-// computed environment, of which mpirun forwards the job's constants; env is
-// what launch inherited, as os.Environ gives it. The error is an *Error.
+// Command returns what the line becomes in a world. plan is the computed
+// environment, of which mpirun forwards the constants of the job; env is what launch
+// inherited, as os.Environ returns it. The error is an *exit.Error.
 func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 	switch l.Kind {
 	case Torchrun:
@@ -73,8 +72,8 @@ func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 	}
 }
 
-// lookup is the value of name in a list of NAME=VALUE words; the last counts,
-// as it does for the shells and for execve's readers that build a map.
+// lookup returns the value of name in a list of NAME=VALUE texts; the last counts,
+// as for shells and for programs that build a map.
 func lookup(env []string, name string) (string, bool) {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -84,5 +83,5 @@ func lookup(env []string, name string) (string, bool) {
 	return "", false
 }
 
-// said makes the Ask of an option of the line.
+// said returns the Ask of an option of the line.
 func said(from, value string) Ask { return Ask{Value: value, From: from, Set: true} }

@@ -19,7 +19,7 @@ func parse(t *testing.T, line string) Line {
 	return l
 }
 
-// at is the word that a line's launcher stands at, with its kind.
+// at returns the argument of a line's launcher, with its kind.
 func at(l Line) string {
 	word := ""
 	if l.At < len(l.Argv) {
@@ -28,7 +28,7 @@ func at(l Line) string {
 	return string(l.Kind) + " " + word
 }
 
-func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
+func TestLauncherIsFoundAfterPrefixes(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun t.py":                        "torchrun torchrun",
 		"/opt/venv/bin/torchrun t.py":          "torchrun /opt/venv/bin/torchrun",
@@ -89,7 +89,7 @@ func TestLauncherIsFoundBehindPrefixes(t *testing.T) {
 	}
 }
 
-func TestTheProgramBehindPrefixesIsFound(t *testing.T) {
+func TestTheProgramAfterPrefixesIsFound(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun t.py": "torchrun",
 		"python -u -m torch.distributed.run t.py":      "python",
@@ -145,8 +145,8 @@ func TestUnknownPrefixIsAPlainProgramWithAHint(t *testing.T) {
 	for line, want := range map[string]string{
 		"srun -N 4 torchrun t.py":                  "add --as torchrun",
 		"singularity exec img torchrun t.py":       "add --as torchrun",
-		"numactl --new-option 3 torchrun t.py":     "cannot tell where the command behind numactl",
-		"env -S torchrun t.py":                     "cannot tell where the command behind env",
+		"numactl --new-option 3 torchrun t.py":     "does not see where the command after numactl",
+		"env -S torchrun t.py":                     "does not see where the command after env",
 		"accelerate launch /usr/bin/torchrun t.py": "add --as torchrun",
 	} {
 		l := parse(t, line)
@@ -239,7 +239,7 @@ func FuzzParse(f *testing.F) {
 		if l.At >= len(argv) || l.Rest > len(argv) || l.Rest < l.At {
 			t.Fatalf("%q: at %d, rest %d of %d", s, l.At, l.Rest, len(argv))
 		}
-		e, err := l.Command(World{RunID: "r", Nodes: 2, MasterAddr: "10.0.0.1", MasterPort: 1}, nil, nil)
+		e, err := l.Command(World{RunID: "r", Nodes: Known(2), MasterAddr: "10.0.0.1", MasterPort: Known(1)}, nil, nil)
 		if err != nil {
 			return
 		}

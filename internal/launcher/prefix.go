@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// prefix is a program that runs the rest of its line as a command. short
-// follows getopt: a letter, with ':' after it where it takes a value. long
-// names carry '=' where they take one, '[' where only --name=value does.
+// prefix is a program that runs the rest of its line as a command. short follows
+// getopt: a letter, with ':' after it if it takes a value. long names have '=' if
+// they take one, '[' if only as --name=value.
 type prefix struct {
 	names   string // space-separated
 	sub     string // "run" in uv run, "profile" in nsys profile
@@ -17,58 +17,75 @@ type prefix struct {
 	long    string
 	values  bool   // every option not in short or long takes a value
 	words   int    // positionals before the command: taskset's mask
-	until   string // the command is what follows this word, and nothing else is parsed
-	assigns bool   // env: NAME=VALUE words before the command
+	until   string // the command follows this argument, and nothing else is parsed
+	assigns bool   // env: NAME=VALUE before the command
 	module  bool   // -m/--module takes the command's module, as python's does
 	numbers bool   // -10 is an option: nice
 }
 
-// prefixes holds what can be read reliably; an option that is not in a row
-// ends the search, and the line counts as a plain program. Container starters
-// (singularity, docker run) are not here: what stands behind them runs in
+// prefixes returns the programs whose lines launch can parse reliably; an option
+// that is not in a row ends the search, and the line counts as a plain program.
+// Container starters (singularity, docker run) are left out: their command runs in
 // another file system.
 func prefixes() []prefix {
 	return []prefix{
-		{names: "env", short: "i0vu:C:", long: "ignore-environment null debug unset= chdir= block-signal[ default-signal[ ignore-signal[ list-signal-handling", assigns: true},
-		{names: "numactl", short: "abli:m:N:C:p:w:P:", long: "all balancing localalloc interleave= membind= cpunodebind= physcpubind= preferred= weighted-interleave= preferred-many="},
+		{names: "env", short: "i0vu:C:", assigns: true,
+			long: "ignore-environment null debug unset= chdir= block-signal[ default-signal[ ignore-signal[ " +
+				"list-signal-handling"},
+		{names: "numactl", short: "abli:m:N:C:p:w:P:",
+			long: "all balancing localalloc interleave= membind= cpunodebind= physcpubind= preferred= " +
+				"weighted-interleave= preferred-many="},
 		{names: "taskset", short: "ac", long: "all-tasks cpu-list", words: 1},
 		{names: "nice", short: "n:", long: "adjustment=", numbers: true},
 		{names: "ionice", short: "c:n:t", long: "class= classdata= ignore"},
-		{names: "chrt", short: "bdfiorRvaT:P:D:", long: "batch deadline fifo idle other rr reset-on-fork verbose all-tasks sched-runtime= sched-period= sched-deadline=", words: 1},
+		{names: "chrt", short: "bdfiorRvaT:P:D:", words: 1,
+			long: "batch deadline fifo idle other rr reset-on-fork verbose all-tasks sched-runtime= " +
+				"sched-period= sched-deadline="},
 		{names: "stdbuf", short: "i:o:e:", long: "input= output= error="},
 		{names: "time gtime", short: "apvqf:o:", long: "append portability verbose quiet format= output="},
 		{names: "timeout", short: "fpvk:s:", long: "foreground preserve-status verbose kill-after= signal=", words: 1},
 		{names: "nohup"},
 		{names: "setsid", short: "cfw", long: "ctty fork wait"},
-		{names: "strace", short: "cCdfFhiknqrtTvVwxyYzZDAa:b:e:E:I:o:O:p:P:s:S:u:U:X:", long: "follow-forks output-separately output= trace= string-limit= decode-fds[ stack-traces summary-only timestamps[ absolute-timestamps[ relative-timestamps[ syscall-times[ seccomp-bpf"},
+		{names: "strace", short: "cCdfFhiknqrtTvVwxyYzZDAa:b:e:E:I:o:O:p:P:s:S:u:U:X:",
+			long: "follow-forks output-separately output= trace= string-limit= decode-fds[ stack-traces " +
+				"summary-only timestamps[ absolute-timestamps[ relative-timestamps[ syscall-times[ " +
+				"seccomp-bpf"},
 		{names: "gdb cuda-gdb", until: "--args"},
 		{names: "nsys", sub: "profile", short: "h", long: "help", values: true},
 		{names: "nsys", sub: "launch", short: "h", long: "help", values: true},
-		{names: "ncu nv-nsight-cu-cli", short: "fh", long: "force-overwrite nvtx csv call-stack disable-extra-suffixes quiet help", values: true},
-		{names: "rocprof", short: "i:o:d:t:m:", long: "stats hip-trace hsa-trace sys-trace roctx-trace hip-api kernel-trace timestamp= basenames= obj-tracking= tool-version="},
+		{names: "ncu nv-nsight-cu-cli", short: "fh", values: true,
+			long: "force-overwrite nvtx csv call-stack disable-extra-suffixes quiet help"},
+		{names: "rocprof", short: "i:o:d:t:m:",
+			long: "stats hip-trace hsa-trace sys-trace roctx-trace hip-api kernel-trace timestamp= " +
+				"basenames= obj-tracking= tool-version="},
 		{names: "rocprofv3", until: "--"},
 		{names: "uv", sub: "run", short: "nqvs" + "p:w:f:i:P:C:", long: uvLong, module: true},
-		{names: "conda mamba micromamba", sub: "run", short: "vsn:p:", long: "verbose no-capture-output live-stream dev debug-wrapper-scripts name= prefix= cwd="},
-		{names: "poetry", sub: "run", short: "nqvC:P:", long: "no-interaction quiet verbose no-cache no-plugins ansi no-ansi directory= project="},
+		{names: "conda mamba micromamba", sub: "run", short: "vsn:p:",
+			long: "verbose no-capture-output live-stream dev debug-wrapper-scripts name= prefix= cwd="},
+		{names: "poetry", sub: "run", short: "nqvC:P:",
+			long: "no-interaction quiet verbose no-cache no-plugins ansi no-ansi directory= project="},
 		{names: "pipenv", sub: "run", short: "vq", long: "verbose quiet"},
 		{names: "hatch", sub: "run", short: "e:p:vq", long: "env= project= verbose quiet"},
 	}
 }
 
-const uvLong = "all-extras all-groups no-dev dev only-dev no-default-groups no-editable inexact exact isolated active no-sync locked frozen " +
-	"no-project no-config no-cache no-index offline quiet verbose no-progress native-tls system-certs managed-python no-managed-python " +
-	"no-env-file all-packages script gui-script upgrade reinstall refresh compile-bytecode no-sources no-build no-binary no-build-isolation " +
-	"extra= no-extra= group= no-group= only-group= env-file= with= with-editable= with-requirements= package= python= " +
-	"directory= project= config-file= cache-dir= color= index= default-index= index-url= extra-index-url= find-links= " +
-	"index-strategy= keyring-provider= resolution= prerelease= fork-strategy= exclude-newer= link-mode= " +
-	"upgrade-package= reinstall-package= refresh-package= config-setting= python-platform= allow-insecure-host="
+const uvLong = "" +
+	"all-extras all-groups no-dev dev only-dev no-default-groups no-editable inexact exact isolated active " +
+	"no-sync locked frozen no-project no-config no-cache no-index offline quiet verbose no-progress " +
+	"native-tls system-certs managed-python no-managed-python no-env-file all-packages script gui-script " +
+	"upgrade reinstall refresh compile-bytecode no-sources no-build no-binary no-build-isolation extra= " +
+	"no-extra= group= no-group= only-group= env-file= with= with-editable= with-requirements= package= " +
+	"python= directory= project= config-file= cache-dir= color= index= default-index= index-url= " +
+	"extra-index-url= find-links= index-strategy= keyring-provider= resolution= prerelease= fork-strategy= " +
+	"exclude-newer= link-mode= upgrade-package= reinstall-package= refresh-package= config-setting= " +
+	"python-platform= allow-insecure-host="
 
-// found is where the launcher stands.
+// found is the place of the launcher.
 type found struct {
 	kind   Kind
 	at     int
-	start  int    // the program behind the prefixes
-	script int    // what a Python that is no launcher runs
+	start  int    // the program after the prefixes
+	script int    // the script of a Python that is not a launcher
 	module string // "torch.distributed.launch" adds an option of its own
 	prefix []string
 	env    PrefixEnv
@@ -81,7 +98,7 @@ var (
 	mpirunName   = regexp.MustCompile(`^(mpirun|mpiexec|orterun|prterun)(\.(openmpi|mpich|hydra))?$`)
 )
 
-// locate looks for a launcher behind prefixes.
+// locate finds the launcher after the prefixes.
 func locate(argv []string) found {
 	f := found{kind: Program}
 	for f.at < len(argv) {
@@ -101,7 +118,8 @@ func locate(argv []string) found {
 		s, title, known := f.scanPrefix(base, argv)
 		if title == "" {
 			if known {
-				f.notes = append(f.notes, "launch cannot tell where the command behind "+base+" begins: write options of "+base+" as --option=value, or put launch behind "+base)
+				f.notes = append(f.notes, "launch does not see where the command after "+base+" begins: write "+
+					"options of "+base+" as --option=value, or put launch after "+base)
 			}
 			f.hint(argv)
 			return f
@@ -116,8 +134,8 @@ func locate(argv []string) found {
 	return f
 }
 
-// scanPrefix tries the rows for a program name; title is "" where none fits,
-// and known tells whether there was one to try.
+// scanPrefix tries the rows of a program name; title is "" if none fits, and known
+// reports whether there is a row.
 func (f *found) scanPrefix(base string, argv []string) (s scan, title string, known bool) {
 	for _, p := range prefixes() {
 		if !slices.Contains(strings.Fields(p.names), base) {
@@ -137,13 +155,14 @@ func (p prefix) title() string {
 	return strings.TrimSpace(name + " " + p.sub)
 }
 
-// hint says so where a plain program seems to call torchrun: its words are
-// not launch's to rewrite, and guessing would start N worlds of one.
+// hint notes that a plain program seems to call torchrun: launch cannot rewrite its
+// arguments, and without that torchrun would start N worlds of one node.
 func (f *found) hint(argv []string) {
 	for _, w := range argv[f.at+1:] {
 		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
 		if torchrunName.MatchString(path.Base(w)) || inShell {
-			f.notes = append(f.notes, "torchrun stands behind "+path.Base(argv[f.at])+", which launch does not look through: put launch right before torchrun, or add --as torchrun")
+			f.notes = append(f.notes, "torchrun is an argument of "+path.Base(argv[f.at])+", which launch does not "+
+				"parse: put launch right before torchrun, or add --as torchrun")
 			return
 		}
 	}

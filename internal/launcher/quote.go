@@ -7,11 +7,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// plain are words that every shell takes as they are; syntax.Quote alone
-// would also put --opt=value in quotes.
+// plain matches texts that no shell changes; syntax.Quote alone would also quote
+// --opt=value.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
-// Quote writes words as one line to paste into a shell.
+// Quote returns an argument vector as one line to paste into a shell.
 func Quote(argv []string) string {
 	out := make([]string, len(argv))
 	for i, w := range argv {
@@ -28,8 +28,8 @@ func Quote(argv []string) string {
 	return strings.Join(out, " ")
 }
 
-// Diff shows what became of the line: "-" for what left it, "+" for what is
-// new, one line each, with the reason behind.
+// Diff returns the changes of the line: "-" removed, "+" added, one line each, with
+// the reason.
 func (e Exec) Diff() []string {
 	var out []string
 	for _, c := range e.Changes {

@@ -7,9 +7,8 @@ import (
 	"launch/internal/setting"
 )
 
-// onLine takes torchrun's rendezvous options out of the line, puts the
-// settings right behind the launcher's word and leaves everything else where
-// it was.
+// onLine returns the line without torchrun's rendezvous options and with the
+// settings right after the launcher. Everything else stays in place.
 func (r rewrite) onLine() Exec {
 	e := Exec{Notes: r.notes}
 	drop := map[int]bool{}
@@ -28,7 +27,8 @@ func (r rewrite) onLine() Exec {
 	}
 	for _, o := range torchOptions() { // what is left of typed has no successor
 		if old := typed[o.dest]; old != "" {
-			e.Changes = append(e.Changes, Change{Old: old, Reason: "not used any more: the ranks and the meeting point are agreed on"})
+			e.Changes = append(e.Changes,
+				Change{Old: old, Reason: "not needed: the nodes have agreed on the ranks and the address"})
 		}
 	}
 	r.unset(&e, drop)
@@ -43,11 +43,12 @@ func (r rewrite) onLine() Exec {
 	return e
 }
 
-// viaEnv leaves the line alone and speaks through PET_ variables, torchrun's
-// defaults: an option that the script itself gives torchrun beats them.
+// viaEnv returns the line as it is, and the settings as PET_ variables, torchrun's
+// defaults: an option in the script overrides them.
 func (r rewrite) viaEnv() Exec {
 	e := Exec{Notes: append(r.notes,
-		"--as torchrun: PET_* variables are the only channel to the torchrun inside; an option of the same name there beats them")}
+		"--as torchrun: launch sets PET_* variables for the torchrun in the script; an option in the script "+
+			"overrides them")}
 	drop := map[int]bool{}
 	r.unset(&e, drop)
 	e.Argv = r.line.without(drop)
@@ -64,16 +65,17 @@ func (r rewrite) viaEnv() Exec {
 	return e
 }
 
-// unset takes the PET_ variables of the rewritten options out of the
-// environment: workers inherit them, and a torchrun inside the script would
-// take them for its own. Assignments of an env prefix leave the line.
+// unset removes the PET_ variables of the rewritten options from the environment:
+// workers inherit them, and a torchrun in the script would use them. It removes
+// assignments of an env prefix from the line.
 func (r rewrite) unset(e *Exec, drop map[int]bool) {
 	for _, o := range torchOptions() {
 		if o.noEnv || r.act(o) == left {
 			continue
 		}
 		if v, ok := lookup(r.env, o.pet()); ok {
-			gone := identity(o.pet(), v, setting.Node, "launch decides "+o.flag()+"; left in place it would reach every worker and a torchrun started inside one")
+			gone := identity(o.pet(), v, setting.Node, "launch decides "+o.flag()+"; every worker would inherit it, "+
+				"and a torchrun in one would use it")
 			e.Unset = append(e.Unset, gone)
 		}
 		for _, a := range r.line.Env.Set {

@@ -11,7 +11,8 @@ import (
 	"launch/internal/setting"
 )
 
-var world = World{Job: "j", RunID: "run1", Nodes: 3, NodeRank: 1, MasterAddr: "10.77.0.1", MasterPort: 29500, Addr: "10.77.0.2"}
+var world = World{Job: "j", RunID: "run1", Nodes: Known(3), NodeRank: Known(1), MasterAddr: "10.77.0.1",
+	MasterPort: Known(29500), Addr: "10.77.0.2"}
 
 func command(t *testing.T, line string, w World, env ...string) Exec {
 	t.Helper()
@@ -22,13 +23,15 @@ func command(t *testing.T, line string, w World, env ...string) Exec {
 	return e
 }
 
-const static = "--nnodes=3 --node_rank=1 --master_addr=10.77.0.1 --master_port=29500 --rdzv_backend=static --rdzv_id=run1 --rdzv_conf=timeout=600 --max_restarts=0"
+const static = "--nnodes=3 --node_rank=1 --master_addr=10.77.0.1 --master_port=29500 --rdzv_backend=static " +
+	"--rdzv_id=run1 --rdzv_conf=timeout=600 --max_restarts=0"
 
 func TestTorchrunGetsAStaticRendezvous(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun --nnodes 3 --nproc-per-node 2 train.py": "torchrun " + static + " --nproc-per-node 2 train.py",
-		"torchrun --nproc_per_node=2 --nnodes=3 --role w --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id j train.py --nnodes 9"://
-		"torchrun " + static + " --nproc_per_node=2 --role w train.py --nnodes 9",
+		//
+		"torchrun --nproc_per_node=2 --nnodes=3 --role w --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id " +
+			"j train.py --nnodes 9": "torchrun " + static + " --nproc_per_node=2 --role w train.py --nnodes 9",
 		"numactl -N 0 python -u -m torch.distributed.run --master-addr=h --master_port 1 --node-rank 2 -m mod"://
 		"numactl -N 0 python -u -m torch.distributed.run " + static + " -m mod",
 		"torchrun --nnodes 3 -- train.py":             "torchrun " + static + " -- train.py",
@@ -59,11 +62,27 @@ func TestIPv6MasterIsBracketed(t *testing.T) {
 }
 
 func TestSingleWorldIsLeftAlone(t *testing.T) {
-	w := World{Nodes: 1, Single: true, KeepRdzv: true}
-	for _, line := range []string{"torchrun --standalone --max-restarts 3 t.py", "python t.py", "torchrun --nnodes 1 --rdzv-backend c10d t.py"} {
+	w := World{Nodes: Known(1), Single: true, KeepRdzv: true}
+	for _, line := range []string{"torchrun --standalone --max-restarts 3 t.py", "python t.py",
+		"torchrun --nnodes 1 --rdzv-backend c10d t.py"} {
 		e := command(t, line, w, "PET_NNODES=1", "RANK=0")
 		if diff := cmp.Diff(Exec{Argv: strings.Fields(line)}, e); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+}
+
+func TestADryRunPrintsWhatOnlyTheRendezvousKnows(t *testing.T) {
+	w := World{RunID: Unknown, Nodes: Known(2), MasterAddr: Unknown, Addr: Unknown}
+	want := "torchrun --nnodes=2 --node_rank=? --master_addr=? --master_port=? --rdzv_backend=static --rdzv_id=? " +
+		"--rdzv_conf=timeout=600 --max_restarts=0 t.py --seed=0"
+	e := command(t, "torchrun t.py --seed=0", w)
+	if diff := cmp.Diff(strings.ReplaceAll(want, "?", Unknown), strings.Join(e.Argv, " ")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, v := range command(t, "python t.py", w).Set {
+		if known := strings.HasPrefix(v.Name, "LOCAL_") || v.Name == "WORLD_SIZE"; known == (v.Value == Unknown) {
+			t.Errorf("%s=%s", v.Name, v.Value)
 		}
 	}
 }
@@ -93,13 +112,14 @@ func TestEveryChangeHasAReason(t *testing.T) {
 
 func TestChangedMeaningIsNoted(t *testing.T) {
 	for line, want := range map[string][]string{
-		"torchrun --nnodes 3 t.py":                      nil,
-		"torchrun --rdzv-backend static t.py":           nil,
-		"torchrun --max-restarts 0 t.py":                nil,
-		"torchrun --rdzv-backend c10d t.py":             {"--rdzv-backend c10d became static"},
-		"torchrun --rdzv-backend etcd-v2 t.py":          {"--rdzv-backend etcd-v2 became static"},
-		"torchrun --max-restarts=3 t.py":                {"--max-restarts 3 became 0"},
-		"torchrun --rdzv-ba c10d --max_restarts 1 t.py": {"--rdzv-backend c10d", "launch --restarts 1 starts all nodes again"},
+		"torchrun --nnodes 3 t.py":             nil,
+		"torchrun --rdzv-backend static t.py":  nil,
+		"torchrun --max-restarts 0 t.py":       nil,
+		"torchrun --rdzv-backend c10d t.py":    {"--rdzv-backend c10d becomes static"},
+		"torchrun --rdzv-backend etcd-v2 t.py": {"--rdzv-backend etcd-v2 becomes static"},
+		"torchrun --max-restarts=3 t.py":       {"--max-restarts 3 becomes 0"},
+		"torchrun --rdzv-ba c10d --max_restarts 1 t.py": {"--rdzv-backend c10d",
+			"launch --restarts 1 starts all nodes again"},
 	} {
 		notes := command(t, line, world).Notes
 		if len(notes) != len(want) {
@@ -118,7 +138,8 @@ func TestChangedMeaningIsNoted(t *testing.T) {
 }
 
 func TestRendezvousVariablesLeaveTheEnvironment(t *testing.T) {
-	e := command(t, "torchrun t.py", world, "PET_NNODES=3", "PET_STANDALONE=0", "PET_RDZV_ENDPOINT=h:1", "PET_NPROC_PER_NODE=8", "PET_LOCAL_ADDR=x", "PET_RDZV_CONF=join_timeout=3")
+	e := command(t, "torchrun t.py", world, "PET_NNODES=3", "PET_STANDALONE=0", "PET_RDZV_ENDPOINT=h:1",
+		"PET_NPROC_PER_NODE=8", "PET_LOCAL_ADDR=x", "PET_RDZV_CONF=join_timeout=3")
 	got := map[string]string{}
 	for _, v := range e.Unset {
 		got[v.Name] = v.Value
@@ -126,7 +147,8 @@ func TestRendezvousVariablesLeaveTheEnvironment(t *testing.T) {
 			t.Errorf("%s leaves without a reason", v.Name)
 		}
 	}
-	want := map[string]string{"PET_NNODES": "3", "PET_STANDALONE": "0", "PET_RDZV_ENDPOINT": "h:1", "PET_RDZV_CONF": "join_timeout=3"}
+	want := map[string]string{"PET_NNODES": "3", "PET_STANDALONE": "0", "PET_RDZV_ENDPOINT": "h:1",
+		"PET_RDZV_CONF": "join_timeout=3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -145,17 +167,20 @@ func TestStandaloneWithSeveralNodesIsRefused(t *testing.T) {
 func TestKeepRdzvKeepsC10d(t *testing.T) {
 	w := world
 	w.KeepRdzv = true
-	e := command(t, "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id j --rdzv-conf is_host=1,join_timeout=5 --max-restarts 2 --node-rank 1 t.py", w, "PET_MAX_RESTARTS=1")
-	want := "torchrun --nnodes=3 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:29500 --rdzv_id=j --rdzv_conf=join_timeout=5,is_host=0,read_timeout=600 --local_addr=10.77.0.2 --max-restarts 2 t.py"
+	e := command(t, "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint host0:29400 --rdzv-id j --rdzv-conf "+
+		"is_host=1,join_timeout=5 --max-restarts 2 --node-rank 1 t.py", w, "PET_MAX_RESTARTS=1")
+	want := "torchrun --nnodes=3 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:29500 --rdzv_id=j " +
+		"--rdzv_conf=join_timeout=5,is_host=0,read_timeout=600 --local_addr=10.77.0.2 --max-restarts 2 t.py"
 	if diff := cmp.Diff(strings.Fields(want), e.Argv); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(e.Notes)+len(e.Unset) != 0 {
 		t.Errorf("notes %q, unset %v", e.Notes, e.Unset)
 	}
-	w.NodeRank = 0
+	w.NodeRank = Known(0)
 	e = command(t, "torchrun --rdzv-backend=c10d t.py", w)
-	if got := strings.Join(e.Argv, " "); !strings.Contains(got, "--rdzv_id=run1 --rdzv_conf=is_host=1,read_timeout=600") {
+	if got := strings.Join(e.Argv, " "); !strings.Contains(got,
+		"--rdzv_id=run1 --rdzv_conf=is_host=1,read_timeout=600") {
 		t.Errorf("node rank 0: %s", got)
 	}
 }
@@ -177,7 +202,7 @@ func TestKeepRdzvOfAStaticLineIsStatic(t *testing.T) {
 	}
 }
 
-func TestScriptThatCallsTorchrunIsSpokenToByPET(t *testing.T) {
+func TestScriptThatCallsTorchrunGetsPET(t *testing.T) {
 	l, err := Parse([]string{"env", "PET_NODE_RANK=7", "bash", "train.sh"}, "torchrun")
 	if err != nil {
 		t.Fatal(err)
@@ -189,14 +214,15 @@ func TestScriptThatCallsTorchrunIsSpokenToByPET(t *testing.T) {
 	if diff := cmp.Diff([]string{"env", "bash", "train.sh"}, e.Argv); diff != "" {
 		t.Errorf("argv (-want +got):\n%s", diff)
 	}
-	want := "PET_NNODES=3 PET_NODE_RANK=1 PET_MASTER_ADDR=10.77.0.1 PET_MASTER_PORT=29500 PET_RDZV_BACKEND=static PET_RDZV_ID=run1 PET_RDZV_CONF=timeout=4 PET_MAX_RESTARTS=0"
+	want := "PET_NNODES=3 PET_NODE_RANK=1 PET_MASTER_ADDR=10.77.0.1 PET_MASTER_PORT=29500 PET_RDZV_BACKEND=static " +
+		"PET_RDZV_ID=run1 PET_RDZV_CONF=timeout=4 PET_MAX_RESTARTS=0"
 	if diff := cmp.Diff(strings.Fields(want), assignments(e.Set)); diff != "" {
 		t.Errorf("set (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"PET_RDZV_ENDPOINT=h:1"}, assignments(e.Unset)); diff != "" {
 		t.Errorf("unset (-want +got):\n%s", diff)
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "only channel") {
+	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "PET_* variables for the torchrun in the script") {
 		t.Errorf("notes %q", e.Notes)
 	}
 }

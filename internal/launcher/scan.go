@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// scan walks over the words of one prefix.
+// scan walks over the arguments of one prefix.
 type scan struct {
 	argv   []string
 	at     int
 	env    PrefixEnv
-	module bool // a -m was met: at is its module
+	module bool // a -m was found: at is its module
 }
 
 var (
@@ -20,14 +20,14 @@ var (
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 )
 
-// prefix moves behind the words of p, or tells that it cannot.
+// prefix moves past the arguments of p, and reports whether it could.
 func (s *scan) prefix(p prefix) bool {
 	if p.until != "" {
 		i := slices.Index(s.argv[s.at:], p.until)
 		s.at += i + 1
 		return i >= 0
 	}
-	if p.sub != "" { // options may stand on both sides of the subcommand
+	if p.sub != "" { // options may be on both sides of the subcommand
 		if !s.options(p) || s.at >= len(s.argv) || s.argv[s.at] != p.sub {
 			return false
 		}
@@ -95,7 +95,7 @@ func (s *scan) long(p prefix, w string) bool {
 	return true
 }
 
-// short reads a cluster of one-letter options such as -fo file.
+// short parses a cluster of one-letter options such as -fo file.
 func (s *scan) short(p prefix, w string) bool {
 	for i := 1; i < len(w); i++ {
 		if p.module && w[i] == 'm' {
@@ -128,7 +128,7 @@ func (s *scan) short(p prefix, w string) bool {
 	return true
 }
 
-// clears notes what env -i and env -u do.
+// clears records what env -i and env -u do.
 func (s *scan) clears(name, value string) {
 	switch name {
 	case "i", "ignore-environment":
@@ -155,7 +155,7 @@ func (s *scan) assignments() {
 // pythonOptions are CPython's own (Python/getopt.c); c and m end them.
 const pythonOptions = "+bBdEhiIJOPqRsStuvVxW:X:c:m:"
 
-// python looks for a launcher behind an interpreter; f.at is its word.
+// python finds a launcher after an interpreter, which is at f.at.
 func (f *found) python(argv []string) {
 	name := path.Base(argv[f.at])
 	for i := f.at + 1; i < len(argv); i++ {
@@ -183,7 +183,7 @@ func (f *found) python(argv []string) {
 				return
 			case at+1 < len(pythonOptions) && pythonOptions[at+1] == ':':
 				if j == len(w)-1 {
-					i++ // the value is the next word
+					i++ // the value is the next argument
 				}
 				j = len(w)
 			}

@@ -11,9 +11,9 @@ import (
 	"launch/internal/setting"
 )
 
-// rdzvTimeout is the seconds that torchrun's store waits, where the user's
-// rdzv_conf names none. All nodes have been checked when it begins, so what it
-// has to cover is the slowest import of torch from a cold shared file system.
+// rdzvTimeout is how many seconds torchrun's store waits if the user's rdzv_conf
+// has no timeout. All checks are over by then, so it covers the slowest import of
+// torch from a cold shared file system.
 const rdzvTimeout = "600"
 
 func (l *Line) parseTorchrun(module string) error {
@@ -45,16 +45,17 @@ func (l *Line) parseTorchrun(module string) error {
 		return slices.ContainsFunc(l.Options, func(o Option) bool { return slices.Contains(names, o.Name) })
 	}
 	ends := has("help", "print_completion")
-	if l.Rest < len(l.Argv) && !ends && !has("module", "no_python") && len(p.notes) == 0 { // an option that is not known may have a value
+	if l.Rest < len(l.Argv) && !ends && !has("module", "no_python") && len(p.notes) == 0 {
+		// An unknown option may have a value.
 		l.Script = l.Rest
 	}
 	if l.Rest == len(l.Argv) && !ends {
-		return &exit.Error{Code: exit.Usage, What: "torchrun is given no script to run", Fix: Quote(l.Argv) + " train.py"}
+		return exit.Errorf(exit.Usage, "torchrun has no script to run").Do("%s train.py", Quote(l.Argv))
 	}
 	return nil
 }
 
-// ParseNNodes reads torchrun's --nnodes: "4", or a range "1:4".
+// ParseNNodes parses torchrun's --nnodes: "4", or a range "1:4".
 func ParseNNodes(s string) (low, high int, err error) {
 	from, to, isRange := strings.Cut(s, ":")
 	if !isRange {
@@ -70,22 +71,19 @@ func ParseNNodes(s string) (low, high int, err error) {
 	return low, high, nil
 }
 
-// CheckNodes tells early, before anybody waits, what Command would refuse in a
-// world of so many nodes. The error is an *Error.
+// CheckNodes returns early the error that Command would return for a number of
+// nodes. The error is an *exit.Error.
 func (l Line) CheckNodes(nodes int) error {
 	if l.Standalone.Set && nodes > 1 {
-		return &exit.Error{
-			Code: exit.Config,
-			What: fmt.Sprintf("--standalone makes every node a world of its own, but this job has %d nodes", nodes),
-			Fix:  "drop --standalone",
-		}
+		return exit.Errorf(exit.Config, "--standalone makes every node a world of its own, but this job has %d nodes",
+			nodes).Do("drop --standalone")
 	}
 	return nil
 }
 
-// Everywhere is the line without what may differ between the nodes of one job
-// (node_rank, local_addr, rdzv_conf, and where the output goes): the same words
-// on each of them.
+// Everywhere returns the line without the options that may differ between the nodes
+// of one job (node_rank, local_addr, rdzv_conf, and the place of the output): it is
+// the same on all nodes.
 func (l Line) Everywhere() []string {
 	if l.Kind != Torchrun || l.Inside {
 		return slices.Clone(l.Argv)
@@ -99,7 +97,7 @@ func (l Line) Everywhere() []string {
 	return l.without(drop)
 }
 
-// mark puts the words of an option into drop and gives them as typed.
+// mark adds the arguments of an option to drop and returns them as typed.
 func (l Line) mark(dest string, drop map[int]bool) []string {
 	var typed []string
 	for _, o := range l.Options {
@@ -141,7 +139,7 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 	if w.Single {
 		return Exec{Argv: slices.Clone(l.Argv)}, nil
 	}
-	if err := l.CheckNodes(w.Nodes); err != nil {
+	if err := l.CheckNodes(w.Nodes.V); err != nil {
 		return Exec{}, err
 	}
 	asked := func(dest string) string { return l.asked(dest, env) }
@@ -150,7 +148,8 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 	backend := asked("rdzv_backend")
 	switch {
 	case w.KeepRdzv && strings.HasPrefix(backend, "etcd"):
-		return Exec{Argv: slices.Clone(l.Argv), Notes: []string{"--keep-rdzv: the " + backend + " rendezvous is torchrun's own business, nothing was changed"}}, nil
+		return Exec{Argv: slices.Clone(l.Argv), Notes: []string{"--keep-rdzv: the " + backend +
+			" rendezvous is torchrun's own, and the line stays as it is"}}, nil
 	case w.KeepRdzv && backend == "c10d":
 		r.act = func(o torchOption) action { return o.keep }
 		conf = map[string]string{"read_timeout": rdzvTimeout, "is_host=": isHost(w)}
@@ -172,8 +171,8 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 	return r.onLine(), nil
 }
 
-// asked is the value that torchrun itself would use: the line's, else that of
-// the PET_ variable it sees, else "".
+// asked returns the value that torchrun itself would use: the line's, else the
+// PET_ variable's, else "".
 func (l Line) asked(dest string, env []string) string {
 	for _, o := range slices.Backward(l.Options) {
 		if o.Name == dest {
@@ -185,7 +184,7 @@ func (l Line) asked(dest string, env []string) string {
 }
 
 func isHost(w World) string {
-	if w.NodeRank == 0 {
+	if w.NodeRank == Known(0) {
 		return "1"
 	}
 	return "0"
@@ -194,10 +193,12 @@ func isHost(w World) string {
 func staticNotes(backend, restarts string) []string {
 	var notes []string
 	if backend != "" && backend != "static" {
-		notes = append(notes, "--rdzv-backend "+backend+" became static: launch has agreed on the nodes already (--keep-rdzv keeps c10d)")
+		notes = append(notes, "--rdzv-backend "+backend+" becomes static: launch has already agreed on the nodes "+
+			"(--keep-rdzv keeps c10d)")
 	}
 	if n, err := strconv.Atoi(restarts); err == nil && n > 0 {
-		notes = append(notes, "--max-restarts "+restarts+" became 0: torchrun's own restart meets the stale keys of the attempt before in the same store (pytorch#135712); launch --restarts "+restarts+" starts all nodes again in a new one")
+		notes = append(notes, "--max-restarts "+restarts+" becomes 0: torchrun's own restart finds stale keys in "+
+			"the same store (pytorch#135712); launch --restarts "+restarts+" starts all nodes again with a new store")
 	}
 	return notes
 }
@@ -205,13 +206,13 @@ func staticNotes(backend, restarts string) []string {
 func staticSettings(w World, conf string) []option {
 	agreed := "agreed on by all nodes"
 	return []option{
-		{"nnodes", strconv.Itoa(w.Nodes), agreed},
-		{"node_rank", strconv.Itoa(w.NodeRank), agreed},
+		{"nnodes", w.Nodes.String(), agreed},
+		{"node_rank", w.NodeRank.String(), agreed},
 		{"master_addr", bracketed(w.MasterAddr), "the address of node rank 0, so that no name has to resolve"},
-		{"master_port", strconv.Itoa(w.MasterPort), "held for this job on node rank 0"},
+		{"master_port", w.MasterPort.String(), "reserved for this job on node rank 0"},
 		{"rdzv_backend", "static", "the ranks are known: no lookup of host names, no clocks, no last call"},
-		{"rdzv_id", w.RunID, "new for every start, so that no key of an earlier one is met"},
-		{"rdzv_conf", conf, "how long torchrun's store waits; your own keys are kept"},
+		{"rdzv_id", w.RunID, "new for every start, so no key of an earlier start is found"},
+		{"rdzv_conf", conf, "how long torchrun's store waits; your own keys remain"},
 		{"max_restarts", "0", "torchrun's own restarts reuse a store with stale keys"},
 	}
 }
@@ -221,16 +222,19 @@ func keepSettings(w World, id, conf string) []option {
 		id = w.RunID
 	}
 	return []option{
-		{"nnodes", strconv.Itoa(w.Nodes), "agreed on by all nodes"},
+		{"nnodes", w.Nodes.String(), "agreed on by all nodes"},
 		{"rdzv_backend", "c10d", "--keep-rdzv"},
-		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + strconv.Itoa(w.MasterPort), "the address of node rank 0 and the port held there"},
+		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + w.MasterPort.String(),
+			"the address of node rank 0 and the port reserved there"},
 		{"rdzv_id", id, "--keep-rdzv"},
-		{"rdzv_conf", conf, "is_host, since torchrun compares host names only; read_timeout, since a first node that is 60 s late ends the job"},
-		{"local_addr", w.Addr, "what the other nodes reach this one by, instead of its host name (torch 2.0 and later)"},
+		{"rdzv_conf", conf, "is_host: torchrun only compares host names; read_timeout: by default a node 60 s late " +
+			"ends the job"},
+		{"local_addr", w.Addr, "the address of this node for the others, instead of its host name (torch 2.0 and " +
+			"later)"},
 	}
 }
 
-// bracketed writes an IPv6 address as torchrun's endpoint parser wants it.
+// bracketed returns an IPv6 address as torchrun's endpoint parser wants it.
 func bracketed(addr string) string {
 	if strings.Contains(addr, ":") {
 		return "[" + addr + "]"
@@ -238,8 +242,8 @@ func bracketed(addr string) string {
 	return addr
 }
 
-// mergeConf adds keys to a rdzv_conf text where the user has not set them; a
-// key that ends in '=' is set in any case. The user's keys keep their order.
+// mergeConf adds the keys to a rdzv_conf text that the user has not set; a key that
+// ends in '=' replaces the user's. The user's keys remain in order.
 func mergeConf(text string, add map[string]string) (string, error) {
 	var out []string
 	seen := map[string]bool{}
@@ -248,7 +252,8 @@ func mergeConf(text string, add map[string]string) (string, error) {
 			key, value, _ := strings.Cut(kv, "=")
 			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 			if key == "" || value == "" {
-				return "", &exit.Error{Code: exit.Usage, What: fmt.Sprintf("rdzv_conf %q: %q is not KEY=VALUE", text, kv), Fix: "--rdzv-conf timeout=900,read_timeout=900"}
+				return "", exit.Errorf(exit.Usage, "rdzv_conf %q: %q is not KEY=VALUE", text, kv).
+					Do("--rdzv-conf timeout=900,read_timeout=900")
 			}
 			seen[key] = true
 			if _, forced := add[key+"="]; !forced {
@@ -265,7 +270,7 @@ func mergeConf(text string, add map[string]string) (string, error) {
 	return strings.Join(out, ","), nil
 }
 
-// identity is a variable that carries the agreed world.
+// identity returns a variable with a value of the agreed world.
 func identity(name, value string, scope setting.Scope, reason string) setting.Var {
 	return setting.Var{Name: name, Value: value, Scope: scope, Reason: reason, Source: "rendezvous"}
 }

@@ -50,7 +50,7 @@ func TestOptionsAreReadAsArgparseReadsThem(t *testing.T) {
 	}
 }
 
-func TestWordsWithASpaceAreNoOptions(t *testing.T) {
+func TestArgumentsWithASpaceAreNotOptions(t *testing.T) {
 	l, err := Parse([]string{"torchrun", "--rdzv-id", "-a b", "", "--nnodes", "2"}, "")
 	if err != nil || l.RdzvID.Value != "-a b" || l.Rest != 3 || l.NNodes.Set {
 		t.Errorf("%+v, %v", l, err)
@@ -59,7 +59,8 @@ func TestWordsWithASpaceAreNoOptions(t *testing.T) {
 
 func TestLinesThatTorchrunWouldRefuseAreUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"--n 2 t.py":                "ambiguous: it could be --nnodes, --nproc-per-node, --no-python, --node-rank, --numa-binding",
+		"--n 2 t.py": "ambiguous: it could be --nnodes, --nproc-per-node, --no-python, --node-rank, " +
+			"--numa-binding",
 		"--rdzv x t.py":             "--rdzv-backend, --rdzv-endpoint, --rdzv-id, --rdzv-conf",
 		"--lo x t.py":               "--local-addr",
 		"--nnodes":                  "needs a value",
@@ -90,7 +91,8 @@ func TestUnknownTorchrunOptionIsPassedOnWithANote(t *testing.T) {
 }
 
 func TestUseEnvBelongsToDistributedLaunch(t *testing.T) {
-	if l := parse(t, "python -m torch.distributed.launch --use_env --nnodes 2 t.py"); len(l.Notes) != 0 || l.NNodes.Value != "2" {
+	if l := parse(t, "python -m torch.distributed.launch --use_env --nnodes 2 t.py"); len(l.Notes) != 0 ||
+		l.NNodes.Value != "2" {
 		t.Errorf("%+v", l)
 	}
 	if l := parse(t, "torchrun --use-env t.py"); len(l.Notes) != 1 {
@@ -99,13 +101,18 @@ func TestUseEnvBelongsToDistributedLaunch(t *testing.T) {
 }
 
 func TestAsksNameTheirOption(t *testing.T) {
-	l := parse(t, "torchrun --nnodes=2:4 --nproc-per-node 8 --node_rank 1 --rdzv-backend c10d --rdzv-endpoint h:1 --rdzv-id j "+
+	l := parse(t, "torchrun --nnodes=2:4 --nproc-per-node 8 --node_rank 1 --rdzv-backend c10d --rdzv-endpoint h:1 "+
+		"--rdzv-id j "+
 		"--rdzv_conf k=v --master-addr m --master-port 2 --local-addr a --max-restarts 3 --standalone t.py")
 	want := Line{
-		NNodes: said("torchrun --nnodes", "2:4"), NProc: said("torchrun --nproc-per-node", "8"), NodeRank: said("torchrun --node-rank", "1"),
-		Backend: said("torchrun --rdzv-backend", "c10d"), Endpoint: said("torchrun --rdzv-endpoint", "h:1"), RdzvID: said("torchrun --rdzv-id", "j"),
-		RdzvConf: said("torchrun --rdzv-conf", "k=v"), MasterAddr: said("torchrun --master-addr", "m"), MasterPort: said("torchrun --master-port", "2"),
-		LocalAddr: said("torchrun --local-addr", "a"), MaxRestarts: said("torchrun --max-restarts", "3"), Standalone: said("torchrun --standalone", "1"),
+		NNodes: said("torchrun --nnodes", "2:4"), NProc: said("torchrun --nproc-per-node", "8"),
+		NodeRank: said("torchrun --node-rank", "1"),
+		Backend:  said("torchrun --rdzv-backend", "c10d"), Endpoint: said("torchrun --rdzv-endpoint", "h:1"),
+		RdzvID:   said("torchrun --rdzv-id", "j"),
+		RdzvConf: said("torchrun --rdzv-conf", "k=v"), MasterAddr: said("torchrun --master-addr", "m"),
+		MasterPort: said("torchrun --master-port", "2"),
+		LocalAddr:  said("torchrun --local-addr", "a"), MaxRestarts: said("torchrun --max-restarts", "3"),
+		Standalone: said("torchrun --standalone", "1"),
 	}
 	l.Kind, l.Argv, l.At, l.Rest, l.Script, l.Options = "", nil, 0, 0, 0, nil
 	if diff := cmp.Diff(want, l); diff != "" {
@@ -128,7 +135,8 @@ func TestParseNNodes(t *testing.T) {
 }
 
 func TestEverywhereDropsWhatDiffersBetweenNodes(t *testing.T) {
-	a := parse(t, "torchrun --nnodes 2 --node_rank 0 --local-addr 10.0.0.1 --rdzv-conf is_host=1 t.py --node_rank 7").Everywhere()
+	a := parse(t, "torchrun --nnodes 2 --node_rank 0 --local-addr 10.0.0.1 --rdzv-conf is_host=1 t.py --node_rank 7").
+		Everywhere()
 	b := parse(t, "torchrun --nnodes 2 --node_rank=1 --rdzv-conf=is_host=0 t.py --node_rank 7").Everywhere()
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Errorf("(-node 0 +node 1):\n%s", diff)

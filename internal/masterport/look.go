@@ -12,16 +12,16 @@ import (
 	"launch/internal/process"
 )
 
-// Use is who uses a port of this machine.
+// Use is the use of a port of this machine.
 type Use struct {
 	Taken  bool   // no other process can listen there, or a launch holds it
 	Launch bool   // the process that uses it is a launch
-	By     string // "python3 (pid 4711)"; "" if that cannot be seen: another user's or container's process, or it does not listen
+	By     string // "python3 (pid 4711)"; "": another user's or container's process, or it does not listen
 }
 
-// Look reports who uses a port; procfs is /proc. It holds nothing, not even for
-// a moment, that would keep another launch from holding the port. The error is
-// any other obstacle to its use.
+// Look returns which process uses a port; procfs is /proc. It holds nothing, not
+// even for a moment, that would prevent another launch from holding the port. The
+// error is any other obstacle to its use.
 func Look(procfs fs.FS, at netip.AddrPort) (Use, error) {
 	socket, err := bindTo(at)
 	inode := ""

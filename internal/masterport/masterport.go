@@ -1,12 +1,11 @@
-// Package masterport reserves a TCP port for the job's own store from the moment it is
-// announced until the store itself listens there, which takes the seconds of
-// an "import torch".
+// Package masterport reserves a TCP port for the job's own store, from its
+// announcement until the store listens there: "import torch" takes seconds.
 //
-// A held port is bound with SO_REUSEADDR and not listened on: connections are
-// refused, whoever binds it in the ordinary way gets "address in use", and the
-// store, which sets SO_REUSEADDR, binds and listens beside the holder. For the
-// same reason a second launch would get it too, so an abstract unix socket,
-// which is per network namespace as the port is, decides between launches.
+// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections
+// are refused, and a program that binds it in the ordinary way gets "address in
+// use". The store, which sets SO_REUSEADDR, binds and listens as well as the
+// holder. So could a second launch: between launches an abstract unix socket
+// decides, which belongs to a network namespace as the port does.
 package masterport
 
 import (
@@ -18,26 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken is a port that something else on this machine uses or holds, or that
-// is not for this user.
-var ErrTaken = errors.New("port cannot be had")
+// ErrTaken: another process of this machine uses or holds the port, or this user
+// may not have it.
+var ErrTaken = errors.New("the port is not available")
 
-// Held is a port that is kept free for one job.
+// Held is a port that is reserved for one job.
 type Held struct {
 	Port int
 
-	socket, mutex *os.File
+	socket, mutex *os.File // a process that has them open holds the port
 }
 
-// Files are the descriptors that hold the port. Any process that has them
-// open, or inherits them, holds it; they are close-on-exec here.
-func (h *Held) Files() []*os.File { return []*os.File{h.socket, h.mutex} }
-
-// Close lets go of the port, as far as this process is concerned.
+// Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
 // Hold holds port for this machine's addresses, IPv4 and IPv6. The error is
-// ErrTaken when somebody uses it or another launch holds it; Look may know who.
+// ErrTaken if another process uses it or another launch holds it; Look may find
+// which.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)
@@ -54,8 +50,8 @@ func Hold(port int) (*Held, error) {
 	return &Held{Port: port, socket: socket, mutex: mutex}, nil
 }
 
-// Pick holds the first port that it can: first, if it is not 0, then one of lo
-// to hi, of which last (0: none) only if all others are taken.
+// Pick holds the first free port: first, unless it is 0, then one from lo to hi.
+// It takes last (0: none) only if all others are taken.
 func Pick(first, last, lo, hi int) (*Held, error) {
 	var order []int
 	if first != 0 {
@@ -74,7 +70,7 @@ func Pick(first, last, lo, hi int) (*Held, error) {
 			return h, err
 		}
 	}
-	return nil, fmt.Errorf("pick a port of %d-%d: %w, none of them", lo, hi, ErrTaken)
+	return nil, fmt.Errorf("pick a port from %d to %d: %w", lo, hi, ErrTaken)
 }
 
 func mutexName(port int) string { return fmt.Sprintf("@launch-port-%d", port) }
@@ -86,12 +82,12 @@ func holdError(port int, err error) error {
 	return fmt.Errorf("hold port %d: %w", port, err)
 }
 
-// Everywhere is port on all of this machine's addresses.
+// Everywhere returns port on all of this machine's addresses.
 func Everywhere(port int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port))
 }
 
-// bindTo binds an address; the unspecified one of IPv6 is that of both families.
+// bindTo binds an address; the unspecified one of IPv6 covers both families.
 func bindTo(at netip.AddrPort) (*os.File, error) {
 	addr := at.Addr().Unmap()
 	if addr.Is4() {
@@ -104,7 +100,7 @@ func bindTo(at netip.AddrPort) (*os.File, error) {
 	return f, err
 }
 
-// bind makes a bound stream socket that does not listen.
+// bind returns a bound stream socket that does not listen.
 func bind(family int, addr unix.Sockaddr) (*os.File, error) {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -112,7 +108,7 @@ func bind(family int, addr unix.Sockaddr) (*os.File, error) {
 	}
 	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	if err == nil && family == unix.AF_INET6 {
-		// The system's default for this is a sysctl (net.ipv6.bindv6only).
+		// The default for this is a sysctl (net.ipv6.bindv6only).
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
 	}
 	if err == nil {

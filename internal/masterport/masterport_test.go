@@ -208,7 +208,7 @@ func TestLookLeavesThePortAlone(t *testing.T) {
 func TestHeldPortPassesToAnotherProcess(t *testing.T) {
 	h := hold(t, free(t))
 	keeper := exec.CommandContext(t.Context(), "sleep", "60")
-	keeper.ExtraFiles = h.Files()
+	keeper.ExtraFiles = []*os.File{h.socket, h.mutex}
 	if err := keeper.Start(); err != nil {
 		t.Fatal(err)
 	}

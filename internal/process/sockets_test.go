@@ -13,12 +13,14 @@ import (
 
 const (
 	head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	idle = " 00000000:00000000 00:00000000 00000000     0        0 " // queues, timers, user
 	tcp4 = head +
-		"   0: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0000000000000000 100 0 0 10 0\n" +
-		"   1: 0100007F:C350 0100007F:733D 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0000000000000000 20 4 30 10 -1\n" +
-		"   2: 0100007F:733D 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4244 1 0000000000000000 20 4 30 10 -1\n"
+		"   0: 00000000:733C 00000000:0000 0A" + idle + "4242 1 0000000000000000 100 0 0 10 0\n" +
+		"   1: 0100007F:C350 0100007F:733D 01" + idle + "4243 1 0000000000000000 20 4 30 10 -1\n" +
+		"   2: 0100007F:733D 0100007F:C350 01" + idle + "4244 1 0000000000000000 20 4 30 10 -1\n"
 	tcp6 = head +
-		"   0: 00000000000000000000000000000000:733E 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4245 1 0000000000000000 100 0 0 10 0\n"
+		"   0: 00000000000000000000000000000000:733E 00000000000000000000000000000000:0000 0A" +
+		idle + "4245 1 0000000000000000 100 0 0 10 0\n"
 )
 
 func TestListeningReadsBothFamilies(t *testing.T) {
@@ -33,9 +35,9 @@ func TestListeningReadsBothFamilies(t *testing.T) {
 		{"IPv4", both, 0x733c, true},
 		{"IPv6", both, 0x733e, true},
 		{"connected, not listening", both, 0x733d, false},
-		{"nobody", both, 1, false},
+		{"no process", both, 1, false},
 		{"no IPv6, listening", only4, 0x733c, true},
-		{"no IPv6, nobody", only4, 0x733e, false},
+		{"no IPv6, no process", only4, 0x733e, false},
 	} {
 		got, err := Listening(tc.proc, tc.port)
 		if err != nil || got != tc.want {
@@ -76,23 +78,27 @@ func TestListeningSaysThatItCannotTell(t *testing.T) {
 	}
 }
 
-func TestReachedIsWhereAnotherMachineCame(t *testing.T) {
+func TestReachedIsWhereAnotherMachineConnects(t *testing.T) {
 	line := func(local, remote, state string) string {
-		return "   0: " + local + " " + remote + " " + state + " 00000000:00000000 00:00000000 00000000     0        0 4242 1\n"
+		return "   0: " + local + " " + remote + " " + state + idle + "4242 1\n"
 	}
 	const v4, v6 = "0101000A:733C", "000000FD000000000000000001000000:733C"
 	for _, tc := range []struct {
 		name, tcp, tcp6, want string
 	}{
-		{"nobody", line("00000000:733C", "00000000:0000", "0A"), "", "invalid IP"},
-		{"this machine alone", line("0100007F:733C", "0100007F:C350", "01") + line(v4, "0101000A:C350", "01"), "", "invalid IP"},
+		{"no process", line("00000000:733C", "00000000:0000", "0A"), "", "invalid IP"},
+		{"this machine alone",
+			line("0100007F:733C", "0100007F:C350", "01") + line(v4, "0101000A:C350", "01"), "", "invalid IP"},
 		{"another", line("0100007F:733C", "0100007F:C350", "01") + line(v4, "0201000A:C350", "01"), "", "10.0.1.1"},
 		{"it has hung up", line(v4, "0201000A:C350", "06"), "", "invalid IP"},
 		{"at another port", line("0101000A:733D", "0201000A:C350", "01"), "", "invalid IP"},
-		{"this machine's own connection to that port of another", line("0101000A:C350", "0201000A:733C", "01"), "", "invalid IP"},
+		{"this machine's own connection to that port of another",
+			line("0101000A:C350", "0201000A:733C", "01"), "", "invalid IP"},
 		{"IPv6", "", line(v6, "000000FD000000000000000002000000:C350", "01"), "fd00::1"},
-		{"IPv4 at a socket for both", "", line("0000000000000000FFFF00000101000A:733C", "0000000000000000FFFF00000201000A:C350", "01"), "10.0.1.1"},
-		{"link-local says nothing to others", "", line("000080FE000000000000000001000000:733C", "000080FE000000000000000002000000:C350", "01"), "invalid IP"},
+		{"IPv4 at a socket for both", "",
+			line("0000000000000000FFFF00000101000A:733C", "0000000000000000FFFF00000201000A:C350", "01"), "10.0.1.1"},
+		{"link-local says nothing to others", "",
+			line("000080FE000000000000000001000000:733C", "000080FE000000000000000002000000:C350", "01"), "invalid IP"},
 	} {
 		proc := fstest.MapFS{"net/tcp": {Data: []byte(head + tc.tcp)}, "net/tcp6": {Data: []byte(head + tc.tcp6)}}
 		if got := Reached(proc, 0x733c).String(); got != tc.want {

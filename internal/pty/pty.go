@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open makes a terminal: what the person's side writes are keys, what the
-// programs' side writes is on the screen. It skips the test where there are no
-// pseudo terminals. Both sides are closed with the test.
+// Open opens a terminal: person writes keys, programs write to the screen. It
+// skips the test if the system has no pseudo terminals. Both sides are closed
+// when the test ends.
 func Open(t *testing.T) (person, programs *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
+		t.Skipf("this system has no pseudo terminals: %v", err)
 	}
 	person = os.NewFile(uintptr(fd), "ptmx")
 	t.Cleanup(func() { person.Close() })

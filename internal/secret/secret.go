@@ -1,7 +1,7 @@
 // Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN)
-// into mutual TLS: no file to hand out, no clock to agree on. Whoever knows the
-// token has the key of the one certificate that both sides of a connection
-// present and trust.
+// into mutual TLS: no file to distribute, no clock to agree on. A process that
+// knows the token has the key of the one certificate that both sides of a
+// connection present and trust.
 package secret
 
 import (
@@ -19,19 +19,18 @@ import (
 	"time"
 )
 
-// MinLength is the shortest token that is taken, in bytes: the certificate is
-// seen by anybody who connects, so a short token could be guessed from it
-// offline.
+// MinLength is the shortest token that is allowed, in bytes. Every process that
+// connects sees the certificate, and could guess a short token from it offline.
 const MinLength = 16
 
-// ErrShort: the token could be guessed.
+// ErrShort: an attacker could guess the token.
 var ErrShort = errors.New("the token is too short")
 
-// name is the one name in the certificate. Addresses are not in it: the token
-// says who belongs to the job, and nodes do not know their addresses beforehand.
+// name is the one name in the certificate. It holds no address: the token proves
+// which node belongs to the job, and nodes don't know their addresses beforehand.
 const name = "launch"
 
-// Keys are what a token means.
+// Keys are derived from a token.
 type Keys struct {
 	CertPEM, KeyPEM []byte // for a server that wants files; never outside a folder of mode 0700
 
@@ -39,19 +38,18 @@ type Keys struct {
 	pool *x509.CertPool
 }
 
-// New derives the keys of a token.
+// New returns the keys of a token.
 func New(token string) (*Keys, error) {
 	if len(token) < MinLength {
-		return nil, fmt.Errorf("%w: %d bytes, at least %d are needed", ErrShort, len(token), MinLength)
+		return nil, fmt.Errorf("%w: it has %d bytes and needs at least %d", ErrShort, len(token), MinLength)
 	}
 	seed, err := hkdf.Key(sha256.New, []byte(token), nil, "launch/tls/1", ed25519.SeedSize)
 	if err != nil {
 		return nil, fmt.Errorf("derive a key: %w", err)
 	}
 	key := ed25519.NewKeyFromSeed(seed)
-	// Everything in it is fixed, and so is an Ed25519 signature: all nodes make
-	// the same certificate. Its time is no protection and no trap: clocks of
-	// nodes are off.
+	// All of it is fixed, and so is an Ed25519 signature: all nodes make the same
+	// certificate. It is valid at any time, since clocks of nodes are off.
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -79,16 +77,15 @@ func New(token string) (*Keys, error) {
 	return k, nil
 }
 
-// Client is for who connects. It takes the one certificate and no other,
-// whatever name or address it connected to: TLS 1.3 proves that the other side
-// has its key. (gRPC would verify against the address, and nodes do not know
-// theirs beforehand.)
+// Client returns the settings of a client. It accepts the one certificate and no
+// other, at any name or address: TLS 1.3 proves that the other side has its key.
+// (gRPC would verify the address, and nodes don't know theirs beforehand.)
 func (k *Keys) Client() *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{k.pair}, ServerName: name, MinVersion: tls.VersionTLS13,
 		InsecureSkipVerify: true,
-		// A post-quantum key makes the first flight longer than 1,500 bytes, and a
-		// path that loses large packets, which is to be found here, loses it.
+		// A post-quantum key makes the first flight longer than 1,500 bytes. A path
+		// that loses large packets, which launch is to find, would lose it.
 		CurvePreferences: []tls.CurveID{tls.X25519},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) > 0 && bytes.Equal(s.PeerCertificates[0].Raw, k.pair.Certificate[0]) {
@@ -99,11 +96,12 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
-// Either is for who connects to a store that may be launch's own or an etcd: it
-// takes the one certificate, or one that this system trusts for the host.
+// Either returns the settings of a client whose store may be launch's own or an
+// etcd: it accepts the one certificate, or one that this system trusts for the
+// host.
 func (k *Keys) Either() *tls.Config {
 	c := k.Client()
-	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is that of the endpoint
+	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is the endpoint's
 	ours := c.VerifyConnection
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if ours(s) == nil {
@@ -125,7 +123,8 @@ func (k *Keys) Either() *tls.Config {
 // errStranger: the other side has another certificate.
 var errStranger = errors.New("it has another token")
 
-// Server is for who listens: it wants the same certificate of who connects.
+// Server returns the settings of a server: its clients need the same certificate.
 func (k *Keys) Server() *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{k.pair}, ClientCAs: k.pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13}
+	return &tls.Config{Certificates: []tls.Certificate{k.pair}, ClientCAs: k.pool,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13}
 }

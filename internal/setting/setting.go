@@ -1,9 +1,6 @@
-// Package setting holds what every room shares about a value: which source set
-// it, the variables to set for the command, and the variables that are set
-// already.
+// Package setting has the types for a value and its source, for the variables that
+// launch sets, and for those that are set already.
 package setting
-
-import "launch/internal/finding"
 
 // Tier orders the sources of a value; a lower tier wins.
 type Tier int
@@ -30,9 +27,14 @@ type Value[T any] struct {
 	Set  bool   `json:"set"`
 }
 
-// Scope tells whether the value of a variable is a fact of one node, which is
-// never copied to another one and so never passed by mpirun -x, or a constant
-// of the job.
+// Seen is one piece of evidence: where it was read, and the value there.
+type Seen struct {
+	Where string `json:"where"` // a path, a call, a variable, a peer
+	What  string `json:"what"`
+}
+
+// Scope is whether the value of a variable is a fact of one node, which launch never
+// copies to another and so never passes by mpirun -x, or a constant of the job.
 type Scope string
 
 // The scopes.
@@ -43,20 +45,20 @@ const (
 
 // Var is one environment variable that launch sets. Each has a reason.
 type Var struct {
-	Name   string         `json:"name"`
-	Value  string         `json:"value"`
-	Scope  Scope          `json:"scope"`
-	Reason string         `json:"reason"`           // what the library would get wrong without it
-	Seen   []finding.Seen `json:"seen,omitempty"`   // the evidence
-	Source string         `json:"source,omitempty"` // where the rule comes from: a source line, an issue, a document
-	User   string         `json:"user,omitempty"`   // the user's own value, which wins; Value is then only shown with it
-	From   string         `json:"from,omitempty"`   // where the user's value is set: "environment", "/etc/nccl.conf"
-	Kept   bool           `json:"kept,omitempty"`   // the user's value wins
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Scope  Scope  `json:"scope"`
+	Reason string `json:"reason"`           // what the library would do wrong without it
+	Seen   []Seen `json:"seen,omitempty"`   // the evidence
+	Source string `json:"source,omitempty"` // the rule's origin: a source file, an issue, a document
+	User   string `json:"user,omitempty"`   // the user's own value, which wins; Value is then for comparison
+	From   string `json:"from,omitempty"`   // where the user's value is set: "environment", "/etc/nccl.conf"
+	Kept   bool   `json:"kept,omitempty"`   // the user's value wins
 }
 
-// Decided is a variable that the user has set already. In a list of them the
-// first of a name is in force: the libraries read their files without
-// replacing what the environment says (NCCL src/misc/param.cc).
+// Decided is a variable that the user has set already. In a list the first of a name
+// is in force: the libraries' files do not replace the environment (NCCL
+// src/misc/param.cc).
 type Decided struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

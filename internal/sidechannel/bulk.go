@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// bulkBudget ends an exchange that is merely slow. stallAfter is how long
-	// nothing may move until a direction counts as stalled: three
-	// retransmissions from Linux's least timeout on (0.2, 0.6 and 1.4 s), so that
-	// a segment or two that were lost are no stall.
+	// bulkBudget ends an exchange that is merely slow. A direction counts as
+	// stalled if nothing arrives for stallAfter: three retransmissions from Linux's
+	// least timeout on (0.2, 0.6 and 1.4 s), so that a lost segment or two are no
+	// stall.
 	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
 	bulkTick               = 20 * time.Millisecond
 	chunk                  = 32 << 10
 )
 
-// Bulk is what became of a load that was sent both ways at once, in full
-// segments: it fails where small messages pass. Only arrived bytes are counted.
+// Bulk is the result of a load that was sent both ways at once, in full segments:
+// it can fail where small messages pass. Only bytes that arrive count.
 type Bulk struct {
 	Asked     int // bytes each way; 0: none were sent
 	Out, Back Flow
@@ -29,14 +29,14 @@ type Bulk struct {
 }
 
 // Flow is one direction. Bytes that are missing without a stall were cut off, or
-// slow where it took 2 s. That Back stalls may also mean that the other process
-// stands still: only where MTU says the same is it the path.
+// slow if it took 2 s. If Back stalls, the other process may be stopped: blame the
+// path only if MTU agrees.
 type Flow struct {
-	Arrived int  // bytes; out, those that the other side's kernel has acknowledged
-	Stalled bool // bytes are missing and none has moved for the last 1.6 s
+	Arrived int  // bytes; out: those that the other side's kernel has acknowledged
+	Stalled bool // bytes are missing, and none has arrived for the last 1.6 s
 }
 
-// exchange sends n bytes while it reads n, then says or hears that all came.
+// exchange sends n bytes while it reads n, then sends a receipt.
 func exchange(c net.Conn, n int) error {
 	sent := make(chan error, 1)
 	go func() { sent <- pour(c, n) }()
@@ -48,6 +48,7 @@ func exchange(c net.Conn, n int) error {
 	return err
 }
 
+// pour sends n bytes.
 func pour(c io.Writer, n int) error {
 	page := make([]byte, min(n, chunk))
 	for n > 0 {
@@ -59,6 +60,7 @@ func pour(c io.Writer, n int) error {
 	return nil
 }
 
+// drain reads n bytes, and counts them in arrived unless it is nil.
 func drain(c io.Reader, n int, arrived *atomic.Int64) error {
 	page := make([]byte, min(n, chunk))
 	for n > 0 {
@@ -80,6 +82,7 @@ type flow struct {
 	moved   time.Time
 }
 
+// see notes how many bytes have arrived by now.
 func (f *flow) see(arrived int, now time.Time) {
 	if arrived > f.arrived {
 		f.arrived, f.moved = arrived, now
@@ -90,7 +93,7 @@ func (f *flow) stalled(n int, now time.Time) bool {
 	return f.arrived < n && now.Sub(f.moved) >= stallAfter
 }
 
-// over tells whether nothing more is to be expected of a direction.
+// over reports whether no more bytes are expected.
 func (f *flow) over(n int, now time.Time) bool { return f.arrived >= n || f.stalled(n, now) }
 
 // bulk exchanges n bytes each way over c, whose socket is raw.
@@ -100,7 +103,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 	_ = c.SetDeadline(began.Add(bulkBudget))
 	before := TCPInfo(raw).Bytes_acked
 	var arrived atomic.Int64
-	var all atomic.Bool // the other side says so
+	var all atomic.Bool // the other side has sent its receipt
 	over := make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -130,13 +133,14 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		if info := TCPInfo(raw); all.Load() {
 			out.see(n, now)
 		} else if out.see(min(int(info.Bytes_acked-before), n), now); info.Unacked == 0 {
-			out.moved = now // the other process does not read: nothing of ours is on the way
+			out.moved = now // all is acknowledged: the other process does not read
 		}
-		// Acknowledged bytes are the kernel's word; the receipt is the peer's.
+		// The kernel acknowledges bytes; the receipt is from the peer itself.
 		ended = ended || out.over(n, now) && back.over(n, now) && (out.stalled(n, now) || back.stalled(n, now))
 	}
 	now := time.Now()
-	b := Bulk{Asked: n, Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}, Took: now.Sub(began)}
+	b := Bulk{Asked: n, Took: now.Sub(began),
+		Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}}
 	_ = c.SetDeadline(now)
 	both.Wait()
 	if !all.Load() {

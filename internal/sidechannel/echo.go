@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo answers datagrams of callers that hold a pass, each with one that is no
-// longer, so that nothing is gained by sending it forged ones.
+// echo answers datagrams of callers that hold a pass. An answer is no longer than
+// its question, so that forged ones gain nothing.
 type echo struct {
 	conn *net.UDPConn
 	port uint16
@@ -23,15 +23,14 @@ type echo struct {
 	admits map[pass]*admitted
 }
 
-// admitted is what a pass is good for: the address that it was given to, and
-// so many datagrams.
+// admitted is what a pass allows: a number of datagrams from one address.
 type admitted struct {
 	from netip.Addr
 	left int
 }
 
-// openEcho opens a UDP socket, on the same port as TCP if it is free. nil: none
-// was to be had, and callers are told that there is none.
+// openEcho opens a UDP socket, on the same port as TCP if that is free. It returns
+// nil if the system has none to give; callers learn that there is none.
 func openEcho(ctx context.Context, addr netip.Addr, port int) *echo {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setEcho(c) }}
 	for _, p := range []int{port, 0} {
@@ -39,7 +38,8 @@ func openEcho(ctx context.Context, addr netip.Addr, port int) *echo {
 		if err != nil {
 			continue
 		}
-		e := &echo{conn: c.(*net.UDPConn), port: uint16(c.LocalAddr().(*net.UDPAddr).Port), done: make(chan struct{}), admits: map[pass]*admitted{}}
+		e := &echo{conn: c.(*net.UDPConn), port: uint16(c.LocalAddr().(*net.UDPAddr).Port),
+			done: make(chan struct{}), admits: map[pass]*admitted{}}
 		_ = e.conn.SetReadBuffer(1 << 20)
 		go e.serve(ctx)
 		return e
@@ -54,7 +54,7 @@ func (e *echo) close() {
 	}
 }
 
-// admit lets an address ask until leave is called.
+// admit answers an address until leave is called.
 func (e *echo) admit(from netip.Addr) (port uint16, p pass, leave func()) {
 	if e == nil {
 		return 0, p, func() {}
@@ -83,14 +83,14 @@ func (e *echo) serve(ctx context.Context) {
 			continue
 		}
 		if out := e.reply(in[:n], from.Addr().Unmap()); out != nil {
-			// From the address that was asked: a socket for all addresses would
-			// take the one of the route back.
+			// From the address that was asked: a socket for all addresses would use
+			// the address of the route back.
 			_, _, _ = e.conn.WriteMsgUDPAddrPort(out, source(oob[:oobn]), from)
 		}
 	}
 }
 
-// reply is the answer to a datagram, or nil.
+// reply returns the answer to a datagram, or nil.
 func (e *echo) reply(b []byte, from netip.Addr) []byte {
 	q, ok := parseDatagram(question, b)
 	if !ok {
@@ -106,8 +106,8 @@ func (e *echo) reply(b []byte, from netip.Addr) []byte {
 	return q.encode(reply, q.want)
 }
 
-// setEcho asks for the address that a datagram was sent to, and forbids
-// fragments. Of the two families only one's options apply to a socket for one.
+// setEcho requests the address that a datagram was sent to, and forbids fragments.
+// On a socket for one family only that family's options apply.
 func setEcho(c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1)
@@ -116,16 +116,16 @@ func setEcho(c syscall.RawConn) error {
 	})
 }
 
-// dontFragment sends up to the size of the interface, unfragmented, whatever
-// the kernel has learned of the path (ip(7), IP_PMTUDISC_PROBE).
+// dontFragment sends packets up to the interface's size unfragmented, no matter what
+// the kernel has learned about the path (ip(7), IP_PMTUDISC_PROBE).
 func dontFragment(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_DONTFRAG, 1)
 }
 
-// source makes a received control message into one that sends from the same
-// address; the interface is the routing's business, but for link-local ones.
+// source turns a received control message into one that sends from the same
+// address. The route decides the interface, except for link-local addresses.
 func source(oob []byte) []byte {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

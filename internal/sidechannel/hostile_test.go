@@ -35,7 +35,8 @@ func hold(t *testing.T, to netip.AddrPort, n int, word string) {
 }
 
 func TestStrayConnectionsCostALimitedTime(t *testing.T) {
-	for _, word := range []string{"", "l", "GET / HTTP/1.1\r\n", string([]byte{tlsRecord, 3, 1}), ask + version, ask + version + "b"} {
+	for _, word := range []string{"", "l", "GET / HTTP/1.1\r\n", string([]byte{tlsRecord, 3, 1}),
+		ask + version, ask + version + "b"} {
 		t.Run(fmt.Sprintf("%q", word), func(t *testing.T) {
 			t.Parallel()
 			l, to := listen(t, keys(t, "0123456789abcdef").Server())
@@ -55,7 +56,7 @@ func TestStrayConnectionsCostALimitedTime(t *testing.T) {
 func TestCloseEndsCallsThatHang(t *testing.T) {
 	l, to := listen(t, nil)
 	hold(t, to, 8, ask+version)
-	if _, err := Call(t.Context(), to, nil); err != nil {
+	if _, err := Probe(t.Context(), to, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -67,7 +68,8 @@ func TestCloseEndsCallsThatHang(t *testing.T) {
 
 func TestWhoDoesNotSpeakItLearnsNothing(t *testing.T) {
 	_, to := listen(t, nil)
-	for _, word := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00aaaaaaaaaaaaaaaa", answer + version} {
+	for _, word := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00aaaaaaaaaaaaaaaa",
+		answer + version} {
 		c, err := net.Dial("tcp", to.String())
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +78,7 @@ func TestWhoDoesNotSpeakItLearnsNothing(t *testing.T) {
 		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
 		got, err := io.ReadAll(c)
 		if late(err) || len(got) > 0 {
-			t.Errorf("%q is told %q, %v; want an end without a word", word, got, err)
+			t.Errorf("%q is answered %q, %v; want an end without an answer", word, got, err)
 		}
 		c.Close()
 	}
@@ -150,7 +152,8 @@ func certificate(t *testing.T) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "www"}, NotAfter: time.Now().Add(time.Hour)}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "www"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, pub, key)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +226,7 @@ func TestACallThatIsGivenUpSaysSo(t *testing.T) {
 	}
 }
 
-// A process that does not read is told from a path that does not carry.
+// A process that does not read is distinguished from a path that does not carry.
 func TestAPeerThatStandsStillIsNoStalledWayThere(t *testing.T) {
 	over := make(chan struct{})
 	to := server(t, func(c net.Conn) {
@@ -243,12 +246,13 @@ func TestAPeerThatStandsStillIsNoStalledWayThere(t *testing.T) {
 	}
 }
 
-// FuzzConverse: whatever a caller says, the call ends, and nobody learns more
+// FuzzConverse: whatever a caller sends, the call ends, and no caller learns more
 // of the ID than who said the hello.
 func FuzzConverse(f *testing.F) {
 	hello := []byte(ask + version)
-	for _, b := range [][]byte{nil, hello, append(hello, opClock, opClock), append(hello, opBulk, 0, 0, 0, 3, 'a', 'b', 'c', opClock),
-		append(hello, opBulk, 0xff, 0xff, 0xff, 0xff), []byte(ask + "0001"), {tlsRecord, 3, 1, 0, 5, 1, 0, 0, 1, 0}, []byte("GET / HTTP/1.0\r\n\r\n")} {
+	for _, b := range [][]byte{nil, hello, append(hello, opClock, opClock),
+		append(hello, opBulk, 0, 0, 0, 3, 'a', 'b', 'c', opClock), append(hello, opBulk, 0xff, 0xff, 0xff, 0xff),
+		[]byte(ask + "0001"), {tlsRecord, 3, 1, 0, 5, 1, 0, 0, 1, 0}, []byte("GET / HTTP/1.0\r\n\r\n")} {
 		f.Add(b, true)
 		f.Add(b, false)
 	}
@@ -260,13 +264,13 @@ func FuzzConverse(f *testing.F) {
 		near, far := net.Pipe()
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.converse(near, lo); near.Close() }()
-		told := make(chan []byte)
-		go func() { got, _ := io.ReadAll(far); told <- got }()
+		answered := make(chan []byte)
+		go func() { got, _ := io.ReadAll(far); answered <- got }()
 		_, _ = far.Write(b)
 		far.Close()
 		<-ended
-		if got := <-told; bytes.Contains(got, []byte(l.id)) && (secret || !bytes.HasPrefix(b, hello)) {
-			t.Errorf("%q is told %q", b, got)
+		if got := <-answered; bytes.Contains(got, []byte(l.id)) && (secret || !bytes.HasPrefix(b, hello)) {
+			t.Errorf("%q is answered %q", b, got)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// listening is what a listener's host is told.
+// listening is the order to a listener's host.
 type listening struct {
 	At    netip.AddrPort // port 0: any
 	ID    string
@@ -57,7 +57,7 @@ type listening struct {
 	Skew  time.Duration // of its clock
 }
 
-// calling is what a caller's host is told.
+// calling is the order to a caller's host.
 type calling struct {
 	To      netip.AddrPort
 	Token   string
@@ -97,7 +97,7 @@ func listenRole() error {
 	return err
 }
 
-// strangerRole takes connections and says what it was told to; "" says nothing
+// strangerRole accepts connections and sends its given text; "" sends nothing
 // and "-" hangs up.
 func strangerRole() error {
 	p, err := parameter[listening]()
@@ -259,5 +259,6 @@ func needNft(t *testing.T) {
 // drop filters on a host: hook is input, output or forward.
 func drop(t *testing.T, h *netns.Host, hook, rule string) {
 	t.Helper()
-	sh(t, h, "nft add table inet t; nft 'add chain inet t %s { type filter hook %s priority 0; }'; nft 'add rule inet t %s %s'", hook, hook, hook, rule)
+	sh(t, h, "nft add table inet t; nft 'add chain inet t %s { type filter hook %s priority 0; }'; "+
+		"nft 'add rule inet t %s %s'", hook, hook, hook, rule)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// soundBudget bounds all MTU probes. Each size is sent three times, a gap
+	// soundBudget bounds all MTU probes. Each size is sent up to three times, a gap
 	// apart: a lost datagram is no black hole.
 	soundBudget    = 1500 * time.Millisecond
 	soundTries     = 3
@@ -23,36 +23,37 @@ const (
 	// finer is how many sizes divide the gap between the largest that passed and
 	// the least that did not.
 	finer = 16
-	// maxPacket is the most that an IPv4 header can say.
+	// maxPacket is the largest size in an IPv4 header.
 	maxPacket = 65535
 )
 
-// usual are sizes of IP packets that paths end at: tunnels of every kind in
-// 1500 (IPsec, WireGuard 1420, VXLAN 1450, GRE 1476, PPPoE 1492), IPoIB's 2044
-// and 4092, clouds (8500, 8896, 9001), and the same tunnels in jumbo frames.
+// usual returns common limits of paths, as sizes of IP packets: tunnels in 1500
+// (IPsec, WireGuard 1420, VXLAN 1450, GRE 1476, PPPoE 1492), IPoIB's 2044 and 4092,
+// clouds (8500, 8896, 9001), and the same tunnels in jumbo frames.
 func usual() []int {
 	return []int{576, 1000, 1280, 1340, 1380, 1400, 1420, 1430, 1440, 1450, 1460, 1472, 1476, 1480, 1492, 1500,
-		1600, 2044, 3000, 4092, 6000, 8000, 8192, 8500, 8896, 8920, 8950, 8976, 9000, 9001, 9100, 9198, 9214, 9216, 16000, 32000, 65520}
+		1600, 2044, 3000, 4092, 6000, 8000, 8192, 8500, 8896, 8920, 8950, 8976, 9000, 9001, 9100, 9198, 9214, 9216,
+		16000, 32000, 65520}
 }
 
-// MTU is what IP packets of which size do when they must not be fragmented.
-// Sizes are of the whole packet, in bytes.
+// MTU is which sizes of IP packets pass unfragmented. Sizes are of the whole packet,
+// in bytes.
 type MTU struct {
-	// Answered: a small datagram came back. Without that nothing is known: UDP
-	// may be filtered, or the peer has no UDP socket.
+	// Answered: a small datagram was answered. Otherwise nothing is known: a filter
+	// may drop UDP, or the peer has no UDP socket.
 	Answered bool
-	Tried    int // the largest that was sent: Options.IfMTU, or less where the interface takes less
-	Out      int // the largest that arrived there; less than Tried: the way there takes no more
-	Back     int // the largest that arrived there and whose like came back
-	// Told is what a router on the way there said that it takes; 0: none did. TCP
-	// follows that.
+	Tried    int // the largest that was sent: Options.IfMTU, or less if the interface takes less
+	Out      int // the largest that arrived there; less than Tried: the path there takes no more
+	Back     int // the largest that arrived there and whose answer of the same size arrived here
+	// Told is the limit that a router on the path there reported; 0: none. TCP
+	// follows it.
 	Told int
 }
 
-// BlackHole tells whether large packets vanish without a word where small ones
-// pass. Before that is believed, the MTU of the peer's own interface has to be
-// compared; and where only the way back takes less, routers tell that to the
-// peer: a load that arrived says that it heeds them.
+// BlackHole reports whether large packets vanish silently where small ones pass.
+// Compare the MTU of the peer's own interface as well. And if only the path back
+// takes less, routers report that to the peer: a load that arrives shows that the
+// peer follows them.
 func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Told == 0 }
 
 // sounding is one series of probes.
@@ -67,9 +68,10 @@ type sounding struct {
 	mu          sync.Mutex
 	there, back map[int]bool // sizes of packets
 	here, told  int
-	again       int // how often sizes were sent once more since any has come back
+	again       int // how often sizes were sent again since the first answer
 }
 
+// probeMTU measures the path from an address of this node to a peer's UDP port.
 func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, ifMTU int, rtt time.Duration) MTU {
 	ctx, cancel := context.WithTimeout(ctx, soundBudget)
 	defer cancel()
@@ -78,8 +80,8 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	if err != nil {
 		return MTU{}
 	}
-	s := &sounding{conn: c.(*net.UDPConn), pass: p, header: 28, gap: min(max(2*rtt, gapMin), gapMax), news: make(chan struct{}, 1),
-		there: map[int]bool{}, back: map[int]bool{}}
+	s := &sounding{conn: c.(*net.UDPConn), pass: p, header: 28, gap: min(max(2*rtt, gapMin), gapMax),
+		news: make(chan struct{}, 1), there: map[int]bool{}, back: map[int]bool{}}
 	if to.Addr().Unmap().Is6() {
 		s.header = 48
 	}
@@ -90,13 +92,13 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	s.conn.Close()
 	<-listening
 	if m.BlackHole() && s.again < soundTries-1 {
-		return MTU{} // late is not lost: small ones have only just begun to come back
+		return MTU{} // late is not lost: answers to small ones have only just begun to arrive
 	}
 	return m
 }
 
-// sound finds the largest packets: the interface's size first, which is all
-// that a healthy path needs; then the usual ones; then between two of them.
+// sound finds the largest packets: it tries the interface's size first, which is
+// enough on a healthy path; then the usual ones; then sizes between two of them.
 func (s *sounding) sound(ctx context.Context, full int) MTU {
 	small := min(smallSize, full)
 	s.round(ctx, []int{small, full})
@@ -127,8 +129,8 @@ func (s *sounding) sound(ctx context.Context, full int) MTU {
 	return s.result(full)
 }
 
-// result is what is known by now. What a router said may be late, so the
-// queue is looked at once more.
+// result returns what is known by now. A router's report may be late, so it reads
+// the queue once more.
 func (s *sounding) result(full int) MTU {
 	s.heed()
 	s.mu.Lock()
@@ -143,7 +145,7 @@ func (s *sounding) result(full int) MTU {
 	return m
 }
 
-// round sends every size until its like came back, three times at most.
+// round sends every size until it is answered, three times at most.
 func (s *sounding) round(ctx context.Context, sizes []int) {
 	for try := range soundTries {
 		var left []int
@@ -156,7 +158,7 @@ func (s *sounding) round(ctx context.Context, sizes []int) {
 			if there, settled := s.known(n); !settled {
 				left = append(left, n)
 				s.send(n, n)
-				if try > 0 && !there { // it may be the way back alone
+				if try > 0 && !there { // perhaps only the path back fails
 					s.send(n, min(n, smallSize))
 				}
 			}
@@ -167,7 +169,8 @@ func (s *sounding) round(ctx context.Context, sizes []int) {
 	}
 }
 
-// known: a size that the interface or a router has refused is not waited for.
+// known reports whether a size has arrived, and whether no answer is outstanding: it
+// was answered, or the interface or a router refused it.
 func (s *sounding) known(n int) (there, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +178,7 @@ func (s *sounding) known(n int) (there, settled bool) {
 	return s.there[n], s.back[n] || most != 0 && n > most
 }
 
-// await waits one gap; false: all sizes have come back, or the time is over.
+// await waits one gap; false: all sizes are settled, or the time is over.
 func (s *sounding) await(ctx context.Context, sizes []int) bool {
 	gap := time.NewTimer(s.gap)
 	defer gap.Stop()
@@ -193,8 +196,8 @@ func (s *sounding) await(ctx context.Context, sizes []int) bool {
 	}
 }
 
-// send sends a packet of n bytes and wants one of back bytes. A first error may
-// be that of an earlier packet, which the kernel hands to the next call.
+// send sends a packet of n bytes and requests one of back bytes. A first error may
+// belong to an earlier packet: the kernel returns it from the next call.
 func (s *sounding) send(n, back int) {
 	d := datagram{size: n - s.header, want: back - s.header, pass: s.pass}
 	if d.want < datagramLen {
@@ -208,7 +211,7 @@ func (s *sounding) send(n, back int) {
 	}
 }
 
-// heed notes what interface and routers said.
+// heed notes the reports of the interface and of routers.
 func (s *sounding) heed() {
 	here, told := tooBig(s.conn)
 	s.mu.Lock()

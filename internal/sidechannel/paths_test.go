@@ -27,7 +27,8 @@ func wire(t *testing.T, a, b *netns.Host, ifA, ifB string, mtu int) {
 	defer func() { _ = hold.Process.Kill(); _ = hold.Wait() }()
 	// Once it is what it shall become, it is in the other namespace.
 	sh(t, a, `until [ "$(cat /proc/%[3]d/comm)" = sleep ]; do sleep 0.02; done
-ip link add %[1]s mtu %[4]d type veth peer name %[2]s mtu %[4]d netns %[3]d; ip link set %[1]s up`, ifA, ifB, hold.Process.Pid, mtu)
+ip link add %[1]s mtu %[4]d type veth peer name %[2]s mtu %[4]d netns %[3]d; ip link set %[1]s up`,
+		ifA, ifB, hold.Process.Pid, mtu)
 	sh(t, b, "ip link set %s up", ifB)
 }
 
@@ -45,12 +46,14 @@ func jumbo(t *testing.T, middle int) (caller, peer *netns.Host, routers []*netns
 			sh(t, h, "ip %s", line)
 		}
 	}
-	ip(c, "addr add 10.1.0.1/24 dev j0", "route add 10.3.0.0/24 via 10.1.0.2", "addr add fd01::1/64 dev j0 nodad", "route add fd03::/64 via fd01::2")
+	ip(c, "addr add 10.1.0.1/24 dev j0", "route add 10.3.0.0/24 via 10.1.0.2",
+		"addr add fd01::1/64 dev j0 nodad", "route add fd03::/64 via fd01::2")
 	ip(r, "addr add 10.1.0.2/24 dev j0", "addr add 10.2.0.1/24 dev j1", "route add 10.3.0.0/24 via 10.2.0.2",
 		"addr add fd01::2/64 dev j0 nodad", "addr add fd02::1/64 dev j1 nodad", "route add fd03::/64 via fd02::2")
 	ip(s, "addr add 10.3.0.2/24 dev j2", "addr add 10.2.0.2/24 dev j1", "route add 10.1.0.0/24 via 10.2.0.1",
 		"addr add fd03::2/64 dev j2 nodad", "addr add fd02::2/64 dev j1 nodad", "route add fd01::/64 via fd02::1")
-	ip(p, "addr add 10.3.0.1/24 dev j2", "route add 10.1.0.0/24 via 10.3.0.2", "addr add fd03::1/64 dev j2 nodad", "route add fd01::/64 via fd03::2")
+	ip(p, "addr add 10.3.0.1/24 dev j2", "route add 10.1.0.0/24 via 10.3.0.2",
+		"addr add fd03::1/64 dev j2 nodad", "route add fd01::/64 via fd03::2")
 	for _, h := range []*netns.Host{r, s} {
 		sh(t, h, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
 	}
@@ -72,7 +75,8 @@ func TestAHealthyPathIsMeasured(t *testing.T) {
 	const skew = 90 * time.Minute
 	for _, token := range []string{"", "0123456789abcdef"} {
 		port := serveOn(t, lab.Hosts[1], "listen", listening{At: anywhere, ID: "one", Token: token, Skew: skew})
-		got := probeFrom(t, lab.Hosts[0], calling{To: at(lab.Hosts[1], port), Token: token, Opt: Options{IfMTU: 1500, Bulk: loadSize}})
+		got := probeFrom(t, lab.Hosts[0], calling{To: at(lab.Hosts[1], port), Token: token,
+			Opt: Options{IfMTU: 1500, Bulk: loadSize}})
 		a := got.Answer
 		if got.Cause != "" || a.ID != "one" || a.RTT <= 0 || a.From.String() != lab.Hosts[0].Addr {
 			t.Errorf("token %q: got %+v", token, got)
@@ -96,7 +100,8 @@ func TestAPeerWithSeveralAddressesAnswersFromTheOneAsked(t *testing.T) {
 	sh(t, lab.Hosts[0], "ip -6 addr add fd77::1/64 dev eth0 nodad")
 	port := serveOn(t, lab.Hosts[1], "listen", listening{At: anywhere})
 	for _, to := range []string{"10.77.0.99", "10.77.0.2", "fd77::2"} {
-		got := probeFrom(t, lab.Hosts[0], calling{To: netip.AddrPortFrom(netip.MustParseAddr(to), port), Opt: Options{IfMTU: 1500}})
+		got := probeFrom(t, lab.Hosts[0], calling{To: netip.AddrPortFrom(netip.MustParseAddr(to), port),
+			Opt: Options{IfMTU: 1500}})
 		if !got.Answer.MTU.Answered || got.Answer.MTU.Back != 1500 {
 			t.Errorf("%s: got %+v", to, got.Answer.MTU)
 		}
@@ -118,14 +123,15 @@ func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
 			}
 			port := serveOn(t, peer, "listen", listening{At: anywhere, Token: "0123456789abcdef"})
 			for _, to := range []netip.Addr{v4, v6} {
-				got := probeFrom(t, caller, calling{To: netip.AddrPortFrom(to, port), Token: "0123456789abcdef", Opt: Options{IfMTU: 9000, Bulk: loadSize}})
+				got := probeFrom(t, caller, calling{To: netip.AddrPortFrom(to, port), Token: "0123456789abcdef",
+					Opt: Options{IfMTU: 9000, Bulk: loadSize}})
 				m, b := got.Answer.MTU, got.Answer.Bulk
 				if m.Tried != 9000 || m.Out < tc.middle-30 || m.Out > tc.middle || m.Out != m.Back || m.BlackHole() != tc.mute {
 					t.Errorf("%s: got %+v", to, m)
 				}
 				if want := 0; !tc.mute {
 					if want = tc.middle; m.Told != want || b.Out.Arrived != loadSize || b.Back.Arrived != loadSize {
-						t.Errorf("%s: got %+v, %+v; want all bytes, and to be told of %d", to, m, b, want)
+						t.Errorf("%s: got %+v, %+v; want all bytes, and a report of %d", to, m, b, want)
 					}
 				} else if !b.Out.Stalled || !b.Back.Stalled || got.Answer.Retrans == 0 {
 					t.Errorf("%s: got %+v, %d retransmissions; want both ways stalled", to, b, got.Answer.Retrans)
@@ -161,7 +167,7 @@ func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
 	}
 }
 
-// Where only the way back takes less, a router tells the peer, not the caller.
+// If only the path back takes less, a router reports to the peer, not to the caller.
 func TestANarrowWayBackIsNoBlackHoleToALoad(t *testing.T) {
 	t.Parallel()
 	caller, peer, routers, v4, _ := jumbo(t, 9000)
@@ -231,7 +237,8 @@ func TestALargerSizeThanTheInterfaceTakesIsLessTried(t *testing.T) {
 	sh(t, lab.Hosts[0], "ip -6 addr add fd77::1/64 dev eth0 nodad")
 	port := serveOn(t, lab.Hosts[1], "listen", listening{At: anywhere})
 	for _, to := range []string{"10.77.0.2", "fd77::2"} {
-		got := probeFrom(t, lab.Hosts[0], calling{To: netip.AddrPortFrom(netip.MustParseAddr(to), port), Opt: Options{IfMTU: 9000}})
+		got := probeFrom(t, lab.Hosts[0], calling{To: netip.AddrPortFrom(netip.MustParseAddr(to), port),
+			Opt: Options{IfMTU: 9000}})
 		if want := (MTU{Answered: true, Tried: 1500, Out: 1500, Back: 1500}); got.Answer.MTU != want {
 			t.Errorf("%s: got %+v, want %+v", to, got.Answer.MTU, want)
 		}
@@ -254,15 +261,21 @@ func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
 		want  Cause
 	}{
 		{name: "nothing listens", want: Refused},
-		{name: "rejected with a reset", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags syn reject with tcp reset"}, want: Refused},
-		{name: "rejected by ICMP, port", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags syn reject with icmp type port-unreachable"}, want: Refused},
-		{name: "rejected by ICMP, prohibited", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags syn reject with icmp type admin-prohibited"}, want: NoHost},
+		{name: "rejected with a reset", serve: "listen", host: 1,
+			rule: [2]string{"input", "tcp flags syn reject with tcp reset"}, want: Refused},
+		{name: "rejected by ICMP, port", serve: "listen", host: 1,
+			rule: [2]string{"input", "tcp flags syn reject with icmp type port-unreachable"}, want: Refused},
+		{name: "rejected by ICMP, prohibited", serve: "listen", host: 1,
+			rule: [2]string{"input", "tcp flags syn reject with icmp type admin-prohibited"}, want: NoHost},
 		{name: "dropped there", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags syn drop"}, want: Dropped},
-		{name: "dropped on the way back", serve: "listen", host: 0, rule: [2]string{"input", "meta l4proto tcp drop"}, want: Dropped},
+		{name: "dropped on the way back", serve: "listen", host: 0,
+			rule: [2]string{"input", "meta l4proto tcp drop"}, want: Dropped},
 		{name: "dropped here", serve: "listen", host: 0, rule: [2]string{"output", "meta l4proto tcp drop"}, want: Dropped},
-		{name: "reset once connected", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags & psh == psh reject with tcp reset"}, want: Reset},
-		{name: "every word dropped", serve: "listen", host: 1, rule: [2]string{"input", "tcp flags & psh == psh drop"}, want: Silent},
-		{name: "nobody has the address", to: "10.77.0.200", want: NoHost},
+		{name: "reset once connected", serve: "listen", host: 1,
+			rule: [2]string{"input", "tcp flags & psh == psh reject with tcp reset"}, want: Reset},
+		{name: "every word dropped", serve: "listen", host: 1,
+			rule: [2]string{"input", "tcp flags & psh == psh drop"}, want: Silent},
+		{name: "no machine has the address", to: "10.77.0.200", want: NoHost},
 		{name: "no route", to: "192.0.2.1", want: NoRoute},
 		{name: "a route that drops", line: "ip route add blackhole 192.0.2.0/24", to: "192.0.2.1", want: NoRoute},
 		{name: "a route that prohibits", line: "ip route add prohibit 192.0.2.0/24", to: "192.0.2.1", want: Denied},
@@ -271,7 +284,8 @@ func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
 		{name: "it says nothing", serve: "stranger", want: Silent},
 		{name: "it says nothing, with a token", serve: "stranger", token: "0123456789abcdef", want: Silent},
 		{name: "an SSH server", serve: "stranger", says: "SSH-2.0-OpenSSH_9.6\r\n", want: Stranger},
-		{name: "an SSH server, with a token", serve: "stranger", says: "SSH-2.0-OpenSSH_9.6\r\n", token: "0123456789abcdef", want: Stranger},
+		{name: "an SSH server, with a token", serve: "stranger",
+			says: "SSH-2.0-OpenSSH_9.6\r\n", token: "0123456789abcdef", want: Stranger},
 		{name: "another version", serve: "stranger", says: answer + "0099", want: Stranger},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -291,7 +305,8 @@ func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
 			if tc.to != "" {
 				to = netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)
 			}
-			got := probeFrom(t, lab.Hosts[0], calling{To: to, Token: tc.token, Timeout: 4 * time.Second, Opt: Options{IfMTU: 1500}})
+			got := probeFrom(t, lab.Hosts[0], calling{To: to, Token: tc.token, Timeout: 4 * time.Second,
+				Opt: Options{IfMTU: 1500}})
 			if got.Cause != tc.want || got.Text == "" {
 				t.Errorf("got %q: %s; want %q", got.Cause, got.Text, tc.want)
 			}
@@ -325,8 +340,9 @@ func TestTheNamedSourceAddressIsUsed(t *testing.T) {
 	if got.Cause != "" || got.Answer.From != from || got.Answer.MTU.Back != 1500 {
 		t.Errorf("got %+v", got)
 	}
-	gone := probeFrom(t, lab.Hosts[0], calling{To: at(lab.Hosts[1], port), Opt: Options{From: netip.MustParseAddr("10.77.0.56")}})
+	gone := probeFrom(t, lab.Hosts[0], calling{To: at(lab.Hosts[1], port),
+		Opt: Options{From: netip.MustParseAddr("10.77.0.56")}})
 	if gone.Cause != Unknown {
-		t.Errorf("an address of nobody: got %+v", gone)
+		t.Errorf("an unused address: got %+v", gone)
 	}
 }

@@ -15,49 +15,42 @@ import (
 
 // Limits of a call, each within that of the context.
 const (
-	// Three SYN retransmissions, after 1, 3 and 7 s (RFC 6298).
+	// Time for three SYN retransmissions, after 1, 3 and 7 s (RFC 6298).
 	dialBudget = 8 * time.Second
-	// A listener that is full takes the next call when one ends, and one on a
-	// machine without a processor to spare answers late.
+	// A full listener accepts the next call when one ends; a listener on a busy
+	// machine answers late.
 	greetBudget = 5 * time.Second
 	clockBudget = 5 * time.Second
 	clockRounds = 4
 )
 
-// Options say what a call measures beside round trip and clock.
+// Options are what a call measures, as well as round trip and clock.
 type Options struct {
 	From  netip.Addr // this node's address; zero: the kernel's choice
 	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
 	Bulk  int        // bytes each way, at most 1 MiB; 0: none
-	About bool       // ask what it says of itself
+	About bool       // ask the peer about itself
 }
 
-// Answer is what a call found out. With an error it is as far as the call came:
-// Connect is then how long was tried.
+// Answer is the result of a call. With an error it holds what is known until then:
+// Connect is how long the call tried to connect.
 type Answer struct {
 	ID      string     // of the rendezvous.Member that answered
 	From    netip.Addr // this side's address, which the kernel chose or Options named
 	Connect time.Duration
 	RTT     time.Duration // the shortest of four
-	// Offset is the peer's wall clock less this node's, by the shortest round
-	// trip, to within Uncertainty (half of that) either way.
+	// Offset is the peer's wall clock minus this node's, by the shortest round trip,
+	// plus or minus Uncertainty (half of it).
 	Offset, Uncertainty time.Duration
 	MTU                 MTU
 	Bulk                Bulk
-	About               []byte // as Listen was told; nil: not asked
-	Retrans             int    // segments of this side's that were sent again, SYN included (TCP_INFO)
+	About               []byte // as passed to Listen; nil: not asked
+	Retrans             int    // segments that this side sent again, SYN included (TCP_INFO)
 }
 
-// Call connects to a peer's listener and returns how long that and one round
-// trip took.
-func Call(ctx context.Context, to netip.AddrPort, keys *tls.Config) (time.Duration, error) {
-	a, err := Probe(ctx, to, keys, Options{})
-	return a.Connect + a.RTT, err
-}
-
-// Probe calls a peer and measures. CauseOf tells what an error means. It takes
-// a few round trips where all is well, and up to about 2 s more where datagrams
-// or segments get lost.
+// Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a
+// few round trips on a healthy path, and up to about 2 s more if datagrams or
+// segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
 	began := time.Now()
@@ -74,7 +67,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	if err != nil {
 		cause := talking(ctx, err)
 		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
-			cause = Silent // it hung up since nothing of ours got through
+			cause = Silent // it hung up, since none of our bytes arrived
 		}
 		return a, &failure{cause, fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
@@ -90,7 +83,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	}
 	var both sync.WaitGroup
 	if opt.IfMTU > 0 && g.port != 0 {
-		both.Go(func() { a.MTU = probeMTU(ctx, a.From, netip.AddrPortFrom(to.Addr(), g.port), g.pass, opt.IfMTU, a.RTT) })
+		echo := netip.AddrPortFrom(to.Addr(), g.port)
+		both.Go(func() { a.MTU = probeMTU(ctx, a.From, echo, g.pass, opt.IfMTU, a.RTT) })
 	}
 	if opt.Bulk > 0 {
 		a.Bulk = bulk(raw, c, opt.Bulk)
@@ -103,7 +97,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	return a, nil
 }
 
-// ending is the context's error where that is what cut the connection.
+// ending returns the context's error if that ended the connection, else err.
 func ending(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil {
 		return why
@@ -125,8 +119,8 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn
 	return c.(*net.TCPConn), nil
 }
 
-// greet says hello, inside TLS where there are keys. What is left of the
-// deadline is the handshake's as well.
+// greet sends a hello, inside TLS if there are keys. The deadline includes the
+// handshake.
 func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
 	c := raw
 	if keys != nil {
@@ -150,8 +144,8 @@ func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
 	return c, g, err
 }
 
-// short judges a hello that did not come whole: one that began otherwise than a
-// launch's is a stranger's, however it ended.
+// short returns the error of an incomplete hello: one that begins differently than
+// launch's is a stranger's.
 func short(hello []byte, err error) error {
 	begins := func(word string) bool { return bytes.HasPrefix([]byte(word), hello[:min(len(hello), len(word))]) }
 	if len(hello) > 0 && !begins(answer) && !begins(locked) {
@@ -173,7 +167,7 @@ func askAbout(c net.Conn) ([]byte, error) {
 	return about, err
 }
 
-// askClock asks four times; the shortest round trip says most.
+// askClock asks four times; the shortest round trip is the most precise.
 func (a *Answer) askClock(c net.Conn) error {
 	for i := range clockRounds {
 		sent := time.Now()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// drained bounds what is read of a caller that is turned away: closed with
-// bytes unread, the connection would be reset and our word be lost.
+// drained bounds what is read from a rejected caller: closing a connection with
+// unread bytes would reset it, and the answer would be lost.
 const drained = 64 << 10
 
-// welcome hears a caller's hello, inside TLS where there are keys. It returns nil
-// where who calls is turned away, which it was, and ok then as converse does.
+// welcome reads a caller's hello, inside TLS if there are keys. It returns nil if it
+// has rejected the caller; ok is then as in converse.
 func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(c, first); err != nil {
@@ -24,25 +24,25 @@ func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
 	c = &begun{c, io.MultiReader(bytes.NewReader(first), c)}
 	switch spoken := first[0] == tlsRecord; {
 	case spoken && keys == nil:
-		return nil, turnAway(c, answer)
+		return nil, reject(c, answer)
 	case spoken:
 		c = tls.Server(c, keys)
 	}
 	hello := make([]byte, helloLen)
 	if _, err := io.ReadFull(c, hello); err != nil || string(hello[:len(ask)]) != ask {
-		return nil, true // whoever it is, it learns nothing
+		return nil, true // a stranger learns nothing
 	}
 	if _, proven := c.(*tls.Conn); keys != nil && !proven {
-		return nil, turnAway(c, locked)
+		return nil, reject(c, locked)
 	}
 	if string(hello[len(ask):]) != version {
-		return nil, turnAway(c, answer)
+		return nil, reject(c, answer)
 	}
 	return c, true
 }
 
-// converse serves one call; it returns false where bytes of ours may be left that
-// the path does not take.
+// converse serves one call. It returns false if unsent bytes may be left that the
+// path does not take.
 func (s *Listener) converse(c net.Conn, from netip.Addr) bool {
 	began := time.Now()
 	_ = c.SetDeadline(began.Add(helloBudget))
@@ -61,7 +61,7 @@ func (s *Listener) converse(c net.Conn, from netip.Addr) bool {
 	return s.measure(c)
 }
 
-// measure does what the caller asks for, until it hangs up.
+// measure does what the caller requests, until it hangs up.
 func (s *Listener) measure(c net.Conn) bool {
 	op := make([]byte, 1)
 	for range maxOps {
@@ -96,8 +96,8 @@ func (s *Listener) measure(c net.Conn) bool {
 	return true
 }
 
-// turnAway says one word and waits until the caller has hung up.
-func turnAway(c net.Conn, word string) bool {
+// reject sends one word and waits until the caller has hung up.
+func reject(c net.Conn, word string) bool {
 	if _, err := io.WriteString(c, word+version); err != nil {
 		return false
 	}
@@ -108,7 +108,7 @@ func turnAway(c net.Conn, word string) bool {
 	return true
 }
 
-// begun is a connection whose first bytes have been read.
+// begun is a connection whose first byte has been read.
 type begun struct {
 	net.Conn
 	r io.Reader
@@ -116,7 +116,7 @@ type begun struct {
 
 func (b *begun) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// CloseWrite hangs up on our side only.
+// CloseWrite closes our side only.
 func (b *begun) CloseWrite() error {
 	if half, ok := b.Conn.(*net.TCPConn); ok {
 		return half.CloseWrite()

@@ -1,7 +1,7 @@
 // Package sidechannel is the side channel between the nodes of one job: a listener
-// that launch itself opened and announced, and calls to it which measure the
-// way there. With a secret both sides prove it by mutual TLS; peers connect to
-// nothing else.
+// that launch itself opens and announces, and calls to it that measure the path.
+// With a secret both sides prove it by mutual TLS. Peers connect to no other
+// listener.
 package sidechannel
 
 import (
@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// Limits of a listener. A stray connection costs a descriptor for as long, and
-// no more than that.
+// Limits of a listener. A stray connection costs a descriptor until helloBudget.
 const (
 	helloBudget  = 2 * time.Second // until the hello and the handshake are over
 	callBudget   = 6 * time.Second // for one call in all
-	maxCalls     = 64              // at once; the kernel's queue holds those that wait
+	maxCalls     = 64              // at once; further ones wait in the kernel's queue
 	maxOps       = 32              // of one call
 	maxBulk      = 1 << 20         // bytes each way of one exchange
 	maxSoundings = 512             // datagrams that one call may have answered
@@ -26,27 +25,28 @@ const (
 
 // Listener answers calls until it is closed.
 type Listener struct {
-	door
+	acceptor
 	keys  *tls.Config
 	id    string
 	about []byte
-	echo  *echo // nil: no UDP socket was to be had
+	echo  *echo // nil: there is no UDP socket
 	now   func() time.Time
 }
 
-// Listen opens a listener on a port of its own choice, TCP and UDP. keys is nil
-// where no secret is shared; id, at most 64 bytes, is what it answers with, and
-// about, at most MaxAbout, what it says of itself to a caller that asks.
+// Listen opens a listener on a free port, TCP and UDP. keys is nil if there is no
+// secret. id, at most 64 bytes, is its answer to every caller; about, at most
+// MaxAbout bytes, its answer to a caller that asks about this node.
 func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listener, error) {
 	if len(about) > MaxAbout {
-		return nil, fmt.Errorf("open the side channel: %d bytes about this node, at most %d are sent", len(about), MaxAbout)
+		return nil, fmt.Errorf("open the side channel: %d bytes about this node, the limit is %d",
+			len(about), MaxAbout)
 	}
 	return open(netip.AddrPortFrom(addr, 0), keys, id, about, time.Now)
 }
 
 func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func() time.Time) (*Listener, error) {
 	if len(id) > maxID {
-		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, at most %d are sent", len(id), maxID)
+		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, the limit is %d", len(id), maxID)
 	}
 	s := &Listener{keys: keys, id: id, about: about, now: now}
 	if err := s.listen(at); err != nil {
@@ -59,7 +59,7 @@ func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func
 
 // Close ends the listener and every call in it.
 func (s *Listener) Close() {
-	s.door.Close()
+	s.acceptor.Close()
 	s.echo.close()
 }
 
@@ -67,6 +67,6 @@ func (s *Listener) Close() {
 func (s *Listener) take(c *net.TCPConn) {
 	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	if !s.converse(c, from) {
-		_ = c.SetLinger(0) // what a dead path did not take shall not linger in the kernel
+		_ = c.SetLinger(0) // drop what a dead path does not take
 	}
 }

@@ -49,7 +49,7 @@ func TestCallProvesTheSecretBothWays(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, to := listen(t, tc.there)
-			_, err := Call(ctx, to, tc.here)
+			_, err := Probe(ctx, to, tc.here, Options{})
 			if (err == nil) != tc.ok {
 				t.Errorf("got %v", err)
 			}
@@ -63,14 +63,15 @@ func TestCallProvesTheSecretBothWays(t *testing.T) {
 func TestACallToNothingSaysRefused(t *testing.T) {
 	l, to := listen(t, nil)
 	l.Close()
-	if _, err := Call(t.Context(), to, nil); CauseOf(err) != Refused {
+	if _, err := Probe(t.Context(), to, nil, Options{}); CauseOf(err) != Refused {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAListenerSaysOfItselfWhatItWasTold(t *testing.T) {
 	k := keys(t, "0123456789abcdef")
-	for name, tc := range map[string]struct{ here, there *tls.Config }{"open": {}, "with a secret": {k.Client(), k.Server()}} {
+	for name, tc := range map[string]struct{ here, there *tls.Config }{"open": {},
+		"with a secret": {k.Client(), k.Server()}} {
 		t.Run(name, func(t *testing.T) {
 			_, to := listen(t, tc.there)
 			for asked, want := range map[bool]string{true: "about " + t.Name(), false: ""} {

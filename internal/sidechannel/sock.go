@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TCPInfo is what the kernel knows of a connection; zero where it does not say.
+// TCPInfo returns what the kernel knows about a connection; zero if it is unknown.
 func TCPInfo(c *net.TCPConn) (info unix.TCPInfo) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -22,14 +22,14 @@ func TCPInfo(c *net.TCPConn) (info unix.TCPInfo) {
 	return info
 }
 
-// setNoPort leaves the choice of the port to connect: bind would look for one that
-// is free towards everybody, which takes long where thousands are in use (ip(7),
+// setNoPort has connect choose the port: bind would search for one that is free
+// towards every address, which takes long if thousands are in use (ip(7),
 // IP_BIND_ADDRESS_NO_PORT).
 func setNoPort(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
 }
 
-// setSounding forbids fragments and keeps what routers say by ICMP.
+// setSounding forbids fragments, and requests what routers report by ICMP.
 func setSounding(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		dontFragment(int(fd))
@@ -38,9 +38,9 @@ func setSounding(_, _ string, c syscall.RawConn) error {
 	})
 }
 
-// tooBig reads away what the kernel keeps of a socket's failed datagrams: the
-// least MTU that it was told by this node's own interface and by routers on the
-// way; 0: none (ip(7), IP_RECVERR).
+// tooBig empties the kernel's queue of a socket's failed datagrams. It returns the
+// least MTU that this node's own interface and routers on the path reported; 0: none
+// (ip(7), IP_RECVERR).
 func tooBig(c *net.UDPConn) (here, told int) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -86,7 +86,7 @@ func extended(oob []byte) (here, told int) {
 	return here, told
 }
 
-// least is the lesser of two sizes of which 0 says nothing.
+// least returns the lesser of two sizes; 0 is an unknown size.
 func least(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b

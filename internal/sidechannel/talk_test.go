@@ -17,7 +17,8 @@ func echoTalks(t *testing.T, token string) (netip.AddrPort, maybe) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := ListenTalks(netip.MustParseAddrPort("127.0.0.1:0"), k.server(), "node-a", func(ctx context.Context, c *Conversation) {
+	any := netip.MustParseAddrPort("127.0.0.1:0")
+	l, err := ListenTalks(any, k.server(), "node-a", func(ctx context.Context, c *Conversation) {
 		for {
 			m, err := c.Receive(ctx)
 			if err != nil || c.Send(ctx, m) != nil {

@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// What is said over TCP, all of it inside TLS where there is a secret:
+// The protocol over TCP, inside TLS if there is a secret:
 //
 //	caller    ask, version                      16 bytes, the same in all versions
 //	listener  answer, version                   16 bytes; another version: the end
 //	listener  length, ID, UDP port, pass        1 + n + 2 + 16 bytes
-//	caller    opClock                           as often as it likes
+//	caller    opClock                           any number of times
 //	listener  its wall clock                    8 bytes, ns since 1970
 //	caller    opBulk, n, then n bytes           5 + n bytes
-//	listener  n bytes, then opBulk once n came  n + 1 bytes, while it reads
+//	listener  n bytes, then opBulk as receipt   n + 1 bytes, while it reads
 //	caller    opAbout
-//	listener  n, then what it says of itself    2 + n bytes
+//	listener  n, then its text about itself     2 + n bytes
 //
-// The words differ by side, so that a service which echoes is no peer.
+// The words differ by side, so that an echo service is not taken for a peer.
 const (
 	helloLen = 16
 	ask      = "launch-peer?" // 12 bytes, then the version as 4 digits
@@ -36,16 +36,16 @@ const (
 	opAbout = 'a'
 
 	maxID = 64
-	// MaxAbout is how many bytes a listener may say of itself: with the greeting
-	// they fit into two packets of any network.
+	// MaxAbout is the limit of a listener's text about itself, in bytes: with the
+	// greeting it fits into two packets of any network.
 	MaxAbout = 1024
 	passLen  = 16
 )
 
-// pass is what lets a caller have its datagrams answered.
+// pass gets a caller's datagrams answered.
 type pass [passLen]byte
 
-// greeting is what a listener says about itself.
+// greeting is a listener's first message.
 type greeting struct {
 	id   string
 	port uint16 // its UDP port; 0: it has none
@@ -76,13 +76,13 @@ func readGreeting(r io.Reader) (greeting, error) {
 	return g, nil
 }
 
-// Who answers without being a peer.
+// Errors of programs that answer but are not peers.
 var (
-	errNotAPeer = errors.New("what answers there is no launch")
+	errNotAPeer = errors.New("the program that answers there is not launch")
 	errVersion  = errors.New("another version of launch answers there")
 )
 
-// checkAnswer reads what a listener's hello says.
+// checkAnswer returns an error unless a listener's hello is a peer's.
 func checkAnswer(hello []byte) error {
 	word, v := string(hello[:len(ask)]), hello[len(ask):]
 	switch {
@@ -96,12 +96,12 @@ func checkAnswer(hello []byte) error {
 	return nil
 }
 
-// A question by UDP is padded to the size to be tested, an answer to the size
-// that was wanted, which is never more:
+// A question by UDP is padded to the size to be tested, an answer to the requested
+// size, which is never more:
 //
 //	0  word, 4 bytes
 //	4  size of the question, 2
-//	6  wanted size of the answer, 2
+//	6  requested size of the answer, 2
 //	8  pass, 16
 const (
 	question    = "lpq2"
@@ -109,8 +109,8 @@ const (
 	datagramLen = 8 + passLen
 )
 
-// datagram is a question or, with the other word, the answer to it. Both sizes
-// are of the UDP payload.
+// datagram is a question or, with the other word, its answer. Both sizes are of the
+// UDP payload.
 type datagram struct {
 	size, want int
 	pass       pass
@@ -126,7 +126,7 @@ func (d datagram) encode(word string, n int) []byte {
 	return b
 }
 
-// parseDatagram is ok where b is whole and asks for no more than it brought.
+// parseDatagram returns ok if b is complete and requests no more than its own size.
 func parseDatagram(word string, b []byte) (d datagram, ok bool) {
 	if len(b) < datagramLen || string(b[:4]) != word {
 		return d, false

@@ -1,73 +1,51 @@
-// Package spelling finds the word that was meant by one that is not known.
+// Package spelling suggests the known name that an unknown one was meant to be.
 package spelling
 
-import "strings"
+import (
+	"strings"
 
-// Closest is the one of known that word may have been meant to be, or "": one that
-// is a slip or two away, else the only one that begins with it, else one that
-// has it as its first or last part (timeout, join-timeout) or is such a part of
-// it. Upper and lower case are the same; parts are parted by '-', '_' or '.'.
-func Closest(word string, known []string) string {
-	word = strings.ToLower(word)
-	best, least := "", min(1+len(word)/4, len(word)-1)
+	"github.com/xrash/smetrics"
+)
+
+// Closest returns the entry of known that was most likely meant, or "". It
+// prefers an entry that is a slip or two away. Otherwise it is the only entry
+// that begins with name, or an entry that shares its first or last part (timeout,
+// join-timeout). '-', '_' and '.' separate parts; case is ignored.
+func Closest(name string, known []string) string {
+	name = strings.ToLower(name)
+	best, least := "", min(1+len(name)/4, len(name)-1)
+	var longer, alike []string
 	for _, k := range known {
-		if d := distance(word, strings.ToLower(k)); d <= least && (best == "" || d < least) {
+		low := strings.ToLower(k)
+		if d := smetrics.WagnerFischer(name, low, 1, 1, 1); d <= least && (best == "" || d < least) {
 			best, least = k, d
 		}
-	}
-	if best != "" || word == "" {
-		return best
-	}
-	begin := 0
-	for _, k := range known {
-		if strings.HasPrefix(strings.ToLower(k), word) {
-			best, begin = k, begin+1
+		if strings.HasPrefix(low, name) {
+			longer = append(longer, k)
+		}
+		if hasPart(low, name) || hasPart(name, low) {
+			alike = append(alike, k)
 		}
 	}
-	if begin == 1 {
+	switch {
+	case best != "" || name == "":
 		return best
-	}
-	for _, k := range known {
-		if low := strings.ToLower(k); part(low, word) || part(word, low) {
-			return k
-		}
+	case len(longer) == 1:
+		return longer[0]
+	case len(alike) > 0:
+		return alike[0]
 	}
 	return ""
 }
 
-// part tells whether short is the first or last part of long. One of two
-// letters is a part of too much.
-func part(long, short string) bool {
-	const parting = "-_."
+// hasPart reports whether short is the first or last part of long. Two letters
+// are a part of too many names.
+func hasPart(long, short string) bool {
+	const separators = "-_."
 	if len(short) < 3 || len(short) >= len(long) {
 		return false
 	}
-	return strings.HasPrefix(long, short) && strings.IndexByte(parting, long[len(short)]) >= 0 ||
-		strings.HasSuffix(long, short) && strings.IndexByte(parting, long[len(long)-len(short)-1]) >= 0
-}
-
-// distance is how many letters were added, left out, changed or swapped with
-// their neighbour (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			same := 1
-			if a[i-1] == b[j-1] {
-				same = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	before, after := long[len(long)-len(short)-1], long[len(short)]
+	return strings.HasPrefix(long, short) && strings.IndexByte(separators, after) >= 0 ||
+		strings.HasSuffix(long, short) && strings.IndexByte(separators, before) >= 0
 }

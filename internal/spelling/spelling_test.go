@@ -2,7 +2,7 @@ package spelling
 
 import "testing"
 
-func TestWord(t *testing.T) {
+func TestClosest(t *testing.T) {
 	flags := []string{"store", "nnodes", "node-rank", "job", "join-timeout", "store-host", "skip", "as", "version"}
 	checks := []string{"gpu.count", "limits.memlock", "limits.nofile", "shm.size"}
 	for _, tt := range []struct {

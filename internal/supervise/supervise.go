@@ -1,5 +1,5 @@
-// Package supervise runs the command as a child, for a job that may be started
-// again: with restarts launch stays, and each try at the command is an Attempt.
+// Package supervise runs the command as a child, for a job with restarts: launch
+// stays, and each start of the command is an Attempt.
 package supervise
 
 import (
@@ -16,7 +16,7 @@ import (
 	"launch/internal/process"
 )
 
-// Attempt is the command, running.
+// Attempt is one run of the command.
 type Attempt struct {
 	process *os.Process
 	done    chan struct{}
@@ -24,11 +24,11 @@ type Attempt struct {
 }
 
 // Start starts the command with launch's own standard streams, in its process
-// group, so that a terminal treats both alike. Other descriptors, limits, the
-// signal mask and what is ignored pass through os/exec as they came. It is told
-// SIGTERM should launch be killed.
+// group, so that a terminal treats both alike. os/exec passes other descriptors,
+// limits, the signal mask and ignored signals on unchanged. If launch is killed,
+// the command gets SIGTERM.
 func Start(path string, argv, env []string) (*Attempt, error) {
-	// Who leaves the command's care is adopted here and ends with Stop.
+	// launch adopts the processes that the command leaves; Stop ends them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -60,7 +60,7 @@ func Start(path string, argv, env []string) (*Attempt, error) {
 // Done is closed when the command has ended.
 func (a *Attempt) Done() <-chan struct{} { return a.done }
 
-// Status is the exit status as a shell has it, after Done.
+// Status returns the exit status, as a shell has it, after Done.
 func (a *Attempt) Status() int {
 	if a.status.Signaled() {
 		return 128 + int(a.status.Signal())
@@ -68,7 +68,7 @@ func (a *Attempt) Status() int {
 	return a.status.ExitStatus()
 }
 
-// Interrupted tells whether a person's signal ended the command, after Done.
+// Interrupted reports whether a user's signal ended the command, after Done.
 func (a *Attempt) Interrupted() bool {
 	return a.status.Signaled() && (a.status.Signal() == unix.SIGINT || a.status.Signal() == unix.SIGHUP)
 }
@@ -76,8 +76,8 @@ func (a *Attempt) Interrupted() bool {
 // Signal passes a signal on to the command.
 func (a *Attempt) Signal(s os.Signal) { _ = a.process.Signal(s) }
 
-// Stop ends the command and all that it started: SIGTERM, and SIGKILL to what
-// is left after grace. After an error the command may be running still.
+// Stop ends the command and all that it started: with SIGTERM, and after grace
+// with SIGKILL. After an error the command may still run.
 func (a *Attempt) Stop(grace time.Duration) error {
 	a.Signal(unix.SIGTERM)
 	select {
@@ -91,13 +91,13 @@ func (a *Attempt) Stop(grace time.Duration) error {
 	return nil
 }
 
-// killBudget bounds the wait for what was killed: the kernel ends a process at
+// killBudget bounds the wait for killed processes: the kernel ends a process at
 // once, unless it is stuck in a call.
 const killBudget = 5 * time.Second
 
-// killAll kills all descendants of this process, those included that they leave
-// behind meanwhile. One that does not end is an error that names it. The command
-// itself is waited for by Start: its status would be lost here.
+// killAll kills all descendants of this process, also those that appear meanwhile.
+// Its error names one that does not end. It leaves the status of the command to
+// Start.
 func killAll(command int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killBudget)
 	defer cancel()
@@ -111,13 +111,13 @@ func killAll(command int) error {
 		for _, pid := range left {
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if pid != command {
-				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may be adopted
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may be an adopted one
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("process %d is there %s after SIGKILL", left[0], killBudget)
+			return fmt.Errorf("process %d still runs %s after SIGKILL", left[0], killBudget)
 		}
 	}
 }

@@ -45,7 +45,8 @@ func TestStopEndsWhatTheCommandLeftBehind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	// A grandchild in a session of its own, whose parent is gone, and a command
 	// that ignores SIGTERM.
-	a := begin(t, `trap "" TERM; setsid sh -c 'sleep 600 & echo $! > `+file+`.new; mv `+file+`.new `+file+`' ; while :; do sleep 0.1; done`)
+	a := begin(t, `trap "" TERM; setsid sh -c 'sleep 600 & echo $! > `+file+`.new; mv `+file+`.new `+file+`' ; `+
+		`while :; do sleep 0.1; done`)
 	var pid int
 	for end := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		b, _ := os.ReadFile(file)

@@ -1,8 +1,7 @@
-// Package taskgroup lets the processes that were started side by side on a node
-// start as one: the first does the work, the others wait for what came of it.
-// They meet at an abstract unix socket, which is per network namespace and
-// leaves no file behind. Its name is anybody's to take, so both sides look at
-// the other's user id before they believe a word.
+// Package taskgroup lets the tasks of a node start as one: the first does the work,
+// the others wait for its result. They connect at an abstract unix socket, which
+// belongs to the network namespace and leaves no file. Any process may take its
+// name, so both sides check the other's user id first.
 package taskgroup
 
 import (
@@ -24,41 +23,40 @@ import (
 )
 
 var (
-	// ErrTaken: another process on this node is the first of this group.
-	ErrTaken = errors.New("another process has this place")
-	// ErrAbsent: the first of the group did not come.
-	ErrAbsent = errors.New("the first process of this node did not come")
-	// ErrSilent: the first is there, but never said what came of its start.
-	ErrSilent = errors.New("the first process of this node has not started yet")
-	// ErrVanished: the first ended without a word.
-	ErrVanished = errors.New("the first process of this node ended without a word")
-	// ErrStranger: the process at the other end is another user's.
-	ErrStranger = errors.New("the process at the other end is another user's")
+	// ErrTaken: another process of this node has this number in the group.
+	ErrTaken = errors.New("another process has the same task number")
+	// ErrAbsent: the first task did not start launch.
+	ErrAbsent = errors.New("the first task of this node did not join")
+	// ErrSilent: the first task runs, but has no result yet.
+	ErrSilent = errors.New("the first task of this node has not started yet")
+	// ErrVanished: the first task ended without a result.
+	ErrVanished = errors.New("the first task of this node ended without a result")
+	// ErrStranger: the process at the other end belongs to another user.
+	ErrStranger = errors.New("the process at the other end belongs to another user")
 )
 
 const (
-	// firstPause and longestPause are between two looks for the first: nothing
-	// tells when an abstract name comes to be.
+	// firstPause and longestPause are between two tries to connect: there is no
+	// event for a new abstract name.
 	firstPause, longestPause = 5 * time.Millisecond, 200 * time.Millisecond
-	// lateAfter is how long the first may take to come before it is late:
-	// processes of one node start together, but read the program from a disk
-	// that may be slow.
+	// lateAfter is when the first task counts as late: tasks start together, but
+	// read the program from a disk that may be slow.
 	lateAfter = 5 * time.Second
 	// writeLimit is for a few kilobytes to a process that reads nothing else.
 	writeLimit = 2 * time.Second
 )
 
-// socket is the address of the group's first, or of another by its number.
+// socket returns the address of a task of the group, by its number.
 func socket(group string, number int) *net.UnixAddr {
 	sum := sha256.Sum256([]byte(group))
 	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@launch-follow-%d-%x-%d", os.Getuid(), sum[:8], number)}
 }
 
-// First is the first process of a group.
+// First is the first task of a group.
 type First struct {
 	others int
 	listen *net.UnixListener
-	came   chan other
+	joined chan other
 	done   chan struct{}
 	wg     sync.WaitGroup
 }
@@ -68,23 +66,23 @@ type other struct {
 	conn   *net.UnixConn
 }
 
-// Listen makes this process the first of a group with others (numbered from 1
-// on) beside it. The error wraps ErrTaken where the group has a first.
+// Listen makes this process the first task of a group with others, which are
+// numbered from 1. The error wraps ErrTaken if the group already has a first.
 func Listen(group string, others int) (*First, error) {
 	l, err := net.ListenUnix("unix", socket(group, 0))
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = ErrTaken
 	}
 	if err != nil {
-		return nil, fmt.Errorf("wait for the other processes of this node: %w", err)
+		return nil, fmt.Errorf("wait for the other tasks of this node: %w", err)
 	}
-	f := &First{others: others, listen: l, came: make(chan other, others), done: make(chan struct{})}
+	f := &First{others: others, listen: l, joined: make(chan other, others), done: make(chan struct{})}
 	f.wg.Go(f.accept)
 	return f, nil
 }
 
-// accept welcomes the others until Close. Who they are is the name that their
-// own end is bound to, so that nobody has to be read from.
+// accept accepts the others until Close. Their numbers are in the names that their
+// own ends are bound to, so that accept reads from none of them.
 func (f *First) accept() {
 	for {
 		c, err := f.listen.AcceptUnix()
@@ -98,7 +96,7 @@ func (f *First) accept() {
 			continue
 		}
 		select {
-		case f.came <- other{n, c}:
+		case f.joined <- other{n, c}:
 		case <-f.done:
 			c.Close()
 			return
@@ -106,8 +104,8 @@ func (f *First) accept() {
 	}
 }
 
-// Hand gives result to each of the others as it comes, for as long as budget,
-// and returns the numbers of those that have not got it.
+// Hand sends result to each of the others as it joins, for as long as budget. It
+// returns the numbers of the tasks that have not received it.
 func (f *First) Hand(ctx context.Context, result []byte, budget time.Duration) []int {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -117,7 +115,7 @@ func (f *First) Hand(ctx context.Context, result []byte, budget time.Duration) [
 	}
 	for len(waiting) > 0 {
 		select {
-		case o := <-f.came:
+		case o := <-f.joined:
 			delete(waiting, o.number)
 			delete(lost, o.number)
 			_ = o.conn.SetWriteDeadline(time.Now().Add(writeLimit))
@@ -134,14 +132,14 @@ func (f *First) Hand(ctx context.Context, result []byte, budget time.Duration) [
 	return slices.Sorted(maps.Keys(lost))
 }
 
-// Close ends the listening; who still waits learns that the first is gone.
+// Close ends the listening; a task that still waits learns that the first has left.
 func (f *First) Close() {
 	close(f.done)
 	f.listen.Close()
 	f.wg.Wait()
 	for {
 		select {
-		case o := <-f.came:
+		case o := <-f.joined:
 			o.conn.Close()
 		default:
 			return
@@ -149,9 +147,9 @@ func (f *First) Close() {
 	}
 }
 
-// Await waits, as the process of that number, for what the group's first hands
-// on: for as long as budget until it is there, and as long again until it has
-// something to hand on. late is called once where it takes its time to come.
+// Await waits, as the task with that number, for the result of the first task: for
+// budget until it listens, and for budget again until it has a result. It calls
+// late once if the first task takes long to listen.
 func Await(ctx context.Context, group string, number int, budget time.Duration, late func()) ([]byte, error) {
 	conn, err := dial(ctx, group, number, budget, late)
 	if err != nil {
@@ -177,7 +175,7 @@ func Await(ctx context.Context, group string, number int, budget time.Duration, 
 	return nil, ErrVanished
 }
 
-// dial tries again until the first listens.
+// dial retries until the first task listens.
 func dial(ctx context.Context, group string, number int, budget time.Duration, late func()) (*net.UnixConn, error) {
 	defer time.AfterFunc(lateAfter, late).Stop()
 	end := time.After(budget)
@@ -187,9 +185,9 @@ func dial(ctx context.Context, group string, number int, budget time.Duration, l
 		case err == nil:
 			return c, nil
 		case errors.Is(err, unix.EADDRINUSE):
-			return nil, fmt.Errorf("wait for the first process of this node as number %d: %w", number, ErrTaken)
+			return nil, fmt.Errorf("wait for the first task of this node as number %d: %w", number, ErrTaken)
 		case !errors.Is(err, unix.ECONNREFUSED):
-			return nil, fmt.Errorf("reach the first process of this node: %w", err)
+			return nil, fmt.Errorf("reach the first task of this node: %w", err)
 		}
 		select {
 		case <-time.After(pause):
@@ -201,8 +199,8 @@ func dial(ctx context.Context, group string, number int, budget time.Duration, l
 	}
 }
 
-// sameUser looks who is at the other end: for a listener's it is who called
-// listen(2) (unix(7)).
+// sameUser returns an error if the other end belongs to another user: for a
+// listening socket the one that called listen(2) (unix(7)).
 func sameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -210,11 +208,9 @@ func sameUser(c *net.UnixConn) error {
 	}
 	var cred *unix.Ucred
 	var got error
-	if err := raw.Control(func(fd uintptr) { cred, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
-	}
-	if got != nil {
-		return fmt.Errorf("ask for the other end's user: %w", got)
+	err = raw.Control(func(fd uintptr) { cred, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, got); err != nil {
+		return fmt.Errorf("ask for the other end's user: %w", err)
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return fmt.Errorf("%w: user id %d", ErrStranger, cred.Uid)

@@ -99,8 +99,8 @@ func TestWhoEndedWhileItWaitedIsNamedAndNotWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	gone := others(ctx, g, 1)
-	o := <-f.came // it has connected
-	f.came <- o
+	o := <-f.joined // it has connected
+	f.joined <- o
 	cancel(interrupted)
 	if a := <-gone; !errors.Is(a.err, interrupted) {
 		t.Errorf("%+v", a)
@@ -118,8 +118,8 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 2)
 	waiting := others(t.Context(), g, 1, 2)
-	o := <-f.came
-	f.came <- o
+	o := <-f.joined
+	f.joined <- o
 	f.Close()
 	a, b := <-waiting, answer{}
 	if !errors.Is(a.err, ErrVanished) {
@@ -160,12 +160,12 @@ func TestHalfAResultIsNone(t *testing.T) {
 func TestWaitsHaveAnEnd(t *testing.T) {
 	g := group(t)
 	if _, err := Await(t.Context(), g, 1, 50*time.Millisecond, func() {}); !errors.Is(err, ErrAbsent) {
-		t.Errorf("nobody came: %v", err)
+		t.Errorf("no task joined: %v", err)
 	}
 	f := first(t, g, 1)
 	defer f.Close()
 	if _, err := Await(t.Context(), g, 1, 50*time.Millisecond, func() {}); !errors.Is(err, ErrSilent) {
-		t.Errorf("nothing came: %v", err)
+		t.Errorf("no result: %v", err)
 	}
 }
 
@@ -186,8 +186,8 @@ func TestAPlaceIsTakenOnce(t *testing.T) {
 		t.Errorf("a second first: %v", err)
 	}
 	waiting := others(t.Context(), g, 1)
-	o := <-f.came
-	f.came <- o
+	o := <-f.joined
+	f.joined <- o
 	if _, err := Await(t.Context(), g, 1, long, func() {}); !errors.Is(err, ErrTaken) {
 		t.Errorf("a second number 1: %v", err)
 	}

@@ -140,7 +140,7 @@ func TestProbeNamesWhatIsNoStore(t *testing.T) {
 }
 
 func TestProbeOfStoppedProcessIsSilent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, nobody else does
+	l, err := net.Listen("tcp", "127.0.0.1:0") // only the kernel accepts
 	if err != nil {
 		t.Fatal(err)
 	}

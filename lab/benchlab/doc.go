@@ -1,3 +1,3 @@
-// Package benchlab has tests only: launch bench on the hosts of a laboratory
-// whose links are shaped, and its streams beside those of iperf3.
+// Package benchlab has only tests: launch bench on hosts of a laboratory whose
+// links are shaped, and its streams compared with iperf3.
 package benchlab

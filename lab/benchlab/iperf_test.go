@@ -13,8 +13,8 @@ import (
 	"launch/lab/netns"
 )
 
-// BenchmarkStreams holds the streams of launch bench against iperf3's, on two
-// hosts whose link nothing limits but the processors: in turns, medians of five.
+// BenchmarkStreams compares the streams of launch bench with iperf3's, on two hosts
+// whose link is limited only by the processors: in turns, medians of five.
 func BenchmarkStreams(b *testing.B) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		b.Skip("needs iperf3 (tools/apt.sh iperf3)")
@@ -35,12 +35,12 @@ func BenchmarkStreams(b *testing.B) {
 
 func middle(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// spread is the median with the least and the most.
+// spread returns the median with the least and the most.
 func spread(all []float64) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", middle(all)/1e9, slices.Min(all)/1e9, slices.Max(all)/1e9)
 }
 
-// oursOn is what a client of launch bench sends, in bytes/s.
+// oursOn returns the speed of a client of launch bench, in bytes/s.
 func oursOn(b *testing.B, lab *netns.Lab, streams int) float64 {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -63,8 +63,8 @@ func oursOn(b *testing.B, lab *netns.Lab, streams int) float64 {
 	return 0
 }
 
-// iperf is what an iperf3 server receives in the better of two seconds, in
-// bytes/s, as launch bench takes the better half of its own two.
+// iperf returns the speed at an iperf3 server in the better of two seconds, in
+// bytes/s: launch bench, too, takes the better half of two seconds.
 func iperf(b *testing.B, lab *netns.Lab, streams int) float64 {
 	b.Helper()
 	server := lab.Hosts[0].Command(b.Context(), "iperf3", "-s", "-1", "-J", "-p", "22201")
@@ -74,7 +74,8 @@ func iperf(b *testing.B, lab *netns.Lab, streams int) float64 {
 		b.Fatal(err)
 	}
 	for try := 0; ; try++ {
-		said, err := lab.Hosts[1].Command(b.Context(), "iperf3", "-c", lab.Hosts[0].Addr, "-p", "22201", "-t", "2", "-O", "1", "-P", fmt.Sprint(streams)).CombinedOutput()
+		said, err := lab.Hosts[1].Command(b.Context(), "iperf3", "-c", lab.Hosts[0].Addr, "-p", "22201", "-t", "2", "-O", "1",
+			"-P", fmt.Sprint(streams)).CombinedOutput()
 		if err == nil {
 			break
 		}

@@ -65,7 +65,7 @@ func benchOn(t testing.TB, h *netns.Host, args ...string) outcome {
 	return benchSaying(t, h, nil, args...)
 }
 
-// benchSaying is benchOn; said is closed when the host begins to measure.
+// benchSaying is benchOn and closes said when the host begins to measure.
 func benchSaying(t testing.TB, h *netns.Host, said chan struct{}, args ...string) outcome {
 	t.Helper()
 	cmd := h.Command(t.Context(), append([]string{launchBin, "bench", "--json"}, args...)...)
@@ -94,7 +94,7 @@ func benchSaying(t testing.TB, h *netns.Host, said chan struct{}, args ...string
 	return o
 }
 
-// notes is what a program says, and who waits for a word of it.
+// notes collects the output of a program and closes said when a text appears.
 type notes struct {
 	text []byte
 	word string
@@ -117,14 +117,15 @@ func together(t *testing.T, lab *netns.Lab, args ...string) []outcome {
 	var wg sync.WaitGroup
 	for i, h := range lab.Hosts {
 		wg.Go(func() {
-			out[i] = benchOn(t, h, append([]string{"--store", "host0:22100", "--nnodes", fmt.Sprint(len(lab.Hosts)), "--join-timeout", "60s"}, args...)...)
+			out[i] = benchOn(t, h, append([]string{"--store", "host0:22100", "--nnodes", fmt.Sprint(len(lab.Hosts)),
+				"--join-timeout", "60s"}, args...)...)
 		})
 	}
 	wg.Wait()
 	return out
 }
 
-// slow is each port that is named, as "host3 eth1 port".
+// slow returns each port that is named as slow, as "host3 eth1 port".
 func (o outcome) slow(lab *netns.Lab) []string {
 	var out []string
 	for _, p := range o.bench.Ports {

@@ -16,19 +16,20 @@ import (
 	"launch/lab/netns"
 )
 
-// What a link carries in Mbit/s, so little that the processors of a small machine
-// are no limit, and what a sick one does.
+// Rates of a healthy and of a faulty link in Mbit/s, low enough for the processors
+// of a small machine.
 const healthy, sick = 80, 40
 
-// shaped is hosts with two rails, each in a network of its own.
+// shaped returns hosts with two rails, each in its own network.
 func shaped(t *testing.T, n int) *netns.Lab {
 	lab := netns.New(t, n)
-	if out, err := lab.Hosts[0].Command(t.Context(), "tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "1mb", "latency", "50ms").CombinedOutput(); err != nil {
+	if out, err := lab.Hosts[0].Command(t.Context(), "tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", "1gbit",
+		"burst", "1mb", "latency", "50ms").CombinedOutput(); err != nil {
 		t.Skipf("this kernel shapes no links (sch_tbf): %v: %s", err, out)
 	}
 	for i, h := range lab.Hosts {
 		h.NIC("eth1", fmt.Sprintf("10.78.0.%d/24", i+1))
-		// Both are on one switch, where each would answer for the other's address.
+		// Both are on one switch, and by default each answers for the other's address.
 		h.Run("", "sysctl", "-q", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
 		for _, nic := range rails {
 			h.Shape(nic, healthy, healthy)
@@ -39,7 +40,7 @@ func shaped(t *testing.T, n int) *netns.Lab {
 
 var rails = []string{"eth0", "eth1"}
 
-// fault is what a seed makes sick.
+// fault is the fault that a seed chooses.
 type fault struct {
 	name string
 	want []string // as outcome.slow has it, sorted
@@ -86,7 +87,7 @@ func (f fault) set(sick bool) {
 	}
 }
 
-// seeds is how many of each are run: BENCHLAB=50, or a few.
+// seeds returns how many faults are run: BENCHLAB=50, or a few.
 func seeds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("BENCHLAB")); err == nil {
 		return n
@@ -94,9 +95,9 @@ func seeds(few int) int {
 	return few
 }
 
-// TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse runs launch bench on eight
-// hosts of two rails, one of which is sick.
-func TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse(t *testing.T) {
+// TestOnlyTheFaultyLinkNodeOrDirectionIsNamed runs launch bench on eight
+// hosts with two rails and one fault.
+func TestOnlyTheFaultyLinkNodeOrDirectionIsNamed(t *testing.T) {
 	lab := shaped(t, 8)
 	right, n := 0, seeds(3)
 	for seed := range n {
@@ -106,7 +107,8 @@ func TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse(t *testing.T) {
 		f.set(false)
 		got := all[0].slow(lab)
 		slices.Sort(got)
-		t.Logf("seed %d, %s: %v, %d pairs in %s", seed, f.name, got, all[0].bench.Measured, all[0].took.Round(10*time.Millisecond))
+		t.Logf("seed %d, %s: %v, %d pairs in %s", seed, f.name, got, all[0].bench.Measured,
+			all[0].took.Round(10*time.Millisecond))
 		if diff := cmp.Diff(f.want, got); diff != "" {
 			t.Errorf("seed %d (-want +got):\n%s%+v\n%s", seed, diff, all[0].findings, all[0].errs)
 			continue
@@ -125,8 +127,8 @@ func TestTheSickLinkNodeOrDirectionIsNamedAndNobodyElse(t *testing.T) {
 	t.Logf("named right: %d of %d", right, n)
 }
 
-// TestNobodyIsNamedWhereAllAreHealthy is the same without a fault.
-func TestNobodyIsNamedWhereAllAreHealthy(t *testing.T) {
+// TestNoNodeIsNamedWithoutAFault is the same without a fault.
+func TestNoNodeIsNamedWithoutAFault(t *testing.T) {
 	lab := shaped(t, 8)
 	n := seeds(2)
 	var took []time.Duration
@@ -139,15 +141,17 @@ func TestNobodyIsNamedWhereAllAreHealthy(t *testing.T) {
 				break
 			}
 		}
-		t.Logf("seed %d: %+v, %d cleared, %s", seed, all[0].bench.Rails, all[0].bench.Unnamed, all[0].took.Round(10*time.Millisecond))
+		t.Logf("seed %d: %+v, %d cleared, %s", seed, all[0].bench.Rails, all[0].bench.Unnamed,
+			all[0].took.Round(10*time.Millisecond))
 	}
 	slices.Sort(took)
-	t.Logf("healthy runs: %d, median %s, longest %s", n, took[n/2].Round(10*time.Millisecond), took[n-1].Round(10*time.Millisecond))
+	t.Logf("healthy runs: %d, median %s, longest %s", n, took[n/2].Round(10*time.Millisecond),
+		took[n-1].Round(10*time.Millisecond))
 }
 
-// TestWhoIsDisturbedIsNotNamed has another job come to a rail of one host while it
-// is measured: a client of launch bench by itself, whose server takes no part.
-func TestWhoIsDisturbedIsNotNamed(t *testing.T) {
+// TestADisturbedRailIsNotNamed starts another job on a rail of one host during the
+// measurement: a client of launch bench whose server is not part of the lab's job.
+func TestADisturbedRailIsNotNamed(t *testing.T) {
 	lab := shaped(t, 5)
 	for seed := range seeds(1) {
 		server, job := lab.Hosts[4], lab.Hosts[:4]
@@ -161,7 +165,8 @@ func TestWhoIsDisturbedIsNotNamed(t *testing.T) {
 				said = measuring
 			}
 			wg.Go(func() {
-				all[i] = benchSaying(t, h, said, "--store", "host0:22100", "--nnodes", "4", "--join-timeout", "60s", "--rails", "eth0,eth1")
+				all[i] = benchSaying(t, h, said, "--store", "host0:22100", "--nnodes", "4", "--join-timeout", "60s", "--rails",
+					"eth0,eth1")
 			})
 		}
 		other := []string{"--rails", "eth1", "--force", "--bench-port", "22300", "--join-timeout", "30s"}
@@ -170,7 +175,7 @@ func TestWhoIsDisturbedIsNotNamed(t *testing.T) {
 			select {
 			case <-measuring:
 			case <-t.Context().Done():
-			case <-time.After(time.Minute): // the test says then what its hosts did
+			case <-time.After(time.Minute): // the test then prints the output of the hosts
 			}
 			benchOn(t, client, append(other, "--client", server.Addr)...)
 		})
@@ -179,7 +184,8 @@ func TestWhoIsDisturbedIsNotNamed(t *testing.T) {
 			return f.ID == "bench.busy" && f.Status == "skip" && strings.Contains(f.What, "others used eth1 of ") && strings.Contains(f.What, "while it was measured")
 		})
 		if !busy || all[0].code != 0 || len(all[0].bench.Named) > 0 {
-			t.Errorf("seed %d: %s ended with %d: %v, %+v\n%s", seed, client.Name, all[0].code, all[0].slow(lab), all[0].findings, all[0].errs)
+			t.Errorf("seed %d: %s ended with %d: %v, %+v\n%s", seed, client.Name, all[0].code, all[0].slow(lab), all[0].findings,
+				all[0].errs)
 		}
 	}
 }

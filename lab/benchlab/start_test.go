@@ -14,7 +14,7 @@ import (
 	"launch/lab/netns"
 )
 
-// said is what a line wrote on one host.
+// said is the output of a command on one host.
 type said struct {
 	code      int
 	out, errs string
@@ -38,9 +38,9 @@ func everywhere(t *testing.T, lab *netns.Lab, args func(i int) []string) []said 
 	return all
 }
 
-// TestAStartMeasuresWhereRankZeroIsToldTo starts a command on hosts one of which has
-// a sick link: all name it, and the command runs everywhere.
-func TestAStartMeasuresWhereRankZeroIsToldTo(t *testing.T) {
+// TestAStartMeasuresIfRankZeroHasTheFlag starts a command on hosts of which one has a
+// faulty link: all hosts name it, and the command runs on all.
+func TestAStartMeasuresIfRankZeroHasTheFlag(t *testing.T) {
 	lab := shaped(t, 4)
 	lab.Hosts[2].Shape("eth0", sick, sick)
 	job := []string{"--store", "host0:22101", "--nnodes", fmt.Sprint(len(lab.Hosts)), "--join-timeout", "60s"}
@@ -53,7 +53,8 @@ func TestAStartMeasuresWhereRankZeroIsToldTo(t *testing.T) {
 		if s.code != 0 || s.out != "it runs\n" {
 			t.Errorf("host%d ended with %d, printed %q", i, s.code, s.out)
 		}
-		for _, want := range []string{"warn bench.port", "(" + lab.Hosts[2].Addr + ")", "slow: ", "6 pairs of ports measured"} {
+		for _, want := range []string{"warn bench.port", "(" + lab.Hosts[2].Addr + ")", "slow: ",
+			"6 pairs of ports measured"} {
 			if !strings.Contains(s.errs, want) {
 				t.Errorf("host%d does not say %q:\n%s", i, want, s.errs)
 			}
@@ -61,11 +62,12 @@ func TestAStartMeasuresWhereRankZeroIsToldTo(t *testing.T) {
 	}
 }
 
-// TestOnlyRankZeroSaysWhetherIsMeasured is a start where another node is told to.
-func TestOnlyRankZeroSaysWhetherIsMeasured(t *testing.T) {
+// TestOnlyRankZeroDecidesWhetherAStartMeasures gives the flag to another node.
+func TestOnlyRankZeroDecidesWhetherAStartMeasures(t *testing.T) {
 	lab := shaped(t, 2)
 	all := everywhere(t, lab, func(i int) []string {
-		line := []string{"--store", "host0:22103", "--nnodes", "2", "--join-timeout", "60s", "--bench", []string{"no", "full"}[i], "echo", "it runs"}
+		line := []string{"--store", "host0:22103", "--nnodes", "2", "--join-timeout", "60s", "--bench",
+			[]string{"no", "full"}[i], "echo", "it runs"}
 		return line
 	})
 	for i, s := range all {
@@ -78,7 +80,7 @@ func TestOnlyRankZeroSaysWhetherIsMeasured(t *testing.T) {
 	}
 }
 
-// TestACheckDrawsWhatItMeasured has the heat map in text and on the page.
+// TestACheckDrawsWhatItMeasured expects the heat map as text and on the page.
 func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	lab := shaped(t, 3)
 	lab.Hosts[1].Shape("eth0", sick, sick)
@@ -104,21 +106,22 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>How fast</h2>", `class="heat5 slow"`, "bench.port"} {
+	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat5 slow"`, "bench.port"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
 }
 
-// TestANodeThatLeavesEndsTheMeasuring: the rest do not measure on for a world that is
-// no more, and wait for another node.
+// TestANodeThatLeavesEndsTheMeasuring expects the other nodes to stop measuring when
+// the world breaks up, and to wait for another node.
 func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
 	lab := shaped(t, 3)
 	errs := make([]*netns.Output, len(lab.Hosts))
 	var cmds []*exec.Cmd
 	for i, h := range lab.Hosts {
-		cmd := h.Command(t.Context(), launchBin, "--store", "host0:22101", "--nnodes", "3", "--join-timeout", "60s", "--bench", "full", "echo", "it runs")
+		cmd := h.Command(t.Context(), launchBin, "--store", "host0:22101", "--nnodes", "3", "--join-timeout", "60s",
+			"--bench", "full", "echo", "it runs")
 		errs[i] = &netns.Output{}
 		cmd.Stderr = errs[i]
 		if err := cmd.Start(); err != nil {

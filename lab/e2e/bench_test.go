@@ -98,7 +98,7 @@ func memory(b *testing.B) string {
 		b.Fatal(err)
 	}
 	defer func() { cancel(); _ = cmd.Wait() }()
-	const here = "1 of 2 nodes are here"
+	const here = "1 of 2 nodes joined"
 	limit := time.After(20 * time.Second)
 	for !strings.Contains(stderr.String(), here) {
 		select {

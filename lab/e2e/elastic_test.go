@@ -23,7 +23,7 @@ func TestAnElasticJobGoesOnWithTheNodesThatAreThere(t *testing.T) {
 	c.flags = append(c.flags, "--restarts", "2", "--last-call", "2s")
 	c.line = []string{"torchrun", "--nnodes", "1:4", "--nproc_per_node", "1", script, filepath.Join(dir, "mark")}
 	a, b := c.start(0), c.start(1)
-	a.says("2 of up to 4 nodes are here")
+	a.says("2 of up to 4 nodes joined")
 	for _, n := range []*node{a, b} {
 		n.prints("begun with 2\n")
 	}
@@ -64,7 +64,7 @@ func TestASpareNodeTakesTheLostOnesPlace(t *testing.T) {
 		n.prints("of 2\n")
 	}
 	s := c.start(2)
-	s.says("this one is spare")
+	s.says("this is a standby node")
 	if err := c.lab.Hosts[1].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

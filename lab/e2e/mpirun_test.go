@@ -10,7 +10,7 @@ import (
 
 // mpirun of Open MPI on the head forwards by -x what all of the job's
 // processes need, and nothing that is of the head alone.
-func TestMpirunForwardsTheMeetingPoint(t *testing.T) {
+func TestMpirunForwardsTheMasterAddress(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		t.Skip("needs Open MPI (package openmpi-bin)")

@@ -131,7 +131,7 @@ func TestALostNodesPlaceIsTakenInTheNextAttempt(t *testing.T) {
 	}
 	b.exits(137)
 	a.says("starting again on all nodes (restart 1 of 1)")
-	a.says("1 of 2 nodes are here")
+	a.says("1 of 2 nodes joined")
 	for _, p := range c.lab.Hosts[0].Processes() {
 		if _, line, _ := strings.Cut(p, " "); line == long {
 			t.Errorf("the command of the first attempt still runs on host0: %s", p)

@@ -1,11 +1,11 @@
-// Command faketorchrun stands in for torchrun in end-to-end tests: it takes
-// the options of a static rendezvous, meets the other nodes at a store that
+// Command faketorchrun replaces torchrun in end-to-end tests: it takes the
+// options of a static rendezvous, waits for the other nodes at a store that
 // speaks the beginning of torch's TCPStore protocol, prints one line for each
 // rank that torchrun would have started, and ends. It starts in milliseconds
 // where torch needs seconds.
 //
-// FAKE_EXIT is the exit status after the meeting; FAKE_LINGER (a Go duration)
-// is how long the node "trains" before.
+// FAKE_EXIT is the exit status after all nodes joined; FAKE_LINGER (a Go
+// duration) is how long the node "trains" before.
 package main
 
 import (
@@ -22,9 +22,9 @@ import (
 	"time"
 )
 
-// meetLimit is how long nodes wait for each other. Tests end sooner; this
-// only keeps a failed one from leaving processes.
-const meetLimit = 60 * time.Second
+// joinLimit is how long nodes wait for each other. Tests end sooner; the limit ends
+// the processes of a failed test.
+const joinLimit = 60 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
@@ -39,10 +39,10 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, meetLimit)
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	if n.nodes > 1 {
-		leave, err := meet(ctx, n)
+		leave, err := join(ctx, n)
 		if err != nil {
 			return fail(err)
 		}
@@ -62,14 +62,14 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	return code
 }
 
-// node is what the options say.
+// node is the values of the options.
 type node struct {
 	nodes, rank, nproc int
 	addr               string // host:port of the store, on node rank 0
 }
 
-// parse takes the options as torchrun 1.13 does: --name value or
-// --name=value; a dash in a name counts as an underscore, as from 2.0 on.
+// parse reads the options as torchrun 1.13 does: --name value or --name=value.
+// A dash in a name counts as an underscore, as in torchrun 2.0.
 func parse(args []string) (node, error) {
 	opt := map[string]string{"nnodes": "1", "nproc_per_node": "1", "node_rank": "0",
 		"master_addr": "127.0.0.1", "master_port": "29500", "rdzv_backend": "static"}
@@ -115,9 +115,9 @@ func parse(args []string) (node, error) {
 	return n, nil
 }
 
-// meet brings all nodes together at the store of rank 0. The func that it
-// returns ends the store once every node has seen the meeting.
-func meet(ctx context.Context, n node) (leave func(), err error) {
+// join waits for all nodes at the store of rank 0. The func that it returns ends
+// the store once every node has seen all others.
+func join(ctx context.Context, n node) (leave func(), err error) {
 	leave = func() {}
 	if n.rank == 0 {
 		s, err := serve(n.addr)
@@ -147,7 +147,7 @@ func meet(ctx context.Context, n node) (leave func(), err error) {
 		}
 	}
 	// Rank 0 may end as soon as it has counted this node: its answer, an end of
-	// the connection or a reset is the same to a node that has met all others.
+	// the connection or a reset is the same to a node that has seen all others.
 	_, _ = add(c, "met/"+me)
 	return leave, nil
 }

@@ -58,7 +58,8 @@ func TestNodesMeet(t *testing.T) {
 	out := make([]strings.Builder, 3)
 	for r := range out {
 		wg.Go(func() {
-			args := strings.Fields(fmt.Sprintf("--nnodes=3 --node_rank=%d --nproc_per_node=2 --master_addr=127.0.0.1 --master_port=%d t.py", r, port))
+			const line = "--nnodes=3 --node_rank=%d --nproc_per_node=2 --master_addr=127.0.0.1 --master_port=%d t.py"
+			args := strings.Fields(fmt.Sprintf(line, r, port))
 			if code := run(args, func(string) string { return "" }, &out[r], &out[r]); code != 0 {
 				t.Errorf("node %d: exit %d, %s", r, code, &out[r])
 			}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The part of the TCPStore protocol that is spoken here, as torch 2.2 and
+// The part of the TCPStore protocol that faketorchrun speaks, as torch 2.2 and
 // later number it (torch/csrc/distributed/c10d/TCPStoreBackend.hpp).
 const (
 	opValidate   = 0
@@ -57,8 +57,7 @@ func serve(addr string) (*store, error) {
 	return s, nil
 }
 
-// talk answers one connection until it ends or says what a store does not
-// know.
+// talk answers one connection until it ends or sends an unknown request.
 func (s *store) talk(c net.Conn) {
 	r := bufio.NewReader(c)
 	for {
@@ -112,7 +111,7 @@ func (s *store) add(key string, by int64) int64 {
 	return s.keys[key]
 }
 
-// count is the number of keys that begin with prefix.
+// count returns the number of keys that begin with prefix.
 func (s *store) count(prefix string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +126,7 @@ func (s *store) count(prefix string) int64 {
 
 // waitFor waits until n keys begin with prefix.
 func (s *store) waitFor(ctx context.Context, prefix string, n int) {
-	ctx, cancel := context.WithTimeout(ctx, meetLimit)
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	for {
 		s.mu.Lock()
@@ -144,7 +143,7 @@ func (s *store) waitFor(ctx context.Context, prefix string, n int) {
 	}
 }
 
-// dial connects to a store that may not be there yet.
+// dial connects to a store that may not listen yet.
 func dial(ctx context.Context, addr string) (net.Conn, error) {
 	tick := time.NewTicker(retry)
 	defer tick.Stop()

@@ -32,7 +32,7 @@ func finders() map[string]finder {
 		"Intel MPI":  fromFiles("", kept("impi-rt-*/*/data/bin/mpiexec.hydra", "impi-rt-*/*/data/lib/libmpi.so.12")),
 		"JAX":        jax,
 		"rdma-core":  fromFiles("", debian("libibverbs.so.1", "libibverbs1")),
-		"nobody":     everybody,
+		"no library": everybody,
 	}
 }
 
@@ -75,10 +75,11 @@ func debian(file, pkg string) func(*testing.T) []string {
 	}
 }
 
-// packageFiles are those of a package beside torch.
+// packageFiles are those of a package next to torch.
 func packageFiles(t *testing.T, pattern string) []string {
 	t.Helper()
-	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").Output()
+	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c",
+		"import sysconfig; print(sysconfig.get_path('purelib'))").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func nvshmemFiles(t *testing.T) []string {
 	return files
 }
 
-// fromFiles is one build whose variables stand in files as whole strings, less
+// fromFiles is one build whose files have the variables as whole strings, less
 // what the library puts before each.
 func fromFiles(prefix string, find func(*testing.T) []string) finder {
 	return func(t *testing.T) []build {
@@ -179,7 +180,7 @@ func literals(t *testing.T, file string) []string {
 	return out
 }
 
-// everybody is all the libraries whose names are variables as they stand.
+// everybody is all the libraries whose variables are whole names.
 func everybody(t *testing.T) []build {
 	t.Helper()
 	all := build{name: "NCCL, UCX, libfabric and Open MPI"}

@@ -8,14 +8,15 @@ import (
 )
 
 // Hydra's mpiexec ends at the -x of Open MPI's.
-func TestHydraHandsOnWhatLaunchAddsToItsLine(t *testing.T) {
+func TestHydraForwardsWhatLaunchAddsToItsLine(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{"MPICH": "mpich-*/*/data/bin/", "Intel MPI": "impi-rt-*/*/data/bin/"} {
 		t.Run(name, func(t *testing.T) {
 			kept(pattern + "hydra_pmi_proxy")(t)
 			mpiexec := kept(pattern + "mpiexec.hydra")(t)[0]
 			env := []string{"LD_LIBRARY_PATH=" + filepath.Join(filepath.Dir(mpiexec), "..", "lib")}
-			line := []string{mpiexec, "-hosts", "10.77.0.1", "-launcher", "fork", "-n", "2", "sh", "-c", "echo rank $PMI_RANK meets at $MASTER_ADDR"}
+			line := []string{mpiexec, "-hosts", "10.77.0.1", "-launcher", "fork", "-n", "2", "sh", "-c",
+				"echo rank $PMI_RANK uses $MASTER_ADDR"}
 			s := newSite(t, 1, false)
 
 			plain := s.start(0, env, append([]string{mpiexec, "-x", "MASTER_ADDR=10.77.0.1"}, line[1:]...)...)
@@ -27,7 +28,7 @@ func TestHydraHandsOnWhatLaunchAddsToItsLine(t *testing.T) {
 				t.Errorf("exit %d", status)
 			}
 			for rank := range 2 {
-				if want := fmt.Sprintf("rank %d meets at 10.77.0.1\n", rank); !strings.Contains(r.said.String(), want) {
+				if want := fmt.Sprintf("rank %d uses 10.77.0.1\n", rank); !strings.Contains(r.said.String(), want) {
 					t.Errorf("no %q", want)
 				}
 			}

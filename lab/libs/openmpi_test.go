@@ -26,13 +26,16 @@ func TestOpenMPIUsesThePlannedSubnet(t *testing.T) {
 			t.Run("plain", func(t *testing.T) {
 				s := newSite(t, 3, false)
 				r := s.start(0, append(env, s.agent()...), line...)
-				s.until("a rank calls docker0", func() bool { return strings.Contains(r.said.String(), "connect() to "+decoys) })
+				s.until("a rank calls docker0",
+					func() bool { return strings.Contains(r.said.String(), "connect() to "+decoys) })
 				s.stop()
 				if s.ends(r) == 0 || strings.Contains(r.said.String(), "passed") {
 					t.Error("a rank passed the barrier without launch: nothing is proven")
 				}
 			})
-			for name, ownName := range map[string]bool{"with launch": false, "with launch, the head's own name means docker0": true} {
+			for name, ownName := range map[string]bool{
+				"with launch": false, "with launch, the head's own name means docker0": true,
+			} {
 				t.Run(name, func(t *testing.T) {
 					s := newSite(t, 3, ownName)
 					r := s.start(0, append(env, s.agent()...), append([]string{s.launch}, line...)...)
@@ -40,7 +43,8 @@ func TestOpenMPIUsesThePlannedSubnet(t *testing.T) {
 						t.Errorf("exit %d", status)
 					}
 					for rank := range 3 {
-						if want := fmt.Sprintf("rank %d of 3 passed\n", rank); !strings.Contains(r.said.String(), want) {
+						want := fmt.Sprintf("rank %d of 3 passed\n", rank)
+						if !strings.Contains(r.said.String(), want) {
 							t.Errorf("no %q", want)
 						}
 					}
@@ -53,7 +57,8 @@ func TestOpenMPIUsesThePlannedSubnet(t *testing.T) {
 func openMPI4(t *testing.T) []string {
 	t.Helper()
 	file := tool(t, "mpirun", "openmpi-bin")
-	if out, err := exec.Command(file, "--version").Output(); err != nil || !strings.Contains(string(out), "(Open MPI) 4.") {
+	if out, err := exec.Command(file, "--version").Output(); err != nil ||
+		!strings.Contains(string(out), "(Open MPI) 4.") {
 		t.Skipf("%s is not of Open MPI 4: %s", file, out)
 	}
 	return nil
@@ -62,7 +67,8 @@ func openMPI4(t *testing.T) []string {
 func openMPI5(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Dir(filepath.Dir(kept("openmpi-5*/*/data/bin/mpirun")(t)[0]))
-	return []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + filepath.Join(dir, "lib")}
+	return []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"),
+		"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib")}
 }
 
 // agent is what mpirun uses in the place of ssh, in the words of 4 and of 5.

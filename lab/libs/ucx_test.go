@@ -14,7 +14,7 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 		// Debian 12 has 1.13.
 		v := found(ask(t, nil, tool(t, "ucx_info", "ucx-utils"), "-v"), `^# (?:Library v|V)ersion:? ([\d.]+)`, "go")
 		if len(v) == 0 || version.Compare(v[0], "go1.16") >= 0 {
-			t.Skipf("UCX from 1.16 on leaves bridges out by itself: %q", v)
+			t.Skipf("UCX from 1.16 on ignores bridges: %q", v)
 		}
 		server, client := newSite(t, 2, false).perftest(nil, file)
 		if !strings.Contains(server.said.String()+client.said.String(), "dest_addr="+decoys) {
@@ -36,7 +36,9 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 func underPlan(t *testing.T, env []string, file string) {
 	t.Helper()
 	s := newSite(t, 2, false)
-	server, client := s.perftest(env, "sh", "-c", `eval "$("$0" env --store host0 --nnodes 2 -- ucx_perftest)" && echo "over <$UCX_NET_DEVICES>" && exec "$@"`, s.launch, file)
+	server, client := s.perftest(env, "sh", "-c",
+		`eval "$("$0" env --store host0 --nnodes 2 -- ucx_perftest)" && echo "over <$UCX_NET_DEVICES>" && exec "$@"`,
+		s.launch, file)
 	for _, r := range []*run{server, client} {
 		said := r.said.String()
 		if status := r.cmd.ProcessState.ExitCode(); status != 0 || !strings.Contains(said, "over <eth0>\n") {

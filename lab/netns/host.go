@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// poll is how often the process list is looked at while waiting for it to
-// become empty.
+// poll is the interval between two looks at the process list while it is not empty.
 const poll = 50 * time.Millisecond
 
 // Host is one host of a lab.
@@ -67,12 +66,13 @@ func (h *Host) write(path, text string) {
 	}
 }
 
-// Command is a command on this host. Its process id is the command's own, so
+// Command returns a command on this host. Its process id is the command's own, so
 // that cmd.Process.Signal reaches it. The environment is a plain login's:
 // PATH, HOME and TMPDIR, the last two private to the host; append to cmd.Env.
 // /sys shows this host's interfaces, which hides /sys/fs/cgroup.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	inside := strings.Join(slices.Concat([]string{`mount --bind "$0/shm" /dev/shm`, `mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id`}, h.Prepare, []string{`exec "$@"`}), " && ")
+	mounts := []string{`mount --bind "$0/shm" /dev/shm`, `mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id`}
+	inside := strings.Join(slices.Concat(mounts, h.Prepare, []string{`exec "$@"`}), " && ")
 	args := append([]string{"netns", "exec", h.ns, "/bin/sh", "-c", inside, h.dir}, argv...)
 	cmd := exec.CommandContext(ctx, "ip", args...)
 	cmd.Env = []string{
@@ -86,8 +86,7 @@ func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a command on this host to its end, in its network alone; a failure
-// is the test's.
+// Run runs a command in the network of this host to its end. A failure fails the test.
 func (h *Host) Run(stdin string, argv ...string) {
 	h.lab.t.Helper()
 	cmd := exec.Command("ip", append([]string{"netns", "exec", h.ns}, argv...)...)
@@ -97,13 +96,13 @@ func (h *Host) Run(stdin string, argv ...string) {
 	}
 }
 
-// Etc writes a file that the host has in /etc, such as hosts or resolv.conf.
+// Etc writes a file into the host's /etc, such as hosts or resolv.conf.
 func (h *Host) Etc(name, text string) {
 	h.lab.t.Helper()
 	h.write(filepath.Join("/etc/netns", h.ns, name), text)
 }
 
-// Dir is a directory for files of the host; it is gone when the lab is.
+// Dir returns a directory for files of the host, which is removed with the lab.
 func (h *Host) Dir() string { return h.dir }
 
 // Signal sends a signal to every process of the host. SIGKILL is the host's
@@ -131,14 +130,14 @@ func (h *Host) Port(change ...string) {
 	h.lab.must(append([]string{"-n", h.lab.sw, "link", "set", h.port}, change...)...)
 }
 
-// Cut pulls the host's cable: it keeps its address and its programs, and
-// nothing arrives.
+// Cut pulls the host's cable: its address and its programs remain, and nothing
+// arrives.
 func (h *Host) Cut() { h.lab.t.Helper(); h.Port("down") }
 
 // Heal plugs the cable in again.
 func (h *Host) Heal() { h.lab.t.Helper(); h.Port("up") }
 
-// Mute loses all that this host sends to another, until Unmute: questions
+// Mute drops all packets from this host to another, until Unmute: requests
 // arrive, answers do not.
 func (h *Host) Mute(to *Host) { h.lab.t.Helper(); h.silence("add", to) }
 
@@ -159,7 +158,7 @@ func (h *Host) Decoy(name, cidr string) {
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
 }
 
-// Processes are the processes of the host, each as "PID command line".
+// Processes returns the processes of the host, each as "PID command line".
 func (h *Host) Processes() []string {
 	var out []string
 	for _, p := range pids(h.ns) {
@@ -172,7 +171,7 @@ func (h *Host) Processes() []string {
 	return out
 }
 
-// waitGone waits until the host has no process, and returns those left.
+// waitGone waits until the host has no process, and returns the remaining ones.
 func (h *Host) waitGone(limit time.Duration) []string {
 	deadline := time.After(limit)
 	tick := time.NewTicker(poll)
@@ -190,7 +189,7 @@ func (h *Host) waitGone(limit time.Duration) []string {
 	}
 }
 
-// files are what stands in the host's /dev/shm and temporary directory.
+// files returns the files in the host's /dev/shm and temporary directory.
 func (h *Host) files() []string {
 	var out []string
 	for _, d := range []string{"shm", "tmp"} {
@@ -208,7 +207,7 @@ func (h *Host) files() []string {
 	return out
 }
 
-// pids are the processes in a namespace.
+// pids returns the processes in a namespace.
 func pids(ns string) []int {
 	out, _ := exec.Command("ip", "netns", "pids", ns).Output()
 	var list []int
@@ -220,5 +219,5 @@ func pids(ns string) []int {
 	return list
 }
 
-// TempDir is the host's TMPDIR.
+// TempDir returns the host's TMPDIR.
 func (h *Host) TempDir() string { return filepath.Join(h.dir, "tmp") }

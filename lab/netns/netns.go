@@ -22,8 +22,8 @@ import (
 // of the test process, a number within it, and the host.
 const prefix = "launchlab"
 
-// grace is how long processes may outlive the test's own commands before
-// cleanup calls them left behind. launch's companion must be gone within one
+// grace is how long processes may outlive the commands of the test before the
+// cleanup reports them. launch's companion must be gone within one
 // second of its command; the rest is for a busy machine.
 const grace = 5 * time.Second
 
@@ -39,12 +39,12 @@ type Lab struct {
 	name string   // prefix-PID-NUMBER
 	sw   string   // the namespace that holds the bridge
 	dir  string   // files of all hosts
-	left []string // patterns of names of files that may be left behind
+	left []string // patterns of names of files that may remain
 	ends []func() // what else there is to end when the processes have
 }
 
-// MayLeave excuses files in a host's TMPDIR or /dev/shm whose name matches a
-// pattern of path/filepath: those of the command under test itself.
+// MayLeave permits files in a host's TMPDIR or /dev/shm whose name matches a
+// pattern of path/filepath, such as the files of the command under test.
 func (l *Lab) MayLeave(patterns ...string) { l.left = append(l.left, patterns...) }
 
 // New builds a lab of n hosts, host0 to host<n-1> with the addresses
@@ -90,7 +90,7 @@ func require(t testing.TB) {
 	_ = exec.Command("ip", "netns", "del", probe).Run()
 }
 
-// hostsFile is what every host's /etc/hosts says of the others. The shared
+// hostsFile returns /etc/hosts of every host. The shared
 // kernel host name resolves to 127.0.1.1, as Debian's installer writes it: no
 // host finds its own address by its own name.
 func (l *Lab) hostsFile() string {
@@ -110,16 +110,16 @@ func (l *Lab) must(args ...string) {
 	}
 }
 
-// takeDown ends the lab and reports what was left behind.
+// takeDown ends the lab and reports leftover processes, files and namespaces.
 func (l *Lab) takeDown() {
 	for _, h := range l.Hosts {
 		for _, p := range h.waitGone(grace) {
-			l.t.Errorf("%s: process left behind: %s", h.Name, p)
+			l.t.Errorf("%s: leftover process: %s", h.Name, p)
 		}
 		_ = h.Signal(syscall.SIGKILL)
 		h.waitGone(grace)
 		for _, f := range h.files() {
-			l.t.Errorf("%s: file left behind: %s", h.Name, f)
+			l.t.Errorf("%s: leftover file: %s", h.Name, f)
 		}
 	}
 	for _, end := range l.ends {
@@ -130,7 +130,7 @@ func (l *Lab) takeDown() {
 	}
 	remove(l.sw)
 	if left, _ := filepath.Glob("/var/run/netns/" + l.name + "-*"); len(left) > 0 {
-		l.t.Errorf("namespaces left behind: %q", left)
+		l.t.Errorf("leftover namespaces: %q", left)
 	}
 }
 

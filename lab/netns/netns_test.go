@@ -28,8 +28,9 @@ func TestHostsReachEachOtherByName(t *testing.T) {
 	if out, err := run(t, lab.Hosts[0], "getent", "hosts", "host1"); err != nil || !strings.HasPrefix(out, "10.77.0.2") {
 		t.Errorf("host1 resolves to %q, %v; want 10.77.0.2", out, err)
 	}
-	if out, err := run(t, lab.Hosts[0], "bash", "-c", "exec 3<>/dev/tcp/host1/9"); err == nil || !strings.Contains(out, "refused") {
-		t.Errorf("connect to a closed port of host1: %q, %v; want refused, which only a reachable host says", out, err)
+	if out, err := run(t, lab.Hosts[0], "bash", "-c", "exec 3<>/dev/tcp/host1/9"); err == nil ||
+		!strings.Contains(out, "refused") {
+		t.Errorf("connect to a closed port of host1: %q, %v; want refused, the answer of a reachable host", out, err)
 	}
 }
 
@@ -108,7 +109,7 @@ func TestALongCableTakesItsTime(t *testing.T) {
 	lab.Hosts[1].Long(100*time.Millisecond, 0)
 	began := time.Now()
 	out, _ := run(t, lab.Hosts[0], "timeout", "10", "bash", "-c", "exec 3<>/dev/tcp/host1/9")
-	// There and back, and nobody knew the other's Ethernet address.
+	// Both directions, and neither host knew the Ethernet address of the other.
 	if took := time.Since(began); !strings.Contains(out, "refused") || took < 200*time.Millisecond {
 		t.Errorf("connect: %q after %v; want refused after 200 ms or more", out, took)
 	}
@@ -119,8 +120,9 @@ func TestASecondInterfaceReachesTheOthers(t *testing.T) {
 	for i, h := range lab.Hosts {
 		h.NIC("eth1", "192.168.50."+string(rune('1'+i))+"/24")
 	}
-	if out, _ := run(t, lab.Hosts[0], "timeout", "10", "bash", "-c", "exec 3<>/dev/tcp/192.168.50.2/9"); !strings.Contains(out, "refused") {
-		t.Errorf("connect over it: %q; want refused, which only a reachable host says", out)
+	out, _ := run(t, lab.Hosts[0], "timeout", "10", "bash", "-c", "exec 3<>/dev/tcp/192.168.50.2/9")
+	if !strings.Contains(out, "refused") {
+		t.Errorf("connect over it: %q; want refused, the answer of a reachable host", out)
 	}
 }
 
@@ -176,14 +178,15 @@ func (f *failures) Errorf(format string, a ...any) {
 func TestWhatIsLeftBehindFailsTheTest(t *testing.T) {
 	f := &failures{T: t}
 	lab := netns.New(f, 1)
-	if out, err := run(t, lab.Hosts[0], "sh", "-c", "setsid sleep 60 >/dev/null 2>&1 </dev/null & touch /dev/shm/left"); err != nil {
+	if out, err := run(t, lab.Hosts[0], "sh", "-c",
+		"setsid sleep 60 >/dev/null 2>&1 </dev/null & touch /dev/shm/left"); err != nil {
 		t.Fatalf("%q, %v", out, err)
 	}
 	for _, fn := range f.cleanups {
 		fn()
 	}
 	got := strings.Join(f.seen, "\n")
-	for _, want := range []string{"process left", "file left"} {
+	for _, want := range []string{"leftover process", "leftover file"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("cleanup reported %q; want %q in it", got, want)
 		}

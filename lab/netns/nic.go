@@ -12,8 +12,8 @@ func (h *Host) NIC(name, cidr string) {
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
 }
 
-// Shape limits what the host sends by an interface, and what is sent to it, to so
-// many Mbit/s; 0 leaves it as it is. What waits is lost after a tenth of a second.
+// Shape limits the rate of an interface in each direction to the given Mbit/s; 0
+// sets no limit. Packets that wait longer than a tenth of a second are dropped.
 func (h *Host) Shape(nic string, out, in int) {
 	h.lab.t.Helper()
 	port := h.port + nic

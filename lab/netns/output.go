@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output is what a command has written so far, which may be read while it runs.
+// Output holds the output of a command, which may be read while the command runs.
 type Output struct {
 	mu  sync.Mutex
 	all bytes.Buffer

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is how many frames a long wire holds; what comes beyond is lost, as in
-// a switch whose buffer is full.
+// waiting is how many frames a long wire holds; further frames are lost, as in a
+// switch whose buffer is full.
 const waiting = 4096
 
-// Long makes the host's cable one of a wide area: each frame arrives later by
-// delay, in either direction, and a share of them (0 to 1) not at all. It needs
-// /dev/net/tun; the kernel's own netem is often not there.
+// Long turns the host's cable into a wide-area link: each frame arrives later by
+// delay, in either direction, and a share of the frames (0 to 1) is lost. It needs
+// /dev/net/tun; netem is missing from many kernels.
 func (h *Host) Long(delay time.Duration, loss float64) {
 	l := h.lab
 	l.t.Helper()
@@ -47,8 +47,8 @@ func (h *Host) Long(delay time.Duration, loss float64) {
 	})
 }
 
-// taps opens interfaces of another namespace. The thread that goes there is not
-// used for anything else.
+// taps opens interfaces of another namespace, in a thread that is used for nothing
+// else.
 func taps(ns string, names ...string) (files []*os.File, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -92,7 +92,7 @@ func tap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// carry brings frames from one end to the other until both are closed.
+// carry copies frames from one end to the other until both are closed.
 func carry(from, to *os.File, delay time.Duration, loss float64) {
 	type frame struct {
 		due  time.Time

@@ -1,5 +1,5 @@
-// Package programs has what the laboratory's tests run: launch, its stand-ins, and a
-// Python with torch.
+// Package programs builds and finds the programs of the laboratory's tests: launch, its
+// stand-ins, and a Python with torch.
 package programs
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Run runs the tests of a package once build has made what they need in a
-// directory, which is gone afterwards. It returns the exit status.
+// Run calls build with a temporary directory, runs the tests of a package, and returns
+// the exit status.
 func Run(m *testing.M, build func(dir string) error) int {
 	// Most of these tests wait; the default is one for each core.
 	flag.Parse()
@@ -49,7 +49,7 @@ func Launch(dir string) (string, error) {
 			return "", err
 		}
 	}
-	// It also keeps go test from taking the result of another binary.
+	// It also prevents go test from using a cached result of another binary.
 	if _, err := os.Stat(launch); err != nil {
 		return "", fmt.Errorf("LAUNCH_TEST_BIN: %w", err)
 	}

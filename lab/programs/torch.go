@@ -12,7 +12,7 @@ import (
 
 // Torch is a Python that has torch.
 type Torch struct {
-	Python string // absolute; torchrun lies beside it
+	Python string // absolute; torchrun is in the same directory
 	// What its torchrun needs in the environment. torch 1.13 on Python 3.11 loses
 	// its defaults of these two and ends with an AttributeError; 9 is a local rank
 	// that does not exist.
@@ -21,8 +21,8 @@ type Torch struct {
 
 const debian = "/usr/bin/python3"
 
-// CurrentTorch is that of LAUNCH_TEST_PYTHON, else of .venv; without it the test
-// is skipped.
+// CurrentTorch returns the torch of LAUNCH_TEST_PYTHON, else of .venv; without
+// either, it skips the test.
 func CurrentTorch(t testing.TB) Torch {
 	t.Helper()
 	python, err := current()
@@ -32,7 +32,7 @@ func CurrentTorch(t testing.TB) Torch {
 	return Torch{Python: python}
 }
 
-// AnyTorch is a current one, else Debian's, which is older: the test says so.
+// AnyTorch returns a current torch, else Debian's, which is older: the test logs it.
 func AnyTorch(t testing.TB) Torch {
 	t.Helper()
 	python, err := current()
@@ -49,12 +49,12 @@ func current() (python string, err error) {
 		err = errors.New(debian + " has an older one")
 	}
 	if err == nil {
-		_, err = os.Stat(filepath.Join(filepath.Dir(python), "torchrun")) // what pip writes last
+		_, err = os.Stat(filepath.Join(filepath.Dir(python), "torchrun")) // pip writes it last
 	}
 	return python, err
 }
 
-// DebianTorch is that of the package python3-torch, else the test is skipped.
+// DebianTorch returns the torch of the package python3-torch, else it skips the test.
 func DebianTorch(t testing.TB) Torch {
 	t.Helper()
 	version, err := exec.Command(debian, "-c", "import torch; print(torch.__version__)").Output()

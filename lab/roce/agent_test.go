@@ -14,22 +14,24 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
-// How init tells the agent who it is and what to do.
+// Variables by which init gives the agent its role and its task.
 const (
 	varAgent = "LAUNCH_ROCE_AGENT"
 	varList  = "LAUNCH_ROCE_LIST"
 )
 
-// What a machine may be booted for.
+// The lists of cases that a machine may run.
 const (
 	listCases = "cases"
 	listBench = "bench" // streams, in one machine
 	listPings = "pings"
 )
 
-// patience is for the other machine: it may still be at what this one has done.
+// patience is the time limit for the other machine, which may still run the previous
+// case.
 const patience = 3 * time.Minute
 
 // The machines. The client leads in every test between them.
@@ -38,15 +40,15 @@ const (
 	client = "client"
 )
 
-// sideAddr is the server, by the cable that is never touched.
+// sideAddr is the server's address on the cable that no test touches.
 const sideAddr = "10.10.0.1:7000"
 
-// report is what one machine says of one case: a line of JSON.
+// report is one machine's report of one case: a line of JSON.
 type report struct {
 	Case    string
 	Seconds float64
 	Err     *verbs.Error      `json:",omitempty"`
-	Trouble string            `json:",omitempty"` // of the laboratory, not of what is tested
+	Trouble string            `json:",omitempty"` // in the laboratory, not in the code under test
 	Devices []verbs.Device    `json:",omitempty"`
 	Loop    *verbs.LoopResult `json:",omitempty"`
 	Run     *verbs.Result     `json:",omitempty"`
@@ -54,13 +56,13 @@ type report struct {
 	Note    string            `json:",omitempty"`
 }
 
-// step is one case: what each machine does. A nil function is nothing.
+// step is one case: what each machine does. A nil function does nothing.
 type step struct {
 	name           string
 	server, client func(a *machineAgent, r *report)
 }
 
-// machineAgent is one machine's own.
+// machineAgent is the agent of one machine.
 type machineAgent struct {
 	who  string
 	peer *peer // of the current case
@@ -125,7 +127,7 @@ func listen(who string) (net.Listener, error) {
 // peer is the other machine's agent in one case.
 type peer struct{ conn net.Conn }
 
-// meet waits until both machines are at the same case.
+// meet waits until both machines have reached the same case.
 func meet(door net.Listener, name string) (*peer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -182,8 +184,8 @@ func (p *peer) say(ctx context.Context, mine []byte) ([]byte, error) {
 	return theirs, err
 }
 
-// leave ends the case: the connection is closed when the other side has done so
-// too, or after a while.
+// leave ends the case. It closes the connection when the other side has done so too, or
+// after a while.
 func (p *peer) leave() {
 	p.conn.SetDeadline(time.Now().Add(patience))
 	if c, ok := p.conn.(*net.TCPConn); ok {
@@ -210,12 +212,12 @@ func (r *report) sh(format string, args ...any) {
 	}
 }
 
-// run is a test of this machine's end, in a child, as launch makes it.
+// run runs this machine's end of a test in a child, as launch does.
 func (a *machineAgent) run(r *report, t verbs.Test, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Second)
 	defer cancel()
 	t.Lead = a.who == client
-	res, err := verbs.InChild(ctx, t, limit, a.peer.say)
+	res, err := confine.Run(ctx, t, limit, a.peer.say)
 	r.Run = &res
 	r.fail(err)
 }

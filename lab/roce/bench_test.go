@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
 // sample is one measurement of a benchmark.
@@ -24,22 +25,23 @@ type sample struct {
 	Value float64 // bytes/s, or seconds of half a round trip
 }
 
-// The kinds of measurement; perftest's programs end so.
+// The kinds of measurement, named like the ends of perftest's programs.
 const (
 	streams = "bw"
 	pings   = "lat"
 )
 
-// The benchmark: so many messages of a size, for a stream and for pings.
-var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100}, {1 << 20, 20, 10}}
+// The benchmark: the number of messages per size, for a stream and for pings.
+var benchSizes = []struct{ size, messages, pings int }{{64, 5000, 1000}, {4096, 2000, 500}, {65536, 200, 100},
+	{1 << 20, 20, 10}}
 
-// The clock of pings is the host's, so that their rounds differ far more.
+// Pings use the host's clock, so their rounds differ far more.
 const (
 	streamRounds = 5
 	pingRounds   = 15
 )
 
-// benchmark measures streams with either tool by turns, both ends in one machine.
+// benchmark measures streams with the two tools alternately, both ends in one machine.
 func benchmark(door net.Listener) {
 	for round := range streamRounds {
 		for _, s := range benchSizes {
@@ -56,13 +58,13 @@ func benchmark(door net.Listener) {
 	}
 }
 
-// launch has two children of this process test each other, as two nodes would.
+// launch lets two children of this process test each other, as two nodes would.
 func (r *report) launch(door net.Listener, t verbs.Test) {
 	end := func(door net.Listener, t verbs.Test) (res verbs.Result, err error) {
 		p, err := meet(door, r.Case)
 		if err == nil {
 			defer p.leave()
-			res, err = verbs.InChild(context.Background(), t, time.Minute, p.say)
+			res, err = confine.Run(context.Background(), t, time.Minute, p.say)
 		}
 		return res, err
 	}
@@ -93,8 +95,8 @@ func perfLine(kind string, size, n int) []string {
 	return []string{"ib_write_" + kind, "-F", "-d", "rxe0", "-x", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(n)}
 }
 
-// perfAsk runs the end that connects, until the other one listens: that opens the
-// device first.
+// perfAsk runs the connecting end until the other one listens, which first opens the
+// device.
 func (r *report) perfAsk(ctx context.Context, kind string, size int, line []string) {
 	again := time.NewTicker(300 * time.Millisecond)
 	defer again.Stop()
@@ -112,14 +114,15 @@ func (r *report) perfAsk(ctx context.Context, kind string, size int, line []stri
 	r.Trouble += line[0] + " gave no figure; "
 }
 
-// benchCases measure pings with either tool by turns, between two machines: two
-// programs that wait by spinning need a core each.
+// benchCases measure pings with the two tools alternately, between two machines, since
+// two programs that wait by spinning need a core each.
 var benchCases = func() (list []step) {
 	for round := range pingRounds {
 		for _, s := range benchSizes {
 			for i := range 2 {
 				perf := (round+i)%2 == 0
-				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round, map[bool]string{true: "perftest", false: "launch"}[perf])
+				name := fmt.Sprintf("%d bytes, round %d, %s", s.size, round,
+					map[bool]string{true: "perftest", false: "launch"}[perf])
 				if perf {
 					list = append(list, step{name,
 						func(a *machineAgent, r *report) { a.pings(r, s.size, s.pings) },
@@ -158,9 +161,9 @@ func (a *machineAgent) pings(r *report, size, n int) {
 	_ = cmd.Wait()
 }
 
-// perfValue is the average bandwidth, or the typical latency, in the table that
-// a program of perftest has printed. Its MB are 2^20 bytes; a rate of messages
-// has more digits where these are short.
+// perfValue returns the average bandwidth, or the typical latency, from the table of a
+// program of perftest. Its MB are 2^20 bytes. For short messages it uses the rate of
+// messages, which has more digits.
 func perfValue(kind string, size int, out string) (float64, bool) {
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
@@ -182,11 +185,13 @@ func perfValue(kind string, size int, out string) (float64, bool) {
 }
 
 func TestPerftestsTableIsRead(t *testing.T) {
-	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000             8.29               7.88   \t\t   0.000126\n"
+	bw := " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000          " +
+		"   8.29               7.88   \t\t   0.000126\n"
 	if v, ok := perfValue(streams, 65536, bw); !ok || v != 7.88*(1<<20) {
 		t.Errorf("bandwidth %g, %v", v, ok)
 	}
-	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          21.5           99.1         25.75               26.01\n"
+	lat := " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n 64       1000          " +
+		"21.5           99.1         25.75               26.01\n"
 	if v, ok := perfValue(pings, 64, lat); !ok || v != 25.75/1e6 {
 		t.Errorf("latency %g, %v", v, ok)
 	}
@@ -195,8 +200,8 @@ func TestPerftestsTableIsRead(t *testing.T) {
 	}
 }
 
-// BenchmarkPerftest prints launch's figures beside perftest's, medians of rounds
-// in which both were measured by turns. `make rocebench` runs it.
+// BenchmarkPerftest prints launch's figures next to perftest's: medians of rounds that
+// measured both alternately. `make rocebench` runs it.
 func BenchmarkPerftest(b *testing.B) {
 	if os.Getenv("LAUNCH_ROCEBENCH") == "" {
 		b.Skip("takes minutes: make rocebench")
@@ -219,16 +224,18 @@ func BenchmarkPerftest(b *testing.B) {
 			got[key] = append(got[key], s.Value)
 		}
 	}
-	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio |\n|---|---|---|---|---|---|---|")
+	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio " +
+		"|\n|---|---|---|---|---|---|---|")
 	for _, s := range benchSizes {
 		bw, ourBW, bwRatio := beside(b, got, streams, s.size)
 		lat, ourLat, latRatio := beside(b, got, pings, s.size)
-		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6, latRatio)
+		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6,
+			latRatio)
 	}
 }
 
-// beside is the median of each tool, and the quartiles of what the rounds have as
-// launch's part of perftest's: what disturbs a round disturbs both.
+// beside returns the median of each tool, and the quartiles of launch's share of
+// perftest's in each round: a disturbance of a round affects both.
 func beside(b *testing.B, got map[sample][]float64, kind string, size int) (theirs, ours float64, ratio string) {
 	t, o := got[sample{Tool: "perftest", Kind: kind, Size: size}], got[sample{Tool: "launch", Kind: kind, Size: size}]
 	if len(t) == 0 || len(t) != len(o) {
@@ -240,5 +247,6 @@ func beside(b *testing.B, got map[sample][]float64, kind string, size int) (thei
 		ratios[i] = o[i] / t[i]
 	}
 	quarter := func(v []float64, n int) float64 { return slices.Sorted(slices.Values(v))[len(v)*n/4] }
-	return quarter(t, 2), quarter(o, 2), fmt.Sprintf("%.2f (%.2f-%.2f)", quarter(ratios, 2), quarter(ratios, 1), quarter(ratios, 3))
+	return quarter(t, 2), quarter(o, 2), fmt.Sprintf("%.2f (%.2f-%.2f)", quarter(ratios, 2), quarter(ratios, 1),
+		quarter(ratios, 3))
 }

@@ -15,21 +15,23 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 )
 
 // limit is for one test in these machines, whose one core is emulated.
 const limit = 20 * time.Second
 
-// small is a whole test, of little data.
+// small is a complete test with little data.
 var small = verbs.Test{
-	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true, PingSizes: []int{8, 4096}, Pings: 100,
+	Device: "rxe0", GID: 1, QPs: 2, Depth: 32, Sizes: []int{64, 4096, 65536, 1 << 20}, Iterations: 8, BothWays: true,
+	PingSizes: []int{8, 4096}, Pings: 100,
 }
 
-// brief is one of which only the end matters.
+// brief is a test of which only the end matters.
 var brief = verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{65536}, Iterations: 8, PingSizes: []int{8}, Pings: 20}
 
-// long goes on until something happens to it.
+// long is a test that runs until a fault ends it.
 var long = verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{4096}, Depth: 16, Span: 30 * time.Second}
 
 func with(t verbs.Test, change func(t *verbs.Test)) verbs.Test {
@@ -37,20 +39,21 @@ func with(t verbs.Test, change func(t *verbs.Test)) verbs.Test {
 	return t
 }
 
-// tests has both machines make one test, each its own end of it.
+// tests makes both machines run one test, each its own end.
 func tests(name string, s, c verbs.Test) step {
 	return step{name,
 		func(a *machineAgent, r *report) { a.run(r, s, limit) },
 		func(a *machineAgent, r *report) { a.run(r, c, limit) }}
 }
 
-// cases are what the machines do, in this order: what cannot be undone is last.
+// cases are the machines' cases, in order: those that cannot be undone are last.
 var cases = []step{
 	{"query", query, query},
 	{"loop", loop, loop},
-	// How even two emulated cores are says nothing: no way is to be called slow.
+	// Two emulated cores are never equally fast, so no rail may be judged slow.
 	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01"),
-		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01", "--json")},
+		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01",
+			"--json")},
 	{"launch metrics", launch("metrics"), launch("check", "--json")},
 	{"launch check", func(_ *machineAgent, r *report) { tried(r, "", 0) }, func(_ *machineAgent, r *report) {
 		r.sh("chmod 666 /dev/infiniband/uverbs0")
@@ -69,7 +72,7 @@ var cases = []step{
 		a.run(r, with(small, gid(2)), limit)
 		r.sh("ip addr del 192.168.77.1/32 dev eth0")
 	}, func(a *machineAgent, r *report) {
-		// Nobody on the cable has that address of Ethernet.
+		// No node on the cable has that Ethernet address.
 		r.sh("/usr/bin/ip neigh replace 192.168.77.1 lladdr 52:54:00:00:00:77 dev eth0 nud permanent")
 		a.barrier(r)
 		a.run(r, small, limit)
@@ -83,16 +86,16 @@ var cases = []step{
 		a.run(r, brief, limit)
 		r.sh("ip link set eth0 mtu 1500")
 	}},
-	tests("mtu told otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
+	tests("mtu set otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
 	tests("mtu that the way has not", with(small, mtu(4096)), with(small, mtu(4096))),
 	{"peer dies", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		// The end of ctx kills the child, and this machine falls silent.
+		// The end of ctx kills the child, and this machine becomes silent.
 		context.AfterFunc(ctx, func() { a.peer.conn.Close() })
 		t := long
 		t.Lead = true
-		_, err := verbs.InChild(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
+		_, err := confine.Run(ctx, t, limit, func(ctx context.Context, mine []byte) ([]byte, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -127,7 +130,8 @@ var cases = []step{
 		r.sh("mv /dev/elsewhere /dev/infiniband")
 	}},
 	{"1000 times", func(_ *machineAgent, r *report) {
-		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect --error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
+		r.sh("valgrind -q --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect " +
+			"--error-exitcode=9 /usr/bin/cycle $valgrind rxe0 1")
 		r.sh("cycle-sanitized 1000 rxe0 1")
 	}, thousand},
 	{"64 devices", func(a *machineAgent, r *report) {
@@ -152,13 +156,14 @@ var cases = []step{
 		loop(a, r)
 	}},
 	{"no module", nil, func(a *machineAgent, r *report) {
-		// All but what the cables need, from the last that was loaded on.
-		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; test ! -e /sys/class/infiniband_verbs")
+		// All modules except those of the cables, the last loaded first.
+		r.sh("for m in $(cut -d' ' -f1 /proc/modules | grep -v -e virtio -e failover); do rmmod $m 2>/dev/null; done; " +
+			"test ! -e /sys/class/infiniband_verbs")
 		loop(a, r)
 	}},
 }
 
-// launch runs the program as a user does. Its end is the report's note.
+// launch runs the program as a user does, and notes its exit status and output.
 func launch(args ...string) func(a *machineAgent, r *report) {
 	return func(_ *machineAgent, r *report) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -170,12 +175,13 @@ func launch(args ...string) func(a *machineAgent, r *report) {
 	}
 }
 
-// tried has the program try the port, as some user. What it says, and its exit
-// status, is the report's note.
+// tried lets the program test the port, as a given user, and notes its output and exit
+// status.
 func tried(r *report, before string, user uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c",
+		before+"NCCL_IB_HCA=rxe0 /usr/bin/launch check --json --only rdma.loop,limits.memlock; echo status $?")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.CombinedOutput()
 	if r.Note = string(out); err != nil {
@@ -186,7 +192,7 @@ func tried(r *report, before string, user uint32) {
 func gid(n int) func(*verbs.Test) { return func(t *verbs.Test) { t.GID = n } }
 func mtu(n int) func(*verbs.Test) { return func(t *verbs.Test) { t.MTU = n } }
 
-// query asks all devices, in a child, with the time that a start gives to it.
+// query asks all devices, in a child, with the time limit of a start.
 func query(_ *machineAgent, r *report) {
 	var f verbs.Facts
 	if err := child.Ask(context.Background(), "verbs-ask", nil, &f, 3*time.Second); err != nil {
@@ -194,19 +200,16 @@ func query(_ *machineAgent, r *report) {
 		return
 	}
 	r.Devices, r.Note = f.Devices, f.Err
-	if d, err := verbs.Query("rxe0"); err == nil && len(r.Devices) > 0 {
-		r.Devices[0] = d
-	}
 }
 
 func loop(_ *machineAgent, r *report) {
-	res, err := verbs.LoopInChild(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
+	res, err := confine.Loop(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
 	r.Loop = &res
 	r.fail(err)
 }
 
-// raced has a child make what the race detector is there for, so that its silence
-// about all the others says something.
+// raced runs a child with a data race, to show that the race detector would report one
+// in the others.
 func raced(_ *machineAgent, r *report) {
 	var n int
 	if err := child.Ask(context.Background(), raceChild, nil, &n, limit); err != nil {
@@ -226,15 +229,15 @@ func race(_ context.Context, _ io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(n)
 }
 
-// leakStep is after how many times the memory is looked at.
+// leakStep is the number of times between two readings of the memory.
 const leakStep = 150
 
-// thousand opens and closes all that a test needs, again and again, in this
-// process, and notes what it has left behind.
+// thousand opens and closes everything for a test, again and again, in this process,
+// and notes what remains.
 func thousand(_ *machineAgent, r *report) {
 	t := verbs.LoopTest{Device: "rxe0", GID: 1, Sizes: []int{64}, Pings: 1}
 	for i := range 1000 {
-		if i >= 100 && (i-100)%leakStep == 0 { // what is allocated once is there at 100
+		if i >= 100 && (i-100)%leakStep == 0 { // what is allocated once exists at 100
 			r.Note += left() + " "
 		}
 		if _, err := verbs.Loop(context.Background(), t); err != nil {
@@ -245,7 +248,7 @@ func thousand(_ *machineAgent, r *report) {
 	r.Note += left()
 }
 
-// left is the resident memory in KiB, and the number of open files.
+// left returns the resident memory in KiB, and the number of open files.
 func left() string {
 	debug.FreeOSMemory()
 	status, _ := os.ReadFile("/proc/self/status")
@@ -254,13 +257,15 @@ func left() string {
 	return strings.Fields(rest)[0] + " " + strconv.Itoa(len(files))
 }
 
-// asNobody runs this end as a user without privileges who may lock so many KiB:
-// this binary again, which speaks with the other machine through this one.
+// asNobody runs this end as a user without privileges, with a limit of locked memory in
+// KiB. It runs this binary again, which talks to the other machine through this
+// process.
 func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	t.Lead = a.who == client
 	question, _ := json.Marshal(t)
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
-	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody", varList + "=" + string(question)}
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody",
+		varList + "=" + string(question)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
@@ -294,7 +299,7 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	}
 }
 
-// nobody is what asNobody and its process tell each other.
+// nobody is the message between asNobody and its process.
 type nobody struct {
 	Say     []byte        `json:",omitempty"`
 	Run     *verbs.Result `json:",omitempty"`
@@ -320,7 +325,7 @@ func beNobody() int {
 		}
 		return m.Say, err
 	}
-	res, err := verbs.InChild(context.Background(), t, limit, say)
+	res, err := confine.Run(context.Background(), t, limit, say)
 	m := nobody{Run: &res}
 	var r report
 	r.fail(err)

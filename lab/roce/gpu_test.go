@@ -9,19 +9,20 @@ import (
 	"launch/fabric/verbs"
 )
 
-// standInCUDA builds a libcuda whose GPU has memory of the process itself: there is
-// no card in these machines, but what is done with its memory is.
+// standInCUDA builds a libcuda whose GPU has memory of the process itself: these
+// machines have no card, but handle its memory in the same way.
 func standInCUDA(dir string) (string, error) {
 	lib := filepath.Join(dir, "libcuda.so.1")
-	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-DPLAIN", "-o", lib, "../../fabric/verbs/testdata/cuda.c").CombinedOutput()
+	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-DPLAIN", "-o", lib,
+		"../../fabric/verbs/testdata/cuda.c").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build a libcuda: %w\n%s", err, out)
 	}
 	return lib, nil
 }
 
-// onGPU is a test in the memory of that GPU. rxe takes no DMA-BUF, and what is to
-// be had by its address is said to be.
+// onGPU is a test in the memory of that GPU. rxe accepts no DMA-BUF, so peermem says
+// whether the memory is accessible by its address.
 func onGPU(peermem bool) verbs.Test {
 	return with(small, func(t *verbs.Test) {
 		noPings(t)
@@ -32,7 +33,8 @@ func onGPU(peermem bool) verbs.Test {
 func noPings(t *verbs.Test) { t.PingSizes = nil }
 
 func TestMemoryOfAGPUGoesOverTheWire(t *testing.T) {
-	for name, want := range map[string][2]string{"memory of a GPU": {"peermem", "peermem"}, "memory of one GPU": {"", "peermem"}} {
+	for name, want := range map[string][2]string{"memory of a GPU": {"peermem", "peermem"},
+		"memory of one GPU": {"", "peermem"}} {
 		s, c := both(t, name)
 		if s.Run == nil || c.Run == nil || s.Err != nil || c.Err != nil {
 			t.Fatalf("server %s\nclient %s", show(s), show(c))

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/child"
 )
 
-// TestMain makes of this binary what runs in the machines too: as init's only
-// job an agent, and below that the children of fabric/verbs.
+// TestMain makes this binary run in the machines too: as init's only job an agent, and
+// below it the children of confine.
 func TestMain(m *testing.M) {
-	table := verbs.Children()
+	table := confine.Children()
 	table["verbs-ask"] = verbs.Child
 	table[raceChild] = race
 	if code, isChild := child.Dispatch(table); isChild {

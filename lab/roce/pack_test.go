@@ -17,8 +17,8 @@ import (
 	"launch/lab/programs"
 )
 
-// initScript makes of the kernel a machine: eth0 and rxe0 on it are the fabric,
-// eth1 is what the agents agree over.
+// initScript sets up a machine: eth0 with rxe0 is the fabric, and the agents coordinate
+// over eth1.
 const initScript = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin HOME=/tmp GORACE=atexit_sleep_ms=0
@@ -37,11 +37,11 @@ sync
 poweroff -f
 `
 
-// tools are the programs of this machine that the machines get, with the
-// libraries that they load. Those of perftest are there where they are here.
+// tools are the programs of this machine that the machines get, with their libraries.
+// perftest's are included if installed here.
 var tools = []string{"rdma", "ip", "ib_write_bw", "ib_write_lat"}
 
-// pack writes the machines' disk: an initramfs of what a list needs and no more.
+// pack writes the machines' disk: an initramfs with what a list needs.
 func pack(name, list string) (string, error) {
 	files, err := contents(filepath.Dir(name), list)
 	if err != nil {
@@ -61,8 +61,8 @@ func pack(name, list string) (string, error) {
 	return name, f.Close()
 }
 
-// contents maps the names in the machines to files of this one. What has to be
-// built first is built in dir.
+// contents maps the names in the machines to files of this one, and builds missing ones
+// in dir.
 func contents(dir, list string) (map[string]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -108,8 +108,8 @@ func contents(dir, list string) (map[string]string, error) {
 	return files, nil
 }
 
-// watched adds what watches the memory: the agent under the race detector, the
-// cycles of fabric/verbs under the sanitizers and as they are, and valgrind.
+// watched adds the memory checks: the agent under the race detector, the cycles of
+// fabric/verbs with and without the sanitizers, and valgrind.
 func watched(dir string, files map[string]string) error {
 	const verbs = "../../fabric/verbs/"
 	sources, err := filepath.Glob(verbs + "*.c")
@@ -120,9 +120,10 @@ func watched(dir string, files map[string]string) error {
 		return slices.Concat([]string{"gcc", "-g", "-O1"}, args, sources, []string{verbs + "testdata/cycle.c", "-ldl"})
 	}
 	for name, line := range map[string][]string{
-		"agent":           {"go", "test", "-race", "-c", "-o", filepath.Join(dir, "agent"), "launch/lab/roce"},
-		"cycle":           gcc("-o", filepath.Join(dir, "cycle")),
-		"cycle-sanitized": gcc("-o", filepath.Join(dir, "cycle-sanitized"), "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+		"agent": {"go", "test", "-race", "-c", "-o", filepath.Join(dir, "agent"), "launch/lab/roce"},
+		"cycle": gcc("-o", filepath.Join(dir, "cycle")),
+		"cycle-sanitized": gcc("-o", filepath.Join(dir, "cycle-sanitized"), "-fsanitize=address,undefined",
+			"-fno-sanitize-recover=undefined"),
 	} {
 		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -138,13 +139,14 @@ func watched(dir string, files map[string]string) error {
 		return err
 	}
 	const tool = "/usr/libexec/valgrind/"
-	for _, f := range []string{symbols, tool + "memcheck-amd64-linux", tool + "vgpreload_core-amd64-linux.so", tool + "vgpreload_memcheck-amd64-linux.so", tool + "default.supp"} {
+	for _, f := range []string{symbols, tool + "memcheck-amd64-linux", tool + "vgpreload_core-amd64-linux.so",
+		tool + "vgpreload_memcheck-amd64-linux.so", tool + "default.supp"} {
 		files[f[1:]] = f
 	}
 	return nil
 }
 
-// loaderSymbols is the file with the symbols of the loader, which valgrind needs.
+// loaderSymbols returns the file with the symbols of the loader, which valgrind needs.
 func loaderSymbols() (string, error) {
 	const loader, head = "/lib64/ld-linux-x86-64.so.2", 16 // of a note with the name GNU
 	f, err := elf.Open(loader)
@@ -164,14 +166,14 @@ func loaderSymbols() (string, error) {
 	return filepath.Join("/usr/lib/debug/.build-id", id[:2], id[2:]+".debug"), nil
 }
 
-// providers are the parts of libibverbs for rxe; their names end with the ABI of
-// the library that they fit.
+// providers returns the parts of libibverbs for rxe; their names end with the ABI of
+// their library.
 func providers() []string {
 	found, _ := filepath.Glob("/usr/lib/*/libibverbs/librxe-rdmav*.so")
 	return found
 }
 
-// library is where the loader finds a library.
+// library returns the file that the loader finds for a library.
 func library(name string) (string, error) {
 	out, err := exec.Command("/sbin/ldconfig", "-p").Output()
 	if err != nil {
@@ -185,7 +187,7 @@ func library(name string) (string, error) {
 	return "", fmt.Errorf("no %s is installed", name)
 }
 
-// needed are the libraries that a file loads, the loader among them.
+// needed returns the libraries that a file loads, including the loader.
 func needed(file string) []string {
 	out, _ := exec.Command("ldd", file).Output() // a static program is an error
 	var libs []string
@@ -248,7 +250,7 @@ func entry(w io.Writer, name string, mode int, data []byte) error {
 	return err
 }
 
-// moduleFiles are the kernel's modules, in the order in which they load.
+// moduleFiles returns the kernel's modules, in loading order.
 func moduleFiles() ([]string, error) {
 	releases, err := os.ReadDir(filepath.Join(kernelDir, "lib/modules"))
 	if err != nil || len(releases) != 1 {

@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootLimit is for both machines together, from the start of QEMU to the end of
-// the last case: they are emulated, and others may use this machine's cores.
+// bootLimit is for both machines together, from the start of QEMU to the end of the
+// last case. They are emulated, and other programs may use this machine's cores.
 const bootLimit = 5 * time.Minute
 
-// valgrindTimes is how often valgrind looks at all that a test makes: a thousand
-// times take it 40 s in a machine that is emulated.
+// valgrindTimes is the number of tests under valgrind: a thousand take 40 s in an
+// emulated machine.
 func valgrindTimes() int {
 	if os.Getenv("LAUNCH_TEST_FULL") != "" {
 		return 1000
@@ -31,17 +31,17 @@ func valgrindTimes() int {
 	return 150
 }
 
-// kernelDir is where tools/roce.sh unpacks a kernel that has rdma_rxe.
+// kernelDir is where tools/roce.sh unpacks a kernel with rdma_rxe.
 const kernelDir = "../../bin/roce/kernel"
 
-// modules are those that the machines need, and the ones below them.
+// modules are those that the machines need, and their dependencies.
 var modules = []string{"virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "ib_uverbs", "dummy"}
 
-// rig boots both machines once and returns what each of them has said.
+// rig boots both machines once and returns their reports.
 var rig = sync.OnceValues(func() (map[string][]report, error) { return boot(listCases, bootLimit, server, client) })
 
-// boot boots machines for one list: both, or the server that has both ends of its
-// tests in it.
+// boot boots machines for one list: both, or the server that has both ends of its tests
+// in it.
 func boot(list string, limit time.Duration, machines ...string) (map[string][]report, error) {
 	dir, err := os.MkdirTemp("", "launch-roce")
 	if err != nil {
@@ -79,8 +79,8 @@ func boot(list string, limit time.Duration, machines ...string) (map[string][]re
 	return said, nil
 }
 
-// connect makes the ends of the cables for each machine: the fabric's, and that
-// which they agree over. A machine alone has none.
+// connect returns the ends of the cables for each machine: the fabric's, and the one
+// for coordination. A machine alone has none.
 func connect(machines int) ([][]*os.File, error) {
 	ends := make([][]*os.File, machines)
 	for range min(2, 2*(machines-1)) {
@@ -99,22 +99,25 @@ func connect(machines int) ([][]*os.File, error) {
 func machine(ctx context.Context, dir, image, who, list string, cables []*os.File) ([]report, error) {
 	console, out := filepath.Join(dir, who+".console"), filepath.Join(dir, who+".out")
 	args := []string{"-m", "640", "-display", "none", "-no-reboot", "-nodefaults", "-monitor", "none",
-		"-kernel", kernel(), "-initrd", image, "-append", fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list, valgrindTimes()),
+		"-kernel", kernel(), "-initrd", image, "-append",
+		fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list,
+			valgrindTimes()),
 		"-serial", "file:" + console, "-serial", "file:" + out}
-	// KVM only on request: where this is a virtual machine itself, a guest may
-	// start with it and never come up.
+	// KVM only on request: inside a virtual machine, a guest may start with it and
+	// never finish booting.
 	if accel := os.Getenv("LAUNCH_ROCE_ACCEL"); accel != "" {
 		args = append(args, "-accel", accel, "-cpu", "host")
 	} else {
 		args = append(args, "-accel", "tcg", "-cpu", "max")
 	}
 	if len(cables) == 0 {
-		// Its clock counts instructions: what else runs here does not matter.
+		// Its clock counts instructions, so the host's load does not matter.
 		args = append(args, "-icount", "shift=1", "-nic", "none")
 	}
 	last := map[string]string{server: "1", client: "2"}[who]
 	for i := range cables {
-		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device", fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
+		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device",
+			fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
 	}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	cmd.ExtraFiles = cables
@@ -129,11 +132,12 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 	reports, ended := read(text)
 	switch {
 	case ctx.Err() != nil:
-		return reports, fmt.Errorf("not at its end in time; the last case it ended: %s; console:\n%s", lastOf(reports), tail(log))
+		return reports, fmt.Errorf("not at its end in time; the last case it ended: %s; console:\n%s", lastOf(reports),
+			tail(log))
 	case err != nil:
 		return reports, fmt.Errorf("qemu: %w: %s", err, words.String())
 	case !ended:
-		return reports, fmt.Errorf("it stopped behind case %s; console:\n%s", lastOf(reports), tail(log))
+		return reports, fmt.Errorf("it stopped after case %s; console:\n%s", lastOf(reports), tail(log))
 	}
 	return reports, nil
 }
@@ -146,7 +150,7 @@ func kernel() string {
 	return found[0]
 }
 
-// read reads what an agent wrote, a report a line, and "end" if it ended well.
+// read reads an agent's reports, one a line, and "end" if it ended well.
 func read(text []byte) (reports []report, ended bool) {
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\r", "")) {
 		line = strings.TrimSpace(line)
@@ -174,10 +178,11 @@ func tail(log []byte) string {
 	return strings.Join(lines[max(0, len(lines)-60):], "\n")
 }
 
-// need skips where the rig cannot be.
+// need skips where the rig cannot run.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox", "valgrind", "gcc"}, programs...) {
+	for _, p := range append([]string{"qemu-system-x86_64", "modprobe", "rdma", "busybox", "valgrind", "gcc"},
+		programs...) {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("needs %s: tools/roce.sh installs it", p)
 		}
@@ -190,7 +195,7 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
-// both returns what the two machines said of a case.
+// both returns the reports of the two machines for a case.
 func both(t *testing.T, name string) (s, c report) {
 	t.Helper()
 	need(t)
@@ -201,7 +206,7 @@ func both(t *testing.T, name string) (s, c report) {
 				return r
 			}
 		}
-		t.Fatalf("%s did not come as far as case %q: %v", who, name, err)
+		t.Fatalf("%s did not reach case %q: %v", who, name, err)
 		return report{}
 	}
 	return find(server), find(client)

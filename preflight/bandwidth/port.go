@@ -3,7 +3,6 @@ package bandwidth
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -165,8 +164,7 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
 	if k >= 0 && !n.Cloud.Virtual { // a guest does not see the real link
 		own := n.PCI[k]
-		own.MaxGen = cmp.Or(own.Gen, own.MaxGen)
-		if bus := rail.Carries(own, own.Lanes) * pcieShare; !math.IsInf(bus, 1) {
+		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
 			gbit = min(gbit, bus)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 )
 
 // GPU is a GPU of this node, as seen from a port.
@@ -78,7 +79,7 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 			return &OnGPU{Cause: CauseNoGPU, Skipped: p.NoGPU, There: lead != t.Lead}
 		}
 	}
-	r, err := verbs.InChild(ctx, t.gpuTest(), t.GPULimit(), verbs.Exchange(say))
+	r, err := confine.Run(ctx, t.gpuTest(), t.GPULimit(), verbs.Exchange(say))
 	if e, ok := errors.AsType[*verbs.Error](err); ok {
 		return &OnGPU{Cause: string(e.Cause), Skipped: e.Text, There: e.Peer}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"launch/fabric/verbs"
+	"launch/fabric/verbs/confine"
 	"launch/internal/sidechannel"
 )
 
@@ -26,7 +27,7 @@ func Verbs(opens func(hca string) bool) Measurer {
 }
 
 func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
-	r, err := verbs.InChild(ctx, verbs.Test{
+	r, err := confine.Run(ctx, verbs.Test{
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
 		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
 		BothWays:  true,

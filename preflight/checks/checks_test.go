@@ -20,6 +20,11 @@ import (
 	"launch/preflight/rdma"
 )
 
+// local runs the checks of a node.
+func local(ctx context.Context, in preflight.Input, opt preflight.Options) (finding.Report, error) {
+	return preflight.Run(ctx, Table().Named(), in, opt)
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What the lint finds is chosen by its own ID, too, which is the one that is seen.
@@ -43,12 +48,12 @@ func TestASettingsFindingIsChosenByItsOwnID(t *testing.T) {
 		{"a whole check", preflight.Options{Skip: []string{interfaces}, Only: []string{interfaces, harmful}},
 			[]string{"skip env.interfaces: switched off by the user", "warn env.ib-hca: no port"}},
 	} {
-		got, err := Local(t.Context(), in, tt.opt)
+		got, err := local(t.Context(), in, tt.opt)
 		if diff := cmp.Diff(tt.want, checktest.Lines(got)); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
 		}
 	}
-	if _, err := Local(t.Context(), in, preflight.Options{Skip: []string{"env.ifname.ncl"}}); err == nil ||
+	if _, err := local(t.Context(), in, preflight.Options{Skip: []string{"env.ifname.ncl"}}); err == nil ||
 		!strings.Contains(err.Error(), `did you mean "env.ifname.nccl"?`) {
 		t.Errorf("a misspelt one: %v", err)
 	}
@@ -63,7 +68,7 @@ func TestLocalRefusesAnUnknownID(t *testing.T) {
 		"foo":           `no check "foo"; "launch check" lists`,
 	} {
 		for _, opt := range []preflight.Options{{Skip: []string{id}}, {Only: []string{id}}} {
-			got, err := Local(t.Context(), preflight.Input{}, opt)
+			got, err := local(t.Context(), preflight.Input{}, opt)
 			if err == nil || got != nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Local with %+v = %v, %v; want an error that names %s", opt, got, err, want)
 			}
@@ -73,7 +78,7 @@ func TestLocalRefusesAnUnknownID(t *testing.T) {
 
 func TestEveryCheckIsComplete(t *testing.T) {
 	var ids []string
-	for _, c := range Node() {
+	for _, c := range Table().Node {
 		if c.ID == "" || slices.Contains(ids, c.ID) || c.Title == "" || c.Doc == "" || c.Run == nil {
 			t.Errorf("check %q: unique ID, title, doc and run are needed", c.ID)
 		}
@@ -92,7 +97,7 @@ func TestEveryCheckIsComplete(t *testing.T) {
 // What nothing is known about is never a pass or a failure, but for the
 // inherited settings, of which there are none.
 func TestLocalKnowsNothingAboutAnEmptyInput(t *testing.T) {
-	got, err := Local(t.Context(), preflight.Input{}, preflight.Options{})
+	got, err := local(t.Context(), preflight.Input{}, preflight.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +114,7 @@ func TestLocalKnowsNothingAboutAnEmptyInput(t *testing.T) {
 
 func TestChecksBetweenNodesMayBeNamedBeforeThereAreNodes(t *testing.T) {
 	for _, opt := range []preflight.Options{{Skip: []string{"same.nccl"}}, {Only: []string{"peer.clock"}}} {
-		r, err := Local(t.Context(), preflight.Input{}, opt)
+		r, err := local(t.Context(), preflight.Input{}, opt)
 		if err != nil {
 			t.Errorf("%+v: %v", opt, err)
 		}
@@ -117,7 +122,7 @@ func TestChecksBetweenNodesMayBeNamedBeforeThereAreNodes(t *testing.T) {
 			t.Errorf("%+v: ran %v", opt, r)
 		}
 	}
-	_, err := Local(t.Context(), preflight.Input{}, preflight.Options{Skip: []string{"same.ncll"}})
+	_, err := local(t.Context(), preflight.Input{}, preflight.Options{Skip: []string{"same.ncll"}})
 	if err == nil || !strings.Contains(err.Error(), `did you mean "same.nccl"?`) {
 		t.Errorf("a misspelt one: %v", err)
 	}
@@ -142,7 +147,7 @@ func TestRecordedMachinesGiveNoFalseAlarm(t *testing.T) {
 		}
 	}
 	for _, name := range machinetest.Names() {
-		report, err := Local(t.Context(), checktest.Recorded(t, name), preflight.Options{Only: ids})
+		report, err := local(t.Context(), checktest.Recorded(t, name), preflight.Options{Only: ids})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +183,7 @@ func TestALimitOfLockedMemoryIsReportedOnce(t *testing.T) {
 			write := verbs.Latency{Size: 64, Pings: 20, Median: time.Microsecond}
 			return verbs.LoopResult{Sizes: []verbs.LoopSize{{Write: write, Speed: 2e10}}}, tt.fails
 		}
-		report, err := Local(t.Context(), in, preflight.Options{Only: []string{"rdma.loop", "limits.memlock"}})
+		report, err := local(t.Context(), in, preflight.Options{Only: []string{"rdma.loop", "limits.memlock"}})
 		if err != nil {
 			t.Fatal(err)
 		}

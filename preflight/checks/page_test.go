@@ -156,7 +156,7 @@ func text(s string) string {
 func page() []byte {
 	var b bytes.Buffer
 	b.WriteString(text(pageHead))
-	pageTable(&b, Node())
+	pageTable(&b, Table().Node)
 	b.WriteString("\n## Between nodes\n")
 	pageTable(&b, peers.Checks())
 	b.WriteString(text(pageRates))
@@ -196,7 +196,7 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 // Each check has everything that the page and the report show.
 func TestEveryCheckSaysWhatItIs(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range slices.Concat(Node(), peers.Checks(), bandwidth.Checks()) {
+	for _, c := range slices.Concat(Table().Node, peers.Checks(), bandwidth.Checks()) {
 		if c.ID == "" || c.Title == "" || c.Doc == "" || seen[c.ID] {
 			t.Errorf("%q: title %q, doc %q, twice: %v", c.ID, c.Title, c.Doc, seen[c.ID])
 		}

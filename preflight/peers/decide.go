@@ -41,12 +41,12 @@ type Post struct {
 
 // Decision is the common result that all nodes print and follow.
 type Decision struct {
-	Go       bool           `json:"go"`
-	Unfit    []int          `json:"unfit,omitempty"`    // node ranks that must leave
-	Who      string         `json:"who,omitempty"`      // their names, in words
-	Findings finding.Report `json:"findings,omitempty"` // between nodes
-	Nodes    finding.Report `json:"nodes,omitempty"`    // for launch check: of single nodes, merged
-	Survey   *Survey        `json:"survey,omitempty"`   // for launch check
+	Go       bool            `json:"go"`
+	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
+	Who      string          `json:"who,omitempty"`      // their names, in words
+	Findings finding.Report  `json:"findings,omitempty"` // between nodes
+	Nodes    finding.Report  `json:"nodes,omitempty"`    // for launch check: of single nodes, merged
+	Survey   *finding.Survey `json:"survey,omitempty"`   // for launch check
 }
 
 // judged is a finding about several nodes, with the nodes that must leave if it is a

@@ -12,7 +12,7 @@ import (
 )
 
 // cells reads outcomes from their letters.
-func cells(t *testing.T, letters string) (c Cells) {
+func cells(t *testing.T, letters string) (c finding.Cells) {
 	t.Helper()
 	if err := c.UnmarshalText([]byte(letters)); err != nil {
 		t.Fatal(err)
@@ -36,17 +36,17 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 			Named("shm.size"), finding.Passf("").Named("command.found")),
 		own(finding.Skipf("").Named("command.found")),
 	} {
-		posts[i].Outcomes, posts[i].Local = Outcomes(r), Telling(r)
+		posts[i].Outcomes, posts[i].Local = r.Outcomes(), Telling(r)
 	}
 	got := NewSurvey(posts, Decision{Unfit: []int{2}}, []preflight.Check{{ID: "command.found"}, {ID: "shm.size"}})
-	want := Survey{
+	want := finding.Survey{
 		Checks: []string{"command.found", "shm.size", "env.x", "user.z"},
-		Nodes: []Surveyed{
+		Nodes: []finding.Surveyed{
 			{Rank: 0, Name: "a", Cells: cells(t, "oo-w")},
 			{Rank: 1, Name: "b", Cells: cells(t, "osf-"), Unfit: true}, // by its own check
 			{Rank: 2, Name: "c", Cells: cells(t, "s---"), Unfit: true}, // by the others
 		},
-		Calls:     []Called{{0, 2, "refused"}, {1, 2, "long messages stall"}, {0, 1, ""}},
+		Calls:     []finding.Called{{From: 0, To: 2, Bad: "refused"}, {From: 1, To: 2, Bad: "long messages stall"}, {From: 0, To: 1}},
 		NotJudged: []string{"peer.clock", "same.nccl"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

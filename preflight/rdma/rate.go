@@ -46,7 +46,7 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
 					p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
-		switch now, could := rail.Carries(own, own.Lanes), rail.Carries(own, own.MaxLanes); {
+		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
 		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
 		case own.Lanes > 0 && wide.Lanes > own.Lanes:
 			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d",
@@ -54,7 +54,7 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
 				Breaking("the card is slower than its port").
 				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser", p.PCI))
-		case own.Lanes < own.MaxLanes && now < p.Facts.Rate && could >= p.Facts.Rate:
+		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
 			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
 				p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).

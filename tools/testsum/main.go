@@ -1,6 +1,6 @@
-// Command testsum reads the output of "go test -json" and prints what a
-// person wants of it: one line for each package, the output of what failed,
-// tests that took long, each skip with its reason, and a closing line
+// Command testsum reads the output of "go test -json" and prints a summary:
+// one line for each package, the output of failed tests, tests that took long,
+// each skip with its reason, and a closing line
 // "N passed, N failed, N skipped". It counts tests that have no subtests, and
 // a package that failed without a failed test as one failure.
 package main
@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// slow is from how many seconds on a test is named when it ends: progress for
-// whoever watches.
+// slow is the number of seconds after which a test is named when it ends, to show
+// progress.
 const slow = 5
 
 // event is a line of "go test -json" (go doc test2json).
@@ -41,7 +41,7 @@ type result struct {
 type summary struct {
 	out     io.Writer
 	results map[string]map[string]*result // package, test
-	build   strings.Builder               // what the compiler said
+	build   strings.Builder               // output of the compiler
 	passed  int
 	failed  int
 	skips   []string
@@ -56,7 +56,7 @@ func run(in io.Reader, out io.Writer) int {
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			fmt.Fprintln(out, lines.Text()) // not JSON: go itself speaks
+			fmt.Fprintln(out, lines.Text()) // not JSON: from the go command
 			continue
 		}
 		s.add(e)
@@ -104,7 +104,7 @@ func (s *summary) add(e event) {
 	}
 }
 
-// endPackage counts a package's tests and prints what failed in it.
+// endPackage counts the tests of a package and prints its failures.
 func (s *summary) endPackage(e event, tests map[string]*result) {
 	var passed, failed, skipped int
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
@@ -126,7 +126,7 @@ func (s *summary) endPackage(e event, tests map[string]*result) {
 		}
 	}
 	if e.Action == "fail" {
-		// The package's own output: a panic, a time limit, what TestMain said.
+		// The package's own output: a panic, a time limit, output of TestMain.
 		fmt.Fprint(s.out, tests[""].output.String(), s.build.String())
 		s.build.Reset()
 		failed = max(failed, 1)
@@ -158,10 +158,10 @@ func (s *summary) close() int {
 	return 0
 }
 
-// logged is a line of t.Skip's: "    file_test.go:12: the reason".
+// logged matches a line of t.Skip: "    file_test.go:12: the reason".
 var logged = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (.*)$`)
 
-// reason is why a test was skipped: the last thing that it logged.
+// reason returns why a test was skipped: the last line that it logged.
 func reason(output string) string {
 	all := logged.FindAllStringSubmatch(output, -1)
 	if len(all) == 0 {

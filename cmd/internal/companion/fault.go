@@ -2,14 +2,17 @@ package companion
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/rpc"
+	"reflect"
 
 	"launch/internal/masterport"
 	"launch/rendezvous"
 )
 
-// fault is an error that crosses the socket with its type: exactly one of the
-// pointers is set, or Kind names a sentinel.
+// fault is an error that crosses the socket with its type: at most one of the
+// pointers is set, else Kind may name a sentinel.
 type fault struct {
 	Text       string                      `json:"text"`
 	Kind       string                      `json:"kind,omitempty"`
@@ -34,19 +37,14 @@ var sentinels = map[string]error{
 	"timeout":     context.DeadlineExceeded,
 }
 
+// faultOf returns err in the form that crosses the socket.
 func faultOf(err error) *fault {
-	if err == nil {
-		return nil
-	}
 	f := &fault{Text: err.Error()}
-	errors.As(err, &f.Missing)
-	errors.As(err, &f.Duplicate)
-	errors.As(err, &f.Superseded)
-	errors.As(err, &f.Size)
-	errors.As(err, &f.Spare)
-	errors.As(err, &f.Other)
-	errors.As(err, &f.Broken)
-	errors.As(err, &f.Unfit)
+	for _, field := range reflect.ValueOf(f).Elem().Fields() {
+		if field.Kind() == reflect.Pointer {
+			errors.As(err, field.Addr().Interface())
+		}
+	}
 	for kind, s := range sentinels {
 		if errors.Is(err, s) {
 			f.Kind = kind
@@ -55,32 +53,36 @@ func faultOf(err error) *fault {
 	return f
 }
 
-// err is the error again, on the other side.
+// err returns the error on the other side.
 func (f *fault) err() error {
-	switch {
-	case f == nil:
-		return nil
-	case f.Missing != nil:
-		return f.Missing
-	case f.Duplicate != nil:
-		return f.Duplicate
-	case f.Superseded != nil:
-		return f.Superseded
-	case f.Size != nil:
-		return f.Size
-	case f.Spare != nil:
-		return f.Spare
-	case f.Other != nil:
-		return f.Other
-	case f.Broken != nil:
-		return f.Broken
-	case f.Unfit != nil:
-		return f.Unfit
+	for _, field := range reflect.ValueOf(f).Elem().Fields() {
+		if field.Kind() == reflect.Pointer && !field.IsNil() {
+			return field.Interface().(error)
+		}
 	}
 	return &remoteError{f.Text, sentinels[f.Kind]}
 }
 
-// remoteError keeps the companion's words and unwraps to their sentinel.
+// sent returns err with a text that net/rpc can carry and received reads.
+func sent(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _ := json.Marshal(faultOf(err))
+	return errors.New(string(text))
+}
+
+// received returns the error that sent was given, or text where net/rpc itself
+// refuses a call.
+func received(text rpc.ServerError) error {
+	var f fault
+	if json.Unmarshal([]byte(text), &f) != nil {
+		return text
+	}
+	return f.err()
+}
+
+// remoteError keeps the companion's text and unwraps to its sentinel.
 type remoteError struct {
 	text string
 	is   error

@@ -1,9 +1,9 @@
 package companion
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/rpc"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,24 +12,19 @@ import (
 	"launch/rendezvous"
 )
 
-// cross sends an error over the socket, as JSON.
-func cross(t *testing.T, err error) error {
-	t.Helper()
-	b, jerr := json.Marshal(faultOf(err))
-	if jerr != nil {
-		t.Fatal(jerr)
+// cross returns err as launch receives it.
+func cross(err error) error {
+	if err = sent(err); err == nil {
+		return nil
 	}
-	var f *fault
-	if jerr := json.Unmarshal(b, &f); jerr != nil {
-		t.Fatal(jerr)
-	}
-	return f.err()
+	return received(rpc.ServerError(err.Error()))
 }
 
 func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 	m := rendezvous.Member{ID: "1", Index: 2, Host: "h"}
 	for _, err := range []error{
-		&rendezvous.MissingError{Attendance: rendezvous.Attendance{Come: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}, Running: "h"},
+		&rendezvous.MissingError{Running: "h", Attendance: rendezvous.Attendance{
+			Come: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}},
 		&rendezvous.DuplicateError{Self: m, Holder: m},
 		&rendezvous.SupersededError{Self: m, Newer: m},
 		&rendezvous.SizeError{Self: "2", Want: "3", First: "h"},
@@ -38,18 +33,20 @@ func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 		&rendezvous.BrokenError{Why: "h left"},
 		&rendezvous.UnfitError{Notes: []rendezvous.Note{{Name: "h", Index: 1, Text: "gpu.count: 7"}}, More: 2},
 	} {
-		if diff := cmp.Diff(err, cross(t, fmt.Errorf("wrapped: %w", err)), cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) })); diff != "" {
+		alike := cmp.Comparer(func(a, b error) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) })
+		if diff := cmp.Diff(err, cross(fmt.Errorf("wrapped: %w", err)), alike); diff != "" {
 			t.Errorf("(-sent +received):\n%s", diff)
 		}
 	}
-	for _, s := range []error{rendezvous.ErrUnreachable, rendezvous.ErrPortTaken, rendezvous.ErrToken, masterport.ErrTaken} {
+	for _, s := range []error{rendezvous.ErrUnreachable, rendezvous.ErrPortTaken, rendezvous.ErrToken,
+		masterport.ErrTaken} {
 		err := fmt.Errorf("on host0: %w", s)
-		got := cross(t, err)
+		got := cross(err)
 		if !errors.Is(got, s) || got.Error() != err.Error() {
 			t.Errorf("sent %v, received %v", err, got)
 		}
 	}
-	if err := cross(t, nil); err != nil {
+	if err := cross(nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
 }

@@ -1,7 +1,6 @@
-// Package storeaddr finds where the job meets, from this node's point of view:
-// what the store's name means, whether it is this machine that hosts it, and
-// with which address this node is seen by the others. It compares addresses,
-// never host names.
+// Package storeaddr finds the store's address from this node's point of view: what
+// the store's name resolves to, whether this machine hosts the store, and at which
+// address the other nodes see this one. It compares addresses, never host names.
 package storeaddr
 
 import (
@@ -23,43 +22,42 @@ import (
 )
 
 // nameRetryMax bounds the pause between two questions for a name that does not
-// resolve yet: a pod's name appears at some moment, and the wait ends then.
+// resolve yet, such as the name of a pod that is about to start.
 const nameRetryMax = 250 * time.Millisecond
 
 // nameBudget bounds one question; glibc waits 5 s for each server.
 const nameBudget = 5 * time.Second
 
-// elsewhere is an address of a documentation network (RFC 5737): the way to it
-// is the default route. It is only looked up, nothing is sent.
+// elsewhere is an address of a documentation network (RFC 5737): its route is the
+// default route. It is only looked up, nothing is sent.
 var elsewhere = netip.MustParseAddr("192.0.2.1")
 
-// Place is the meeting point.
+// Place is where the store is, and where this node is.
 type Place struct {
-	Endpoints []string         // for the store's client; names stay names, so that a reconnect resolves them again
+	Endpoints []string         // for the store's client, by name, so that a reconnect resolves again
 	Serve     []netip.AddrPort // host the store here; empty: another node does, or it is external
 	Addr      netip.Addr       // this node's address for its peers
-	Guess     bool             // Addr is one: this node hosts the store, whose name does not say by which address the others come
-	Interface string           // that carries it
-	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere where that is a guess
+	Guess     bool             // Addr is a guess: this node hosts the store, but the store's name has another address
+	Interface string           // of Addr
+	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere if Addr is a guess
 }
 
 // Finder is what Find asks; the zero value asks this machine.
 type Finder struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Route   func(dst netip.Addr) (fabric.Route, error)
-	// Beside, where set, asks the name servers themselves, and around what they
-	// remember: it is asked while Resolve does not know the name of an embedded
-	// store. It returns soon, and nothing where there is no address yet.
-	Beside func(ctx context.Context, host string) []netip.Addr
-	// Hosts overrides, where set, whether this node hosts an embedded store:
-	// for an endpoint behind NAT or a virtual address.
+	// Servers, if set, asks the name servers themselves, without their caches, while
+	// Resolve does not know the name of an embedded store. It returns soon: nil if
+	// there is no address yet.
+	Servers func(ctx context.Context, host string) []netip.Addr
+	// Hosts, if set, overrides whether this node hosts an embedded store: for an
+	// endpoint with NAT or a virtual address.
 	Hosts *bool
-	// Tell is called when the store's name does not resolve yet, once for each
-	// reason.
+	// Tell is called if the store's name does not resolve yet, once for each reason.
 	Tell func(host string, err error)
 }
 
-// NameError: the store's name did not resolve while there was time.
+// NameError: the store's name did not resolve in time.
 type NameError struct {
 	Host string
 	Err  error
@@ -78,26 +76,26 @@ func (e *AddrError) Error() string {
 	return fmt.Sprintf("no address of this node matches %q; it has %s", e.Want, strings.Join(e.Have, ", "))
 }
 
-// Find waits until the store's name resolves and says what that means here.
+// Find waits until the store's name resolves, and returns the store's place.
 func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, error) {
 	f = f.defaults()
 	s := j.Store.V
 	host := s.Host
-	if !s.Embedded { // its name may have to stand in a certificate, and is nothing new
-		f.Beside = nil
+	if !s.Embedded { // a certificate may name it, and its name is not new
+		f.Servers = nil
 		var err error
 		if host, err = hostOf(s.Endpoints[0]); err != nil {
 			return Place{}, err
 		}
 	}
-	addrs, beside, err := f.resolve(ctx, host)
+	addrs, early, err := f.resolve(ctx, host)
 	if err != nil {
 		return Place{}, err
 	}
 	p := Place{Endpoints: s.Endpoints}
 	if s.Embedded {
 		p.Endpoints = []string{net.JoinHostPort(host, strconv.Itoa(s.Port))}
-		if beside { // the store's client would not find the name
+		if early { // the store's client would not find the name
 			p.Endpoints = nil
 			for _, a := range addrs {
 				p.Endpoints = append(p.Endpoints, netip.AddrPortFrom(a, uint16(s.Port)).String())
@@ -135,9 +133,9 @@ func hostOf(endpoint string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// resolve waits for the addresses of a name. beside: the system's resolver did
-// not know them yet.
-func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, beside bool, err error) {
+// resolve waits for the addresses of a name. early reports that the name servers
+// know them before the system's resolver.
+func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, early bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a.Unmap()}, false, nil
 	}
@@ -149,12 +147,12 @@ func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, b
 	defer stop()
 	system, servers := make(chan answer, 1), make(chan []netip.Addr, 1)
 	go func() {
-		addrs, err := f.system(asking, host)
+		addrs, err := f.askSystem(asking, host)
 		system <- answer{addrs, err}
 	}()
-	if f.Beside != nil {
+	if f.Servers != nil {
 		go func() {
-			if addrs := f.servers(asking, host); len(addrs) > 0 {
+			if addrs := f.askServers(asking, host); len(addrs) > 0 {
 				servers <- addrs
 			}
 		}()
@@ -163,23 +161,23 @@ func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, b
 	case a := <-system:
 		addrs, err = a.addrs, a.err
 	case addrs = <-servers:
-		beside = true
+		early = true
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
 	}
-	return addrs, beside, err
+	return addrs, early, err
 }
 
-// servers asks beside the system's resolver, once that has had its time, until
+// askServers asks the name servers, after a pause for the system's resolver, until
 // there is an address or ctx ends.
-func (f Finder) servers(ctx context.Context, host string) []netip.Addr {
+func (f Finder) askServers(ctx context.Context, host string) []netip.Addr {
 	tick := time.NewTicker(nameRetryMax)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if addrs := f.Beside(ctx, host); len(addrs) > 0 {
+			if addrs := f.Servers(ctx, host); len(addrs) > 0 {
 				return addrs
 			}
 		case <-ctx.Done():
@@ -188,10 +186,10 @@ func (f Finder) servers(ctx context.Context, host string) []netip.Addr {
 	}
 }
 
-// system asks the system's resolver until it knows the name.
-func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, err error) {
+// askSystem asks the system's resolver until it knows the name.
+func (f Finder) askSystem(ctx context.Context, host string) (addrs []netip.Addr, err error) {
 	var last error
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	op := func() error {
 		short, cancel := context.WithTimeout(ctx, nameBudget)
 		defer cancel()
@@ -201,9 +199,9 @@ func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, er
 		}
 		if err != nil {
 			why := plain(err)
-			if f.Tell != nil && ctx.Err() == nil && !told[why.Error()] {
+			if f.Tell != nil && ctx.Err() == nil && !reported[why.Error()] {
 				f.Tell(host, why)
-				told[why.Error()] = true
+				reported[why.Error()] = true
 			}
 			last = why
 			return err
@@ -226,13 +224,14 @@ func (f Finder) system(ctx context.Context, host string) (addrs []netip.Addr, er
 	return addrs, nil
 }
 
-// plain is the useful part of a resolver's error.
+// plain returns the useful part of a resolver's error.
 func plain(err error) error {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		if e.IsTimeout {
 			return errors.New("the name server did not answer")
 		}
-		if _, server, ok := strings.Cut(e.Err, "->"); ok { // read udp FROM->SERVER: why; each try is from another port
+		// In "read udp FROM->SERVER: why" each try is from another port.
+		if _, server, ok := strings.Cut(e.Err, "->"); ok {
 			return errors.New("the name server at " + server)
 		}
 		return errors.New(e.Err)
@@ -240,7 +239,7 @@ func plain(err error) error {
 	return err
 }
 
-// serve is where this node would host the store; nil when it is not its host.
+// serve returns where this node hosts the store, or nil if it is not the store host.
 func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) []netip.AddrPort {
 	local := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.IsLoopback() && !n.IsLocal(a) })
 	mine := len(local) > 0
@@ -250,9 +249,9 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 	if !mine {
 		return nil
 	}
-	// A name that means loopback here (Debian's "127.0.1.1 host0") means
-	// something else on the other nodes, and an address that is not this
-	// machine's (NAT) cannot be bound: listen on all addresses then.
+	// A name that means loopback here (Debian's "127.0.1.1 host0") means another
+	// address on the other nodes. An address of another machine (NAT) cannot be
+	// bound. In both cases listen on all addresses.
 	if len(local) == 0 || !loopbackName(host) && slices.ContainsFunc(local, netip.Addr.IsLoopback) {
 		any := netip.IPv4Unspecified()
 		if slices.ContainsFunc(addrs, netip.Addr.Is6) {
@@ -269,14 +268,14 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 	return out
 }
 
-// loopbackName tells whether a person meant this machine alone.
+// loopbackName reports whether a name means this machine alone.
 func loopbackName(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// own finds this node's address for its peers: as asked (--addr), else the one
-// from which this node reaches the store.
+// own sets this node's address for its peers: the one of --addr, else the one from
+// which this node reaches the store.
 func (f Finder) own(p *Place, j job.Job, n fabric.Node, host string, addrs []netip.Addr) error {
 	if j.Addr.Set {
 		a, ok := match(j.Addr.V, n)
@@ -310,8 +309,8 @@ func (f Finder) own(p *Place, j job.Job, n fabric.Node, host string, addrs []net
 	return nil
 }
 
-// match finds the address that --addr means: an IP address, a CIDR or the name
-// of an interface.
+// match returns the address that --addr means: an IP address, a CIDR or the name of
+// an interface.
 func match(want string, n fabric.Node) (netip.Addr, bool) {
 	prefix, cidrErr := netip.ParsePrefix(want)
 	addr, addrErr := netip.ParseAddr(want)
@@ -340,8 +339,8 @@ func have(n fabric.Node) []string {
 	return out
 }
 
-// first is the first address of a machine without a default route that others
-// could use: up, not loopback, not link-local, hardware before software.
+// first returns the first address that other nodes could use, for a machine without
+// a default route: up, not loopback, not link-local, hardware before software.
 func first(n fabric.Node) netip.Addr {
 	for _, hardware := range []bool{true, false} {
 		for _, i := range n.Interfaces {

@@ -60,21 +60,26 @@ func names(m map[string]string) func(context.Context, string) ([]netip.Addr, err
 
 func TestFind(t *testing.T) {
 	yes, no := true, false
-	resolve := names(map[string]string{"host0": "10.77.0.1", "self": "127.0.1.1", "host1": "10.77.0.2", "vip": "10.99.0.1", "localhost": "127.0.0.1"})
+	resolve := names(map[string]string{"host0": "10.77.0.1", "self": "127.0.1.1", "host1": "10.77.0.2",
+		"vip": "10.99.0.1", "localhost": "127.0.0.1"})
 	for _, tc := range []struct {
 		name, store, addr string
 		hosts             *bool
 		serve, own, ifc   string
 		guess             bool
 	}{
-		{name: "the host of the store is known by its address", store: "host0", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
+		{name: "the host of the store is known by its address", store: "host0",
+			serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
-		{name: "a name that is loopback here is not what the others see", store: "self", serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
-		{name: "nor does a typed address leave anything to guess", store: "self", addr: "docker0", serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
+		{name: "a name that is loopback here is not what the others see", store: "self",
+			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+		{name: "a typed address is no guess", store: "self", addr: "docker0",
+			serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
 		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
-		{name: "behind a virtual address", store: "vip", hosts: &yes, serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
-		{name: "told not to host", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
+		{name: "a virtual address", store: "vip", hosts: &yes,
+			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+		{name: "--store-host no", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
 		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
 		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
 		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1", ifc: "eth0"},
@@ -107,26 +112,30 @@ func TestFind(t *testing.T) {
 func TestFindTellsEachReasonOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	var told []string
+	var reasons []string
 	tries := 0
-	f := Finder{Route: route, Tell: func(_ string, err error) { told = append(told, err.Error()) }, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+	tell := func(_ string, err error) { reasons = append(reasons, err.Error()) }
+	f := Finder{Route: route, Tell: tell, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
 		tries++
-		return nil, &net.DNSError{Name: host, Err: fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)}
+		why := fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)
+		return nil, &net.DNSError{Name: host, Err: why}
 	}}
 	_, err := f.Find(ctx, embedded("host0"), host0)
 	if e, ok := errors.AsType[*NameError](err); !ok || strings.Contains(e.Error(), "->") {
 		t.Errorf("got %v", err)
 	}
-	want := []string{"the name server at 10.0.0.3:53: read: connection refused", "the name server at 10.0.0.2:53: read: connection refused"}
-	if diff := cmp.Diff(want, told); tries < 4 || diff != "" {
+	want := []string{"the name server at 10.0.0.3:53: read: connection refused",
+		"the name server at 10.0.0.2:53: read: connection refused"}
+	if diff := cmp.Diff(want, reasons); tries < 4 || diff != "" {
 		t.Errorf("%d tries (-want +got):\n%s", tries, diff)
 	}
 }
 
 func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	appears := time.Now().Add(300 * time.Millisecond)
-	told := 0
-	f := Finder{Route: route, Tell: func(string, error) { told++ }, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
+	reports := 0
+	tell := func(string, error) { reports++ }
+	f := Finder{Route: route, Tell: tell, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		if time.Now().Before(appears) {
 			return names(nil)(ctx, host)
 		}
@@ -135,8 +144,8 @@ func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	if _, err := f.Find(t.Context(), embedded("late"), host0); err != nil {
 		t.Fatal(err)
 	}
-	if told != 1 {
-		t.Errorf("told %d times that the name does not resolve, want once", told)
+	if reports != 1 {
+		t.Errorf("%d reports that the name does not resolve, want one", reports)
 	}
 }
 
@@ -152,7 +161,7 @@ func TestFindNamesWhatDoesNotResolve(t *testing.T) {
 func TestFindNamesWhatNoServerKnowsEither(t *testing.T) {
 	for range 20 { // both give up at the same moment
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		f := Finder{Route: route, Resolve: names(nil), Beside: func(context.Context, string) []netip.Addr { return nil }}
+		f := Finder{Route: route, Resolve: names(nil), Servers: func(context.Context, string) []netip.Addr { return nil }}
 		_, err := f.Find(ctx, embedded("hsot0"), host0)
 		cancel()
 		if _, ok := errors.AsType[*NameError](err); !ok {
@@ -172,18 +181,19 @@ func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
 
 // A resolver that hangs at a dead server, or that remembers that there is no
 // such name, does not hold up the wait.
-func TestFindAsksTheServersBesideTheSystem(t *testing.T) {
+func TestFindAsksTheServersAsWellAsTheSystem(t *testing.T) {
 	gone := names(nil)
 	hangs := func(ctx context.Context, _ string) ([]netip.Addr, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	for name, resolve := range map[string]func(context.Context, string) ([]netip.Addr, error){"it hangs": hangs, "it says no": gone} {
+	for name, resolve := range map[string]func(context.Context, string) ([]netip.Addr, error){
+		"it hangs": hangs, "it says no": gone} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			asked := 0
-			f := Finder{Route: route, Resolve: resolve, Beside: func(context.Context, string) []netip.Addr {
+			f := Finder{Route: route, Resolve: resolve, Servers: func(context.Context, string) []netip.Addr {
 				if asked++; asked < 3 {
 					return nil
 				}
@@ -201,7 +211,8 @@ func TestFindAsksTheServersBesideTheSystem(t *testing.T) {
 }
 
 func TestFindAsksTheSystemFirst(t *testing.T) {
-	f := Finder{Route: route, Resolve: names(map[string]string{"host1": "10.77.0.2"}), Beside: func(context.Context, string) []netip.Addr {
+	known := names(map[string]string{"host1": "10.77.0.2"})
+	f := Finder{Route: route, Resolve: known, Servers: func(context.Context, string) []netip.Addr {
 		t.Error("a server was asked, though the system knows the name")
 		return nil
 	}}
@@ -209,7 +220,7 @@ func TestFindAsksTheSystemFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"host1:29377"}, p.Endpoints); err != nil || diff != "" {
 		t.Errorf("%v; endpoints (-want +got):\n%s", err, diff)
 	}
-	// An external store keeps its name, which may stand in its certificate.
+	// An external store keeps its name, which may be in its certificate.
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
 	j := job.Job{Store: setting.Value[job.Store]{Set: true, V: job.Store{Endpoints: []string{"https://etcd:2379"}}}}

@@ -11,20 +11,22 @@ import (
 	"launch/preflight/bandwidth"
 )
 
-// Benched is one run of launch bench, for its report.
+// Benched is the outcome of one launch bench.
 type Benched struct {
 	bandwidth.Verdict
 	Self    int    // this node's rank
-	Job     string // whose nodes these are, in a sentence; "": two by hand
+	Job     string // identity of the job; "": two nodes, --server and --client
 	Node    fabric.Node
+	Titles  map[string]string // what each check asks, by ID
 	Version string
 	At      time.Time
 	Took    time.Duration
 }
 
-// Sentence says how it went.
+// Sentence returns the outcome in one line.
 func (b Benched) Sentence() string {
 	names := b.names()
+	busy := func(f finding.Finding) bool { return f.ID == "bench.busy" }
 	var named []string
 	for _, rank := range b.Named {
 		named = append(named, names[rank])
@@ -32,17 +34,17 @@ func (b Benched) Sentence() string {
 	switch {
 	case b.Measured == 0:
 		return "nothing was measured"
-	case len(named) == 0 && slices.ContainsFunc(b.Findings, func(f finding.Finding) bool { return f.ID == "bench.busy" }):
-		return fmt.Sprintf("no rail of the %d nodes is slow, where no others use it", b.Nodes)
+	case len(named) == 0 && slices.ContainsFunc(b.Findings, busy):
+		return fmt.Sprintf("no rail of the %d nodes is slow; rails that others use were not judged", b.Nodes)
 	case len(named) == 0:
 		return fmt.Sprintf("no rail of the %d nodes is slow", b.Nodes)
 	case len(named) == b.Nodes && b.Nodes > 2:
 		return fmt.Sprintf("a rail is slow on all %d nodes", b.Nodes)
 	}
-	return fmt.Sprintf("slow: %s, of %d nodes", Names(named, len(named)), b.Nodes)
+	return fmt.Sprintf("%d of %d nodes slow: %s", len(named), b.Nodes, Names(named, len(named)))
 }
 
-// names are the nodes by rank, as far as they are known here.
+// names returns the names of the known nodes by rank.
 func (b Benched) names() map[int]string {
 	out := map[int]string{}
 	for _, p := range b.Ports {
@@ -51,7 +53,7 @@ func (b Benched) names() map[int]string {
 	return out
 }
 
-// Bench writes what was measured, the same on all nodes, as data.
+// Bench writes what was measured, as data. Every node writes the same.
 func (u *UI) Bench(b Benched) {
 	if u.json {
 		for _, f := range b.Findings {
@@ -62,10 +64,10 @@ func (u *UI) Bench(b Benched) {
 		return
 	}
 	u.findings(u.out, b.Findings)
-	u.Print(railTable(b) + heat(b) + "launch: " + b.told() + "\n")
+	u.Print(railTable(b) + heat(b) + "launch: " + b.outcome() + "\n")
 }
 
-// Rails tells, in a start, how fast the rails are; the findings are told with the others.
+// Rails writes, in a start, how fast the rails are. Findings writes the findings.
 func (u *UI) Rails(b Benched) {
 	if u.json {
 		u.bandwidth(false, b)
@@ -73,32 +75,32 @@ func (u *UI) Rails(b Benched) {
 	u.Note("%s; %s", b.Sentence(), b.tail())
 }
 
-// bandwidth is what was measured for machines, beside its findings.
+// bandwidth writes what was measured as a JSON line, without the findings.
 func (u *UI) bandwidth(out bool, b Benched) {
 	b.Verdict.Findings = nil
 	u.Emit(out, "bench", b.Verdict)
 }
 
-// told is how it went and what was done.
-func (b Benched) told() string { return visible(b.Sentence()) + "; " + b.tail() }
+// outcome returns the outcome and what was measured.
+func (b Benched) outcome() string { return visible(b.Sentence()) + "; " + b.tail() }
 
-// benchSummary is the last line of launch bench for machines.
+// benchSummary is the last JSON line of launch bench.
 type benchSummary struct {
 	Text    string  `json:"text"`
 	Seconds float64 `json:"seconds"`
 	Nodes   int     `json:"nodes"`
 }
 
-// tail is what was done.
+// tail returns how much was measured.
 func (b Benched) tail() string {
-	text := fmt.Sprintf("%s measured in %s", Plural(b.Measured, "pair of ports", "pairs of ports"), round(b.Took))
+	text := fmt.Sprintf("%s measured in %s", finding.Plural(b.Measured, "pair of ports", "pairs of ports"), round(b.Took))
 	if b.Unnamed > 0 {
-		text += fmt.Sprintf(", %s slow once and not again", Plural(b.Unnamed, "suspect was", "suspects were"))
+		text += fmt.Sprintf(", %s slow once, but not when measured again", finding.Plural(b.Unnamed, "suspect was", "suspects were"))
 	}
 	return text
 }
 
-// gigabytes is GB/s, 1e9 bytes a second, with as many digits as it takes to see 1 %.
+// gigabytes returns a speed in GB/s (1e9 bytes a second) with enough digits to see 1 %.
 func gigabytes(v float64) string {
 	switch v /= 1e9; {
 	case v >= 99.5:
@@ -113,13 +115,14 @@ func gigabytes(v float64) string {
 
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
 
-// maxRails is how many rails are a row of their own.
+// maxRails is the most rails that the table shows.
 const maxRails = 16
 
-// railTable is one row for each rail of all nodes.
+// railTable returns a row for each rail of all nodes.
 func railTable(b Benched) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "%-12s %-5s %5s %12s %12s %9s %9s %6s\n", "rail", "by", "ports", "median GB/s", "slow below", "µs", "99 % µs", "±")
+	fmt.Fprintf(&t, "%-12s %-5s %5s %12s %12s %9s %9s %6s\n",
+		"rail", "kind", "ports", "median GB/s", "slow below", "µs", "99 % µs", "±")
 	for i, r := range b.Rails {
 		if i == maxRails {
 			fmt.Fprintf(&t, "and %d more rails\n", len(b.Rails)-maxRails)
@@ -129,23 +132,22 @@ func railTable(b Benched) string {
 			fmt.Fprintf(&t, "%-12s %-5s %5d not measured\n", cut(visible(r.Name), 12), "-", r.Ports)
 			continue
 		}
-		slow := max(r.Slow, r.Floor)
-		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports, gigabytes(r.Median), gigabytes(slow), micros(r.Latency), micros(r.Tail), 100*r.Spread)
+		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports,
+			gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), 100*r.Spread)
 	}
 	return t.String()
 }
 
 const (
-	// gridNodes is up to how many nodes each rail is a grid of who sends to whom,
-	// in 80 columns.
+	// gridNodes is the most nodes for which each rail is a grid of senders and receivers, in 80 columns.
 	gridNodes = 12
-	// heatNodes is how many nodes are rows where these are rails, the slowest first.
+	// heatNodes is the most rows of the grid of nodes and rails, which has the slowest nodes first.
 	heatNodes = 24
-	// heatRails is how many rails are columns then.
+	// heatRails is the most columns of that grid.
 	heatRails = 6
 )
 
-// heat is the heat map in letters: percent of what is expected.
+// heat returns the heat map as text: percent of the expected speed.
 func heat(b Benched) string {
 	switch {
 	case len(b.Pairs) == 0:
@@ -156,18 +158,17 @@ func heat(b Benched) string {
 	return nodesByRails(b)
 }
 
-// percent is three columns: how much of what was expected.
+// percent returns a share in three columns.
 func percent(share float64) string { return fmt.Sprintf("%3.0f", min(100*share, 999)) }
 
-// grids has, for each rail, a row for each node that sends and a column for each
-// that receives.
+// grids returns, for each rail, a row for each sender and a column for each receiver.
 func grids(b Benched) string {
 	var t strings.Builder
 	names := b.names()
 	for _, r := range b.Rails {
 		cells := cellsOf(b, r.Name)
 		fmt.Fprintf(&t, "%% of expected, %s\n", cut(visible(r.Name), 20))
-		fmt.Fprintf(&t, "%-26s", "  who sends, to rank:")
+		fmt.Fprintf(&t, "%-26s", "  sender, to rank:")
 		for to := range b.Nodes {
 			fmt.Fprintf(&t, " %3d", to)
 		}
@@ -187,8 +188,7 @@ func grids(b Benched) string {
 	return t.String()
 }
 
-// cellsOf are the shares of a rail's pairs, the last of those that were measured
-// again.
+// cellsOf returns the shares of the pairs of a rail, the best of each pair that was measured again.
 func cellsOf(b Benched, rail string) map[[2]int]float64 {
 	out := map[[2]int]float64{}
 	for _, p := range b.Pairs {
@@ -200,8 +200,8 @@ func cellsOf(b Benched, rail string) map[[2]int]float64 {
 	return out
 }
 
-// nodesByRails has a row for each node, the slowest first, and two numbers for
-// each rail: what it sent and what it received at best.
+// nodesByRails returns a row for each node, the slowest first, and two numbers for each rail: the best speed that it
+// sent and received.
 func nodesByRails(b Benched) string {
 	rails := b.Rails[:min(len(b.Rails), heatRails)]
 	var t strings.Builder
@@ -221,7 +221,9 @@ func nodesByRails(b Benched) string {
 	for _, rank := range order {
 		fmt.Fprintf(&t, "%-24s", cut(visible(names[rank]), 24))
 		for _, r := range rails {
-			i := slices.IndexFunc(b.Ports, func(p bandwidth.PortRate) bool { return p.Rank == rank && p.Rail == r.Name })
+			i := slices.IndexFunc(b.Ports, func(p bandwidth.PortRate) bool {
+				return p.Rank == rank && p.Rail == r.Name
+			})
 			if i < 0 || r.Median == 0 {
 				fmt.Fprintf(&t, " %8s", ".")
 				continue
@@ -235,10 +237,10 @@ func nodesByRails(b Benched) string {
 		t.WriteByte('\n')
 	}
 	if more := b.Nodes - len(order); more > 0 {
-		fmt.Fprintf(&t, "and %d nodes more, which are no slower\n", more)
+		fmt.Fprintf(&t, "and %d more nodes, none of them slower\n", more)
 	}
 	if more := len(b.Rails) - len(rails); more > 0 {
-		fmt.Fprintf(&t, "and %d rails more, see --json\n", more)
+		fmt.Fprintf(&t, "and %d more rails: see --json\n", more)
 	}
 	return t.String()
 }

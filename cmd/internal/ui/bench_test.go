@@ -10,25 +10,26 @@ import (
 
 	"launch/internal/finding"
 	"launch/preflight/bandwidth"
-	"launch/preflight/checks"
 )
 
-// measured is a bench of so many nodes and rails in which all meet all, and node 1
-// is slow.
+// measured returns a bench in which every node sends to all others and node 1 is slow.
 func measured(nodes, rails int) Benched {
 	b := Benched{Verdict: bandwidth.Verdict{Nodes: nodes, Named: []int{1}, Measured: nodes * (nodes - 1) / 2 * rails}}
 	for r := range rails {
 		rail := fmt.Sprintf("mlx5_%d", r)
-		b.Rails = append(b.Rails, bandwidth.RailRate{Name: rail, Kind: "verbs", Ports: nodes, Median: 48.7e9, Slow: 38.9e9, Spread: 0.004, Latency: 1900, Tail: 3200})
+		b.Rails = append(b.Rails, bandwidth.RailRate{Name: rail, Kind: "verbs", Ports: nodes, Median: 48.7e9, Slow: 38.9e9,
+			Spread: 0.004, Latency: 1900, Tail: 3200})
 		for from := range nodes {
 			share, slow := 1.0, ""
 			if from == 1 {
 				share, slow = 0.41, "node"
 			}
-			b.Ports = append(b.Ports, bandwidth.PortRate{Rank: from, Node: fmt.Sprintf("node-with-a-long-name-%04d <1>", from), Rail: rail, Out: share * 48.7e9, In: 48.7e9, Share: share, Slow: slow})
+			b.Ports = append(b.Ports, bandwidth.PortRate{Rank: from, Node: fmt.Sprintf("node-with-a-long-name-%04d <1>", from),
+				Rail: rail, Out: share * 48.7e9, In: 48.7e9, Share: share, Slow: slow})
 			for to := range min(nodes, 30) {
 				if from != to && len(b.Pairs) < 512 {
-					b.Pairs = append(b.Pairs, bandwidth.PairRate{From: from, To: to, Rail: rail, Speed: share * 48.7e9, Expected: 48.7e9, Slow: share < 1})
+					b.Pairs = append(b.Pairs, bandwidth.PairRate{From: from, To: to, Rail: rail, Speed: share * 48.7e9,
+						Expected: 48.7e9, Slow: share < 1})
 				}
 			}
 		}
@@ -55,7 +56,7 @@ func TestTheHeatMapFitsATerminalAndShowsWhoIsSlow(t *testing.T) {
 
 func TestThePageOfABenchHasItsPictureAndNothingFromElsewhere(t *testing.T) {
 	for _, size := range [][2]int{{2, 1}, {8, 2}, {1024, 8}} {
-		page, err := BenchHTML(measured(size[0], size[1]), checks.Title)
+		page, err := BenchHTML(measured(size[0], size[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,11 +80,12 @@ func TestThePageOfABenchHasItsPictureAndNothingFromElsewhere(t *testing.T) {
 }
 
 func TestNothingMeasuredIsSaid(t *testing.T) {
-	b := Benched{Verdict: bandwidth.Verdict{Nodes: 2, Rails: []bandwidth.RailRate{{Name: "eth0", Ports: 2}}, Findings: finding.Report{finding.Skipf("eth0 is used").Named("bench.busy")}}}
+	b := Benched{Verdict: bandwidth.Verdict{Nodes: 2, Rails: []bandwidth.RailRate{{Name: "eth0", Ports: 2}},
+		Findings: finding.Report{finding.Skipf("eth0 is used").Named("bench.busy")}}}
 	show := func() string {
 		var out bytes.Buffer
 		New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(b)
-		page, err := BenchHTML(b, checks.Title)
+		page, err := BenchHTML(b)
 		if err != nil {
 			t.Error(err)
 		}
@@ -92,11 +94,12 @@ func TestNothingMeasuredIsSaid(t *testing.T) {
 		}
 		return out.String()
 	}
-	if text := show(); !strings.Contains(text, "nothing was measured") || !strings.Contains(text, "not measured") || strings.Contains(text, "0.0") {
+	if text := show(); !strings.Contains(text, "nothing was measured") || !strings.Contains(text, "not measured") ||
+		strings.Contains(text, "0.0") {
 		t.Error(text)
 	}
 	b.Measured = 2
-	if text := show(); !strings.Contains(text, "no rail of the 2 nodes is slow, where no others use it") {
+	if text := show(); !strings.Contains(text, "no rail of the 2 nodes is slow; rails that others use were not judged") {
 		t.Error(text)
 	}
 }

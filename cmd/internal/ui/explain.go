@@ -7,7 +7,7 @@ import (
 	"launch/envgen"
 )
 
-// Explain writes, as data, what launch does about each variable, and why.
+// Explain writes, as data, what launch does with each variable, and why.
 func (u *UI) Explain(all []envgen.Explanation) {
 	if u.json {
 		for _, e := range all {
@@ -32,34 +32,33 @@ func (u *UI) explain(e envgen.Explanation) {
 	title := e.Name
 	switch {
 	case e.Set:
-		title += "=" + worded(e.Value)
+		title += "=" + quoted(e.Value)
 	case e.From != "":
-		title += "=" + worded(e.User) + "   # from " + e.From
+		title += "=" + quoted(e.User) + "   # from " + e.From
 		if e.Value != "" {
-			title += "; launch would set " + worded(e.Value)
+			title += "; launch would set " + quoted(e.Value)
 		}
 	}
 	u.print(u.out, "  ", "      ", title)
 	row := func(label, text string) {
 		if text != "" {
-			u.print(u.out, fmt.Sprintf("      %-7s", label), strings.Repeat(" ", 13), text)
+			u.print(u.out, fmt.Sprintf("      %-8s", label), strings.Repeat(" ", 14), text)
 		}
 	}
 	row("why", e.Why)
-	row("alone", e.Library+" "+e.Alone)
+	row("default", e.Library+" "+e.Alone)
 	for _, s := range e.Seen {
 		row("seen", strings.TrimPrefix(s.Where+": "+s.What, ": "))
 	}
-	if e.Group() == "not set" { // one of many; docs/env.md and --json have the rest
+	if e.Group() == "not set" { // docs/env.md and --json have the rest
 		return
 	}
 	row("for", versionsOf(e))
 	row("source", e.Source)
 }
 
-// worded keeps a value that begins with NCCL's mark for whole names from looking
-// like a slip: NAME='=eth0'.
-func worded(value string) string {
+// quoted quotes a value that begins with "=", which makes NCCL compare whole names: NAME='=eth0'.
+func quoted(value string) string {
 	if strings.HasPrefix(value, "=") {
 		return "'" + value + "'"
 	}

@@ -14,12 +14,11 @@ import (
 	"launch/fabric/software"
 )
 
-// Fabric writes what a node has, as data: what a person asks first (the
-// training fabric, the GPUs beside it) before what it was made of.
+// Fabric writes the devices of a node, as data: the training fabric and the GPUs first, then the facts about the node.
 func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
 	if u.json {
 		roles := f.NICs
-		f.NICs = nil // once is enough
+		f.NICs = nil // roles has them
 		u.Emit(true, "fabric", struct {
 			fabric.Node
 			Fabric rail.Fabric `json:"fabric"`
@@ -30,9 +29,9 @@ func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "host %s%s\n", cmp.Or(n.Hostname, "unknown"), prefixed("  ", n.Product))
 	if n.HostErr != "" {
-		fmt.Fprintf(&b, "its name does not resolve here: %s\n", n.HostErr)
+		fmt.Fprintf(&b, "the host name does not resolve: %s\n", n.HostErr)
 	} else if len(n.HostAddrs) > 0 {
-		fmt.Fprintf(&b, "its name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
+		fmt.Fprintf(&b, "the host name resolves to %s\n", strings.Join(n.HostAddrs, ", "))
 	}
 	b.WriteString("\n" + u.rails(f) + u.distances(n, f) + u.otherHCAs(f) + "\n" + u.interfaces(n, f))
 	b.WriteString("\n" + gpus(n, f) + u.around(n) + loaded(n.Software) + limits(n.Limits))
@@ -42,13 +41,13 @@ func (u *UI) Fabric(n fabric.Node, f rail.Fabric) {
 	u.Print(b.String())
 }
 
-// pageWidth is what a table may take where the terminal does not say.
+// pageWidth is the width of a table where the output is not a terminal.
 const pageWidth = 80
 
-// rails is the training fabric: its kind, and a line for each rail.
+// rails returns the training fabric: its kind, and a line for each rail.
 func (u *UI) rails(f rail.Fabric) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", strings.Join(wrap(fmt.Sprintf("fabric %s: %s", kindWord(f), f.Why), cmp.Or(u.outWidth, pageWidth)-2), "\n  "))
+	b.WriteString(u.paragraph(fmt.Sprintf("fabric %s: %s", kindWord(f), f.Why)))
 	if len(f.Rails) == 0 {
 		return b.String()
 	}
@@ -66,7 +65,12 @@ func (u *UI) rails(f rail.Fabric) string {
 	return b.String() + "\n" + t.Render() + "\n"
 }
 
-// nearest are the GPUs that have no nearer rail, and how near it is: "0-3 SYS".
+// paragraph returns text wrapped to the page, the following lines indented.
+func (u *UI) paragraph(text string) string {
+	return strings.Join(wrap(text, cmp.Or(u.outWidth, pageWidth)-2), "\n  ") + "\n"
+}
+
+// nearest returns the GPUs that have no nearer rail, and their distance: "0-3 SYS".
 func nearest(f rail.Fabric, r rail.Rail, index map[string]int) string {
 	var words []string
 	for i := 0; i < len(r.GPUs); {
@@ -96,8 +100,7 @@ func gpuIndex(f rail.Fabric) map[string]int {
 	return index
 }
 
-// distances is each rail's distance to each GPU, where they differ and the
-// table fits.
+// distances returns the distance of each rail to each GPU, if the table fits.
 func (u *UI) distances(n fabric.Node, f rail.Fabric) string {
 	const column = 6
 	if len(f.GPUs) < 2 || len(f.Rails) < 2 || 14+column*len(f.GPUs) > cmp.Or(u.outWidth, pageWidth) {
@@ -124,17 +127,19 @@ func (u *UI) distances(n fabric.Node, f rail.Fabric) string {
 	return "\n" + t.Render() + "\n"
 }
 
-// otherHCAs are those that are no rails, and why.
+// otherHCAs returns the HCAs that are not rails, and why.
 func (u *UI) otherHCAs(f rail.Fabric) string {
-	others := slices.DeleteFunc(slices.Clone(f.NICs), func(nic rail.NIC) bool { return !nic.HCA || nic.Role == rail.Compute })
+	others := slices.DeleteFunc(slices.Clone(f.NICs), func(nic rail.NIC) bool {
+		return !nic.HCA || nic.Role == rail.Compute
+	})
 	if len(others) == 0 {
 		return ""
 	}
-	name, role := len("NO RAIL"), len("ROLE")
+	name, role := len("OTHER HCA"), len("ROLE")
 	for _, nic := range others {
 		name, role = max(name, len(nic.Name)), max(role, len(roleWord(nic)))
 	}
-	t := plainTable("NO RAIL", "ROLE", "WHY")
+	t := plainTable("OTHER HCA", "ROLE", "WHY")
 	for _, nic := range others {
 		why := wrap(visible(nic.Why), cmp.Or(u.outWidth, pageWidth)-name-role-4)
 		t.AppendRow(table.Row{nic.Name, roleWord(nic), strings.Join(why, "\n")})
@@ -142,7 +147,7 @@ func (u *UI) otherHCAs(f rail.Fabric) string {
 	return "\n" + t.Render() + "\n"
 }
 
-// kindWord is the kind of a fabric for people.
+// kindWord returns the kind of a fabric for people.
 func kindWord(f rail.Fabric) string {
 	if !f.Sure && f.Kind != rail.Unknown {
 		return string(f.Kind) + " (a guess)"
@@ -150,7 +155,7 @@ func kindWord(f rail.Fabric) string {
 	return string(f.Kind)
 }
 
-// roleWord is a role for people; a question mark says that it is a guess.
+// roleWord returns a role for people; a question mark marks a guess.
 func roleWord(nic rail.NIC) string {
 	word := string(nic.Role)
 	if nic.Missing {
@@ -171,13 +176,13 @@ func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
 	}
 	between := " "
 	if u.outWidth > 0 {
-		between = "\n" // a terminal would break one in the middle
+		between = "\n" // a terminal would break an address
 	}
 	t := plainTable("INTERFACE", "KIND", "STATE", "MTU", "ROLE", "ADDRESS")
 	for _, i := range n.Interfaces {
 		var addrs []string
 		for _, a := range i.Addrs {
-			if len(i.Addrs) == 1 || !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() { // beside another nobody looks for it
+			if len(i.Addrs) == 1 || !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() {
 				addrs = append(addrs, a.String())
 			}
 		}
@@ -192,7 +197,7 @@ func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
 	return t.Render() + "\n"
 }
 
-// speed is a rate with its unit.
+// speed returns a rate with its unit.
 func speed(gbps float64) string {
 	if gbps == 0 {
 		return rate(gbps)
@@ -200,7 +205,7 @@ func speed(gbps float64) string {
 	return rate(gbps) + " Gb/s"
 }
 
-// rate is Gb/s for people.
+// rate returns Gb/s for people.
 func rate(gbps float64) string {
 	if gbps == 0 {
 		return "?"
@@ -208,12 +213,13 @@ func rate(gbps float64) string {
 	return strconv.FormatFloat(gbps, 'f', -1, 64)
 }
 
-// loaded is what a start would load, "" where nothing is known of it.
+// loaded returns the software that a start would load; "" where nothing is known.
 func loaded(s software.Facts) string {
 	var parts []string
 	for _, p := range []struct{ name, version string }{
-		{"Python", s.Python.Version}, {"torch", s.Torch.Version}, {"CUDA", s.CUDA}, {"ROCm", s.HIP}, {"NCCL", s.NCCL.Version},
-		{"network plugin", s.Plugin.Version}, {"UCX", s.UCX.Version}, {"libfabric", s.Libfabric.Version},
+		{"Python", s.Python.Version}, {"torch", s.Torch.Version}, {"CUDA", s.CUDA}, {"ROCm", s.HIP},
+		{"NCCL", s.NCCL.Version}, {"network plugin", s.Plugin.Version}, {"UCX", s.UCX.Version},
+		{"libfabric", s.Libfabric.Version},
 	} {
 		if p.version != "" {
 			parts = append(parts, p.name+" "+p.version)

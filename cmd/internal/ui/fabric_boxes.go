@@ -10,7 +10,7 @@ import (
 	"launch/fabric/rail"
 )
 
-// box is a NUMA node, a root or a switch: cards and further boxes in it.
+// box is a NUMA node, a root or a switch, with the cards and boxes in it.
 type box struct {
 	label string
 	depth int
@@ -27,17 +27,16 @@ type card struct {
 	lines            []string // two
 	numa             int
 	addr             string   // of its PCI function
-	path             []string // what lies above it on the PCI bus
+	path             []string // the bridges above it on the PCI bus
 
 	x, y int
 }
 
-// boxes are the NUMA nodes with what is in them, then what is on no known
-// place of the bus.
+// boxes returns the NUMA nodes, then the devices whose place on the bus is unknown.
 func boxes(n fabric.Node, f rail.Fabric) []*box {
 	bands := map[int]*box{}
 	var order []int
-	elsewhere := &box{label: "place on the PCI bus not known"}
+	elsewhere := &box{label: "place on the PCI bus unknown"}
 	for _, c := range cards(n, f) {
 		if len(c.path) == 0 {
 			elsewhere.cards = append(elsewhere.cards, c)
@@ -47,7 +46,7 @@ func boxes(n fabric.Node, f rail.Fabric) []*box {
 		if band == nil {
 			band = &box{label: fmt.Sprintf("NUMA node %d", c.numa)}
 			if c.numa < 0 {
-				band.label = "NUMA node not known"
+				band.label = "NUMA node unknown"
 			}
 			bands[c.numa] = band
 			order = append(order, c.numa)
@@ -65,7 +64,7 @@ func boxes(n fabric.Node, f rail.Fabric) []*box {
 	return out
 }
 
-// add puts a card under its bridges.
+// add puts a card below its bridges.
 func (b *box) add(c *card, path []string) {
 	if len(path) == 0 {
 		b.cards = append(b.cards, c)
@@ -79,8 +78,7 @@ func (b *box) add(c *card, path []string) {
 	b.boxes[i].add(c, path[1:])
 }
 
-// plain leaves out the bridges that part nothing: one that holds a single card
-// or a single other bridge.
+// plain removes the bridges that hold only one card or one other bridge.
 func (b *box) plain(depth int) *box {
 	b.depth = depth
 	var keep []*box
@@ -102,8 +100,7 @@ func (b *box) plain(depth int) *box {
 	return b
 }
 
-// title is what a bridge is: the root, the port that a card with several
-// functions is in, or a switch.
+// title returns the name of a bridge: the root, a card with several functions, or a switch.
 func (b *box) title() string {
 	if root, ok := strings.CutPrefix(b.key, "pci"); ok {
 		return "PCIe root " + root
@@ -118,7 +115,7 @@ func (b *box) title() string {
 	return "PCIe switch " + b.key
 }
 
-// slot is a PCI address less its function.
+// slot returns a PCI address without its function.
 func slot(addr string) string {
 	s, _, _ := strings.Cut(addr, ".")
 	return s
@@ -131,7 +128,7 @@ func (b *box) lift() {
 	}
 }
 
-// fit lays out what is in a box in rows of at most that width, cards first.
+// fit lays out the content of a box in rows of at most that width, cards first.
 func (b *box) fit(width int) {
 	x, y, row := gap, labelHeight, 0
 	place := func(w, h int) (int, int) {
@@ -154,22 +151,22 @@ func (b *box) fit(width int) {
 	b.h = y + row + gap
 }
 
-// cards are the devices: GPUs, HCAs, hardware without an RDMA device, the
-// switches of GPUs, and the interfaces that matter and belong to no HCA.
+// cards returns the devices: GPUs, HCAs, hardware without an RDMA device, NVSwitches, and the interfaces that carry
+// traffic and belong to no HCA.
 func cards(n fabric.Node, f rail.Fabric) (out []*card) {
 	for _, g := range f.GPUs {
-		c := &card{class: "gpu", name: fmt.Sprintf("GPU %d", g.Index), numa: g.NUMA, lines: []string{cmp.Or(g.Name, g.PCI), ""}}
-		c.tip = strings.TrimSpace(g.PCI + " " + g.Name)
+		c := &card{class: "gpu", name: fmt.Sprintf("GPU %d", g.Index), numa: g.NUMA}
+		c.lines, c.tip = []string{cmp.Or(g.Name, g.PCI), ""}, strings.TrimSpace(g.PCI+" "+g.Name)
 		if len(g.Own) > 0 {
 			c.lines[1] = fmt.Sprintf("%s to %s", g.Distance, g.Own[0])
 			if more := len(g.Own) - 1; more > 0 {
 				c.lines[1] += fmt.Sprintf(" +%d", more)
 			}
-			c.tip += fmt.Sprintf("; its nearest rails, %s: %s", g.Distance, strings.Join(g.Rails, ", "))
+			c.tip += fmt.Sprintf("; nearest rails, %s: %s", g.Distance, strings.Join(g.Rails, ", "))
 		}
 		out = append(out, c.at(n, g.PCI))
 	}
-	drawn := map[string]bool{} // interfaces that an HCA's card stands for
+	drawn := map[string]bool{} // interfaces of a drawn HCA
 	for _, nic := range f.NICs {
 		if !nic.HCA {
 			continue
@@ -190,7 +187,8 @@ func cards(n fabric.Node, f rail.Fabric) (out []*card) {
 	switches := 0
 	for _, p := range n.PCI {
 		if p.Vendor == "0x10de" && strings.HasPrefix(p.Class, "0x0680") {
-			c := &card{class: "switch", name: fmt.Sprintf("NVSwitch %d", switches), tip: "NVSwitch " + p.Device, lines: []string{p.Addr}}
+			c := &card{class: "switch", name: fmt.Sprintf("NVSwitch %d", switches), tip: "NVSwitch " + p.Device}
+			c.lines = []string{p.Addr}
 			out = append(out, c.at(n, p.Addr))
 			switches++
 		}
@@ -198,7 +196,7 @@ func cards(n fabric.Node, f rail.Fabric) (out []*card) {
 	return append(out, interfaceCards(n, f, drawn)...)
 }
 
-// interfaceCards are the interfaces that carry traffic by themselves.
+// interfaceCards returns the interfaces that carry traffic and belong to no HCA.
 func interfaceCards(n fabric.Node, f rail.Fabric, drawn map[string]bool) (out []*card) {
 	for _, nic := range f.NICs {
 		i, ok := n.Interface(nic.Name)
@@ -212,8 +210,10 @@ func interfaceCards(n fabric.Node, f rail.Fabric, drawn map[string]bool) (out []
 				line = speed(float64(i.Speed)/1000) + " " + line
 			}
 			c := nicCard(nic, line, "")
-			if slices.ContainsFunc(f.Rails, func(r rail.Rail) bool { return r.HCA == "" && r.Netdev == i.Name }) {
-				c.class = "rail" // also where its address is the one that the peers use
+			for _, r := range f.Rails {
+				if r.HCA == "" && r.Netdev == i.Name {
+					c.class = "rail" // also where its role is that the other nodes use its address
+				}
 			}
 			c.numa = i.NUMA
 			out = append(out, c.at(n, i.PCI))
@@ -222,9 +222,11 @@ func interfaceCards(n fabric.Node, f rail.Fabric, drawn map[string]bool) (out []
 	return out
 }
 
-// nicCard is the card of an HCA or an interface.
+// nicCard returns the card of an HCA or an interface.
 func nicCard(nic rail.NIC, first, second string) *card {
-	class := map[rail.Role]string{rail.Compute: "rail", rail.Storage: "storage", rail.Management: "management", rail.Peer: "management"}[nic.Role]
+	class := map[rail.Role]string{
+		rail.Compute: "rail", rail.Storage: "storage", rail.Management: "management", rail.Peer: "management",
+	}[nic.Role]
 	switch {
 	case nic.Missing:
 		class = "missing"
@@ -235,10 +237,11 @@ func nicCard(nic rail.NIC, first, second string) *card {
 	if class != "rail" || second == "" {
 		second = strings.TrimSpace(word + " " + second)
 	}
-	return &card{class: class, name: nic.Name, tip: nic.Name + ": " + word + ": " + nic.Why, numa: -1, lines: []string{first, second}}
+	tip := nic.Name + ": " + word + ": " + nic.Why
+	return &card{class: class, name: nic.Name, tip: tip, numa: -1, lines: []string{first, second}}
 }
 
-// at puts a card on the bus.
+// at sets the place of a card on the bus.
 func (c *card) at(n fabric.Node, addr string) *card {
 	if p, ok := n.Function(addr); ok {
 		c.addr, c.numa, c.path = addr, p.NUMA, p.Path
@@ -249,7 +252,7 @@ func (c *card) at(n fabric.Node, addr string) *card {
 	return c
 }
 
-// portLine is what the ports of an HCA run, alike ones once.
+// portLine returns the rates and links of the ports of an HCA, equal ports once.
 func portLine(h fabric.HCA) string {
 	var words []string
 	count := map[string]int{}
@@ -273,7 +276,7 @@ func portLine(h fabric.HCA) string {
 	return strings.Join(words, ", ")
 }
 
-// gidLine is what a rail uses beyond its link.
+// gidLine returns the GIDs and interfaces of the rails of an HCA.
 func gidLine(f rail.Fabric, h fabric.HCA) string {
 	var words []string
 	for _, r := range f.Rails {

@@ -10,9 +10,8 @@ import (
 	"launch/fabric/rail"
 )
 
-// FabricSVG draws a node: NUMA nodes, the PCIe switches in them, GPUs and NICs
-// under these, each NIC with its rate and role. The same facts give the same
-// bytes; the picture refers to nothing outside itself.
+// FabricSVG draws a node: NUMA nodes, the PCIe switches in them, GPUs and NICs below these, each NIC with its rate and
+// role. The same facts give the same bytes; the picture refers to nothing outside itself.
 func FabricSVG(n fabric.Node, f rail.Fabric) []byte {
 	all := boxes(n, f)
 	var p picture
@@ -27,9 +26,12 @@ func FabricSVG(n fabric.Node, f rail.Fabric) []byte {
 	height := y + legendHeight + margin
 
 	var head picture
-	fmt.Fprintf(&head.b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Helvetica, Arial, sans-serif">`+"\n", pictureWidth, height, pictureWidth, height)
+	fmt.Fprintf(&head.b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d"`,
+		pictureWidth, height, pictureWidth, height)
+	head.b.WriteString(` font-family="Helvetica, Arial, sans-serif">` + "\n")
 	fmt.Fprintf(&head.b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
-	head.text(margin, margin+18, 18, "#1a202c", true, cut(cmp.Or(n.Hostname, "this node")+prefixed(" · ", n.Product), 90))
+	host := cmp.Or(n.Hostname, "this node") + prefixed(" · ", n.Product)
+	head.text(margin, margin+18, 18, "#1a202c", true, cut(host, 90))
 	head.text(margin, margin+38, 12, "#4a5568", false, cut("fabric "+kindWord(f)+": "+f.Why, 160))
 	return []byte(head.b.String() + p.b.String() + "</svg>\n")
 }
@@ -41,15 +43,15 @@ const (
 	gap          = 10
 	titleHeight  = 54
 	legendHeight = 24
-	labelHeight  = 20 // of a box, above what is in it
+	labelHeight  = 20 // of a box, above its content
 	cardWidth    = 154
 	cardHeight   = 62
 )
 
-// paint is what a card looks like.
+// paint is the look of a card.
 type paint struct{ fill, stroke, dash, label string }
 
-// paintOf is the paint of a class of cards.
+// paintOf returns the paint of a class of cards.
 func paintOf(class string) paint {
 	return map[string]paint{
 		"gpu":        {"#edf7e0", "#5a8f1e", "", "GPU"},
@@ -62,16 +64,17 @@ func paintOf(class string) paint {
 	}[class]
 }
 
-// picture is SVG as it is written.
+// picture is the SVG written so far.
 type picture struct {
 	b    strings.Builder
 	used map[string]bool // classes, for the legend
 }
 
-// box draws a box with its label, then what is in it.
+// box draws a box with its label, then its content.
 func (p *picture) box(b *box, x, y int) {
 	fill := []string{"#ffffff", "#f8fafc", "#eef2f7", "#e5ebf2"}[min(b.depth, 3)]
-	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="%d" height="%d" rx="8" fill="%s" stroke="#c5cedb"/>`+"\n", x, y, b.w, b.h, fill)
+	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="%d" height="%d" rx="8" fill="%s" stroke="#c5cedb"/>`+"\n",
+		x, y, b.w, b.h, fill)
 	p.text(x+gap, y+14, 11, "#64748b", b.depth == 0, cut(b.label, (b.w-2*gap)/6))
 	for _, in := range b.boxes {
 		p.box(in, x+in.x, y+in.y)
@@ -90,7 +93,8 @@ func (p *picture) card(c *card, x, y int) {
 	look := paintOf(c.class)
 	fmt.Fprintf(&p.b, `<g class="device" data-name="%s"><title>%s</title>`, escaped(c.name), escaped(c.tip))
 	p.rect(x, y, cardWidth, cardHeight, look)
-	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="4" height="%d" rx="2" fill="%s"/>`+"\n", x+4, y+6, cardHeight-12, look.stroke)
+	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="4" height="%d" rx="2" fill="%s"/>`+"\n",
+		x+4, y+6, cardHeight-12, look.stroke)
 	p.text(x+14, y+17, 12, "#1a202c", true, cut(c.name, 16))
 	for i, line := range c.lines {
 		p.text(x+14, y+31+13*i, 10, "#475569", false, cut(line, 23))
@@ -103,10 +107,11 @@ func (p *picture) rect(x, y, w, h int, look paint) {
 	if look.dash != "" {
 		dash = fmt.Sprintf(` stroke-dasharray="%s"`, look.dash)
 	}
-	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="%s"%s/>`+"\n", x, y, w, h, look.fill, look.stroke, dash)
+	fmt.Fprintf(&p.b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="%s"%s/>`+"\n",
+		x, y, w, h, look.fill, look.stroke, dash)
 }
 
-// legend names the colours that were used.
+// legend names the colours in use.
 func (p *picture) legend(y int) {
 	x := margin
 	for _, class := range []string{"gpu", "rail", "storage", "management", "missing", "unusable", "switch"} {
@@ -125,10 +130,11 @@ func (p *picture) text(x, y, size int, colour string, bold bool, s string) {
 	if bold {
 		weight = ` font-weight="bold"`
 	}
-	fmt.Fprintf(&p.b, `<text x="%d" y="%d" font-size="%d" fill="%s"%s>%s</text>`+"\n", x, y, size, colour, weight, escaped(s))
+	fmt.Fprintf(&p.b, `<text x="%d" y="%d" font-size="%d" fill="%s"%s>%s</text>`+"\n",
+		x, y, size, colour, weight, escaped(s))
 }
 
-// escaped is text as XML may hold it.
+// escaped returns text escaped for XML.
 func escaped(s string) string {
 	var b strings.Builder
 	xml.EscapeText(&b, []byte(visible(s))) // a Builder does not fail

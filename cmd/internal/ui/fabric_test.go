@@ -14,8 +14,7 @@ import (
 	"launch/fabric/rail"
 )
 
-// devices are the names of the devices in a picture, which must be XML that
-// stands alone.
+// devices returns the names of the devices in a picture, which must be self-contained XML.
 func devices(t *testing.T, svg []byte) (names []string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(string(svg)))
@@ -35,7 +34,8 @@ func devices(t *testing.T, svg []byte) (names []string) {
 			switch {
 			case a.Name.Local == "data-name":
 				names = append(names, a.Value)
-			case a.Name.Local == "href", a.Name.Local != "xmlns" && strings.Contains(a.Value, "://"), strings.Contains(a.Value, "url("):
+			case a.Name.Local == "href", a.Name.Local != "xmlns" && strings.Contains(a.Value, "://"),
+				strings.Contains(a.Value, "url("):
 				t.Errorf("%s refers to %q", start.Name.Local, a.Value)
 			}
 		}
@@ -71,12 +71,14 @@ func TestThePictureHoldsEachDeviceOnce(t *testing.T) {
 	}
 }
 
-// What a device is called comes from the kernel, and in the end from people.
+// The kernel names the devices, and people can rename them.
 func TestAPictureOfOddNamesIsXML(t *testing.T) {
 	odd := "a<b>\"&'\x00\x1b]\u2028" + string([]byte{0xff})
-	n := fabric.Node{Hostname: odd, Product: odd, HCAs: []fabric.HCA{{Name: odd, PCI: odd, Ports: []fabric.Port{{Num: 1, State: 4, LinkLayer: odd, Netdev: odd}}}},
+	n := fabric.Node{Hostname: odd, Product: odd, HCAs: []fabric.HCA{{Name: odd, PCI: odd,
+		Ports: []fabric.Port{{Num: 1, State: 4, LinkLayer: odd, Netdev: odd}}}},
 		PCI: []fabric.PCI{{Addr: odd, Path: []string{odd, odd}}}}
-	if got := devices(t, FabricSVG(n, rail.Of(n, netip.Addr{}))); len(got) != 1 || !utf8.ValidString(got[0]) || !strings.HasPrefix(got[0], "a<b>\"&'") {
+	if got := devices(t, FabricSVG(n, rail.Of(n, netip.Addr{}))); len(got) != 1 || !utf8.ValidString(got[0]) ||
+		!strings.HasPrefix(got[0], "a<b>\"&'") {
 		t.Errorf("devices %q", got)
 	}
 }
@@ -116,11 +118,13 @@ func TestWhatIsSaidOfALink(t *testing.T) {
 		return out.String() + string(FabricSVG(n, f))
 	}
 	for name, want := range map[string][]string{
-		"aws-p5-48xlarge":  {"rdmap79s0   100 Gb/s  EFA ", ">100 Gb/s EFA<"},
-		"omnipath":         {" Omni-Path "},
-		"cx3-two-fabrics":  {">2 x 56 Gb/s InfiniBand<"},
-		"gcp-pod-one-nic":  {"cloud gcp, a virtual machine, in kubernetes, RDMA namespaces\n  shared\n", "host a3u-pod  Google Compute Engine\n"},
-		"h100-ib-ndr-bond": {"GPUDirect RDMA: peermem is loaded; by DMA-BUF: yes\n", "bond0       bond      up           1500  peer      10.20.0.17/22\n"},
+		"aws-p5-48xlarge": {"rdmap79s0   100 Gb/s  EFA ", ">100 Gb/s EFA<"},
+		"omnipath":        {" Omni-Path "},
+		"cx3-two-fabrics": {">2 x 56 Gb/s InfiniBand<"},
+		"gcp-pod-one-nic": {"cloud gcp, a virtual machine, in kubernetes, RDMA namespaces\n  shared\n",
+			"host a3u-pod  Google Compute Engine\n"},
+		"h100-ib-ndr-bond": {"GPUDirect RDMA: peermem is loaded; DMA-BUF: yes\n",
+			"bond0       bond      up           1500  peer      10.20.0.17/22\n"},
 	} {
 		got := page(name)
 		for _, w := range want {
@@ -152,14 +156,15 @@ func TestAMissingRailIsShown(t *testing.T) {
 	u, out, _ := log(Options{})
 	u.Fabric(n, f)
 	for _, want := range []string{"fabric roce: 6 x Ethernet at 400 Gb/s; 2 more of the same kind have no link\n",
-		"\nmlx5_5   missing   no active port: port 1 is down, polling for a cable\n"} {
+		"\nmlx5_5     missing   no active port: port 1 is down, polling for a cable\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	svg := string(FabricSVG(n, f))
 	look := paintOf("missing")
-	if got := strings.Count(svg, look.stroke+`" stroke-dasharray`); got != 3 || !strings.Contains(svg, ">"+look.label+"<") {
+	if got := strings.Count(svg, look.stroke+`" stroke-dasharray`); got != 3 ||
+		!strings.Contains(svg, ">"+look.label+"<") {
 		t.Errorf("%d boxes are drawn as missing, want the two rails and the legend", got)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"launch/fabric/rail"
 )
 
-// linkWord is what a link is called: sysfs has InfiniBand for Omni-Path and
-// Unknown for EFA.
+// linkWord returns the name of a link: sysfs has InfiniBand for Omni-Path, and Unknown for EFA.
 func linkWord(link, driver string, k rail.Kind) string {
 	switch {
 	case k == rail.EFA, driver == "efa":
@@ -21,7 +20,7 @@ func linkWord(link, driver string, k rail.Kind) string {
 	return strings.TrimPrefix(link, "Unknown")
 }
 
-// around is what a node is part of, and how its HCAs reach a GPU's memory.
+// around returns the system of a node, and how its HCAs reach the memory of a GPU.
 func (u *UI) around(n fabric.Node) string {
 	var words []string
 	add := func(word, text string) {
@@ -45,12 +44,12 @@ func (u *UI) around(n fabric.Node) string {
 	lines := []string{strings.Join(words, ", ")}
 	if g := n.GPUDirect; g.Peermem || g.DMABuf != "" {
 		peermem := map[bool]string{true: "peermem is loaded", false: "peermem is not loaded"}[g.Peermem]
-		lines = append(lines, fmt.Sprintf("GPUDirect RDMA: %s; by DMA-BUF: %s", peermem, cmp.Or(visible(g.DMABuf), "could not tell")))
+		lines = append(lines, fmt.Sprintf("GPUDirect RDMA: %s; DMA-BUF: %s", peermem, cmp.Or(visible(g.DMABuf), "unknown")))
 	}
 	var b strings.Builder
 	for _, line := range lines {
 		if line != "" {
-			b.WriteString(strings.Join(wrap(line, cmp.Or(u.outWidth, pageWidth)-2), "\n  ") + "\n")
+			b.WriteString(u.paragraph(line))
 		}
 	}
 	return b.String()

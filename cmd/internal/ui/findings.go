@@ -13,14 +13,16 @@ import (
 
 var colours = map[finding.Status]string{finding.Pass: "32", finding.Warn: "33", finding.Fail: "31", finding.Skip: "2"}
 
-// Findings prints a report: all of it, or only what is wrong.
+// Findings writes a report to Err: all of it, or only warnings and failures.
 func (u *UI) Findings(r finding.Report, all bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clear()
 	defer u.redraw()
 	if !all {
-		r = slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool { return f.Status != finding.Fail && f.Status != finding.Warn })
+		r = slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
+			return f.Status != finding.Fail && f.Status != finding.Warn
+		})
 	}
 	if u.json {
 		for _, f := range r {
@@ -38,16 +40,16 @@ func (u *UI) findings(w io.Writer, r finding.Report) {
 	}
 }
 
-// idWidth is how wide the column of the IDs is.
+// idWidth returns the width of the column of IDs.
 func idWidth(r finding.Report) int {
-	wide := 14 // of most, so that reports line up
+	wide := 14 // fits most IDs, so that reports line up
 	for _, f := range r {
 		wide = max(wide, len(f.ID))
 	}
 	return wide
 }
 
-// finding is one row in columns, with what it breaks and what to do below it.
+// finding writes one row in columns, below it the evidence, what the job loses, and what to do.
 func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 	const indent = "             " // below the ID
 	id := fmt.Sprintf("%-*s  ", wide, visible(f.ID))
@@ -62,18 +64,10 @@ func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 	if f.Breaks != "" {
 		u.print(w, indent+"breaks  ", indent+"        ", f.Breaks)
 	}
-	if f.Fix != "" {
-		for i, l := range strings.Split(f.Fix, "\n") {
-			label := "fix     "
-			if i > 0 {
-				label = "        "
-			}
-			u.print(w, indent+label, indent+"        ", l)
-		}
-	}
+	u.fix(w, indent+"fix     ", indent+"        ", f.Fix)
 }
 
-// Summary is the report's last line.
+// Summary returns the last line of a report.
 func Summary(r finding.Report, took time.Duration) string {
 	n := map[finding.Status]int{}
 	for _, f := range r {
@@ -83,18 +77,18 @@ func Summary(r finding.Report, took time.Duration) string {
 	for _, p := range []struct {
 		s    finding.Status
 		word string
-	}{{finding.Fail, "failed"}, {finding.Warn, "to look at"}, {finding.Skip, "skipped"}, {finding.Pass, "ok"}} {
+	}{{finding.Fail, "failed"}, {finding.Warn, "warned"}, {finding.Skip, "skipped"}, {finding.Pass, "ok"}} {
 		if n[p.s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[p.s], p.word))
 		}
 	}
 	if len(parts) == 0 {
-		parts = []string{"nothing checked"}
+		parts = []string{"no check ran"}
 	}
 	return fmt.Sprintf("%s in %s", strings.Join(parts, ", "), round(took))
 }
 
-// Report writes a whole report as data.
+// Report writes all of a report, as data.
 func (u *UI) Report(r finding.Report, took time.Duration) {
 	if u.json {
 		for _, f := range r {
@@ -111,8 +105,8 @@ func (u *UI) Report(r finding.Report, took time.Duration) {
 	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
 }
 
-// apart takes out of a report the skips that have a reason in common: one row
-// for each reason, the IDs in one word.
+// apart returns a report without the skips that share a reason, and these skips as one row for each reason, with all
+// their IDs.
 func apart(r finding.Report) (looked, skipped finding.Report) {
 	same := map[string]int{}
 	for _, f := range r {
@@ -135,7 +129,7 @@ func apart(r finding.Report) (looked, skipped finding.Report) {
 	return looked, skipped
 }
 
-// Fail says why launch ends.
+// Fail writes why launch ends, and what to do.
 func (u *UI) Fail(f exit.Error) {
 	u.Status("")
 	u.mu.Lock()
@@ -146,7 +140,7 @@ func (u *UI) Fail(f exit.Error) {
 	}
 	u.print(u.err, "launch: "+u.paint("31", "error: "), "               ", f.What)
 	for _, l := range lines(f.Fix) {
-		u.print(u.err, "launch: hint:  ", "               ", l)
+		u.fix(u.err, "launch: hint:  ", "               ", l)
 	}
 }
 
@@ -157,7 +151,7 @@ func lines(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// round keeps a duration readable: two or three digits.
+// round returns a duration with two or three digits.
 func round(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -168,5 +162,5 @@ func round(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Print writes data.
+// Print writes data as it is.
 func (u *UI) Print(s string) { _, _ = io.WriteString(u.out, s) }

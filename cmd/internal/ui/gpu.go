@@ -10,9 +10,10 @@ import (
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 )
 
-// gpus is the GPUs, and what is unusual about each.
+// gpus returns the GPUs, with remarks on each that is not healthy and idle.
 func gpus(n fabric.Node, f rail.Fabric) string {
 	g := n.GPUs
 	switch {
@@ -30,52 +31,53 @@ func gpus(n fabric.Node, f rail.Fabric) string {
 		}
 		return b.String()
 	case g.Err != "":
-		return "the NVIDIA GPUs could not be asked: " + g.Err + "\n"
+		return "NVML does not answer: " + g.Err + "\n"
 	case len(f.GPUs) > 0:
-		return fmt.Sprintf("%s on the PCI bus; no driver was asked\n", Plural(len(f.GPUs), "GPU", "GPUs"))
+		return fmt.Sprintf("%s on the PCI bus; the driver was not queried\n", finding.Plural(len(f.GPUs), "GPU", "GPUs"))
 	case g.Absent != "":
-		return "no NVIDIA GPU here: " + g.Absent + "\n"
+		return "no NVIDIA GPU: " + g.Absent + "\n"
 	}
-	return "no GPU here\n"
+	return "no GPU\n"
 }
 
-// remarks are what a healthy and idle GPU does not have.
+// remarks returns what a healthy and idle GPU does not have.
 func remarks(d gpu.GPU) (out []string) {
 	add := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }
 	if d.Err != "" {
 		return []string{d.Err}
 	}
 	if d.MIG == "on" {
-		add("MIG is on, with %s", Plural(len(d.MIGDevices), "slice", "slices"))
+		add("MIG is on, with %s", finding.Plural(len(d.MIGDevices), "slice", "slices"))
 	}
-	held := slices.DeleteFunc(slices.Clone(d.Throttle), func(why string) bool { // what healthy ones have too
+	held := slices.DeleteFunc(slices.Clone(d.Throttle), func(why string) bool { // healthy GPUs have the others, too
 		return !slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"}, why)
 	})
 	if len(held) > 0 {
-		add("its clocks are held down: %s", strings.Join(held, ", "))
+		add("clocks are throttled: %s", strings.Join(held, ", "))
 	}
 	if e := d.ECC; e != nil && e.Uncorrected > 0 {
-		add("%s of its memory since the driver was loaded", Plural(int(e.Uncorrected), "uncorrectable error", "uncorrectable errors"))
+		errors := finding.Plural(int(e.Uncorrected), "uncorrectable memory error", "uncorrectable memory errors")
+		add("%s since the driver was loaded", errors)
 	}
 	switch r := d.Rows; {
 	case r == nil:
 	case r.Failed:
-		add("a memory row could not be replaced by a spare one")
+		add("no spare row is left for a faulty memory row")
 	case r.Pending:
-		add("a memory row will be replaced at the next reset")
+		add("the next reset replaces a faulty memory row")
 	}
 	if l := d.NVLink; l != nil && l.Up > 0 && l.Up < l.Total {
 		add("%d of %d NVLinks are up", l.Up, l.Total)
 	}
 	if f := d.Fabric; f != nil && (f.State != "completed" || f.Status != "" && f.Status != "SUCCESS") {
-		add("its NVLink fabric is %s", strings.TrimSpace(strings.ReplaceAll(f.State, "_", " ")+" "+f.Status))
+		add("the state of its NVLink fabric is %s", strings.TrimSpace(strings.ReplaceAll(f.State, "_", " ")+" "+f.Status))
 	}
 	if len(d.Processes) > 0 {
-		var who []string
+		var users []string
 		for _, p := range d.Processes {
-			who = append(who, strings.TrimSpace(fmt.Sprintf("%d %s", p.PID, visible(p.Name))))
+			users = append(users, strings.TrimSpace(fmt.Sprintf("%d %s", p.PID, visible(p.Name))))
 		}
-		add("in use by pid %s", Names(who, len(who)))
+		add("in use by pid %s", Names(users, len(users)))
 	}
 	return out
 }

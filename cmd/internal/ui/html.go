@@ -3,23 +3,28 @@ package ui
 import (
 	"bytes"
 	"cmp"
+	_ "embed" // the templates
 	"fmt"
 	"html/template"
 	"slices"
 	"strings"
 
 	"launch/internal/finding"
-	"launch/preflight/peers"
 )
 
-// page is what the templates of launch check --html and launch bench --html are
-// filled with.
+// templates are the pages of launch check --html and launch bench --html. A page is one file without scripts that
+// refers to nothing outside itself.
+//
+//go:embed page.html
+var templates string
+
+// page fills a template.
 type page struct {
 	Sentence, Summary, Job string
 	Bad, Many              bool
 	Findings, Own          []pageFinding
 	Columns                []pageColumn
-	Unasked                int // checks that were skipped everywhere
+	Skipped                int // checks that were skipped on every node
 	Rows                   []pageRow
 	Picture                *peersPicture
 	Rails                  []benchRail
@@ -36,58 +41,59 @@ type pageFinding struct {
 type pageColumn struct{ ID, Title string }
 
 type pageRow struct {
-	Name, Who string
-	Unfit     bool
-	Cells     []pageCell
+	Name, Nodes string
+	Unfit       bool
+	Cells       []pageCell
 }
 
 type pageCell struct{ Letter, Sign, Tip string }
 
-// CheckHTML returns the outcome as one page that needs nothing else. title returns
-// the title of a check.
-func CheckHTML(c Checked, title func(id string) string) ([]byte, error) {
-	t, err := template.New("check").Parse(reportPage)
+// render returns the page that a template and its values make.
+func (p page) render(name string) ([]byte, error) {
+	t, err := template.New("").Parse(templates)
 	if err != nil {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
+	var out bytes.Buffer
+	if err := t.ExecuteTemplate(&out, name, p); err != nil {
+		return nil, fmt.Errorf("fill the page: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+const pageTime = "2006-01-02 15:04:05 MST"
+
+// CheckHTML returns the outcome of launch check as one page.
+func CheckHTML(c Checked) ([]byte, error) {
 	p := page{
-		Sentence: sentenceCase(c.Sentence()), Summary: Summary(c.Report, c.Took), Job: c.Job,
+		Sentence: sentenceCase(c.Sentence()), Summary: c.summary(), Job: c.Job,
 		Bad: len(c.Unfit()) > 0, Many: len(c.Nodes) > 1, Picture: peersOf(c.Survey),
-		Facts: c.facts(), Version: c.Version, At: c.At.Format("2006-01-02 15:04:05 MST"), Host: c.Node.Hostname,
+		Findings: pageFindings(gravest(c.Report), c.Titles), Own: pageFindings(c.Own, c.Titles),
+		Facts: c.facts(), Version: c.Version, At: c.At.Format(pageTime), Host: c.Node.Hostname,
 	}
 	if c.Bench != nil {
 		p.Rails, p.Heat = railsOf(*c.Bench), heatOf(*c.Bench)
 		p.Bad = p.Bad || len(c.Bench.Named) > 0
 	}
-	if len(c.Report) == 0 {
-		p.Summary = "nothing to look at in " + round(c.Took)
+	made := madeChecks(c.Survey)
+	p.Skipped = len(c.Checks) - len(made.Checks)
+	for _, id := range made.Checks {
+		p.Columns = append(p.Columns, pageColumn{id, c.Titles[id]})
 	}
-	for _, f := range gravest(c.Report) {
-		p.Findings = append(p.Findings, newPageFinding(f, title))
-	}
-	for _, f := range c.Own {
-		p.Own = append(p.Own, newPageFinding(f, title))
-	}
-	told := telling(c.Survey)
-	p.Unasked = len(c.Checks) - len(told.Checks)
-	for _, id := range told.Checks {
-		p.Columns = append(p.Columns, pageColumn{id, title(id)})
-	}
-	p.Rows = rowsOf(told)
-	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("fill the page: %w", err)
-	}
-	return b.Bytes(), nil
+	p.Rows = rowsOf(made)
+	return p.render("check")
 }
 
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func newPageFinding(f finding.Finding, title func(id string) string) pageFinding {
-	return pageFinding{f, statusClass(f.Status), title(f.ID)}
+func pageFindings(r finding.Report, titles map[string]string) (out []pageFinding) {
+	for _, f := range r {
+		out = append(out, pageFinding{f, statusClass(f.Status), titles[f.ID]})
+	}
+	return out
 }
 
-// gravest is what warns or fails, failures first.
+// gravest returns the failures, then the warnings.
 func gravest(r finding.Report) finding.Report {
 	return append(of(r, finding.Fail), of(r, finding.Warn)...)
 }
@@ -101,21 +107,22 @@ func of(r finding.Report, s finding.Status) (out finding.Report) {
 	return out
 }
 
-// telling is a survey without the checks that no node could make.
-func telling(s peers.Survey) peers.Survey {
+// madeChecks returns a survey without the checks that every node skipped.
+func madeChecks(s finding.Survey) finding.Survey {
 	out := s
 	out.Checks, out.Nodes = nil, slices.Clone(s.Nodes)
 	for i := range out.Nodes {
 		out.Nodes[i].Cells = nil
 	}
 	for i, id := range s.Checks {
-		cell := func(n peers.Surveyed) finding.Status {
+		cell := func(n finding.Surveyed) finding.Status {
 			if i < len(n.Cells) {
 				return n.Cells[i]
 			}
 			return ""
 		}
-		if !slices.ContainsFunc(s.Nodes, func(n peers.Surveyed) bool { return cell(n) != "" && cell(n) != finding.Skip }) {
+		made := func(n finding.Surveyed) bool { return cell(n) != "" && cell(n) != finding.Skip }
+		if !slices.ContainsFunc(s.Nodes, made) {
 			continue
 		}
 		out.Checks = append(out.Checks, id)
@@ -126,14 +133,13 @@ func telling(s peers.Survey) peers.Survey {
 	return out
 }
 
-// aloneRows is up to how many nodes each has its row; of more, those that are
-// alike share one.
+// aloneRows is the most nodes that each have a row; of more nodes, those with the same outcome share one.
 const aloneRows = 64
 
-// rowsOf is the matrix, the unfit first, then those with something to look at.
-func rowsOf(s peers.Survey) []pageRow {
+// rowsOf returns the rows of the matrix: unfit nodes first, then nodes with a warning or failure.
+func rowsOf(s finding.Survey) []pageRow {
 	nodes := slices.Clone(s.Nodes)
-	weight := func(n peers.Surveyed) int {
+	weight := func(n finding.Surveyed) int {
 		switch {
 		case n.Unfit:
 			return 0
@@ -142,7 +148,7 @@ func rowsOf(s peers.Survey) []pageRow {
 		}
 		return 2
 	}
-	slices.SortStableFunc(nodes, func(a, b peers.Surveyed) int { return weight(a) - weight(b) })
+	slices.SortStableFunc(nodes, func(a, b finding.Surveyed) int { return weight(a) - weight(b) })
 	var rows []pageRow
 	alike := map[string]int{}
 	names := map[int][]string{}
@@ -158,14 +164,14 @@ func rowsOf(s peers.Survey) []pageRow {
 	}
 	for i := range rows {
 		if all := names[i]; len(all) > 1 {
-			rows[i].Name, rows[i].Who = fmt.Sprintf("%s and %d alike", all[0], len(all)-1), Names(all, len(all))
+			rows[i].Name, rows[i].Nodes = fmt.Sprintf("%s and %d alike", all[0], len(all)-1), Names(all, len(all))
 		}
 	}
 	return rows
 }
 
-func newRow(n peers.Surveyed, checks []string) pageRow {
-	r := pageRow{Name: n.Name, Who: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
+func newRow(n finding.Surveyed, checks []string) pageRow {
+	r := pageRow{Name: n.Name, Nodes: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
 	for i, id := range checks {
 		status := n.Cells[i]
 		c := pageCell{Letter: statusClass(status), Sign: statusClass(status), Tip: n.Name + ": " + id + " " + string(status)}
@@ -173,14 +179,14 @@ func newRow(n peers.Surveyed, checks []string) pageRow {
 		case finding.Fail:
 			c.Sign = "F"
 		case "":
-			c.Sign, c.Tip = "", n.Name+": "+id+" was not asked"
+			c.Sign, c.Tip = "", n.Name+": "+id+" was not checked"
 		}
 		r.Cells = append(r.Cells, c)
 	}
 	return r
 }
 
-// statusClass returns the page's class for a status, which is its letter.
+// statusClass returns the CSS class of a status, which is its letter.
 func statusClass(s finding.Status) string {
 	classes := map[finding.Status]string{finding.Pass: "o", finding.Warn: "w", finding.Fail: "f", finding.Skip: "s"}
 	return cmp.Or(classes[s], "none")

@@ -4,19 +4,18 @@ import (
 	"fmt"
 	"math"
 
-	"launch/preflight/peers"
+	"launch/internal/finding"
 )
 
-// maxDrawn is how many nodes a picture of the peers has before it is a ball of
-// wool.
+// maxDrawn is the most nodes that a picture shows legibly.
 const maxDrawn = 32
 
-// peersPicture is who called whom, the nodes on an ellipse.
+// peersPicture is the calls between nodes, the nodes on an ellipse.
 type peersPicture struct {
 	Width, Height int
 	Nodes         []drawnNode
 	Edges         []drawnEdge
-	Says          string
+	Caption       string
 }
 
 type drawnNode struct {
@@ -30,9 +29,8 @@ type drawnEdge struct {
 	X1, Y1, X2, Y2, LX, LY int
 }
 
-// peersOf draws the calls; nil: there were none. Of many nodes only those are
-// drawn whose calls failed.
-func peersOf(s peers.Survey) *peersPicture {
+// peersOf draws the calls; it returns nil where there are none. Of many nodes it draws those whose calls failed.
+func peersOf(s finding.Survey) *peersPicture {
 	bad, touched := 0, map[int]bool{}
 	for _, c := range s.Calls {
 		if c.Bad != "" {
@@ -43,18 +41,19 @@ func peersOf(s peers.Survey) *peersPicture {
 	if len(s.Calls) == 0 {
 		return nil
 	}
-	var drawn []peers.Surveyed
+	var drawn []finding.Surveyed
 	for _, n := range s.Nodes {
 		if (len(s.Nodes) <= maxDrawn || touched[n.Rank]) && len(drawn) < maxDrawn {
 			drawn = append(drawn, n)
 		}
 	}
-	p := &peersPicture{Width: 760, Height: 300, Says: fmt.Sprintf("%s, all answered", Plural(len(s.Calls), "call", "calls"))}
+	calls := finding.Plural(len(s.Calls), "call", "calls")
+	p := &peersPicture{Width: 760, Height: 300, Caption: calls + ", all answered"}
 	if bad > 0 {
-		p.Says = fmt.Sprintf("%d of %s failed", bad, Plural(len(s.Calls), "call", "calls"))
+		p.Caption = fmt.Sprintf("%d of %s failed", bad, calls)
 	}
 	if more := len(s.Nodes) - len(drawn); more > 0 {
-		p.Says += fmt.Sprintf("; %s not drawn", Plural(more, "node is", "nodes are"))
+		p.Caption += fmt.Sprintf("; %s not drawn", finding.Plural(more, "node is", "nodes are"))
 	}
 	if len(drawn) == 0 {
 		return nil
@@ -77,13 +76,16 @@ func peersOf(s peers.Survey) *peersPicture {
 	return p
 }
 
-// place puts the nodes on an ellipse, from the left on.
-func (p *peersPicture) place(nodes []peers.Surveyed, touched map[int]bool) {
+// place puts the nodes on an ellipse, starting at the left.
+func (p *peersPicture) place(nodes []finding.Surveyed, touched map[int]bool) {
 	cx, cy := float64(p.Width)/2, float64(p.Height)/2
 	for i, n := range nodes {
 		angle := math.Pi + 2*math.Pi*float64(i)/float64(len(nodes))
 		x, y := cx+(cx-210)*math.Cos(angle), cy+(cy-40)*math.Sin(angle)
-		d := drawnNode{Name: cut(n.Name, 30), Tip: fmt.Sprintf("rank %d: %s", n.Rank, n.Name), Bad: n.Unfit, X: int(x), Y: int(y), TX: int(x), TY: int(y) + 4, Anchor: "middle"}
+		d := drawnNode{
+			Name: cut(n.Name, 30), Tip: fmt.Sprintf("rank %d: %s", n.Rank, n.Name), Anchor: "middle", Bad: n.Unfit,
+			X: int(x), Y: int(y), TX: int(x), TY: int(y) + 4,
+		}
 		switch c := math.Cos(angle); {
 		case c > 0.1:
 			d.TX, d.Anchor = d.TX+16, "start"
@@ -95,21 +97,21 @@ func (p *peersPicture) place(nodes []peers.Surveyed, touched map[int]bool) {
 			d.TY += 20
 		}
 		if touched[n.Rank] && !n.Unfit {
-			d.Tip += ", with calls that failed"
+			d.Tip += ", some of its calls failed"
 		}
 		p.Nodes = append(p.Nodes, d)
 	}
 }
 
-// newEdge is an arrow beside the line between two nodes, so that there is room
-// for the one back; its label is nearer to who called.
+// newEdge returns an arrow next to the line between two nodes, which leaves room for the arrow back. The label is
+// closer to the caller.
 func newEdge(from, to drawnNode, bad string) drawnEdge {
 	dx, dy := float64(to.X-from.X), float64(to.Y-from.Y)
 	length := max(math.Hypot(dx, dy), 1)
 	ux, uy := dx/length, dy/length
-	const beside, short = 5, 12
+	const aside, short = 5, 12
 	at := func(along float64) (int, int) {
-		return int(float64(from.X) + ux*along - uy*beside), int(float64(from.Y) + uy*along + ux*beside)
+		return int(float64(from.X) + ux*along - uy*aside), int(float64(from.Y) + uy*along + ux*aside)
 	}
 	e := drawnEdge{Bad: bad, Tip: fmt.Sprintf("%s calls %s: %s", from.Name, to.Name, bad)}
 	if bad == "" {

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"launch/cmd/internal/record"
 	"launch/envgen"
+	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight/bandwidth"
-	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -44,7 +45,9 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	for _, v := range []any{record.Start{}, rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, peers.Survey{}, summary{}, bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
+	for _, v := range []any{job.Job{}, fabric.Node{}, rendezvous.World{}, envgen.Plan{}, launcher.Exec{},
+		rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, finding.Survey{}, summary{},
+		bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {

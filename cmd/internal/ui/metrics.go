@@ -10,42 +10,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"launch/internal/finding"
-	"launch/preflight/peers"
 )
 
-// WriteMetrics writes the outcome for this node as node_exporter's textfile
-// collector reads it: the file is there whole, or as it was. What is no file
-// (/dev/stdout, a pipe) is written to.
+// WriteMetrics writes the outcome for this node in the format of node_exporter's textfile collector. It replaces the
+// file as a whole; it writes into anything but a regular file (/dev/stdout, a pipe).
 func WriteMetrics(file string, c Checked) error {
 	node := c.Node.Hostname
 	s := &samples{}
 	gauge := func(name, help string, value float64) { s.gauge(name, help, value, "node", node) }
-	all := peers.Outcomes(c.Own)
+	all := c.Own.Outcomes()
 	if len(c.Nodes) > 1 {
-		found := peers.Outcomes(c.Report)
-		for _, check := range peers.Checks() {
-			all[check.ID] = cmp.Or(found[check.ID], finding.Pass)
-			if slices.Contains(c.NotJudged, check.ID) {
-				all[check.ID] = finding.Skip
+		found := c.Report.Outcomes()
+		for _, id := range c.Peers {
+			all[id] = cmp.Or(found[id], finding.Pass)
+			if slices.Contains(c.NotJudged, id) {
+				all[id] = finding.Skip
 			}
 		}
 	}
 	for id, outcome := range all {
-		s.gauge("launch_check_status", "Outcome of a check: 0 ok, 1 warn, 2 fail, -1 skip (could not tell).", level(outcome), "id", id, "node", node)
+		s.gauge("launch_check_status", "Outcome of a check: 0 ok, 1 warn, 2 fail, -1 skip (unknown).", level(outcome),
+			"id", id, "node", node)
 	}
-	gauge("launch_node_fit", "1: the checks found nothing of which a job is certain to hang or die on this node.", flag(!c.self().Unfit))
+	gauge("launch_node_fit", "1: fit. 0: a check found a fault that hangs or kills a job.", flag(!c.self().Unfit))
 	gauge("launch_check_nodes", "Number of nodes that were checked together.", float64(len(c.Nodes)))
-	gauge("launch_check_unfit_nodes", "How many of them are not fit.", float64(len(c.Unfit())))
-	gauge("launch_check_duration_seconds", "How long the checks took.", c.Took.Seconds())
-	gauge("launch_check_timestamp_seconds", "When they ended, in seconds since 1970.", float64(c.At.UnixMilli())/1000)
+	gauge("launch_check_unfit_nodes", "Number of these nodes that are unfit.", float64(len(c.Unfit())))
+	gauge("launch_check_duration_seconds", "Duration of the checks.", c.Took.Seconds())
+	gauge("launch_check_timestamp_seconds", "Time at which the checks ended, in seconds since 1970.",
+		float64(c.At.UnixMilli())/1000)
 	if err := writeText(file, s.registry()); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
 }
 
-// writeText puts a new file in the place of an old one, which must not happen to a
-// device or a link.
+// writeText replaces a regular file, and writes into a device, a pipe or the target of a link.
 func writeText(file string, reg *prometheus.Registry) error {
 	if info, err := os.Lstat(file); err != nil || info.Mode().IsRegular() {
 		return prometheus.WriteToTextfile(file, reg)
@@ -57,7 +56,7 @@ func writeText(file string, reg *prometheus.Registry) error {
 	return os.WriteFile(file, []byte(text), 0o666)
 }
 
-// textOf is what prometheus would write into a file.
+// textOf returns what prometheus writes into a file.
 func textOf(reg *prometheus.Registry) (string, error) {
 	dir, err := os.MkdirTemp("", "launch-metrics-")
 	if err != nil {

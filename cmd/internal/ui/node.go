@@ -17,11 +17,11 @@ type Job struct {
 	Epoch   rendezvous.Epoch    `json:"epoch"`
 	Places  []rendezvous.Place  `json:"places,omitempty"`
 	Members []rendezvous.Member `json:"members"`
-	Ready   map[int]bool        `json:"ready,omitempty"` // ranks of a sealed world that wait for the go alone
+	Ready   map[int]bool        `json:"ready,omitempty"` // ranks of a sealed world that only wait for the start
 	Verdict finding.Report      `json:"verdict"`
 }
 
-// Job writes one job's state, as data.
+// Job writes the state of a job, as data.
 func (u *UI) Job(j Job) {
 	if u.json {
 		u.Emit(true, "job", j)
@@ -51,7 +51,7 @@ func (u *UI) Job(j Job) {
 	for _, m := range j.Members {
 		if _, waits := here[m.ID]; waits {
 			rank := "-"
-			if m.Index >= 0 && len(j.Places) == 0 { // else all ranks are given
+			if m.Index >= 0 && len(j.Places) == 0 { // a sealed world has assigned all ranks
 				rank = strconv.Itoa(m.Index)
 			}
 			t.AppendRow(table.Row{rank, visible(m.Host), m.Addr, phase(m), since(m), m.PID})
@@ -71,11 +71,12 @@ func (u *UI) Job(j Job) {
 	if j.Epoch.Restart > 0 {
 		state += fmt.Sprintf(" (restart %d of %d)", j.Epoch.Restart, j.Epoch.Restarts)
 	}
-	u.Print(fmt.Sprintf("job %s  epoch %d %s, %s nodes expected, %d here\n%s\n", visible(j.ID), j.Epoch.N, state, nodes, len(j.Members), t.Render()))
+	u.Print(fmt.Sprintf("job %s  epoch %d %s, %s nodes expected, %d joined\n%s\n",
+		visible(j.ID), j.Epoch.N, state, nodes, len(j.Members), t.Render()))
 	u.findings(u.out, j.Verdict)
 }
 
-// end is what became of a place that nobody holds any more.
+// end returns the state of a place that no member holds.
 func end(p rendezvous.Place) string {
 	switch {
 	case !p.Over:
@@ -86,7 +87,7 @@ func end(p rendezvous.Place) string {
 	return fmt.Sprintf("ended %d", *p.Status)
 }
 
-// phase is how far a node is, with the status of a command that has ended.
+// phase returns the phase of a node, with the exit status of a command that has ended.
 func phase(m rendezvous.Member) string {
 	if m.Phase == rendezvous.PhaseEnded {
 		return fmt.Sprintf("%s %d", m.Phase, m.Status)
@@ -94,7 +95,7 @@ func phase(m rendezvous.Member) string {
 	return visible(m.Phase)
 }
 
-// plainTable is columns and nothing else.
+// plainTable returns a table without borders.
 func plainTable(head ...any) table.Writer {
 	t := table.NewWriter()
 	s := table.StyleDefault
@@ -113,7 +114,7 @@ func prefixed(by, s string) string {
 	return by + s
 }
 
-// size is bytes for people, in powers of 1024.
+// size returns a number of bytes with a unit, in powers of 1024.
 func size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f := float64(n)
@@ -122,5 +123,5 @@ func size(n int64) string {
 		f /= 1024
 		i++
 	}
-	return strconv.FormatFloat(f, 'f', -1, 64)[:min(len(strconv.FormatFloat(f, 'f', -1, 64)), 4)] + " " + units[i]
+	return fmt.Sprintf("%.4s %s", strconv.FormatFloat(f, 'f', -1, 64), units[i])
 }

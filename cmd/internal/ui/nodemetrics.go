@@ -13,7 +13,7 @@ import (
 	"launch/fabric/rail"
 )
 
-// NodeMetrics is what a node's devices are like at one moment.
+// NodeMetrics is the state of the devices of a node at one moment.
 type NodeMetrics struct {
 	Node     fabric.Node
 	Roles    []rail.NIC // of its devices
@@ -22,8 +22,7 @@ type NodeMetrics struct {
 	Took     time.Duration
 }
 
-// WriteNodeMetrics writes them as node_exporter's textfile collector reads them: the
-// file is there whole, or as it was.
+// WriteNodeMetrics writes metrics in the format of node_exporter's textfile collector. It replaces the file as a whole.
 func WriteNodeMetrics(file string, m NodeMetrics) error {
 	if err := writeText(file, m.registry()); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
@@ -31,7 +30,7 @@ func WriteNodeMetrics(file string, m NodeMetrics) error {
 	return nil
 }
 
-// PrintNodeMetrics prints the same.
+// PrintNodeMetrics writes the same metrics, as data.
 func (u *UI) PrintNodeMetrics(m NodeMetrics) error {
 	text, err := textOf(m.registry())
 	if err != nil {
@@ -41,8 +40,7 @@ func (u *UI) PrintNodeMetrics(m NodeMetrics) error {
 	return nil
 }
 
-// samples collects what was read once: Describe tells nothing, so that the
-// registry takes what comes.
+// samples collects values that were read once. Describe sends nothing, so the registry accepts any metric.
 type samples struct{ all []prometheus.Metric }
 
 func (s *samples) Describe(chan<- *prometheus.Desc) {}
@@ -59,13 +57,14 @@ func (s *samples) registry() *prometheus.Registry {
 	return reg
 }
 
-// labels are names and values in turn.
+// add adds a sample; labels alternates names and values.
 func (s *samples) add(kind prometheus.ValueType, name, help string, value float64, labels ...string) {
 	var names, values []string
 	for i := 0; i+1 < len(labels); i += 2 {
 		names, values = append(names, labels[i]), append(values, visible(labels[i+1]))
 	}
-	s.all = append(s.all, prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...))
+	desc := prometheus.NewDesc(name, help, names, nil)
+	s.all = append(s.all, prometheus.MustNewConstMetric(desc, kind, value, values...))
 }
 
 func (s *samples) gauge(name, help string, value float64, labels ...string) {
@@ -80,8 +79,10 @@ func (m NodeMetrics) registry() *prometheus.Registry {
 	s := &samples{}
 	for _, h := range m.Node.HCAs {
 		role := rail.Role("")
-		if i := slices.IndexFunc(m.Roles, func(n rail.NIC) bool { return n.HCA && n.Name == h.Name }); i >= 0 {
-			role = m.Roles[i].Role
+		for _, n := range m.Roles {
+			if n.HCA && n.Name == h.Name {
+				role = n.Role
+			}
 		}
 		for _, p := range h.Ports {
 			s.port(h, p, string(role))
@@ -91,14 +92,15 @@ func (m NodeMetrics) registry() *prometheus.Registry {
 		s.counted(c)
 	}
 	s.gpus(m.Node.GPUs)
-	s.gauge("launch_metrics_timestamp_seconds", "When the devices were read, in seconds since 1970.", float64(m.At.UnixMilli())/1000)
-	s.gauge("launch_metrics_duration_seconds", "How long it took.", m.Took.Seconds())
-	s.gauge("launch_metrics_unknown", "How many facts of this node could not be read: launch fabric names them.", float64(len(m.Node.Unknown)))
+	s.gauge("launch_metrics_timestamp_seconds", "Time at which the devices were read, in seconds since 1970.",
+		float64(m.At.UnixMilli())/1000)
+	s.gauge("launch_metrics_duration_seconds", "Duration of reading the devices.", m.Took.Seconds())
+	s.gauge("launch_metrics_unknown", "Number of facts of this node that could not be read: see launch fabric.",
+		float64(len(m.Node.Unknown)))
 	return s.registry()
 }
 
-// active and linkUp are the numbers of an InfiniBand port's states (IBTA 1.4,
-// PortInfo).
+// active and linkUp are states of an InfiniBand port (IBTA 1.4, PortInfo).
 const (
 	active = 4
 	linkUp = 5
@@ -106,46 +108,55 @@ const (
 
 func (s *samples) port(h fabric.HCA, p fabric.Port, role string) {
 	id := []string{"hca", h.Name, "port", strconv.Itoa(p.Num)}
-	s.gauge("launch_rdma_port_info", "One RDMA port: what it is, and what launch fabric takes it for.", 1,
-		append(id, "link_layer", p.LinkLayer, "driver", h.Driver, "firmware", h.Firmware, "netdev", p.Netdev, "pci", h.PCI, "role", role)...)
-	s.gauge("launch_rdma_port_active", "1: the port's state is ACTIVE.", flag(p.State == active), id...)
-	s.gauge("launch_rdma_port_state", "State: 1 DOWN, 2 INIT (no subnet manager yet), 3 ARMED, 4 ACTIVE, 0 unknown.", float64(p.State), id...)
-	s.gauge("launch_rdma_port_physical_state", "Physical state: 2 Polling, 3 Disabled, 5 LinkUp, 6 LinkErrorRecovery, 0 unknown.", float64(p.PhysState), id...)
+	s.gauge("launch_rdma_port_info", "Facts of an RDMA port, and its role in launch fabric.", 1,
+		append(id, "link_layer", p.LinkLayer, "driver", h.Driver, "firmware", h.Firmware, "netdev", p.Netdev,
+			"pci", h.PCI, "role", role)...)
+	s.gauge("launch_rdma_port_active", "1: the port is ACTIVE.", flag(p.State == active), id...)
+	s.gauge("launch_rdma_port_state", "State: 1 DOWN, 2 INIT (no subnet manager yet), 3 ARMED, 4 ACTIVE, 0 unknown.",
+		float64(p.State), id...)
+	s.gauge("launch_rdma_port_physical_state",
+		"Physical state: 2 Polling, 3 Disabled, 5 LinkUp, 6 LinkErrorRecovery, 0 unknown.", float64(p.PhysState), id...)
 	if p.State == active && p.PhysState == linkUp && p.Rate > 0 {
-		s.gauge("launch_rdma_port_speed_bytes_per_second", "What the link runs at in one direction, all lanes together. Of a port that is not ACTIVE there is none.", p.Rate*1e9/8, id...)
+		s.gauge("launch_rdma_port_speed_bytes_per_second",
+			"Speed of the link in one direction, all lanes together; missing while the port is not ACTIVE.",
+			p.Rate*1e9/8, id...)
 		if p.Lanes > 0 {
-			s.gauge("launch_rdma_port_lanes", "How many lanes the link runs at.", float64(p.Lanes), id...)
+			s.gauge("launch_rdma_port_lanes", "Number of lanes that the link uses.", float64(p.Lanes), id...)
 		}
 	}
 }
 
-// counted are a port's counters: those of bytes by names of their own, the others
-// by their names in /sys, where a new driver's have a place too.
+// counted adds the counters of a port: bytes by metrics of their own, the others by their names in /sys, which covers
+// the counters of new drivers.
 func (s *samples) counted(c fabric.PortCounters) {
 	id := []string{"hca", c.HCA, "port", strconv.Itoa(c.Port)}
 	for _, n := range c.Counters {
 		switch n.Name {
 		case "port_xmit_data":
-			s.counter("launch_rdma_port_sent_bytes_total", "Bytes that the port has sent (port_xmit_data times 4).", float64(n.Value), id...)
+			s.counter("launch_rdma_port_sent_bytes_total", "Bytes that the port sent (port_xmit_data times 4).",
+				float64(n.Value), id...)
 		case "port_rcv_data":
-			s.counter("launch_rdma_port_received_bytes_total", "Bytes that the port has received (port_rcv_data times 4).", float64(n.Value), id...)
+			s.counter("launch_rdma_port_received_bytes_total", "Bytes that the port received (port_rcv_data times 4).",
+				float64(n.Value), id...)
 		default:
-			s.counter("launch_rdma_port_events_total", "What the port has counted, by the name in /sys/class/infiniband (counters, hw_counters).",
+			s.counter("launch_rdma_port_events_total",
+				"Counter of the port, by its name in /sys/class/infiniband (counters, hw_counters).",
 				float64(n.Value), append(slices.Clone(id), "counter", n.Name)...)
 		}
 	}
-	s.gauge("launch_rdma_port_unread_counters", "How many of the port's counters could not be read.", float64(c.Unread), id...)
+	s.gauge("launch_rdma_port_unread_counters", "Number of counters of the port that could not be read.",
+		float64(c.Unread), id...)
 }
 
 func (s *samples) gpus(f gpu.Facts) {
 	if !f.Present && f.Err == "" {
 		return
 	}
-	s.gauge("launch_gpu_answering", "1: NVML answered. 0: there is a driver, and it could not be asked.", flag(f.Present))
+	s.gauge("launch_gpu_answering", "1: NVML answered. 0: a driver is loaded, but NVML does not answer.", flag(f.Present))
 	for _, g := range f.Devices {
 		id := []string{"gpu", strconv.Itoa(g.Index), "uuid", g.UUID}
-		s.gauge("launch_gpu_info", "One GPU: what it is.", 1, append(id, "name", g.Name, "pci", g.PCI, "driver", f.Driver)...)
-		s.gauge("launch_gpu_lost", "1: the driver says that the device as a whole is of no use: lost, or it needs a reset.", flag(g.Err != ""), id...)
+		s.gauge("launch_gpu_info", "Facts of a GPU.", 1, append(id, "name", g.Name, "pci", g.PCI, "driver", f.Driver)...)
+		s.gauge("launch_gpu_lost", "1: the driver reports that the GPU is lost or needs a reset.", flag(g.Err != ""), id...)
 		if g.Err == "" {
 			s.gpu(g, id)
 		}
@@ -154,42 +165,48 @@ func (s *samples) gpus(f gpu.Facts) {
 
 func (s *samples) gpu(g gpu.GPU, id []string) {
 	with := func(more ...string) []string { return append(slices.Clone(id), more...) }
-	s.gauge("launch_gpu_memory_bytes", "Memory of the GPU.", float64(g.Memory), id...)
-	s.gauge("launch_gpu_memory_used_bytes", "Memory in use, by everybody and the driver.", float64(g.MemoryUsed), id...)
+	s.gauge("launch_gpu_memory_bytes", "Size of the GPU's memory.", float64(g.Memory), id...)
+	s.gauge("launch_gpu_memory_used_bytes", "GPU memory in use by processes and the driver.", float64(g.MemoryUsed), id...)
 	if g.Lanes > 0 {
-		s.gauge("launch_gpu_pcie_lanes", "Lanes of its PCIe link.", float64(g.Lanes), id...)
-		s.gauge("launch_gpu_pcie_lanes_max", "Lanes that it could have.", float64(g.MaxLanes), id...)
+		s.gauge("launch_gpu_pcie_lanes", "Number of lanes of the PCIe link.", float64(g.Lanes), id...)
+		s.gauge("launch_gpu_pcie_lanes_max", "Most lanes that the GPU's PCIe link supports.", float64(g.MaxLanes), id...)
 	}
 	for _, why := range g.Throttle {
-		s.gauge("launch_gpu_throttled", "1 for each reason why its clocks are not at their highest now.", 1, with("reason", why)...)
+		s.gauge("launch_gpu_throttled", "1 for each reason why the clocks are below their maximum now.", 1,
+			with("reason", why)...)
 	}
 	if g.Recovery != "" {
-		s.gauge("launch_gpu_recovery_action", "1: what the driver wants done before the GPU is used again.", 1, with("action", g.Recovery)...)
+		s.gauge("launch_gpu_recovery_action", "1: the action that the driver requires before the GPU is used again.", 1,
+			with("action", g.Recovery)...)
 	}
 	if e := g.ECC; e != nil {
 		for kind, n := range map[string]int64{"corrected": e.Corrected, "uncorrected": e.Uncorrected} {
 			if n >= 0 {
-				s.counter("launch_gpu_ecc_errors_total", "Errors of its memory since the driver was loaded.", float64(n), with("kind", kind)...)
+				s.counter("launch_gpu_ecc_errors_total", "Memory errors since the driver was loaded.", float64(n),
+					with("kind", kind)...)
 			}
 		}
 	}
 	if r := g.Rows; r != nil {
-		s.gauge("launch_gpu_remapped_rows", "Rows of its memory that spare ones stand in for.", float64(r.Corrected), with("kind", "corrected")...)
-		s.gauge("launch_gpu_remapped_rows", "Rows of its memory that spare ones stand in for.", float64(r.Uncorrected), with("kind", "uncorrected")...)
-		s.gauge("launch_gpu_row_remap_pending", "1: one more row will be at the next reset.", flag(r.Pending), id...)
-		s.gauge("launch_gpu_row_remap_failed", "1: no spare row was left: the board is to be replaced.", flag(r.Failed), id...)
+		for kind, n := range map[string]int{"corrected": r.Corrected, "uncorrected": r.Uncorrected} {
+			s.gauge("launch_gpu_remapped_rows", "Memory rows that spare rows replace.", float64(n), with("kind", kind)...)
+		}
+		s.gauge("launch_gpu_row_remap_pending", "1: the next reset remaps one more row.", flag(r.Pending), id...)
+		s.gauge("launch_gpu_row_remap_failed", "1: no spare row was left: replace the board.", flag(r.Failed), id...)
 	}
 	if l := g.NVLink; l != nil {
-		s.gauge("launch_gpu_nvlinks", "NVLinks of the GPU.", float64(l.Total), id...)
-		s.gauge("launch_gpu_nvlinks_up", "Those of them that are up.", float64(l.Up), id...)
+		s.gauge("launch_gpu_nvlinks", "Number of NVLinks of the GPU.", float64(l.Total), id...)
+		s.gauge("launch_gpu_nvlinks_up", "Number of NVLinks that are up.", float64(l.Up), id...)
 		for kind, n := range map[string]int64{"crc": l.CRC, "replay": l.Replays, "recovery": l.Recoveries} {
 			if n >= 0 {
-				s.counter("launch_gpu_nvlink_errors_total", "Errors of all its NVLinks since the driver was loaded.", float64(n), with("kind", kind)...)
+				s.counter("launch_gpu_nvlink_errors_total", "Errors of all NVLinks since the driver was loaded.", float64(n),
+					with("kind", kind)...)
 			}
 		}
 	}
 	if f := g.Fabric; f != nil {
-		s.gauge("launch_gpu_fabric_ready", "1: the fabric manager has taken the GPU into the NVLink fabric.", flag(f.State == "completed"), with("health", f.Health)...)
+		s.gauge("launch_gpu_fabric_ready", "1: the fabric manager added the GPU to the NVLink fabric.",
+			flag(f.State == "completed"), with("health", f.Health)...)
 	}
 }
 

@@ -16,14 +16,16 @@ import (
 	"launch/fabric/rail"
 )
 
-// sick is a node of which every metric has something to tell.
+// sick returns a node that has a value for every metric.
 func sick(t *testing.T) NodeMetrics {
 	t.Helper()
 	n := machinetest.Node(t, "h100-ib-ndr-bond")
 	n.GPUs = gpu.Facts{Present: true, Driver: "570.86.15", Devices: []gpu.GPU{
-		{Index: 0, UUID: "GPU-0", Name: "NVIDIA H100", PCI: "0000:1b:00.0", Memory: 80 << 30, MemoryUsed: 1 << 30, Lanes: 8, MaxLanes: 16,
+		{Index: 0, UUID: "GPU-0", Name: "NVIDIA H100", PCI: "0000:1b:00.0", Memory: 80 << 30, MemoryUsed: 1 << 30, Lanes: 8,
+			MaxLanes: 16,
 			Throttle: []string{"hw_thermal"}, Recovery: "reset", ECC: &gpu.ECC{Corrected: 3, Uncorrected: -1},
-			Rows: &gpu.Rows{Corrected: 1, Failed: true}, NVLink: &gpu.NVLink{Total: 18, Up: 17, CRC: 2, Replays: -1, Recoveries: -1},
+			Rows: &gpu.Rows{Corrected: 1, Failed: true}, NVLink: &gpu.NVLink{Total: 18, Up: 17, CRC: 2, Replays: -1,
+				Recoveries: -1},
 			Fabric: &gpu.Fabric{State: "completed", Health: "healthy"}},
 		{Index: 1, UUID: "GPU-1", Err: "lost"},
 	}}
@@ -63,7 +65,8 @@ func TestNodeMetricsTellWhatIsThere(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	for _, not := range []string{"lifespan", "port_rcv_errors", `kind="uncorrected",uuid="GPU-0"} -1`, `launch_gpu_memory_bytes{gpu="1"`, " 99\n"} {
+	for _, not := range []string{"lifespan", "port_rcv_errors", `kind="uncorrected",uuid="GPU-0"} -1`,
+		`launch_gpu_memory_bytes{gpu="1"`, " 99\n"} {
 		if strings.Contains(text, not) {
 			t.Errorf("has %s:\n%s", not, text)
 		}

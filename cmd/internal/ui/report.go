@@ -10,33 +10,34 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
-	"launch/preflight/peers"
 )
 
-// Checked is one run of launch check, for its report.
+// Checked is the outcome of one launch check.
 type Checked struct {
-	peers.Survey
+	finding.Survey
 	Self    int    // this node's rank
-	Job     string // whose nodes these are, in a sentence; "": this node alone
+	Job     string // identity of the job; "": this node alone was checked
 	Node    fabric.Node
-	Own     finding.Report // of this node, all of it
-	Bench   *Benched       // nil: nothing was measured
+	Own     finding.Report    // all findings of this node
+	Peers   []string          // IDs of the checks between nodes
+	Titles  map[string]string // what each check asks, by ID
+	Bench   *Benched          // nil: nothing was measured
 	Version string
 	At      time.Time
 	Took    time.Duration
 }
 
-// self is this node's row.
-func (c Checked) self() peers.Surveyed {
+// self returns the row of this node.
+func (c Checked) self() finding.Surveyed {
 	for _, n := range c.Nodes {
 		if n.Rank == c.Self {
 			return n
 		}
 	}
-	return peers.Surveyed{Name: c.Node.Hostname}
+	return finding.Surveyed{Name: c.Node.Hostname}
 }
 
-// Sentence says how it went.
+// Sentence returns the outcome in one line.
 func (c Checked) Sentence() string {
 	unfit := c.Unfit()
 	switch {
@@ -47,12 +48,12 @@ func (c Checked) Sentence() string {
 	case len(unfit) == 0:
 		return fmt.Sprintf("all %d nodes are fit", len(c.Nodes))
 	case len(unfit) == len(c.Nodes):
-		return fmt.Sprintf("none of the %d nodes is fit", len(c.Nodes))
+		return fmt.Sprintf("all %d nodes are unfit", len(c.Nodes))
 	}
 	return fmt.Sprintf("%d of %d nodes unfit: %s", len(unfit), len(c.Nodes), Names(unfit, len(unfit)))
 }
 
-// Survey writes what the nodes of a job found, the same on all of them, as data.
+// Survey writes what the nodes of a job found, as data. Every node writes the same.
 func (u *UI) Survey(c Checked) {
 	if u.json {
 		for _, f := range c.Report {
@@ -66,17 +67,21 @@ func (u *UI) Survey(c Checked) {
 		return
 	}
 	u.findings(u.out, c.Report)
-	tail := Summary(c.Report, c.Took)
-	if len(c.Report) == 0 {
-		tail = "nothing to look at in " + round(c.Took)
-	}
 	if c.Bench != nil {
-		u.Print(railTable(*c.Bench) + heat(*c.Bench) + "launch: " + c.Bench.told() + "\n")
+		u.Print(railTable(*c.Bench) + heat(*c.Bench) + "launch: " + c.Bench.outcome() + "\n")
 	}
-	u.Print("launch: " + visible(c.Sentence()) + "; " + tail + "\n")
+	u.Print("launch: " + visible(c.Sentence()) + "; " + c.summary() + "\n")
 }
 
-// summary is the last line of launch check for machines.
+// summary returns how many checks failed and warned, and how long they took.
+func (c Checked) summary() string {
+	if len(c.Report) == 0 {
+		return "no warning or failure in " + round(c.Took)
+	}
+	return Summary(c.Report, c.Took)
+}
+
+// summary is the last JSON line of launch check.
 type summary struct {
 	Worst   finding.Status `json:"worst"`
 	Seconds float64        `json:"seconds"`
@@ -84,7 +89,7 @@ type summary struct {
 	Unfit   []string       `json:"unfit,omitempty"`
 }
 
-// facts is this node as launch fabric prints it.
+// facts returns this node as launch fabric prints it.
 func (c Checked) facts() string {
 	var b bytes.Buffer
 	u := New(&b, io.Discard, Options{Env: func(string) string { return "" }})

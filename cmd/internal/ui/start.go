@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/cmd/internal/record"
 	"launch/envgen"
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -17,98 +16,93 @@ import (
 	"launch/rendezvous"
 )
 
-// Unknown is what a dry run prints for what only the other nodes can tell.
-const Unknown = "<from rendezvous>"
-
-// Identity says in one line who this node is.
+// Identity returns the job and this node in one line.
 func Identity(j job.Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s: %s", j.ID.V, Nodes(j.Nodes.V, j.Min))
-	if j.Spares > 0 {
-		fmt.Fprintf(&b, " and %d to spare", j.Spares)
-	}
+	fmt.Fprintf(&b, "job %s: %s%s", j.ID.V, Nodes(j.Nodes.V, j.Min), standby(j.Spares))
 	if j.Index.Set {
 		fmt.Fprintf(&b, ", this is node %d", j.Index.V)
 	}
-	fmt.Fprintf(&b, ", meeting at %s", strings.Join(j.Store.V.Endpoints, ","))
+	fmt.Fprintf(&b, ", store at %s", strings.Join(j.Store.V.Endpoints, ","))
 	return b.String()
 }
 
-// Nodes is how many nodes a job has, or how many are enough for it and wanted.
+func standby(spares int) string {
+	if spares == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", up to %d standby", spares)
+}
+
+// Nodes returns how many nodes a job has; of an elastic job, the least and the most.
 func Nodes(most, least int) string {
 	if least > 0 {
 		return fmt.Sprintf("%d to %d nodes", least, most)
 	}
-	return Plural(most, "node", "nodes")
+	return finding.Plural(most, "node", "nodes")
 }
 
-// Plural is a number with the right word.
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		many = one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
+const awaitsFix = "; waiting for a fix or a replacement"
 
-// Event says what happened during a wait, or "" where it is only worth a
-// status line.
+// Event returns the line for an event of a wait; "" where the event is worth no line.
 func Event(e rendezvous.Event) string {
 	switch e.Kind {
 	case rendezvous.Left:
-		return fmt.Sprintf("%s left: %s; waiting for it or another in its place", e.Member.Name(), e.Text)
+		return fmt.Sprintf("%s left: %s; waiting for it or a replacement", e.Member.Name(), e.Text)
 	case rendezvous.Unfit:
-		return Unfit(e.Unfit, 0) + "; waiting for it or another in its place"
+		return Unfit(e.Unfit, 0) + awaitsFix
 	case rendezvous.Conflict:
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
 	case rendezvous.Late:
 		return e.Text
 	case rendezvous.Spare:
-		return fmt.Sprintf("the job has its %d nodes; this one is spare, and waits to take the place of one that is lost", e.Size)
+		return fmt.Sprintf("all %d nodes joined; this is a standby node: it waits to replace a node that is lost", e.Size)
 	case rendezvous.Lost:
-		return "the store does not answer: " + e.Text + "; trying on"
+		return "the store does not answer: " + e.Text + "; retrying"
 	case rendezvous.Back:
 		return "the store answers again"
 	case rendezvous.Waiting:
-		return fmt.Sprintf("the last run of this job still runs on %s; waiting for its end", Names(e.Have, len(e.Have)))
+		on := Names(e.Have, len(e.Have))
+		return fmt.Sprintf("the previous start of this job still runs on %s; waiting until it ends", on)
 	case rendezvous.Progress:
 		a := *e.Attendance
 		if a.Min > 0 && a.Come >= a.Min {
-			return fmt.Sprintf("%d of up to %d nodes are here, enough to start; last call for more", a.Come, a.Want)
+			return fmt.Sprintf("%d of up to %d nodes joined, enough to start; waiting for more (--last-call)", a.Come, a.Want)
 		}
-		text := fmt.Sprintf("%d of %s nodes are here, %s", a.Come, Wanted(a), Missing(a, nil))
+		text := fmt.Sprintf("%d of %s nodes joined; waiting for %s", a.Come, Wanted(a), Missing(a, nil))
 		if len(a.Unfit) > 0 {
-			text += "; " + Unfit(a.Unfit, a.More) + "; waiting for it or another in its place"
+			text += "; " + Unfit(a.Unfit, a.More) + awaitsFix
 		}
 		return text
 	}
 	return ""
 }
 
-// Unfit says which nodes are not fit, and why: those with one reason together.
-// more is how many there are besides.
+// Unfit returns which nodes are unfit and why, those with the same reason together. more is the number of unfit nodes
+// without a note.
 func Unfit(notes []rendezvous.Note, more int) string {
 	var texts, out []string
-	who := map[string][]string{}
+	names := map[string][]string{}
 	for _, n := range notes {
-		if who[n.Text] == nil {
+		if names[n.Text] == nil {
 			texts = append(texts, n.Text)
 		}
-		who[n.Text] = append(who[n.Text], n.Name)
+		names[n.Text] = append(names[n.Text], n.Name)
 	}
 	for _, text := range texts {
-		names, are := who[text], "are"
-		if len(names) == 1 {
+		are := "are"
+		if len(names[text]) == 1 {
 			are = "is"
 		}
-		out = append(out, fmt.Sprintf("%s %s not fit: %s", Names(names, len(names)), are, text))
+		out = append(out, fmt.Sprintf("%s %s unfit: %s", Names(names[text], len(names[text])), are, text))
 	}
 	if more > 0 {
-		out = append(out, Plural(more, "more is not", "more are not"))
+		out = append(out, finding.Plural(more, "more node is unfit", "more nodes are unfit"))
 	}
 	return strings.Join(out, "; ")
 }
 
-// Wanted is how many nodes a start needs.
+// Wanted returns how many nodes a start needs.
 func Wanted(a rendezvous.Attendance) string {
 	if a.Min > 0 {
 		return fmt.Sprintf("at least %d", a.Min)
@@ -116,12 +110,12 @@ func Wanted(a rendezvous.Attendance) string {
 	return strconv.Itoa(a.Want)
 }
 
-// Missing names who has not come: by index where indexes are used, with the
-// scheduler's host name where one is known, else by number and who is here.
+// Missing returns the nodes that have not joined: by index where nodes have indexes, with the scheduler's host name
+// where one is known, else their number and the nodes that joined.
 func Missing(a rendezvous.Attendance, hosts []string) string {
 	n := max(cmp.Or(a.Min, a.Want)-a.Come, 0)
 	if len(a.Missing) == 0 {
-		return fmt.Sprintf("%d missing (here: %s)", n, Names(a.Here, a.Come))
+		return fmt.Sprintf("%d more (joined: %s)", n, Names(a.Here, a.Come))
 	}
 	var out []string
 	for _, i := range a.Missing {
@@ -134,112 +128,102 @@ func Missing(a rendezvous.Attendance, hosts []string) string {
 	if more := n - len(a.Left) - len(a.Missing); more > 0 {
 		out = append(out, fmt.Sprintf("%d more", more))
 	}
-	return "missing: node " + strings.Join(out, ", ")
+	return "node " + strings.Join(out, ", ")
 }
 
-// Names lists nodes for people, the first of n.
+// Names lists the first few of n nodes.
 func Names(all []string, n int) string {
 	const few = 8
-	var out []string
-	out = append(out, all[:min(few, len(all))]...)
-	if more := n - len(out); more > 0 && len(out) > 0 {
-		out = append(out, fmt.Sprintf("%d more", more))
-	}
+	out := slices.Clone(all[:min(few, len(all))])
 	if len(out) == 0 {
-		return "nobody"
+		return "no node"
+	}
+	if more := n - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(out, ", ")
 }
 
-// All is how many nodes came of those that were wanted.
-func All(came, want int) string {
-	if came < want {
-		return fmt.Sprintf("%d of up to %d", came, want)
+// All returns how many of the wanted nodes joined.
+func All(joined, want int) string {
+	if joined < want {
+		return fmt.Sprintf("%d of up to %d", joined, want)
 	}
 	return fmt.Sprintf("all %d", want)
 }
 
-// World says in one line what was agreed.
+// World returns the sealed world in one line.
 func World(w rendezvous.World, took time.Duration) string {
-	m := w.Master
-	return fmt.Sprintf("%s nodes are here after %s; this is node rank %d, rank 0 is %s port %d",
-		All(w.Size, w.Self.Size), round(took), w.Rank, m.Name(), m.Port)
+	return fmt.Sprintf("%s nodes joined after %s; this is node rank %d; MASTER_ADDR is %s, port %d",
+		All(w.Size, w.Self.Size), round(took), w.Rank, w.Master.Name(), w.Master.Port)
 }
 
-// Dry prints what a start would be: identity with sources, plan with reasons,
-// argv before and after.
-func (u *UI) Dry(s record.Start) {
+// Dry writes what a start would do, as data: the identity with its sources, the checks, the plan with its reasons, and
+// the command before and after. With JSON lines, the record of the start replaces it.
+func (u *UI) Dry(j job.Job, local finding.Report, plan envgen.Plan, command launcher.Exec) {
 	if u.json {
-		u.Emit(true, "start", s)
 		return
 	}
-	const wide = "                   "
-	row := func(name, value, from string) {
-		u.print(u.out, fmt.Sprintf("  %-16s ", name), wide, strings.TrimSpace(fmt.Sprintf("%-28s %s", value, from)))
-	}
-	list := func(prefix, text string) { u.print(u.out, prefix, "      ", text) }
 	u.Print("identity\n")
-	rows(s.Job, row)
-	if len(s.Job.Notes) > 0 {
+	u.identity(j)
+	if len(j.Notes) > 0 {
 		u.Print("notes\n")
-		for _, f := range s.Job.Notes {
+		for _, f := range j.Notes {
 			u.print(u.out, fmt.Sprintf("  %-4s ", f.Status), "       ", f.What)
-			if f.Fix != "" {
-				u.print(u.out, "       fix  ", "            ", f.Fix)
-			}
+			u.fix(u.out, "       fix  ", "            ", f.Fix)
 		}
 	}
 	u.Print("checks\n")
-	looked, skipped := apart(s.Local)
+	looked, skipped := apart(local)
 	for _, f := range looked {
 		head := fmt.Sprintf("  %-4s %-*s  ", f.Status, idWidth(looked), f.ID)
 		u.print(u.out, head, strings.Repeat(" ", len(head)), f.What)
-		if f.Fix != "" && (f.Status == finding.Fail || f.Status == finding.Warn) {
-			u.print(u.out, "       fix  ", "            ", f.Fix)
+		if f.Status == finding.Fail || f.Status == finding.Warn {
+			u.fix(u.out, "       fix  ", "            ", f.Fix)
 		}
 	}
 	for _, f := range skipped {
 		u.print(u.out, "  skip ", "       ", f.What+": "+f.ID)
 	}
+	list := func(text string) { u.print(u.out, "  ", "      ", text) }
 	u.Print("plan\n")
-	vars := slices.Concat(s.Command.Set, s.Plan)
+	vars := slices.Concat(command.Set, plan)
 	for _, v := range vars {
-		list("  ", Var(v))
+		list(Var(v))
 	}
-	for _, v := range s.Command.Unset {
-		list("  ", fmt.Sprintf("unset %s   # %s", v.Name, v.Reason))
+	for _, v := range command.Unset {
+		list(fmt.Sprintf("unset %s   # %s", v.Name, v.Reason))
 	}
-	if len(vars)+len(s.Command.Unset) == 0 {
-		list("  ", "nothing: the libraries do the right thing by themselves")
+	if len(vars)+len(command.Unset) == 0 {
+		list("nothing to set: the defaults of the libraries fit this node")
 	}
-	u.Print("command\n")
-	u.Print("  before  " + launcher.Quote(s.Job.Line.Argv) + "\n  after   " + launcher.Quote(s.Command.Argv) + "\n") // one line each, to paste
-	for _, c := range changes(s.Command.Changes) {
-		list("  ", c)
-	}
-	for _, n := range s.Command.Notes {
-		list("  ", "note: "+n)
+	// one line each, to copy
+	u.Print("command\n  before  " + launcher.Quote(j.Line.Argv) + "\n  after   " + launcher.Quote(command.Argv) + "\n")
+	u.changes(command.Changes)
+	for _, n := range command.Notes {
+		list("note: " + n)
 	}
 }
 
-func rows(j job.Job, row func(name, value, from string)) {
-	from := func(s setting.Source) string {
-		if s.Name == "" {
-			return ""
+// identity writes the facts of a job that this node knows before the rendezvous, each with its source.
+func (u *UI) identity(j job.Job) {
+	row := func(name, value, from string) {
+		head := fmt.Sprintf("  %-16s ", name)
+		if value = visible(value); from == "" || len(value) > 28 {
+			from = strings.TrimSpace(value + " " + from)
+		} else {
+			head += fmt.Sprintf("%-28s ", value)
 		}
-		return "from " + s.Name
+		u.print(u.out, head, strings.Repeat(" ", len(head)), from)
 	}
+	from := func(s setting.Source) string { return prefixed("from ", s.Name) }
 	row("job", j.ID.V, from(j.ID.From))
-	nodes := rendezvous.Count(j.Nodes.V, j.Min)
-	if j.Spares > 0 {
-		nodes += fmt.Sprintf(" and %d to spare", j.Spares)
-	}
-	row("nodes", nodes, from(j.Nodes.From))
+	row("nodes", rendezvous.Count(j.Nodes.V, j.Min)+standby(j.Spares), from(j.Nodes.From))
 	switch {
 	case j.Index.Set:
 		row("node rank", strconv.Itoa(j.Index.V), from(j.Index.From))
 	case j.Several():
-		row("node rank", Unknown, "by arrival")
+		row("node rank", launcher.Unknown, "by arrival")
 	}
 	if j.Several() {
 		kind := "external etcd"
@@ -256,58 +240,45 @@ func rows(j job.Job, row func(name, value, from string)) {
 	}
 }
 
-// Var is one variable of the plan with its reason.
+// Var returns one variable of the plan with its reason.
 func Var(v setting.Var) string {
 	if v.Kept {
-		return fmt.Sprintf("%s=%s   # yours, from %s; launch would set %s: %s", v.Name, v.User, v.From, v.Value, v.Reason)
+		ours := fmt.Sprintf("launch would set %s: %s", v.Value, v.Reason)
+		return fmt.Sprintf("%s=%s   # your value, from %s; %s", v.Name, v.User, v.From, ours)
 	}
 	return fmt.Sprintf("%s=%s   # %s", v.Name, v.Value, v.Reason)
 }
 
-// changes are the differences of a line, their reasons in a column; a long
-// difference does not push the others' to the right.
-func changes(all []launcher.Change) []string {
+// changes writes the changes of a command line with their reasons in a column. A long change does not push the other
+// reasons to the right.
+func (u *UI) changes(all []launcher.Change) {
 	const widest = 40
-	out := make([]string, len(all))
+	heads := make([]string, len(all))
 	wide := 0
 	for i, c := range all {
 		switch {
 		case c.Old == "":
-			out[i] = "+ " + c.New
+			heads[i] = "+ " + visible(c.New)
 		case c.New == "":
-			out[i] = "- " + c.Old
+			heads[i] = "- " + visible(c.Old)
 		default:
-			out[i] = "~ " + c.Old + " -> " + c.New
+			heads[i] = "~ " + visible(c.Old) + " -> " + visible(c.New)
 		}
-		if len(out[i]) <= widest {
-			wide = max(wide, len(out[i]))
+		if len(heads[i]) <= widest {
+			wide = max(wide, len(heads[i]))
 		}
 	}
 	for i, c := range all {
-		out[i] = fmt.Sprintf("%-*s  %s", wide, out[i], c.Reason)
-	}
-	return out
-}
-
-// Blank replaces a stand-in number in what launch itself adds to a command by
-// the word for "not known yet".
-func Blank(e *launcher.Exec, number string) {
-	ours := map[string]string{}
-	for i, c := range e.Changes {
-		e.Changes[i].New = strings.ReplaceAll(c.New, number, Unknown)
-		ours[c.New] = e.Changes[i].New
-	}
-	for i, w := range e.Argv {
-		if to, ok := ours[w]; ok {
-			e.Argv[i] = to
+		if len(heads[i]) > widest {
+			u.print(u.out, "  ", "      ", heads[i]+"  "+c.Reason)
+			continue
 		}
-	}
-	for i := range e.Set {
-		e.Set[i].Value = strings.ReplaceAll(e.Set[i].Value, number, Unknown)
+		head := fmt.Sprintf("  %-*s  ", wide, heads[i])
+		u.print(u.out, head, strings.Repeat(" ", len(head)), c.Reason)
 	}
 }
 
-// Plan tells, once a job, what is set and what was changed.
+// Plan writes the variables that launch sets and the notes on the command. One node of a job writes them.
 func (u *UI) Plan(p envgen.Plan, notes []string) {
 	for _, v := range p {
 		u.Note("%s", Var(v))

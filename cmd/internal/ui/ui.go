@@ -1,6 +1,5 @@
-// Package ui renders values from the other rooms: plain lines for people and
-// logs, a live line on a terminal, JSON lines for machines. It decides
-// nothing.
+// Package ui renders the values of the other packages: plain lines for people and logs, a live line on a terminal,
+// JSON lines for machines. It decides nothing.
 package ui
 
 import (
@@ -9,19 +8,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
-
-	"launch/cmd/internal/record"
 )
 
-// UI writes what launch has to say. Data goes to Out, everything else to Err.
-// Its methods may be called from several goroutines.
+// Schema is the version of every JSON line that launch prints.
+const Schema = 1
+
+// UI writes the output of launch: data to Out, everything else to Err. Its methods may be called from several
+// goroutines.
 type UI struct {
 	out      *sink
 	err      io.Writer
@@ -35,14 +36,14 @@ type UI struct {
 	status string // the live line that is on the screen
 }
 
-// Options say how to render.
+// Options control the rendering.
 type Options struct {
 	JSON bool
 	Env  func(string) string // NO_COLOR, TERM
 }
 
-// New makes a UI for two writers; a terminal on errw gets colour (unless
-// NO_COLOR or TERM=dumb) and a live line for long waits.
+// New returns a UI for two writers. A terminal on errw gets colour (unless NO_COLOR is set or TERM=dumb) and a live
+// line during long waits.
 func New(out, errw io.Writer, o Options) *UI {
 	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON}
 	u.width, u.outWidth = columns(errw), columns(out)
@@ -51,7 +52,7 @@ func New(out, errw io.Writer, o Options) *UI {
 	return u
 }
 
-// columns is the width of a terminal, 0 for anything else.
+// columns returns the width of a terminal, 0 for anything else.
 func columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -64,8 +65,8 @@ func columns(w io.Writer) int {
 	return n
 }
 
-// sink keeps why data could not be written: a full disk must not look like a
-// short answer. A reader that is gone ends launch by SIGPIPE.
+// sink remembers the first error of a write: a full disk must not look like a short answer. When the reader has
+// closed the pipe, SIGPIPE ends launch.
 type sink struct {
 	to  io.Writer
 	mu  sync.Mutex
@@ -80,23 +81,23 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwritten is why a part of the data did not get to Out; nil: all did.
+// Unwritten returns the error that kept a part of the data from Out; nil: all data was written.
 func (u *UI) Unwritten() error {
 	u.out.mu.Lock()
 	defer u.out.mu.Unlock()
 	return u.out.err
 }
 
-// JSON tells whether machines read along.
+// JSON reports whether the output is JSON lines.
 func (u *UI) JSON() bool { return u.json }
 
-// Line is a JSON line: its type, the schema's version, and the value's fields.
+// line writes a JSON line: its type, the version of the schema, and the fields of the value.
 func (u *UI) line(w io.Writer, kind string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("ui: " + err.Error()) // own types: cannot fail
 	}
-	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, record.Schema)
+	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, Schema)
 	if s := string(b); len(s) > 2 && s[0] == '{' {
 		fmt.Fprintf(w, "%s,%s\n", head, s[1:])
 	} else {
@@ -104,8 +105,8 @@ func (u *UI) line(w io.Writer, kind string, v any) {
 	}
 }
 
-// Emit writes v as a JSON line of a type: to stdout where it is what was asked
-// for (data), else to stderr. It does nothing in text mode.
+// Emit writes v as a JSON line of a type: data, which the user asked for, to Out, else to Err. It does nothing in
+// text mode.
 func (u *UI) Emit(data bool, kind string, v any) {
 	if !u.json {
 		return
@@ -119,7 +120,7 @@ func (u *UI) Emit(data bool, kind string, v any) {
 	u.line(w, kind, v)
 }
 
-// Note says one line to people.
+// Note writes one line for people.
 func (u *UI) Note(format string, a ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -133,8 +134,8 @@ func (u *UI) Note(format string, a ...any) {
 	u.redraw()
 }
 
-// Status shows a line that the next one replaces; on anything but a terminal
-// it shows nothing. An empty one removes it.
+// Status shows a line that the next one replaces; it shows nothing on anything but a terminal. An empty text removes
+// the line.
 func (u *UI) Status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -142,12 +143,13 @@ func (u *UI) Status(text string) {
 		return
 	}
 	u.clear()
-	u.status = cut(visible(text), u.width-len("launch: ")-1) // in the last column some terminals begin a new line
+	// some terminals begin a new line when the last column is used
+	u.status = cut(visible(text), u.width-len("launch: ")-1)
 	u.redraw()
 }
 
-// Clear empties a terminal that data goes to, for a table that is printed anew;
-// what is no terminal keeps all of them.
+// Clear empties the terminal that Out is, for a table that replaces the last one. Anything but a terminal gets all
+// tables.
 func (u *UI) Clear() {
 	if u.outWidth > 0 && !u.json {
 		u.Print("\x1b[H\x1b[2J")
@@ -166,9 +168,8 @@ func (u *UI) redraw() {
 	}
 }
 
-// print writes text behind a prefix, wrapped to the terminal with the
-// following lines indented. A log gets one line: it wraps by itself, and grep
-// finds it whole.
+// print writes text after a prefix, wrapped to the terminal with the following lines indented. A log gets one line,
+// which grep finds whole.
 func (u *UI) print(w io.Writer, prefix, indent, text string) {
 	width := u.width
 	if w == u.out {
@@ -177,8 +178,23 @@ func (u *UI) print(w io.Writer, prefix, indent, text string) {
 	fmt.Fprintln(w, prefix+strings.Join(wrap(visible(text), width-len(indent)), "\n"+indent))
 }
 
-// visible is text without what a terminal would obey or not show: another node
-// may have sent it. Parts of it that stood on lines of their own become one.
+// prose matches a line of a fix that is a sentence and not a command to copy.
+var prose = regexp.MustCompile(`^[^#]*(, | (an?|and|are|is|of|or|that|the|to|with) )`)
+
+// fix writes what to do, the first line after a prefix and the others indented. A command is never broken.
+func (u *UI) fix(w io.Writer, prefix, indent, text string) {
+	for _, l := range lines(text) {
+		if prose.MatchString(l) {
+			u.print(w, prefix, indent, l)
+		} else {
+			fmt.Fprintln(w, prefix+visible(l))
+		}
+		prefix = indent
+	}
+}
+
+// visible returns text without what a terminal would obey or not show, since another node may have sent it. Several
+// lines become one.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -197,36 +213,34 @@ func visible(text string) string {
 }
 
 // cut shortens text to width columns and shows that it did.
-func cut(text string, width int) string {
-	if r := []rune(text); len(r) > width {
-		return string(r[:max(0, width-1)]) + "…"
-	}
-	return text
-}
+func cut(s string, width int) string { return text.Snip(s, max(width, 1), "…") }
 
-// wrap breaks text at spaces into lines of at most width columns; a width
-// under 20 means no limit.
-func wrap(text string, width int) []string {
-	if width < 20 || utf8.RuneCountInString(text) <= width {
-		return []string{text}
+// wrap breaks text at spaces into lines of at most width columns; a width under 20 means no limit. A longer word,
+// such as a path, is a line of its own and remains whole.
+func wrap(s string, width int) (lines []string) {
+	if width < 20 || text.StringWidthWithoutEscSequences(s) <= width {
+		return []string{s}
 	}
-	var lines []string
-	line := ""
-	for _, w := range strings.Split(text, " ") {
-		switch {
-		case line == "":
-			line = w
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width:
-			lines = append(lines, line)
-			line = w
-		default:
-			line += " " + w
+	var run []string
+	flush := func() {
+		for l := range strings.Lines(text.WrapSoft(strings.Join(run, " "), width)) {
+			lines = append(lines, strings.TrimRight(l, " \n"))
+		}
+		run = nil
+	}
+	for _, word := range strings.Fields(s) {
+		if text.StringWidthWithoutEscSequences(word) > width {
+			flush()
+			lines = append(lines, word)
+		} else {
+			run = append(run, word)
 		}
 	}
-	return append(lines, line)
+	flush()
+	return lines
 }
 
-// paint colours a word; the word itself carries the meaning.
+// paint colours a text whose words carry the meaning without the colour, too.
 func (u *UI) paint(code, s string) string {
 	if !u.colour {
 		return s

@@ -26,7 +26,8 @@ func log(o Options) (*UI, *bytes.Buffer, *bytes.Buffer) {
 
 var report = finding.Report{
 	finding.Passf("8 x H100").Named("gpu.count"),
-	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").Breaking("this node never finds the others").Do("correct it\nor use an address"),
+	finding.Failf("host0 does not resolve").Named("store.resolves").See("look up host0", "no such host").
+		Breaking("this node never finds the others").Do("correct it\nor use an address"),
 	finding.Skipf("needs store.resolves").Named("store.answers"),
 }
 
@@ -80,23 +81,27 @@ func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
 	const evil = "a\x1b[2Jb\nlaunch: \u202eall is well\x9b\r"
 	u, out, errs := log(Options{})
 	u.Note("%s left", evil)
-	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil, Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
+	u.Findings(finding.Report{{ID: "x" + evil, Status: finding.Fail + evil, What: evil, Breaks: evil, Fix: evil,
+		Seen: []finding.Seen{{Where: evil, What: evil}}}}, true)
 	u.Fail(exit.Error{What: evil, Fix: evil})
 	u.Job(Job{
-		ID: evil, Epoch: rendezvous.Epoch{State: evil}, Places: []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
+		ID: evil, Epoch: rendezvous.Epoch{State: evil},
+		Places:  []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
 		Members: []rendezvous.Member{{ID: "2", Host: evil, Phase: evil}, {ID: "3", Host: evil, Phase: evil}},
 	})
 	text := errs.String() + out.String()
 	if strings.ContainsAny(text, "\x1b\u009b\u202e\r") {
 		t.Errorf("a terminal would obey %q", text)
 	}
-	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) || strings.Contains(text, "\nlaunch: \\u202e") {
+	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) ||
+		strings.Contains(text, "\nlaunch: \\u202e") {
 		t.Errorf("it is not shown as one line: %q", text)
 	}
 }
 
 func TestALineThatIsCutSaysSo(t *testing.T) {
-	for text, want := range map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"} {
+	cuts := map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"}
+	for text, want := range cuts {
 		if got := cut(text, 8); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
@@ -113,16 +118,20 @@ func TestColumnsAreAsWideAsTheLongestWord(t *testing.T) {
 	if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "command.executable  fine\n") {
 		t.Errorf("got:\n%swant first:\n%s", out, want)
 	}
-	got := changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"}, {Old: strings.Repeat("x", 60), Reason: "r3"}})
-	for i, want := range []string{"+ --master_addr=<from rendezvous>  r1", "+ --n=1                            r2", "- " + strings.Repeat("x", 60) + "  r3"} {
-		if got[i] != want {
-			t.Errorf("got %q, want %q", got[i], want)
-		}
+	out.Reset()
+	u.changes([]launcher.Change{{New: "--master_addr=<from rendezvous>", Reason: "r1"}, {New: "--n=1", Reason: "r2"},
+		{Old: strings.Repeat("x", 60), Reason: "r3"}})
+	want = `  + --master_addr=<from rendezvous>  r1
+  + --n=1                            r2
+  - ` + strings.Repeat("x", 60) + "  r3\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestAddressesStayWholeOnATerminal(t *testing.T) {
-	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
+	n := fabric.Node{Interfaces: []fabric.Interface{{Name: "eth0",
+		Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24"), netip.MustParsePrefix("fd00::5/64")}}}}
 	u, out, _ := log(Options{})
 	u.Fabric(n, rail.Fabric{})
 	if !strings.Contains(out.String(), "10.0.0.5/24 fd00::5/64\n") {
@@ -152,6 +161,26 @@ func TestWrapKeepsWordsAndWidth(t *testing.T) {
 	}
 }
 
+func TestACommandInAFixIsNotBroken(t *testing.T) {
+	u, _, errs := log(Options{})
+	u.width = 80
+	const command = "mount -o remount,size=64G,nr_inodes=1000000,huge=within_size,mode=1777 /dev/shm"
+	const prose = "raise the limit of the container and start launch with the same line on the nodes of this job"
+	u.Findings(finding.Report{finding.Failf("x").Named("shm.size").Do(command + "\n" + prose)}, true)
+	u.Fail(exit.Error{What: "x", Fix: command})
+	if n := strings.Count(errs.String(), command+"\n"); n != 2 {
+		t.Errorf("%d of 2 commands are whole:\n%s", n, errs)
+	}
+	for line := range strings.Lines(errs.String()) {
+		if len(line) > 80 && !strings.Contains(line, command) {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if strings.Contains(errs.String(), prose) {
+		t.Errorf("a sentence was not wrapped:\n%s", errs)
+	}
+}
+
 func TestMissingNamesWhoHasNotCome(t *testing.T) {
 	for _, tc := range []struct {
 		come    int
@@ -160,14 +189,15 @@ func TestMissingNamesWhoHasNotCome(t *testing.T) {
 		hosts   []string
 		want    string
 	}{
-		{1, []string{"a"}, []int{1, 2}, nil, "missing: node 1, 2"},
-		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "missing: node 1 (n1)"},
-		{1, []string{"a"}, []int{1}, nil, "missing: node 1, 1 more"},
-		{1, []string{"a"}, nil, nil, "2 missing (here: a)"},
-		{2, []string{"a"}, nil, nil, "1 missing (here: a, 1 more)"},
-		{0, nil, nil, nil, "3 missing (here: nobody)"},
+		{1, []string{"a"}, []int{1, 2}, nil, "node 1, 2"},
+		{2, []string{"a"}, []int{1}, []string{"n0", "n1"}, "node 1 (n1)"},
+		{1, []string{"a"}, []int{1}, nil, "node 1, 1 more"},
+		{1, []string{"a"}, nil, nil, "2 more (joined: a)"},
+		{2, []string{"a"}, nil, nil, "1 more (joined: a, 1 more)"},
+		{0, nil, nil, nil, "3 more (joined: no node)"},
 	} {
-		if got := Missing(rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}, tc.hosts); got != tc.want {
+		a := rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}
+		if got := Missing(a, tc.hosts); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
@@ -180,32 +210,25 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 		more  int
 		want  string
 	}{
-		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0, "node 3 vm (10.0.0.7) is not fit: gpu.count: 7 GPUs, 8 asked"},
-		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1, "a, c are not fit: x; b is not fit: y; 1 more is not"},
-		{[]rendezvous.Note{note("a", "x")}, 7, "a is not fit: x; 7 more are not"},
+		{[]rendezvous.Note{note("node 3 vm (10.0.0.7)", "gpu.count: 7 GPUs, 8 asked")}, 0,
+			"node 3 vm (10.0.0.7) is unfit: gpu.count: 7 GPUs, 8 asked"},
+		{[]rendezvous.Note{note("a", "x"), note("b", "y"), note("c", "x")}, 1,
+			"a, c are unfit: x; b is unfit: y; 1 more node is unfit"},
+		{[]rendezvous.Note{note("a", "x")}, 7, "a is unfit: x; 7 more nodes are unfit"},
 	} {
 		if got := Unfit(tc.notes, tc.more); got != tc.want {
-			t.Errorf("says %q, want %q", got, tc.want)
+			t.Errorf("got %q, want %q", got, tc.want)
 		}
-		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2, Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
-		if got, want := Event(e), "1 of 2 nodes are here, 1 missing (here: z); "+tc.want+"; waiting for it or another in its place"; got != want {
-			t.Errorf("the progress says %q, want %q", got, want)
+		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2,
+			Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
+		want := "1 of 2 nodes joined; waiting for 1 more (joined: z); " + tc.want + "; waiting for a fix or a replacement"
+		if got := Event(e); got != want {
+			t.Errorf("the progress is %q, want %q", got, want)
 		}
 	}
 }
 
-func TestBlankTouchesOnlyWhatLaunchAdds(t *testing.T) {
-	e := launcher.Exec{
-		Argv:    []string{"torchrun", "--node_rank=-73", "t.py", "--seed=-73"},
-		Changes: []launcher.Change{{New: "--node_rank=-73"}},
-	}
-	Blank(&e, "-73")
-	if diff := cmp.Diff([]string{"torchrun", "--node_rank=" + Unknown, "t.py", "--seed=-73"}, e.Argv); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// short is a writer with room for so many bytes.
+// short is a writer that accepts that many bytes.
 type short int
 
 func (s *short) Write(b []byte) (int, error) {
@@ -222,7 +245,7 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 		u := New(&out, io.Discard, Options{JSON: json, Env: func(string) string { return "" }})
 		u.Note("talk is no data")
 		if u.Report(report, 0); u.Unwritten() == nil {
-			t.Errorf("json %v: a report is longer than 200 bytes, and nothing is said to be lost", json)
+			t.Errorf("json %v: a report is longer than 200 bytes, and Unwritten is nil", json)
 		}
 		out = 1 << 20
 		if u.Report(report, 0); u.Unwritten() == nil {
@@ -236,9 +259,11 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 }
 
 func TestSkipsWithOneReasonAreOneRow(t *testing.T) {
-	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"), finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
+	r := finding.Report{finding.Skipf("no GPU").Named("gpu.a"), finding.Passf("fine").Named("b"),
+		finding.Skipf("no GPU").Named("gpu.c"), finding.Skipf("other").Named("d")}
 	looked, skipped := apart(r)
-	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 || skipped[0].ID != "gpu.a, gpu.c" {
+	if len(looked) != 2 || looked[0].ID != "b" || looked[1].ID != "d" || len(skipped) != 1 ||
+		skipped[0].ID != "gpu.a, gpu.c" {
 		t.Errorf("got %+v and %+v", looked, skipped)
 	}
 }

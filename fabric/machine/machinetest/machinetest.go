@@ -1,5 +1,5 @@
-// Package machinetest holds machines of many kinds for tests: each a short text
-// made of what is known of real ones.
+// Package machinetest holds machines of many kinds for tests, each a short text based
+// on a real one.
 package machinetest
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed machines/*.txt
 var machines embed.FS
 
-// Names are the machines there are, by name.
+// Names returns the names of the machines.
 func Names() []string {
 	entries, _ := fs.ReadDir(machines, "machines") // embedded
 	var out []string
@@ -26,7 +26,7 @@ func Names() []string {
 	return out
 }
 
-// Text is a machine's description by its name.
+// Text returns the description of a machine.
 func Text(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := machines.ReadFile(path.Join("machines", name+".txt"))
@@ -36,7 +36,7 @@ func Text(t testing.TB, name string) []byte {
 	return text
 }
 
-// Machine is a machine by its name.
+// Machine returns a machine by its name.
 func Machine(t testing.TB, name string) *machine.Machine {
 	t.Helper()
 	m, err := machine.Read(Text(t, name))
@@ -46,7 +46,7 @@ func Machine(t testing.TB, name string) *machine.Machine {
 	return m
 }
 
-// Node is what fabric.Detect finds on a machine.
+// Node returns what fabric.Detect finds on a machine.
 func Node(t testing.TB, name string) fabric.Node {
 	t.Helper()
 	return Machine(t, name).Detect(t.Context())

@@ -1,0 +1,154 @@
+// Package calls has this node call some of the others over the side channel,
+// and look up their names: the facts for the checks between nodes.
+package calls
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"launch/fabric"
+	"launch/internal/sidechannel"
+
+	"launch/preflight/peers"
+	"launch/rendezvous"
+)
+
+const (
+	// longMessage is sent both ways in each call: many full segments, and more
+	// than a socket's buffers hold before the first is acknowledged.
+	longMessage = 256 << 10
+	// atOnce bounds the calls of one node at a time, where it calls all others.
+	atOnce = 64
+)
+
+// Caller makes the calls of one node.
+type Caller struct {
+	Node  fabric.Node
+	Keys  *tls.Config // nil: no token
+	All   bool        // call every partner with long messages, node rank 0 too
+	Names Names       // the system's resolver and name servers; the zero value looks up no names
+}
+
+// Make calls the partners and node rank 0 of a world: whether they answer as
+// themselves, whether long messages arrive, and what their clock says. Partners
+// are few, so that it takes as long at any number of nodes.
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]peers.Call, peers.Names,
+	error) {
+	m := w.Master
+	others := slices.Clone(partners)
+	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
+		others = append(others, rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs,
+			Peer: m.Peer})
+	}
+	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
+	names := c.Names.namer(c.Node)
+	var out []peers.Call
+	var mu sync.Mutex
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for _, p := range others {
+		// All nodes call rank 0: only its partners send it long messages.
+		long := p.Rank != 0 || c.All || slices.ContainsFunc(w.Partners,
+			func(o rendezvous.Partner) bool { return o.Rank == 0 })
+		for _, addr := range append([]netip.Addr{p.Addr}, p.Addrs...) {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				made, said := call(ctx, c.Node, p, addr, c.Keys, long)
+				names.look(ctx, p, said)
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, made)
+			})
+		}
+	}
+	wg.Wait()
+	return out, names.found(), context.Cause(ctx)
+}
+
+// call is one call, as the judge reads it; a long one sends long messages and
+// full packets, too, and asks what the other says of itself.
+func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
+	long bool) (c peers.Call, said []byte) {
+	at := netip.AddrPortFrom(addr, uint16(to.Peer))
+	ctx, cancel := context.WithTimeout(ctx, peers.CallBudget)
+	defer cancel()
+	c = peers.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	opt := sidechannel.Options{From: sourceFor(n, addr)}
+	var leaves fabric.Interface
+	if long && !c.Also {
+		leaves = interfaceTo(ctx, n, at)
+		c.IfMTU = leaves.MTU
+		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
+	}
+	got, err := sidechannel.Probe(ctx, at, keys, opt)
+	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener hangs up on who is late
+		got, err = sidechannel.Probe(ctx, at, keys, opt)
+	}
+	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
+		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
+		return c, nil
+	}
+	if got.ID != to.ID {
+		c.Other = got.ID
+		return c, nil
+	}
+	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
+	c.Stall = stalled(got)
+	if got.MTU.Answered {
+		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
+	}
+	if c.Stall != "" || c.Hole {
+		c.Iface = leaves.Name
+	}
+	return c, got.About
+}
+
+// stalled tells which way a long message did not arrive. What the other process
+// does not send in time, since it stands still or has no processor, looks as what
+// the path loses: then full packets are lost, too. It calls this node itself, so
+// a path that loses only long messages is told by its "there".
+func stalled(a sidechannel.Answer) string {
+	switch {
+	case a.Bulk.Out.Stalled:
+		return "there"
+	case a.Bulk.Back.Stalled && a.MTU.Answered && a.MTU.Back < a.MTU.Tried:
+		return "back"
+	}
+	return ""
+}
+
+// sourceFor returns this node's address in the network of a peer's, from which a library
+// that uses the interface there would call; the zero Addr: there is none.
+func sourceFor(n fabric.Node, peer netip.Addr) netip.Addr {
+	for _, i := range n.Interfaces {
+		for _, p := range i.Addrs {
+			if i.Up && p.Contains(peer) {
+				return p.Addr()
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// interfaceTo returns the interface that packets to a peer leave by; the zero Interface:
+// not known. Connecting a datagram socket asks the kernel for the route and sends
+// nothing.
+func interfaceTo(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.Interface {
+	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return fabric.Interface{}
+	}
+	defer c.Close()
+	from, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return fabric.Interface{}
+	}
+	i, _ := n.InterfaceOf(from.Addr().Unmap())
+	return i
+}

@@ -1,0 +1,177 @@
+package companion
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
+
+	"launch/internal/child"
+	"launch/internal/handoff"
+	"launch/internal/masterport"
+	"launch/internal/sidechannel"
+	"launch/rendezvous"
+)
+
+// Descriptors that Client passes.
+const (
+	fdLaunch = 3 // pidfd of the process that becomes the command
+	fdSocket = 4
+)
+
+const (
+	// clearBudget bounds how long calls in progress may take to end: a store
+	// that is just starting, and its folder; or news of a failure.
+	clearBudget = time.Second
+	// statusBudget bounds the wait for the status of a command that has ended:
+	// the kernel has none for this process until the command's parent asks for it.
+	statusBudget = 100 * time.Millisecond
+)
+
+// companion is the process itself. Its exported methods are launch's calls.
+type companion struct {
+	ctx   context.Context
+	print Print
+	busy  sync.RWMutex   // read-locked by each call
+	wg    sync.WaitGroup // what calls leave running
+	news  chan news
+
+	handedOff chan none   // closed when launch is about to become the command
+	leave     chan string // why launch leaves
+	broken    chan error  // why the store hosted here cannot continue
+	rounds    sync.Map    // *round by ID
+
+	spec        *Spec
+	tls         *tls.Config // of the side channel
+	port        *masterport.Held
+	sideChannel *sidechannel.Listener
+	server      *rendezvous.Server
+	client      *clientv3.Client
+	session     *rendezvous.Session
+	world       *rendezvous.World
+	running     context.Context // of the present start, from its go on
+	endRun      context.CancelFunc
+}
+
+// Main returns the companion process for the table of children.
+func Main(print Print) child.Func {
+	return func(ctx context.Context, _ io.Reader, _ io.Writer) error {
+		if err := child.CloseInherited(2); err != nil {
+			return err
+		}
+		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_ = unix.SetNonblock(fdSocket, true)
+		p := &companion{ctx: ctx, print: print, news: make(chan news),
+			handedOff: make(chan none), leave: make(chan string, 1), broken: make(chan error, 1)}
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, unix.SIGTERM)
+		ended := make(chan error, 1)
+		go func() { ended <- handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd")) }()
+		server := rpc.NewServer()
+		if err := server.RegisterName(service, p); err != nil {
+			return err
+		}
+		go server.ServeCodec(jsonrpc.NewServerCodec(os.NewFile(fdSocket, "launch")))
+
+		why := p.wait(ended, term)
+		// First close stderr: a process that reads the command's output through a
+		// pipe waits until the last writer has closed it.
+		closeStderr()
+		cancel()
+		idle := make(chan none)
+		go func() { p.busy.Lock(); p.wg.Wait(); close(idle) }()
+		select {
+		case <-idle:
+		case <-time.After(clearBudget):
+		}
+		p.clear(why)
+		return nil
+	}
+}
+
+// wait waits for the end of launch, or of the command that it became, and
+// returns why this node leaves. After the handoff stderr remains open for
+// StartTimeout only, to report a node that has not started.
+func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string) {
+	var started <-chan time.Time
+	handedOff := p.handedOff
+	for {
+		select {
+		case <-ended:
+			if handedOff != nil {
+				return "its launch ended"
+			}
+			if status, ok := handoff.PidfdStatus(fdLaunch, statusBudget); ok {
+				p.session.Finished(status)
+			}
+			return "its command has ended"
+		case <-term:
+			return "its companion was ended"
+		case why := <-p.leave:
+			return why
+		case err := <-p.broken:
+			ctx, cancel := context.WithTimeout(p.ctx, clearBudget)
+			defer cancel()
+			p.report(ctx, news{Failure: faultOf(err)})
+			p.report(ctx, news{})
+			return "its store failed: " + err.Error()
+		case <-handedOff:
+			handedOff, started = nil, time.After(p.spec.StartTimeout)
+		case <-started:
+			closeStderr()
+		}
+	}
+}
+
+// closeStderr replaces stderr by /dev/null.
+func closeStderr() {
+	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(2)
+		return
+	}
+	_ = unix.Dup2(null, 2)
+	unix.Close(null)
+}
+
+// clear takes leave and removes what is left; the process ends right after it.
+func (p *companion) clear(why string) {
+	if p.session != nil {
+		p.session.Leave(why)
+	}
+	if p.client != nil {
+		p.client.Close()
+	}
+	if p.server != nil {
+		p.server.Drop()
+	}
+}
+
+// report waits until launch asks for news, and answers n. With that launch has
+// seen all earlier news.
+func (p *companion) report(ctx context.Context, n news) {
+	select {
+	case p.news <- n:
+	case <-ctx.Done():
+	}
+}
+
+// event reports an event of the rendezvous.
+func (p *companion) event(e rendezvous.Event) {
+	select {
+	case <-p.handedOff:
+		p.late(e)
+	default:
+		p.report(p.ctx, news{Event: &e})
+	}
+}

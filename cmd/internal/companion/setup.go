@@ -1,0 +1,173 @@
+package companion
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"launch/internal/masterport"
+	"launch/internal/process"
+	"launch/internal/secret"
+	"launch/internal/sidechannel"
+	"launch/rendezvous"
+)
+
+// sameJobBudget is how long a second node on one machine waits for the first
+// one's store to answer for this job. Every sameJobTry it looks whether the port
+// has become free: an earlier run may just be ending.
+const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
+
+// Start gets the port, the side channel, the store and the membership.
+func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
+	defer p.call(&err)()
+	s, self := &spec, spec.Self
+	p.spec = s
+	var keys *secret.Keys
+	if s.Secret != "" {
+		if keys, err = secret.New(s.Secret); err != nil {
+			return err
+		}
+		p.tls = keys.Server()
+	}
+	self.ID = rand.Text()
+	if err = p.openSideChannel(&self); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
+	defer cancel()
+	if p.client, err = p.connect(ctx, s, keys); err != nil {
+		return err
+	}
+	self.First = p.server != nil
+	if err = p.hold(s, &self, 0); err != nil {
+		return err
+	}
+	var reached func() netip.Addr
+	if s.Guess && p.server != nil {
+		reached = func() netip.Addr { return process.Reached(os.DirFS("/proc"), int(s.Serve[0].Port())) }
+	}
+	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
+		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast,
+		Hosted: s.Embedded, Asks: s.Embedded, Events: p.event})
+	*out = self
+	return nil
+}
+
+// Return makes this node wait for a world again. It gets another port, since
+// what listened on the last one may still be ending, and a new side channel.
+func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
+	defer p.call(&err)()
+	p.endRun()
+	last, s := p.port.Port, *p.spec
+	p.port.Close()
+	if s.Port = last + 1; s.Fixed || s.Port > s.High {
+		s.Port = p.spec.Port
+	}
+	self := p.world.Self
+	if err = p.hold(&s, &self, last); err != nil {
+		return err
+	}
+	if err = p.openSideChannel(&self); err != nil {
+		return err
+	}
+	p.session.Return(func(m *rendezvous.Member) { m.Port, m.Peer = self.Port, self.Peer })
+	*out = self
+	return nil
+}
+
+// openSideChannel listens everywhere if this node has several addresses for the
+// other nodes to call.
+func (p *companion) openSideChannel(self *rendezvous.Member) (err error) {
+	at := p.spec.Listen
+	if len(p.spec.Self.Addrs) > 0 {
+		at = netip.IPv6Unspecified()
+	}
+	if p.sideChannel, err = sidechannel.Listen(at, p.tls, self.ID, p.spec.About); err == nil {
+		self.Peer = p.sideChannel.Port()
+	}
+	return err
+}
+
+// hold reserves the port for the job's own store. A port that the user insists
+// on is for rank 0: another node on the same machine takes a different one.
+// While rank 0 is unknown, the port is only preferred. last is the port of the
+// start before, which is the last choice.
+func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error) {
+	switch {
+	case !s.Fixed || !s.Embedded && self.Index < 0:
+		p.port, err = masterport.Pick(s.Port, last, s.Low, s.High)
+	case self.Index > 0 || self.Index < 0 && !self.First:
+		p.port, err = masterport.Pick(0, s.Port, s.Low, s.High)
+	default:
+		p.port, err = masterport.Hold(s.Port)
+		if u, _ := masterport.Look(os.DirFS("/proc"), masterport.Everywhere(s.Port)); err != nil && u.By != "" {
+			err = fmt.Errorf("%w, by %s", err, u.By)
+		}
+	}
+	if err == nil {
+		self.Port = p.port.Port
+	}
+	return err
+}
+
+// connect hosts the store if this node is to, and connects to it.
+func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*clientv3.Client, error) {
+	at := rendezvous.Store{Endpoints: s.Endpoints, Access: s.Access}
+	if s.Embedded {
+		at.Job = s.Job
+	}
+	at.TLS = TLS(keys, s.Embedded, s.Endpoints)
+	if len(s.Serve) == 0 {
+		at.Nodes, at.Later = s.Self.Size, s.Embedded
+		return rendezvous.Connect(ctx, at, func(err error) {
+			p.event(rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()})
+		})
+	}
+	for end := time.Now().Add(sameJobBudget); ; {
+		server, err := rendezvous.Serve(ctx, s.Job, s.Serve, at.TLS)
+		if err == nil {
+			p.server = server
+			go func() {
+				select {
+				case err := <-server.Failed():
+					p.broken <- err
+				case <-p.ctx.Done():
+				}
+			}()
+			return rendezvous.Connect(ctx, at, nil)
+		}
+		if !errors.Is(err, rendezvous.ErrPortTaken) {
+			return nil, err
+		}
+		short, cancel := context.WithTimeout(ctx, sameJobTry)
+		c, connectErr := rendezvous.Connect(short, at, nil)
+		cancel()
+		if !errors.Is(connectErr, rendezvous.ErrUnreachable) {
+			return c, connectErr
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return nil, err // something else has the port
+		}
+	}
+}
+
+// TLS returns what the token's keys are for in a connection to the store; nil:
+// it is not encrypted.
+func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
+	switch {
+	case keys == nil:
+		return nil
+	case embedded:
+		return &rendezvous.TLS{Client: keys.Client(), CertPEM: keys.CertPEM, KeyPEM: keys.KeyPEM}
+	case strings.HasPrefix(endpoints[0], "https://"):
+		return &rendezvous.TLS{Client: keys.Either()}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package measure
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"launch/internal/exit"
+	"launch/internal/finding"
+
+	"launch/preflight/bandwidth"
+)
+
+// Past returns what --history says of this node's rails; none where there is no
+// such file yet.
+func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
+	if b.History == "" {
+		return nil, nil
+	}
+	f, err := os.Open(b.History)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, b.noHistory(err)
+	}
+	defer f.Close()
+	was, others, err := bandwidth.ReadHistory(f, host)
+	if err != nil {
+		return nil, b.noHistory(err)
+	}
+	if others > 0 {
+		b.UI.Note("%s: %s passed over: no record of launch bench, or one that was cut", b.History,
+			finding.Plural(others, "line", "lines"))
+	}
+	return was, nil
+}
+
+func (b *Bench) noHistory(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err // its name is said already
+	}
+	return exit.Errorf(exit.Usage, "%s %s: %v", b.From("history"), b.History, err).
+		Do("mv %s %s.old   # a new one is begun then; or name another: --history FILE", b.History, b.History)
+}
+
+// Remember appends a line for each of this node's rails, in one write: the file
+// may be one of several nodes.
+func (b *Bench) Remember(host string, r Result, at time.Time) error {
+	past := bandwidth.PastOf(host, r.Self, r.Nodes, r.Own, at)
+	if b.History == "" || len(past) == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(b.History, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return exit.CannotWrite(b.From("history"), b.History, err)
+	}
+	var lines bytes.Buffer
+	last := []byte{'\n'}
+	if size, err := f.Seek(0, io.SeekEnd); err == nil && size > 0 {
+		_, _ = f.ReadAt(last, size-1)
+	}
+	if last[0] != '\n' {
+		lines.WriteByte('\n') // the last line was cut, and is not to take the next with it
+	}
+	enc := json.NewEncoder(&lines)
+	for _, p := range past {
+		if err := enc.Encode(p); err != nil {
+			return err
+		}
+	}
+	_, err = f.Write(lines.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return exit.CannotWrite(b.From("history"), b.History, err)
+	}
+	return nil
+}

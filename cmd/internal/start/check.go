@@ -1,0 +1,197 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
+	"launch/envgen"
+	"launch/fabric"
+	"launch/fabric/verbs/confine"
+	"launch/internal/dns"
+	"launch/internal/exit"
+	"launch/internal/handoff"
+	"launch/internal/masterport"
+	"launch/preflight"
+)
+
+// check fills in the verdicts about this node. A failed check is no error here.
+func (s *Start) check(ctx context.Context) error {
+	in := s.checkInput()
+	if s.Job.Several() && !s.Opt.DryRun && !ofAPod(s.Job) {
+		place, err := s.find(ctx, firstLook)
+		_, late := errors.AsType[*storeaddr.NameError](err)
+		switch {
+		case err == nil:
+			in.Addr, in.Serve = place.Addr, place.Serve
+			if s.Word == "" {
+				known := s.Input
+				known.World.Addr = place.Addr
+				in.Lint = envgen.Lint(known)
+			}
+		case !late && s.Word == "":
+			return err
+		}
+	}
+	opt, err := s.choose(&in)
+	if err != nil {
+		return err
+	}
+	s.Local, err = preflight.Run(ctx, s.Checks.Named(), in, opt)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return exit.Errorf(exit.Usage, "%v", err)
+	}
+	return nil
+}
+
+// verdict prints the findings about this node, and refuses an unfit one.
+func (s *Start) verdict(context.Context) error {
+	s.UI.Findings(s.Job.Notes, false)
+	s.UI.Findings(s.Local, false)
+	return s.unfit()
+}
+
+// unfit returns how a start ends because of this node's own checks; nil: it
+// goes on.
+func (s *Start) unfit() error {
+	failed := s.Local.Failed()
+	for _, f := range failed { // the finding has the advice
+		switch f.ID {
+		case "command.found":
+			return exit.Errorf(exit.NotFound, "command not found: %s", s.Job.Line.Argv[0])
+		case "command.executable":
+			return exit.Errorf(exit.NotExec, "command cannot be executed: %s", s.Job.Line.Argv[0])
+		case "store.resolves", "store.port":
+			return exit.Errorf(exit.Unreachable, "store unreachable: %s", f.What)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return exit.Errorf(exit.Unfit, "this node is unfit: %s", ui.Summary(s.Local, time.Since(s.began))).
+		Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
+}
+
+// choose returns which checks run, the user's own included.
+func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
+	opt := preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
+	if s.Opt.CheckDir == "" {
+		return opt, nil
+	}
+	if !s.Opt.DryRun { // a dry run executes nothing
+		in.UserEnv = handoff.Environ()
+	}
+	var err error
+	if opt.More, err = preflight.CheckDir(s.Opt.CheckDir, *in); err != nil {
+		return opt, s.noCheckDir(err)
+	}
+	return opt, nil
+}
+
+// checkInput returns what the checks look at. A dry run opens no socket and
+// sends nothing.
+func (s *Start) checkInput() preflight.Input {
+	in := preflight.Input{
+		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
+		Thresholds: s.Opt.Thresholds, Ports: envgen.Ports(s.Input),
+		Env:      os.LookupEnv,
+		LookPath: searchPath,
+		Exists:   func(path string) bool { _, err := os.Stat(path); return err == nil },
+		Stat:     readable,
+		Disks:    fabric.RememberDisks(),
+	}
+	in.Dir, _ = os.Getwd()
+	if s.from != nil { // this machine has other files
+		in.LookPath, in.Exists, in.Stat, in.Disks, in.Dir = nil, nil, nil, nil, ""
+	}
+	if s.Word == "check" && len(s.argv) == 0 { // nothing is started, so nothing can be missing
+		in.Job.Line.Argv, in.LookPath = nil, nil
+	}
+	if s.Opt.DryRun {
+		return in
+	}
+	if s.from == nil {
+		sys := fabric.Live().Sys
+		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
+		in.Loop = confine.Loop
+	}
+	if ofAPod(s.Job) {
+		return in
+	}
+	in.Resolve = systemResolver
+	if s.from == nil {
+		servers := nameServers(s.Node)
+		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
+	}
+	in.Dial = (&net.Dialer{}).DialContext
+	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
+		u, err := masterport.Look(os.DirFS("/proc"), at)
+		return preflight.PortUse(u), err
+	}
+	return in
+}
+
+// searchPath finds a program in PATH. The error of a program that may not be
+// executed is fs.ErrPermission.
+func searchPath(name string) (string, error) {
+	path, err := lookPath(name)
+	if errors.Is(err, handoff.ErrNotExecutable) {
+		err = denied{err}
+	}
+	return path, err
+}
+
+// denied makes an error fs.ErrPermission without changing its text.
+type denied struct{ error }
+
+func (denied) Is(target error) bool { return target == fs.ErrPermission }
+
+// systemResolver looks up a name as the job's own programs will.
+func systemResolver(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return addrs, err
+}
+
+// nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses
+// none.
+func nameServers(n fabric.Node) dns.Config {
+	r := n.System.Resolver
+	if !slices.Contains(r.Services, "dns") && !slices.Contains(r.Services, "resolve") {
+		return dns.Config{}
+	}
+	return dns.Config{Servers: dns.At(r.Servers), Search: r.Search, Ndots: r.Ndots}
+}
+
+// readable asks without opening: the file may be a pipe that the shell made for
+// the command, as in python <(…).
+func readable(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); err != nil {
+		return info.Mode(), &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return info.Mode(), nil
+}
+
+// noCheckDir is the error for a folder of --check-dir that cannot be used.
+func (s *Start) noCheckDir(err error) error {
+	return exit.Errorf(exit.Usage, "%s %s: %v", s.Opt.From("check-dir"), s.Opt.CheckDir, err).
+		Do("ls -ld %s   # on this node", s.Opt.CheckDir)
+}

@@ -1,0 +1,244 @@
+package start
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"launch/cmd/internal/calls"
+	"launch/envgen"
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/preflight"
+	"launch/preflight/peers"
+)
+
+// GoRound is the round that decides whether all nodes start, checkRound the
+// round of launch check, after which none does.
+const GoRound, checkRound = "go", "check"
+
+// decide plans, calls the other nodes, posts what this node has to say, and
+// fills in the one decision. The plan comes first, so that a line that cannot
+// be run ends no other node.
+func (s *Start) decide(ctx context.Context) error {
+	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
+		return err
+	}
+	round, checking := GoRound, s.Word == "check"
+	if checking {
+		round = checkRound
+	}
+	post := s.post(checking)
+	var err error
+	if post.Calls, post.Names, err = s.call(ctx); err != nil {
+		return err
+	}
+	mine, err := json.Marshal(post)
+	if err != nil {
+		return err
+	}
+	out, err := s.comp.Round(ctx, round, mine, time.Until(s.deadline),
+		func(raw [][]byte) ([]byte, bool) { return s.judge(raw, checking) })
+	if err != nil {
+		return err
+	}
+	s.decision = peers.Decision{}
+	return json.Unmarshal(out, &s.decision)
+}
+
+// post returns what this node says of itself to the node that decides. In a
+// start each node prints its own findings in full, so the post is brief.
+func (s *Start) post(checking bool) peers.Post {
+	w := s.World
+	p := peers.Post{
+		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
+		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
+		Restarts: strconv.Itoa(s.Opt.Restarts),
+		Loads:    loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
+		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
+		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
+	}
+	if checking {
+		p.Local, p.Outcomes = peers.Telling(s.Local), s.Local.Outcomes()
+	}
+	return p
+}
+
+// judge decides for all nodes, from the posts of all.
+func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
+	posts := make([]peers.Post, len(raw))
+	for i, b := range raw {
+		if err := json.Unmarshal(b, &posts[i]); err != nil {
+			posts[i] = peers.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
+		}
+	}
+	d := peers.Decide(posts, s.Opt.Thresholds)
+	if s.Opt.WarnOnly {
+		d = d.Waive()
+	}
+	if checking {
+		survey := peers.NewSurvey(posts, d, s.Checks.Node)
+		d.Survey = &survey
+	} else { // for the one log that people look at; the other nodes do not read it
+		s.UI.Findings(peers.Elsewhere(posts, s.World.Rank), false)
+		d.Nodes = nil
+	}
+	out, _ = json.Marshal(d)
+	return out, d.Go && !checking
+}
+
+func (s *Start) options() preflight.Options {
+	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only}
+}
+
+// call calls the other nodes. Their names are looked up too, unless the user
+// has switched that off or the name servers are known not to answer.
+func (s *Start) call(ctx context.Context) ([]peers.Call, peers.Names, error) {
+	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
+	if s.keys != nil {
+		c.Keys = s.keys.Client()
+	}
+	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
+		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
+	})
+	if !known && !slices.Contains(peers.NotJudged(s.options()), "peer.name") {
+		c.Names = calls.Names{Resolve: systemResolver, Servers: nameServers(s.Node),
+			InHosts: func(name string) bool { return len(fabric.HostsLines(fabric.Live(), name)) > 0 }}
+	}
+	partners := s.World.Partners
+	if s.Opt.AllPairs {
+		var err error
+		if partners, err = s.comp.Everyone(ctx, s.Opt.JoinTimeout); err != nil {
+			return nil, peers.Names{}, err
+		}
+	}
+	return c.Make(ctx, *s.World, partners)
+}
+
+// world returns what the wrapped command needs of the joined world.
+func (s *Start) world() launcher.World {
+	w, m := s.World, s.World.Master
+	return launcher.World{
+		Job: w.Job, RunID: w.RunID, Nodes: launcher.Known(w.Size), NodeRank: launcher.Known(w.Rank),
+		MasterAddr: m.Addr.String(), MasterPort: launcher.Known(m.Port), Addr: w.Self.Addr.String(), KeepRdzv: s.Opt.KeepRdzv,
+		Task: task(s.Job.Tasks),
+	}
+}
+
+// alone returns the world of one node.
+func alone(j job.Job) launcher.World {
+	return launcher.World{
+		Job: j.ID.V, RunID: j.ID.V, Nodes: launcher.Known(1), NodeRank: launcher.Known(0),
+		MasterAddr: "127.0.0.1", MasterPort: launcher.Known(wantedPort(j)), Addr: "127.0.0.1",
+		Single: j.Single, Task: task(j.Tasks),
+	}
+}
+
+// plan fills in the variables and the command of this node.
+func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
+	in := s.Input
+	if in.Mpirun { // rank 0 runs on the first host of its list
+		if len(in.World.Peers) > 0 {
+			w.MasterAddr = in.World.Peers[0].String()
+		}
+	} else {
+		in.World.Nodes, in.World.Rank, in.World.Addr = w.Nodes.V, w.NodeRank.V, addr
+		if master, err := netip.ParseAddr(w.MasterAddr); err == nil {
+			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort.V))
+		}
+	}
+	s.tasks.world = w
+	return s.commandFor(w, envgen.Make(in))
+}
+
+// listens returns the addresses where NCCL and Gloo will listen, other than this
+// node's own.
+func (s *Start) listens() []peers.Listen {
+	in := s.Input
+	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
+	var out []peers.Listen
+	for _, l := range envgen.Listens(in, s.Plan) {
+		out = append(out, peers.Listen(l))
+	}
+	return out
+}
+
+// loads returns what this node would load.
+func loads(n fabric.Node) peers.Loads {
+	_, err := os.Stat("/dev/kfd") // AMD's driver, which NVML does not know
+	amd := n.Software.HIP != "" && err == nil
+	return peers.Loads{
+		Facts: n.Software, Driver: n.GPUs.Driver,
+		GPU:  amd || len(n.GPUs.Devices) > 0 || n.GPUs.Err != "", // a driver that could not be asked is there
+		RDMA: len(n.HCAs) > 0,
+	}
+}
+
+// traits returns what this node is made of, as the nodes compare it.
+func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
+	in := preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
+	return peers.TraitsOf(in, rail.Of(n, addr))
+}
+
+// commandOf returns the part of the line that should be the same on all nodes:
+// the script and its arguments, with the program by its last name.
+func commandOf(l launcher.Line) string {
+	rest := l.Argv[l.Rest:]
+	if len(rest) == 0 {
+		return string(l.Kind)
+	}
+	text := strings.Join(append([]string{filepath.Base(rest[0])}, rest[1:]...), " ")
+	if len(text) > 120 { // enough to read, and a sum to compare
+		text = fmt.Sprintf("%s… (%x)", text[:100], sha256.Sum256([]byte(text)))[:130]
+	}
+	return text
+}
+
+// The script is read for its sum: no program is longer than scriptMost, and a
+// file system that does not answer is given up after scriptWait.
+const (
+	scriptMost = 4 << 20
+	scriptWait = time.Second
+)
+
+// scriptOf returns the script's content as a short text to compare, or "" if
+// there is none or it could not be read.
+func scriptOf(l launcher.Line) string {
+	if l.Script <= 0 || l.Script >= len(l.Argv) {
+		return ""
+	}
+	sum := make(chan string, 1)
+	go func() { // left running if the file system does not answer
+		f, err := os.Open(l.Argv[l.Script])
+		if err != nil {
+			sum <- ""
+			return
+		}
+		defer f.Close()
+		h := sha256.New()
+		n, err := io.Copy(h, io.LimitReader(f, scriptMost))
+		if err != nil || n == scriptMost {
+			sum <- ""
+			return
+		}
+		sum <- fmt.Sprintf("%d bytes, sha256 %x", n, h.Sum(nil)[:6])
+	}()
+	select {
+	case s := <-sum:
+		return s
+	case <-time.After(scriptWait):
+		return ""
+	}
+}

@@ -1,0 +1,194 @@
+package start
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
+	"launch/rendezvous"
+)
+
+// depart leaves the job because of err: the other nodes learn why. It returns
+// how this node ends; nil: well.
+func (s *Start) depart(ctx context.Context, err error) error {
+	if s.comp == nil {
+		s.excuse(ctx, err)
+		return err
+	}
+	s.leave(s.farewell(ctx, err))
+	// the job needed no standby node, and ended well
+	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok && e.Why == "" {
+		s.status = 0
+		s.UI.Note("%v", e)
+		return nil
+	}
+	return err
+}
+
+// leave ends the companion; the other nodes learn why.
+func (s *Start) leave(why string) {
+	s.comp.Leave(why)
+	s.comp = nil
+}
+
+// waitedOut is why a node leaves that waited in vain.
+const waitedOut = "its --join-timeout ran out"
+
+// notNeeded is why a standby node leaves at the end of a job.
+const notNeeded = "the job did not need this standby node"
+
+// farewell returns why this node leaves, for the others.
+func (s *Start) farewell(ctx context.Context, err error) string {
+	if sig, ok := s.caught().(syscall.Signal); ok && ctx.Err() != nil {
+		return exit.SignalText(sig)
+	}
+	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Missing {
+		return waitedOut
+	}
+	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
+		return notNeeded
+	}
+	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
+		return fmt.Sprintf("it was refused: it has --nnodes %s, this job has %s", e.Self, e.Want)
+	}
+	return err.Error()
+}
+
+// missing turns a wait that ran out into an error that names the missing nodes.
+// It returns other errors as they are.
+func (s *Start) missing(err error) error {
+	m, ok := errors.AsType[*rendezvous.MissingError](err)
+	if !ok {
+		return err
+	}
+	joined, left := m.Come, ""
+	for _, l := range m.Left {
+		left += fmt.Sprintf("; %s joined and left: %s", l.Name(), l.Left)
+		if l.Index >= 0 { // without an index it may have joined again as another node
+			joined++
+		}
+	}
+	again := "start launch with the same line on the missing nodes, or raise --join-timeout"
+	if len(m.Unfit) > 0 {
+		left += "; " + ui.Unfit(m.Unfit, m.More)
+		again = "fix the unfit node; " + again
+	}
+	switch {
+	case m.Running != "":
+		return exit.Errorf(exit.Missing, "the job still runs on %s; this node has no place in it", m.Running).
+			Do("wait for its end, or give the new job another name: --job")
+	case joined >= cmp.Or(m.Min, m.Want):
+		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
+			s.Opt.JoinTimeout, left).
+			Do("look at the findings above, or raise --join-timeout")
+	}
+	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
+		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
+	}
+	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
+		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
+		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
+}
+
+const (
+	// noteBudget bounds how long an unfit node delays its own end to report why to
+	// the others.
+	noteBudget = 2 * time.Second
+	// hostBudget is the same for a node that would have hosted the store: only
+	// another launch on this machine can have it then. With --fail-fast the node
+	// hosts it for a while (rendezvous.Linger).
+	hostBudget = 300 * time.Millisecond
+)
+
+// excuse reports to the nodes of the job, as far as their store answers, that
+// this node is unfit and does not join.
+func (s *Start) excuse(ctx context.Context, err error) {
+	if s.Word != "" || s.Opt.DryRun || !s.Job.Several() || s.Job.Tasks.Local > 0 || s.caught() != nil {
+		return
+	}
+	f := Failure(err, nil)
+	switch f.Code {
+	case exit.Unfit, exit.NotExec, exit.NotFound:
+		text := f.What
+		if bad := s.Local.Failed(); len(bad) > 0 {
+			text = bad[0].ID + ": " + bad[0].What
+			if more := len(bad) - 1; more > 0 {
+				text += fmt.Sprintf(", and %d more", more)
+			}
+		}
+		_ = s.leaveNote(ctx, text) // there may be no node to read it
+	}
+}
+
+// leaveNote writes a note for the other nodes.
+func (s *Start) leaveNote(ctx context.Context, text string) error {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, noteBudget)
+	defer cancel()
+	if err := awaitName(ctx, s.Job); err != nil {
+		return err
+	}
+	place, err := s.find(ctx, firstLook)
+	if err != nil {
+		return err
+	}
+	self, err := s.self(place)
+	if err != nil {
+		return err
+	}
+	at := s.Job.Store.V
+	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at),
+		TLS: companion.TLS(s.keys, at.Embedded, place.Endpoints)}
+	if at.Embedded {
+		store.Job = s.Job.ID.V
+	}
+	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
+	if len(place.Serve) > 0 {
+		if s.Opt.FailFast {
+			return s.hostNote(whole, place, store, note)
+		}
+		ctx, cancel = context.WithTimeout(ctx, hostBudget)
+		defer cancel()
+	}
+	cli, err := rendezvous.Connect(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
+}
+
+// hostNote hosts the store until the others have read why this node, which was
+// to host it, does not join. With --fail-fast they then end; else they would
+// wait for a store until their time runs out.
+func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvous.Store, note rendezvous.Note) error {
+	ctx, cancel := context.WithTimeout(ctx, rendezvous.Linger)
+	defer cancel()
+	id := s.Job.ID.V
+	server, err := rendezvous.Serve(ctx, id, at.Serve, store.TLS)
+	if err == nil {
+		defer server.Drop()
+		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
+			rendezvous.Linger)
+	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
+		return err
+	}
+	cli, err := rendezvous.Connect(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
+		return err
+	}
+	rendezvous.Told(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
+	return nil
+}

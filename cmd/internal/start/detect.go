@@ -1,0 +1,216 @@
+package start
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"launch/envgen"
+	"launch/fabric"
+	"launch/fabric/gpu"
+	"launch/fabric/machine"
+	"launch/fabric/software"
+	"launch/fabric/verbs"
+	"launch/internal/exit"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/launcher"
+)
+
+// detect fills in the facts of this node, and what the plan is computed from. A
+// lone CPU program asks for little, and starts at once.
+func (s *Start) detect(ctx context.Context) error {
+	s.Node = s.DetectNode(ctx)
+	s.Input = s.planInput(ctx)
+	return nil
+}
+
+// DetectNode returns the facts of this node, or of the recorded one.
+func (s *Start) DetectNode(ctx context.Context) fabric.Node {
+	if s.from != nil {
+		return s.from.Detect(ctx)
+	}
+	return s.DetectLive(ctx, fabric.Live())
+}
+
+// DetectLive returns the facts of this node.
+func (s *Start) DetectLive(ctx context.Context, roots fabric.Roots) fabric.Node {
+	in := handoff.Inherited()
+	return fabric.Detect(ctx, roots, fabric.Options{
+		Resolve: (s.Job.Several() || s.Job.Line.Hydra()) && !s.Opt.DryRun,
+		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
+		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
+		Nofile:  in.Nofile, NofileKnown: in.Known,
+		Names:    storeNames(s.Job.Store.V),
+		Software: s.software(),
+	})
+}
+
+// Recorded returns the facts of this node, and writes them to the file of
+// --record.
+func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
+	file := s.Opt.Record
+	if file == "" {
+		return s.DetectNode(ctx), nil
+	}
+	rec := machine.NewRecorder(fabric.Live())
+	n := s.DetectLive(ctx, rec.Roots())
+	data, err := rec.File(n)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o666)
+	}
+	if err != nil {
+		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
+			Do("--record names a file in a directory that can be written")
+	}
+	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from "+
+		"%s shows it", file, file)
+	return n, nil
+}
+
+// storeNames returns the hosts of the store, an external one's too.
+func storeNames(s job.Store) []string {
+	names := []string{s.Host}
+	for _, e := range s.Endpoints {
+		if u, err := url.Parse(e); err == nil && u.Hostname() != "" {
+			names = append(names, u.Hostname())
+		}
+	}
+	return names
+}
+
+// software returns what finds the software that the command loads. nil: it is
+// compared with no other node's (a lone program), or mpirun loads it elsewhere.
+func (s *Start) software() func(context.Context) software.Facts {
+	if !s.Job.Several() && !s.Opt.DryRun || s.Job.Line.Kind == launcher.Mpirun {
+		return nil
+	}
+	return func(ctx context.Context) software.Facts {
+		return software.Detect(ctx, fabric.Bounded(os.DirFS("/")), loaded(s.Job))
+	}
+}
+
+// loaded returns the job's command as software.Detect takes it. Without a
+// command it is the torchrun that a start would find.
+func loaded(j job.Job) software.Command {
+	l := j.Line
+	cmd := software.Command{Program: string(launcher.Torchrun), Env: settled(j), Home: homeDir()}
+	cmd.Dir, _ = os.Getwd()
+	if l.Program < len(l.Argv) && !l.Inside { // a script that calls torchrun inside finds it in PATH
+		cmd.Before, cmd.Program = l.Argv[:l.Program], l.Argv[l.Program]
+	}
+	// uv's: a module follows
+	if n := len(cmd.Before); n > 0 && (cmd.Before[n-1] == "-m" || cmd.Before[n-1] == "--module") {
+		cmd.Program = "python"
+	}
+	return cmd
+}
+
+// settled returns the environment of the command after its env(1) prefixes, with
+// what NCCL reads from its own files: NCCL_NET_PLUGIN may be set there.
+func settled(j job.Job) []string {
+	env := j.Line.Environ(handoff.Environ())
+	var files []string
+	for _, d := range j.Decided {
+		if d.From != "environment" {
+			files = append(files, d.Name+"="+d.Value)
+		}
+	}
+	return append(files, env...) // the last of a name counts
+}
+
+// planInput returns what a plan is computed from, except for the world.
+func (s *Start) planInput(ctx context.Context) envgen.Input {
+	j := s.Job
+	in := envgen.Input{Node: s.Node, Decided: j.Decided,
+		World:  envgen.World{Nodes: j.Nodes.V, Job: j.ID.V, Store: s.openStore()},
+		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
+	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
+	in.Script = j.Line.Inside || shell(j.Line)
+	if j.Vouch == job.Scheduled && j.Tasks.LocalSize < 2 {
+		in.World.Hosts = j.Hosts
+	}
+	if in.Mpirun {
+		in.World = s.mpirunWorld(ctx)
+	}
+	in.Files = readFiles(s.root(), envgen.Paths(in))
+	return in
+}
+
+// openStore returns the URLs of the store, if any program may use it.
+func (s *Start) openStore() []string {
+	var urls []string
+	for _, e := range s.Job.Store.V.Endpoints {
+		if s.Job.Store.V.Embedded {
+			e = "http://" + e
+		}
+		if !strings.HasPrefix(e, "http://") || s.keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
+			return nil
+		}
+		urls = append(urls, e)
+	}
+	return urls
+}
+
+// shell reports whether the program is a shell, or a script for one.
+func shell(l launcher.Line) bool {
+	if l.Kind != launcher.Program || l.Program >= len(l.Argv) {
+		return false
+	}
+	base := filepath.Base(l.Argv[l.Program])
+	return strings.HasSuffix(base, ".sh") || slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, base)
+}
+
+// python reports whether a plain program is a Python one, which may use Gloo.
+func python(l launcher.Line) bool {
+	for _, w := range l.Argv[:min(len(l.Argv), l.Rest+1)] {
+		base := w[strings.LastIndexByte(w, '/')+1:]
+		if strings.HasPrefix(base, "python") || strings.HasSuffix(base, ".py") {
+			return true
+		}
+	}
+	return false
+}
+
+// mpirunWorld returns the hosts of mpirun's own list, as this head sees them. A
+// host whose address is unknown is not among the peers. A name that means this
+// machine stands for the address by which the others reach it. For a recording,
+// and in a dry run, no name is looked up.
+func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
+	hosts, n := s.Job.Hosts, s.Node
+	w := envgen.World{Nodes: max(len(hosts), 1)}
+	ctx, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	own := func(addr netip.Addr) bool { return addr.IsLoopback() || n.IsLocal(addr) }
+	for _, h := range hosts {
+		addr, err := netip.ParseAddr(h)
+		if err != nil && s.from == nil && !s.Opt.DryRun {
+			var all []netip.Addr
+			if all, err = net.DefaultResolver.LookupNetIP(ctx, "ip", h); len(all) > 0 {
+				addr = all[0].Unmap()
+			}
+		}
+		if err != nil || !addr.IsValid() {
+			continue
+		}
+		if w.Peers = append(w.Peers, addr); own(addr) && w.Addr.IsValid() {
+			continue
+		}
+		if s.from != nil {
+			w.Addr = n.Route.Src
+		} else if r, err := fabric.RouteTo(addr); err == nil {
+			w.Addr = r.Src
+		}
+	}
+	for i, addr := range w.Peers {
+		if own(addr) && w.Addr.IsValid() {
+			w.Peers[i] = w.Addr
+		}
+	}
+	return w
+}

@@ -1,0 +1,150 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
+	"launch/internal/job"
+	"launch/internal/masterport"
+	"launch/internal/taskgroup"
+	"launch/rendezvous"
+)
+
+// advice is the exit status and the fix for an error that others wrap.
+type advice struct {
+	err  error
+	code int
+	fix  string
+}
+
+// advices returns the table of them; the first match counts.
+func advices() []advice {
+	const killed = "was it killed, or out of memory? dmesg | tail"
+	return []advice{
+		{masterport.ErrTaken, exit.Unfit,
+			"end the process that uses it (ss -ltnp shows it), or choose another: --master-port or --port-range"},
+		{rendezvous.ErrNoRoom, exit.Unfit, "give the store a folder with 12 MB: TMPDIR=/path, or host it elsewhere: --store"},
+		{taskgroup.ErrAbsent, exit.Missing, "did it start? look at the output of the task with the lowest rank on this node"},
+		{taskgroup.ErrSilent, exit.Missing, "did it start? look at the output of the task with the lowest rank on this node"},
+		{taskgroup.ErrVanished, exit.Unreachable, killed},
+		{taskgroup.ErrStranger, exit.Unreachable, killed},
+		{taskgroup.ErrTaken, exit.Duplicate, "start launch once in each task, not several times at once"},
+		{errors.ErrUnsupported, exit.Unfit,
+			"a job of several nodes needs Linux 5.3 or newer, or a seccomp profile that allows pidfd_open"},
+		{companion.ErrSilent, exit.Bug, "ps -eo pid,stat,args | grep launch shows it; kill -CONT wakes a stopped one"},
+		{companion.ErrDied, exit.Bug, killed + "\nelse report it with the output of the same line and --dry-run --json"},
+		{rendezvous.ErrAccess, exit.Config,
+			"give what etcdctl needs: --store-ca, --store-cert with --store-key, --store-user\n" +
+				"the user needs read and write below /launch/"},
+		{rendezvous.ErrFull, exit.Unreachable, "launch store clean --store URL   # removes jobs that are over\n" +
+			"then etcdctl compact, defrag and alarm disarm (etcdctl alarm list shows it)"},
+		{rendezvous.ErrUnreachable, exit.Unreachable,
+			"is --store right, does a store run there, and is its port open? on that host: ss -ltnp"},
+	}
+}
+
+// Failure returns the exit status, text and advice for the error that ends a run.
+func Failure(err error, caught os.Signal) exit.Error {
+	if s, ok := caught.(syscall.Signal); ok {
+		return *exit.Errorf(exit.Signal+int(s), "%s before the command ran; the other nodes see that this one has left",
+			exit.SignalText(s))
+	}
+	for _, known := range []func(error) *exit.Error{ready, refused, stored} {
+		if e := known(err); e != nil {
+			return *e
+		}
+	}
+	for _, a := range advices() {
+		if errors.Is(err, a.err) {
+			return exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return *exit.Errorf(exit.Unreachable, "no answer in time: %v", err)
+	}
+	return *exit.Errorf(exit.Bug, "%v", err).Do("report it with the output of the same line and --dry-run --json")
+}
+
+// ready returns an error that has its status and advice already, or nil.
+func ready(err error) *exit.Error {
+	if e, ok := errors.AsType[*exit.Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*storeaddr.NameError](err); ok {
+		return exit.Errorf(exit.Unreachable, "the store's host %v", e).
+			Do("check the spelling; getent hosts %s asks this node's resolver", e.Host)
+	}
+	if e, ok := errors.AsType[*storeaddr.AddrError](err); ok {
+		return exit.Errorf(exit.Config, "%v", e).
+			Do("--addr takes an address, a network (10.0.0.0/16) or an interface of this node")
+	}
+	return nil
+}
+
+// refused returns the error of a node that the others refuse or replace, or nil.
+func refused(err error) *exit.Error {
+	if e, ok := errors.AsType[*rendezvous.DuplicateError](err); ok {
+		return exit.Errorf(exit.Duplicate, "%v", e).
+			Do("give each node its own --node-rank, or none: ranks then go by arrival")
+	}
+	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
+		return exit.Errorf(exit.Duplicate, "%v", e)
+	}
+	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
+		return exit.Errorf(exit.Config, "%v", e).Do("type the same number on every node: --nnodes %s", e.Want)
+	}
+	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok {
+		return exit.Errorf(exit.PeerUnfit, "the job failed, and did not need this standby node: %s", e.Why)
+	}
+	if e, ok := errors.AsType[*rendezvous.UnfitError](err); ok {
+		return exit.Errorf(exit.PeerUnfit, "%s", ui.Unfit(e.Notes, e.More)).
+			Do("fix that node; without --fail-fast the others would wait for it or a replacement")
+	}
+	return nil
+}
+
+// stored returns the error of a store that is not the job's, or nil.
+func stored(err error) *exit.Error {
+	e, other := errors.AsType[*rendezvous.OtherStoreError](err)
+	switch {
+	case other && e.Job == "":
+		return exit.Errorf(exit.Unreachable,
+			"a `launch store` runs at %s: it belongs to no job, and is addressed as an etcd is", e.Endpoint).
+			Do("--store http://%s   # on every node", e.Endpoint)
+	case other:
+		return exit.Errorf(exit.Unreachable, "%v", e).
+			Do("is it meant to be this job? then give all nodes the same --job, or none\n"+
+				"else give this job a port of its own, on every node: --store %s", job.NextPort(e.Endpoint))
+	case errors.Is(err, rendezvous.ErrToken):
+		return exit.Errorf(exit.Config, "%s", tokenWords.Replace(err.Error())).
+			Do("set the same LAUNCH_TOKEN on every node, or on none")
+	case errors.Is(err, rendezvous.ErrPortTaken):
+		return exit.Errorf(exit.Unreachable, "%v by a program that is not this job's store", err).
+			Do("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)
+	}
+	return nil
+}
+
+// Unreached adds to the error of a store that does not answer that a store
+// inside launch ends with its job.
+func Unreached(err error) error {
+	if !errors.Is(err, rendezvous.ErrUnreachable) {
+		return err
+	}
+	f := Failure(err, nil)
+	return (&f).Do("%s\na store inside launch runs only as long as its job: was it started, and is it not over?", f.Fix)
+}
+
+// tokenWords put the variable's name into what rendezvous says of secrets, and
+// which side has which.
+var tokenWords = strings.NewReplacer("a secret", "a LAUNCH_TOKEN",
+	": it has another one", ": this node's is not the one of the store",
+	": it has none", ": this node has one, the store has none",
+	": it asks for one", ": the store asks for one")

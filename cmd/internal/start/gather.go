@@ -1,0 +1,124 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"launch/cmd/internal/measure"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
+	"launch/internal/launcher"
+	"launch/rendezvous"
+)
+
+// join waits for a world.
+func (s *Start) join(ctx context.Context) error {
+	defer s.wait.begin(s.began)()
+	w, err := s.comp.Join(ctx, time.Until(s.deadline))
+	if err == nil {
+		s.World = &w
+		s.wait.setJoined(true)
+	}
+	return err
+}
+
+// welcome prints the world that this node has joined.
+func (s *Start) welcome(context.Context) error {
+	if s.Job.Spares > 0 { // it may have waited for hours
+		s.deadline = time.Now().Add(s.Opt.JoinTimeout)
+	}
+	s.UI.Note("%s", ui.World(*s.World, time.Since(s.began)))
+	return nil
+}
+
+// Values of --bench. Rank 0's counts for all nodes, so that they agree without
+// another round, and a line that differs delays no node.
+const (
+	benchNo    = "no"
+	benchShort = "short"
+	benchFull  = "full"
+)
+
+// measureFirst has all nodes measure their rails before they decide, if rank 0
+// asks for it. A slow rail is a warning: a slow job runs. The measurement does
+// not count as waiting.
+func (s *Start) measureFirst(ctx context.Context) error {
+	s.measured = nil
+	asks := func(level string) bool { return level == benchShort || level == benchFull }
+	asked := s.World.Master.Bench
+	if !asks(asked) {
+		if own := s.Opt.Bench; asks(own) {
+			s.UI.Note("%s is %s here, but not on rank 0, %s: nothing is measured", s.Opt.From("bench"), own,
+				s.World.Master.Name())
+		}
+		return nil
+	}
+	b := s.bench()
+	b.Full = asked == benchFull
+	b.Memory = measure.MemoryHost // CUDA takes longer to start than all rounds together
+	out, err := b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, nil, s.deadline)
+	if err != nil {
+		return err
+	}
+	s.deadline = s.deadline.Add(out.Took)
+	s.measured = &out
+	return nil
+}
+
+// obeyDecision prints the findings between the nodes. It returns errAgain if
+// another node is unfit and a replacement is waited for.
+func (s *Start) obeyDecision(context.Context) error {
+	d := s.decision
+	if s.Peer = d.Findings; s.measured != nil {
+		s.UI.Rails(s.benched(*s.measured))
+		s.Peer = slices.Concat(s.measured.Findings, d.Findings)
+	}
+	s.UI.Findings(s.Peer, false)
+	switch {
+	case d.Go:
+		return nil
+	case slices.Contains(d.Unfit, s.World.Rank):
+		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
+	case s.Opt.FailFast:
+		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).
+			Do("see the finding above; without --fail-fast the rest would wait for another node")
+	}
+	s.UI.Note("unfit: %s; waiting for another in its place", d.Who)
+	return errAgain
+}
+
+// storeWait bounds how long the other nodes of a torchrun job wait for rank 0's
+// store. Then they start anyway: torchrun itself waits for 15 minutes.
+const storeWait = 60 * time.Second
+
+// release follows the decision that all start. The other nodes follow it
+// already, so only a signal, or a newer process in its place, keeps this node
+// from starting: not even the death of its companion does.
+func (s *Start) release(ctx context.Context) error {
+	err := s.comp.Go(ctx, s.World.Master)
+	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
+		return newer
+	}
+	if err == nil && s.Job.Line.Kind == launcher.Torchrun && s.World.Rank != 0 && !s.Opt.KeepRdzv {
+		select {
+		case <-time.After(storeWait):
+		case <-s.comp.StoreReady():
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil && s.Opt.Restarts == 0 {
+		err = s.comp.Handoff(ctx)
+	}
+	if err != nil {
+		s.UI.Note("%v; starting all the same, but launch status will not show this node", err)
+	}
+	if s.Opt.Restarts == 0 {
+		s.comp = nil // it goes on alone
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package start
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"launch/cmd/internal/calls"
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
+	"launch/envgen"
+	"launch/internal/job"
+	"launch/internal/process"
+	"launch/internal/setting"
+	"launch/rendezvous"
+)
+
+// firstLook bounds the wait for the store's name before the checks of this
+// node: a fault here is reported before a long wait for others.
+const firstLook = time.Second
+
+// podNameDelay is how long a pod of an Indexed Job waits before it looks up
+// pod 0's name. Both start at the same time, and a name that is looked up
+// before the cluster's DNS has it stays unknown for as long as CoreDNS caches
+// that: 30 s in many configurations. Seen: without a pause 30 s lost in 4 of 5
+// starts, with half a second in none.
+const podNameDelay = 700 * time.Millisecond
+
+// ofAPod reports whether the store's name is another pod's, which the cluster's
+// DNS is about to learn.
+func ofAPod(j job.Job) bool {
+	return j.Several() && j.Index.V > 0 && j.Store.From.Name == job.PodHostName
+}
+
+// locate finds the store's address, and waits for its name to resolve.
+func (s *Start) locate(ctx context.Context) error {
+	if err := awaitName(ctx, s.Job); err != nil {
+		return err
+	}
+	_, err := s.find(ctx, s.Opt.JoinTimeout)
+	return err
+}
+
+// awaitName waits podNameDelay if the store's name may not exist yet.
+func awaitName(ctx context.Context, j job.Job) error {
+	if !ofAPod(j) {
+		return nil
+	}
+	select {
+	case <-time.After(podNameDelay):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// find returns the store's address, which is worked out once.
+func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place, error) {
+	if s.store != nil {
+		return *s.store, nil
+	}
+	hosts, err := s.Opt.hosts()
+	if err != nil {
+		return storeaddr.Place{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
+	defer cancel()
+	f := storeaddr.Finder{Hosts: hosts}
+	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
+		f.Servers = servers.Find
+	}
+	if budget > firstLook {
+		f.Tell = func(host string, err error) {
+			s.UI.Note("the store's host %q does not resolve yet: %v; retrying", host, err)
+		}
+	}
+	place, err := f.Find(ctx, s.Job, s.Node)
+	if err == nil {
+		s.store = &place
+	}
+	return place, err
+}
+
+// register starts the companion, which hosts the store if this node is its
+// host, and registers this node.
+func (s *Start) register(ctx context.Context) error {
+	j, place := s.Job, *s.store
+	lo, hi, err := s.Opt.ports()
+	if err != nil {
+		return err
+	}
+	self, err := s.self(place)
+	if err != nil {
+		return err
+	}
+	if j.ID.From.Tier == setting.Derived {
+		s.UI.Note("%s (the job's name is derived from the %s; --job names it)", ui.Identity(j), j.ID.From.Name)
+	} else {
+		s.UI.Note("%s", ui.Identity(j))
+	}
+	s.deadline = s.began.Add(s.Opt.JoinTimeout)
+	s.UI.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
+		s.Opt.JoinTimeout)
+	s.comp, err = companion.Start(ctx, companion.Spec{
+		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
+		Serve:  place.Serve,
+		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
+		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: s.Opt.Token, About: calls.About(s.Node),
+		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
+	}, s.wait.event)
+	return err
+}
+
+// self returns this node as the others see it.
+func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
+	stat, err := process.Read(os.Getpid())
+	if err != nil {
+		return rendezvous.Member{}, err
+	}
+	pidns, _ := os.Readlink("/proc/self/ns/pid")
+	m := rendezvous.Member{
+		Restarts: s.Opt.Restarts, Spares: s.Job.Spares, Patience: s.Opt.JoinTimeout, Bench: s.Opt.Bench,
+		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
+		Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
+	}
+	in := s.Input
+	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr
+	for _, l := range envgen.Listens(in, envgen.Make(in)) {
+		m.Addrs = append(m.Addrs, l.Addr)
+	}
+	if s.Job.Index.Set {
+		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
+	}
+	return m, nil
+}

@@ -1,0 +1,122 @@
+package start
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"launch/cmd/internal/ui"
+	"launch/rendezvous"
+)
+
+// reminder is how often a log says that a wait goes on.
+const reminder = time.Minute
+
+// observer prints what happens while this node waits, and ends what is done for
+// a world that breaks up.
+type observer struct {
+	ui      *ui.UI
+	timeout time.Duration // --join-timeout
+
+	mu      sync.Mutex
+	latest  string           // the last event
+	standby bool             // this node has no place: the wait has no limit
+	joined  bool             // this node has its world: earlier arrivals are no news
+	broken  func(why string) // ends what is done for the joined world; nil: nothing
+}
+
+// begin starts a wait, which the leader's events, a live line and reminders
+// describe until the returned func is called.
+func (o *observer) begin(began time.Time) (end func()) {
+	o.setJoined(false)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer o.ui.Status("")
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		next := time.Now().Add(reminder)
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				text := o.text(now.Sub(began))
+				o.ui.Status(text)
+				if now.After(next) { // the longer the wait, the less often
+					next = now.Add(max(reminder, now.Sub(began)/10))
+					o.ui.Note("%s", text)
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// text describes the wait after some time.
+func (o *observer) text(waited time.Duration) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := fmt.Sprintf("waiting %s", waited.Round(time.Second))
+	if !o.standby {
+		text += fmt.Sprintf(" of %s", o.timeout)
+	}
+	if o.latest != "" {
+		text += ": " + o.latest
+	}
+	return text
+}
+
+func (o *observer) setJoined(joined bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.joined = joined
+}
+
+// WhileJoined returns a context that is cancelled when the joined world breaks
+// up; its cause is then a *rendezvous.BrokenError.
+func (o *observer) WhileJoined(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	o.onBreak(func(why string) { cancel(&rendezvous.BrokenError{Why: why}) })
+	return ctx, func() {
+		o.onBreak(nil)
+		cancel(nil)
+	}
+}
+
+func (o *observer) onBreak(end func(why string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken = end
+}
+
+// event takes what the companion reports during a wait.
+func (o *observer) event(e rendezvous.Event) {
+	text := ui.Event(e)
+	o.mu.Lock()
+	joined, broken := o.joined, o.broken
+	if e.Kind != rendezvous.Anew {
+		o.latest, o.standby = text, e.Kind == rendezvous.Spare
+		if e.Kind == rendezvous.Back {
+			o.latest = ""
+		}
+	}
+	o.mu.Unlock()
+	switch {
+	case e.Kind == rendezvous.Anew: // the next question to the world returns it, and prints it
+		if broken != nil {
+			broken(e.Text)
+		}
+	case e.Kind == rendezvous.Progress && (!e.Leader || joined): // the leader prints it, until there is a world
+	case o.ui.JSON():
+		o.ui.Emit(false, "wait", e)
+	case e.Kind == rendezvous.Unfit && e.Leader: // the progress says it
+	case e.Kind == rendezvous.Left && e.Text == notNeeded: // that node left because the job ended
+	case text != "":
+		o.ui.Note("%s", text)
+	}
+}

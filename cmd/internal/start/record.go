@@ -1,0 +1,26 @@
+package start
+
+import (
+	"launch/envgen"
+	"launch/fabric"
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/rendezvous"
+)
+
+// Record is what a start knows. The stages fill it from left to right, each
+// field in one stage. --dry-run --json prints it, and it is what a user sends
+// who reports a problem.
+type Record struct {
+	Job     job.Job           `json:"job"`
+	Node    fabric.Node       `json:"node"`
+	Local   finding.Report    `json:"local"`            // this node's checks
+	World   *rendezvous.World `json:"world,omitempty"`  // nil before the rendezvous
+	Peer    finding.Report    `json:"peer,omitempty"`   // the checks between the nodes
+	Plan    envgen.Plan       `json:"plan,omitempty"`   // variables to set, with reasons
+	Command launcher.Exec     `json:"command,omitzero"` // what is executed
+
+	// Input is what the plan is computed from, except for the world.
+	Input envgen.Input `json:"-"`
+}

@@ -1,0 +1,127 @@
+package start
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/machine"
+	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/secret"
+)
+
+// Prepare checks the settings before anything is done. has are the flags that
+// this command takes.
+func (s *Start) Prepare(has map[string]bool) error {
+	if err := s.Opt.Check(has); err != nil {
+		return err
+	}
+	if err := s.replay(); err != nil {
+		return err
+	}
+	if s.Opt.Token = os.Getenv("LAUNCH_TOKEN"); s.Opt.Token == "" || !has["store"] {
+		return nil
+	}
+	var err error
+	if s.keys, err = secret.New(s.Opt.Token); err != nil {
+		return exit.Errorf(exit.Config, "LAUNCH_TOKEN: %v", err).
+			Do("export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes")
+	}
+	return nil
+}
+
+// replay reads the machine of --from. Nothing starts on another node than this
+// one, and no connection is opened, as in a dry run.
+func (s *Start) replay() error {
+	o := s.Opt
+	if o.Recording == "" {
+		return nil
+	}
+	if s.Word == "" && !o.DryRun {
+		return exit.Errorf(exit.Usage, "%s %s: a start on a recorded node cannot be", o.From("from"), o.Recording).
+			Do("launch --dry-run --from %s COMMAND", o.Recording)
+	}
+	if o.Record != "" {
+		return exit.Errorf(exit.Usage, "--record and --from: a recording is of this node, or it is already there").
+			Do("launch fabric --record FILE")
+	}
+	data, err := os.ReadFile(o.Recording)
+	if err == nil {
+		s.from, err = machine.Read(data)
+	}
+	if err != nil {
+		return exit.Errorf(exit.Usage, "%s %s: %v", o.From("from"), o.Recording, err).
+			Do("launch fabric --record FILE   # on the node in question")
+	}
+	o.DryRun = true
+	return nil
+}
+
+// Replayed returns the machine of --from, or nil.
+func (s *Start) Replayed() *machine.Machine { return s.from }
+
+// root returns the files of this machine, or of a recording.
+func (s *Start) root() fs.FS {
+	if s.from != nil {
+		return s.from.Roots().Root
+	}
+	return fabric.Bounded(os.DirFS("/"))
+}
+
+// resolve finds out who this node is. A subcommand may have no command. Tasks of
+// one node that fail here fail alike.
+func (s *Start) resolve(ctx context.Context) error {
+	err := s.ResolveJob()
+	if err != nil && s.Word == "" {
+		return s.alike(ctx, err)
+	}
+	return err
+}
+
+// ResolveJob fills in who this node is and what the job is.
+func (s *Start) ResolveJob() error {
+	host, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	var err error
+	s.Job, err = job.Resolve(job.Input{
+		Word: s.Word, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
+		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
+	})
+	if err == nil && s.from == nil {
+		err = s.readInputs()
+	}
+	if at := s.Job.Store.V; s.keys != nil && s.Job.Several() && !at.Embedded &&
+		!strings.HasPrefix(at.Endpoints[0], "https://") {
+		s.Pending = append(s.Pending,
+			finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
+	}
+	s.Job.Notes = slices.Concat(s.Pending, s.Job.Notes)
+	if s.Pending = nil; err != nil {
+		s.Pending = s.Job.Notes
+	}
+	return err
+}
+
+// homeDir returns this user's home directory as NCCL finds it: by the password
+// database and not by HOME. Only the file is read: a directory service can
+// hang, and a dry run opens no socket.
+func homeDir() string {
+	b, _ := os.ReadFile("/etc/passwd")
+	uid := strconv.Itoa(os.Getuid())
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) >= 6 && f[2] == uid {
+			return f[5]
+		}
+	}
+	return os.Getenv("HOME")
+}
+
+// Keys returns the keys of LAUNCH_TOKEN, or nil.
+func (s *Start) Keys() *secret.Keys { return s.keys }

@@ -1,0 +1,191 @@
+package start
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/exit"
+	"launch/internal/supervise"
+	"launch/rendezvous"
+)
+
+// stopGrace is how long a command may take to end before it is killed, when all
+// nodes start again: torchrun gives its workers 30 s (its agent's shutdown
+// timeout) and then kills them itself.
+const stopGrace = 35 * time.Second
+
+// supervise runs the command as a child, and starts it again with all other
+// nodes when it fails on one node or a node is lost. It returns when nothing is
+// left to start; the exit status is the command's.
+func (s *Start) supervise(ctx context.Context) error {
+	for {
+		fate, err := s.attempt(ctx)
+		if err != nil || !fate.Again {
+			why := fate.Why
+			if sig, ok := s.caught().(syscall.Signal); ok {
+				why = exit.SignalText(sig)
+			} else if why == "" {
+				why = "its command has ended"
+			}
+			s.leave(why)
+			return err
+		}
+		s.began = time.Now()
+		s.UI.Note("%s; starting again on all nodes (restart %d of %d)", fate.Why, fate.Restart, fate.Restarts)
+		s.Job.Notes = nil // printed already
+		s.deadline = s.began.Add(s.Opt.JoinTimeout)
+		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).comeBack, agree, (*Start).
+			release); err != nil {
+			return err
+		}
+	}
+}
+
+// comeBack makes this node one that waits for a world again.
+func (s *Start) comeBack(ctx context.Context) error { return s.comp.Return(ctx) }
+
+// attempt runs the command once, until it is over here and on the other nodes.
+func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
+	s.announce()
+	run, err := s.spawn()
+	if err != nil {
+		return rendezvous.Fate{Why: "its command cannot be executed"}, err
+	}
+	type answer struct {
+		fate rendezvous.Fate
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		f, err := s.comp.Fate(context.WithoutCancel(ctx))
+		answers <- answer{f, err}
+	}()
+	done := run.Done()
+	for {
+		select {
+		case <-done:
+			done = nil
+			if s.status = run.Status(); run.Interrupted() || s.comp.Ended(s.status) != nil {
+				return rendezvous.Fate{Why: "its command was interrupted"}, nil
+			}
+			s.UI.Note("the command ended here with %d; waiting for the other nodes", s.status)
+		case r := <-answers:
+			if r.err != nil {
+				return rendezvous.Fate{}, s.severed(run, r.err)
+			}
+			return s.obeyFate(run, r.fate)
+		case <-ctx.Done():
+			s.pass(run)
+			<-run.Done()
+			s.status = run.Status()
+			return rendezvous.Fate{}, nil
+		}
+	}
+}
+
+// severed ends a command whose node has lost its place: the other nodes start
+// again without it, and the command must not run at the same time. If it has
+// ended already, its own status counts.
+func (s *Start) severed(run *supervise.Attempt, why error) error {
+	select {
+	case <-run.Done():
+		s.status = run.Status()
+		s.UI.Note("%v; ending with the command's own status", why)
+		return nil
+	default:
+	}
+	s.UI.Note("%v; ending the command here, since the others may start again without it", why)
+	if err := run.Stop(stopGrace); err != nil {
+		return stuck(err)
+	}
+	return why
+}
+
+// obeyFate ends the command if the nodes start again, or have failed for good.
+func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.Fate, error) {
+	select {
+	case <-run.Done():
+	default:
+		s.UI.Note("%s; ending the command here", f.Why)
+	}
+	if !f.Again && f.Why == "" {
+		return f, nil
+	}
+	if err := run.Stop(stopGrace); err != nil {
+		return f, stuck(err)
+	}
+	s.status = run.Status()
+	if !f.Again {
+		s.UI.Note("%s; no restart is left (--restarts %d)", f.Why, f.Restarts)
+	}
+	return f, nil
+}
+
+// stuck is why nothing starts here again: a process that does not end may still
+// hold GPU memory and ports.
+func stuck(err error) error {
+	return exit.Errorf(exit.Unfit, "what the command started here does not end: %v", err).
+		Do("it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
+}
+
+// pass hands a signal on that reached launch alone. A terminal sends its signals
+// to all of its foreground processes.
+func (s *Start) pass(run *supervise.Attempt) {
+	sig, _ := s.caught().(syscall.Signal)
+	if sig == 0 {
+		return
+	}
+	if sig == unix.SIGINT {
+		if front, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && front == unix.Getpgrp() {
+			return
+		}
+	}
+	run.Signal(sig)
+}
+
+// spawn starts the command as a child.
+func (s *Start) spawn() (*supervise.Attempt, error) {
+	path, env, err := s.prepared()
+	if err != nil {
+		return nil, err
+	}
+	run, err := supervise.Start(path, s.Command.Argv, env)
+	if err != nil {
+		return nil, notExecutable(path, err)
+	}
+	return run, nil
+}
+
+// repeat runs the command of a world of one node, and starts it again when it
+// fails.
+func (s *Start) repeat(ctx context.Context) error {
+	s.announce()
+	for n := 1; ; n++ {
+		run, err := s.spawn()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-run.Done():
+		case <-ctx.Done():
+			s.pass(run)
+			<-run.Done()
+		}
+		s.status = run.Status()
+		if s.status == 0 || run.Interrupted() || ctx.Err() != nil {
+			return nil
+		}
+		if n > s.Opt.Restarts {
+			s.UI.Note("the command ended with %d; no restart is left (--restarts %d)", s.status, s.Opt.Restarts)
+			return nil
+		}
+		if err := run.Stop(0); err != nil {
+			return stuck(err)
+		}
+		s.UI.Note("the command ended with %d; starting it again (restart %d of %d)", s.status, n, s.Opt.Restarts)
+	}
+}

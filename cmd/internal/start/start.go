@@ -1,0 +1,212 @@
+// Package start owns the record of a run and the order in which it is filled,
+// as lists of stages. A start, a dry run, launch check, launch bench, launch
+// env, a restart and a task that follows another are different lists of the
+// same stages.
+package start
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/measure"
+	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
+	"launch/fabric/machine"
+	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/handoff"
+	"launch/internal/job"
+	"launch/internal/secret"
+	"launch/preflight"
+
+	"launch/preflight/peers"
+	"launch/rendezvous"
+)
+
+// Start is a run of launch on this node: its settings, its record, and what its
+// stages share.
+type Start struct {
+	Record
+
+	Opt     *Options
+	UI      *ui.UI
+	Checks  preflight.Table
+	Version string
+	Word    string          // the subcommand, such as "check"; "" for a start
+	Flags   map[string]bool // the flags of a start, and whether each takes a value
+	Pending finding.Report  // findings about the command line that are not printed yet
+	// Hint adds to an error what may have been meant by a command that was not
+	// found; nil adds nothing.
+	Hint func(err error, command string) error
+
+	keys   *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
+	from   *machine.Machine // of --from; nil: this machine
+	argv   []string
+	began  time.Time
+	status int // the exit status, unless a stage fails
+
+	stop   func()           // stops listening to signals
+	caught func() os.Signal // the signal that ended the run; nil: none
+
+	store    *storeaddr.Place  // nil: not located yet
+	comp     *companion.Client // nil: not registered
+	deadline time.Time         // of the join
+	wait     observer
+	tasks    tasks
+
+	decision peers.Decision
+	measured *measure.Result
+}
+
+// stage is one step of a run: it reads what the stages before it wrote, and
+// writes its own part.
+type stage func(s *Start, ctx context.Context) error
+
+// Launch starts a command. It returns an exit status only if launch has not
+// become the command.
+func (s *Start) Launch(ctx context.Context, argv []string) int {
+	s.argv = argv
+	return s.run(ctx, (*Start).resolve, (*Start).byKind)
+}
+
+// byKind runs the stages of the kind of start that the resolved job asks for.
+func (s *Start) byKind(ctx context.Context) error {
+	several, again := s.Job.Several(), s.Opt.Restarts > 0
+	switch {
+	case s.Opt.DryRun:
+		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).planUnknown, (*Start).print)
+	case s.Job.Tasks.LocalSize > 1 && s.Job.Tasks.Local > 0:
+		return s.do(ctx, (*Start).follow, (*Start).execute)
+	}
+	node := []stage{(*Start).leadTasks, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).possible}
+	switch {
+	case !several && again:
+		node = append(node, (*Start).planAlone, (*Start).repeat)
+	case !several:
+		node = append(node, (*Start).planAlone, (*Start).handOver)
+	case again:
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).supervise)
+	default:
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).handOver)
+	}
+	return s.do(ctx, node...)
+}
+
+// agree gathers the nodes until all of them may start.
+func agree(s *Start, ctx context.Context) error {
+	return s.gather(ctx, (*Start).welcome, (*Start).measureFirst, (*Start).decide, (*Start).obeyDecision)
+}
+
+// run runs stages under the signals of a run, prints why they fail, and returns
+// the exit status.
+func (s *Start) run(ctx context.Context, stages ...stage) int {
+	s.began = time.Now()
+	s.wait = observer{ui: s.UI, timeout: s.Opt.JoinTimeout}
+	ctx, s.stop, s.caught = handoff.NotifyContext(ctx)
+	defer s.stop()
+	err := s.do(ctx, stages...)
+	if err != nil {
+		err = s.depart(ctx, err)
+	}
+	if err == nil {
+		return s.status
+	}
+	s.stop()
+	var sig os.Signal
+	if ctx.Err() != nil {
+		sig = s.caught()
+	}
+	if n, ok := sig.(syscall.Signal); ok && s.Word == "bench" {
+		err, sig = exit.Errorf(exit.Signal+int(n), "%s before anything was compared; the others see that this node has left",
+			exit.SignalText(n)), nil
+	}
+	if s.Hint != nil && len(s.argv) > 0 {
+		err = s.Hint(err, s.argv[0])
+	}
+	status := s.Fail(err, sig)
+	s.failTasks(Failure(err, sig))
+	return status
+}
+
+// do runs stages until one fails.
+func (s *Start) do(ctx context.Context, stages ...stage) error {
+	for _, next := range stages {
+		if err := next(s, ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errAgain ends a step of gather: the node stays and waits for another world.
+var errAgain = errors.New("wait for another world")
+
+// gather joins a world and takes it through steps. When the world breaks up, or
+// a step returns errAgain, it begins again with the next world.
+func (s *Start) gather(ctx context.Context, steps ...stage) error {
+	for {
+		err := s.do(ctx, append([]stage{(*Start).join}, steps...)...)
+		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
+			s.UI.Note("%s; the ranks are agreed anew", broken.Why)
+			continue
+		}
+		if !errors.Is(err, errAgain) {
+			return s.missing(err)
+		}
+	}
+}
+
+// Warn prints the findings about the command line that are not printed yet.
+func (s *Start) Warn() {
+	s.UI.Findings(s.Pending, false)
+	s.Pending = nil
+}
+
+// Fail prints why a run fails, and returns the exit status.
+func (s *Start) Fail(err error, caught os.Signal) int {
+	s.Warn()
+	f := Failure(err, caught)
+	s.UI.Fail(f)
+	return f.Code
+}
+
+// possible refuses settings that exclude each other.
+func (s *Start) possible(context.Context) error {
+	what := ""
+	switch {
+	case s.Opt.Restarts > 0:
+		what = "--restarts"
+	case s.Job.Spares > 0:
+		what = "--spares"
+	case s.Job.Min > 0:
+		what = "--nnodes " + rendezvous.Count(s.Job.Nodes.V, s.Job.Min)
+	}
+	if what != "" && s.Job.Tasks.LocalSize > 1 {
+		return exit.Errorf(exit.Config,
+			"%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what,
+			s.Job.Tasks.LocalSize, s.Job.Tasks.From).
+			Do("one task per node, or no %s", what)
+	}
+	if !s.Job.Several() && s.Opt.Given["bench"] {
+		s.UI.Note("--bench measures between nodes, and this job has one: nothing is measured")
+	}
+	return nil
+}
+
+// planAlone plans a world of one node, which is computed.
+func (s *Start) planAlone(context.Context) error {
+	return s.plan(alone(s.Job), netip.Addr{})
+}
+
+// wantedPort returns the port that the job's own store should have.
+func wantedPort(j job.Job) int {
+	if j.MasterPort.Set {
+		return j.MasterPort.V
+	}
+	return job.DefaultMasterPort
+}

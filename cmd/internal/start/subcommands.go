@@ -1,0 +1,247 @@
+package start
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"launch/cmd/internal/measure"
+	"launch/cmd/internal/ui"
+	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/job"
+	"launch/internal/setting"
+	"launch/preflight/bandwidth"
+	"launch/preflight/peers"
+	"launch/rendezvous"
+)
+
+// Check is launch check: the checks of this node, or of all nodes of a job. It
+// starts nothing, and returns the exit status.
+func (s *Start) Check(ctx context.Context, argv []string) int {
+	s.argv = argv
+	return s.run(ctx, (*Start).resolve, func(s *Start, ctx context.Context) error {
+		together := s.Job.Several() && !s.Opt.Local && s.from == nil
+		switch t := s.Job.Tasks; {
+		case together && t.Local > 0:
+			s.UI.Note("task %d of this node: its first task checks it", t.Local)
+			return nil
+		case together:
+			return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkTogether)
+		}
+		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).reportAlone)
+	})
+}
+
+// reportAlone reports on this node.
+func (s *Start) reportAlone(context.Context) error {
+	s.UI.Findings(s.Job.Notes, false)
+	own := peers.Post{Name: s.Node.Hostname, Local: peers.Telling(s.Local), Outcomes: s.Local.Outcomes()}
+	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
+	c.Report = s.Local
+	s.UI.Report(s.Local, c.Took)
+	if len(c.Unfit()) > 0 {
+		s.status = exit.Unfit
+	}
+	return s.keep(c)
+}
+
+// checked returns the outcome of a check.
+func (s *Start) checked(survey finding.Survey) ui.Checked {
+	c := ui.Checked{Survey: survey, Node: s.Node, Own: s.Local, Titles: s.Checks.Titles(), Version: s.Version,
+		At: time.Now(), Took: time.Since(s.began)}
+	for _, p := range s.Checks.Peers {
+		c.Peers = append(c.Peers, p.ID)
+	}
+	return c
+}
+
+// checkTogether reports on all nodes, the same on each of them.
+func (s *Start) checkTogether(ctx context.Context) error {
+	s.UI.Findings(s.Job.Notes, false)
+	s.Job.ID.V = "check-" + s.Job.ID.V // a start of the job is another job
+	s.Opt.StartTimeout = 0             // no node is waited for after it
+	s.UI.Note("checking %s together; --local checks this one alone", ui.Nodes(s.Job.Nodes.V, s.Job.Min))
+	err := s.do(ctx, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
+		return s.gather(ctx, (*Start).measureFirst, (*Start).decide)
+	}, (*Start).part)
+	if err != nil {
+		s.UI.Findings(s.Local, false)
+		return err
+	}
+	s.leave("its check is over")
+	c := s.checked(*s.decision.Survey)
+	c.Self, c.Job, c.Report = s.World.Rank, ui.Identity(s.Job), s.decision.All()
+	if s.measured != nil {
+		b := s.benched(*s.measured)
+		c.Bench, c.Report = &b, slices.Concat(c.Report, b.Findings)
+	}
+	s.UI.Survey(c)
+	unfit := func(n finding.Surveyed) bool { return n.Unfit }
+	switch i := slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Rank == c.Self }); {
+	case i >= 0 && c.Nodes[i].Unfit:
+		s.status = exit.Unfit
+	case slices.ContainsFunc(c.Nodes, unfit):
+		s.status = exit.PeerUnfit
+	}
+	return s.keep(c)
+}
+
+const (
+	// readRound is over when all nodes have read the result of a check: then
+	// they may leave, and the store with the node that hosts it.
+	readRound = "read"
+	// partBudget bounds the wait for slow readers; lastWords is how long the
+	// store's host lets the others see that all have read it.
+	partBudget, lastWords = 2 * time.Second, 200 * time.Millisecond
+)
+
+// part waits until all nodes have the result. A node that is lost now delays
+// none.
+func (s *Start) part(ctx context.Context) error {
+	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
+	if _, err := s.comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !s.comp.Self.First {
+		return nil
+	}
+	select {
+	case <-time.After(lastWords):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// keep writes the outcome of a check to the files that were asked for.
+func (s *Start) keep(c ui.Checked) error {
+	if file := s.Opt.Textfile; file != "" {
+		if err := ui.WriteMetrics(file, c); err != nil {
+			return exit.CannotWrite(s.Opt.From("textfile"), file, err)
+		}
+	}
+	if s.Opt.HTML == "" {
+		return nil
+	}
+	return s.writePage(ui.CheckHTML(c))
+}
+
+// Bench is launch bench: it measures the rails between the nodes of a job, or
+// between two by hand, and returns the exit status.
+func (s *Start) Bench(ctx context.Context) int {
+	o := s.Opt
+	typed := func(flag string) bool { return o.Given[flag] }
+	if err := o.Options.Check(o.From, typed, o.NNodes.Set || o.Store.Set); err != nil {
+		return s.Fail(err, nil)
+	}
+	if o.ByHand() {
+		return s.run(ctx, (*Start).benchByHand)
+	}
+	return s.run(ctx, (*Start).resolve, (*Start).benchTogether)
+}
+
+// bench returns a bench with this run's settings.
+func (s *Start) bench() *measure.Bench {
+	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.keys, UI: s.UI}
+}
+
+// benchByHand measures between two nodes.
+func (s *Start) benchByHand(ctx context.Context) error {
+	if err := s.TryOutputs(); err != nil { // for nodes of a job resolve does it
+		return err
+	}
+	s.Job.Nodes = setting.Value[int]{V: 2}
+	s.Node = s.DetectNode(ctx)
+	s.Job = job.Job{Nodes: setting.Value[int]{V: 1}}
+	out, err := s.bench().Hand(ctx, s.Node, s.began)
+	if err != nil {
+		return err
+	}
+	if out.Status() != 0 {
+		s.status = exit.Unfit
+	}
+	return s.reportBench(out)
+}
+
+// benchTogether measures between all nodes of a job.
+func (s *Start) benchTogether(ctx context.Context) error {
+	if !s.Job.Several() {
+		return exit.Errorf(exit.Usage, "a bench needs two nodes, and this line speaks of one").
+			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on " +
+				"one, and on the other: launch bench --client HOST")
+	}
+	if t := s.Job.Tasks; t.Local > 0 {
+		s.UI.Note("task %d of this node: its first task measures", t.Local)
+		return nil
+	}
+	var was []bandwidth.PastRate
+	var out measure.Result
+	b := s.bench()
+	err := s.do(ctx, (*Start).detect, func(s *Start, ctx context.Context) (err error) {
+		if _, err = b.RailsOf(s.Node, netip.Addr{}); err != nil { // before other nodes wait for this one
+			return err
+		}
+		if was, err = b.Past(s.Node.Hostname); err != nil {
+			return err
+		}
+		s.UI.Findings(s.Job.Notes, false)
+		s.Job.ID.V = "bench-" + s.Job.ID.V // a start of the job is another job
+		s.Opt.StartTimeout = 0             // no node is waited for after it
+		return nil
+	}, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
+		return s.gather(ctx, func(s *Start, ctx context.Context) (err error) {
+			out, err = b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, was, s.deadline)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	s.status = out.Status()
+	err = s.reportBench(out)
+	_ = s.part(ctx)
+	s.leave("its bench is over")
+	return err
+}
+
+// benchRounds is what a bench needs of the joined world.
+type benchRounds struct {
+	roundsOf
+	*observer
+}
+
+// roundsOf is the companion's part of it.
+type roundsOf interface {
+	Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error)
+	Posted(ctx context.Context, name string, ranks []int, budget time.Duration) ([][]byte, error)
+}
+
+// benched returns what was measured, for its report.
+func (s *Start) benched(r measure.Result) ui.Benched {
+	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
+		Titles: s.Checks.Titles()}
+	if s.Job.Several() {
+		out.Job = ui.Identity(s.Job)
+	}
+	return out
+}
+
+// reportBench prints what was measured, and writes what was asked for.
+func (s *Start) reportBench(r measure.Result) error {
+	out := s.benched(r)
+	s.UI.Bench(out)
+	if err := s.bench().Remember(s.Node.Hostname, r, out.At); err != nil || s.Opt.HTML == "" {
+		return err
+	}
+	return s.writePage(ui.BenchHTML(out))
+}
+
+// writePage writes the page of --html.
+func (s *Start) writePage(page []byte, err error) error {
+	if err == nil {
+		err = os.WriteFile(s.Opt.HTML, page, 0o666)
+	}
+	if err != nil {
+		return exit.CannotWrite(s.Opt.From("html"), s.Opt.HTML, err)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package start
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/envgen"
+	"launch/internal/exit"
+	"launch/internal/job"
+	"launch/internal/launcher"
+	"launch/internal/masterport"
+	"launch/internal/process"
+	"launch/internal/setting"
+	"launch/internal/taskgroup"
+)
+
+const (
+	// followSlack is what the first task of a node may take beyond
+	// --join-timeout: its checks, the release, and other tasks that are late.
+	followSlack = time.Minute
+	// handBudget bounds how long the first task of a node waits for the others
+	// before it starts without them: they were started together.
+	handBudget = 10 * time.Second
+	// failBudget bounds it for a failure, which the others may be about to find
+	// on their own.
+	failBudget = 2 * time.Second
+)
+
+// tasks are the tasks of this node, as its first one sees them. The zero value
+// is a node on which launch was started once.
+type tasks struct {
+	first *taskgroup.First
+	world launcher.World   // as handed on
+	held  *masterport.Held // one node: the port of its tasks' store
+}
+
+// handed is what the first task of a node hands on to the others.
+type handed struct {
+	World   launcher.World `json:"world"`
+	Plan    envgen.Plan    `json:"plan"`
+	Failure *exit.Error    `json:"failure,omitempty"` // there is no start
+}
+
+// leadTasks makes this task the first of this node, if there are several.
+func (s *Start) leadTasks(context.Context) (err error) {
+	t := s.Job.Tasks
+	if t.LocalSize < 2 {
+		return nil
+	}
+	if s.tasks.first, err = taskgroup.Listen(groupOf(t), t.LocalSize-1); err != nil || s.Job.Several() {
+		return err
+	}
+	return s.holdPort()
+}
+
+// failTasks reports to the other tasks of this node that there is no start. This
+// one has printed why by now: srun or mpirun may kill it when another ends.
+func (s *Start) failTasks(f exit.Error) {
+	if s.tasks.first != nil {
+		s.hand(context.Background(), handed{Failure: &f}, failBudget)
+		s.tasks.first.Close()
+	}
+}
+
+// hand gives the other tasks of this node what they wait for, and returns those
+// that did not ask for it.
+func (s *Start) hand(ctx context.Context, h handed, budget time.Duration) (missing []int) {
+	b, err := json.Marshal(h)
+	if err != nil {
+		panic("launch: " + err.Error()) // own types: cannot fail
+	}
+	return s.tasks.first.Hand(ctx, b, budget)
+}
+
+// releaseTasks lets the other tasks of this node start with this one. From then
+// on the port of their store is task 0's: the command inherits no descriptor of
+// launch, and no process holds the port until the command listens. That is why
+// it is not the port that every job tries first.
+func (s *Start) releaseTasks(ctx context.Context) {
+	if s.tasks.first == nil {
+		return
+	}
+	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 &&
+		ctx.Err() == nil {
+		s.UI.Note("starting without %s of this node: not here after %s", taskNames(missing), handBudget)
+	}
+	if s.tasks.held != nil {
+		s.tasks.held.Close()
+	}
+}
+
+func taskNames(local []int) string {
+	var out []string
+	for _, n := range local {
+		out = append(out, strconv.Itoa(n))
+	}
+	if len(out) == 1 {
+		return "task number " + out[0]
+	}
+	return "tasks number " + strings.Join(out, ", ")
+}
+
+// holdPort picks the port of the store of a job of one node, which has no
+// companion to do it. It begins at a port that is this job's own, so that two
+// jobs that start at the same time do not take the same one.
+func (s *Start) holdPort() error {
+	lo, hi, err := s.Opt.ports()
+	if err != nil {
+		return err
+	}
+	j := &s.Job
+	h := fnv.New32a()
+	h.Write([]byte(groupOf(j.Tasks)))
+	want := lo + int(h.Sum32()%uint32(hi-lo+1))
+	if j.MasterPort.Set {
+		want = j.MasterPort.V
+		if j.MasterPort.From.Tier == setting.Explicit {
+			lo, hi = want, want
+		}
+	}
+	if s.tasks.held, err = masterport.Pick(want, 0, lo, hi); err != nil {
+		return err
+	}
+	if p := s.tasks.held.Port; !j.MasterPort.Set || p != j.MasterPort.V {
+		j.MasterPort = setting.Value[int]{V: p, From: setting.Source{Tier: setting.Derived, Name: "a free port"}, Set: true}
+	}
+	return nil
+}
+
+// follow waits for the first task of this node and takes over its plan.
+func (s *Start) follow(ctx context.Context) error {
+	t := s.Job.Tasks
+	if _, err := lookPath(s.Job.Line.Argv[0]); err != nil {
+		return s.alike(ctx, notExecutable(s.Job.Line.Argv[0], err))
+	}
+	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, s.Opt.JoinTimeout+followSlack, func() {
+		s.UI.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().
+			Add(s.Opt.JoinTimeout).Format("15:04:05"))
+	})
+	if err != nil {
+		return err
+	}
+	var h handed
+	if err := json.Unmarshal(b, &h); err != nil {
+		return fmt.Errorf("read what the first task of this node says: %w", err)
+	}
+	if h.Failure != nil { // the first task has printed the advice
+		return exit.Errorf(h.Failure.Code, "the first task of this node did not start: %s", h.Failure.What)
+	}
+	h.World.Task = task(t)
+	return s.commandFor(h.World, without(h.Plan, s.Job.Decided))
+}
+
+// without returns the plan of a task whose own environment may differ: what is
+// set there wins.
+func without(p envgen.Plan, decided []setting.Decided) envgen.Plan {
+	return slices.DeleteFunc(p, func(v setting.Var) bool {
+		return slices.ContainsFunc(decided, func(d setting.Decided) bool { return d.Name == v.Name })
+	})
+}
+
+// alike returns an error that each task of a node finds on its own. The first
+// task prints all of it; the others, after it, only what it is.
+func (s *Start) alike(ctx context.Context, err error) error {
+	t := s.Job.Tasks
+	switch {
+	case t.LocalSize < 2 || s.Opt.DryRun:
+		return err
+	case t.Local == 0:
+		s.tasks.first, _ = taskgroup.Listen(groupOf(t), t.LocalSize-1)
+		return err
+	}
+	_, _ = taskgroup.Await(ctx, groupOf(t), t.Local, failBudget, func() {})
+	s.Pending = nil
+	f := Failure(err, nil)
+	return exit.Errorf(f.Code, "%s", f.What)
+}
+
+func task(t job.Tasks) launcher.Task {
+	return launcher.Task{Rank: t.Rank, Size: t.Size, Local: t.Local, LocalSize: t.LocalSize}
+}
+
+// groupOf returns what the tasks of this node have in common, and no others.
+// MPICH tells them nothing of the kind, but its daemon on this node starts each
+// task as a process group of its own.
+func groupOf(t job.Tasks) string {
+	if t.Group != "" {
+		return t.Group
+	}
+	leader, err := process.Read(unix.Getpgrp())
+	if err != nil {
+		return t.From
+	}
+	return t.From + " of process " + strconv.Itoa(leader.Parent)
+}

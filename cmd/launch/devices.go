@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"launch/cmd/internal/start"
+	"launch/cmd/internal/ui"
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/child"
+	"launch/internal/exit"
+	"launch/internal/handoff"
+)
+
+// fabric prints the rails, GPUs and interfaces of this node.
+func (a *app) fabric(c *cli.Context) error {
+	a.Job.Nodes.V = 2 // as for a job of several nodes: the host name counts
+	n, err := a.Recorded(c.Context)
+	if err != nil {
+		return err
+	}
+	f := rail.Of(n, n.Route.Src)
+	if a.svg != "" {
+		if err := os.WriteFile(a.svg, ui.FabricSVG(n, f), 0o666); err != nil {
+			return exit.CannotWrite(a.Opt.From("svg"), a.svg, err)
+		}
+	}
+	a.UI.Fabric(n, f)
+	return nil
+}
+
+// metricsChild reads the devices in a process of its own: one that hangs in a
+// driver is left behind, and who watches a node for weeks does not gather them.
+const metricsChild = "metrics"
+
+// metricsLimit is what a round may take. NVML alone takes 3 s for each GPU that
+// sleeps.
+const metricsLimit = 40 * time.Second
+
+// reading is a round's answer.
+type reading struct {
+	Node     fabric.Node           `json:"node"`
+	Counters []fabric.PortCounters `json:"counters"`
+}
+
+func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
+	n := (&start.Start{Opt: &start.Options{}}).DetectLive(ctx, fabric.Live())
+	return json.NewEncoder(out).Encode(reading{n, fabric.ReadPortCounters(fabric.Live().Sys, n.HCAs)})
+}
+
+// metrics writes how this node's devices are, once or at intervals.
+func (a *app) metrics(c *cli.Context) error {
+	every := a.interval
+	if every != 0 && every < time.Second {
+		return exit.Errorf(exit.Usage, "--interval %v is too short: each round asks every device", every).
+			Do("launch metrics --textfile FILE --interval 15s")
+	}
+	if every != 0 && a.Opt.Textfile == "" {
+		return exit.Errorf(exit.Usage, "--interval writes again and again, and needs a file").
+			Do("launch metrics --textfile FILE --interval %s", every.String())
+	}
+	if err := a.TryOutputs(); err != nil {
+		return err
+	}
+	ctx, stop, caught := handoff.NotifyContext(c.Context)
+	defer stop()
+	round := func() error {
+		m, err := a.measured(ctx)
+		switch {
+		case err != nil:
+			return err
+		case a.Opt.Textfile == "":
+			return a.UI.PrintNodeMetrics(m)
+		}
+		if err := ui.WriteNodeMetrics(a.Opt.Textfile, m); err != nil {
+			return exit.CannotWrite(a.Opt.From("textfile"), a.Opt.Textfile, err)
+		}
+		return nil
+	}
+	if every == 0 {
+		err := round()
+		if ctx.Err() != nil {
+			return end(a.Fail(context.Cause(ctx), caught()))
+		}
+		return err
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for said := ""; ; {
+		err := round()
+		if ctx.Err() != nil { // its end, which was asked for
+			return nil
+		}
+		now := ""
+		if err != nil {
+			now = err.Error()
+		}
+		if now != said && now != "" {
+			a.UI.Note("%s; the file is as it was, and the next round is in %v", now, every)
+		}
+		said = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// measured is one round.
+func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
+	began := time.Now()
+	var r reading
+	if from := a.Replayed(); from != nil {
+		r.Node = from.Detect(ctx)
+		r.Counters = fabric.ReadPortCounters(from.Roots().Sys, r.Node.HCAs)
+	} else if err := child.Ask(ctx, metricsChild, nil, &r, metricsLimit); err != nil {
+		return ui.NodeMetrics{}, fmt.Errorf("read this node's devices: %w", err)
+	}
+	return ui.NodeMetrics{Node: r.Node, Roles: rail.Of(r.Node, r.Node.Route.Src).NICs, Counters: r.Counters,
+		At: time.Now(), Took: time.Since(began)}, nil
+}

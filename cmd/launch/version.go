@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version and commit are set by the Makefile with -X: the build itself does
+// not ask git, so that it is the same from any folder.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+func versionText() string { return version + " " + commit }
+
+// version prints what this build is and what it can do.
+func (a *app) version(c *cli.Context) error {
+	flags := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			flags[s.Key] = s.Value
+		}
+	}
+	cgo := flags["CGO_ENABLED"] == "1"
+	if a.UI.JSON() {
+		a.UI.Emit(true, "version", map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
+			"os": runtime.GOOS, "arch": runtime.GOARCH, "cgo": cgo, "flags": flags})
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "launch %s (commit %s)\n%s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, k := range []string{"-tags", "-ldflags", "-trimpath", "-race", "CGO_ENABLED", "GOAMD64"} {
+		if flags[k] != "" {
+			fmt.Fprintf(&b, " %s=%s", k, flags[k])
+		}
+	}
+	b.WriteByte('\n')
+	if !cgo {
+		b.WriteString("built without cgo; it lacks:\n" +
+			"  GPUs         NVML is not asked: the number of GPUs is not checked\n" +
+			"  verbs        libibverbs is not opened\n" +
+			"  signals      ignored or blocked signals other than HUP and INT are not passed on\n" +
+			"  nofile       the inherited limit of open files is not known\n")
+	}
+	a.UI.Print(b.String())
+	return nil
+}

@@ -1,0 +1,168 @@
+package job
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/setting"
+)
+
+// ports resolves the port for the job's own store. With an endpoint in the line
+// or PET_*, torchrun takes the port from it and ignores --master-port.
+func (r *resolver) ports() error {
+	claims := []claim{explicit(r.in.Flags.MasterPort)}
+	if (r.job.Several() || r.job.Tasks.Size > 0) && !strings.HasPrefix(r.backend(), "etcd") {
+		claims = append(claims,
+			endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
+			endpointPort(r.ambient("PET_RDZV_ENDPOINT")), r.ambient("PET_MASTER_PORT"), r.masterPort())
+	}
+	v, notes, err := choose("master-port", equal[int], parsePort, claims...)
+	r.job.MasterPort = v
+	r.note(notes...)
+	return err
+}
+
+func endpointPort(c claim) claim {
+	_, port, err := splitHostPort(c.raw)
+	if _, bad := readPort(port); bad != nil || err != nil { // missing, 0 for any, or for store to refuse
+		return claim{}
+	}
+	return claim{port, c.from, c.set}
+}
+
+// masterPort returns MASTER_PORT, unless it is the URL that Kubernetes sets for a
+// Service named "master".
+func (r *resolver) masterPort() claim {
+	c := r.ambient("MASTER_PORT")
+	if _, err := parsePort(c); c.set && err != nil {
+		f := finding.Warnf("%s is not used: it is not a port", c)
+		if strings.Contains(c.raw, "://") {
+			f.Status = finding.Skip
+		}
+		r.note(f.Named("job.master-port"))
+		return claim{}
+	}
+	return c
+}
+
+// store resolves the store address of several nodes.
+func (r *resolver) store() error {
+	given := explicit(r.in.Flags.Store)
+	if !r.job.Several() {
+		if given.set {
+			_, err := parseStore(given)
+			return err
+		}
+		return nil
+	}
+	typed := []claim{given, said(r.line.Endpoint), said(r.line.MasterAddr)}
+	if !slices.ContainsFunc(typed, func(c claim) bool { return c.set }) {
+		typed = append(typed, r.sched.host) // one of the job's nodes, unless another is named
+	}
+	v, notes, err := choose("store", agree, r.parseAddress, append(typed,
+		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))...)
+	if err != nil {
+		return err
+	}
+	if !v.Set {
+		return r.nowhere()
+	}
+	r.note(notes...)
+	r.job.Store = v
+	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
+		r.job.Hosts = r.sched.hosts
+	}
+	return r.loopback(v)
+}
+
+// parseAddress parses --store, or the endpoint or master address of the line or the
+// environment: then launch's embedded store runs on that host, on a port of its
+// own. Only torchrun's etcd backends name an etcd that runs already.
+func (r *resolver) parseAddress(c claim) (Store, error) {
+	if c.from.Tier == setting.Explicit {
+		return parseStore(c)
+	}
+	name := strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-")
+	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(name, "rdzv-endpoint") {
+		scheme := "http://"
+		if strings.Contains(r.line.RdzvConf.Value, "protocol=https") {
+			scheme = "https://"
+		}
+		c.raw = scheme + c.raw
+		return parseStore(c)
+	}
+	host, _, err := c.hostPort()
+	if err != nil {
+		return Store{}, err
+	}
+	return embedded(host, DefaultStorePort), nil
+}
+
+// agree reports whether two stores may be one. An etcd does not contradict
+// torch's host. The port of two hosts does not matter, since the others name only
+// a host. A name may stand for an address or another name; that is unknown here.
+func agree(a, b Store) bool {
+	if a.Embedded != b.Embedded {
+		return true
+	}
+	if !a.Embedded {
+		return slices.Equal(a.Endpoints, b.Endpoints)
+	}
+	if isAddr(a.Host) != isAddr(b.Host) {
+		return true
+	}
+	one, two := strings.TrimSuffix(a.Host, "."), strings.TrimSuffix(b.Host, ".")
+	first, domain, _ := strings.Cut(one, ".")
+	second, other, _ := strings.Cut(two, ".")
+	return strings.EqualFold(one, two) ||
+		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "")
+}
+
+func isAddr(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+func (r *resolver) nowhere() error {
+	nodes := r.job.Nodes
+	e := contradiction(r.with("--store", "HOST")+"   # HOST: one of the nodes, the same on all",
+		"this job has %d nodes (%s), but no store address", nodes.V, nodes.From.Name)
+	if r.sched.nowhere != "" {
+		e.What += "; " + r.sched.nowhere
+	}
+	if r.sched.fix != "" {
+		e.Fix = r.sched.fix
+	}
+	return e
+}
+
+// loopback refuses a store address that every node would look for on itself.
+func (r *resolver) loopback(v setting.Value[Store]) error {
+	if !isLoopback(v.V) {
+		return nil
+	}
+	what := fmt.Sprintf("%s names %s, a loopback address, but the job has %d nodes (%s)",
+		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
+	if v.From.Tier == setting.Explicit {
+		r.note(finding.Skipf("%s: this is right only if all of them are on this machine", what).Named("job.store"))
+		return nil
+	}
+	fix := r.paste("--store", "HOST") + "   # HOST: one of the nodes, the same on all\n" +
+		r.paste("--store", "127.0.0.1") + "   # all nodes on this machine"
+	return contradiction(fix, "%s: each node would wait for the others on itself", what)
+}
+
+func isLoopback(s Store) bool {
+	if !s.Embedded {
+		return false // a local proxy may lead to an external etcd
+	}
+	host := strings.ToLower(strings.TrimSuffix(s.Host, "."))
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback() || a.IsUnspecified()
+	}
+	return host == "localhost" || strings.HasPrefix(host, "localhost.") || host == "ip6-localhost" ||
+		host == "ip6-loopback"
+}

@@ -1,0 +1,174 @@
+package protocol
+
+import (
+	"errors"
+	"strings"
+)
+
+// snapshot takes in the control keys as they are at the beginning of a life. What
+// they hold for people is no news.
+func (n *Node) snapshot(kvs []KV) {
+	n.ep, n.epMod, n.leader, n.seen, n.final = Epoch{}, 0, registered{}, nil, false
+	clear(n.results)
+	for _, kv := range kvs {
+		switch kv.Key {
+		case n.k.Conflict(), n.k.Late():
+		case n.k.Progress():
+			p, _ := kv.Value.(Report)
+			for _, m := range p.Left {
+				n.told[m.ID] = true
+			}
+		default:
+			n.hearOne(kv)
+		}
+	}
+}
+
+// hear takes in changes of the control keys.
+func (n *Node) hear(e Event) {
+	for _, kv := range e.KVs {
+		n.hearOne(kv)
+	}
+	n.again(e)
+}
+
+func (n *Node) hearOne(kv KV) {
+	switch {
+	case !kv.Gone && strings.HasPrefix(kv.Key, n.k.Worlds()): // arrives before the epoch that makes it true
+		n.seat = &kv
+	case kv.Key == n.k.Epoch():
+		n.hearEpoch(kv)
+	case kv.Key == n.k.Leader():
+		n.hearLeader(kv)
+	case kv.Gone:
+	case kv.Key == n.k.Progress():
+		n.hearProgress(kv)
+	case kv.Key == n.k.Late():
+		l, _ := kv.Value.(Lateness)
+		for _, who := range l.Who {
+			n.warn(l.Nonce, who)
+		}
+	case kv.Key == n.k.Conflict():
+		m, ok := kv.Value.(Member)
+		if ok && m.Index == n.self.Index && m.ID != n.self.ID {
+			n.notify(Notice{Kind: Conflict, Member: &m, Text: "it is refused while this node is here"})
+		}
+	case strings.HasPrefix(kv.Key, n.k.Results()):
+		n.results[kv.Key], _ = kv.Value.([]byte)
+	}
+}
+
+// hearEpoch takes in a change of the epoch. A leader knows what it wrote before
+// the watch repeats it: an older version is no news.
+func (n *Node) hearEpoch(kv KV) {
+	ep, readable := kv.Value.(Epoch)
+	switch {
+	case kv.Mod <= n.epMod:
+	case kv.Gone:
+		n.ep, n.epMod = Epoch{}, 0
+	case readable:
+		n.ep, n.epMod = ep, kv.Mod
+		n.spared()
+	}
+}
+
+// spared remembers, for a standby node, that a world does not need it: one that
+// it saw before the start, or that may be started again. An older one belongs to
+// another run.
+func (n *Node) spared() {
+	ep := n.ep
+	again := ep.State == Started && ep.Restarts > 0
+	switch {
+	case !n.self.extra() || ep.Nonce == n.joined.Nonce:
+	case ep.State == Sealed || again:
+		n.witnessed = ep.Nonce
+	case ep.State != Open && n.witnessed == ep.Nonce && (n.self.Spares > 0 || ep.Restarts > 0):
+		n.unneeded = &SpareError{Size: ep.Size, Why: ep.Why}
+	}
+}
+
+// hearLeader takes in a change of the leader. Every node reports its departure,
+// since no leader is left that could.
+func (n *Node) hearLeader(kv KV) {
+	if kv.Mod <= n.leader.mod {
+		return
+	}
+	if !kv.Gone {
+		m, _ := kv.Value.(Member)
+		n.leader = registered{Member: m, create: kv.Create, mod: kv.Mod}
+		return
+	}
+	gone, other := n.leader.Member, n.leader.ID != "" && n.leader.ID != n.self.ID
+	n.leader = registered{}
+	switch {
+	case other && !n.ep.runs():
+		n.departed(because(gone))
+	case other && gone.Left == "" && n.now.Sub(n.wentAt) < n.cfg.StartTimeout:
+		n.warn(n.ep.Nonce, gone.Name()+", was lost")
+	}
+}
+
+// hearProgress takes in who has joined and who left.
+func (n *Node) hearProgress(kv KV) {
+	p, ok := kv.Value.(Report)
+	if !ok {
+		return
+	}
+	if !n.final { // nothing follows the final one
+		n.seen, n.final = &p.Attendance, p.Final
+	}
+	n.unfit = unfit{n.ep.N, p.Unfit, p.More}
+	for _, m := range p.Left {
+		n.departed(m)
+	}
+	if news := n.untold(p.Unfit); len(news) > 0 {
+		n.notify(Notice{Kind: Unfit, Unfit: news})
+	}
+	if !p.Final {
+		n.notify(Notice{Kind: Progress, Attendance: &p.Attendance})
+	}
+}
+
+// departed reports once that a member left before the start; Left says why.
+func (n *Node) departed(m Member) {
+	told := n.told[m.ID] || m.ID == n.self.ID
+	n.told[m.ID] = true
+	n.left[n.k.Member(m)] = m
+	if !told {
+		n.notify(Notice{Kind: Left, Member: &m, Text: m.Left})
+	}
+}
+
+// because returns a member that is gone, with the reason.
+func because(m Member) Member {
+	if m.Left == "" {
+		m.Left = "lost: nothing was heard of it for as long as its lease"
+	}
+	return m
+}
+
+// warn reports once that a node of the joined world is late.
+func (n *Node) warn(nonce, who string) {
+	news := nonce == n.joined.Nonce && n.self.Restarts == 0 && !n.told[who] &&
+		n.now.Sub(n.wentAt) < n.cfg.StartTimeout+lateGrace
+	n.told[who] = true
+	if news {
+		n.notify(Notice{Kind: Late, Text: who})
+	}
+}
+
+// hearOwn takes in changes of this node's own key: another incarnation that holds
+// it ends the session, and a key that is gone ends the life.
+func (n *Node) hearOwn(e Event) {
+	for _, kv := range e.KVs {
+		if kv.Gone {
+			n.do(Action{Kind: Fail, Err: errors.New("this node's key is gone")})
+			return
+		}
+		if m, ok := kv.Value.(Member); ok && m.ID != n.self.ID {
+			n.halt(&SupersededError{Self: n.self, Newer: m})
+			return
+		}
+	}
+	n.again(e)
+}

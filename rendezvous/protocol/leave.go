@@ -1,0 +1,118 @@
+package protocol
+
+import "time"
+
+// start publishes that this node has read that it may start.
+func (n *Node) start(e Event) {
+	n.user, n.self.Phase, n.wentAt = Running, PhaseStarted, n.now
+	n.stands = false // the end of this world is no news of a wait
+	n.posts[AckRound] = &post{value: []byte("{}")}
+	n.until = time.Time{}
+	n.wake(0)
+	n.acked(e)
+}
+
+// acked returns once the acknowledgement is written: this node's key was still the
+// sealed one then. Else the error names the node that holds the key. The store's
+// host then waits for the acknowledgements of all, because the store ends with it.
+func (n *Node) acked(Event) {
+	switch ack := n.posts[AckRound]; {
+	case n.fatal != nil:
+		n.reply(Action{Err: n.fatal})
+	case ack == nil || !ack.sent:
+		n.wait(0)
+	case n.self.First:
+		n.reply(Action{Key: n.k.Round(n.joined.N, AckRound), Size: n.joined.Size})
+	default:
+		n.reply(Action{})
+	}
+}
+
+// exit publishes that this node's command has ended.
+func (n *Node) exit(e Event) {
+	n.self.Phase, n.self.Status = PhaseEnded, e.Status
+	n.edits++
+	n.wake(0)
+}
+
+// exited remembers how this node's command ended, for Leave to write.
+func (n *Node) exited(e Event) { n.status = &e.Status }
+
+// follow returns the outcome of the run that this node started in. Once its own
+// command has ended, it waits no longer than the budget for a lost store.
+func (n *Node) follow(e Event) {
+	if e.Start {
+		n.until = time.Time{}
+	}
+	switch alone := !n.Up() && n.self.Phase == PhaseEnded; {
+	case !alone:
+		n.until = time.Time{}
+	case n.until.IsZero():
+		n.until = n.now.Add(e.Budget)
+	}
+	ep := n.ep
+	fate := Fate{Why: ep.Why, Restart: ep.Restart, Restarts: ep.Restarts}
+	switch {
+	case n.fatal != nil:
+		n.reply(Action{Err: n.fatal})
+	case ep.Nonce == n.joined.Nonce && ep.State == Over:
+		n.reply(Action{Fate: &fate})
+	case ep.Nonce != n.joined.Nonce && (ep.N != 0 || n.Up()):
+		fate.Again = true
+		n.reply(Action{Fate: &fate})
+	case !n.until.IsZero() && !n.now.Before(n.until):
+		n.reply(Action{Err: n.lastKnown(nil)})
+	default:
+		n.wait(0)
+	}
+}
+
+// comeBack makes this node one that waits for a world again.
+func (n *Node) comeBack(e Event) {
+	n.user, n.self = Idle, e.Member
+	n.self.Phase, n.self.Status = PhaseArrived, 0
+	n.edits++
+	clear(n.posts)
+	n.wake(0)
+}
+
+// leave takes this node out at once and publishes why.
+func (n *Node) leave(e Event) {
+	n.phase, n.lead = Ended, nil
+	if n.lease == 0 {
+		return
+	}
+	ops, self := n.remains(), n.self
+	if n.ep.State == Sealed && n.ep.Nonce == n.joined.Nonce {
+		ops = append(ops, Op{Do: Put, Key: n.k.Quit(n.ep.Nonce), Value: []byte(self.ID)})
+	}
+	if self.Left = e.Text; e.Text != "" {
+		// The lead may be this node's without its knowledge: the leader before it has
+		// just gone, and the answer is under way.
+		ops = append(ops, Op{Do: Nest, If: []Cond{n.ownLease()}, Then: []Op{
+			{Do: Put, Key: n.k.Member(self), Value: self, Lease: n.lease},
+			{Do: Nest, If: []Cond{{Guard: LeadLease, Of: Lease, Key: n.k.Leader(), Is: '=', Rev: n.lease}},
+				Then: []Op{{Do: Put, Key: n.k.Leader(), Value: self, Lease: n.lease}}}}})
+	}
+	if len(ops) > 0 {
+		n.do(Action{Kind: Leave, Then: ops})
+	}
+	for _, lease := range n.leases {
+		n.do(Action{Kind: Revoke, Lease: lease})
+	}
+}
+
+// remains returns what a node leaves in the store whose command has ended: its
+// place says so, for people. A place that is gone is not made again.
+func (n *Node) remains() []Op {
+	if n.self.Phase == PhaseArrived || n.joined.Nonce == "" {
+		return nil
+	}
+	p := Place{Rank: n.rank, ID: n.self.ID, Name: n.self.Name(), Over: true, Status: n.status}
+	if n.self.Phase == PhaseEnded {
+		p.Status = &n.self.Status
+	}
+	key := n.k.Place(n.joined.Nonce, n.self)
+	return []Op{{Do: Nest, If: []Cond{{Guard: PlaceRemains, Of: Create, Key: key, Is: '>'}},
+		Then: []Op{{Do: Put, Key: key, Value: p}}}}
+}

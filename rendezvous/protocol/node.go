@@ -1,0 +1,245 @@
+package protocol
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Times of the protocol, each with its reason.
+const (
+	// TypedGrace is how long a typed index waits, after the lease, for the holder
+	// to vanish before the error names both.
+	TypedGrace = 2 * time.Second
+	// RetryMax bounds the pause between two tries at a store that does not
+	// answer: a node notices a late store within a second.
+	RetryMax = time.Second
+	// resignPause is how long a leader that is not part of the sealed world
+	// leaves the lead to the nodes of that world.
+	resignPause = time.Second
+	// progressEvery bounds how often the leader publishes who has joined: what all
+	// nodes read costs N each time. It is 1 ms a node up to this.
+	progressEvery = 10 * time.Second
+	// LastCalls bounds how long nodes that keep joining delay a start for which
+	// enough nodes have joined, in last calls.
+	LastCalls = 6
+	// NoteGrace is how long a new leader withholds a note that it found: a note of
+	// the last run is obsolete once the node itself joins, within seconds.
+	NoteGrace = 2 * time.Second
+	// lateGrace is how long after the time for a start a loss is still reported: a
+	// lease of the usual length.
+	lateGrace = 10 * time.Second
+	// few bounds the lists that all nodes read.
+	few = 16
+)
+
+// AckRound is the round in which every node says that it has read the go.
+const AckRound = "started"
+
+// Config is what a node's state depends on and never changes.
+type Config struct {
+	Job          string
+	Self         Member
+	TTL          time.Duration // of the lease
+	StartTimeout time.Duration // how long a node may take to start; 0: no limit
+	LastCall     time.Duration // how long to wait for more than the least number of nodes
+	Hosted       bool          // no world without the store's host
+	FailFast     bool          // an unfit node ends the wait
+	Seed         [2]uint64     // of the nonces
+}
+
+// Node is the state of one node. Only Step changes it.
+type Node struct {
+	cfg   Config
+	table *Table
+	k     Keys
+	dice  *rand.PCG
+	now   time.Time
+	out   []Action
+	asked bool
+
+	phase, user Phase
+	turn        turn     // what this pass does next
+	unsent      []string // the rounds to which this pass posts
+
+	self        Member
+	edits, said int // changes of self, and how many of them its key has
+	lease       int64
+	leases      []int64 // of this life and of earlier ones that may still hold this node's keys
+	leadLease   int64   // the lease that this node leads with
+	wasUp       bool    // it was registered before
+	doubt       int64   // revision before a first registration that may have become true; 0: none
+	doubtful    int64   // revision before the registration that this life tries
+	trouble     error   // why it is not registered
+	lost        bool    // and people know
+	fatal       error
+	holder      Member    // who holds the key that this node wants
+	holderMod   int64     // the revision of that key
+	contended   time.Time // when this life first saw a live holder of its typed index
+	rival       *Member   // who held this node's typed index when it was last seen
+	leader      registered
+	resignedAt  time.Time // when this node last left the lead to others
+	lead        *lead     // nil: this node does not lead, or has not read the job yet
+	ep          Epoch
+	epMod       int64             // mod revision of the epoch key; 0: absent
+	seat        *KV               // this node's place in the world that was sealed last, where the store sent it
+	results     map[string][]byte // by result key
+	seen        *Attendance       // the last one that the leader published
+	final       bool              // it is the last one of the store's host, which gave up
+	unfit       unfit
+	left        map[string]Member // by key: the nodes that left while this one waits
+	told        map[string]bool   // the departures and notes that people know
+	witnessed   string            // the nonce of the world that this node could have been part of
+	unneeded    *SpareError       // that world went without it
+	joined      Epoch             // the epoch that Join returned last
+	rank        int               // this node's in it
+	stands      bool              // it exists, as far as is known
+	posts       map[string]*post  // by round, of the joined epoch
+	wentAt      time.Time         // when this node read that it may start
+	outside     string            // the nonce of a world that this node has no place in
+	until       time.Time         // the end of the user's wait; zero: none
+	budget      time.Duration
+	running     []string // the nodes of the last run that were last seen
+	status      *int     // of the command that has ended; nil: unknown
+}
+
+// post is what this node posts to a round.
+type post struct {
+	value   []byte
+	reduces bool
+	sent    bool // in this life
+	acked   bool // ever
+}
+
+// registered is a member with the revision at which its key was created.
+type registered struct {
+	Member
+	create, mod int64
+	seen        time.Time // when the leader first saw it wait, by the leader's clock
+}
+
+// New returns the state of a node that has not begun.
+func New(cfg Config, table *Table) *Node {
+	return &Node{
+		cfg: cfg, table: table, k: KeysOf(cfg.Job), dice: rand.NewPCG(cfg.Seed[0], cfg.Seed[1]), user: Idle, self: cfg.Self,
+		results: map[string][]byte{}, left: map[string]Member{}, told: map[string]bool{}, posts: map[string]*post{},
+	}
+}
+
+// Self returns this node as it last described itself.
+func (n *Node) Self() Member { return n.self }
+
+// Leads returns whether this node leads, as far as it knows.
+func (n *Node) Leads() bool { return n.leader.ID == n.self.ID }
+
+// Epoch returns the epoch as this node last saw it.
+func (n *Node) Epoch() Epoch { return n.ep }
+
+// Joined returns the epoch that Join returned last.
+func (n *Node) Joined() Epoch { return n.joined }
+
+// Up returns whether this node is registered, as far as it knows.
+func (n *Node) Up() bool { return n.phase == Following || n.phase == Leading }
+
+// Lease returns the lease of this life.
+func (n *Node) Lease() int64 { return n.lease }
+
+// Leases returns all leases that may hold keys of this node.
+func (n *Node) Leases() []int64 { return n.leases }
+
+// Known returns the result of a round of the joined world.
+func (n *Node) Known(name string) ([]byte, bool) {
+	v, ok := n.results[n.k.Result(n.joined.N, name)]
+	return v, ok
+}
+
+// Wrote returns whether this leader made a revision: its watch then repeats what
+// it knows.
+func (n *Node) Wrote(rev int64) bool { return n.lead != nil && n.lead.mine[rev] }
+
+// Settled returns whether all know that this node has started, and nothing
+// follows: then it matters little how soon a lost store is asked again.
+func (n *Node) Settled() bool {
+	ack := n.posts[AckRound]
+	return ack != nil && ack.acked && n.self.Restarts == 0
+}
+
+// goes returns whether this node has read the go.
+func (n *Node) goes() bool {
+	return n.joined.Nonce != "" && n.ep.Nonce == n.joined.Nonce && n.ep.State == Started || n.self.Phase == PhaseStarted
+}
+
+// newID returns a random identity.
+func (n *Node) newID() string { return fmt.Sprintf("%016x", n.dice.Uint64()) }
+
+// locate replaces this node's guess of its address by the one that other nodes
+// reach. A leader is located before it seals.
+func (n *Node) locate(e Event) {
+	if n.self.Addr != e.Addr {
+		n.self.Addr = e.Addr
+		n.edits++
+	}
+}
+
+// broken returns why the joined world no longer exists; "": it does, as far as is
+// known.
+func (n *Node) broken() string {
+	if n.ep.Nonce == n.joined.Nonce || n.ep.N == 0 && !n.Up() {
+		return ""
+	}
+	return cmp.Or(n.ep.Why, "the store came back empty before the start")
+}
+
+// fail ends a life. Each doubt (an unknown outcome, a lost lease, a closed watch)
+// does; the next life begins by reading back what became true.
+func (n *Node) fail(e Event) {
+	if e.Fatal {
+		n.halt(e.Err)
+		return
+	}
+	n.doubts()
+	n.phase, n.lead, n.trouble = Down, nil, e.Err
+	if !n.lost && (!n.goes() || n.self.Restarts > 0) { // once, until it is back
+		n.notify(Notice{Kind: Lost, Text: e.Err.Error()})
+	}
+	n.lost = true
+}
+
+// halt ends the session: another process has this node's place.
+func (n *Node) halt(err error) {
+	n.phase, n.lead, n.fatal = Ended, nil, err
+	n.do(Action{Kind: Revoke, Lease: n.lease}) // it leads no longer; the key is another's already, or was never written
+	n.do(Action{Kind: Halt, Err: err})
+}
+
+// end returns the error that ends a wait for good; nil: none yet.
+func (n *Node) end() error {
+	if n.fatal == nil && n.unneeded != nil {
+		return n.unneeded
+	}
+	if unfit := n.hopeless(); n.fatal == nil && unfit != nil {
+		return unfit
+	}
+	return n.fatal
+}
+
+// lastKnown returns what this node waited for when the store was lost, which
+// explains more than the loss.
+func (n *Node) lastKnown(err error) error {
+	switch {
+	case n.final:
+		return &MissingError{Attendance: *n.seen}
+	case n.rival != nil:
+		return &DuplicateError{Self: n.self, Holder: *n.rival}
+	case len(n.running) > 0:
+		return &MissingError{Attendance: Attendance{Want: n.self.Size, Min: n.self.Min}, Running: some(n.running)}
+	case !n.Up() && n.trouble != nil:
+		err = n.trouble
+	}
+	if errors.Is(err, ErrFull) {
+		return ErrFull
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}

@@ -1,0 +1,207 @@
+package protocol
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// batch is how many places one transaction writes: etcd allows 128 operations
+// (--max-txn-ops).
+const batch = 120
+
+// open opens an epoch after the present one, for the next run where this one's is
+// over.
+func (n *Node) open(why string) {
+	restart := n.ep.Restart
+	if n.ep.runs() {
+		restart = 0
+	}
+	n.reopen(restart, why)
+}
+
+// reopen is open within a run.
+func (n *Node) reopen(restart int, why string) {
+	ep := n.ep
+	next := Epoch{N: ep.N, State: Open, Size: ep.Size, Min: ep.Min, First: ep.First, Why: why,
+		Restarts: ep.Restarts, Restart: restart}
+	if ep.State != Open { // an open one that only learns its size stays the same
+		next.N++
+	}
+	for _, m := range n.lead.members {
+		next.N = max(next.N, m.Epoch+1)
+	}
+	if first, ok := n.earliest(); ok {
+		next.Size, next.Min, next.First, next.Restarts = first.Size, first.Min, first.Name(), first.Restarts
+	}
+	n.commit(Reopen, []Op{
+		{Do: Put, Key: n.k.Epoch(), Value: next},
+		{Do: Delete, Key: n.k.Results(), Prefix: true},
+		{Do: Delete, Key: n.k.Progress()},
+	})
+}
+
+func (n *Node) reopened(e Event) {
+	n.lead.telling, n.lead.call = telling{}, call{}
+	if e.Ask.Then[0].Value.(Epoch).Why == "" { // there is no news yet
+		n.lead.telling.last = n.now
+	}
+	n.committed(e)
+}
+
+// draft is a world that is not sealed yet. A try that fails, since a node has
+// joined or returned, leaves it to the next one, which writes the difference: with
+// thousands of nodes, to write all of it each time would keep the store busy.
+type draft struct {
+	nonce  string
+	create int64            // of c/leader, as it was written: no other leader since could have deleted it
+	places map[string]Place // by key
+}
+
+// seal begins to make a world: first the places, which mean nothing yet, below a
+// nonce that no other node knows; then the epoch that names the nonce. It deletes
+// the places of a world that is over, or of a failed try, before a new nonce.
+func (n *Node) seal() {
+	l, list := n.lead, n.here()
+	l.list = ranked(list, min(len(list), n.ep.Size))
+	fresh := l.draft.nonce == "" || l.draft.create != n.leader.create
+	if fresh {
+		l.draft = draft{}
+	}
+	if fresh && len(l.places) > 0 {
+		n.commit(Clear, []Op{{Do: Delete, Key: n.k.Worlds(), Prefix: true}})
+		return
+	}
+	n.writePlaces()
+}
+
+func (n *Node) cleared(e Event) {
+	if n.wrote(e) {
+		clear(n.lead.places)
+		n.writePlaces()
+	}
+	n.pass(e)
+}
+
+// writePlaces writes what the draft lacks of the list.
+func (n *Node) writePlaces() {
+	l, last := n.lead, n.lead.draft
+	if last.nonce == "" {
+		last = draft{nonce: n.newID(), create: n.leader.create}
+	}
+	now := make(map[string]Place, len(l.list))
+	var ops []Op
+	for rank, p := range Seated(l.list) {
+		key := n.k.Place(last.nonce, l.list[rank])
+		before, known := last.places[key]
+		if now[key] = p; !known || !reflect.DeepEqual(before, p) {
+			ops = append(ops, Op{Do: Put, Key: key, Value: p})
+			p.Partners = nil
+			l.places[key] = p
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(last.places)) {
+		if _, stays := now[key]; !stays {
+			ops = append(ops, Op{Do: Delete, Key: key})
+			delete(l.places, key)
+		}
+	}
+	last.places = now
+	l.draft, l.parts = last, slices.Collect(slices.Chunk(ops, batch))
+	n.nextPart()
+}
+
+// nextPart writes the next places, and seals once all of them are written.
+func (n *Node) nextPart() {
+	if l := n.lead; len(l.parts) > 0 {
+		n.commit(Seat, l.parts[0])
+		l.parts = l.parts[1:]
+		return
+	}
+	n.sealIt()
+}
+
+func (n *Node) seated(e Event) {
+	if n.wrote(e) {
+		n.nextPart()
+	} else {
+		n.lead.draft = draft{} // it is not whole
+	}
+	n.pass(e)
+}
+
+// sealIt makes the epoch true that names the nonce. No node may have joined,
+// returned or changed since the leader read the members: the range compare holds
+// all of their keys to the newest revision that it has seen. A key that vanishes
+// is a node lost just after the seal, which the next step finds.
+func (n *Node) sealIt() {
+	l, ep := n.lead, n.ep
+	next := Epoch{N: ep.N, Nonce: l.draft.nonce, State: Sealed, Size: len(l.list), Min: ep.Min, First: ep.First,
+		Master: &l.list[0], Restarts: ep.Restarts, Restart: ep.Restart}
+	for _, m := range l.list {
+		next.N = max(next.N, m.Epoch+1)
+	}
+	n.commit(Seal, []Op{
+		{Do: Put, Key: n.k.Epoch(), Value: next},
+		{Do: Delete, Key: n.k.Notes(), Prefix: true}, // no node waits for them any more
+	}, n.unchanged())
+}
+
+func (n *Node) sealed(e Event) {
+	if n.wrote(e) {
+		clear(n.lead.notes)
+		n.lead.draft = draft{}
+	}
+	n.pass(e)
+}
+
+// unchanged returns the guard that no member's key is newer than the newest that
+// this leader has seen.
+func (n *Node) unchanged() Cond {
+	return Cond{Guard: NoNewMember, Of: Mod, Key: n.k.Members(), Prefix: true, Is: '<', Rev: n.lead.newest + 1}
+}
+
+// asLeader does one thing that leaves the epoch alone, if this node still leads. A
+// node that has lost the lead has nothing to report.
+func (n *Node) asLeader(kind Kind, what string, op Op) {
+	n.ask(Action{Kind: kind, What: what, If: []Cond{n.leadCreate()}, Then: []Op{op}})
+}
+
+func (n *Node) leadCreate() Cond {
+	return Cond{Guard: LeadCreate, Of: Create, Key: n.k.Leader(), Is: '=', Rev: n.leader.create}
+}
+
+// commit applies ops if this node still leads and the epoch is still the one that
+// it knows. A lost race is no error: its news follows. An unknown outcome ends the
+// life, and the next one reads back what became true.
+func (n *Node) commit(kind Kind, ops []Op, extra ...Cond) {
+	n.ask(Action{Kind: kind, What: "write the epoch", Then: ops, If: append(extra,
+		n.leadCreate(),
+		Cond{Guard: LeadLease, Of: Lease, Key: n.k.Leader(), Is: '=', Rev: n.leadLease}, // revisions repeat in an empty store
+		n.sameEpoch())})
+}
+
+// wrote takes in what a commit has made true, before the watch repeats it, and
+// returns whether it did.
+func (n *Node) wrote(e Event) bool {
+	if !e.OK {
+		return false
+	}
+	n.lead.mine[e.Rev] = true
+	for _, op := range e.Ask.Then {
+		switch {
+		case op.Do != Put:
+		case op.Key == n.k.Epoch():
+			n.ep, n.epMod = op.Value.(Epoch), e.Rev
+		case strings.HasPrefix(op.Key, n.k.Results()):
+			n.results[op.Key], _ = op.Value.([]byte)
+		}
+	}
+	return true
+}
+
+func (n *Node) committed(e Event) {
+	n.wrote(e)
+	n.pass(e)
+}

@@ -1,0 +1,173 @@
+package protocol
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// telling is when the leader last published who has joined.
+type telling struct {
+	due  bool
+	last time.Time
+	text Attendance
+	wake bool // a timer runs
+}
+
+// tell publishes who has joined where that has changed, and not more often than
+// all nodes can read it.
+func (n *Node) tell() {
+	l, t := n.lead, &n.lead.telling
+	if !l.heard && n.now.Sub(l.since) >= NoteGrace {
+		l.heard = true
+		t.due = t.due || len(l.notes) > 0
+	}
+	if !t.due {
+		return
+	}
+	every := min(progressEvery, time.Duration(n.ep.Size)*time.Millisecond)
+	if wait := every - n.now.Sub(t.last); wait > 0 {
+		if !t.wake {
+			t.wake = true
+			n.wake(wait + milli)
+		}
+		return
+	}
+	t.due, t.wake = false, false
+	now := n.attendance()
+	if reflect.DeepEqual(now, t.text) {
+		return
+	}
+	t.last, t.text = n.now, now
+	n.asLeader(Tell, "tell who has come", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
+}
+
+// attendance returns who has joined and who left.
+func (n *Node) attendance() Attendance {
+	here := n.here()
+	have := make([]Member, len(here))
+	for i, m := range here {
+		have[i] = m.Member
+	}
+	left := n.leavers(have)
+	a := Attendance{
+		Come: len(have), Want: n.ep.Size, Min: n.ep.Min,
+		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
+	}
+	a.Unfit, a.More = n.unfitNow()
+	if n.self.Spares == 0 { // else any node may take any place
+		a.Missing = Missing(append(slices.Clone(have), left...), n.ep.Size)
+	}
+	return a
+}
+
+// leavers returns the nodes that left while this one waited, and are not back.
+func (n *Node) leavers(have []Member) []Member {
+	for _, m := range have {
+		delete(n.left, n.k.Member(m))
+	}
+	return slices.SortedFunc(maps.Values(n.left), func(a, b Member) int {
+		return cmp.Or(a.Index-b.Index, a.Since.Compare(b.Since))
+	})
+}
+
+// noted is a note as the leader holds it.
+type noted struct {
+	Note
+	mod   int64 // 0: as an earlier leader published it
+	found bool  // it existed before this node led
+}
+
+// unfit is what the leader published last of the nodes that are not fit.
+type unfit struct {
+	epoch int // in the wait for which
+	notes []Note
+	more  int
+}
+
+// hopeless returns the end of a wait that has FailFast; nil: it goes on.
+func (n *Node) hopeless() *UnfitError {
+	u := n.unfit
+	if !n.cfg.FailFast || n.self.extra() || n.ep.State != Open || u.epoch != n.ep.N || len(u.notes) == 0 {
+		return nil
+	}
+	return &UnfitError{u.notes, u.more}
+}
+
+// untold returns the notes that people have not read yet.
+func (n *Node) untold(all []Note) (news []Note) {
+	for _, note := range all {
+		if id := note.Name + ": " + note.Text; !n.told[id] {
+			n.told[id] = true
+			news = append(news, note)
+		}
+	}
+	return news
+}
+
+// recalled returns what a leader before this one published of the same wait.
+func (n *Node) recalled() map[string]noted {
+	out := map[string]noted{}
+	if n.ep.State == Open && n.unfit.epoch == n.ep.N {
+		for _, note := range n.unfit.notes {
+			out[n.k.Note(note.Index, note.Name)] = noted{Note: note}
+		}
+	}
+	return out
+}
+
+// storeNote takes in a note; without a watch yet it is one that was found. A node
+// that waits still waits for that of a note that is gone; later it is of no use.
+func (n *Node) storeNote(kv KV) {
+	l := n.lead
+	if kv.Gone {
+		if n.ep.State != Open {
+			delete(l.notes, kv.Key)
+		}
+		return
+	}
+	note, ok := kv.Value.(Note)
+	if !ok {
+		return
+	}
+	now := noted{Note: note, mod: kv.Mod, found: !l.watches}
+	if before, ok := l.notes[kv.Key]; ok && before.Note == note {
+		now.found = now.found && before.found
+	}
+	l.notes[kv.Key] = now
+	l.telling.due = true
+}
+
+// unfitNow returns the last few notes, by index and name, and how many others
+// there are. A note is obsolete once its node has joined.
+func (n *Node) unfitNow() (last []Note, more int) {
+	l := n.lead
+	if len(l.notes) == 0 {
+		return nil, 0
+	}
+	came := map[string]int64{}
+	for _, m := range l.members {
+		if waits(m) {
+			key := n.k.Note(m.Index, shortened(m.Name(), NoteName))
+			came[key] = max(came[key], m.create)
+		}
+	}
+	maps.DeleteFunc(l.notes, func(key string, note noted) bool { return came[key] > note.mod })
+	var all []noted
+	for key, note := range l.notes {
+		if held := note.Index >= 0 && came[key] > 0; !held && (l.heard || !note.found) {
+			all = append(all, note)
+		}
+	}
+	slices.SortFunc(all, func(a, b noted) int { return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.Name, b.Name)) })
+	if more = len(all) - few; more > 0 {
+		all = all[more:]
+	}
+	for _, note := range all {
+		last = append(last, note.Note)
+	}
+	slices.SortFunc(last, func(a, b Note) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Name, b.Name)) })
+	return last, max(more, 0)
+}

@@ -1,0 +1,340 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// walk is one random history: a few processes, their store, and what may go wrong.
+type walk struct {
+	dice   *rand.Rand
+	table  *Table
+	store  *simStore
+	keys   Keys
+	now    time.Time
+	procs  []*proc
+	plan   plan
+	faults int // that may still happen
+	lease  int64
+	wrong  string // the invariant that does not hold; "": all do
+	story  []string
+	tells  bool
+
+	seats  map[string]*proc  // by run id and rank
+	sealed int               // the highest number sealed in this store
+	goes   map[string]string // the results of started worlds, by nonce
+	voids  map[string]bool   // incarnations whose user knows that they do not start
+	posts  map[string]int    // the posts that a world has, by nonce
+}
+
+// plan is what the nodes of a walk expect.
+type plan struct {
+	nodes, size, min, spares, restarts int
+	vouch                              Vouch
+}
+
+// proc is one process of a walk.
+type proc struct {
+	n              *Node
+	id             string
+	slot           int
+	ask, want      *Action // requests of the session and of the user that the store has not seen
+	answer, reply  *Event  // answers that the process has not seen
+	lost           bool    // the session's answer is a failure
+	down           bool    // its session waits before the next life
+	control, job   int     // positions in the log; -1: no watch
+	own            int
+	wakes          []time.Time
+	waits          bool // its user waits
+	look           Event
+	world          *World
+	started, ended bool
+}
+
+var errLost = errors.New("no answer")
+
+func (w *walk) tell(p *proc, format string, args ...any) {
+	if w.tells {
+		w.story = append(w.story, p.id+" "+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *walk) fault(format string, args ...any) {
+	if w.wrong == "" {
+		w.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// launch starts a process in a slot.
+func (w *walk) launch(slot int) {
+	p := &proc{slot: slot, id: string(rune('a'+len(w.procs))) + "0000000", control: -1, job: -1, own: -1, down: true}
+	self := Member{ID: p.id, Index: -1, Vouch: w.plan.vouch, Size: w.plan.size, Min: w.plan.min, Spares: w.plan.spares,
+		Restarts: w.plan.restarts, Host: p.id, Phase: PhaseArrived}
+	if w.plan.vouch != ByArrival {
+		self.Index = slot
+	}
+	p.n = New(Config{Job: "j", Self: self, TTL: 10 * time.Second, LastCall: time.Second,
+		Seed: [2]uint64{w.dice.Uint64(), uint64(len(w.procs))}}, w.table)
+	w.procs = append(w.procs, p)
+	w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
+}
+
+// session gives a process an event of its session.
+func (w *walk) session(p *proc, e Event) {
+	for _, a := range p.n.Step(w.now, e) {
+		switch a.Kind {
+		case Notify:
+		case Wake:
+			p.wakes = append(p.wakes, w.now.Add(a.After))
+		case WatchControl:
+			p.control, p.own = len(w.store.log), len(w.store.log)
+		case WatchJob:
+			if p.job = -1; a.Rev > 0 {
+				p.job = len(w.store.log)
+			}
+		case Revoke:
+			w.store.expire(a.Lease)
+		case Fail:
+			w.end(p, a.Err)
+		case Halt:
+			p.ended = true
+			w.tell(p, "halts: %v", a.Err)
+		default:
+			p.ask = &a
+		}
+	}
+	if p.waits {
+		w.user(p, p.look)
+	}
+}
+
+// end ends a life: its watches and requests are gone.
+func (w *walk) end(p *proc, err error) {
+	p.control, p.job, p.own, p.down, p.ask, p.answer = -1, -1, -1, true, nil, nil
+	p.wakes = p.wakes[:0]
+	w.session(p, Event{Kind: Fail, Err: err})
+}
+
+// user gives a process an event of its user.
+func (w *walk) user(p *proc, e Event) {
+	p.waits = false
+	switch e.Kind {
+	case Join:
+		p.look = Event{Kind: Look}
+	case Round:
+		p.look = Event{Kind: Result, Name: "go"}
+	case Start:
+		p.look = Event{Kind: Acked}
+	case Follow:
+		p.look = Event{Kind: Follow, Budget: time.Hour}
+	}
+	actions := p.n.Step(w.now, e)
+	if len(actions) == 0 {
+		p.waits = true
+	}
+	for _, a := range actions {
+		switch a.Kind {
+		case Notify, Linger:
+		case Wake:
+			p.wakes = append(p.wakes, w.now)
+		case Wait:
+			p.waits = true
+		case Reply:
+			w.replied(p, a)
+		default:
+			p.want = &a
+		}
+	}
+}
+
+// replied does what the user does next.
+func (w *walk) replied(p *proc, a Action) {
+	p.waits = false
+	var broken *BrokenError
+	switch {
+	case errors.As(a.Err, &broken):
+		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
+	case a.Err != nil:
+		w.tell(p, "gives up: %v", a.Err)
+		w.voids[p.id] = true
+		w.leave(p, "it gave up")
+	case a.World != nil:
+		w.joins(p, a.World)
+		w.user(p, Event{Kind: Round, Name: "go", Value: []byte(p.id), Reduces: true})
+	case a.Value != nil:
+		w.starts(p, string(a.Value))
+		w.user(p, Event{Kind: Start})
+	case a.Fate != nil && a.Fate.Again:
+		self := p.n.Self()
+		p.started, p.world = false, nil
+		w.user(p, Event{Kind: Return, Member: self})
+		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
+	case a.Fate != nil:
+		w.leave(p, "")
+	default:
+		p.started = true
+		w.tell(p, "has started")
+		if w.plan.restarts > 0 {
+			w.user(p, Event{Kind: Follow, Budget: time.Hour, Start: true})
+		}
+	}
+}
+
+// leave ends a process with a goodbye.
+func (w *walk) leave(p *proc, why string) {
+	p.ended, p.waits, p.ask, p.want, p.answer, p.reply = true, false, nil, nil, nil, nil
+	for _, a := range p.n.Step(w.now, Event{Kind: Leave, Text: why}) {
+		if a.Kind == Revoke {
+			w.store.expire(a.Lease)
+		} else {
+			w.store.transact(&a)
+		}
+	}
+}
+
+// step lets one random thing happen. It returns false where nothing can.
+func (w *walk) step() bool {
+	w.now = w.now.Add(time.Millisecond)
+	for from, i := w.dice.IntN(len(w.procs)), 0; i < len(w.procs); i++ {
+		p := w.procs[(from+i)%len(w.procs)]
+		if !p.ended && w.act(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// act lets one thing happen to a process.
+func (w *walk) act(p *proc) bool {
+	for from, i := w.dice.IntN(6), 0; i < 6; i++ {
+		switch (from + i) % 6 {
+		case 0:
+			if p.ask != nil {
+				w.perform(p)
+				return true
+			}
+		case 1:
+			if e := p.answer; e != nil {
+				if p.answer = nil; p.lost {
+					w.end(p, errLost)
+				} else {
+					w.session(p, *e)
+				}
+				return true
+			}
+			if p.down {
+				p.down, p.lost = false, false
+				w.session(p, Event{Kind: Begin})
+				return true
+			}
+		case 2:
+			if w.news(p) {
+				return true
+			}
+		case 3:
+			if len(p.wakes) > 0 && p.ask == nil && p.answer == nil {
+				if at := p.wakes[0]; at.After(w.now) {
+					if i < 5 { // time passes once nothing else happens
+						continue
+					}
+					w.now = at
+				}
+				p.wakes = p.wakes[1:]
+				w.session(p, Event{Kind: Woken})
+				return true
+			}
+		case 4:
+			if p.want != nil {
+				e, _ := w.execute(p, p.want)
+				p.want, p.reply = nil, &e
+				return true
+			}
+		case 5:
+			if e := p.reply; e != nil {
+				p.reply = nil
+				w.user(p, *e)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// news gives a process the next changes of one of its watches. A session hears
+// nothing while it waits for an answer.
+func (w *walk) news(p *proc) bool {
+	if p.ask != nil || p.answer != nil || p.control < 0 {
+		return false
+	}
+	all := len(w.store.log)
+	for from, i := w.dice.IntN(3), 0; i < 3; i++ {
+		kind, at, prefix := Control, &p.control, w.keys.Control()
+		switch (from + i) % 3 {
+		case 1:
+			kind, at, prefix = Job, &p.job, w.keys.Root
+		case 2:
+			kind, at, prefix = Own, &p.own, w.keys.Member(p.n.Self())
+		}
+		if *at < 0 || *at >= all {
+			continue
+		}
+		news := w.store.since(*at, prefix)
+		if *at = all; len(news) > 0 {
+			w.session(p, Event{Kind: kind, KVs: news})
+			return true
+		}
+	}
+	return false
+}
+
+// perform carries out a request of a session; its answer follows later.
+func (w *walk) perform(p *proc) {
+	a := p.ask
+	p.ask = nil
+	e := Event{Kind: a.Kind, Ask: a}
+	switch a.Kind {
+	case Grant:
+		w.lease++
+		w.store.leases[w.lease] = true
+		e.Lease, e.Rev = w.lease, w.store.rev
+	case Await:
+		w.now = w.now.Add(a.After)
+	case Reduce:
+		var all strings.Builder
+		for _, post := range a.Posts {
+			all.Write(post)
+		}
+		e.Value, e.Start = []byte(all.String()), true
+	default:
+		var ok bool
+		e, ok = w.execute(p, a)
+		p.lost = !ok
+	}
+	p.answer = &e
+}
+
+// execute carries out a transaction, and checks what it made true.
+func (w *walk) execute(p *proc, a *Action) (Event, bool) {
+	was := w.store.get(w.keys.Epoch())
+	e, ok := w.store.transact(a)
+	now := w.store.get(w.keys.Epoch())
+	if w.tells {
+		w.tell(p, "kind %d %s: %v, lost lease: %v", a.Kind, a.What, e.OK, !ok)
+	}
+	if !ok || !e.OK {
+		return e, ok
+	}
+	switch a.Kind {
+	case Withdraw:
+		w.voids[p.id] = true
+	case Post:
+		w.posted(p, a)
+	}
+	if was.Mod != now.Mod {
+		w.moved(now.Value)
+	}
+	return e, ok
+}

@@ -1,0 +1,257 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"launch/rendezvous/protocol"
+)
+
+// Reduce turns the posts of all nodes, in rank order, into the one result.
+// start says that with it the world starts: from then on a lost node no
+// longer breaks it. A nil result is no decision. It runs on the leader only.
+type Reduce func(posts [][]byte) (result []byte, start bool)
+
+// ask gives the state a user's event, and waits for its reply. It looks again at
+// each change; ended is the event at the end of ctx, and its zero value ends the
+// wait without a reply.
+func (s *Session) ask(ctx context.Context, e, look event, ended func() event) action {
+	for {
+		actions, changed := s.step(e)
+		if len(actions) == 0 {
+			actions = []action{{Kind: protocol.Wait}}
+		}
+		e = look
+		for _, a := range actions {
+			switch a.Kind {
+			case protocol.Notify:
+				s.emit(a.Notice)
+			case protocol.Wake:
+				s.wake(a.After)
+			case protocol.Linger:
+				s.linger(ctx, a)
+			case protocol.Reply:
+				return a
+			case protocol.Wait:
+				if !awaits(ctx, changed, a.After) {
+					e = ended()
+				}
+				if e.Kind == 0 {
+					return action{}
+				}
+			default:
+				bound := ctx
+				switch a.Kind {
+				case protocol.ReadProgress: // the user's time is up: this and what follows has its own
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+					defer cancel()
+					bound = ctx
+				case protocol.Withdraw:
+					bound = context.WithoutCancel(ctx)
+				}
+				var err error
+				e, err = s.perform(s.bounded(bound, a), s.cli, a)
+				e.Err = err
+			}
+		}
+	}
+}
+
+// awaits waits for a change, and no longer than limit; 0: without one. It returns
+// false where ctx has ended.
+func awaits(ctx context.Context, changed <-chan struct{}, limit time.Duration) bool {
+	var over <-chan time.Time
+	if limit > 0 {
+		over = time.After(limit)
+	}
+	select {
+	case <-changed:
+	case <-over:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// linger leaves the store up until the others have read why this node ends.
+func (s *Session) linger(ctx context.Context, a action) {
+	if a.Unfit {
+		ctx, cancel := context.WithTimeout(ctx, Linger)
+		defer cancel()
+		Told(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
+	}
+	<-time.After(lastWords)
+}
+
+// interrupted returns the event at the end of ctx: an interruption, or that the
+// time is up.
+func interrupted(ctx context.Context, e event) func() event {
+	return func() event {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			e.Err = context.Cause(ctx)
+		}
+		return e
+	}
+}
+
+// Join waits until this node is part of a sealed world that it has not returned
+// before, or the budget is used up (*MissingError, or ErrUnreachable). A standby
+// node, or one that is late for an elastic job, waits on while a world without it
+// is complete and may yet need it, until that is over (*SpareError). It never
+// begins a run of its own next to another. With FailFast an unfit node ends the
+// wait (*UnfitError).
+func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error) {
+	a := s.ask(ctx, event{Kind: protocol.Join, Budget: budget}, event{Kind: protocol.Look},
+		interrupted(ctx, event{Kind: protocol.Expire}))
+	if a.Err != nil {
+		return World{}, a.Err
+	}
+	return *a.World, nil
+}
+
+// Round posts mine under a name that is used once in an epoch, and returns
+// the result of all nodes' posts. A lost node, or a ctx that ends, ends it:
+// *BrokenError, then Join again.
+func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Reduce) ([]byte, error) {
+	s.mu.Lock()
+	s.reducers[name] = reduce
+	s.mu.Unlock()
+	a := s.ask(ctx, event{Kind: protocol.Round, Name: name, Value: mine, Reduces: reduce != nil},
+		event{Kind: protocol.Result, Name: name}, interrupted(ctx, event{Kind: protocol.GiveUp, Name: name}))
+	return a.Value, a.Err
+}
+
+// Start publishes that this node has read that it may start, and, on the store's
+// host, waits until all have: its command may end at once, and the store with it.
+// Its key is still the sealed one then, or the error names the node that holds it
+// (*SupersededError). A store that does not answer is no error: the others start,
+// and wait for this node.
+func (s *Session) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ackBudget)
+	defer cancel()
+	a := s.ask(ctx, event{Kind: protocol.Start}, event{Kind: protocol.Acked}, func() event { return event{} })
+	if a.Size > 0 {
+		s.awaitAcks(ctx, a.Key, a.Size)
+	}
+	return a.Err
+}
+
+// awaitAcks waits until all nodes of a world have acknowledged the go.
+func (s *Session) awaitAcks(ctx context.Context, prefix string, size int) {
+	r, err := s.cli.Get(timeout(ctx), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return
+	}
+	acked := map[string]bool{} // not a count of keys: those of a command that has ended are gone
+	for _, kv := range r.Kvs {
+		acked[string(kv.Key)] = true
+	}
+	w := s.after(ctx, prefix, r.Header.Revision, clientv3.WithPrefix())
+	for len(acked) < size {
+		r, ok := <-w
+		if !ok {
+			return
+		}
+		for _, e := range r.Events {
+			acked[string(e.Kv.Key)] = true
+		}
+	}
+}
+
+// Ended publishes that this node's command has ended.
+func (s *Session) Ended(status int) {
+	s.tell(event{Kind: protocol.Exit, Status: status})
+	s.nudge()
+}
+
+// Finished remembers how this node's command ended, for Leave to write.
+func (s *Session) Finished(status int) { s.tell(event{Kind: protocol.Exited, Status: status}) }
+
+// Fate waits until the run that this node started in is over. Once its own
+// command has ended it waits no longer than patience for a store that does not
+// answer (ErrUnreachable).
+func (s *Session) Fate(ctx context.Context, patience time.Duration) (Fate, error) {
+	look := event{Kind: protocol.Follow, Budget: patience}
+	first := look
+	first.Start = true
+	a := s.ask(ctx, first, look, func() event { return event{Kind: protocol.Expire, Err: context.Cause(ctx)} })
+	if a.Err != nil {
+		return Fate{}, a.Err
+	}
+	return *a.Fate, nil
+}
+
+// Return makes this node one that waits for a world again; edit changes what
+// is new about it, as its ports.
+func (s *Session) Return(edit func(*Member)) {
+	s.mu.Lock()
+	m := s.node.Self()
+	edit(&m)
+	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: m})
+	s.mu.Unlock()
+	s.nudge()
+}
+
+// Publish makes a value known to all nodes of the joined world, under a name
+// that no round uses; it vanishes with this node.
+func (s *Session) Publish(ctx context.Context, name string, value []byte) error {
+	var lease int64
+	s.state(func(n *protocol.Node) { lease = n.Lease() })
+	_, err := s.cli.Put(timeout(ctx), s.k.Result(s.joined().N, name), string(value), clientv3.WithLease(clientv3.LeaseID(lease)))
+	return err
+}
+
+// Published waits until a value of the name is known, m's key is gone
+// (false), or the store is (false): for a node that waits for what m starts.
+func (s *Session) Published(ctx context.Context, name string, m Member) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, err := s.cli.Get(timeout(ctx), s.k.Member(m))
+	if err != nil || len(r.Kvs) == 0 {
+		return false, ctx.Err()
+	}
+	w := s.after(ctx, s.k.Member(m), r.Header.Revision)
+	gone := func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypeDelete }
+	for {
+		s.mu.Lock()
+		_, known := s.node.Known(name)
+		up, changed := s.node.Up(), s.changed
+		s.mu.Unlock()
+		if known || !up {
+			return known, nil
+		}
+		select {
+		case r, ok := <-w:
+			if watched(r, ok) != nil || slices.ContainsFunc(r.Events, gone) {
+				return false, ctx.Err()
+			}
+		case <-changed:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// Leave takes this node out at once and publishes why, then ends the session.
+func (s *Session) Leave(why string) {
+	s.stop()
+	<-s.done
+	budget := leaveBudget
+	if s.me().Phase != PhaseArrived {
+		budget = endBudget
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
+	defer cancel()
+	for _, a := range s.tell(event{Kind: protocol.Leave, Text: why}) {
+		if a.Kind == protocol.Revoke {
+			_, _ = s.cli.Revoke(ctx, clientv3.LeaseID(a.Lease))
+		} else {
+			_, _ = s.perform(ctx, s.cli, a)
+		}
+	}
+}
