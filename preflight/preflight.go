@@ -17,6 +17,7 @@ import (
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/internal/job"
+	"launch/preflight/threshold"
 )
 
 // Check is one row of a table of checks.
@@ -149,3 +150,6 @@ func (in Input) Getenv(name string) (string, bool) {
 	}
 	return in.Env(name)
 }
+
+// Threshold returns the value that applies for a name of the table of thresholds.
+func (in Input) Threshold(name string) float64 { return threshold.Of(in.Thresholds, name) }
