@@ -257,7 +257,7 @@ func FuzzConverse(f *testing.F) {
 		f.Add(b, false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, secret bool) {
-		l := &Listener{id: "an ID", now: time.Now}
+		l := &Listener{acceptor: acceptor{id: "an ID"}, now: time.Now}
 		if secret {
 			l.keys = keys(t, "0123456789abcdef").Server()
 		}
