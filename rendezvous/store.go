@@ -39,7 +39,7 @@ type Store struct {
 	// Later leaves it to the registration to ask whose store it is (Config.Asks):
 	// then Connect asks only what does not speak as a store does.
 	Later bool `json:"-"`
-	// Nodes is how many come to the store at once, as far as is known: they
+	// Nodes is how many use the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
 	// TLS, where set, is spoken with a store of launch.
@@ -55,14 +55,14 @@ type TLS struct {
 	CertPEM, KeyPEM []byte
 }
 
-// TokenName is the name in a certificate that a token makes: who has none is told
-// by it what is missing.
+// TokenName is the name in a certificate that a token makes: a node without a token
+// recognizes by it what it lacks.
 const TokenName = "launch"
 
 // ErrToken: this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
 
-// crowd is what the nodes are to this store, as they come.
+// crowd returns what the nodes are to this store, as they join.
 func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
@@ -77,8 +77,8 @@ const (
 	window = 1 << 20
 )
 
-// hushGRPC keeps gRPC's own log, which goes to stderr for what is told better
-// here, to those who ask for it (grpc-go, Documentation/log_levels.md).
+// hushGRPC keeps gRPC's own log, which goes to stderr and repeats what the errors
+// say better, for users who ask for it (grpc-go, Documentation/log_levels.md).
 var hushGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
@@ -188,11 +188,11 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 // segment is how much data a packet to or from the store carries at most, bytes: it
 // passes wherever IPv6's least MTU of 1,280 does (RFC 8200, 5), with the headers and
 // options of TCP. A way that swallows longer packets without a word, which the checks
-// between nodes are to find, must not keep the nodes from meeting.
+// between nodes are to find, must not prevent the rendezvous.
 const segment = 1200
 
-// dialShort connects with segments of that size in both directions: the kernel tells
-// the other end, and keeps to it. gRPC's own dialer does the rest alike.
+// dialShort connects with segments of that size in both directions: the kernel
+// announces the limit to the other end and observes it. The rest is as in gRPC's own dialer.
 func dialShort(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment) })
