@@ -158,7 +158,7 @@ func socket(name string) url.URL { return url.URL{Scheme: "unix", Host: name + n
 func (k *TLS) files(dir string) (transport.TLSInfo, error) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	err := errors.Join(os.WriteFile(cert, k.CertPEM, 0o600), os.WriteFile(key, k.KeyPEM, 0o600))
-	// The certificate names no address: the key alone says who belongs.
+	// The certificate names no address: the key alone identifies a node of the job.
 	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true,
 		SkipClientSANVerify: true, Logger: zap.NewNop()}, err
 }

@@ -77,8 +77,8 @@ const (
 	window = 1 << 20
 )
 
-// hushGRPC keeps gRPC's own log, which goes to stderr and repeats what the errors
-// say better, for users who ask for it (grpc-go, Documentation/log_levels.md).
+// hushGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
+// say better, unless a user asks for it (grpc-go, Documentation/log_levels.md).
 var hushGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
