@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Access is what an etcd that runs already asks of who comes: what etcdctl is
-// given by --cacert, --cert, --key and --user. It is never printed.
+// Access is what an external etcd asks of a client: what etcdctl takes as --cacert,
+// --cert, --key and --user. launch never prints it.
 type Access struct {
 	CA       string `json:"ca,omitempty"` // files, PEM
 	Cert     string `json:"cert,omitempty"`
@@ -21,16 +21,16 @@ type Access struct {
 	Password string `json:"password,omitempty"`
 }
 
-// ErrAccess: the etcd is there, and refuses this node for what it brings.
+// ErrAccess reports that the etcd answers, and refuses this node's credentials.
 var ErrAccess = errors.New("the etcd refuses this node")
 
-// unusable is an ErrAccess that is found before the etcd is asked.
+// unusable is an ErrAccess that occurs before the first request.
 type unusable struct{ error }
 
 func (unusable) Is(target error) bool { return target == ErrAccess }
 
-// Config is the TLS of these files; nil where they say nothing. The error names
-// the file.
+// Config returns the TLS settings of these files; nil where none is given. The error
+// names the file.
 func (a Access) Config() (*tls.Config, error) {
 	if a.CA == "" && a.Cert == "" && a.Key == "" {
 		return nil, nil
@@ -49,7 +49,7 @@ func (a Access) Config() (*tls.Config, error) {
 		return nil, errors.New("a client's certificate needs its key, and the key its certificate")
 	}
 	if a.Cert != "" {
-		// Read again at each connection, as certificates are renewed.
+		// Each connection reads the files again, as certificates are renewed.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 			return &pair, err
@@ -61,8 +61,8 @@ func (a Access) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// refused tells that trying again will not help: the etcd is there and wants
-// somebody else.
+// refused returns whether another try is useless: the etcd answers and refuses this
+// client.
 func refused(err error) bool {
 	for _, e := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound,
 		rpctypes.ErrPermissionDenied} {

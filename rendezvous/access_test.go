@@ -24,7 +24,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// startEtcd is an etcd as somebody else would run one.
+// startEtcd starts an external etcd.
 func startEtcd(t *testing.T, scheme string, edit func(*embed.Config)) string {
 	t.Helper()
 	cfg := embed.NewConfig()

@@ -24,7 +24,7 @@ type bench struct {
 	store store
 	job   string
 	asks  bool // the store is one of launch: nodes register by Enter
-	exact bool // the clock stands still while anybody works
+	exact bool // the clock does not advance while a goroutine works
 
 	startTimeout, lastCall time.Duration // of the nodes
 	failFast               bool
@@ -50,7 +50,7 @@ func (b *bench) stopping(t *testing.T) (wait func()) {
 	return func() { <-ended }
 }
 
-// node is one member of a test: its session, and what it was told.
+// node is one member of a test: its session, and the events that it received.
 type node struct {
 	*Session
 	cli    *clientv3.Client
@@ -80,7 +80,7 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	return n
 }
 
-// await waits until the node was told an event of which is says so, and returns
+// await waits until the node has received an event for which is holds, and returns
 // it with the time.
 func (n *node) await(t *testing.T, what string, is func(Event) bool) (Event, time.Time) {
 	t.Helper()
@@ -103,14 +103,14 @@ func (n *node) await(t *testing.T, what string, is func(Event) bool) (Event, tim
 	return Event{}, time.Time{}
 }
 
-// told waits until the node was told an event of the kind.
+// told waits until the node has received an event of the kind.
 func (n *node) told(t *testing.T, kind EventKind) Event {
 	t.Helper()
 	e, _ := n.await(t, string(kind), func(e Event) bool { return e.Kind == kind })
 	return e
 }
 
-// sees waits until the node was told that so many have come: until the leader
+// sees waits until the node has read that so many have joined: until the leader
 // has seen them.
 func (n *node) sees(t *testing.T, come int) {
 	t.Helper()
@@ -176,7 +176,7 @@ func waitMembers(t *testing.T, n *node, want int) {
 	})
 }
 
-// until waits for something that comes within seconds.
+// until waits for something that happens within seconds.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 1000 {

@@ -10,7 +10,7 @@ import (
 )
 
 // The reply to the first registration is lost. Whether the holder that the next
-// try finds is older or newer is told by the store's revisions: the newest wins.
+// try finds is older or newer follows from the store's revisions: the newest wins.
 func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *testing.T) {
 	for _, registered := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestAnElasticWorldStartsAfterTheLastCall(t *testing.T) {
 		a := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "a"})
 		ja := a.join(ctx)
 		a.told(t, Progress)
-		time.Sleep(2 * testLastCall) // nobody calls while there are too few
+		time.Sleep(2 * testLastCall) // there is no last call while too few nodes wait
 		began := time.Now()
 		jc := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "c"}).join(ctx)
 		a.sees(t, 2)
@@ -50,7 +50,7 @@ func TestTheLastCallIsBounded(t *testing.T) {
 		ctx := short(t, time.Minute)
 		began := time.Now()
 		var last <-chan joined
-		for i := 0; ; i++ { // they keep coming
+		for i := 0; ; i++ { // more nodes join all the time
 			j := b.enter(Member{Index: i, Vouch: Scheduled, Size: 100, Min: 2}).join(ctx)
 			if i == 0 {
 				last = j
@@ -181,7 +181,7 @@ func TestASpareWaitsBeyondItsTimeButNotWithoutAStore(t *testing.T) {
 }
 
 // A spare node is ready at once, a node of the last run has to end its command
-// first: that one keeps its place all the same.
+// first: that one has its place all the same.
 func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 30*time.Second)
@@ -219,7 +219,7 @@ func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
 	})
 }
 
-// Who comes beside a run that goes on is part of it, and does not run the job a
+// A node that joins during a run is part of it, and does not run the job a
 // second time after it.
 func TestWhoComesLateToASpareOrElasticJobBeginsNoRunOfItsOwn(t *testing.T) {
 	for name, extra := range map[string]Member{"spare": {Spares: 2}, "elastic": {Min: 1}} {

@@ -27,8 +27,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Server is an embedded store: a single-member etcd that lives as long as the
-// job's start and presence need it, its data thrown away at the end.
+// Server is an embedded store: an etcd of one member that lives as long as the job
+// needs it, and deletes its data at the end.
 type Server struct {
 	etcd   *embed.Etcd
 	kv     pb.KVServer // etcd's own services
@@ -41,33 +41,33 @@ type Server struct {
 	failed chan error
 }
 
-// ErrPortTaken: something listens where the embedded store should.
+// ErrPortTaken reports that another process listens at the address of the store.
 var ErrPortTaken = errors.New("port is taken")
 
-// ErrNoRoom: no folder can hold the store.
+// ErrNoRoom reports that no folder has room for the store.
 var ErrNoRoom = errors.New("no folder has room for the store")
 
-// storeRoom is what the store's files may grow to in a folder: two WAL segments,
-// one being made, the database, with as much to spare.
+// storeRoom is the largest size of the store's files: two WAL segments, one that is
+// being made, and the database, twice.
 const storeRoom = 12 << 20
 
 // walSegment replaces etcd's 64 MB preallocated segments: an idle store then
 // has 8 MiB on disk instead of 123 MB.
 const walSegment = 4 << 20
 
-// hostOnce sets what etcd and gRPC take from their packages.
+// hostOnce sets what etcd and gRPC read from package variables.
 var hostOnce = sync.OnceFunc(func() {
 	wal.SegmentSizeBytes = walSegment
 	hushGRPC()
 })
 
-// garbage is how much of what is in use may be garbage before it is collected,
-// in percent. With Go's 100 a store that 1,000 nodes come to collects for a
-// sixth of its processor time, which this saves for a quarter more memory.
+// garbage is how much garbage, in percent of the live memory, starts a collection. With
+// Go's 100 a store for 1,000 nodes spends a sixth of its processor time on collections.
+// This value saves most of that for a quarter more memory.
 const garbage = 400
 
 // Serve starts an embedded store for job on the given addresses, with mutual
-// TLS where keys is not nil; this process is taken to be there for it. The error
+// TLS where keys is not nil; this process exists for it. The error
 // wraps ErrPortTaken where another process listens there.
 func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (*Server, error) {
 	hostOnce()
@@ -114,7 +114,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	return s, nil
 }
 
-// config is how etcd is set up for this store.
+// config returns the settings of etcd for this store.
 func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, err error) {
 	cfg = embed.NewConfig()
 	cfg.Name, cfg.Dir = "launch", filepath.Join(s.dir, "d")
@@ -136,7 +136,7 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: scheme, Host: a.String()})
 	}
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-	// What is not gRPC has a socket of its own, which nobody uses: etcd else looks
+	// What is not gRPC has a socket of its own, which has no user: else etcd looks
 	// at each connection what it speaks, and serves gRPC over TLS by net/http.
 	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
 	cfg.ListenPeerUrls = []url.URL{socket("peer")}
@@ -150,20 +150,20 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 	return cfg, nil
 }
 
-// socket is a Unix socket in the working directory of the start.
+// socket returns the address of a Unix socket in the working directory of the start.
 func socket(name string) url.URL { return url.URL{Scheme: "unix", Host: name + newID()[:6] + ":0"} }
 
-// files writes the keys where etcd wants them, below a folder that only this
-// user can enter and that goes with the store.
+// files writes the keys as files for etcd, in a folder that only this user can enter
+// and that is deleted with the store.
 func (k *TLS) files(dir string) (transport.TLSInfo, error) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	err := errors.Join(os.WriteFile(cert, k.CertPEM, 0o600), os.WriteFile(key, k.KeyPEM, 0o600))
-	// The certificate names no address: the key alone says who belongs.
+	// The certificate names no address: the key alone identifies a node of the job.
 	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true,
 		SkipClientSANVerify: true, Logger: zap.NewNop()}, err
 }
 
-// Endpoints are the host:port that the store listens on.
+// Endpoints returns the addresses (host:port) of the store.
 func (s *Server) Endpoints() []string {
 	var out []string
 	for _, l := range s.etcd.Clients {
@@ -174,7 +174,7 @@ func (s *Server) Endpoints() []string {
 	return out
 }
 
-// sign writes whose store this is.
+// sign writes the job of this store.
 func (s *Server) sign(ctx context.Context, job string) error {
 	host, _ := os.Hostname()
 	v, err := json.Marshal(identity{Job: job, Host: host, PID: os.Getpid()})
@@ -189,9 +189,8 @@ func (s *Server) sign(ctx context.Context, job string) error {
 	return err
 }
 
-// Drop removes the store's data. The store is then good for nothing: the
-// process is about to end, and with it the store. (Close waits up to 7 s for
-// what the other nodes watch to end.)
+// Drop removes the store's data, just before the process and the store end. (Close
+// waits up to 7 s for the watches of the other nodes to end.)
 func (s *Server) Drop() { _ = os.RemoveAll(s.dir) }
 
 // Close stops the store and removes its data.
@@ -205,9 +204,9 @@ func (s *Server) Close() {
 	})
 }
 
-// storeDir makes a folder for the store's data below TMPDIR, else /tmp,
-// /var/tmp, /dev/shm: the first that can be written. It also removes those
-// that a killed process left behind (their lock is free).
+// storeDir makes a folder for the store's data below TMPDIR, else /tmp, /var/tmp,
+// /dev/shm: the first that is writable. It also removes the folders of killed processes
+// (their lock is free).
 func storeDir() (string, *os.File, error) {
 	var errs []error
 	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"} {
@@ -222,7 +221,7 @@ func storeDir() (string, *os.File, error) {
 		}
 		dir, lock, err := lockedDir(base)
 		for tries := 0; tries < 3 && (errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)); tries++ {
-			dir, lock, err = lockedDir(base) // another launch took the last for one that was left behind
+			dir, lock, err = lockedDir(base) // another launch took the last for an abandoned one
 		}
 		if err == nil {
 			return dir, lock, nil
@@ -232,8 +231,8 @@ func storeDir() (string, *os.File, error) {
 	return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, errors.Join(errs...))
 }
 
-// lockedDir makes one folder, with its lock held. Until it is held another
-// process may sweep the folder away, and does so before it lets go of the lock.
+// lockedDir makes one folder and locks it. Until then another process may remove the
+// folder, which it does before it releases the lock.
 func lockedDir(base string) (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp(base, "launch-store-"); err != nil {
 		return "", nil, err
@@ -253,9 +252,8 @@ func lockedDir(base string) (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// sweep removes the store folders below base whose owner is dead. One without
-// a lock is younger than its owner's next instruction, or not ours: it stays
-// for an hour.
+// sweep removes the store folders below base whose owner is dead. A folder without a
+// lock is brand new, or not of launch: it remains for an hour.
 func sweep(base string) {
 	dirs, _ := filepath.Glob(filepath.Join(base, "launch-store-*"))
 	for _, d := range dirs {

@@ -20,24 +20,23 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// Of an etcd a node asks one thing after the other: a lease, its registration, what
-// becomes of the control keys from there on, and, when a world is sealed, its place.
-// A store of launch takes it all as one call, Enter: a stream of a lease's request
-// and its answer, of registrations and theirs until one succeeds, and then of what a
-// watch would say, each place before the seal that makes it true. The keys, the
-// transactions and the messages are the same, etcd's own, in the same order, so this is
-// no protocol beside the one of docs/rendezvous.md; a store without the call is asked
-// as any etcd is. It saves a third of what a start costs a node and the store
-// (docs/benchmarks.md).
+// A node makes several requests to an etcd: a lease, its registration, a watch of the
+// control keys, and, once a world is sealed, its place. A store of launch serves them
+// all in one call, Enter. It is a stream: the request for a lease and its answer, then
+// registrations and answers until one succeeds, then the events of the watch. Each place
+// precedes the seal that makes it true. The keys, transactions and messages are etcd's
+// own, in the same order, so the protocol is that of docs/rendezvous.md. A node makes
+// the single requests to a store without the call. Enter saves a third of the cost of a
+// start for the node and the store (docs/benchmarks.md).
 const enterService, enterMethod = "launch.Store", "Enter"
 
-// service is how gRPC knows the call.
+// service returns the description of the call for gRPC.
 func (s *Server) service() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{ServiceName: enterService, HandlerType: (*any)(nil),
 		Streams: []grpc.StreamDesc{{StreamName: enterMethod, ClientStreams: true, ServerStreams: true, Handler: s.enter}}}
 }
 
-// enter answers one node, until it or the store goes.
+// enter serves one node, until the node or the store ends.
 func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	ctx := node.Context()
 	select {
@@ -67,16 +66,16 @@ func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	}
 }
 
-// admit answers a registration, and one that succeeds with the news until the node
-// goes; nil: it did not.
+// admit answers a registration. After one that succeeds it sends the news until the
+// node ends; it returns nil after one that does not.
 func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	ctx := node.Context()
 	k, slot, ok := registers(txn)
 	if !ok {
 		return status.Error(codes.InvalidArgument, "a registration begins with a member's key")
 	}
-	// Watched from before the transaction: etcd tells a watch that begins in the past
-	// of it only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
+	// The watch begins before the transaction: etcd serves a watch that begins in the
+	// past only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
 	watch := s.etcd.Server.Watchable().NewWatchStream()
 	defer watch.Close()
 	if _, err := watch.Watch(ctx, 0, []byte(k.Control()), []byte(clientv3.GetPrefixRangeEnd(k.Control())), 0); err != nil {
@@ -96,7 +95,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 				return rpctypes.ErrGRPCCompacted
 			}
 			events := s.news(ctx, k, slot, r.Header.Revision, w.Events)
-			if len(events) == 0 { // the registration said it already
+			if len(events) == 0 { // the registration reported it already
 				continue
 			}
 			if err := node.SendMsg(&pb.WatchResponse{Events: events}); err != nil {
@@ -108,7 +107,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	}
 }
 
-// registers tells whose registration a transaction is: its first write is the
+// registers returns the job and the slot of a registration: its first write is the
 // member's key.
 func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	if len(txn.Success) == 0 {
@@ -120,7 +119,7 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	return keys{Root: protocol.Root + job + "/"}, slot, launchs && member && slot != ""
 }
 
-// news are the events after a revision, and before a seal the place that it makes
+// news returns the events after a revision, and before a seal the place that it makes
 // true.
 func (s *Server) news(
 	ctx context.Context, k keys, slot string, after int64, events []*mvccpb.Event,
@@ -142,10 +141,10 @@ func (s *Server) news(
 	return out
 }
 
-// entrance is one life's way into a store: Enter, or etcd's calls one by one.
+// entrance is the way of one life into a store: Enter, or etcd's calls one by one.
 type entrance struct {
 	s           *Session
-	pb.KVClient // etcd's service, of which a registration asks Txn alone
+	pb.KVClient // etcd's service, of which a registration uses only Txn
 	life        context.Context
 	end         context.CancelFunc
 	stream      grpc.ClientStream // nil: the store does not know Enter
@@ -166,7 +165,7 @@ func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGran
 	return &entrance{s: s, life: life}, g, err
 }
 
-// open begins the stream with its first request, as patiently as etcd's client is.
+// open begins the stream with its first request, and waits like etcd's client.
 func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, answer any) error {
 	return e.inTime(ctx, func() (err error) {
 		e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
@@ -179,16 +178,16 @@ func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, ans
 	})
 }
 
-// ask sends one message and waits for its answer.
+// ask sends one message and receives its answer.
 func (e *entrance) ask(request, answer any) error {
 	err := e.stream.SendMsg(request)
-	if err == nil || errors.Is(err, io.EOF) { // why a stream has ended is read from it
+	if err == nil || errors.Is(err, io.EOF) { // the reason is read from the stream
 		err = e.stream.RecvMsg(answer)
 	}
 	return err
 }
 
-// inTime ends the stream, and so what is done by it, when ctx ends.
+// inTime runs do, and ends the stream, and with it do, when ctx ends.
 func (e *entrance) inTime(ctx context.Context, do func() error) error {
 	stop := context.AfterFunc(ctx, e.end)
 	err := do()
@@ -198,7 +197,7 @@ func (e *entrance) inTime(ctx context.Context, do func() error) error {
 	return err
 }
 
-// store is where this node registers.
+// store returns the service with which this node registers.
 func (e *entrance) store() clientv3.KV {
 	if e.stream == nil {
 		return e.s.cli
@@ -206,14 +205,14 @@ func (e *entrance) store() clientv3.KV {
 	return clientv3.NewKVFromKVClient(e, e.s.cli)
 }
 
-// Txn is a registration.
+// Txn makes a registration.
 func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
 	r := new(pb.TxnResponse)
 	return r, e.inTime(ctx, func() error { return e.ask(txn, r) })
 }
 
-// news are the changes of the control keys since the registration at rev; by Enter
-// with this node's places. A stream that breaks goes on as a watch, which outlives
+// news returns the changes of the control keys since the registration at rev; by Enter
+// with this node's places. After a stream breaks, a watch continues it, which outlives
 // the connection.
 func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {

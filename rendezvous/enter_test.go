@@ -22,7 +22,7 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// listening is a client of the store that tells of each call, and of each message
+// listening is a client of the store that reports each call, and each message
 // of a stream, before it is made.
 func listening(t *testing.T, s Store, unary, stream func(), message func(any)) *clientv3.Client {
 	t.Helper()
@@ -49,7 +49,7 @@ func listening(t *testing.T, s Store, unary, stream func(), message func(any)) *
 	return cli
 }
 
-// listened is a stream that tells of each message before it is sent.
+// listened is a stream that reports each message before it is sent.
 type listened struct {
 	grpc.ClientStream
 	message func(any)
@@ -136,7 +136,7 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 	}
 }
 
-// TestEnterWhoseAnswerIsLost: the registration has come true, and the node does not
+// TestEnterWhoseAnswerIsLost: the registration is carried out, and the node does not
 // know. Its next life takes the key for its own, unless a newer process has it.
 func TestEnterWhoseAnswerIsLost(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
@@ -213,7 +213,7 @@ func (n *node) registered() (up bool) {
 	return up
 }
 
-// relay is a way to a store that can lose what comes back.
+// relay is a way to a store that can lose the answers.
 type relay struct {
 	addr string
 

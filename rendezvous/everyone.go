@@ -12,9 +12,9 @@ import (
 // page is how many places one request reads: 60 KB.
 const page = 120
 
-// Everyone is each node of the joined world, this one included, in rank order.
-// It costs O(N) for whoever asks, hence O(N^2) where all do: for requests of
-// people alone. The world that is no more is a *BrokenError.
+// Everyone returns all nodes of the joined world, this one included, in rank order.
+// It costs O(N) for each node that asks, hence O(N^2) where all do: it serves requests
+// of people only. A world that no longer exists is a *BrokenError.
 func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 	ep := s.joined()
 	places, err := Places(ctx, s.cli, s.cfg.Job, ep.Nonce)
@@ -31,7 +31,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 	return out, nil
 }
 
-// Places are the places of a sealed world, in rank order, without the partners
+// Places returns the places of a sealed world, in rank order, without the partners
 // of each.
 func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
 	prefix := keysOf(job).World(nonce)

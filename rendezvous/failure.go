@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// failure hears why an etcd cannot go on. By itself it would end the process,
-// without a word where its log goes nowhere.
+// failure receives the reason why an etcd cannot continue. Without it etcd ends the
+// process, silently where its log is discarded.
 type failure struct {
 	dir string
 	why chan error
 }
 
-// OnWrite takes the last entry of etcd's log. It ends the goroutine that wrote
-// it: that one does not expect to live.
+// OnWrite reports the last entry of etcd's log. It ends the goroutine that wrote it,
+// which does not expect to continue.
 func (f failure) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	err := errors.New(e.Message)
 	for _, x := range fields {
@@ -35,5 +35,5 @@ func (f failure) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// Failed tells why the store cannot go on; nothing is sent where it can.
+// Failed returns a channel that receives the reason why the store cannot continue.
 func (s *Server) Failed() <-chan error { return s.failed }

@@ -19,8 +19,8 @@ import (
 	"launch/rendezvous/memstore"
 )
 
-// register is what stands at c/epoch: its value and version. rev is 0 where the
-// key does not exist, and -1 where nobody has been told it.
+// register is the value of c/epoch and its version. rev is 0 where the
+// key does not exist, and -1 where no client has received it.
 type register struct {
 	rev   int64
 	value string
@@ -110,7 +110,7 @@ func (r *recorder) lost() bool {
 	return r.dice.Float64() < r.loss
 }
 
-// seen is the register as a range tells it, if that covers it.
+// seen returns the register as a range shows it, if that covers it.
 func (r *recorder) seen(q *pb.RangeRequest, a *pb.RangeResponse) (register, bool) {
 	if a == nil || q.Limit > 0 || r.h.key < string(q.Key) || string(q.Key) != r.h.key && r.h.key >= string(q.RangeEnd) {
 		return register{}, false

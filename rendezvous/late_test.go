@@ -68,7 +68,7 @@ func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
 	})
 }
 
-// Commands that end one after the other pass the lead on: who has it when it
+// Commands that end one after the other pass the lead on: the node that has it when it
 // leaves, and does not know that yet, was not lost.
 func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Members are the nodes that are registered now, by index and arrival.
+// Members returns the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
 	k := keysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(),
@@ -31,7 +31,7 @@ func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, e
 	return out, nil
 }
 
-// Current is the epoch of a job, and whether it has one.
+// Current returns the epoch of a job, and whether it has one.
 func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool, error) {
 	r, err := cli.Get(timeout(ctx), keysOf(job).Epoch())
 	if err != nil {
@@ -44,7 +44,7 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 	return ep, true, json.Unmarshal(r.Kvs[0].Value, &ep)
 }
 
-// Ready are the ranks that have said all that is asked of them before the go.
+// Ready returns the ranks that have posted to a round.
 func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, round string) (map[int]bool, error) {
 	k := keysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -60,7 +60,7 @@ func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, rou
 	return ready, nil
 }
 
-// Jobs are the ids of the jobs that have state in the store.
+// Jobs returns the ids of the jobs that have state in the store.
 func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
 	r, err := cli.Get(timeout(ctx), "/launch/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
@@ -75,8 +75,8 @@ func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
 	return slices.Sorted(maps.Keys(ids)), nil
 }
 
-// Changes tells that something in the jobs of a store has changed, at most once
-// every pause. It is closed when ctx ends or the store is gone.
+// Changes returns a channel that reports changes in the jobs of a store, at most one
+// in each pause. It is closed when ctx ends or the store is lost.
 func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-chan struct{} {
 	out := make(chan struct{})
 	w := cli.Watch(clientv3.WithRequireLeader(ctx), "/launch/", clientv3.WithPrefix())
@@ -106,8 +106,8 @@ func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-c
 	return out
 }
 
-// Clean removes what is left of a job where no node is registered any more, and
-// returns how many are.
+// Clean removes the state of a job that has no registered node, and returns how many
+// it has.
 func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err error) {
 	k := keysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -123,7 +123,7 @@ func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err
 	if err != nil {
 		return 0, fmt.Errorf("remove the job: %w", reason(ctx, err))
 	}
-	if !t.Succeeded { // somebody has just come
+	if !t.Succeeded { // a node has just joined
 		return 1, nil
 	}
 	return 0, nil

@@ -189,12 +189,12 @@ func TestARunWithRestartsIsOverWhenAllCommandsEndedWell(t *testing.T) {
 	})
 }
 
-// An etcd keeps its history for a while only. Who wants to watch from before
-// that begins a new life, and keeps its place.
+// An etcd retains its history only for a while. A node that wants to watch from
+// before that begins a new life, and has the same place.
 func TestACompactedHistoryCostsNobodyItsPlace(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		if b.exact {
-			return // the store in memory keeps its whole history
+			return // the store in memory retains its whole history
 		}
 		ctx := short(t, 20*time.Second)
 		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// noteTTL is how long a note outlives the node that wrote it. Who waits then
-	// keeps it until that node comes; a run that is started anew, after the cause
-	// was mended, is not to hear of it.
+	// noteTTL is how long a note outlives the node that wrote it. A waiting leader
+	// remembers it until that node joins; a later run, after the cause was fixed,
+	// must not read it.
 	noteTTL = time.Minute
 	// Linger is how long the store stays up after its host has given the job up,
-	// so that nodes which come later are told why, and do not wait for a store: the
-	// nodes of one job come within seconds of each other.
+	// so that late nodes read why, and do not wait for a store: the nodes of one job
+	// join within seconds of each other.
 	Linger = 10 * time.Second
 )
 
-// WriteNote leaves a note for the nodes that wait, or come within a minute. It
-// takes two requests, registers nothing, and ends with ctx.
+// WriteNote writes a note for the nodes that wait, or join within a minute. It
+// makes two requests, registers nothing, and ends with ctx.
 func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) error {
 	n = n.Shortened()
 	lease, err := cli.Grant(timeout(ctx), int64(noteTTL/time.Second))
@@ -38,8 +38,8 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 	return nil
 }
 
-// Notes are those of a job. Where nodes wait it is what their leader tells them:
-// it knows who has come since.
+// Notes returns the notes of a job. Where nodes wait, it returns what their leader
+// publishes: the leader knows which of them have joined since.
 func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) ([]Note, error) {
 	k := keysOf(job)
 	if waiting {
@@ -67,13 +67,13 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 	return out, nil
 }
 
-// Told returns when all other nodes of the job have come to an embedded store,
-// or left a note there, and those that wait have gone; else when ctx ends. me is
+// Told returns when all other nodes of the job have joined at an embedded store,
+// or written a note there, and those that wait have gone; else when ctx ends. me is
 // this node's ID or name.
 func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := keysOf(job)
 	came, here := map[string]bool{}, map[string]bool{}
-	// an embedded store keeps all that was
+	// An embedded store retains all revisions.
 	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		for _, e := range r.Events {
 			key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete

@@ -26,7 +26,7 @@ func (b *bench) leave(notes ...Note) {
 	}
 }
 
-// hears waits until the progress tells of so many that are not fit.
+// hears waits until the progress names so many nodes that are not fit.
 func (n *node) hears(t *testing.T, unfit int) Attendance {
 	t.Helper()
 	e, _ := n.await(t, fmt.Sprint(unfit, " are not fit"), func(e Event) bool {
@@ -107,7 +107,7 @@ func TestAnOpenWaitForgetsWhoHasComeInstead(t *testing.T) {
 	})
 }
 
-// last is the attendance that the node was told last.
+// last returns the attendance that the node received last.
 func (n *node) last() (a Attendance) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,7 +191,7 @@ func TestFailFastEndsTheWaitOfAll(t *testing.T) {
 	})
 }
 
-// endsUnfit tells that a node ended because of bad.
+// endsUnfit checks that a node ended because of bad.
 func (b *bench) endsUnfit(j joined) {
 	b.t.Helper()
 	if unfit, ok := errors.AsType[*UnfitError](j.err); !ok || !cmp.Equal(unfit.Notes, []Note{bad}) {
@@ -199,7 +199,7 @@ func (b *bench) endsUnfit(j joined) {
 	}
 }
 
-// The store's host stays for those that come later, but not for ever.
+// The store's host waits for late nodes, but not for ever.
 func TestFailFastIsToldToWhoComesLater(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		b.failFast = true
@@ -213,7 +213,7 @@ func TestFailFastIsToldToWhoComesLater(t *testing.T) {
 		late := b.enter(Member{Index: 1, Vouch: Typed, Size: 4, Host: "b"})
 		b.endsUnfit(<-late.join(ctx))
 		late.Leave("")
-		b.endsUnfit(<-ja) // node 3 never came
+		b.endsUnfit(<-ja) // node 3 never joined
 		if d := time.Since(began); d < Linger || d > Linger+5*time.Second {
 			t.Errorf("the store's host ended after %s, want %s", d, Linger)
 		}

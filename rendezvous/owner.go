@@ -9,25 +9,25 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// storeKey says whose store an embedded one is.
+// storeKey is the key that names the job of an embedded store.
 const storeKey = "/launch/store"
 
-// identity is what stands at storeKey.
+// identity is the value of storeKey.
 type identity struct {
 	Job  string `json:"job"`
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 }
 
-// OtherStoreError: something answers there, but it is another job's store.
+// OtherStoreError reports that the store belongs to another job.
 type OtherStoreError struct{ Endpoint, Job, Host string }
 
 func (e *OtherStoreError) Error() string {
 	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
-// owned returns whether the store at endpoint, whose storeKey has the value, is the
-// embedded one of job.
+// owned returns an error unless the store at endpoint, where storeKey has this value,
+// is the embedded one of job.
 func owned(endpoint, job string, value []byte) error {
 	if value == nil {
 		return errors.New("an etcd answers there that is not launch's")
@@ -42,13 +42,14 @@ func owned(endpoint, job string, value []byte) error {
 	return nil
 }
 
-// ours hold where the store is the embedded one of this job, if that is asked:
-// the value at storeKey, of which the job comes first, begins as ours would.
+// ours returns conditions that hold where the store is the embedded one of this job,
+// if the session asks for one. The value of storeKey begins with the job.
 func (s *Session) ours() []clientv3.Cmp {
 	if !s.cfg.Asks {
 		return nil
 	}
-	begin, _, _ := strings.Cut(encode(identity{Job: s.cfg.Job}), `"host"`) // not in a job's name, whose quotes are escaped
+	// A job's name cannot contain "host" in quotes: JSON escapes them.
+	begin, _, _ := strings.Cut(encode(identity{Job: s.cfg.Job}), `"host"`)
 	return []clientv3.Cmp{
 		clientv3.Compare(clientv3.Value(storeKey), ">", begin),
 		clientv3.Compare(clientv3.Value(storeKey), "<", clientv3.GetPrefixRangeEnd(begin)),

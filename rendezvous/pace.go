@@ -8,13 +8,13 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// many nodes come as fast as a store with one core to itself takes them.
+// many is how many nodes a store with a core of its own serves as fast as they start.
 const many = 1000
 
-// crowd is how many nodes of launch's own store n nodes are worth. What an etcd that
-// is there already takes is not known: one that syncs its files to a slow disk took
-// 4,000 within 6 s, and of 10,000 at that pace none got done within 5 minutes; at this
-// one they take 20 s.
+// crowd returns how many nodes of launch's own store n nodes are equal to. The speed
+// of an external etcd is unknown: one that syncs its files to a slow disk served 4,000
+// within 6 s. Of 10,000 at that pace it served none within 5 minutes; at this one they
+// take 20 s.
 func crowd(n int, foreign bool) int {
 	if foreign {
 		n += 2 * max(0, n-many)
@@ -22,10 +22,10 @@ func crowd(n int, foreign bool) int {
 	return n
 }
 
-// spread is how long n nodes that start at once take to come to the store one
-// after the other: nothing for a few, 0.2 s for 1,000, 4.7 s for 10,000. A store
-// with one core to itself is as fast as the first 1,000 come; beyond, what queues
-// there would not be answered within the time of a request.
+// spread returns the time over which n nodes that start at once make their first
+// requests: none for a few, 0.2 s for 1,000, 4.7 s for 10,000. A store with a core of
+// its own serves the first 1,000 as fast as they start. Beyond that, it would not
+// answer its queue within the time of a request.
 func spread(n int) time.Duration {
 	const few = 64
 	if n <= few {
@@ -34,11 +34,11 @@ func spread(n int) time.Duration {
 	return time.Duration(n)*200*time.Microsecond + time.Duration(max(0, n-many))*300*time.Microsecond
 }
 
-// stagger is this node's place in that spread, at random.
+// stagger returns this node's random place in that spread.
 func stagger(n int) time.Duration { return rand.N(spread(n) + 1) }
 
-// paced is a backoff whose every pause is staggered as the first request is:
-// what fails for thousands of nodes at once is not to be tried again at once.
+// paced is a backoff that staggers each pause like the first request: thousands of
+// nodes that fail at once must not retry at once.
 type paced struct {
 	*backoff.ExponentialBackOff
 	nodes int
@@ -48,9 +48,8 @@ func (p paced) NextBackOff() time.Duration {
 	return p.ExponentialBackOff.NextBackOff() + stagger(p.nodes)
 }
 
-// retries is exponential with full jitter (0 to twice the interval) and without
-// an end of its own: ctx ends it (backoff's default would give up silently after
-// 15 minutes).
+// retries returns an exponential backoff with full jitter (0 to twice the interval)
+// that only ctx ends. The default of the library gives up silently after 15 minutes.
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
@@ -60,19 +59,19 @@ func retries(nodes int) backoff.BackOff {
 		backoff.WithMaxElapsedTime(0)), nodes}
 }
 
-// queue is how much longer than usual a store may take to answer one of n nodes
-// while they all come. What was given up would be asked again, and the store be
-// busy with questions that nobody waits for.
+// queue returns how much longer than usual a store may take to answer one of n nodes
+// while they all join. A node that gives up asks again, and the store is busy with
+// requests that no node waits for.
 func queue(n int) time.Duration { return 2 * spread(n) }
 
-// leaseOf is how long a lease of one of n nodes is: its renewal queues too.
+// leaseOf returns the length of the lease of one of n nodes: its renewal queues too.
 func leaseOf(n int) time.Duration { return LeaseTTL + queue(n).Truncate(time.Second) }
 
-// timeout bounds one request.
+// timeout returns a context that bounds one request.
 func timeout(ctx context.Context) context.Context { return within(ctx, 0) }
 
-// within bounds one request that n nodes make at the same time. What it holds is
-// freed when ctx or the budget ends, so that a call stays one line.
+// within returns a context that bounds one request that n nodes make at the same time.
+// The end of ctx or of the budget frees it, so that a call is one line.
 func within(ctx context.Context, n int) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout+queue(n))
 	_ = cancel

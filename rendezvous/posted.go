@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Posted is what some ranks have posted to a round of the joined world, in their
-// order; nil for one that has not, or that is gone. Where the round has its result
-// all have. It costs as much as there are ranks, however many nodes there are.
+// Posted returns what some ranks have posted to a round of the joined world, in their
+// order; nil for a rank that has not, or that is gone. Once the round has a result, all
+// have posted. Its cost grows with the ranks, not with the nodes.
 func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byte, error) {
 	ep := s.joined()
 	out := make([][]byte, len(ranks))

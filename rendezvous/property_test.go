@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever happens to nodes, links and the store: one world for each number,
-// each rank once, nobody is started beside somebody who had left before; and
+// each rank once, no node starts with one that had left before; and
 // once the trouble is over, all start.
 //
 // A seed that rapid prints draws the same troubles again; the order in which
@@ -48,7 +48,7 @@ func (g *saga) run(plan []happening) {
 }
 
 // settle ends the trouble, and brings one waiting launch into each slot; it
-// returns who had not started a minute later.
+// returns the launches that have not started a minute later.
 func (g *saga) settle() []string {
 	const calm = 50 * time.Second // after the last cut, outage, lease and patience
 	time.Sleep(calm - time.Since(g.began))
@@ -95,7 +95,7 @@ func (g *saga) end() {
 	}
 }
 
-// sealed is a world as the store's history tells it.
+// sealed is a world as the store's history shows it.
 type sealed struct {
 	epoch   Epoch
 	places  map[string]Place // by slot
@@ -124,7 +124,7 @@ func (p *past) fault(format string, args ...any) {
 
 func runID(e Epoch) string { return fmt.Sprintf("j-%d-%.8s", e.N, e.Nonce) }
 
-// check replays the lives of the store and holds what the launches were told
+// check replays the lives of the store and compares what the launches have read
 // against them.
 func (g *saga) check() []string {
 	var wrong []string
@@ -159,7 +159,7 @@ func (g *saga) check() []string {
 			}
 			ranks[seat] = p.name
 		}
-		for _, id := range p.broken { // an empty store tells nobody what the last one said
+		for _, id := range p.broken { // an empty store does not have what the last one had
 			if w := worlds[id]; w != nil && w.started != 0 && !w.lost[p.self.ID] && w.life == len(g.lives) {
 				wrong = append(wrong, fmt.Sprintf("%s was there all the time and did not start in %s", p.name, id))
 			}

@@ -15,14 +15,14 @@ import (
 
 // Budgets of this package, each with its reason.
 const (
-	// LeaseTTL is how long a silent node keeps its place. It must outlast an
+	// LeaseTTL is how long a silent node has its place. It must outlast an
 	// etcd leader election (1 s by default, several in a row) and a garbage
 	// pause. The others wait so long for a node that died.
 	LeaseTTL = 10 * time.Second
 	// opTimeout bounds one request; etcd itself gives up after 7 s
 	// (server/v3 etcdserver: 5 s + 2 elections).
 	opTimeout = 4 * time.Second
-	// lastLook bounds the question who has joined, after the time is up: the store
+	// lastLook bounds the last read of the attendance, after the time is up: the store
 	// may be lost, and the answer only adds names.
 	lastLook = time.Second
 	// retryMax bounds the pause between two tries at a store that does not answer.

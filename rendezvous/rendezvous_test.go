@@ -43,11 +43,11 @@ func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
 	})
 }
 
-// The others come to the store's host by an address that it did not guess: they
+// The others reach the store's host by an address that it did not guess: they
 // are to find it there, and the job's own store too.
 func TestTheHostIsWhereTheOthersCome(t *testing.T) {
 	at := netip.MustParseAddr("10.9.0.1")
-	for _, order := range [][]string{{"host", "other"}, {"other", "host"}} { // who registers first seals
+	for _, order := range [][]string{{"host", "other"}, {"other", "host"}} { // the node that registers first seals
 		t.Run(order[0]+" first", func(t *testing.T) {
 			eachStore(t, func(t *testing.T, b *bench) {
 				var come atomic.Bool
@@ -314,7 +314,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// The store comes back empty, as when its host starts the line again; c
+		// The store returns empty, as when its host starts the line again; c
 		// still runs and registers there.
 		if _, err := a.cli.Delete(ctx, a.k.Epoch()); err != nil {
 			t.Fatal(err)

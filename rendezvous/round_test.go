@@ -70,7 +70,7 @@ func TestWhoGivesUpBeforeTheGoStopsIt(t *testing.T) {
 	})
 }
 
-// puts tells whether a request is a transaction that puts a key.
+// puts returns whether a request is a transaction that puts a key.
 func puts(request any, key string) bool {
 	txn, _ := request.(*pb.TxnRequest)
 	return slices.ContainsFunc(txn.GetSuccess(),

@@ -19,7 +19,7 @@ import (
 )
 
 // saga is one job's troubles: its slots, in each of which one launch after the
-// other is started, or two at a time, and the store behind them.
+// other is started, or two at a time, and their store.
 type saga struct {
 	store *memstore.Store
 	slots []Member // what each slot's launches say of themselves
@@ -28,7 +28,7 @@ type saga struct {
 	dice  *rand.Rand
 
 	calm  bool
-	lives [][]*mvccpb.Event // of the stores that came back empty
+	lives [][]*mvccpb.Event // of the stores that returned empty
 
 	mu    sync.Mutex
 	procs []*proc
@@ -154,7 +154,7 @@ func (p *proc) gone() *departure {
 	return d
 }
 
-// start returns once this launch is told the go.
+// start returns once this launch has read the go.
 func (p *proc) start(ctx context.Context) error {
 	for {
 		w, err := p.s.Join(ctx, time.Hour)

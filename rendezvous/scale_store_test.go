@@ -40,14 +40,14 @@ const (
 
 // traffic is what a store has done since its start.
 type traffic struct {
-	Requests, Messages, In, Out float64 // requests and streams begun; messages that came; bytes
+	Requests, Messages, In, Out float64 // requests and streams begun; messages received; bytes
 }
 
 func (t traffic) since(before traffic) traffic {
 	return traffic{t.Requests - before.Requests, t.Messages - before.Messages, t.In - before.In, t.Out - before.Out}
 }
 
-// add counts one of the counters that every etcd keeps.
+// add counts one of the counters that every etcd has.
 func (t *traffic) add(name string, value float64) {
 	switch name {
 	case "grpc_server_started_total":
@@ -161,7 +161,7 @@ func startStore(dir, kind string) (*storeProcess, error) {
 	return s, err
 }
 
-// etcdProcess starts the etcd of this machine as it comes.
+// etcdProcess starts the etcd of this machine unchanged.
 func etcdProcess(dir string) (*storeProcess, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,7 +50,7 @@ func descriptors() int {
 }
 
 // connections is how many n nodes have: one each, as far as there are
-// descriptors for them here and at the store, which keeps some for itself.
+// descriptors for them here and at the store, which needs some itself.
 func connections(n, descriptors int) int { return max(1, min(n, descriptors-300)) }
 
 // starter is how the nodes of a benchmark start.
@@ -140,7 +140,7 @@ func start(b testing.TB, store *storeProcess, kind string, n, conns int) (run, f
 	}, err
 }
 
-// c10d is the same start by torch's own rendezvous; 0: it did not come about
+// c10d is the same start by torch's own rendezvous; 0: it failed
 // within the limit.
 func c10d(b testing.TB, python string, n int) time.Duration {
 	const limit = 200
@@ -194,7 +194,7 @@ func stores() []string {
 	return kinds
 }
 
-// fits tells whether n nodes and their store have room in memory.
+// fits returns whether n nodes and their store have room in memory.
 func fits(n int) bool {
 	const nodeKB = 600 // seen with 10,000: 500 here and 130 at the store
 	return kilobytes("/proc/meminfo", "MemAvailable:") > int64(n)*nodeKB+1<<20
@@ -209,7 +209,7 @@ func rounds(n int) int {
 }
 
 // BenchmarkRendezvous prints how the start grows with the number of nodes, and
-// a prototype, torch's c10d and the public workaround beside it. It always does the same
+// a prototype, torch's c10d and the public workaround as well. It always does the same
 // work, whatever b.N is.
 func BenchmarkRendezvous(b *testing.B) {
 	// All nodes have one heap here. One of its own allocates 0.13 MB until it has

@@ -93,7 +93,7 @@ func (s *Session) step(e event) ([]action, <-chan struct{}) {
 	return slices.Clone(s.node.Step(time.Now(), e)), s.changed
 }
 
-// tell is a step after which those who wait look at the state again.
+// tell is a step after which all users look at the state again.
 func (s *Session) tell(e event) []action {
 	s.mu.Lock()
 	defer s.mu.Unlock()

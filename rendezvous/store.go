@@ -29,7 +29,7 @@ import (
 // Client is a connection to a store.
 type Client = clientv3.Client
 
-// Store is where the job meets.
+// Store is the etcd in which the nodes of a job agree.
 type Store struct {
 	// Endpoints are http(s) URLs of an external etcd, or host:port of the embedded
 	// one; each reconnect resolves names again.
@@ -39,7 +39,7 @@ type Store struct {
 	// Later leaves it to the registration to ask whose store it is (Config.Asks):
 	// then Connect asks only what does not speak as a store does.
 	Later bool `json:"-"`
-	// Nodes is how many come to the store at once, as far as is known: they
+	// Nodes is how many use the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
 	// TLS, where set, is spoken with a store of launch.
@@ -48,21 +48,21 @@ type Store struct {
 	Access Access `json:"-"`
 }
 
-// TLS is the mutual TLS of an embedded store: who connects and who listens
-// present the same certificate.
+// TLS is the mutual TLS of an embedded store: client and server present the same
+// certificate.
 type TLS struct {
 	Client          *tls.Config
 	CertPEM, KeyPEM []byte
 }
 
-// TokenName is the name in a certificate that a token makes: who has none is told
-// by it what is missing.
+// TokenName is the name in a certificate that a token makes: a node without a token
+// recognizes by it what it lacks.
 const TokenName = "launch"
 
-// ErrToken: this node and the store do not have the same secret.
+// ErrToken reports that this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
 
-// crowd is what the nodes are to this store, as they come.
+// crowd returns what the nodes are to this store, as they join.
 func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
@@ -71,14 +71,14 @@ const (
 	// buffer is for messages of a few hundred bytes; gRPC's own 32 KB, twice for
 	// each of thousands of connections, are most of what a store would allocate.
 	buffer = 4 << 10
-	// window is what may be on its way unread, more than the leader of thousands
-	// of nodes is behind. One that is fixed spares gRPC a ping for each message,
-	// by which it would measure the line.
+	// window is how much may be under way unread: more than the leader of thousands
+	// of nodes has ever had. With a fixed window gRPC sends no ping with each message
+	// to measure the connection.
 	window = 1 << 20
 )
 
-// hushGRPC keeps gRPC's own log, which goes to stderr for what is told better
-// here, to those who ask for it (grpc-go, Documentation/log_levels.md).
+// hushGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
+// say better, unless a user asks for it (grpc-go, Documentation/log_levels.md).
 var hushGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
@@ -86,9 +86,8 @@ var hushGRPC = sync.OnceFunc(func() {
 })
 
 // Connect dials the store and waits until it answers, with full jitter between
-// tries, until ctx ends. tell, where not nil, is called once for each reason that
-// a try failed. The error wraps ErrUnreachable where
-// nothing answered.
+// tries, until ctx ends. It calls tell, where not nil, once for each reason why a try
+// failed. The error wraps ErrUnreachable where nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
 	hushGRPC()
 	cfg, err := s.config()
@@ -140,11 +139,11 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	return c, nil
 }
 
-// noAnswer is what is said of a request whose time ran out.
+// noAnswer is the reason of a request whose time ran out.
 const noAnswer = "no answer"
 
-// silence says what is in the place of a store that never gave a reason, as far
-// as one more connection to each endpoint shows it.
+// silence returns what answers instead of a store that never gave a reason, as far as
+// one more connection to each endpoint shows it.
 func (s Store) silence() string {
 	for _, e := range s.Endpoints {
 		if u, err := url.Parse(e); err == nil && u.Host != "" {
@@ -160,7 +159,7 @@ func (s Store) silence() string {
 	return noAnswer
 }
 
-// config is how the store is spoken with.
+// config returns the settings of the client.
 func (s Store) config() (cfg clientv3.Config, err error) {
 	cfg = clientv3.Config{
 		Endpoints: s.Endpoints,
@@ -185,14 +184,14 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 	return cfg, err
 }
 
-// segment is how much data a packet to or from the store carries at most, bytes: it
-// passes wherever IPv6's least MTU of 1,280 does (RFC 8200, 5), with the headers and
-// options of TCP. A way that swallows longer packets without a word, which the checks
-// between nodes are to find, must not keep the nodes from meeting.
+// segment is the most data that a packet to or from the store carries, in bytes. With
+// the headers and options of TCP it fits IPv6's least MTU of 1,280 (RFC 8200, 5). A path
+// that silently drops longer packets, which the checks between nodes find, must not
+// prevent the rendezvous.
 const segment = 1200
 
-// dialShort connects with segments of that size in both directions: the kernel tells
-// the other end, and keeps to it. gRPC's own dialer does the rest alike.
+// dialShort returns a connection with segments of that size in both directions: the kernel
+// announces the limit to the other end and observes it. The rest is as in gRPC's own dialer.
 func dialShort(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment) })
@@ -200,15 +199,15 @@ func dialShort(ctx context.Context, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// final tells that trying again would not change the answer.
+// final returns whether another try would get the same answer.
 func final(err error) bool {
 	_, other := errors.AsType[*OtherStoreError](err)
 	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess)
 }
 
-// answers asks the store one linearizable question: it answers, and (for an
-// embedded one) it is this job's. With Later a connection is answer enough, since
-// that is made when the other end has said its settings of HTTP/2 (RFC 9113, 3.4).
+// answers makes one linearizable request, and returns nil where the store answers and
+// (if embedded) is this job's. With Later a connection is enough, since it is made once
+// the other end has sent its settings of HTTP/2 (RFC 9113, 3.4).
 func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	ctx = within(ctx, s.crowd())
 	if connected(ctx, c.ActiveConnection()) {
@@ -236,7 +235,7 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	return owned(s.String(), s.Job, r.Kvs[0].Value)
 }
 
-// connected waits until the client has a connection, or could not make one.
+// connected waits until the client has a connection (true), or failed to make one.
 func connected(ctx context.Context, c *grpc.ClientConn) bool {
 	c.Connect()
 	for {
@@ -249,8 +248,8 @@ func connected(ctx context.Context, c *grpc.ClientConn) bool {
 	}
 }
 
-// dial connects to one of the endpoints and hangs up: the etcd client would
-// retry a refused connection until its deadline and then not say why.
+// dial connects to one of the endpoints and closes the connection. It returns why that
+// fails: the etcd client retries until its deadline and does not say why.
 func (s Store) dial(ctx context.Context) error {
 	var errs []error
 	for _, e := range s.Endpoints {
@@ -272,7 +271,7 @@ func (s Store) dial(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// speaks is the TLS that is spoken with the store; nil: none.
+// speaks returns the TLS settings for the store; nil: none.
 func (s Store) speaks() (*tls.Config, error) {
 	t, err := s.Access.Config()
 	switch {
@@ -288,8 +287,8 @@ func (s Store) speaks() (*tls.Config, error) {
 	return nil, nil
 }
 
-// greet says the first words to a store: gRPC would retry what is refused there
-// without saying why.
+// greet begins a conversation with the store and returns why it fails: gRPC retries a
+// refusal and does not say why.
 func (s Store) greet(ctx context.Context, c net.Conn) error {
 	t, err := s.speaks()
 	switch {
@@ -310,7 +309,7 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 }
 
-// ofToken tells whether a certificate that was not trusted is one of a token.
+// ofToken returns whether an untrusted certificate is one of a token.
 func ofToken(err error) bool {
 	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	return ok && len(e.UnverifiedCertificates) > 0 && e.UnverifiedCertificates[0].Subject.CommonName == TokenName
@@ -346,8 +345,8 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	return err
 }
 
-// plain tells whether HTTP/2 without TLS is spoken: its preface and an empty
-// SETTINGS frame are answered by a SETTINGS frame (RFC 9113, 3.4).
+// plain returns whether the other end speaks HTTP/2 without TLS: it answers the preface
+// and an empty SETTINGS frame with a SETTINGS frame (RFC 9113, 3.4).
 func plain(c net.Conn) bool {
 	const settings = 4
 	_ = c.SetDeadline(time.Now().Add(time.Second))
@@ -357,7 +356,7 @@ func plain(c net.Conn) bool {
 	return werr == nil && rerr == nil && frame[3] == settings
 }
 
-// speaksTLS tells whether what listens there speaks TLS.
+// speaksTLS returns whether the listener there speaks TLS.
 func speaksTLS(at string) bool {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
 	c, err := d.Dial("tcp", at)
@@ -368,8 +367,8 @@ func speaksTLS(at string) bool {
 	return true
 }
 
-// reason says in a few words why a request failed: gRPC wraps the one useful
-// part in three layers.
+// reason returns in a few words why a request failed: gRPC wraps the one useful part in
+// three layers.
 func reason(ctx context.Context, err error) error {
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
 		return ErrFull

@@ -101,7 +101,7 @@ func TestServeSaysThatThePortIsTaken(t *testing.T) {
 }
 
 // TestStoreSpeaksNothingButGRPC: etcd's own pages (metrics, health, debug) are
-// for nobody on the network.
+// for no process on the network.
 func TestStoreSpeaksNothingButGRPC(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	srv := serveHere(t)

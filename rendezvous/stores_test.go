@@ -18,7 +18,7 @@ import (
 type store interface {
 	connect(t *testing.T) *clientv3.Client
 	stop(t *testing.T)    // it ends, with all that it held
-	restart(t *testing.T) // an empty one comes up at the same place
+	restart(t *testing.T) // an empty one starts at the same address
 }
 
 // inMemory runs a test in a bubble of its own time.

@@ -4,7 +4,7 @@ import _ "unsafe" // for go:linkname
 
 // valCtxCh is a channel of clientv3 that never closes, made when the process
 // starts. Each watch leaves a goroutine that waits for it, and a goroutine that
-// waits for a channel from outside a synctest bubble keeps the bubble's clock
+// waits for a channel from outside a synctest bubble stops the bubble's clock
 // from moving.
 //
 //go:linkname valCtxCh go.etcd.io/etcd/client/v3.valCtxCh

@@ -29,7 +29,7 @@ func (w *write) rev() int64 {
 	return w.s.rev
 }
 
-// inside tells whether key is in etcd's range: one key where end is empty, all
+// inside returns whether key is in etcd's range: one key where end is empty, all
 // from key on where it is a zero byte.
 func inside(key string, from, end []byte) bool {
 	switch {

@@ -19,7 +19,7 @@ import (
 )
 
 // side is one of two stores that are asked the same. Revisions and leases are
-// told relative to what the side had before.
+// relative to what the side had before.
 type side struct {
 	c      *clientv3.Client
 	base   int64

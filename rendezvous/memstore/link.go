@@ -51,7 +51,7 @@ func (l *Link) Client() *clientv3.Client {
 	return c
 }
 
-// KV is the link as etcd's service KV, for who wants to listen in.
+// KV is the link as etcd's service KV, for a test that listens in.
 func (l *Link) KV() pb.KVClient { return adapter.KvServerToKvClient(kvServer{l: l}) }
 
 // SetFaults lets f choose what becomes of each request, a protobuf message, and

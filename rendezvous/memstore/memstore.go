@@ -25,7 +25,7 @@ import (
 type Store struct {
 	mu      sync.Mutex
 	down    bool
-	life    int // how often it came back empty; streams belong to one life
+	life    int // how often it returned empty; streams belong to one life
 	rev     int64
 	kvs     map[string]*mvccpb.KeyValue
 	log     []change // of revisions 2, 3, …
@@ -87,8 +87,8 @@ func (s *Store) History() []*mvccpb.Event {
 	return slices.Concat(s.log...)
 }
 
-// Lease tells whether the store holds a lease; rev is its revision as it said
-// so, and life how often it has come back empty.
+// Lease returns whether the store holds a lease; rev is its revision as it said
+// so, and life how often it has returned empty.
 func (s *Store) Lease(id clientv3.LeaseID) (held bool, life int, rev int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func errDown() error {
 
 func (s *Store) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: s.rev} }
 
-// commit makes the events one revision and tells the watches. The caller holds
+// commit makes the events one revision and sends it to the watches. The caller holds
 // mu and has applied them to kvs.
 func (s *Store) commit(evs change) {
 	if len(evs) == 0 {
@@ -142,5 +142,5 @@ func (s *Store) since(rev int64) []change {
 }
 
 // newLeaseID is random as etcd's are: an id is not given twice, also not by a
-// store that came back empty.
+// store that returned empty.
 func newLeaseID() int64 { return rand.Int64N(1<<62) + 1 }

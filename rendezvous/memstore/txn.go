@@ -36,7 +36,7 @@ func (s *Store) path(r *pb.TxnRequest) branch {
 	return b
 }
 
-// holds tells whether a compare is true of every key in its range; of an absent
+// holds returns whether a compare is true of every key in its range; of an absent
 // key everything but the value is zero.
 func (s *Store) holds(c *pb.Compare) bool {
 	kvs := s.find(c.Key, c.RangeEnd)

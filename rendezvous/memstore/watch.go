@@ -133,7 +133,7 @@ func (w *watchStream) create(c *pb.WatchCreateRequest) *pb.WatchResponse {
 }
 
 // news are the events that a watch has not had, one response for each revision
-// as etcd sends them to a watch that keeps up.
+// as etcd sends them to a watch that is up to date.
 func (s *Store) news(x *watch) []*pb.WatchResponse {
 	var out []*pb.WatchResponse
 	for i, evs := range s.since(x.from) {
@@ -187,7 +187,7 @@ func newInbox[T any](recv func() (T, error), nudge func()) *inbox[T] {
 	return b
 }
 
-// take empties the box; the error is what comes after its messages.
+// take empties the box; the error follows its messages.
 func (b *inbox[T]) take() ([]T, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -108,7 +108,7 @@ func (n *Node) hearLeader(kv KV) {
 	}
 }
 
-// hearProgress takes in who has joined and who left.
+// hearProgress takes in the attendance.
 func (n *Node) hearProgress(kv KV) {
 	p, ok := kv.Value.(Report)
 	if !ok {

@@ -38,15 +38,15 @@ const (
 	Reduce                   // compute the result of a round
 	Decide                   // write the result of a round, the go included
 	Finish                   // end a run for good
-	Tell                     // publish who has joined
-	Warn                     // publish who is late
+	Tell                     // publish which nodes have joined
+	Warn                     // publish which nodes are late
 	Post                     // post to a round
 
 	// The requests of the user.
 	ReadPlace    // read this node's place in a sealed world
 	ReadFirst    // read the members that were first
 	ReadRunning  // read which members of the last run are left
-	ReadProgress // read who has joined, as the time is up
+	ReadProgress // read which nodes have joined, as the time is up
 	Withdraw     // take a post back, unless the result exists
 	Farewell     // publish the last news before the store ends
 
@@ -81,7 +81,7 @@ const (
 	WatchJob     // watch all keys of the job; without a revision: no more
 	Revoke       // give a lease back
 	Halt         // end the session
-	Linger       // keep the store up until others have read the news
+	Linger       // leave the store up until others have read the news
 	Wait         // wait for a change, and no longer than a time
 	Reply        // answer the user
 

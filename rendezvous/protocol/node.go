@@ -19,10 +19,10 @@ const (
 	// resignPause is how long a leader that is not part of the sealed world
 	// leaves the lead to the nodes of that world.
 	resignPause = time.Second
-	// progressEvery bounds how often the leader publishes who has joined: what all
+	// progressEvery bounds how often the leader publishes the attendance: what all
 	// nodes read costs N each time. It is 1 ms a node up to this.
 	progressEvery = 10 * time.Second
-	// LastCalls bounds how long nodes that keep joining delay a start for which
+	// LastCalls bounds how long nodes that join one after the other delay a start for which
 	// enough nodes have joined, in last calls.
 	LastCalls = 6
 	// NoteGrace is how long a new leader withholds a note that it found: a note of
@@ -75,10 +75,10 @@ type Node struct {
 	trouble     error   // why it is not registered
 	lost        bool    // and people know
 	fatal       error
-	holder      Member    // who holds the key that this node wants
+	holder      Member    // the holder of the key that this node wants
 	holderMod   int64     // the revision of that key
 	contended   time.Time // when this life first saw a live holder of its typed index
-	rival       *Member   // who held this node's typed index when it was last seen
+	rival       *Member   // the holder of this node's typed index, as last seen
 	leader      registered
 	resignedAt  time.Time // when this node last left the lead to others
 	lead        *lead     // nil: this node does not lead, or has not read the job yet

@@ -52,7 +52,7 @@ func (n *Node) reopened(e Event) {
 
 // draft is a world that is not sealed yet. A try that fails, since a node has
 // joined or returned, leaves it to the next one, which writes the difference: with
-// thousands of nodes, to write all of it each time would keep the store busy.
+// thousands of nodes, to write all of it each time would overload the store.
 type draft struct {
 	nonce  string
 	create int64            // of c/leader, as it was written: no other leader since could have deleted it

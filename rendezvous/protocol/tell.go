@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// telling is when the leader last published who has joined.
+// telling is when the leader last published the attendance.
 type telling struct {
 	due  bool
 	last time.Time
@@ -16,7 +16,7 @@ type telling struct {
 	wake bool // a timer runs
 }
 
-// tell publishes who has joined where that has changed, and not more often than
+// tell publishes the attendance where it has changed, and not more often than
 // all nodes can read it.
 func (n *Node) tell() {
 	l, t := n.lead, &n.lead.telling
@@ -44,7 +44,7 @@ func (n *Node) tell() {
 	n.asLeader(Tell, "tell who has come", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
 }
 
-// attendance returns who has joined and who left.
+// attendance returns which nodes have joined and which have left.
 func (n *Node) attendance() Attendance {
 	here := n.here()
 	have := make([]Member, len(here))

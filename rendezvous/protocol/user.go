@@ -175,7 +175,7 @@ func (n *Node) ran(e Event) {
 }
 
 // expire ends a wait, because of an interruption or because its time is up. It
-// reads who has joined; the answer only adds names.
+// reads the attendance; the answer only adds names.
 func (n *Node) expire(e Event) {
 	if e.Err != nil {
 		n.reply(Action{Err: e.Err})

@@ -148,12 +148,12 @@ type World struct {
 // Fate is the outcome of a run that was started with restarts.
 type Fate struct {
 	Again    bool   `json:"again"`         // stop the command, then Return and Join
-	Why      string `json:"why,omitempty"` // who failed or was lost; "" where all commands ended well
+	Why      string `json:"why,omitempty"` // the node that failed or was lost; "" where all commands ended well
 	Restart  int    `json:"restart"`       // how many restarts there were, this one included
 	Restarts int    `json:"restarts"`      // how many there may be
 }
 
-// Attendance lists who has joined, as the leader publishes it. Its lists are
+// Attendance lists the nodes that have joined, as the leader publishes it. Its lists are
 // bounded, so that it costs the same at any number of nodes.
 type Attendance struct {
 	Come    int      `json:"come"` // registered and waiting

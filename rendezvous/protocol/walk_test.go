@@ -86,6 +86,13 @@ func (w *walk) launch(slot int) {
 	w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 }
 
+// relaunch starts a process in a slot that has none.
+func (w *walk) relaunch(slot int) {
+	if !slices.ContainsFunc(w.procs, func(p *proc) bool { return p.slot == slot && !p.ended }) {
+		w.launch(slot)
+	}
+}
+
 // session gives a process an event of its session.
 func (w *walk) session(p *proc, e Event) {
 	for _, a := range p.n.Step(w.clock(p), e) {
@@ -107,6 +114,7 @@ func (w *walk) session(p *proc, e Event) {
 		case Halt:
 			p.ended = true
 			w.tell(p, "halts: %v", a.Err)
+			w.relaunch(p.slot)
 		default:
 			p.ask = &a
 		}
@@ -175,10 +183,7 @@ func (w *walk) replied(p *proc, a Action) {
 		w.tell(p, "gives up: %v", a.Err)
 		w.voids[p.id] = true
 		w.leave(p, "it gave up")
-		here := func(q *proc) bool { return q.slot == p.slot && !q.ended }
-		if !slices.ContainsFunc(w.procs, here) {
-			w.launch(p.slot)
-		}
+		w.relaunch(p.slot)
 	case a.World != nil:
 		w.joins(p, a.World)
 		w.user(p, Event{Kind: Round, Name: "go", Value: []byte(p.id), Reduces: true})
@@ -349,7 +354,8 @@ func (w *walk) execute(p *proc, a *Action) (Event, bool) {
 	}
 	switch a.Kind {
 	case Withdraw:
-		if _, went := w.goes[p.n.Joined().Nonce]; went {
+		ep, _ := now.Value.(Epoch)
+		if _, went := w.goes[ep.Nonce]; went && ep.Nonce == p.n.Joined().Nonce { // else its result is deleted
 			w.fault("%s gives up after the go", p.id)
 		}
 		w.voids[p.id] = true
