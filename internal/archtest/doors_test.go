@@ -43,10 +43,10 @@ var doors = map[string][]string{
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
 
-	// The engine of the checks. launcher and job, because checks read the wrapped line
-	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
+	// The engine of the checks. launcher and setting, because checks read the wrapped line
+	// and the user's settings; spelling, for a misspelt ID; verbs, dns and
 	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
-	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/spelling"},
+	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/launcher", "internal/setting", "internal/spelling"},
 
 	// The checks by topic. None imports another; what several need is the engine's.
 	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
@@ -62,7 +62,7 @@ var doors = map[string][]string{
 	// The tables of all checks are put together here alone.
 	"preflight/checks": {"internal/finding", "preflight", "preflight/bandwidth", "preflight/command", "preflight/gpu", "preflight/network", "preflight/peers", "preflight/rdma", "preflight/system"},
 	// The machines and jobs of the checks' tests.
-	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding", "internal/launcher", "internal/setting", "preflight"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
