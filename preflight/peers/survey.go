@@ -17,7 +17,8 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	s := finding.Survey{Checks: columns(posts, table)}
 	for _, p := range posts {
 		s.NotJudged = append(s.NotJudged, p.Skip...)
-		n := finding.Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) || len(p.Local.Failed()) > 0}
+		n := finding.Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) ||
+			len(p.Local.Failed()) > 0}
 		for _, id := range s.Checks {
 			n.Cells = append(n.Cells, p.Outcomes[id])
 		}

@@ -46,7 +46,8 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 			{Rank: 1, Name: "b", Cells: cells(t, "osf-"), Unfit: true}, // by its own check
 			{Rank: 2, Name: "c", Cells: cells(t, "s---"), Unfit: true}, // by the others
 		},
-		Calls:     []finding.Called{{From: 0, To: 2, Bad: "refused"}, {From: 1, To: 2, Bad: "long messages stall"}, {From: 0, To: 1}},
+		Calls: []finding.Called{{From: 0, To: 2, Bad: "refused"}, {From: 1, To: 2, Bad: "long messages stall"},
+			{From: 0, To: 1}},
 		NotJudged: []string{"peer.clock", "same.nccl"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
