@@ -118,7 +118,7 @@ func notExact(n fabric.Node, name string) string {
 	return "this node has no interface " + name
 }
 
-// lintLoopback: loopback is right only if all nodes are on one machine. It is
+// lintLoopback finds loopback, which is right only if all nodes are on one machine. It is
 // certainly wrong only if this node's address is known to be another.
 func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {

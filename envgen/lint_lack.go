@@ -26,8 +26,8 @@ func lackRules() []lackRule {
 	}
 }
 
-// lackPlugin: without aws-ofi-nccl NCCL uses TCP, without a message at its default
-// level (src/plugin/net.cc).
+// lackPlugin finds a missing plugin: without aws-ofi-nccl NCCL uses TCP, without a
+// message at its default level (src/plugin/net.cc).
 func lackPlugin(v *view) (finding.Finding, bool) {
 	if !v.gpus() || v.Mpirun || v.Script || !v.needsPlugin() || v.has("NCCL_NET") || v.has("NCCL_NET_PLUGIN") ||
 		v.Node.Software.Plugin.Version != software.None {
@@ -52,7 +52,8 @@ func fastrakScripts() []string {
 	return []string{"/var/lib/tcpxo/lib64/nccl-env-profile.sh", "/usr/local/nvidia/lib64/nccl-env-profile.sh"}
 }
 
-// lackScript: the scripts change with the modules, which refuse other values, so the
+// lackScript finds a script that was not sourced: the scripts change with the modules, which refuse
+// other values, so the
 // user has to source them and not to copy them.
 func lackScript(v *view) (finding.Finding, bool) {
 	if !v.gpus() || v.Mpirun || v.Script || !v.apart() ||

@@ -39,8 +39,8 @@ func libraryLint() []lintRule {
 	}
 }
 
-// lintUCXTLS: UCX uses only the transports of a list; without the GPUs' own transport
-// it takes their pointers for the host's (UCX's FAQ).
+// lintUCXTLS finds missing transports: UCX uses only the transports of a list;
+// without the GPUs' own transport it takes their pointers for the host's (UCX's FAQ).
 func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	list := strings.Split(d.Value, ",")
 	if d.Value == "" || d.Value == "all" || strings.HasPrefix(d.Value, "^") || slices.Contains(list, "all") {
@@ -129,8 +129,9 @@ func (v *view) includesAny(word string) bool {
 	return false
 }
 
-// lintExclude: a value replaces the default 127.0.0.1/8,sppp (btl_tcp_component.c), so
-// Open MPI connects to its peers at 127.0.0.1.
+// lintExclude finds a list without loopback: a value replaces the default
+// 127.0.0.1/8,sppp (btl_tcp_component.c), so Open MPI connects to its peers at
+// 127.0.0.1.
 func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" {
 		return none()

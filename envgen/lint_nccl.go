@@ -65,7 +65,7 @@ func integers() []string {
 		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}
 }
 
-// lintNumber: NCCL uses strtoll (src/misc/param.cc), so other text is 0.
+// lintNumber finds text: NCCL uses strtoll (src/misc/param.cc), so it is 0.
 func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
 	v := strings.TrimLeft(d.Value, " \t+-")
 	if v == "" || digit(v[0]) < 10 {
@@ -75,7 +75,8 @@ func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
 		Breaking("it has another effect than intended").Do("%s, or set a number", drop(d)), true
 }
 
-// lintP2P: only the value 1 has an effect (src/graph/paths.cc, src/transport/shm.cc).
+// lintP2P finds switches that are on: only the value 1 has an effect
+// (src/graph/paths.cc, src/transport/shm.cc).
 func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
 	if leadingInt(d.Value, 0) != 1 || v.gpuCount() < 2 {
 		return none()
@@ -99,8 +100,8 @@ func lintAlgo(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintNsocks: the number of sockets is this times the number of helper threads, which
-// is 0 except on AWS and Google (src/transport/net_socket.cc).
+// lintNsocks finds a factor of 0: the number of sockets is this times the number of
+// helper threads, which is 0 except on AWS and Google (src/transport/net_socket.cc).
 func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 	cloud := slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return ownThreads(i.Driver) })
 	if leadingInt(d.Value, 0) <= 0 || cloud || v.has("NCCL_SOCKET_NTHREADS") {
@@ -111,8 +112,9 @@ func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintIBRetry: the timeout is a 5-bit and the retry count a 3-bit field of the
-// queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
+// lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a
+// 3-bit field of the queue pair (InfiniBand specification, Local Ack Timeout and
+// Retry Count).
 func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {
@@ -143,8 +145,8 @@ func (v *view) ownTimeout() (value int, since string) {
 	return 14, "before 2.14"
 }
 
-// lintLevel: the levels of src/graph/topo.h, and the integers of the older notation
-// (src/graph/paths.cc).
+// lintLevel finds numbers and invalid levels: the levels of src/graph/topo.h, and the
+// integers of the older notation (src/graph/paths.cc).
 func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
 	levels := []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}
 	if d.Value == "" || slices.Contains(levels, d.Value) {
@@ -169,7 +171,7 @@ func lintCommID(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintDebugFile: from the level WARN every process opens the file again
+// lintDebugFile finds one file for all: from the level WARN every process opens the file again
 // (src/debug.cc).
 func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
@@ -205,7 +207,7 @@ func lintCuMem(v *view, d setting.Decided) (finding.Finding, bool) {
 		Breaking("no NVLink between nodes, no registered buffers").Do("%s", drop(d)), true
 }
 
-// lintMNNVL: with 1 a node without a domain is an error (src/mnnvl.cc).
+// lintMNNVL finds the wrong switch: with 1 a node without a domain is an error (src/mnnvl.cc).
 func lintMNNVL(v *view, d setting.Decided) (finding.Finding, bool) {
 	n := leadingInt(d.Value, 0)
 	switch domain := v.nvlinkDomain(); {

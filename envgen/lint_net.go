@@ -39,7 +39,7 @@ func netLint() []lintRule {
 	}
 }
 
-// lintHCAPrefix: names are prefixes unless the list begins with =.
+// lintHCAPrefix finds names that match more: names are prefixes unless the list begins with =.
 func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 	f := parseFilter(d.Value, maxIBs)
 	if f.exact {
@@ -70,7 +70,8 @@ func (f filter) listedWhole(name string) bool {
 	return slices.ContainsFunc(f.items, func(it filterItem) bool { return it.name == name })
 }
 
-// lintHCA fails only if the RDMA module is fixed: otherwise NCCL uses TCP without a
+// lintHCA finds a list without an ACTIVE port. It fails only if the RDMA module is fixed: otherwise
+// NCCL uses TCP without a
 // message.
 func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
@@ -120,7 +121,8 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintPKey: the variable is an index into the table, not a key as in many guides.
+// lintPKey finds a wrong entry: the variable is an index into the table, not a key as
+// in many guides.
 func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {
@@ -159,7 +161,7 @@ func lintAddrFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 	return none()
 }
 
-// lintNet: NCCL ends if it does not find the module (src/plugin/net.cc).
+// lintNet finds a missing module: NCCL ends if it does not find the module (src/plugin/net.cc).
 func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" {
 		return none()
@@ -232,7 +234,7 @@ func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s, or route between the subnets", drop(d)), true
 }
 
-// lintRange: the fields of the address vector (4-bit service level, 8-bit
+// lintRange finds values out of range: the fields of the address vector (4-bit service level, 8-bit
 // traffic class) and the limits of src/transport/net_socket.cc.
 func lintRange(v *view, d setting.Decided) (finding.Finding, bool) {
 	most := map[string]int{"NCCL_IB_SL": 15, "NCCL_SOCKET_NTHREADS": 16, "NCCL_NSOCKS_PERTHREAD": 64}[d.Name]

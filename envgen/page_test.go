@@ -37,7 +37,8 @@ func page() []byte {
 	for _, r := range byLibrary() {
 		if r.library != library {
 			library = r.library
-			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | on its own, %s | set if | to | source |\n", library, library)
+			fmt.Fprintf(&b, "\n### %s\n\n| variable | of the | on its own, %s | set if | to | source |\n",
+				library, library)
 			b.WriteString("|---|---|---|---|---|---|\n")
 		}
 		alone := r.alone

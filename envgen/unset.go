@@ -28,7 +28,7 @@ func unsets() []unset { return slices.Concat(wireUnsets(), ncclUnsets(), library
 // The sources of most rows.
 const wire, doc = "NCCL src/transport/net_ib/connect.cc", "NCCL docs/userguide/source/env.rst"
 
-// wireUnsets are NCCL's variables for RDMA.
+// wireUnsets returns NCCL's variables for RDMA.
 func wireUnsets() []unset {
 	return []unset{
 		{name: "NCCL_IB_DISABLE", here: verbsOnly, source: doc,
@@ -55,7 +55,7 @@ func wireUnsets() []unset {
 	}
 }
 
-// ncclUnsets are NCCL's other variables.
+// ncclUnsets returns NCCL's other variables.
 func ncclUnsets() []unset {
 	return []unset{
 		{name: "NCCL_P2P_DISABLE", source: doc,
@@ -102,7 +102,7 @@ func ncclUnsets() []unset {
 	}
 }
 
-// libraryUnsets are the variables of other libraries.
+// libraryUnsets returns the variables of other libraries.
 func libraryUnsets() []unset {
 	return []unset{
 		{name: "FI_EFA_USE_DEVICE_RDMA", here: efaOnly, source: "libfabric man/fi_efa.7.md",

@@ -19,14 +19,10 @@ import (
 	"launch/internal/child"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/preflight/threshold"
 )
 
 const (
-	userLimit = "user.limit"
-	// userSeconds is the default limit. A healthy mount or service answers in far
-	// less, and a start should not wait long for an unhealthy one.
-	userSeconds = 5
-
 	userPrefix = "user."
 	// maxUser is more checks than a user writes, and fewer programs than a
 	// directory has that was named by mistake (/usr/bin).
@@ -49,7 +45,7 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := time.Duration(in.Threshold(userLimit) * float64(time.Second))
+	limit := time.Duration(in.Threshold(threshold.UserCheck) * float64(time.Second))
 	var out []Check
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -114,7 +110,7 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 	case e.Late:
 		f := finding.Warnf("did not end within %s and was killed", limit).
 			Do("%s   # by hand; for more time: --threshold %s=%s",
-				launcher.Quote([]string{path}), userLimit, Seconds.Format(4*max(limit, time.Second).Seconds()))
+				launcher.Quote([]string{path}), threshold.UserCheck, threshold.Seconds.Format(4*max(limit, time.Second).Seconds()))
 		if e.Stuck != 0 {
 			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel",
 				limit, e.Stuck)

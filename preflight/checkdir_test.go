@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/finding"
+	"launch/preflight/threshold"
 )
 
 // scripts writes a directory of checks.
@@ -105,7 +106,7 @@ func TestACheckThatHangsIsKilledWithAllItStarted(t *testing.T) {
 	pids := filepath.Join(dir, "pids")
 	hang := "#!/bin/sh\nsleep 300 & echo $! >>" + pids + "; sleep 300 >/dev/null 2>&1 & echo $! >>" + pids +
 		"; echo waits; "
-	in := Input{Thresholds: map[string]float64{userLimit: 1}}
+	in := Input{Thresholds: map[string]float64{threshold.UserCheck: 1}}
 	got := own(t, scripts(t, map[string]string{"hangs": hang + "wait\n", "leaves": hang + "exit 0\n"}), in)
 	if f := got["user.hangs"]; f.Status != finding.Warn || !strings.Contains(f.What, "did not end within 1s") {
 		t.Errorf("%s: %s", f.Status, f.What)

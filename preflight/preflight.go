@@ -18,6 +18,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/internal/setting"
+	"launch/preflight/threshold"
 )
 
 // Check is one row of a table of checks.
@@ -175,3 +176,6 @@ func (in Input) Getenv(name string) (string, bool) {
 	}
 	return in.Env(name)
 }
+
+// Threshold returns the value that applies for a name of the table of thresholds.
+func (in Input) Threshold(name string) float64 { return threshold.Of(in.Thresholds, name) }

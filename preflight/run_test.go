@@ -146,7 +146,7 @@ func TestLocalEndsWithItsContext(t *testing.T) {
 func TestSizesAreShort(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 64 << 10: "64 KiB", 1536 << 20: "1.5 GiB",
 		8 << 50: "8192 TiB"} {
-		if got := Size(n); got != want {
+		if got := finding.Size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}
 	}

@@ -64,11 +64,13 @@ func (a Access) Config() (*tls.Config, error) {
 // refused tells that trying again will not help: the etcd is there and wants
 // somebody else.
 func refused(err error) bool {
-	for _, e := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrPermissionDenied} {
+	for _, e := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound,
+		rpctypes.ErrPermissionDenied} {
 		if err != nil && strings.Contains(err.Error(), rpctypes.ErrorDesc(e)) {
 			return true
 		}
 	}
 	_, unknown := errors.AsType[*tls.CertificateVerificationError](err)
-	return unknown || err != nil && (strings.Contains(err.Error(), "tls: certificate required") || strings.Contains(err.Error(), "tls: bad certificate"))
+	return unknown || err != nil && (strings.Contains(err.Error(), "tls: certificate required") ||
+		strings.Contains(err.Error(), "tls: bad certificate"))
 }

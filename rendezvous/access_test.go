@@ -63,7 +63,8 @@ func TestAnEtcdWithUsersLetsInWhoItKnowsAlsoWhenTheirTokenEnds(t *testing.T) {
 		func() error { _, err := root.UserGrantRole(ctx, "root", "root"); return err },
 		func() error { _, err := root.RoleAdd(ctx, "job"); return err },
 		func() error {
-			_, err := root.RoleGrantPermission(ctx, "job", "/launch/", clientv3.GetPrefixRangeEnd("/launch/"), clientv3.PermissionType(clientv3.PermReadWrite))
+			_, err := root.RoleGrantPermission(ctx, "job", "/launch/", clientv3.GetPrefixRangeEnd("/launch/"),
+				clientv3.PermissionType(clientv3.PermReadWrite))
 			return err
 		},
 		func() error { _, err := root.UserAdd(ctx, "me", "secret"); return err },
@@ -132,7 +133,8 @@ func (a *authority) issue(name string, ips []net.IP) (*x509.Certificate, *ecdsa.
 	}
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IPAddresses: ips,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: a.cert == nil,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		BasicConstraintsValid: true, IsCA: a.cert == nil,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
@@ -168,7 +170,8 @@ func TestAnEtcdWithCertificatesIsBelievedAndBelieves(t *testing.T) {
 	ca.issue("server", []net.IP{net.IPv4(127, 0, 0, 1)})
 	ca.issue("client", nil)
 	endpoint := startEtcd(t, "https", func(c *embed.Config) {
-		c.ClientTLSInfo = transport.TLSInfo{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key"), TrustedCAFile: ca.file("ca.pem"), ClientCertAuth: true}
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: ca.file("server.pem"), KeyFile: ca.file("server.key"),
+			TrustedCAFile: ca.file("ca.pem"), ClientCertAuth: true}
 	})
 	for name, tc := range map[string]struct {
 		a    Access

@@ -69,12 +69,13 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	b.t.Helper()
 	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Asks: b.asks, StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.events, n.times = append(n.events, e), append(n.times, time.Now())
-		b.t.Logf("%s %s: %s %s", time.Now().Format("05.000"), self.Host, e.Kind, e.Text)
-	}})
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Asks: b.asks,
+		StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.events, n.times = append(n.events, e), append(n.times, time.Now())
+			b.t.Logf("%s %s: %s %s", time.Now().Format("05.000"), self.Host, e.Kind, e.Text)
+		}})
 	b.t.Cleanup(func() { n.Leave(""); n.cli.Close() })
 	return n
 }
@@ -113,7 +114,9 @@ func (n *node) told(t *testing.T, kind EventKind) Event {
 // has seen them.
 func (n *node) sees(t *testing.T, come int) {
 	t.Helper()
-	n.await(t, fmt.Sprint(come, " have come"), func(e Event) bool { return e.Kind == Progress && e.Attendance.Come == come })
+	n.await(t, fmt.Sprint(come, " have come"), func(e Event) bool {
+		return e.Kind == Progress && e.Attendance.Come == come
+	})
 }
 
 // die ends a node without a word: its lease runs on.

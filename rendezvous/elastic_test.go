@@ -76,7 +76,8 @@ func TestAnElasticWorldWithTooFewNamesHowManyAreEnough(t *testing.T) {
 		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Min: 2, Host: "a"})
 		a.told(t, Progress)
 		var miss *MissingError
-		if j := <-a.join(short(t, time.Second)); !errors.As(j.err, &miss) || miss.Want != 4 || miss.Min != 2 || miss.Come != 1 {
+		if j := <-a.join(short(t, time.Second)); !errors.As(j.err, &miss) || miss.Want != 4 || miss.Min != 2 ||
+			miss.Come != 1 {
 			t.Fatalf("got %v, want 1 of 2:4", j.err)
 		}
 		var size *SizeError

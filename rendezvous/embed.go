@@ -145,7 +145,8 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 	// One member elects itself: short timing makes it ready in about 0.1 s.
 	cfg.TickMs, cfg.ElectionMs = 50, 250
 	cfg.UnsafeNoFsync = true // thrown away with the process: nothing to survive a power cut for
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapcore.NewNopCore(), zap.WithFatalHook(failure{s.dir, s.failed})))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapcore.NewNopCore(),
+		zap.WithFatalHook(failure{s.dir, s.failed})))
 	return cfg, nil
 }
 
@@ -158,7 +159,8 @@ func (k *TLS) files(dir string) (transport.TLSInfo, error) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	err := errors.Join(os.WriteFile(cert, k.CertPEM, 0o600), os.WriteFile(key, k.KeyPEM, 0o600))
 	// The certificate names no address: the key alone says who belongs.
-	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true, SkipClientSANVerify: true, Logger: zap.NewNop()}, err
+	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true,
+		SkipClientSANVerify: true, Logger: zap.NewNop()}, err
 }
 
 // Endpoints are the host:port that the store listens on.

@@ -122,13 +122,16 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 
 // news are the events after a revision, and before a seal the place that it makes
 // true.
-func (s *Server) news(ctx context.Context, k keys, slot string, after int64, events []*mvccpb.Event) (out []*mvccpb.Event) {
+func (s *Server) news(
+	ctx context.Context, k keys, slot string, after int64, events []*mvccpb.Event,
+) (out []*mvccpb.Event) {
 	for _, e := range events {
 		if e.Kv.ModRevision <= after {
 			continue
 		}
 		var ep Epoch
-		if string(e.Kv.Key) == k.Epoch() && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil && ep.State == Sealed {
+		if string(e.Kv.Key) == k.Epoch() && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil &&
+			ep.State == Sealed {
 			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
 			if err == nil && len(r.Kvs) > 0 { // else the node asks for it
 				out = append(out, &mvccpb.Event{Type: mvccpb.PUT, Kv: r.Kvs[0]})
@@ -166,7 +169,8 @@ func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGran
 // open begins the stream with its first request, as patiently as etcd's client is.
 func (e *entrance) open(ctx context.Context, conn *grpc.ClientConn, request, answer any) error {
 	return e.inTime(ctx, func() (err error) {
-		e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+enterService+"/"+enterMethod,
+		e.stream, err = conn.NewStream(e.life, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			"/"+enterService+"/"+enterMethod,
 			grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32))
 		if err == nil {
 			err = e.ask(request, answer)

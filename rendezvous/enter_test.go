@@ -31,11 +31,13 @@ func listening(t *testing.T, s Store, unary, stream func(), message func(any)) *
 		t.Fatal(err)
 	}
 	cfg.DialOptions = append(cfg.DialOptions,
-		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			unary()
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}),
-		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream()
 			cs, err := open(ctx, desc, cc, method, opts...)
 			return listened{cs, message}, err
@@ -104,7 +106,8 @@ func TestAStoreWithoutEnterIsAskedAsAnEtcd(t *testing.T) {
 	if _, err := cli.Put(ctx, storeKey, encode(identity{Job: "j", Host: "h", PID: 7})); err != nil {
 		t.Fatal(err)
 	}
-	worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx), b.enter(Member{Index: -1, Size: 2, Host: "b"}).join(ctx))
+	worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx),
+		b.enter(Member{Index: -1, Size: 2, Host: "b"}).join(ctx))
 }
 
 // TestEnterTakesNothingButARegistration: what is no registration changes nothing.

@@ -37,7 +37,8 @@ func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Pla
 	prefix := keysOf(job).World(nonce)
 	var out []Place
 	for from, more := prefix, true; more; {
-		r, err := cli.Get(timeout(ctx), from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(page))
+		r, err := cli.Get(timeout(ctx), from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),
+			clientv3.WithLimit(page))
 		if err != nil {
 			return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
 		}

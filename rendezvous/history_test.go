@@ -170,7 +170,8 @@ func (r *recorder) Txn(ctx context.Context, q *pb.TxnRequest, opts ...grpc.CallO
 // listen puts a recorder between a client and its store.
 func (h *history) listen(c *clientv3.Client, kv pb.KVClient, id int, loss float64) {
 	h.now()
-	c.KV = clientv3.NewKVFromKVClient(&recorder{KVClient: kv, h: h, id: id, loss: loss, dice: rand.New(rand.NewPCG(uint64(id), 0))}, c)
+	c.KV = clientv3.NewKVFromKVClient(&recorder{KVClient: kv, h: h, id: id, loss: loss,
+		dice: rand.New(rand.NewPCG(uint64(id), 0))}, c)
 }
 
 // start brings a node into a world until one starts.
@@ -271,10 +272,14 @@ func TestAHistoryThatNoRegisterHasIsFound(t *testing.T) {
 		{"read after the write", []porcupine.Operation{op(1, 2, put, answer{now: one}), read(3, 4, one)}, true},
 		{"stale read", []porcupine.Operation{op(1, 2, put, answer{now: one}), read(3, 4, register{})}, false},
 		{"overlapping read", []porcupine.Operation{op(1, 4, put, answer{now: one}), read(2, 3, register{})}, true},
-		{"two writes on one version", []porcupine.Operation{op(1, 2, put, answer{now: one}), op(3, 4, put, answer{now: register{3, "1"}})}, false},
-		{"unknown, and carried out", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, one)}, true},
-		{"unknown, and not", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, register{})}, true},
-		{"unknown, and undone", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, one), read(5, 6, register{})}, false},
+		{"two writes on one version", []porcupine.Operation{op(1, 2, put, answer{now: one}),
+			op(3, 4, put, answer{now: register{3, "1"}})}, false},
+		{"unknown, and carried out", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, one)},
+			true},
+		{"unknown, and not", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, register{})},
+			true},
+		{"unknown, and undone", []porcupine.Operation{op(1, math.MaxInt64, put, answer{unknown: true}), read(3, 4, one),
+			read(5, 6, register{})}, false},
 	} {
 		if got := porcupine.CheckOperations(linear(), tc.ops); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)

@@ -15,7 +15,8 @@ import (
 // Members are the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
 	k := keysOf(job)
-	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
 	}
@@ -116,7 +117,8 @@ func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err
 	if r.Count > 0 {
 		return int(r.Count), nil
 	}
-	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members()).WithPrefix(), "<", r.Header.Revision+1)).
+	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members()).WithPrefix(), "<",
+		r.Header.Revision+1)).
 		Then(clientv3.OpDelete(k.Root, clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("remove the job: %w", reason(ctx, err))

@@ -32,7 +32,8 @@ func TestANodeThatEndedLeavesBehindHow(t *testing.T) {
 		a.Leave("") // its status is not known
 		last := b.store.connect(t)
 		defer last.Close()
-		if places, err = Places(ctx, last, "j", ep.Nonce); err != nil || !places[ws[0].Rank].Over || places[ws[0].Rank].Status != nil && ws[0].Self.Host == "a" {
+		if places, err = Places(ctx, last, "j", ep.Nonce); err != nil || !places[ws[0].Rank].Over ||
+			places[ws[0].Rank].Status != nil && ws[0].Self.Host == "a" {
 			t.Errorf("%+v, %v", places, err)
 		}
 	})

@@ -48,7 +48,8 @@ func TestALeaderThatDiedIsReplacedWhenItsLeaseEnds(t *testing.T) {
 		a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
 		a.told(t, Progress) // it leads
 		a.die()
-		c, d := b.enter(Member{Index: -1, Size: 2, Host: "c"}), b.enter(Member{Index: -1, Size: 2, Host: "d"})
+		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
 		worlds(t, c.join(ctx), d.join(ctx))
 		if b.exact {
 			b.took(began, testTTL)
@@ -87,7 +88,8 @@ func TestWhoCameAndLeftIsNotCalledMissing(t *testing.T) {
 		c.Leave("it gave up")
 		a.told(t, Left)
 		var miss *MissingError
-		if j := <-ja; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) || len(miss.Left) != 1 || miss.Left[0].Left != "it gave up" {
+		if j := <-ja; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) || len(miss.Left) != 1 ||
+			miss.Left[0].Left != "it gave up" {
 			t.Errorf("got %+v; want node 2 missing, and that c gave up", miss)
 		}
 		b.took(began, 2*time.Second)
@@ -103,7 +105,8 @@ func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
 		}
 		a.Start(t.Context())
 		deadline := short(t, 3*time.Second)
-		twin, next := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "twin"}), b.enter(Member{Index: -1, Size: 1, Host: "next"})
+		twin := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "twin"})
+		next := b.enter(Member{Index: -1, Size: 1, Host: "next"})
 		jt, jn := twin.join(deadline), next.join(deadline)
 		twin.told(t, Conflict)
 		next.told(t, Waiting)
@@ -147,7 +150,8 @@ func TestAFailureStartsAllAgainUntilThereIsNoRestartLeft(t *testing.T) {
 			t.Helper()
 			for _, n := range []*node{a, c} {
 				got, err := n.Fate(ctx, time.Minute)
-				if err != nil || got.Again != want.Again || got.Restart != want.Restart || !strings.Contains(got.Why, want.Why) || (want.Why == "") != (got.Why == "") {
+				if err != nil || got.Again != want.Again || got.Restart != want.Restart || !strings.Contains(got.Why, want.Why) ||
+					(want.Why == "") != (got.Why == "") {
 					t.Fatalf("%s got %+v, %v; want %+v", n.me().Host, got, err, want)
 				}
 			}

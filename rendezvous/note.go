@@ -73,7 +73,8 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := keysOf(job)
 	came, here := map[string]bool{}, map[string]bool{}
-	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) { // an embedded store keeps all that was
+	// an embedded store keeps all that was
+	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		for _, e := range r.Events {
 			key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
 			var m Member

@@ -40,7 +40,8 @@ var bad = Note{Name: "node 2 c (10.0.0.3)", Index: 2, Text: "gpu.count: 7 GPUs, 
 func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 20*time.Second)
-		nodes := []*node{b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"})}
+		nodes := []*node{b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a"}),
+			b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"})}
 		chs := []<-chan joined{nodes[0].join(ctx), nodes[1].join(ctx)}
 		nodes[0].sees(t, 2)
 		b.leave(bad, bad)
@@ -175,7 +176,8 @@ func TestFailFastEndsTheWaitOfAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		b.failFast = true
 		ctx := short(t, 20*time.Second)
-		a, other := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a", First: true}), b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"})
+		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 3, Host: "a", First: true})
+		other := b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "b"})
 		ja, jb := a.join(ctx), other.join(ctx)
 		a.sees(t, 2)
 		b.leave(bad)

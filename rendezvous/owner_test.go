@@ -37,7 +37,8 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := Enter(t.Context(), cli, Config{Job: tc.job, Self: Member{Index: -1, Size: 1, Host: "a"}, TTL: testTTL, Asks: true})
+				s := Enter(t.Context(), cli, Config{Job: tc.job, Self: Member{Index: -1, Size: 1, Host: "a"}, TTL: testTTL,
+					Asks: true})
 				_, err = s.Join(t.Context(), 3*time.Second)
 				s.Leave("")
 				var other *OtherStoreError
@@ -56,7 +57,8 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 				}
 				r, err := cli.Get(t.Context(), keysOf(tc.job).Root, clientv3.WithPrefix())
 				if err != nil || len(r.Kvs) > 0 || r.Header.Revision != before.Header.Revision {
-					t.Errorf("%d keys at revision %d after %d (%v), want that nothing was written", len(r.Kvs), r.Header.Revision, before.Header.Revision, err)
+					t.Errorf("%d keys at revision %d after %d (%v), want that nothing was written", len(r.Kvs), r.Header.Revision,
+						before.Header.Revision, err)
 				}
 			})
 		})

@@ -149,7 +149,8 @@ func (g *saga) check() []string {
 				wrong = append(wrong, fmt.Sprintf("%s joined %s, which was never sealed", p.name, w.RunID))
 				continue
 			}
-			if place := truth.places[protocol.Slot(p.self)]; place.ID != p.self.ID || place.Rank != w.Rank || w.Size != truth.epoch.Size || w.Master.ID != truth.epoch.Master.ID {
+			if place := truth.places[protocol.Slot(p.self)]; place.ID != p.self.ID || place.Rank != w.Rank ||
+				w.Size != truth.epoch.Size || w.Master.ID != truth.epoch.Master.ID {
 				wrong = append(wrong, fmt.Sprintf("%s joined %+v, which is sealed as %+v", p.name, w, truth))
 			}
 			seat := fmt.Sprint(w.RunID, " rank ", w.Rank)
@@ -164,7 +165,8 @@ func (g *saga) check() []string {
 			}
 		}
 		if p.started != "" && (worlds[p.started] == nil || worlds[p.started].started == 0 || results[p.started] != p.result) {
-			wrong = append(wrong, fmt.Sprintf("%s started in %s with %q, which the store does not know", p.name, p.started, p.result))
+			wrong = append(wrong, fmt.Sprintf("%s started in %s with %q, which the store does not know", p.name, p.started,
+				p.result))
 		}
 	}
 	return wrong

@@ -82,8 +82,6 @@ const (
 	Progress, Left, Unfit, Conflict = protocol.Progress, protocol.Left, protocol.Unfit, protocol.Conflict
 	Lost, Back, Waiting, Spare      = protocol.Lost, protocol.Back, protocol.Waiting, protocol.Spare
 	Anew, Late                      = protocol.Anew, protocol.Late
-
-	ackRound = protocol.AckRound
 )
 
 // The errors of the protocol; package protocol describes each.

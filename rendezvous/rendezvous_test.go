@@ -33,7 +33,8 @@ func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {
 		const n = 24
 		var chs []<-chan joined
 		for i := range n {
-			chs = append(chs, b.enter(Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}).join(short(t, 20*time.Second)))
+			m := Member{Index: -1, Size: n, Host: fmt.Sprint("h", i), First: i == 17}
+			chs = append(chs, b.enter(m).join(short(t, 20*time.Second)))
 		}
 		ws := worlds(t, chs...)
 		if got := ws[0].Master.Host; got != "h17" {
@@ -69,7 +70,8 @@ func TestTheHostIsWhereTheOthersCome(t *testing.T) {
 				}
 				ctx := short(t, 10*time.Second)
 				ws := worlds(t, nodes["host"].join(ctx), nodes["other"].join(ctx))
-				if own, master, partner := ws[0].Self.Addr, ws[1].Master.Addr, ws[1].Partners[0].Addr; own != at || master != at || partner != at {
+				if own, master, partner := ws[0].Self.Addr, ws[1].Master.Addr, ws[1].Partners[0].Addr; own != at || master != at ||
+					partner != at {
 					t.Errorf("the host is at %s for itself, at %s as rank 0 and at %s as a partner, want %s", own, master, partner, at)
 				}
 			})
@@ -110,7 +112,8 @@ func TestMissingNodesAreNamed(t *testing.T) {
 func TestInterruptedNodeIsToldToAllAndItsReplacementCompletes(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 15*time.Second)
-		a, c := b.enter(Member{Index: -1, Size: 4, Host: "a"}), b.enter(Member{Index: -1, Size: 4, Host: "c"})
+		a := b.enter(Member{Index: -1, Size: 4, Host: "a"})
+		c := b.enter(Member{Index: -1, Size: 4, Host: "c"})
 		ja, jc := a.join(ctx), c.join(ctx)
 		d := b.enter(Member{Index: -1, Size: 4, Host: "d"})
 		d.join(ctx)
@@ -121,7 +124,8 @@ func TestInterruptedNodeIsToldToAllAndItsReplacementCompletes(t *testing.T) {
 				t.Errorf("told %+v, want that d was interrupted", e)
 			}
 		}
-		d2, e2 := b.enter(Member{Index: -1, Size: 4, Host: "d"}), b.enter(Member{Index: -1, Size: 4, Host: "e"})
+		d2 := b.enter(Member{Index: -1, Size: 4, Host: "d"})
+		e2 := b.enter(Member{Index: -1, Size: 4, Host: "e"})
 		worlds(t, ja, jc, d2.join(ctx), e2.join(ctx))
 	})
 }
@@ -139,7 +143,8 @@ func TestLeaderThatLeavesIsReplaced(t *testing.T) {
 		if e := c.told(t, Left); e.Member.Host != "a" {
 			t.Errorf("told that %s left, want a", e.Member.Host)
 		}
-		worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx), b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
+		worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx),
+			b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
 	})
 }
 
@@ -200,7 +205,8 @@ func TestDifferentSizesAreNamed(t *testing.T) {
 		a.told(t, Progress)
 		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		var size *SizeError
-		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != "3" || !strings.Contains(size.First, "a") {
+		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != "3" ||
+			!strings.Contains(size.First, "a") {
 			t.Fatalf("got %v", j.err)
 		}
 	})
@@ -239,7 +245,8 @@ func TestRoundIsReadByAll(t *testing.T) {
 func TestNodeLostInARoundBreaksTheWorldAndItsReplacementMakesTheNext(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 20*time.Second)
-		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
+		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		first := worlds(t, a.join(ctx), c.join(ctx))
 		c.Leave("interrupted")
 		var broken *BrokenError
@@ -259,7 +266,8 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 		ctx := short(t, 15*time.Second)
 		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
 		a.told(t, Progress) // it leads
-		c, d := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"}), b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
+		c := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"})
+		d := b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
 		waitMembers(t, a, 3)
 		// As if it had sealed these two while it was one too many.
 		rank0 := c.me()
@@ -293,7 +301,8 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 15*time.Second)
-		a, c := b.enter(Member{Index: -1, Size: 2, Host: "a"}), b.enter(Member{Index: -1, Size: 2, Host: "c"})
+		a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
+		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		worlds(t, a.join(ctx), c.join(ctx))
 		var wg sync.WaitGroup
 		for _, n := range []*node{a, c} {

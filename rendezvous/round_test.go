@@ -27,7 +27,8 @@ func TestALastingStoreTakesAnotherNumberOfNodes(t *testing.T) {
 		}
 		one.Start(ctx)
 		one.Leave("")
-		worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx), b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
+		worlds(t, b.enter(Member{Index: -1, Size: 2, Host: "a"}).join(ctx),
+			b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
 	})
 }
 
@@ -72,7 +73,8 @@ func TestWhoGivesUpBeforeTheGoStopsIt(t *testing.T) {
 // puts tells whether a request is a transaction that puts a key.
 func puts(request any, key string) bool {
 	txn, _ := request.(*pb.TxnRequest)
-	return slices.ContainsFunc(txn.GetSuccess(), func(op *pb.RequestOp) bool { return string(op.GetRequestPut().GetKey()) == key })
+	return slices.ContainsFunc(txn.GetSuccess(),
+		func(op *pb.RequestOp) bool { return string(op.GetRequestPut().GetKey()) == key })
 }
 
 // The go of a leader is on its way to the store while another node of the world
@@ -168,7 +170,8 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 					var wg sync.WaitGroup
 					for _, n := range nodes {
 						wg.Go(func() {
-							if _, err := n.Round(t.Context(), "go", nil, func([][]byte) ([]byte, bool) { return []byte("{}"), true }); err != nil {
+							if _, err := n.Round(t.Context(), "go", nil,
+								func([][]byte) ([]byte, bool) { return []byte("{}"), true }); err != nil {
 								t.Error(err)
 							}
 							if err := n.Start(t.Context()); err != nil {

@@ -239,7 +239,8 @@ func drawSaga(t *rapid.T) (*saga, []happening) {
 	}
 	kinds := []string{"launch", "launch", "launch", "kill", "kill", "cut", "break", "expire", "wipe"}
 	for range rapid.IntRange(0, 12).Draw(t, "happenings") {
-		plan = append(plan, happening{at: draw(t, 30*time.Second), what: rapid.SampledFrom(kinds).Draw(t, "what"), slot: slot.Draw(t, "slot"),
+		plan = append(plan, happening{at: draw(t, 30*time.Second), what: rapid.SampledFrom(kinds).Draw(t, "what"),
+			slot:  slot.Draw(t, "slot"),
 			lasts: drawPatience(t), politely: rapid.Bool().Draw(t, "politely")})
 	}
 	slices.SortStableFunc(plan, func(a, b happening) int { return int(a.at - b.at) })
@@ -252,7 +253,8 @@ func draw(t *rapid.T, within time.Duration) time.Duration {
 }
 
 func drawPatience(t *rapid.T) time.Duration {
-	return rapid.SampledFrom([]time.Duration{250 * time.Millisecond, time.Second, 5 * time.Second, 12 * time.Second, time.Hour, time.Hour, time.Hour}).Draw(t, "for")
+	return rapid.SampledFrom([]time.Duration{250 * time.Millisecond, time.Second, 5 * time.Second, 12 * time.Second,
+		time.Hour, time.Hour, time.Hour}).Draw(t, "for")
 }
 
 // happen lets one thing happen.

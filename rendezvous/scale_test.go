@@ -72,7 +72,8 @@ func (o ours) connect(ctx context.Context) (*clientv3.Client, error) {
 }
 
 func (o ours) join(ctx context.Context, cli *clientv3.Client, i int) (func(), error) {
-	self := Member{Index: -1, Size: o.Nodes, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"), PID: 1 + i}
+	self := Member{Index: -1, Size: o.Nodes, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"),
+		PID: 1 + i}
 	s := Enter(ctx, cli, Config{Job: o.job, Self: self, Asks: o.Later})
 	_, err := s.Join(ctx, time.Hour)
 	return func() { s.stop(); <-s.done }, err
@@ -115,7 +116,8 @@ func start(b testing.TB, store *storeProcess, kind string, n, conns int) (run, f
 		})
 	}
 	wg.Wait()
-	r := run{took: time.Since(began), storeCPU: store.cpu() - store0, ownCPU: ownCPU() - own0, rss: store.rss(), did: store.did(b).since(did0)}
+	r := run{took: time.Since(began), storeCPU: store.cpu() - store0, ownCPU: ownCPU() - own0, rss: store.rss(),
+		did: store.did(b).since(did0)}
 	var err error
 	select {
 	case err = <-fails:
@@ -217,7 +219,8 @@ func BenchmarkRendezvous(b *testing.B) {
 	files := descriptors()
 	peer, python := sizesOf(b, "BENCH_C10D", 2, 16), torchPython()
 	w := tabwriter.NewWriter(os.Stdout, 10, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nnodes\tstore\ts\tms a node\trequests a node\tKB a node\tstore CPU s\tnodes' CPU s\tstore MB\tsleep s\tc10d s\tratio\t")
+	fmt.Fprintln(w, "\nnodes\tstore\ts\tms a node\trequests a node\tKB a node\t"+
+		"store CPU s\tnodes' CPU s\tstore MB\tsleep s\tc10d s\tratio\t")
 	for _, n := range sizesOf(b, "BENCH_SIZES", 2, 16, 64, 256, 1000) {
 		conns := connections(n, files)
 		if conns < n {

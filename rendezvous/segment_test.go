@@ -30,7 +30,10 @@ func TestSegmentsToAndFromTheStoreAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		var info *unix.TCPInfo
-		if e := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); e != nil || err != nil {
+		if e := raw.Control(func(fd uintptr) {
+			info,
+				err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		}); e != nil || err != nil {
 			t.Fatal(e, err)
 		}
 		if info.Snd_mss > segment {

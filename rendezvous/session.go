@@ -2,8 +2,10 @@ package rendezvous
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +60,9 @@ type Session struct {
 	reducers map[string]Reduce
 }
 
+// table returns the transitions of the protocol, the same for all sessions.
+var table = sync.OnceValue(func() *protocol.Table { return protocol.TableOf(protocol.Rules()) })
+
 // Enter registers this node with the store of cli and renews the registration
 // until Leave. It returns at once; Join waits.
 func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
@@ -74,7 +79,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 		changed: make(chan struct{}), reducers: map[string]Reduce{},
 		node: protocol.New(protocol.Config{Job: cfg.Job, Self: cfg.Self, TTL: cfg.TTL, StartTimeout: cfg.StartTimeout,
 			LastCall: cfg.LastCall, Hosted: cfg.Hosted, FailFast: cfg.FailFast,
-			Seed: [2]uint64{rand.Uint64(), rand.Uint64()}}, protocol.TableOf(protocol.Rules()))}
+			Seed: [2]uint64{rand.Uint64(), rand.Uint64()}}, table())}
 	ctx, s.stop = context.WithCancel(ctx)
 	go s.run(ctx)
 	return s
@@ -85,14 +90,14 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 func (s *Session) step(e event) ([]action, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.node.Step(time.Now(), e), s.changed
+	return slices.Clone(s.node.Step(time.Now(), e)), s.changed
 }
 
 // tell is a step after which those who wait look at the state again.
 func (s *Session) tell(e event) []action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	actions := s.node.Step(time.Now(), e)
+	actions := slices.Clone(s.node.Step(time.Now(), e))
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return actions
@@ -109,12 +114,6 @@ func (s *Session) state(f func(*protocol.Node)) {
 func (s *Session) me() (m Member) {
 	s.state(func(n *protocol.Node) { m = n.Self() })
 	return m
-}
-
-// leads returns whether this node leads, as far as it knows.
-func (s *Session) leads() (is bool) {
-	s.state(func(n *protocol.Node) { is = n.Leads() })
-	return is
 }
 
 // joined returns the epoch that Join returned last.
@@ -146,3 +145,6 @@ func (s *Session) wake(after time.Duration) {
 	}
 	time.AfterFunc(after, s.nudge)
 }
+
+// newID returns a random identity.
+func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }

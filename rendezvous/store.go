@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -32,8 +31,8 @@ type Client = clientv3.Client
 
 // Store is where the job meets.
 type Store struct {
-	// Endpoints are http(s) URLs of an external etcd, or host:port of the
-	// embedded one. Names are resolved again at every reconnect.
+	// Endpoints are http(s) URLs of an external etcd, or host:port of the embedded
+	// one; each reconnect resolves names again.
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
@@ -174,7 +173,8 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 		DialTimeout:          opTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: retryMax + spread(s.crowd())},
+			Backoff: grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
+				MaxDelay: retryMax + spread(s.crowd())},
 			MinConnectTimeout: 6*time.Second + queue(s.crowd()),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
@@ -227,10 +227,10 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 	if err != nil {
 		return err
 	}
-	if s.Job == "" {
+	switch {
+	case s.Job == "":
 		return nil
-	}
-	if len(r.Kvs) == 0 {
+	case len(r.Kvs) == 0:
 		return owned(s.String(), s.Job, nil)
 	}
 	return owned(s.String(), s.Job, r.Kvs[0].Value)
@@ -304,7 +304,8 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
 		return nil
 	case strings.Contains(s.Endpoints[0], "://"):
-		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess, s.Endpoints[0])
+		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess,
+			s.Endpoints[0])
 	}
 	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
 }
@@ -389,11 +390,9 @@ func reason(ctx context.Context, err error) error {
 		_, why, _ := strings.Cut(to, ": ")
 		msg = cmp.Or(strings.TrimPrefix(strings.TrimPrefix(why, "read: "), "write: "), msg)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) && strings.Contains(msg, "context deadline exceeded") {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		strings.Contains(msg, "context deadline exceeded") {
 		msg = noAnswer
 	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
 }
-
-// newID is a random identity.
-func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }

@@ -28,7 +28,8 @@ func TestConnectRefusesAnotherJobsStore(t *testing.T) {
 
 func TestConnectSaysWhyNothingAnswers(t *testing.T) {
 	var told []string
-	_, err := Connect(short(t, time.Second), Store{Endpoints: []string{"127.0.0.1:1"}}, func(err error) { told = append(told, err.Error()) })
+	_, err := Connect(short(t, time.Second), Store{Endpoints: []string{"127.0.0.1:1"}},
+		func(err error) { told = append(told, err.Error()) })
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
@@ -70,7 +71,8 @@ func TestConnectTellsEachReasonOnce(t *testing.T) {
 		}
 	}()
 	told := map[string]int{}
-	_, err = Connect(short(t, 2*time.Second), Store{Endpoints: []string{"https://" + l.Addr().String()}}, func(err error) { told[err.Error()]++ })
+	_, err = Connect(short(t, 2*time.Second), Store{Endpoints: []string{"https://" + l.Addr().String()}},
+		func(err error) { told[err.Error()]++ })
 	l.Close()
 	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "->") {
 		t.Errorf("got %v", err)

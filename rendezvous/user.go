@@ -192,7 +192,7 @@ func (s *Session) Return(edit func(*Member)) {
 	s.mu.Lock()
 	m := s.node.Self()
 	edit(&m)
-	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: m})
+	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: &m})
 	s.mu.Unlock()
 	s.nudge()
 }
@@ -202,7 +202,8 @@ func (s *Session) Return(edit func(*Member)) {
 func (s *Session) Publish(ctx context.Context, name string, value []byte) error {
 	var lease int64
 	s.state(func(n *protocol.Node) { lease = n.Lease() })
-	_, err := s.cli.Put(timeout(ctx), s.k.Result(s.joined().N, name), string(value), clientv3.WithLease(clientv3.LeaseID(lease)))
+	_, err := s.cli.Put(timeout(ctx), s.k.Result(s.joined().N, name), string(value),
+		clientv3.WithLease(clientv3.LeaseID(lease)))
 	return err
 }
 

@@ -22,15 +22,14 @@ var doors = map[string][]string{
 	"cmd/internal/start": {anyOfOurs, unixPkg},
 	// measure sets up a bench: the rails (fabric, verbs), their measurement
 	// (bench), the judge (preflight), the rounds of a world (rendezvous).
-	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job", "internal/secret", "internal/sidechannel",
+	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job",
+		"internal/secret", "internal/sidechannel",
 		"preflight/bandwidth", "preflight/bench", "rendezvous"},
-	// calls asks the partners of a world (rendezvous) over the side channel, and
-	// the name servers for their names; preflight judges.
-	"cmd/internal/calls": {"fabric", "internal/dns", "internal/sidechannel", "preflight/peers", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
-	"fabric":     {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg, "github.com/vishvananda/netlink"},
+	"fabric": {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg,
+		"github.com/vishvananda/netlink"},
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
 	// child, since the driver that a test of a port uses may hang.
 	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
@@ -46,23 +45,36 @@ var doors = map[string][]string{
 	// The engine of the checks. launcher and setting, because checks read the wrapped line
 	// and the user's settings; spelling, for a misspelt ID; verbs, dns and
 	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
-	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding", "internal/launcher", "internal/setting", "internal/spelling"},
+	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding",
+		"internal/launcher", "internal/setting", "internal/spelling", "preflight/threshold"},
+	// threshold parses --threshold, with the name that was most likely meant.
+	"preflight/threshold": {"internal/finding", "internal/spelling"},
+	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// the name servers for their names; peers judges.
+	"preflight/calls": {"fabric", "internal/dns", "internal/sidechannel", "rendezvous"},
 
 	// The checks by topic. None imports another; what several need is the engine's.
 	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
-	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
-	"preflight/system":  {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting", "preflight"},
-	"preflight/gpu":     {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
-	"preflight/rdma":    {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding", "internal/launcher", "preflight"},
+	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher",
+		"internal/setting", "preflight"},
+	"preflight/system": {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting",
+		"preflight"},
+	"preflight/gpu": {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
+	"preflight/rdma": {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding",
+		"internal/launcher", "preflight"},
 	// blame, for which node explains calls that fail; sidechannel, for why one failed;
 	// software, since what the nodes would load is compared.
-	"preflight/peers": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding", "internal/sidechannel", "preflight", "preflight/blame"},
+	"preflight/peers": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding",
+		"internal/sidechannel", "preflight", "preflight/blame", "preflight/calls", "preflight/threshold"},
 	// bench, for the samples of the rails; blame, for which port explains slow ones.
-	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "preflight", "preflight/bench", "preflight/blame"},
+	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "preflight/bench", "preflight/blame",
+		"preflight/threshold"},
 	// The tables of all checks are put together here alone.
-	"preflight/checks": {"internal/finding", "preflight", "preflight/bandwidth", "preflight/command", "preflight/gpu", "preflight/network", "preflight/peers", "preflight/rdma", "preflight/system"},
+	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/network",
+		"preflight/peers", "preflight/rdma", "preflight/system"},
 	// The machines and jobs of the checks' tests.
-	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding", "internal/launcher", "internal/setting", "preflight"},
+	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding",
+		"internal/launcher", "internal/setting", "preflight"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
@@ -76,7 +88,9 @@ var doors = map[string][]string{
 	// and the pause between two tries; unix for the owner of a process id, proc
 	// for whether its process is still the one that registered.
 	// protocol has the decisions, which rendezvous carries out.
-	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap", "google.golang.org/grpc", unixPkg},
+	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3",
+		"go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap",
+		"google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
 	// the client above them, and the adapter between (embed's module).
@@ -88,7 +102,8 @@ var doors = map[string][]string{
 
 	// spelling, for an option of torchrun's that is misspelt.
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
-	"internal/job":      {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher", "internal/setting"},
+	"internal/job": {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher",
+		"internal/setting"},
 	// finding: the evidence of a finding is that of a variable.
 	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it.
@@ -123,8 +138,10 @@ var doors = map[string][]string{
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format.
-	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit", "internal/finding", "internal/job", "internal/launcher",
-		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6", "github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit",
+		"internal/finding", "internal/job", "internal/launcher",
+		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6",
+		"github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -161,14 +178,15 @@ var testDoors = map[string][]string{
 	// unix, to mount a small disk.
 	"lab/e2e": {"lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
-	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs", "github.com/miekg/dns"},
+	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
+		"github.com/miekg/dns"},
 	// The table of variables, which the libraries have to know.
 	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
 	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	"preflight/bandwidth": {"fabric/gpu"},
-	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest"},
+	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},
 	"preflight/command":   {"preflight/checktest"},
 	"preflight/network":   {"preflight/checktest"},
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
@@ -177,7 +195,8 @@ var testDoors = map[string][]string{
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
-	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus"},
+	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine",
+		"github.com/prometheus/client_golang/prometheus"},
 	// The real store that memstore is held against.
 	"rendezvous/memstore": {"rendezvous"},
 }

@@ -92,7 +92,7 @@ func ips(ss ...string) []netip.Addr {
 	return out
 }
 
-func TestAskTellsWhatAServerSaid(t *testing.T) {
+func TestAskReturnsTheAnswerOfAServer(t *testing.T) {
 	var tries atomic.Int32
 	known := zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1", "host0.cluster.test. 60 IN AAAA fd00::1",
 		"text.cluster.test. 60 IN TXT x")
@@ -167,7 +167,7 @@ func TestAskEndsWithinItsBudget(t *testing.T) {
 	}
 }
 
-func TestAskTellsAClosedPortAndNoise(t *testing.T) {
+func TestAskReportsAClosedPortAndNoise(t *testing.T) {
 	t.Parallel()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -271,7 +271,7 @@ func TestSurveyAsksEachServerForTheSearchList(t *testing.T) {
 	}
 }
 
-func TestFindPassesOverAServerThatIsDead(t *testing.T) {
+func TestFindSkipsAServerThatIsDead(t *testing.T) {
 	t.Parallel()
 	good := zone(t, soa, "host0.cluster.test. 60 IN A 10.0.0.1")
 	for _, tt := range []struct {

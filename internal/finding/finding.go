@@ -5,6 +5,7 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 
 	"launch/internal/setting"
 )
@@ -75,25 +76,17 @@ type Report []Finding
 
 // Worst returns the worst status in the report: Fail, Warn, Pass, else Skip.
 func (r Report) Worst() Status {
-	worst := Skip
-	rank := map[Status]int{Skip: 0, Pass: 1, Warn: 2, Fail: 3}
-	for _, f := range r {
-		if rank[f.Status] > rank[worst] {
-			worst = f.Status
+	for _, s := range []Status{Fail, Warn, Pass} {
+		if slices.ContainsFunc(r, func(f Finding) bool { return f.Status == s }) {
+			return s
 		}
 	}
-	return worst
+	return Skip
 }
 
 // Failed returns the failures of the report.
 func (r Report) Failed() []Finding {
-	var out []Finding
-	for _, f := range r {
-		if f.Status == Fail {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r), func(f Finding) bool { return f.Status != Fail })
 }
 
 // Plural returns a number with the right noun: "1 node", "2 nodes".

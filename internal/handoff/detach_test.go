@@ -191,7 +191,7 @@ func TestCompanionHoldsNoOutputOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestDetachSaysWhatWentWrong(t *testing.T) {
+func TestDetachReportsWhatWentWrong(t *testing.T) {
 	if pid, err := Detach(&exec.Cmd{Path: "/no/such/file", Args: []string{"x"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %d, %v", pid, err)
 	}

@@ -215,7 +215,7 @@ func TestExecRunsScriptWithoutInterpreterLineAsAShellDoes(t *testing.T) {
 	}
 }
 
-func TestExecSaysWhyItCannot(t *testing.T) {
+func TestExecReportsWhyItCannot(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "noise"), "\x01\x00\x02", 0o755)
 	for path, want := range map[string]error{

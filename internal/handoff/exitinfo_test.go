@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheStatusOfAProcessIsToldOnceItWasReaped(t *testing.T) {
+func TestTheStatusOfAProcessIsKnownOnceItWasReaped(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137} {
 		c := exec.Command("sh", "-c", "read x; "+script)
 		in, err := c.StdinPipe()

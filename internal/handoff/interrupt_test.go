@@ -94,7 +94,7 @@ func TestNotifyContextLeavesIgnoredSignalsIgnored(t *testing.T) {
 
 // The same signal twice at once, as timeout(1) sends it, counts once: a second that
 // counted would end this process.
-func TestNotifyContextTakesASignalThatIsSentTwiceForOne(t *testing.T) {
+func TestNotifyContextCountsASignalThatIsSentTwiceOnce(t *testing.T) {
 	ctx, stop, caught := NotifyContext(t.Context())
 	defer stop()
 	unix.Kill(os.Getpid(), unix.SIGINT)

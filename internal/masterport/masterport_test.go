@@ -76,7 +76,7 @@ func TestHeldPortRefusesConnections(t *testing.T) {
 	}
 }
 
-func TestStoreListensBesideHolder(t *testing.T) {
+func TestStoreListensWithTheHolder(t *testing.T) {
 	for _, a := range addresses {
 		t.Run(a.host, func(t *testing.T) {
 			h := hold(t, free(t))
@@ -125,7 +125,7 @@ func TestHoldFindsListenerAndNamesIt(t *testing.T) {
 	}
 }
 
-func TestSecondLaunchIsRefusedUntilTheFirstLetsGo(t *testing.T) {
+func TestSecondLaunchIsRefusedUntilTheFirstReleasesThePort(t *testing.T) {
 	h := hold(t, free(t))
 	checkTaken(t, h.Port)
 	if err := h.Close(); err != nil {
@@ -162,7 +162,7 @@ func look(t *testing.T, at netip.AddrPort) Use {
 	return u
 }
 
-func TestLookTellsALaunchFromOthers(t *testing.T) {
+func TestLookDistinguishesALaunch(t *testing.T) {
 	h := hold(t, free(t))
 	if u := look(t, Everywhere(h.Port)); !u.Taken || !u.Launch {
 		t.Errorf("a port that a launch holds: %+v", u)
@@ -290,7 +290,7 @@ for port, libuv in zip(sys.argv[1:], (True, False)):
     print(s.port)
 `
 
-func TestTorchStoreListensBesideHolder(t *testing.T) {
+func TestTorchStoreListensWithTheHolder(t *testing.T) {
 	python := os.Getenv("LAUNCH_TEST_PYTHON")
 	if python == "" {
 		t.Skip("LAUNCH_TEST_PYTHON names no python that has torch")

@@ -72,7 +72,7 @@ func TestAListenerIsInTheWayOfItsOwnAddressOnly(t *testing.T) {
 	}
 }
 
-func TestListeningSaysThatItCannotTell(t *testing.T) {
+func TestListeningReportsThatItIsUnknown(t *testing.T) {
 	if on, err := Listening(fstest.MapFS{}, 29500); on || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v, want an error", on, err)
 	}

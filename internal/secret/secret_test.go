@@ -53,13 +53,13 @@ func talk(client, server *tls.Config) (clientErr, serverErr error) {
 	return clientErr, <-done
 }
 
-func TestWhoKnowsTheTokenIsLetIn(t *testing.T) {
+func TestTheTokenLetsAClientIn(t *testing.T) {
 	if c, s := talk(keys(t, token).Client(), keys(t, token).Server()); c != nil || s != nil {
 		t.Errorf("client %v, server %v", c, s)
 	}
 }
 
-func TestWhoDoesNotIsRefusedByEachSide(t *testing.T) {
+func TestAStrangerIsRefusedByEachSide(t *testing.T) {
 	other := keys(t, strings.Repeat("x", MinLength))
 	if c, _ := talk(other.Client(), keys(t, token).Server()); c == nil {
 		t.Error("a client trusted a server of another token")

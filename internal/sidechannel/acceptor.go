@@ -2,6 +2,8 @@ package sidechannel
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,13 +12,19 @@ import (
 
 // acceptor accepts connections until it is closed.
 type acceptor struct {
+	keys  *tls.Config // nil: there is no secret
+	id    string      // the answer to every caller
 	l     net.Listener
 	ctx   context.Context
 	stop  context.CancelFunc
 	calls sync.WaitGroup
 }
 
-func (a *acceptor) listen(at netip.AddrPort) (err error) {
+func (a *acceptor) listen(at netip.AddrPort, keys *tls.Config, id string) (err error) {
+	if len(id) > maxID {
+		return fmt.Errorf("the ID has %d bytes, the limit is %d", len(id), maxID)
+	}
+	a.keys, a.id = keys, id
 	if a.l, err = net.Listen("tcp", at.String()); err == nil {
 		a.ctx, a.stop = context.WithCancel(context.Background())
 	}

@@ -17,7 +17,6 @@ const (
 	// stall.
 	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
 	bulkTick               = 20 * time.Millisecond
-	chunk                  = 32 << 10
 )
 
 // Bulk is the result of a load that was sent both ways at once, in full segments:
@@ -39,42 +38,26 @@ type Flow struct {
 // exchange sends n bytes while it reads n, then sends a receipt.
 func exchange(c net.Conn, n int) error {
 	sent := make(chan error, 1)
-	go func() { sent <- pour(c, n) }()
-	read := drain(c, n, nil)
-	if err := errors.Join(<-sent, read); err != nil {
-		return err
+	go func() {
+		_, err := io.CopyN(c, zeros{}, int64(n))
+		sent <- err
+	}()
+	_, err := io.CopyN(io.Discard, c, int64(n))
+	if err = errors.Join(<-sent, err); err == nil {
+		_, err = c.Write([]byte{opBulk})
 	}
-	_, err := c.Write([]byte{opBulk})
 	return err
 }
 
-// pour sends n bytes.
-func pour(c io.Writer, n int) error {
-	page := make([]byte, min(n, chunk))
-	for n > 0 {
-		m, err := c.Write(page[:min(n, len(page))])
-		if n -= m; err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// zeros reads as zero bytes without end.
+type zeros struct{}
 
-// drain reads n bytes, and counts them in arrived unless it is nil.
-func drain(c io.Reader, n int, arrived *atomic.Int64) error {
-	page := make([]byte, min(n, chunk))
-	for n > 0 {
-		m, err := c.Read(page[:min(n, len(page))])
-		n -= m
-		if arrived != nil {
-			arrived.Add(int64(m))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// counter is a writer that counts.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) { c.Add(int64(len(p))); return len(p), nil }
 
 // flow watches one direction.
 type flow struct {
@@ -102,20 +85,20 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 	began := time.Now()
 	_ = c.SetDeadline(began.Add(bulkBudget))
 	before := TCPInfo(raw).Bytes_acked
-	var arrived atomic.Int64
+	var arrived counter
 	var all atomic.Bool // the other side has sent its receipt
 	over := make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := c.Write(binary.BigEndian.AppendUint32([]byte{opBulk}, uint32(n))); err == nil {
-			_ = pour(c, n)
+			_, _ = io.CopyN(c, zeros{}, int64(n))
 		}
 	})
 	both.Go(func() {
 		defer close(over)
 		receipt := make([]byte, 1)
-		if drain(c, n, &arrived) == nil {
-			_, err := io.ReadFull(c, receipt)
+		if _, err := io.CopyN(&arrived, c, int64(n)); err == nil {
+			_, err = io.ReadFull(c, receipt)
 			all.Store(err == nil && receipt[0] == opBulk)
 		}
 	})

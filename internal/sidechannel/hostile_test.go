@@ -66,7 +66,7 @@ func TestCloseEndsCallsThatHang(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotSpeakItLearnsNothing(t *testing.T) {
+func TestAProgramWithoutTheProtocolLearnsNothing(t *testing.T) {
 	_, to := listen(t, nil)
 	for _, word := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00aaaaaaaaaaaaaaaa",
 		answer + version} {
@@ -162,7 +162,7 @@ func certificate(t *testing.T) tls.Certificate {
 }
 
 // A caller of a later version learns which one is here, whatever else it says.
-func TestAnotherVersionIsTold(t *testing.T) {
+func TestAnotherVersionIsReported(t *testing.T) {
 	_, to := listen(t, nil)
 	c, err := net.Dial("tcp", to.String())
 	if err != nil {
@@ -215,7 +215,7 @@ func TestADatagramIsAnsweredOnlyWithAPassAndByNoMore(t *testing.T) {
 	}
 }
 
-func TestACallThatIsGivenUpSaysSo(t *testing.T) {
+func TestACancelledCallHasItsCause(t *testing.T) {
 	to := server(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := time.AfterFunc(50*time.Millisecond, cancel)
@@ -227,7 +227,7 @@ func TestACallThatIsGivenUpSaysSo(t *testing.T) {
 }
 
 // A process that does not read is distinguished from a path that does not carry.
-func TestAPeerThatStandsStillIsNoStalledWayThere(t *testing.T) {
+func TestAStoppedPeerIsNoStalledPath(t *testing.T) {
 	over := make(chan struct{})
 	to := server(t, func(c net.Conn) {
 		_, _ = io.CopyN(io.Discard, c, helloLen)
@@ -257,7 +257,7 @@ func FuzzConverse(f *testing.F) {
 		f.Add(b, false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, secret bool) {
-		l := &Listener{id: "an ID", now: time.Now}
+		l := &Listener{acceptor: acceptor{id: "an ID"}, now: time.Now}
 		if secret {
 			l.keys = keys(t, "0123456789abcdef").Server()
 		}

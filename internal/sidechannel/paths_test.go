@@ -144,7 +144,7 @@ func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
 	}
 }
 
-func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
+func TestABlackHoleInOneDirectionIsDistinguished(t *testing.T) {
 	t.Parallel()
 	needNft(t)
 	for _, there := range []bool{true, false} {
@@ -168,7 +168,7 @@ func TestABlackHoleInOneDirectionIsToldFromTheOther(t *testing.T) {
 }
 
 // If only the path back takes less, a router reports to the peer, not to the caller.
-func TestANarrowWayBackIsNoBlackHoleToALoad(t *testing.T) {
+func TestANarrowPathBackIsNoBlackHoleToALoad(t *testing.T) {
 	t.Parallel()
 	caller, peer, routers, v4, _ := jumbo(t, 9000)
 	sh(t, routers[1], "ip route change 10.1.0.0/24 via 10.2.0.1 mtu lock 1500")
@@ -212,7 +212,7 @@ func TestLostDatagramsAreNoBlackHole(t *testing.T) {
 	}
 }
 
-func TestFilteredUDPSaysNothing(t *testing.T) {
+func TestFilteredUDPIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	needNft(t)
 	for _, verdict := range []string{"drop", "reject"} {
@@ -245,7 +245,7 @@ func TestALargerSizeThanTheInterfaceTakesIsLessTried(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfSilenceHasItsWord(t *testing.T) {
+func TestEveryKindOfSilenceHasItsCause(t *testing.T) {
 	t.Parallel()
 	needNft(t)
 	const open = 34017 // for what needs a port before the listener is there

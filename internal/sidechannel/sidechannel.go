@@ -26,8 +26,6 @@ const (
 // Listener answers calls until it is closed.
 type Listener struct {
 	acceptor
-	keys  *tls.Config
-	id    string
 	about []byte
 	echo  *echo // nil: there is no UDP socket
 	now   func() time.Time
@@ -45,11 +43,8 @@ func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listen
 }
 
 func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func() time.Time) (*Listener, error) {
-	if len(id) > maxID {
-		return nil, fmt.Errorf("open the side channel: the ID has %d bytes, the limit is %d", len(id), maxID)
-	}
-	s := &Listener{keys: keys, id: id, about: about, now: now}
-	if err := s.listen(at); err != nil {
+	s := &Listener{about: about, now: now}
+	if err := s.listen(at, keys, id); err != nil {
 		return nil, fmt.Errorf("open the side channel: %w", err)
 	}
 	s.echo = openEcho(s.ctx, at.Addr(), s.Port())

@@ -60,7 +60,7 @@ func TestCallProvesTheSecretBothWays(t *testing.T) {
 	}
 }
 
-func TestACallToNothingSaysRefused(t *testing.T) {
+func TestACallToAFreePortIsRefused(t *testing.T) {
 	l, to := listen(t, nil)
 	l.Close()
 	if _, err := Probe(t.Context(), to, nil, Options{}); CauseOf(err) != Refused {
@@ -68,7 +68,7 @@ func TestACallToNothingSaysRefused(t *testing.T) {
 	}
 }
 
-func TestAListenerSaysOfItselfWhatItWasTold(t *testing.T) {
+func TestAListenerAnswersAboutItself(t *testing.T) {
 	k := keys(t, "0123456789abcdef")
 	for name, tc := range map[string]struct{ here, there *tls.Config }{"open": {},
 		"with a secret": {k.Client(), k.Server()}} {

@@ -18,8 +18,6 @@ const maxMessage = 1 << 20
 // secret; then each side sends messages to the other.
 type Talks struct {
 	acceptor
-	keys *tls.Config
-	id   string
 	talk func(ctx context.Context, c *Conversation)
 }
 
@@ -29,11 +27,8 @@ type Talks struct {
 // the conversation is over when talk returns.
 func ListenTalks(at netip.AddrPort, keys *tls.Config, id string,
 	talk func(ctx context.Context, c *Conversation)) (*Talks, error) {
-	if len(id) > maxID {
-		return nil, fmt.Errorf("listen for conversations: the ID has %d bytes, the limit is %d", len(id), maxID)
-	}
-	t := &Talks{keys: keys, id: id, talk: talk}
-	if err := t.listen(at); err != nil {
+	t := &Talks{talk: talk}
+	if err := t.listen(at, keys, id); err != nil {
 		return nil, fmt.Errorf("listen for conversations: %w", err)
 	}
 	t.serve(t.take)

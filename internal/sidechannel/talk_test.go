@@ -33,7 +33,7 @@ func echoTalks(t *testing.T, token string) (netip.AddrPort, maybe) {
 	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(l.Port())), k
 }
 
-func TestAConversationHandsMessagesBothWays(t *testing.T) {
+func TestAConversationSendsMessagesBothWays(t *testing.T) {
 	for _, token := range []string{"", "0123456789abcdef"} {
 		at, k := echoTalks(t, token)
 		c, err := Talk(t.Context(), at, k.client(), netip.Addr{})
@@ -76,7 +76,7 @@ func TestAConversationNeedsTheSecret(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForAMessageDoesSoUntilItsTimeIsOver(t *testing.T) {
+func TestAWaitForAMessageEndsWithItsTime(t *testing.T) {
 	at, _ := echoTalks(t, "")
 	c, err := Talk(t.Context(), at, nil, netip.Addr{})
 	if err != nil {
@@ -96,7 +96,7 @@ func TestWhoWaitsForAMessageDoesSoUntilItsTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestWhatIsAnnouncedTooLongIsNotWaitedFor(t *testing.T) {
+func TestATooLongMessageIsRefused(t *testing.T) {
 	at, _ := echoTalks(t, "")
 	c, err := Talk(t.Context(), at, nil, netip.Addr{})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestWhatIsAnnouncedTooLongIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAStrangerIsToldNothing(t *testing.T) {
+func TestAStrangerLearnsNothing(t *testing.T) {
 	at, _ := echoTalks(t, "")
 	c, err := net.Dial("tcp", at.String())
 	if err != nil {

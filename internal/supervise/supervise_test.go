@@ -41,7 +41,7 @@ func TestACommandThatCannotStartIsAnError(t *testing.T) {
 	}
 }
 
-func TestStopEndsWhatTheCommandLeftBehind(t *testing.T) {
+func TestStopEndsWhatTheCommandLeft(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	// A grandchild in a session of its own, whose parent is gone, and a command
 	// that ignores SIGTERM.

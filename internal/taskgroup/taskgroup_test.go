@@ -47,7 +47,7 @@ func others(ctx context.Context, group string, numbers ...int) <-chan answer {
 	return out
 }
 
-func TestTheOthersGetWhatTheFirstHandsOn(t *testing.T) {
+func TestTheOthersGetTheResultOfTheFirst(t *testing.T) {
 	g := group(t)
 	result := strings.Repeat("world\n", 100_000) // more than a socket's buffer
 	waiting := others(t.Context(), g, 1, 2, 3)   // before the first listens
@@ -63,7 +63,7 @@ func TestTheOthersGetWhatTheFirstHandsOn(t *testing.T) {
 	}
 }
 
-func TestALateOneStillGetsIt(t *testing.T) {
+func TestALateTaskStillGetsTheResult(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 2)
 	defer f.Close()
@@ -79,7 +79,7 @@ func TestALateOneStillGetsIt(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotComeIsNamed(t *testing.T) {
+func TestATaskThatDoesNotJoinIsNamed(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 3)
 	defer f.Close()
@@ -92,7 +92,7 @@ func TestWhoDoesNotComeIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhoEndedWhileItWaitedIsNamedAndNotWaitedFor(t *testing.T) {
+func TestATaskThatEndsWhileItWaitsIsNamed(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 1)
 	defer f.Close()
@@ -138,7 +138,7 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHalfAResultIsNone(t *testing.T) {
+func TestAnIncompleteResultIsAnError(t *testing.T) {
 	g := group(t)
 	l, err := net.ListenUnix("unix", socket(g, 0))
 	if err != nil {
@@ -179,7 +179,7 @@ func TestAnInterruptEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestAPlaceIsTakenOnce(t *testing.T) {
+func TestATaskNumberIsTakenOnce(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 2)
 	if _, err := Listen(g, 2); !errors.Is(err, ErrTaken) {

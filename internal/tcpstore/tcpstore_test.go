@@ -82,7 +82,7 @@ func sayAndStay(s string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) { say(s)(c); request(c) }
 }
 
-func TestProbeTellsDialectAndKeys(t *testing.T) {
+func TestProbeReturnsDialectAndKeys(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		store func(*net.TCPConn)
@@ -112,7 +112,7 @@ func TestProbeTellsDialectAndKeys(t *testing.T) {
 	}
 }
 
-func TestProbeNamesWhatIsNoStore(t *testing.T) {
+func TestProbeReportsWhatIsNotAStore(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		server func(*net.TCPConn)

@@ -181,7 +181,8 @@ func TestADisturbedRailIsNotNamed(t *testing.T) {
 		})
 		wg.Wait()
 		busy := slices.ContainsFunc(all[0].findings, func(f found) bool {
-			return f.ID == "bench.busy" && f.Status == "skip" && strings.Contains(f.What, "others used eth1 of ") && strings.Contains(f.What, "while it was measured")
+			return f.ID == "bench.busy" && f.Status == "skip" && strings.Contains(f.What, "others used eth1 of ") &&
+				strings.Contains(f.What, "while it was measured")
 		})
 		if !busy || all[0].code != 0 || len(all[0].bench.Named) > 0 {
 			t.Errorf("seed %d: %s ended with %d: %v, %+v\n%s", seed, client.Name, all[0].code, all[0].slow(lab), all[0].findings,

@@ -90,7 +90,8 @@ func memory(b *testing.B) string {
 		}
 	}
 	stderr := &watched{}
-	cmd := exec.CommandContext(ctx, bin, "--nnodes", "2", "--store", "127.0.0.1:"+freePort(b), "--join-timeout", "60s", "true")
+	cmd := exec.CommandContext(ctx, bin, "--nnodes", "2", "--store", "127.0.0.1:"+freePort(b), "--join-timeout", "60s",
+		"true")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.TempDir()}
 	cmd.Stderr = stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -24,7 +24,8 @@ func skew(t *testing.T) (ahead func(time.Duration) []string) {
 		t.Skip("needs gcc and x86-64 to set a process's clock")
 	}
 	lib := filepath.Join(t.TempDir(), "skew.so")
-	if out, err := exec.Command(gcc, "-O2", "-fno-stack-protector", "-fcf-protection=none", "-shared", "-fPIC", "-o", lib, "testdata/skew.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(gcc, "-O2", "-fno-stack-protector", "-fcf-protection=none", "-shared", "-fPIC", "-o", lib,
+		"testdata/skew.c").CombinedOutput(); err != nil {
 		t.Fatalf("testdata/skew.c: %v\n%s", err, out)
 	}
 	ahead = func(d time.Duration) []string {
@@ -33,7 +34,8 @@ func skew(t *testing.T) (ahead func(time.Duration) []string) {
 	date := exec.Command("date", "+%s")
 	date.Env = ahead(time.Hour)
 	out, err := date.CombinedOutput()
-	if said, _ := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64); err != nil || said < time.Now().Add(time.Hour/2).Unix() {
+	if said, _ := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64); err != nil || said < time.Now().
+		Add(time.Hour/2).Unix() {
 		t.Skipf("a process's clock cannot be set here: %q, %v", out, err)
 	}
 	return ahead
@@ -116,7 +118,8 @@ from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRendezvousHandler, RendezvousTimeout
 me = sys.argv[1]
-store = TCPStore("host0", 29400, is_master=me == "host0", wait_for_workers=False, timeout=datetime.timedelta(seconds=60))
+store = TCPStore("host0", 29400, is_master=me == "host0", wait_for_workers=False,
+                 timeout=datetime.timedelta(seconds=60))
 wait = RendezvousTimeout(join=datetime.timedelta(seconds=40))
 handler = DynamicRendezvousHandler.from_backend("x", store, C10dRendezvousBackend(store, "x"), 2, 2, timeout=wait)
 try:

@@ -120,7 +120,8 @@ func TestALostNodesPlaceIsTakenInTheNextAttempt(t *testing.T) {
 	c := external(t, 2)
 	mark := filepath.Join(t.TempDir(), "second")
 	const long = "sleep 4711"
-	c.line = []string{"sh", "-c", "[ -e " + mark + " ] || { echo begun; " + long + "; }; echo rank $RANK of $WORLD_SIZE on node $RANK"}
+	c.line = []string{"sh", "-c", "[ -e " + mark + " ] || { echo begun; " + long +
+		"; }; echo rank $RANK of $WORLD_SIZE on node $RANK"}
 	c.flags = append(c.flags, "--nnodes", "2", "--restarts", "1")
 	a, b := c.start(0), c.start(1)
 	for _, n := range []*node{a, b} {

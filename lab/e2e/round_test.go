@@ -162,7 +162,8 @@ func (r *round) world(procs []*proc) int {
 		}
 		var rank, size, port int
 		var addr string
-		if n, _ := fmt.Sscanf(out, "rank %d of %d at %s %d", &rank, &size, &addr, &port); n != 4 || strings.Count(out, "\n") != 1 || size != 3 {
+		if n, _ := fmt.Sscanf(out, "rank %d of %d at %s %d", &rank, &size, &addr, &port); n != 4 ||
+			strings.Count(out, "\n") != 1 || size != 3 {
 			r.t.Errorf("%s, exit %d: %q; want one rank of 3", p.name, p.status(), out)
 			continue
 		}

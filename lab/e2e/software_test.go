@@ -23,7 +23,8 @@ func environment(t *testing.T, nccl string) string {
 		"pyvenv.cfg":   "home = /usr/bin\nversion = 3.12.3\n",
 		"bin/python3":  "#!/bin/sh\nshift\nexec " + filepath.Join(tools.fake, "torchrun") + " \"$@\"\n",
 		"bin/torchrun": "#!" + python + "\n",
-		"lib/python3.12/site-packages/torch/version.py":                                 "__version__ = '2.9.0+cu128'\ncuda = '12.8'\n",
+		"lib/python3.12/site-packages/torch/version.py": "__version__ = " +
+			"'2.9.0+cu128'\ncuda = '12.8'\n",
 		"lib/python3.12/site-packages/nvidia_nccl_cu12-" + nccl + ".dist-info/METADATA": "",
 	} {
 		file := filepath.Join(dir, name)

@@ -139,8 +139,10 @@ func ahead(t *testing.T, d time.Duration) (launch string) {
 	lib := filepath.Join(dir, "libskew.so")
 	launch = filepath.Join(dir, "launch")
 	for _, argv := range [][]string{
-		{"gcc", "-O2", "-fno-stack-protector", "-fcf-protection=none", "-shared", "-fPIC", fmt.Sprintf("-DALWAYS=\"%d\"", int(d.Seconds())), "-o", lib, "../e2e/testdata/skew.c"},
-		{"go", "build", "-ldflags", "-linkmode=external '-extldflags=-Wl,-z,lazy -Wl,--no-as-needed " + lib + "'", "-o", launch, "launch/cmd/launch"},
+		{"gcc", "-O2", "-fno-stack-protector", "-fcf-protection=none", "-shared", "-fPIC",
+			fmt.Sprintf("-DALWAYS=\"%d\"", int(d.Seconds())), "-o", lib, "../e2e/testdata/skew.c"},
+		{"go", "build", "-ldflags", "-linkmode=external '-extldflags=-Wl,-z,lazy -Wl,--no-as-needed " + lib + "'", "-o",
+			launch, "launch/cmd/launch"},
 	} {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")

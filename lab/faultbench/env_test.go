@@ -20,13 +20,20 @@ func envFaults() []fault {
 		}
 	}
 	all := []fault{
-		{name: "NCCL_SOCKET_IFNAME of another machine", ci: true, inject: onGPUs("NCCL_SOCKET_IFNAME=ens99"), want: []string{"env.ifname.nccl"}},
-		{name: "NCCL_SOCKET_IFNAME excludes all", inject: onGPUs("NCCL_SOCKET_IFNAME=^e,l,bond,docker"), want: []string{"env.ifname.nccl"}},
-		{name: "NCCL_SOCKET_IFNAME is loopback", inject: onGPUs("NCCL_SOCKET_IFNAME=lo"), want: []string{"env.ifname.loopback"}},
-		{name: "NCCL_SOCKET_IFNAME is docker0", runs: true, inject: withDocker(onGPUs("NCCL_SOCKET_IFNAME=docker0")), want: []string{"env.ifname.virtual"}},
-		{name: "GLOO_SOCKET_IFNAME of another machine", ci: true, inject: onCPUs("GLOO_SOCKET_IFNAME=ens99"), want: []string{"env.ifname.gloo"}},
-		{name: "GLOO_SOCKET_IFNAME is docker0", runs: true, inject: withDocker(onCPUs("GLOO_SOCKET_IFNAME=docker0")), want: []string{"env.ifname.virtual"}},
-		{name: "GLOO_SOCKET_IFNAME is loopback", inject: onCPUs("GLOO_SOCKET_IFNAME=lo"), want: []string{"env.ifname.loopback"}},
+		{name: "NCCL_SOCKET_IFNAME of another machine", ci: true, inject: onGPUs("NCCL_SOCKET_IFNAME=ens99"),
+			want: []string{"env.ifname.nccl"}},
+		{name: "NCCL_SOCKET_IFNAME excludes all", inject: onGPUs("NCCL_SOCKET_IFNAME=^e,l,bond,docker"),
+			want: []string{"env.ifname.nccl"}},
+		{name: "NCCL_SOCKET_IFNAME is loopback", inject: onGPUs("NCCL_SOCKET_IFNAME=lo"),
+			want: []string{"env.ifname.loopback"}},
+		{name: "NCCL_SOCKET_IFNAME is docker0", runs: true, inject: withDocker(onGPUs("NCCL_SOCKET_IFNAME=docker0")),
+			want: []string{"env.ifname.virtual"}},
+		{name: "GLOO_SOCKET_IFNAME of another machine", ci: true, inject: onCPUs("GLOO_SOCKET_IFNAME=ens99"),
+			want: []string{"env.ifname.gloo"}},
+		{name: "GLOO_SOCKET_IFNAME is docker0", runs: true, inject: withDocker(onCPUs("GLOO_SOCKET_IFNAME=docker0")),
+			want: []string{"env.ifname.virtual"}},
+		{name: "GLOO_SOCKET_IFNAME is loopback", inject: onCPUs("GLOO_SOCKET_IFNAME=lo"),
+			want: []string{"env.ifname.loopback"}},
 		{name: "NCCL_BUFFSIZE on one node only", inject: onGPUs("NCCL_BUFFSIZE=8388608"), want: []string{"same.env"}},
 		{name: "another NCCL_PROTO", inject: func(tr *trial) {
 			tr.equip(onIB)
@@ -40,10 +47,12 @@ func envFaults() []fault {
 		}, want: []string{"env.torch-async"}, nobody: true},
 		{name: "NCCL_TOPO_FILE of another machine", runs: true, inject: func(tr *trial) {
 			tr.equip(onIB)
-			tr.sick.write(tr, "topo.xml", `<system version="1"><cpu numaid="0"><pci busid="0000:0b:00.0" class="0x030200"/></cpu></system>`)
+			tr.sick.write(tr, "topo.xml",
+				`<system version="1"><cpu numaid="0"><pci busid="0000:0b:00.0" class="0x030200"/></cpu></system>`)
 			tr.sick.env = append(tr.sick.env, "NCCL_TOPO_FILE="+tr.sick.file("topo.xml"))
 		}, want: []string{"env.topo-file"}},
-		{name: "UCX_NET_DEVICES of another machine", runs: true, inject: onGPUs("UCX_NET_DEVICES=mlx5_99:1"), want: []string{"env.ucx-devices"}},
+		{name: "UCX_NET_DEVICES of another machine", runs: true, inject: onGPUs("UCX_NET_DEVICES=mlx5_99:1"),
+			want: []string{"env.ucx-devices"}},
 		{name: "an nccl.conf on one node", inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.sick.write(tr, "etc/nccl.conf", "NCCL_IB_DISABLE=1\n")

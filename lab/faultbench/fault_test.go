@@ -28,7 +28,8 @@ type fault struct {
 
 // faults are all of them, by group.
 func faults() []fault {
-	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(), rdmaFaults(), envFaults(), systemFaults())
+	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(),
+		rdmaFaults(), envFaults(), systemFaults())
 }
 
 func TestFaults(t *testing.T) {

@@ -25,36 +25,58 @@ func gpuFaults() []fault {
 	)
 	all := []fault{
 		{name: "seven GPUs of eight", ci: true, inject: nvml("nvmlDeviceGetCount = 7"), want: []string{"gpu.count"}},
-		{name: "a GPU is lost", ci: true, inject: nvml("nvmlDeviceGetHandleByIndex 3 = !15"), want: []string{"gpu.health"}, real: fell},
-		{name: "a GPU is lost while it is asked", inject: nvml("nvmlDeviceGetMemoryInfo 3 = !15"), want: []string{"gpu.health"}, real: fell},
+		{name: "a GPU is lost", ci: true, inject: nvml("nvmlDeviceGetHandleByIndex 3 = !15"), want: []string{"gpu.health"},
+			real: fell},
+		{name: "a GPU is lost while it is asked", inject: nvml("nvmlDeviceGetMemoryInfo 3 = !15"),
+			want: []string{"gpu.health"}, real: fell},
 		{name: "a GPU has to be reset", inject: nvml("nvmlDeviceGetHandleByIndex 6 = !16"), want: []string{"gpu.health"}},
-		{name: "uncorrectable memory errors", runs: true, inject: nvml("nvmlDeviceGetTotalEccErrors 2 1 0 = 4"), want: []string{"gpu.health"}},
-		{name: "a row waits to be replaced", runs: true, inject: nvml("nvmlDeviceGetRemappedRows 5 = 0 1 1 0"), want: []string{"gpu.health"}},
-		{name: "a row could not be replaced", runs: true, inject: nvml("nvmlDeviceGetRemappedRows 5 = 0 1 0 1"), want: []string{"gpu.health"}},
+		{name: "uncorrectable memory errors", runs: true, inject: nvml("nvmlDeviceGetTotalEccErrors 2 1 0 = 4"),
+			want: []string{"gpu.health"}},
+		{name: "a row waits to be replaced", runs: true, inject: nvml("nvmlDeviceGetRemappedRows 5 = 0 1 1 0"),
+			want: []string{"gpu.health"}},
+		{name: "a row could not be replaced", runs: true, inject: nvml("nvmlDeviceGetRemappedRows 5 = 0 1 0 1"),
+			want: []string{"gpu.health"}},
 		{name: "the driver wants a reset", inject: nvml("nvmlDeviceGetFieldValues 1 230 = 1"), want: []string{"gpu.health"}},
 		{name: "library and kernel module differ", ci: true, inject: nvml("nvmlInit = !18"), want: []string{"gpu.driver"}},
-		{name: "the fabric manager is not done", inject: nvml("nvmlDeviceGetGpuFabricInfo * = 2 0 0 0 0 00000000000000000000000000000000"), want: []string{"gpu.fabric"}},
-		{name: "NVLinks are down", runs: true, inject: nvml("nvmlDeviceGetNvLinkState 3 16 = 0", "nvmlDeviceGetNvLinkState 3 17 = 0"), want: []string{"gpu.nvlink"}},
-		{name: "an exclusive GPU is somebody's", inject: nvml("nvmlDeviceGetComputeMode 0 = 3", "nvmlDeviceGetComputeRunningProcesses 0 = 4711 528482304", owner), want: []string{"gpu.busy"}},
+		{name: "the fabric manager is not done",
+			inject: nvml("nvmlDeviceGetGpuFabricInfo * = 2 0 0 0 0 00000000000000000000000000000000"),
+			want:   []string{"gpu.fabric"}},
+		{name: "NVLinks are down", runs: true, inject: nvml("nvmlDeviceGetNvLinkState 3 16 = 0",
+			"nvmlDeviceGetNvLinkState 3 17 = 0"), want: []string{"gpu.nvlink"}},
+		{name: "an exclusive GPU is somebody's", inject: nvml("nvmlDeviceGetComputeMode 0 = 3",
+			"nvmlDeviceGetComputeRunningProcesses 0 = 4711 528482304", owner), want: []string{"gpu.busy"}},
 		{name: "a GPU is prohibited", inject: nvml("nvmlDeviceGetComputeMode 4 = 2"), want: []string{"gpu.mode"}},
-		{name: "a process of before holds memory", ci: true, runs: true, inject: nvml("nvmlDeviceGetComputeRunningProcesses 6 = 4711 42949672960", "nvmlDeviceGetMemoryInfo 6 = 85520809984 43949672960", owner), want: []string{"gpu.busy"}},
-		{name: "a GPU is too hot", runs: true, inject: nvml("nvmlDeviceGetCurrentClocksEventReasons 2 = 72"), want: []string{"gpu.throttle"}},
-		{name: "the power brake", runs: true, inject: nvml("nvmlDeviceGetCurrentClocksEventReasons * = 136"), want: []string{"gpu.throttle"}},
+		{name: "a process of before holds memory", ci: true, runs: true,
+			inject: nvml("nvmlDeviceGetComputeRunningProcesses 6 = 4711 42949672960",
+				"nvmlDeviceGetMemoryInfo 6 = 85520809984 43949672960", owner), want: []string{"gpu.busy"}},
+		{name: "a GPU is too hot", runs: true, inject: nvml("nvmlDeviceGetCurrentClocksEventReasons 2 = 72"),
+			want: []string{"gpu.throttle"}},
+		{name: "the power brake", runs: true, inject: nvml("nvmlDeviceGetCurrentClocksEventReasons * = 136"),
+			want: []string{"gpu.throttle"}},
 		{name: "MIG is on", runs: true, inject: nvml("nvmlDeviceGetMigMode 7 = 1 1"), want: []string{"gpu.mode"}},
-		{name: "NVML hangs at once", inject: nvml("nvmlInit = hang"), runs: true, want: []string{"gpu.driver"}, real: "there a process that hangs in the driver may survive SIGKILL"},
+		{name: "NVML hangs at once", inject: nvml("nvmlInit = hang"), runs: true, want: []string{"gpu.driver"},
+			real: "there a process that hangs in the driver may survive SIGKILL"},
 		{name: "NVML hangs at one GPU that slept", sizes: []int{3}, runs: true, inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.sick.nvml(tr, "nvmlDeviceGetCurrPcieLinkGeneration 5 = hang")
 			tr.sick.Prepare = append(tr.sick.Prepare, "rm /run/nvidia-persistenced/socket")
 			tr.each(func(h *host) { h.flags = append(h.flags, "--join-timeout", "50s") })
-		}, want: []string{"gpu.driver"}, real: "as above; each of eight GPUs may take 3 s to start where nothing keeps them awake"},
-		{name: "CUDA_VISIBLE_DEVICES has a number twice", ci: true, inject: visible(two + "6"), want: []string{"gpu.visible"}, real: "all is real"},
-		{name: "CUDA_VISIBLE_DEVICES has a number too many", inject: visible(two + "8"), want: []string{"gpu.visible"}, real: "all is real"},
-		{name: "CUDA_VISIBLE_DEVICES has an unknown UUID", inject: visible("GPU-deadbeef"), want: []string{"gpu.visible"}, real: "all is real"},
-		{name: "CUDA_VISIBLE_DEVICES of another job", inject: visible("0,1,2,3"), want: []string{"gpu.count"}, real: "all is real"},
-		{name: "another model", runs: true, inject: nvml("nvmlDeviceGetName * = NVIDIA A100-SXM4-80GB"), want: []string{"same.gpu"}},
-		{name: "less memory", runs: true, inject: nvml("nvmlDeviceGetMemoryInfo * = 42949672960 0"), want: []string{"same.gpu.memory"}},
-		{name: "another driver", runs: true, inject: nvml("nvmlSystemGetDriverVersion = 560.35.03"), want: []string{"same.driver"}},
+		}, want: []string{"gpu.driver"},
+			real: "as above; each of eight GPUs may take 3 s to start where nothing keeps them awake"},
+		{name: "CUDA_VISIBLE_DEVICES has a number twice", ci: true, inject: visible(two + "6"), want: []string{"gpu.visible"},
+			real: "all is real"},
+		{name: "CUDA_VISIBLE_DEVICES has a number too many", inject: visible(two + "8"), want: []string{"gpu.visible"},
+			real: "all is real"},
+		{name: "CUDA_VISIBLE_DEVICES has an unknown UUID", inject: visible("GPU-deadbeef"), want: []string{"gpu.visible"},
+			real: "all is real"},
+		{name: "CUDA_VISIBLE_DEVICES of another job", inject: visible("0,1,2,3"), want: []string{"gpu.count"},
+			real: "all is real"},
+		{name: "another model", runs: true, inject: nvml("nvmlDeviceGetName * = NVIDIA A100-SXM4-80GB"),
+			want: []string{"same.gpu"}},
+		{name: "less memory", runs: true, inject: nvml("nvmlDeviceGetMemoryInfo * = 42949672960 0"),
+			want: []string{"same.gpu.memory"}},
+		{name: "another driver", runs: true, inject: nvml("nvmlSystemGetDriverVersion = 560.35.03"),
+			want: []string{"same.driver"}},
 		{name: "a driver too old for torch's CUDA", inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.each(func(h *host) { h.venv(tr, "2.9.0+cu128", "12.8", "2.27.5") })
@@ -82,6 +104,7 @@ func (h *host) venv(tr *trial, torch, cuda, nccl string) {
 	if nccl != "" {
 		h.write(tr, site+"nvidia_nccl_cu12-"+nccl+".dist-info/METADATA", "")
 	}
-	path := "PATH=" + h.file("env/bin") + ":" + strings.Join([]string{tools.fake, "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":")
+	path := "PATH=" + h.file("env/bin") + ":" + strings.Join([]string{tools.fake, "/usr/sbin", "/usr/bin", "/sbin",
+		"/bin"}, ":")
 	h.env = append(h.env, path)
 }

@@ -52,19 +52,24 @@ func machineOddities() []oddity {
 		}},
 		{name: "GPUs with a past", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(onIB)
-			line := one(s, "nvmlDeviceGetTotalEccErrors 2 0 0 = 17", "nvmlDeviceGetTotalEccErrors 2 0 1 = 900", "nvmlDeviceGetRemappedRows 5 = 2 0 0 0",
-				"nvmlDeviceGetComputeRunningProcesses 0 = 4711 314572800\nnvmlSystemGetProcessName 4711 = /usr/bin/dcgm-exporter", "nvmlDeviceGetCurrentClocksEventReasons * = 0")
+			line := one(s, "nvmlDeviceGetTotalEccErrors 2 0 0 = 17", "nvmlDeviceGetTotalEccErrors 2 0 1 = 900",
+				"nvmlDeviceGetRemappedRows 5 = 2 0 0 0",
+				"nvmlDeviceGetComputeRunningProcesses 0 = 4711 314572800\nnvmlSystemGetProcessName 4711 = /usr/bin/dcgm-exporter",
+				"nvmlDeviceGetCurrentClocksEventReasons * = 0")
 			s.some(func(h *host) { h.nvml(s.trial, line) })
 		}},
 		{name: "GPUs that are named", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))
-			set := one(s, "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7", "CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES=all")
+			set := one(s, "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7", "CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0",
+				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES=all")
 			s.some(func(h *host) { h.env = append(h.env, set) })
 		}},
 		{name: "NCCL is set as it would do by itself", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(onIB)
-			set := one(s, "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9", "NCCL_IB_QPS_PER_CONNECTION=2", "NCCL_IB_SL=0",
-				"NCCL_IB_PCI_RELAXED_ORDERING=1", "NCCL_IB_TIMEOUT=22", "NCCL_NET=IB", "NCCL_DEBUG=WARN", "NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_CROSS_NIC=0", "UCX_TLS=all")
+			set := one(s, "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9",
+				"NCCL_IB_QPS_PER_CONNECTION=2", "NCCL_IB_SL=0",
+				"NCCL_IB_PCI_RELAXED_ORDERING=1", "NCCL_IB_TIMEOUT=22", "NCCL_NET=IB", "NCCL_DEBUG=WARN",
+				"NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_CROSS_NIC=0", "UCX_TLS=all")
 			s.each(func(h *host) { h.env = append(h.env, set) })
 		}},
 		{name: "half of the GPUs", takes: "machine", needs: compiler(), make: func(s *healthy) {

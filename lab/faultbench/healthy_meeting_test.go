@@ -48,12 +48,15 @@ func meetingOddities() []oddity {
 		{name: "a slow name server", takes: "names", make: served("slow")},
 		{name: "a name server that denies AAAA", takes: "names family", make: served("denies")},
 		{name: "six domains to search", takes: "search", make: func(s *healthy) {
-			s.naming.search = []string{"train.svc.cluster.local", "svc.cluster.local", "cluster.local", "eu.example.com", "example.com", "example.net"}
+			s.naming.search = []string{"train.svc.cluster.local", "svc.cluster.local", "cluster.local", "eu.example.com",
+				"example.com", "example.net"}
 		}},
 		{name: "ndots:5", make: resolver("options ndots:5 timeout:2 attempts:2")},
-		{name: "comments and options in resolv.conf", make: resolver("# made by a tool", "; do not edit", "options edns0 trust-ad rotate single-request-reopen", "sortlist 10.0.0.0/255.0.0.0")},
+		{name: "comments and options in resolv.conf", make: resolver("# made by a tool", "; do not edit",
+			"options edns0 trust-ad rotate single-request-reopen", "sortlist 10.0.0.0/255.0.0.0")},
 		{name: "own host names", takes: "own", needs: "unshare", make: func(s *healthy) { s.naming.own = "short" }},
-		{name: "own host names with a domain", takes: "own", needs: "unshare", make: func(s *healthy) { s.naming.own = "lab" }},
+		{name: "own host names with a domain", takes: "own", needs: "unshare",
+			make: func(s *healthy) { s.naming.own = "lab" }},
 		{name: "all are called localhost", takes: "own hosts names", needs: "unshare", make: func(s *healthy) {
 			s.naming.own = "localhost"
 			s.naming.lines = func(_ *host, lines []string) []string {
@@ -62,17 +65,19 @@ func meetingOddities() []oddity {
 		}},
 		{name: "uneven hosts files", takes: "hosts names", make: hosts(func(s *healthy, h *host, lines []string) []string {
 			s.r.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
-			more := []string{"# by hand", "203.0.113.7 license.example.com license", "::1 ip6-localhost ip6-loopback", "", "ff02::1 ip6-allnodes", "10.9.9.9\told-login # gone"}
+			more := []string{"# by hand", "203.0.113.7 license.example.com license", "::1 ip6-localhost ip6-loopback", "",
+				"ff02::1 ip6-allnodes", "10.9.9.9\told-login # gone"}
 			return append(more[:s.r.IntN(len(more))], lines...)
 		})},
-		{name: "aliases in the hosts files", takes: "hosts names", make: hosts(func(_ *healthy, _ *host, lines []string) []string {
-			for i, l := range lines {
-				if f := strings.Fields(l); strings.HasPrefix(f[1], "host") {
-					lines[i] = l + " " + f[1] + "-ib " + strings.ToUpper(f[1]) + " node-" + f[1] + ".old.example.com"
+		{name: "aliases in the hosts files", takes: "hosts names",
+			make: hosts(func(_ *healthy, _ *host, lines []string) []string {
+				for i, l := range lines {
+					if f := strings.Fields(l); strings.HasPrefix(f[1], "host") {
+						lines[i] = l + " " + f[1] + "-ib " + strings.ToUpper(f[1]) + " node-" + f[1] + ".old.example.com"
+					}
 				}
-			}
-			return lines
-		})},
+				return lines
+			})},
 		{name: "the own name on 127.0.1.1", takes: "hosts names own", needs: "unshare", make: func(s *healthy) {
 			s.naming.own = "short"
 			s.naming.lines = func(h *host, lines []string) []string {
@@ -84,20 +89,25 @@ func meetingOddities() []oddity {
 				return lines
 			}
 		}},
-		{name: "only the store's and the own host in the hosts files", takes: "hosts names", make: hosts(func(_ *healthy, h *host, lines []string) []string {
-			return slices.DeleteFunc(lines, func(l string) bool {
-				f := strings.Fields(l)
-				return strings.HasPrefix(f[1], "host") && f[1] != "host0" && f[1] != h.Name
-			})
-		})},
-		{name: "the store by its address", takes: "store", make: spelled(func(s *healthy, _ *host) string { return s.addr(s.hosts[0]) })},
-		{name: "the store by its full name", takes: "store", make: spelled(func(*healthy, *host) string { return "host0.lab" })},
+		{name: "only the store's and the own host in the hosts files", takes: "hosts names",
+			make: hosts(func(_ *healthy, h *host, lines []string) []string {
+				return slices.DeleteFunc(lines, func(l string) bool {
+					f := strings.Fields(l)
+					return strings.HasPrefix(f[1], "host") && f[1] != "host0" && f[1] != h.Name
+				})
+			})},
+		{name: "the store by its address", takes: "store",
+			make: spelled(func(s *healthy, _ *host) string { return s.addr(s.hosts[0]) })},
+		{name: "the store by its full name", takes: "store",
+			make: spelled(func(*healthy, *host) string { return "host0.lab" })},
 		{name: "the store by a name with a dot at its end", takes: "store names", make: func(s *healthy) {
 			s.naming.dns = []string{}
 			s.naming.spell = func(*host) string { return "host0.lab." }
 		}},
-		{name: "the store in capital letters", takes: "store", make: spelled(func(*healthy, *host) string { return "HOST0.Lab" })},
-		{name: "the store with a port", takes: "store ports", make: spelled(func(*healthy, *host) string { return "host0.lab:28400" })},
+		{name: "the store in capital letters", takes: "store",
+			make: spelled(func(*healthy, *host) string { return "HOST0.Lab" })},
+		{name: "the store with a port", takes: "store ports",
+			make: spelled(func(*healthy, *host) string { return "host0.lab:28400" })},
 		{name: "each spells the store in another way", takes: "store", make: func(s *healthy) {
 			ways := map[*host]string{}
 			s.each(func(h *host) { ways[h] = one(s, "host0.lab", "host0", s.addr(s.hosts[0])) })
@@ -106,13 +116,18 @@ func meetingOddities() []oddity {
 		}},
 		{name: "an etcd that runs already", takes: "store", needs: "etcd", make: func(s *healthy) {
 			at := "http://" + net.JoinHostPort(s.server(), "2379")
-			s.beside("ready to serve", nil, "etcd", "--data-dir", s.extra.Dir()+"/etcd", "--listen-client-urls", at, "--advertise-client-urls", at,
-				"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380", "--initial-cluster", "default=http://127.0.0.1:2380")
+			s.beside("ready to serve", nil, "etcd", "--data-dir", s.extra.Dir()+"/etcd", "--listen-client-urls", at,
+				"--advertise-client-urls", at,
+				"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
+				"--initial-cluster", "default=http://127.0.0.1:2380")
 			s.naming.spell = func(*host) string { return at }
 		}},
 		{name: "a launch store that runs already", takes: "store", make: func(s *healthy) {
 			scheme, env := "http", []string{}
-			if i := slices.IndexFunc(s.hosts[0].env, func(e string) bool { return strings.HasPrefix(e, "LAUNCH_TOKEN=") }); i >= 0 {
+			if i := slices.IndexFunc(s.hosts[0].env, func(e string) bool {
+				return strings.HasPrefix(e,
+					"LAUNCH_TOKEN=")
+			}); i >= 0 {
 				scheme, env = "https", s.hosts[0].env[i:i+1]
 			}
 			s.beside("", env, tools.launch, "store", "--store", s.server())
@@ -235,7 +250,8 @@ func zone(spec, addr string) error {
 			kind = dns.TypeAAAA
 		}
 		var i byte
-		if n, _ := fmt.Sscanf(name, "host%d.lab.", &i); n != 1 || name != fmt.Sprintf("host%d.lab.", i) || slices.Contains(how, fmt.Sprintf("lacks%d", i)) {
+		if n, _ := fmt.Sscanf(name, "host%d.lab.", &i); n != 1 || name != fmt.Sprintf("host%d.lab.", i) ||
+			slices.Contains(how, fmt.Sprintf("lacks%d", i)) {
 			m.Rcode, m.Ns = dns.RcodeNameError, []dns.RR{soa}
 		} else if at[15] += i; q.Question[0].Qtype == kind {
 			rr, _ := dns.NewRR(fmt.Sprintf("%s 30 IN %s %s", q.Question[0].Name, dns.TypeToString[kind], at))

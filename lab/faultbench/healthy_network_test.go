@@ -37,7 +37,8 @@ func networkOddities() []oddity {
 		{name: "IPv6 only", takes: "eth0 family", make: func(s *healthy) { s.onlySix() }},
 		{name: "IPv6 addresses beside IPv4", takes: "eth0", make: func(s *healthy) {
 			s.some(func(h *host) {
-				h.Run("", "ip", "addr", "add", fmt.Sprintf("2001:db8:77::%x/64", 1+slices.Index(s.hosts, h)), "dev", "eth0", "nodad")
+				h.Run("", "ip", "addr", "add", fmt.Sprintf("2001:db8:77::%x/64", 1+slices.Index(s.hosts, h)), "dev", "eth0",
+					"nodad")
 			})
 		}},
 		{name: "IPv6 switched off", takes: "family", needs: "sysctl", make: system("net.ipv6.conf.all.disable_ipv6=1")},
@@ -66,9 +67,12 @@ func networkOddities() []oddity {
 				h.Run("", "ip", "link", "set", "flannel.1", "up")
 			})
 		}},
-		{name: "ephemeral ports from 1024 on", takes: "ports", needs: "sysctl", make: system("net.ipv4.ip_local_port_range=1024 65535")},
-		{name: "other settings of TCP", needs: "sysctl", make: system("net.ipv4.tcp_timestamps=0", "net.ipv4.tcp_mtu_probing=1", "net.ipv4.tcp_ecn=1",
-			"net.ipv4.ip_no_pmtu_disc=1", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.tcp_rmem=4096 16384 131072", "net.ipv6.bindv6only=1")},
+		{name: "ephemeral ports from 1024 on", takes: "ports", needs: "sysctl",
+			make: system("net.ipv4.ip_local_port_range=1024 65535")},
+		{name: "other settings of TCP", needs: "sysctl",
+			make: system("net.ipv4.tcp_timestamps=0", "net.ipv4.tcp_mtu_probing=1", "net.ipv4.tcp_ecn=1",
+				"net.ipv4.ip_no_pmtu_disc=1", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.tcp_rmem=4096 16384 131072",
+				"net.ipv6.bindv6only=1")},
 		{name: "a router that does not answer", takes: "default", make: func(s *healthy) {
 			s.some(func(h *host) {
 				h.Run("", "ip", "route", "add", "default", "via", "10.79.0.254", "dev", h.nic(), "onlink")
@@ -147,7 +151,8 @@ func networkOddities() []oddity {
 			s.some(func(h *host) {
 				// Without neighbour discovery IPv6 does not work at all.
 				for _, hook := range []string{"input", "output"} {
-					h.filter(hook, "meta l4proto icmp drop", "icmpv6 type { echo-request, echo-reply, packet-too-big, destination-unreachable } drop")
+					h.filter(hook, "meta l4proto icmp drop",
+						"icmpv6 type { echo-request, echo-reply, packet-too-big, destination-unreachable } drop")
 				}
 			})
 		}},
@@ -163,7 +168,8 @@ func networkOddities() []oddity {
 
 // filter sets the rules of one hook.
 func (h *host) filter(hook string, rules ...string) {
-	h.Run("table inet odd"+hook+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")
+	h.Run("table inet odd"+hook+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules,
+		"\n")+"\n}\n}\n", "nft", "-f", "-")
 }
 
 // rename gives eth0 another name, as another mainboard or distribution does.
@@ -175,7 +181,8 @@ func (h *host) rename(name string) {
 
 // nic is the interface that has the host's address, or its bridge.
 func (h *host) nic() string {
-	link, err := h.Command(context.Background(), "sh", "-c", "ip -o addr show scope global to 10.77.0.0/24 | head -1 | cut -d' ' -f2").Output()
+	link, err := h.Command(context.Background(), "sh", "-c",
+		"ip -o addr show scope global to 10.77.0.0/24 | head -1 | cut -d' ' -f2").Output()
 	if name := strings.TrimSpace(string(link)); err == nil && name != "" {
 		return name
 	}

@@ -76,7 +76,8 @@ func draw(seed uint64) healthyStart {
 	}
 	for _, i := range order {
 		takes := strings.Fields(all[i].takes)
-		if len(picked) == n || slices.Contains(picked, i) || slices.ContainsFunc(takes, func(t string) bool { return taken[t] }) {
+		if len(picked) == n || slices.Contains(picked, i) ||
+			slices.ContainsFunc(takes, func(t string) bool { return taken[t] }) {
 			continue
 		}
 		for _, t := range takes {
@@ -275,12 +276,14 @@ func printHealthy(w io.Writer, all []started, alarms []string) {
 		}
 	}
 	slices.Sort(never)
-	fmt.Fprintf(w, "\n%d healthy starts, %d false alarms; %d oddities, each in %d to %d of them\n", len(all), len(alarms), len(times), rarest, most)
+	fmt.Fprintf(w, "\n%d healthy starts, %d false alarms; %d oddities, each in %d to %d of them\n", len(all), len(alarms),
+		len(times), rarest, most)
 	if len(never) > 0 && full {
 		fmt.Fprintln(w, "  never made:", strings.Join(never, "; "))
 	}
 	if len(took) > 0 {
-		fmt.Fprintf(w, "from the last node's start to its first rank: %.2f s in the median, %.2f s in nine of ten\n", took[len(took)/2].Seconds(), took[len(took)*9/10].Seconds())
+		fmt.Fprintf(w, "from the last node's start to its first rank: %.2f s in the median, %.2f s in nine of ten\n",
+			took[len(took)/2].Seconds(), took[len(took)*9/10].Seconds())
 	}
 	for _, a := range alarms {
 		fmt.Fprintln(w, "  "+a)

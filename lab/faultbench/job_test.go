@@ -92,7 +92,8 @@ func jobFaults() []fault {
 	}, {
 		group: "job", name: "one line has another number of nodes", sizes: []int{3, 5},
 		inject: func(tr *trial) {
-			tr.sick.line = []string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts) + 1), "--nproc-per-node", "2", tools.script}
+			tr.sick.line = []string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts) + 1), "--nproc-per-node", "2",
+				tools.script}
 			tr.sick.late = time.Second
 		},
 		want: []string{"78 nodes", "75 nodes", "73 nodes", "78 --nnodes"},

@@ -42,7 +42,9 @@ func TestTimeOfTheLocalTier(t *testing.T) {
 		{what: "launch check, eight GPUs", tr: gpus, argv: append([]string{tools.launch, "check"}, torchrun...)},
 		{what: "a start of two nodes until it waits, no GPU", tr: cpus, argv: start, until: "waiting for"},
 		{what: "a start of two nodes until it waits, eight GPUs and HCAs", tr: gpus, argv: start, until: "waiting for"},
-		{what: "launch check --nnodes 2 --from a recording of these", tr: cpus, argv: append([]string{tools.launch, "check", "--store", "host0", "--nnodes", "2", "--from", recording}, torchrun...)},
+		{what: "launch check --nnodes 2 --from a recording of these", tr: cpus,
+			argv: append([]string{tools.launch, "check", "--store", "host0", "--nnodes", "2", "--from", recording},
+				torchrun...)},
 	}
 	for range 20 { // interleaved, so that a busy moment meets all
 		for _, c := range tiers {
@@ -86,5 +88,6 @@ func keepTime(what string, d time.Duration) {
 	compared.Lock()
 	defer compared.Unlock()
 	load, _ := os.ReadFile("/proc/loadavg")
-	compared.times = append(compared.times, fmt.Sprintf("| %s | %.0f | %s |", what, float64(d.Microseconds())/1000, strings.Fields(string(load))[0]))
+	compared.times = append(compared.times, fmt.Sprintf("| %s | %.0f | %s |", what, float64(d.Microseconds())/1000,
+		strings.Fields(string(load))[0]))
 }

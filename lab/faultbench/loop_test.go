@@ -22,7 +22,8 @@ func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
 		{"one changes data", onIB, `(?m)^mlx5_3 .*`, "$0 corrupt 3", "fail mlx5_3 changes the data"},
 		{"one is refused memory", onIB, `(?m)^mlx5_4 .*`, "$0 mr 1", "fail mlx5_4 cannot carry data to itself"},
 		{"the firmware of one has failed", onRoCE, `(?m)^mlx5_0 .*`, "$0 wc 19", "fail mlx5_0 cannot carry data to itself"},
-		{"two make no connection", onIB, `(?m)^mlx5_[03] .*`, "$0 rtr 110", "warn 2 of 8 RDMA ports fail alike (mlx5_0, mlx5_3)"},
+		{"two make no connection", onIB, `(?m)^mlx5_[03] .*`, "$0 rtr 110",
+			"warn 2 of 8 RDMA ports fail alike (mlx5_0, mlx5_3)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -30,9 +31,11 @@ func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
 			h := tr.sick
 			h.equip(tr, tt.machine)
 			if tt.pattern != "" {
-				h.write(tr, "lib/verbs.txt", regexp.MustCompile(tt.pattern).ReplaceAllString(h.read(tr, "lib/verbs.txt"), tt.broken))
+				h.write(tr, "lib/verbs.txt", regexp.MustCompile(tt.pattern).
+					ReplaceAllString(h.read(tr, "lib/verbs.txt"), tt.broken))
 			}
-			tr.exec(h, patience, slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), tools.launch, "check", "--only", "rdma.loop")
+			tr.exec(h, patience, slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), tools.launch,
+				"check", "--only", "rdma.loop")
 			var got []string
 			for l := range strings.Lines(h.out.String()) {
 				var f said

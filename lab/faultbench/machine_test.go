@@ -35,7 +35,9 @@ var libraries = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	versions := filepath.Join(dir, "versions")
-	if err := os.WriteFile(versions, []byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\n"), 0o644); err != nil {
+	if err := os.WriteFile(versions,
+		[]byte("IBVERBS_1.1 { global: ibv_*; local: *; };\nIBVERBS_1.11 { global: _ibv_*; } IBVERBS_1.1;\n"),
+		0o644); err != nil {
 		return "", err
 	}
 	for _, args := range [][]string{
@@ -81,7 +83,8 @@ func (h *host) equip(tr *trial, name string) {
 	text := string(machinetest.Text(tr.t, name))
 	// Each machine has its own GPUs and addresses.
 	i := slices.Index(tr.hosts, h)
-	text = strings.ReplaceAll(text, "uuid=GPU-00000000-0000-4000-8000-0000000000", fmt.Sprintf("uuid=GPU-00000000-0000-4000-8000-00000000%02x", i))
+	text = strings.ReplaceAll(text, "uuid=GPU-00000000-0000-4000-8000-0000000000",
+		fmt.Sprintf("uuid=GPU-00000000-0000-4000-8000-00000000%02x", i))
 	text = regexp.MustCompile(`(10\.224\.\d+)\.6\b`).ReplaceAllString(text, fmt.Sprintf("$1.%d", 6+2*i))
 	// Its kernel module is of the version that NVML tells.
 	text = regexp.MustCompile(`(?m)^nvidia \S+`).ReplaceAllString(text, "nvidia 570.86.15")
@@ -95,7 +98,8 @@ func (h *host) equip(tr *trial, name string) {
 	h.roceInterfaces(text)
 	h.env = append(h.env, "LD_LIBRARY_PATH="+h.file("lib"))
 	h.line = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "8", tools.script}
-	h.Prepare = append(h.Prepare, `mount -t tmpfs none /run`, `mkdir /run/nvidia-persistenced`, `: >/run/nvidia-persistenced/socket`,
+	h.Prepare = append(h.Prepare, `mount -t tmpfs none /run`, `mkdir /run/nvidia-persistenced`,
+		`: >/run/nvidia-persistenced/socket`,
 		`mount --bind "$0/proc/driver" /proc/driver`)
 	h.showSys()
 }
@@ -106,7 +110,8 @@ func (h *host) showSys() {
 		// Those of the lab that the machine does not have appear beside its own,
 		// and both by the number that rtnetlink tells.
 		`for i in /sys/class/net/*/; do d="$0/sys/class/net/$(basename "$i")"; `+
-			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; else mkdir -p "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
+			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; `+
+			`else mkdir -p "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
 		`mkdir -p "$0/sys/fs/cgroup"`, `mount --bind /sys/fs/cgroup "$0/sys/fs/cgroup"`,
 		`mount --rbind "$0/sys" /sys`)
 }
@@ -159,7 +164,8 @@ func (h *host) describe(tr *trial, text string) {
 	// It tells nothing of itself, so that the ports are what their files say, but
 	// carries data to itself.
 	verbs := ""
-	for _, m := range regexp.MustCompile(`(?m)^ *hca (\S+) .*(?:\n *port \d+ \S+ \S+ \S+ (InfiniBand)?)?`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ *hca (\S+) .*(?:\n *port \d+ \S+ \S+ \S+ (InfiniBand)?)?`).
+		FindAllStringSubmatch(text, -1) {
 		verbs += fmt.Sprintf("%s query-device 95 link %d\n", m[1], map[bool]int{true: 1, false: 2}[m[2] != ""])
 	}
 	h.write(tr, "lib/verbs.txt", verbs)
@@ -193,16 +199,19 @@ func (h *host) nvml(tr *trial, lines ...string) {
 // gpus are the answers about the GPUs of the description, which nobody uses.
 func (h *host) gpus(tr *trial) []string {
 	out := []string{"nvmlDeviceGetComputeRunningProcesses * ="}
-	found := regexp.MustCompile(`(?m)^ *(\S+) 10de:\S+ .*\n *gpu .* uuid=(\S+)`).FindAllStringSubmatch(h.read(tr, "node.txt"), -1)
+	found := regexp.MustCompile(`(?m)^ *(\S+) 10de:\S+ .*\n *gpu .* uuid=(\S+)`).
+		FindAllStringSubmatch(h.read(tr, "node.txt"), -1)
 	for i, m := range found {
-		out = append(out, fmt.Sprintf("nvmlDeviceGetPciInfo %d = 0000%s", i, strings.ToUpper(m[1])), fmt.Sprintf("nvmlDeviceGetUUID %d = %s", i, m[2]))
+		out = append(out, fmt.Sprintf("nvmlDeviceGetPciInfo %d = 0000%s", i, strings.ToUpper(m[1])),
+			fmt.Sprintf("nvmlDeviceGetUUID %d = %s", i, m[2]))
 	}
 	return out
 }
 
 // roceInterfaces makes the interfaces of the RoCE rails, which GIDs name.
 func (h *host) roceInterfaces(text string) {
-	for _, m := range regexp.MustCompile(`(?m)^ *net (gpu\d+rdma\d+) mtu=(\d+) \S+ addr=([^,\s]+)`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ *net (gpu\d+rdma\d+) mtu=(\d+) \S+ addr=([^,\s]+)`).
+		FindAllStringSubmatch(text, -1) {
 		h.Run("", "ip", "link", "add", m[1], "mtu", m[2], "type", "veth", "peer", "name", "far-"+m[1])
 		h.Run("", "ip", "addr", "add", m[3], "dev", m[1])
 		h.Run("", "ip", "link", "set", m[1], "up")

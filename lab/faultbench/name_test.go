@@ -167,13 +167,15 @@ func storeFaults() []fault {
 	}, {
 		group: "store", name: "a firewall drops its port", ci: true,
 		inject: first(func(tr *trial) {
-			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\ntcp dport 29377 iif != lo drop\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\ntcp dport 29377 iif != lo drop\n}\n}\n",
+				"nft", "-f", "-")
 		}),
 		want: []string{"store.answers", "69 host0"},
 	}, {
 		group: "store", name: "a firewall rejects its port",
 		inject: first(func(tr *trial) {
-			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\ntcp dport 29377 iif != lo reject with tcp reset\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\ntcp dport 29377 iif != lo reject with "+
+				"tcp reset\n}\n}\n", "nft", "-f", "-")
 		}),
 		want: []string{"store.answers", "69 host0"},
 	}, {

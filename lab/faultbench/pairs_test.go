@@ -47,20 +47,21 @@ func TestPairsOfFaults(t *testing.T) {
 			if !full && !p.ci {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s+%s/%d", strings.ReplaceAll(p.a, "/", ":"), strings.ReplaceAll(p.b, "/", ":"), n), func(t *testing.T) {
-				t.Parallel()
-				tr := newTrial(t, n)
-				one, two := tr.hosts[n-1], tr.hosts[n-2]
-				a.inject(tr)
-				tr.sick = two
-				b.inject(tr)
-				tr.run()
-				s := both(tr, a, b, one, two)
-				keep(s)
-				if s.bad != "" {
-					t.Errorf("%s: %s\n%s", s.name, s.bad, tr.told())
-				}
-			})
+			t.Run(fmt.Sprintf("%s+%s/%d", strings.ReplaceAll(p.a, "/", ":"), strings.ReplaceAll(p.b, "/", ":"), n),
+				func(t *testing.T) {
+					t.Parallel()
+					tr := newTrial(t, n)
+					one, two := tr.hosts[n-1], tr.hosts[n-2]
+					a.inject(tr)
+					tr.sick = two
+					b.inject(tr)
+					tr.run()
+					s := both(tr, a, b, one, two)
+					keep(s)
+					if s.bad != "" {
+						t.Errorf("%s: %s\n%s", s.name, s.bad, tr.told())
+					}
+				})
 		}
 	}
 }

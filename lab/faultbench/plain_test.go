@@ -189,7 +189,8 @@ func (tr *trial) names(f fault) string {
 	alone := tr.useful(tr.sick) != "nothing"
 	for _, h := range tr.hosts {
 		for _, l := range h.lines {
-			if !summary.MatchString(l.text) && (strings.Contains(l.text, tr.sick.Name) || strings.Contains(l.text, tr.sick.Addr)) {
+			if !summary.MatchString(l.text) && (strings.Contains(l.text, tr.sick.Name) ||
+				strings.Contains(l.text, tr.sick.Addr)) {
 				return "yes"
 			}
 		}
@@ -208,12 +209,14 @@ func (f fault) told(tr *trial) (finding, bad string) {
 			kind, wait := strings.CutPrefix(strings.Join(f.want, ""), "wait ")
 			here, some := strings.CutPrefix(strings.Join(f.want, ""), "here ")
 			switch {
-			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+here), !wait && !some && !f.cause(l.said):
+			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+here), !wait && !some &&
+				!f.cause(l.said):
 				continue
 			case !f.nobody && h != tr.sick && !strings.Contains(before, tr.sick.Addr) && !strings.Contains(before, tr.sick.Name):
 				continue
 			}
-			return fmt.Sprintf("%.1f s: `%s`", l.at.Sub(tr.observable).Seconds(), cmp.Or(l.said.ID, l.said.What, l.said.Kind)), ""
+			return fmt.Sprintf("%.1f s: `%s`", l.at.Sub(tr.observable).Seconds(), cmp.Or(l.said.ID, l.said.What, l.said.Kind)),
+				""
 		}
 	}
 	if len(f.want) > 0 {
@@ -231,7 +234,8 @@ func (f fault) told(tr *trial) (finding, bad string) {
 // docs/benchmarks.md.
 func printCompared(w io.Writer) {
 	if len(compared.rows) > 0 {
-		fmt.Fprintf(w, "\n| fault | torchrun alone | what it says | names the host | launch says | with launch |\n|---|---|---|---|---|---|\n")
+		fmt.Fprintf(w, "\n| fault | torchrun alone | what it says | names the host | launch says | with launch "+
+			"|\n|---|---|---|---|---|---|\n")
 	}
 	for _, i := range slices.Sorted(maps.Keys(compared.rows)) {
 		fmt.Fprintln(w, compared.rows[i])

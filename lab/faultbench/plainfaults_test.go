@@ -34,7 +34,8 @@ func plainFaults() []fault {
 	closed := func(verdict string, sick int) func(*trial) {
 		return func(tr *trial) {
 			tr.sick = tr.hosts[sick]
-			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\niif lo accept\nct state established accept\nmeta l4proto tcp "+verdict+"\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\niif lo accept\nct state established "+
+				"accept\nmeta l4proto tcp "+verdict+"\n}\n}\n", "nft", "-f", "-")
 		}
 	}
 	env := func(name, value string) func(*trial) {
@@ -45,29 +46,36 @@ func plainFaults() []fault {
 	}
 	return []fault{
 		{name: "nothing is wrong", runs: true, nobody: true, inject: func(*trial) {}},
-		{name: "one node never comes", nobody: true, want: []string{"here 2"}, inject: func(tr *trial) { tr.sick.absent = true }},
+		{name: "one node never comes", nobody: true, want: []string{"here 2"},
+			inject: func(tr *trial) { tr.sick.absent = true }},
 		{name: "the host of the endpoint never comes", want: []string{"wait store-lost"}, inject: func(tr *trial) {
 			tr.sick = tr.hosts[0]
 			tr.sick.absent = true
 		}},
-		{name: "a node dies while the others wait for one that is late", want: []string{"wait left"}, inject: func(tr *trial) {
-			const dies = 20 * time.Second
-			tr.sick.killAfter(tr, dies)
-			tr.hosts[1].late = dies + 7*time.Second // c10d counts a node as dead after 15 s
-			tr.observable = time.Now().Add(dies)
-		}},
+		{name: "a node dies while the others wait for one that is late", want: []string{"wait left"},
+			inject: func(tr *trial) {
+				const dies = 20 * time.Second
+				tr.sick.killAfter(tr, dies)
+				tr.hosts[1].late = dies + 7*time.Second // c10d counts a node as dead after 15 s
+				tr.observable = time.Now().Add(dies)
+			}},
 		{name: "the endpoint's firewall drops what comes in", want: []string{"store.answers"}, inject: closed("drop", 0)},
-		{name: "the endpoint's firewall rejects what comes in", want: []string{"wait store-lost"}, inject: closed("reject with tcp reset", 0)},
+		{name: "the endpoint's firewall rejects what comes in", want: []string{"wait store-lost"},
+			inject: closed("reject with tcp reset", 0)},
 		{name: "the second node's firewall drops what comes in", want: []string{"peer.reach"}, inject: closed("drop", 1)},
 		{name: "the last node's firewall drops what comes in", want: []string{"peer.reach"}, inject: closed("drop", 2)},
-		{name: "packets from one node to another vanish", want: []string{"peer.reach"}, inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) }},
-		{name: "a tunnel takes 1400 bytes and says nothing", want: []string{"peer.large"}, inject: func(tr *trial) { tr.sick.tunnel(1400) }},
-		{name: "one hosts file has an old address of the endpoint", want: []string{"store.answers", "69 host0"}, inject: func(tr *trial) {
-			known(tr, tr.sick, map[string]string{"host0": "10.77.0.99"})
-		}},
-		{name: "one hosts file has the endpoint at 127.0.1.1", want: []string{"store.resolves", "69 host0"}, inject: func(tr *trial) {
-			known(tr, tr.sick, map[string]string{"host0": "127.0.1.1"})
-		}},
+		{name: "packets from one node to another vanish", want: []string{"peer.reach"},
+			inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) }},
+		{name: "a tunnel takes 1400 bytes and says nothing", want: []string{"peer.large"},
+			inject: func(tr *trial) { tr.sick.tunnel(1400) }},
+		{name: "one hosts file has an old address of the endpoint", want: []string{"store.answers", "69 host0"},
+			inject: func(tr *trial) {
+				known(tr, tr.sick, map[string]string{"host0": "10.77.0.99"})
+			}},
+		{name: "one hosts file has the endpoint at 127.0.1.1", want: []string{"store.resolves", "69 host0"},
+			inject: func(tr *trial) {
+				known(tr, tr.sick, map[string]string{"host0": "127.0.1.1"})
+			}},
 		{name: "every hosts file has the own name at 127.0.1.1 (Debian)", runs: true, nobody: true, inject: func(tr *trial) {
 			tr.each(func(h *host) { known(tr, h, map[string]string{h.Name: "127.0.1.1"}) })
 		}},
@@ -87,20 +95,24 @@ func plainFaults() []fault {
 			lib := filepath.Join(filepath.Dir(tr.sick.launch), "libskew.so") // for torchrun and the ranks
 			tr.sick.env = append(tr.sick.env, "LD_PRELOAD="+lib)
 		}},
-		{name: "another program has ports 29400 and 29500 of the endpoint", runs: true, nobody: true, inject: func(tr *trial) {
-			tr.sick = tr.hosts[0]
-			tr.sick.assist(tr, "listen", "0.0.0.0:29400")
-			tr.sick.assist(tr, "listen", "0.0.0.0:29500")
-		}},
-		{name: "GLOO_SOCKET_IFNAME is docker0 on one node", runs: true, want: []string{"env.ifname.virtual"}, inject: env("GLOO_SOCKET_IFNAME", "docker0")},
-		{name: "GLOO_SOCKET_IFNAME of another machine", want: []string{"env.ifname.gloo"}, inject: env("GLOO_SOCKET_IFNAME", "ens99")},
+		{name: "another program has ports 29400 and 29500 of the endpoint", runs: true, nobody: true,
+			inject: func(tr *trial) {
+				tr.sick = tr.hosts[0]
+				tr.sick.assist(tr, "listen", "0.0.0.0:29400")
+				tr.sick.assist(tr, "listen", "0.0.0.0:29500")
+			}},
+		{name: "GLOO_SOCKET_IFNAME is docker0 on one node", runs: true, want: []string{"env.ifname.virtual"},
+			inject: env("GLOO_SOCKET_IFNAME", "docker0")},
+		{name: "GLOO_SOCKET_IFNAME of another machine", want: []string{"env.ifname.gloo"},
+			inject: env("GLOO_SOCKET_IFNAME", "ens99")},
 	}
 }
 
 // tunnel loses all packets over a size, in and out, without a word.
 func (h *host) tunnel(size int) {
 	chain := func(hook, lo string) string {
-		return fmt.Sprintf("chain %s {\ntype filter hook %s priority 0\n%s lo accept\nip length > %d drop\n}\n", hook[:1], hook, lo, size)
+		return fmt.Sprintf("chain %s {\ntype filter hook %s priority 0\n%s lo accept\nip length > %d drop\n}\n", hook[:1],
+			hook, lo, size)
 	}
 	h.Run("table ip m {\n"+chain("input", "iif")+chain("output", "oif")+"}\n", "nft", "-f", "-")
 }

@@ -30,7 +30,8 @@ func rdmaFaults() []fault {
 	// broken has a device open and fail behind that.
 	broken := func(device, how string) func(*trial) {
 		return verbs(func(tr *trial, h *host) {
-			h.write(tr, "lib/verbs.txt", regexp.MustCompile(`(?m)^`+device+` .*`).ReplaceAllString(h.read(tr, "lib/verbs.txt"), "$0 "+how))
+			h.write(tr, "lib/verbs.txt", regexp.MustCompile(`(?m)^`+device+` .*`).
+				ReplaceAllString(h.read(tr, "lib/verbs.txt"), "$0 "+how))
 		})
 	}
 	const (
@@ -42,14 +43,22 @@ func rdmaFaults() []fault {
 	)
 	noIPv4 := func(net string) string { return strings.ReplaceAll(ipv4, "%s", net) }
 	all := []fault{
-		{name: "a port is down", ci: true, inject: change(onIB, mlx5x3, "${1}port 1 DOWN Polling 10 InfiniBand lid=0xffff sm=0x0"), want: []string{"rdma.link"}},
-		{name: "no subnet manager", ci: true, inject: change(onIB, everyIB, "port 1 INIT LinkUp 400 InfiniBand lid=0xffff"), want: []string{"rdma.link"}},
-		{name: "one port is at half its rate", inject: change(onIB, mlx5x3, "${1}port 1 ACTIVE LinkUp 200 InfiniBand lid=0x38 sm=0x1"), want: []string{"rdma.rate"}},
-		{name: "all ports are at half their rate", inject: change(onIB, "LinkUp 400 InfiniBand", "LinkUp 200 InfiniBand"), want: []string{"same.rails"}},
-		{name: "a card has half its lanes", inject: change(onIB, `(0000:3a:00.0 .*) lanes=16`, "$1 lanes=8"), want: []string{"rdma.rate"}},
-		{name: "a card is missing", ci: true, inject: change(onIB, `\n *0000:3a:00.0 .*\n *hca .*\n *port .*\n *gid .*\n *net ib1 .*`, ""), want: []string{"same.rails"}},
-		{name: "one card is Ethernet", inject: change(onIB, mlx5x3, "${1}port 1 ACTIVE LinkUp 400 Ethernet"), want: []string{"same.rails"}},
-		{name: "another subnet", inject: change(onIB, `gid 0 fe80::b83f`, "gid 0 fec0:0:0:1:b83f"), want: []string{"same.subnet"}},
+		{name: "a port is down", ci: true, inject: change(onIB, mlx5x3,
+			"${1}port 1 DOWN Polling 10 InfiniBand lid=0xffff sm=0x0"), want: []string{"rdma.link"}},
+		{name: "no subnet manager", ci: true, inject: change(onIB, everyIB, "port 1 INIT LinkUp 400 InfiniBand lid=0xffff"),
+			want: []string{"rdma.link"}},
+		{name: "one port is at half its rate", inject: change(onIB, mlx5x3,
+			"${1}port 1 ACTIVE LinkUp 200 InfiniBand lid=0x38 sm=0x1"), want: []string{"rdma.rate"}},
+		{name: "all ports are at half their rate", inject: change(onIB, "LinkUp 400 InfiniBand", "LinkUp 200 InfiniBand"),
+			want: []string{"same.rails"}},
+		{name: "a card has half its lanes", inject: change(onIB, `(0000:3a:00.0 .*) lanes=16`, "$1 lanes=8"),
+			want: []string{"rdma.rate"}},
+		{name: "a card is missing", ci: true, inject: change(onIB,
+			`\n *0000:3a:00.0 .*\n *hca .*\n *port .*\n *gid .*\n *net ib1 .*`, ""), want: []string{"same.rails"}},
+		{name: "one card is Ethernet", inject: change(onIB, mlx5x3, "${1}port 1 ACTIVE LinkUp 400 Ethernet"),
+			want: []string{"same.rails"}},
+		{name: "another subnet", inject: change(onIB, `gid 0 fe80::b83f`, "gid 0 fec0:0:0:1:b83f"),
+			want: []string{"same.subnet"}},
 		{name: "a rail with an MTU of 1500", inject: func(tr *trial) {
 			tr.equip(onRoCE)
 			tr.sick.Run("", "ip", "link", "set", "gpu2rdma0", "mtu", "1500")
@@ -62,26 +71,37 @@ func rdmaFaults() []fault {
 		}, want: []string{"same.rail.mtu"}},
 		{name: "a rail has no address", ci: true, inject: change(onRoCE, noIPv4("2"), ""), want: []string{"rdma.gid"}},
 		{name: "no rail has an address", inject: change(onRoCE, noIPv4(`\d`), ""), want: []string{"rdma.gid"}},
-		{name: "rails of IPv6 only", inject: change(onRoCE, `::ffff:10\.224\.(\d)\.`, "2001:db8:$1::"), want: []string{"same.gid"}},
+		{name: "rails of IPv6 only", inject: change(onRoCE, `::ffff:10\.224\.(\d)\.`, "2001:db8:$1::"),
+			want: []string{"same.gid"}},
 		{name: "device nodes that cannot be opened", inject: verbs(func(tr *trial, h *host) {
 			h.write(tr, "lib/verbs.txt", strings.ReplaceAll(h.read(tr, "lib/verbs.txt"), "\n", " open 13\n"))
 		}), want: []string{"rdma.open"}, real: noLibrary},
 		{name: "device nodes that are missing", inject: verbs(func(tr *trial, h *host) { h.write(tr, "lib/verbs.txt", "") }),
 			want: []string{"rdma.open"}, real: noLibrary},
-		{name: "a card that changes data", ci: true, inject: broken("mlx5_3", "corrupt 5"), want: []string{"rdma.loop"}, real: noLibrary},
-		{name: "no card may register memory", inject: broken(`mlx5_\w+`, "mr 1"), want: []string{"rdma.loop"}, real: noLibrary},
-		{name: "a card whose firmware makes no connections", inject: broken("mlx5_3", "rtr 110"), want: []string{"rdma.loop"}, real: noLibrary},
-		{name: "NCCL_IB_HCA of another machine", ci: true, inject: setting(onIB, "NCCL_IB_HCA=mlx5_17"), want: []string{"env.ib-hca"}, real: "all is real"},
-		{name: "NCCL_IB_HCA chooses four of eight rails on one node", ci: true, inject: setting(onIB, "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5"), want: []string{"same.hca"}, real: "all is real"},
-		{name: "UCX_NET_DEVICES chooses one rail on one node", inject: setting(onIB, "UCX_NET_DEVICES=mlx5_0:1"), want: []string{"same.ucx.devices"}, real: "all is real"},
-		{name: "NCCL_IB_GID_INDEX of another machine", inject: setting(onRoCE, "NCCL_IB_GID_INDEX=7"), want: []string{"env.gid-index"}, real: "all is real"},
+		{name: "a card that changes data", ci: true, inject: broken("mlx5_3", "corrupt 5"), want: []string{"rdma.loop"},
+			real: noLibrary},
+		{name: "no card may register memory", inject: broken(`mlx5_\w+`, "mr 1"), want: []string{"rdma.loop"},
+			real: noLibrary},
+		{name: "a card whose firmware makes no connections", inject: broken("mlx5_3", "rtr 110"), want: []string{"rdma.loop"},
+			real: noLibrary},
+		{name: "NCCL_IB_HCA of another machine", ci: true, inject: setting(onIB, "NCCL_IB_HCA=mlx5_17"),
+			want: []string{"env.ib-hca"}, real: "all is real"},
+		{name: "NCCL_IB_HCA chooses four of eight rails on one node", ci: true,
+			inject: setting(onIB, "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5"), want: []string{"same.hca"}, real: "all is real"},
+		{name: "UCX_NET_DEVICES chooses one rail on one node", inject: setting(onIB, "UCX_NET_DEVICES=mlx5_0:1"),
+			want: []string{"same.ucx.devices"}, real: "all is real"},
+		{name: "NCCL_IB_GID_INDEX of another machine", inject: setting(onRoCE, "NCCL_IB_GID_INDEX=7"),
+			want: []string{"env.gid-index"}, real: "all is real"},
 		{name: "memlock is 64 KiB", inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.sick.Prepare = append(tr.sick.Prepare, "ulimit -l 64", `set -- setpriv --bounding-set -ipc_lock "$@"`)
 		}, want: []string{"limits.memlock"}, real: "all is real"},
-		{name: "firmware of one card", inject: change(onIB, `(hca mlx5_6 .*) fw=\S+`, "$1 fw=28.36.1010"), want: []string{"rdma.firmware"}},
-		{name: "firmware of one node", inject: change(onIB, `(type=MT4129) fw=\S+`, "$1 fw=28.36.1010"), want: []string{"same.firmware"}},
-		{name: "one node has no RDMA stack", inject: change(onIB, `\n *hca mlx5_\w+ .*\n *port .*(\n *gid .*)+`, ""), want: []string{"same.fabric"}},
+		{name: "firmware of one card", inject: change(onIB, `(hca mlx5_6 .*) fw=\S+`, "$1 fw=28.36.1010"),
+			want: []string{"rdma.firmware"}},
+		{name: "firmware of one node", inject: change(onIB, `(type=MT4129) fw=\S+`, "$1 fw=28.36.1010"),
+			want: []string{"same.firmware"}},
+		{name: "one node has no RDMA stack", inject: change(onIB, `\n *hca mlx5_\w+ .*\n *port .*(\n *gid .*)+`, ""),
+			want: []string{"same.fabric"}},
 		{name: "one node is on RoCE", inject: func(tr *trial) {
 			for _, h := range tr.hosts {
 				if h == tr.sick {
@@ -94,7 +114,8 @@ func rdmaFaults() []fault {
 	for i := range all {
 		all[i].group = "rdma"
 		// These are certain to hang or die: networks or addresses that differ.
-		all[i].runs = !slices.Contains([]string{"no subnet manager", "device nodes that are missing", "a card that changes data", "no card may register memory",
+		all[i].runs = !slices.Contains([]string{"no subnet manager", "device nodes that are missing",
+			"a card that changes data", "no card may register memory",
 			"NCCL_IB_GID_INDEX of another machine", "rails of IPv6 only"}, all[i].name)
 		if all[i].real == "" {
 			all[i].real = replayed

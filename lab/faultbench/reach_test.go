@@ -67,7 +67,8 @@ func reachFaults() []fault {
 			other := tr.hosts[len(tr.hosts)-2]
 			tr.each(func(h *host) {
 				if h != tr.sick && h != other {
-					h.Run("table ip n {\nchain o {\ntype nat hook output priority -100\nip daddr "+tr.sick.Addr+" dnat to "+other.Addr+"\n}\n}\n", "nft", "-f", "-")
+					h.Run("table ip n {\nchain o {\ntype nat hook output priority -100\nip daddr "+tr.sick.Addr+" dnat to "+
+						other.Addr+"\n}\n}\n", "nft", "-f", "-")
 				}
 			})
 		},
@@ -76,7 +77,8 @@ func reachFaults() []fault {
 		group: "reach", name: "a proxy takes every connection that comes in", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.assist(tr, "proxy", ":15001")
-			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to :15001\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to "+
+				":15001\n}\n}\n", "nft", "-f", "-")
 		},
 		want: []string{"peer.reach", "peer.identity"},
 	}, {
@@ -94,7 +96,8 @@ func reachFaults() []fault {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.jumbo() })
-			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\nip length > 1500 drop\n}\nchain o {\ntype filter hook output priority 0\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\nip length > 1500 drop\n}\nchain o "+
+				"{\ntype filter hook output priority 0\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
 		},
 		want: []string{"peer.large"},
 	}, {
@@ -102,14 +105,17 @@ func reachFaults() []fault {
 		inject: func(tr *trial) {
 			tr.each(func(h *host) {
 				h.jumbo()
-				h.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
+				h.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1500 drop\n}\n}\n",
+					"nft", "-f", "-")
 			})
 		},
 		want: []string{"peer.large"},
 	}, {
 		group: "mtu", name: "a tunnel takes 1400 bytes and says nothing",
 		inject: func(tr *trial) {
-			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1400 drop\n}\nchain o {\ntype filter hook output priority 0\noif lo accept\nip length > 1400 drop\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1400 "+
+				"drop\n}\nchain o {\ntype filter hook output priority 0\noif lo accept\nip length > 1400 drop\n}\n}\n", "nft", "-f",
+				"-")
 		},
 		want: []string{"peer.large"},
 	}}
@@ -118,7 +124,8 @@ func reachFaults() []fault {
 // firewall lets in or out what belongs to a connection that is there, the
 // store's port, and what it has to; the verdict is for the rest.
 func (h *host) firewall(hook, verdict string, before ...string) {
-	rules := []string{"type filter hook " + hook + " priority 0", map[string]string{"input": "iif", "output": "oif"}[hook] + " lo accept",
+	rules := []string{"type filter hook " + hook + " priority 0",
+		map[string]string{"input": "iif", "output": "oif"}[hook] + " lo accept",
 		"ct state established accept", "tcp dport 29377 accept"}
 	rules = append(append(rules, before...), verdict)
 	h.Run("table inet f {\nchain c {\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")

@@ -44,7 +44,8 @@ func print(w io.Writer) {
 		slices.SortStableFunc(all, func(a, b score) int {
 			return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name), cmp.Compare(a.hosts, b.hosts))
 		})
-		fmt.Fprintf(w, "\n| group | fault | hosts | named | by others too | s after | all ended, s | exit |\n|---|---|---|---|---|---|---|---|\n")
+		fmt.Fprintf(w, "\n| group | fault | hosts | named | by others too | s after | all ended, s | exit "+
+			"|\n|---|---|---|---|---|---|---|---|\n")
 		hit := 0
 		var times []time.Duration
 		for _, s := range all {
@@ -56,7 +57,8 @@ func print(w io.Writer) {
 				times = append(times, s.after)
 			}
 			others := map[bool]string{true: "yes", false: "-"}[s.others]
-			fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %.1f | %.1f | %s |\n", s.group, s.name, s.hosts, verdict, others, s.after.Seconds(), s.ended.Seconds(), s.exits)
+			fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %.1f | %.1f | %s |\n", s.group, s.name, s.hosts, verdict, others,
+				s.after.Seconds(), s.ended.Seconds(), s.exits)
 		}
 		slices.Sort(times)
 		if len(times) > 0 {

@@ -48,20 +48,34 @@ func systemFaults() []fault {
 	}
 	all := []fault{
 		{name: "64 open files", ci: true, runs: true, inject: prepare("ulimit -S -n 64"), want: []string{"limits.nofile"}},
-		{name: "64 KiB of shared memory", ci: true, runs: true, inject: onGPUs("mount -t tmpfs -o size=64k none /dev/shm"), want: []string{"shm.size"}},
-		{name: "shared memory that others filled", runs: true, inject: onGPUs("mount -t tmpfs -o size=16m none /dev/shm", "head -c 16000000 /dev/zero >/dev/shm/left"), want: []string{"shm.size"}},
-		{name: "a full TMPDIR", ci: true, runs: true, inject: prepare(`mount -t tmpfs -o size=1m none "$TMPDIR"`, `{ head -c 2m /dev/zero >"$TMPDIR/left"; true; } 2>/dev/null`), want: []string{"storage.space"}},
-		{name: "a TMPDIR without inodes", runs: true, inject: prepare(`mount -t tmpfs -o nr_inodes=20 none "$TMPDIR"`), want: []string{"storage.space"}},
-		{name: "a TMPDIR that is read-only", runs: true, inject: prepare(`mount -t tmpfs -o ro none "$TMPDIR"`), want: []string{"storage.space"}},
-		{name: "a TMPDIR that is not there", runs: true, inject: func(tr *trial) { tr.sick.env = append(tr.sick.env, "TMPDIR=/scratch/of/another/node") }, want: []string{"storage.space"}},
-		{name: "the working directory is gone", runs: true, inject: prepare(`mkdir "$0/gone"`, `cd "$0/gone"`, `rmdir "$0/gone"`), want: []string{"storage.space"}},
+		{name: "64 KiB of shared memory", ci: true, runs: true, inject: onGPUs("mount -t tmpfs -o size=64k none /dev/shm"),
+			want: []string{"shm.size"}},
+		{name: "shared memory that others filled", runs: true,
+			inject: onGPUs("mount -t tmpfs -o size=16m none /dev/shm", "head -c 16000000 /dev/zero >/dev/shm/left"),
+			want:   []string{"shm.size"}},
+		{name: "a full TMPDIR", ci: true, runs: true, inject: prepare(`mount -t tmpfs -o size=1m none "$TMPDIR"`,
+			`{ head -c 2m /dev/zero >"$TMPDIR/left"; true; } 2>/dev/null`), want: []string{"storage.space"}},
+		{name: "a TMPDIR without inodes", runs: true, inject: prepare(`mount -t tmpfs -o nr_inodes=20 none "$TMPDIR"`),
+			want: []string{"storage.space"}},
+		{name: "a TMPDIR that is read-only", runs: true, inject: prepare(`mount -t tmpfs -o ro none "$TMPDIR"`),
+			want: []string{"storage.space"}},
+		{name: "a TMPDIR that is not there", runs: true,
+			inject: func(tr *trial) { tr.sick.env = append(tr.sick.env, "TMPDIR=/scratch/of/another/node") },
+			want:   []string{"storage.space"}},
+		{name: "the working directory is gone", runs: true,
+			inject: prepare(`mkdir "$0/gone"`, `cd "$0/gone"`, `rmdir "$0/gone"`), want: []string{"storage.space"}},
 		{name: "40 processes at most", runs: true, inject: group("pids", "pids.max", "40"), want: []string{"limits.pids"}},
-		{name: "300 MiB of memory", runs: true, inject: group("memory", "memory.limit_in_bytes", "314572800"), want: []string{"limits.memory"}},
-		{name: "a check of the user's fails", ci: true, inject: checks("echo not mounted; exit 1"), want: []string{"user.fs-mounted"}},
-		{name: "a check of the user's hangs", runs: true, inject: checks("exec sleep 100"), want: []string{"user.fs-mounted"}},
-		{name: "torch before and after its store changed", ci: true, inject: venvs(false, "2.9.0", "", "2.0.1", ""), want: []string{"same.torch"}},
+		{name: "300 MiB of memory", runs: true, inject: group("memory", "memory.limit_in_bytes", "314572800"),
+			want: []string{"limits.memory"}},
+		{name: "a check of the user's fails", ci: true, inject: checks("echo not mounted; exit 1"),
+			want: []string{"user.fs-mounted"}},
+		{name: "a check of the user's hangs", runs: true, inject: checks("exec sleep 100"),
+			want: []string{"user.fs-mounted"}},
+		{name: "torch before and after its store changed", ci: true, inject: venvs(false, "2.9.0", "", "2.0.1", ""),
+			want: []string{"same.torch"}},
 		{name: "another torch", runs: true, inject: venvs(false, "2.9.0", "", "2.8.0", ""), want: []string{"same.torch"}},
-		{name: "another NCCL", ci: true, inject: venvs(true, "2.9.0", "2.27.5", "2.9.0", "2.26.2"), want: []string{"same.nccl"}},
+		{name: "another NCCL", ci: true, inject: venvs(true, "2.9.0", "2.27.5", "2.9.0", "2.26.2"),
+			want: []string{"same.nccl"}},
 		{name: "another launch", runs: true, inject: func(tr *trial) {
 			other, err := otherLaunch()
 			if err != nil {
@@ -90,7 +104,8 @@ var otherLaunch = sync.OnceValues(func() (string, error) {
 // several hosts.
 func group(controller, file, limit string) func(*trial) {
 	return func(tr *trial) {
-		dir := filepath.Join("/sys/fs/cgroup", controller, filepath.Base(tr.t.TempDir())+strings.ReplaceAll(tr.t.Name(), "/", "-"))
+		dir := filepath.Join("/sys/fs/cgroup", controller,
+			filepath.Base(tr.t.TempDir())+strings.ReplaceAll(tr.t.Name(), "/", "-"))
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			tr.t.Skipf("needs control groups of version 1: %v", err)
 		}

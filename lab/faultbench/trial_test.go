@@ -168,7 +168,8 @@ func (tr *trial) typed(h *host) (env, argv []string) {
 		command = []string{"torchrun", "--nnodes", fmt.Sprint(len(tr.hosts)), "--nproc-per-node", "2", tools.script}
 	}
 	store := cmp.Or(tr.store, "host0")
-	argv = slices.Concat(h.wrap, []string{cmp.Or(h.launch, tools.launch), "--store", store, "--join-timeout", joinTimeout.String(), "--fail-fast"}, h.flags, command)
+	argv = slices.Concat(h.wrap, []string{cmp.Or(h.launch, tools.launch), "--store", store, "--join-timeout",
+		joinTimeout.String(), "--fail-fast"}, h.flags, command)
 	return slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), argv
 }
 
@@ -220,7 +221,8 @@ func (s *stamped) Write(p []byte) (int, error) {
 func (tr *trial) told() string {
 	var b strings.Builder
 	for _, h := range tr.hosts {
-		fmt.Fprintf(&b, "%s (%s): exit %d after %s\n", h.Name, h.Addr, h.status, h.ended.Sub(h.begun).Round(10*time.Millisecond))
+		fmt.Fprintf(&b, "%s (%s): exit %d after %s\n", h.Name, h.Addr, h.status, h.ended.Sub(h.begun).
+			Round(10*time.Millisecond))
 		for _, l := range h.lines {
 			fmt.Fprintf(&b, "   %6.2f  %.300s\n", l.at.Sub(h.begun).Seconds(), l.text)
 		}

@@ -13,7 +13,7 @@ import (
 	"launch/lab/programs"
 )
 
-// finder is the builds of a library, the newest last; it skips the test with
+// finder returns the builds of a library, the newest last; it skips the test with
 // the reason where there is none.
 type finder func(*testing.T) []build
 
@@ -45,7 +45,7 @@ func repo(t *testing.T) string {
 	return dir
 }
 
-// kept are the files of that pattern below bin/libs.
+// kept returns the files of that pattern below bin/libs.
 func kept(patterns ...string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
@@ -75,7 +75,7 @@ func debian(file, pkg string) func(*testing.T) []string {
 	}
 }
 
-// packageFiles are those of a package next to torch.
+// packageFiles returns the files of a package next to torch.
 func packageFiles(t *testing.T, pattern string) []string {
 	t.Helper()
 	out, err := exec.Command(programs.CurrentTorch(t).Python, "-c",
@@ -87,7 +87,7 @@ func packageFiles(t *testing.T, pattern string) []string {
 	return files
 }
 
-// torchFiles are libtorch_cpu.so and libtorch_cuda.so.
+// torchFiles returns libtorch_cpu.so and libtorch_cuda.so.
 func torchFiles(t *testing.T) []string {
 	t.Helper()
 	files := packageFiles(t, "torch/lib/libtorch_c*[au].so")
@@ -106,7 +106,7 @@ func nvshmemFiles(t *testing.T) []string {
 	return files
 }
 
-// fromFiles is one build whose files have the variables as whole strings, less
+// fromFiles returns one build whose files have the variables as whole strings, less
 // what the library puts before each.
 func fromFiles(prefix string, find func(*testing.T) []string) finder {
 	return func(t *testing.T) []build {
@@ -166,7 +166,7 @@ func torch(t *testing.T) []build {
 
 var quoted = regexp.MustCompile(`['"]([A-Za-z_][A-Za-z0-9_]*)['"]`)
 
-// literals are the quoted words of a source.
+// literals returns the quoted texts of a source.
 func literals(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -180,7 +180,7 @@ func literals(t *testing.T, file string) []string {
 	return out
 }
 
-// everybody is all the libraries whose variables are whole names.
+// everybody returns the builds of all libraries whose variables are whole names.
 func everybody(t *testing.T) []build {
 	t.Helper()
 	all := build{name: "NCCL, UCX, libfabric and Open MPI"}

@@ -22,7 +22,7 @@ func (b build) knows(pattern string) bool {
 	})
 }
 
-// elsewhere are the variables of what neither Debian nor PyPI has in a size
+// elsewhere returns the variables of libraries that neither Debian nor PyPI has in a size
 // and form that suit a test, and why; * as in path.Match.
 func elsewhere() map[string]string {
 	const neither = "neither Debian nor PyPI has its reader"
@@ -75,7 +75,7 @@ func absent(name string) (why string, ok bool) {
 	return "", false
 }
 
-// held holds a variable against the builds of its library, the newest last.
+// held checks a variable against the builds of its library, the newest last.
 func held(t *testing.T, v envgen.Variable, builds []build) {
 	t.Helper()
 	newest := builds[len(builds)-1]
@@ -99,7 +99,7 @@ func held(t *testing.T, v envgen.Variable, builds []build) {
 	}
 }
 
-// planned are the variables of a library that a plan may hold.
+// planned returns the variables of a library that a plan may hold.
 func planned(library string) []string {
 	var out []string
 	for _, v := range envgen.Variables() {

@@ -71,7 +71,7 @@ func openMPI5(t *testing.T) []string {
 		"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib")}
 }
 
-// agent is what mpirun uses in the place of ssh, in the words of 4 and of 5.
+// agent returns the options for a program in place of ssh, for 4 and for 5.
 func (s *site) agent() []string {
 	s.t.Helper()
 	text := "#!/bin/sh\nhost=$1\nshift\ncase $host in\n"

@@ -31,7 +31,7 @@ type site struct {
 // decoys begin the addresses of docker0.
 const decoys = "172.17.0."
 
-// newSite is n hosts; on those called astray the host's own name is the address
+// newSite returns n hosts; on those called astray the host's own name is the address
 // of docker0, so that a program that asks for it gets it.
 func newSite(t *testing.T, n int, astray bool) *site {
 	t.Helper()
@@ -79,7 +79,7 @@ func (s *site) must(h *netns.Host, argv ...string) {
 	}
 }
 
-// command is a command on a host, under its name.
+// command returns a command on a host, under its name.
 func (s *site) command(ctx context.Context, h *netns.Host, argv ...string) *exec.Cmd {
 	const inside = `printf %s "$0" >/proc/sys/kernel/hostname && mount --bind "$1" /etc/hosts &&
 		mount --bind "$2" /proc/sys/kernel/random/boot_id && shift 2 && exec "$@"`

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ask is what a tool prints, stderr included: ucx_info warns there.
+// ask returns what a tool prints, stderr included: ucx_info warns there.
 func ask(t *testing.T, env []string, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -25,7 +25,7 @@ func ask(t *testing.T, env []string, argv ...string) string {
 	return string(out)
 }
 
-// tool is a program of a Debian package.
+// tool returns a program of a Debian package.
 func tool(t *testing.T, name, pkg string) string {
 	t.Helper()
 	file, err := exec.LookPath(name)
@@ -35,7 +35,7 @@ func tool(t *testing.T, name, pkg string) string {
 	return file
 }
 
-// found are the first groups of an expression in a text, a prefix before each.
+// found returns the first groups of an expression in a text, a prefix before each.
 func found(text, expression, prefix string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)`+expression).FindAllStringSubmatch(text, -1) {
@@ -53,7 +53,7 @@ type ucxInfo struct {
 	file string
 }
 
-// ucxInfos are Debian's, which has RDMA, and PyPI's, which has not.
+// ucxInfos returns Debian's, which has RDMA, and PyPI's, which has not.
 func ucxInfos(t *testing.T) []ucxInfo {
 	t.Helper()
 	pypi := kept("libucx-cu12-*/libucx/bin/ucx_info")(t)[0]
@@ -113,7 +113,7 @@ func libfabric(t *testing.T) []build {
 	return []build{b}
 }
 
-// openMPI are 4, which has its runtime in itself, and 5, which starts PRRTE.
+// openMPI returns 4, which has its runtime in itself, and 5, which starts PRRTE.
 func openMPI(t *testing.T) []build {
 	t.Helper()
 	five := filepath.Dir(kept("openmpi-5*/*/data/bin/prte_info")(t)[0])

@@ -228,7 +228,8 @@ func TestLaunchTriesARealPort(t *testing.T) {
 		want []string
 	}{
 		{s, []string{`"id":"rdma.loop","status":"ok"`, "came back unchanged", "status 0"}},
-		{c, []string{`"id":"rdma.loop","status":"fail"`, "RLIMIT_MEMLOCK is 64 KiB", `"id":"limits.memlock","status":"skip"`, "status 65"}},
+		{c, []string{`"id":"rdma.loop","status":"fail"`, "RLIMIT_MEMLOCK is 64 KiB", `"id":"limits.memlock","status":"skip"`,
+			"status 65"}},
 	} {
 		for _, want := range tt.want {
 			if !strings.Contains(tt.r.Note, want) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/preflight"
 	"launch/preflight/bench"
+	"launch/preflight/threshold"
 )
 
 // Rates is what one node measured on its rails, posted for the comparison.
@@ -106,7 +106,7 @@ const (
 func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	c := newRates(posts)
 	out := Verdict{Nodes: len(posts), Measured: c.measured}
-	slow := 1 - min(max(preflight.ThresholdOf(thresholds, "bench.slow"), 0), 0.99)
+	slow := 1 - min(max(threshold.Of(thresholds, "bench.slow"), 0), 0.99)
 	for _, p := range c.planes {
 		p.measure()
 	}

@@ -8,7 +8,6 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/preflight"
 	"launch/preflight/bench"
 )
 
@@ -135,7 +134,7 @@ func (c *rates) besideGPUs() (out finding.Report) {
 	}
 	var why []string
 	for _, reason := range order[:min(len(order), few)] {
-		why = append(why, fmt.Sprintf("%s (%s)", reason, preflight.Some(slices.Compact(where[reason]))))
+		why = append(why, fmt.Sprintf("%s (%s)", reason, finding.Some(slices.Compact(where[reason]))))
 	}
 	if len(order) > few {
 		why = append(why, fmt.Sprintf("%d more reasons", len(order)-few))
@@ -155,17 +154,17 @@ func (p *plane) slowGPUs(r RailGPU) finding.Finding {
 			continue
 		}
 		slow = append(slow, a.node+" to "+b.node)
-		if len(f.Seen) < preflight.MaxSeen {
-			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", preflight.Speed(speeds[i]),
-				a.port.GPU.PCI, b.port.GPU.PCI, preflight.Speed(fl.speed))
+		if len(f.Seen) < finding.MaxSeen {
+			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", finding.Speed(speeds[i]),
+				a.port.GPU.PCI, b.port.GPU.PCI, finding.Speed(fl.speed))
 		}
 	}
 	if len(slow) == 0 {
 		return finding.Passf("rail %s from GPU to GPU: %s (%s), %.0f %% of its speed from host to host",
-			p.name, preflight.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
+			p.name, finding.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
 	}
 	f.What = fmt.Sprintf("rail %s has from GPU to GPU less than half of its speed from host to host, although the GPUs "+
-		"are behind the HCAs' own switches: %s", p.name, preflight.Some(slow))
+		"are behind the HCAs' own switches: %s", p.name, finding.Some(slow))
 	return f.Breaking("NCCL sends from GPU to GPU, and %s", slowestWaits).
 		Do("launch check --only gpu.p2p   # there, as root: shows whether ACS redirects the traffic to the root\n" +
 			"if the IOMMU does: iommu=pt on the kernel's command line")

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/preflight"
 	"launch/preflight/bench"
 	"launch/preflight/blame"
 )
@@ -164,7 +163,7 @@ func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
 		return nil
 	}
 	return finding.Report{finding.Warnf("rail %s lost %.0f %% since %s: %s instead of %s when %s", e.label(),
-		100*(1-now/then), since(at, time.Now()), preflight.Speed(now), preflight.Speed(then), way).
+		100*(1-now/then), since(at, time.Now()), finding.Speed(now), finding.Speed(then), way).
 		Named("bench.history").Breaking("%s", slowestWaits).Do("%s", e.look(blame.ToAndFrom))}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
-	"launch/preflight"
+	"launch/internal/finding"
 	"launch/preflight/bench"
 )
 
@@ -202,7 +202,7 @@ func Busy(p bench.Port, node string, sent, received float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s is in use: it sends %s and receives %s",
-		p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+		p.Name, node, finding.Speed(sent), finding.Speed(received))
 }
 
 // Disturbed returns why the measurements of a port do not count: while the samples were
@@ -242,5 +242,5 @@ func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took t
 		return ""
 	}
 	return fmt.Sprintf("others used %s of %s while it was measured: they sent %s and received %s",
-		p.Name, node, preflight.Speed(sent), preflight.Speed(received))
+		p.Name, node, finding.Speed(sent), finding.Speed(received))
 }

@@ -7,51 +7,9 @@ import (
 	"strings"
 
 	"launch/internal/finding"
-	"launch/preflight"
 	"launch/preflight/bench"
 	"launch/preflight/blame"
 )
-
-// Checks returns the checks that Compare makes.
-func Checks() []preflight.Check {
-	out := []preflight.Check{{
-		ID: "bench.port", Title: "each rail of each node is as fast as the same rail of other nodes",
-		Doc: "A cable, a transceiver or a port lost lanes, or retries all the time. Every collective waits for the slowest " +
-			"rail.",
-	}, {
-		ID: "bench.node", Title: "no node is slow on all its rails",
-		Doc: "The rails of one node share its processor, memory, PCIe and settings.",
-	}, {
-		ID: "bench.way", Title: "no two nodes are slow only with each other",
-		Doc: "Both are fast with others, so something between the two is slow, such as an uplink of their switches.",
-	}, {
-		ID: "bench.rail", Title: "no rail is slow on all nodes, and no group of nodes is slow with another",
-		Doc: "A rail of all nodes shares its switches and their settings.",
-	}, {
-		ID: "bench.rate", Title: "each rail has the rate and width of the same rail on other nodes",
-		Doc: "A link that trained at less than its maximum carries less. The check sends nothing.",
-	}, {
-		ID: "bench.measured", Title: "each rail could be measured",
-		Doc: "A rail whose address is not reachable carries no data.",
-	}, {
-		ID: "bench.busy", Title: "no rail is in use",
-		Doc: "launch bench does not measure a port that carries another job's traffic: that would disturb the job, and " +
-			"mean " +
-			"little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
-	}, {
-		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
-		Doc: "NCCL sends from the memory of one GPU into that of another. The test uses the GPU next to the HCA; " +
-			"--memory gpu uses the nearest one at any distance, --memory host leaves this test out.",
-	}, {
-		ID: "bench.history", Title: "no rail is slower than it usually was",
-		Doc: "Only a comparison with the past shows a slow decline, or a loss on all rails at once: with the median of the " +
-			"last 15 runs (--history).",
-	}}
-	for i := range out {
-		out[i].Scope = preflight.OfBench
-	}
-	return out
-}
 
 const slowestWaits = "every collective waits for its slowest rail"
 
@@ -81,7 +39,7 @@ func (c *rates) report() finding.Report {
 		}
 	}
 	if len(bare) > 0 {
-		out = append(out, finding.Warnf("no rail was found on %s", preflight.Some(bare)).Named("bench.measured").
+		out = append(out, finding.Warnf("no rail was found on %s", finding.Some(bare)).Named("bench.measured").
 			Breaking("it is not known what the job would use there").
 			Do("launch fabric   # there: shows its devices, and why none is a rail\nor name them: --rails eth1,eth2"))
 	}
@@ -106,7 +64,7 @@ func (s *suspect) against() string {
 		want = append(want, max(s.plane.refer*f.nominal, s.plane.bound(f)))
 	}
 	v, w := medianOf(speed), medianOf(want)
-	return fmt.Sprintf("%s of %s expected (%.0f %%)", preflight.Speed(v), preflight.Speed(w), 100*v/w)
+	return fmt.Sprintf("%s of %s expected (%.0f %%)", finding.Speed(v), finding.Speed(w), 100*v/w)
 }
 
 func (s *suspect) direction() string {
@@ -140,7 +98,7 @@ func (s *suspect) see(f finding.Finding) finding.Finding {
 		if o.sample.From != a.rank {
 			sent = o.sample.Back
 		}
-		text := preflight.Speed(o.speed) + ", " + preflight.Micros(o.latency)
+		text := finding.Speed(o.speed) + ", " + finding.Micros(o.latency)
 		if sent.Retrans > 0 {
 			text += fmt.Sprintf(", %d segments sent again", sent.Retrans)
 		}
@@ -216,7 +174,7 @@ func (c *rates) slowNode(s *suspect) finding.Finding {
 			f = o.see(f)
 		}
 	}
-	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.node, s.direction(), preflight.Some(rails), s.against())
+	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.node, s.direction(), finding.Some(rails), s.against())
 	return f.Do("top; cpupower frequency-info; launch fabric   # on %s: other programs, the clock, PCIe links and NUMA\n"+
 		"launch check   # compares its firmware and settings with another node's", e.node)
 }
@@ -249,7 +207,7 @@ func (s *suspect) slowRail() finding.Finding {
 			names = append(names, e.node)
 		}
 		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s",
-			p.name, preflight.Some(names), s.Rest, s.against()).Named("bench.rail").
+			p.name, finding.Some(names), s.Rest, s.against()).Named("bench.rail").
 			Breaking("collectives over all nodes wait for the path between the groups")
 		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows " +
 			"are " +
@@ -326,7 +284,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		case c.Side == blame.Between:
 			where = "between " + strings.Join(who, " and ")
 		case len(who) > 0:
-			where = "with " + preflight.Some(who)
+			where = "with " + finding.Some(who)
 		}
 		for _, n := range c.Nodes {
 			p.dead = append(p.dead, p.ends[n].rank)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"launch/preflight"
-	"launch/preflight/bandwidth"
 	"launch/preflight/command"
 	"launch/preflight/gpu"
 	"launch/preflight/network"
@@ -20,6 +19,6 @@ func Table() preflight.Table {
 	return preflight.Table{
 		Node:  slices.Concat(command.Checks(), network.Checks(), gpu.Checks(), rdma.Checks(), system.Checks()),
 		Peers: peers.Checks(),
-		Rates: bandwidth.Checks(),
+		Rates: rates(),
 	}
 }

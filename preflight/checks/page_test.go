@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"launch/preflight"
-	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
+	"launch/preflight/threshold"
 )
 
 // TestPage compares docs/checks.md with the tables (UPDATE=1 writes it).
@@ -162,11 +162,11 @@ func page() []byte {
 	b.WriteString("\n## Between nodes\n")
 	pageTable(&b, peers.Checks())
 	b.WriteString(text(pageRates))
-	pageTable(&b, bandwidth.Checks())
+	pageTable(&b, rates())
 	b.WriteString(text(pageRule))
 	b.WriteString(text(pageUser))
 	b.WriteString("\n## Thresholds\n\n| name | default | what it limits |\n|---|---|---|\n")
-	for _, t := range preflight.Thresholds() {
+	for _, t := range threshold.All() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", t.Name, t.Unit.Format(t.Default), cell(t.Doc))
 	}
 	b.WriteString("\nBytes: 64MiB, 1Gi (powers of 1024), 500k, 2M, 1G (powers of 1000). Durations: 200ms,\n5s, 1m30s.\n")
@@ -198,7 +198,7 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 // Each check has everything that the page and the report show.
 func TestEveryCheckSaysWhatItIs(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range slices.Concat(Table().Node, peers.Checks(), bandwidth.Checks()) {
+	for _, c := range slices.Concat(Table().Node, peers.Checks(), rates()) {
 		if c.ID == "" || c.Title == "" || c.Doc == "" || seen[c.ID] {
 			t.Errorf("%q: title %q, doc %q, twice: %v", c.ID, c.Title, c.Doc, seen[c.ID])
 		}

@@ -26,7 +26,7 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 	case facts.Err == "":
 		return finding.Passf("driver %s", facts.Driver)
 	case facts.Code == "LIB_RM_VERSION_MISMATCH":
-		return preflight.FailOr(everyCard(in), "the GPU driver's library and its kernel module have different versions").
+		return finding.FailOr(everyCard(in), "the GPU driver's library and its kernel module have different versions").
 			See("NVML", "%s", facts.Err).
 			Breaking("CUDA and NCCL refuse to start").
 			Do("reboot this node, or while no process uses the GPUs: " +
@@ -117,7 +117,7 @@ func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("CUDA %s, driver %s", runtime, facts.Driver)
 	}
 	compat, known := forwardCompat(in, runtime)
-	f := preflight.FailOr(u.Certain && known && compat == "", "driver %s is too old for CUDA %s, which torch uses",
+	f := finding.FailOr(u.Certain && known && compat == "", "driver %s is too old for CUDA %s, which torch uses",
 		facts.Driver, runtime).
 		See("NVML", "driver %s, CUDA up to %s", facts.Driver, facts.CUDA).
 		See(in.Node.Software.Torch.Path, "torch %s, CUDA %s", in.Node.Software.Torch.Version, runtime).

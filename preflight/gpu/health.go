@@ -18,7 +18,7 @@ import (
 func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	var out []finding.Finding
 	for _, d := range u.Devices {
@@ -45,10 +45,10 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 	reboot := "take this node out and reboot it; if the fault returns, have the board reseated or replaced"
 	switch {
 	case d.Code == "GPU_IS_LOST":
-		return preflight.FailOr(u.Certain, "%s fell off the bus", called(d)).
+		return finding.FailOr(u.Certain, "%s fell off the bus", called(d)).
 			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
 	case d.Code == "RESET_REQUIRED":
-		return preflight.FailOr(u.Certain, "%s needs a reset", called(d)).
+		return finding.FailOr(u.Certain, "%s needs a reset", called(d)).
 			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
 	case d.Err != "":
 		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
@@ -64,10 +64,10 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 	case "":
 		return finding.Finding{}, false
 	case "reset", "drain_and_reset":
-		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
+		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
 			Do("%s", reset), true
 	case "reboot", "system_reboot":
-		return says(preflight.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
+		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
 			called(d))).
 			Do("%s", reboot), true
 	}
@@ -81,7 +81,7 @@ func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 	var what []string
 	f := finding.Warnf("")
 	if e := d.ECC; e != nil && e.Uncorrected > 0 {
-		what = append(what, preflight.Count(int(e.Uncorrected), "uncorrectable memory error")+" since the driver was loaded")
+		what = append(what, finding.Count(int(e.Uncorrected), "uncorrectable memory error")+" since the driver was loaded")
 		f = f.See("NVML", "%s: ECC errors since the driver was loaded: %d uncorrectable", called(d), e.Uncorrected)
 	}
 	if r := d.Rows; r != nil && (r.Failed || r.Pending) {
@@ -141,7 +141,7 @@ func switches(in preflight.Input) (finding.Finding, bool) {
 			names = append(names, fmt.Sprintf("NVSwitch %s: SXid %d %s ago", x.PCI, x.Code, age(x)))
 		}
 	}
-	f.What = "a fatal fault of " + preflight.Some(names)
+	f.What = "a fatal fault of " + finding.Some(names)
 	return f.Breaking("GPUs behind it may be unable to use NVLink until they and it are reset").
 			Do("nvidia-smi -q | grep -A4 Fabric; dmesg | grep SXid\nsudo nvidia-smi -r   # resets all GPUs; or reboot this " +
 				"node"),
@@ -151,16 +151,16 @@ func switches(in preflight.Input) (finding.Finding, bool) {
 func xidLine(x gpu.XID) string {
 	kind := map[bool]string{true: "SXid", false: "Xid"}[x.Switch]
 	return fmt.Sprintf("%s (%s) %d, %s ago, %s: %s",
-		kind, x.PCI, x.Code, age(x), preflight.Count(x.Count, "time"), cmp.Or(x.Text, "no text"))
+		kind, x.PCI, x.Code, age(x), finding.Count(x.Count, "time"), cmp.Or(x.Text, "no text"))
 }
 
 func age(x gpu.XID) string {
 	d := time.Duration(x.Age) * time.Second
 	switch {
 	case d < time.Minute:
-		return preflight.Count(x.Age, "second")
+		return finding.Count(x.Age, "second")
 	case d < 2*time.Hour:
-		return preflight.Count(int(d/time.Minute), "minute")
+		return finding.Count(int(d/time.Minute), "minute")
 	}
-	return preflight.Count(int(d/time.Hour), "hour")
+	return finding.Count(int(d/time.Hour), "hour")
 }

@@ -46,13 +46,13 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	switch {
 	case len(waiting) > 0:
-		wait.What = "the fabric manager has not set up " + preflight.Some(waiting)
+		wait.What = "the fabric manager has not set up " + finding.Some(waiting)
 		if u.Certain && hasSwitch(in) {
 			wait.Status = finding.Fail
 		}
 		return wait.Breaking("CUDA does not start on them (error 802, system not yet initialized)").Do(manager)
 	case len(ill) > 0:
-		bad.What = "the NVLink fabric is faulty for " + preflight.Some(ill)
+		bad.What = "the NVLink fabric is faulty for " + finding.Some(ill)
 		return bad.Breaking("NVLink is slower, or does not work between some GPUs").
 			Do("nvidia-smi -q | grep -A8 Fabric\n" + manager)
 	case in.Exists != nil && lacksIMEX(in, u):
@@ -102,7 +102,7 @@ func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
 func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	var out []finding.Finding
 	linked := false
@@ -131,7 +131,7 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 	case len(out) > 0:
 		return out
 	case !linked:
-		return preflight.Skip("no NVLink is up on any GPU")
+		return finding.Skips("no NVLink is up on any GPU")
 	}
 	return pass(u)
 }
@@ -175,11 +175,11 @@ func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) 
 	var names []string
 	for _, p := range odd {
 		names = append(names, fmt.Sprintf("%d and %d", p.A, p.B))
-		if len(f.Seen) < preflight.MaxSeen {
+		if len(f.Seen) < finding.MaxSeen {
 			f = f.See("NVML", "GPU %d and %d (%s): read %s, write %s", p.A, p.B, p.Distance, p.Read, p.Write)
 		}
 	}
-	f.What = "GPUs that may not use each other's memory, while comparable pairs may: " + preflight.Some(names)
+	f.What = "GPUs that may not use each other's memory, while comparable pairs may: " + finding.Some(names)
 	return f.Breaking("NCCL goes through the host's memory between them, and all ranks wait for these").
 		Do("nvidia-smi topo -p2p rw\nsudo nvidia-smi -r   # between jobs, resets the GPUs; then reboot"), true
 }
@@ -222,7 +222,7 @@ func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	switch {
 	case len(pairs) > 0:
-		f.What = "devices behind one PCIe switch communicate through the root: " + preflight.Some(pairs)
+		f.What = "devices behind one PCIe switch communicate through the root: " + finding.Some(pairs)
 		return f.Breaking("GPUDirect is slow, and NCCL may hang (NCCL documentation, PCI Access Control Services)").
 			Do("setpci -s BRIDGE ECAP_ACS+0x6.w=0000   # disables ACS on these bridges; after each boot, or in the BIOS")
 	case known:

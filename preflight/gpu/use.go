@@ -12,7 +12,7 @@ import (
 
 // pass returns the result of a check without faults.
 func pass(u preflight.UsedGPUs) []finding.Finding {
-	return []finding.Finding{finding.Passf("%s", preflight.Count(len(u.Devices), "GPU"))}
+	return []finding.Finding{finding.Passf("%s", finding.Count(len(u.Devices), "GPU"))}
 }
 
 // isHelper reports whether a process has a context on a GPU and leaves the GPU to the
@@ -29,7 +29,7 @@ func isMPS(p gpu.Process) bool { return strings.HasPrefix(p.Name, "nvidia-cuda-m
 func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	var out []finding.Finding
 	var busy []gpu.GPU
@@ -38,7 +38,7 @@ func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
 		shared := slices.ContainsFunc(d.Processes, isMPS)
 		switch {
 		case len(foreign) > 0 && d.ComputeMode == "exclusive_process" && !shared:
-			out = append(out, preflight.FailOr(u.Certain, "%s serves one process at a time, and %s uses it",
+			out = append(out, finding.FailOr(u.Certain, "%s serves one process at a time, and %s uses it",
 				called(d), whose(foreign[0])).
 				See("NVML", "compute mode %s, %s", d.ComputeMode, holders(foreign)).
 				Breaking("CUDA refuses a second process: \"all CUDA-capable devices are busy or unavailable\"").
@@ -65,12 +65,12 @@ func busyWarning(busy []gpu.GPU) finding.Finding {
 		names = append(names, called(d))
 		all = append(all, foreign...)
 		f = f.See("NVML", "%s: %s of %s used; %s",
-			called(d), preflight.Size(d.MemoryUsed), preflight.Size(d.Memory), holders(foreign))
+			called(d), finding.Size(d.MemoryUsed), finding.Size(d.Memory), holders(foreign))
 	}
-	f.What = preflight.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] +
+	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] +
 		" in use by another process"
 	if len(all) == 0 {
-		f.What = preflight.Some(names) + map[bool]string{true: " has", false: " have"}[len(busy) == 1] +
+		f.What = finding.Some(names) + map[bool]string{true: " has", false: " have"}[len(busy) == 1] +
 			" memory in use, by a process that is not visible here"
 		return f.Breaking("the job has less memory, and dies where it needs more").
 			Do("nvidia-smi   # on the machine itself, outside any container")
@@ -103,13 +103,13 @@ func taken(in preflight.Input, d gpu.GPU, foreign []gpu.Process) bool {
 func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	var out []finding.Finding
 	var sliced []string
 	for _, d := range u.Devices {
 		if d.ComputeMode == "prohibited" {
-			out = append(out, preflight.FailOr(u.Certain, "%s is in compute mode prohibited", called(d)).
+			out = append(out, finding.FailOr(u.Certain, "%s is in compute mode prohibited", called(d)).
 				See("NVML", "compute mode %s", d.ComputeMode).
 				Breaking("CUDA refuses every process on it").Do("sudo nvidia-smi -i %s -c DEFAULT", number(d)))
 		}
@@ -118,8 +118,8 @@ func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 		}
 	}
 	if len(sliced) > 0 && len(u.Devices) > 1 {
-		out = append(out, finding.Warnf("%s of %s in MIG mode: %s", preflight.Count(len(sliced), "GPU"),
-			preflight.Count(len(u.Devices), "GPU"), preflight.Some(sliced)).
+		out = append(out, finding.Warnf("%s of %s in MIG mode: %s", finding.Count(len(sliced), "GPU"),
+			finding.Count(len(u.Devices), "GPU"), finding.Some(sliced)).
 			Breaking("a process sees one slice only, slices have neither NVLink nor P2P, and NCCL refuses two ranks on one GPU").
 			Do("sudo nvidia-smi -mig 0   # all GPUs idle\nor one slice for each process: %s", preflight.CUDAVisible))
 	}
@@ -166,7 +166,7 @@ func gpuThrottle(_ context.Context, in preflight.Input) finding.Finding {
 	if len(names) == 0 {
 		return pass(u)[0]
 	}
-	f.What = preflight.Some(names) + map[bool]string{true: " is", false: " are"}[len(names) == 1] +
+	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(names) == 1] +
 		" slowed down by " + strings.Join(reasons, " and by ")
 	return f.Breaking("all ranks wait for the slowest GPU").
 		Do("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # then inspect the machine's power supplies and fans")

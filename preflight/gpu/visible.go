@@ -31,7 +31,7 @@ func gpuVisible(_ context.Context, in preflight.Input) finding.Finding {
 	case !s.Set:
 		return finding.Passf("%s is not set: all %d GPUs", preflight.CUDAVisible, n)
 	case s.Twice != "":
-		return preflight.FailOr(torchrun, "%s names GPU %s twice, which hides all GPUs", s, s.Twice).
+		return finding.FailOr(torchrun, "%s names GPU %s twice, which hides all GPUs", s, s.Twice).
 			See("environment", "%s", s).
 			Breaking("torch finds no GPU").Do("unset %s   # or name each GPU once", preflight.CUDAVisible)
 	case s.Bad == "" && have == 0 && torchrun && in.Job.NProc.V == "gpu":
@@ -43,7 +43,7 @@ func gpuVisible(_ context.Context, in preflight.Input) finding.Finding {
 	case s.Bad == "":
 		return finding.Passf("%s: %d of %d GPUs", s, have, n)
 	}
-	f := preflight.FailOr(torchrun && short(in, have), "%s names %s, which this node does not have: "+
+	f := finding.FailOr(torchrun && short(in, have), "%s names %s, which this node does not have: "+
 		"it and the entries after it do not count, and %d GPUs are left", s, gpuWord(s.Bad), have).
 		See("environment", "%s", s)
 	for _, d := range facts.Devices {

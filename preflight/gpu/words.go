@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"launch/fabric/gpu"
-	"launch/preflight"
+	"launch/internal/finding"
 )
 
 // number returns a GPU as nvidia-smi -i takes it.
@@ -24,14 +24,14 @@ func holders(list []gpu.Process) string {
 	for _, p := range list {
 		s := whose(p)
 		if p.Memory > 0 {
-			s += ", " + preflight.Size(p.Memory)
+			s += ", " + finding.Size(p.Memory)
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
 		return "no visible process"
 	}
-	return preflight.Some(out)
+	return finding.Some(out)
 }
 
 // ending returns the commands that end processes. NVML has their pids on the machine,

@@ -134,7 +134,7 @@ func dnsServers(ctx context.Context, in preflight.Input) []finding.Finding {
 		}
 	}
 	return []finding.Finding{finding.Passf("%s, each question within %v",
-		preflight.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }),
+		finding.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }),
 		slowest.Round(time.Millisecond))}
 }
 
@@ -212,7 +212,7 @@ func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	f := finding.Warnf("the name servers disagree on %s: %s", name,
-		preflight.Join(sure, func(s dns.Said) string {
+		finding.Join(sure, func(s dns.Said) string {
 			return s.Server.Addr().
 				String() + " answers " + verbatim(s.Result())
 		}))
@@ -227,7 +227,7 @@ func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 func verbatim(a dns.Answer) string {
 	switch {
 	case a.Says == dns.Found:
-		return preflight.Join(a.Addrs, netip.Addr.String)
+		return finding.Join(a.Addrs, netip.Addr.String)
 	case a.Says == dns.OtherError && a.Why != "":
 		return a.Why
 	}
@@ -236,7 +236,7 @@ func verbatim(a dns.Answer) string {
 
 // saidSeen returns the answers of one server as evidence.
 func saidSeen(s dns.Said) finding.Seen {
-	what := preflight.Join(s.Answers, func(a dns.Answer) string {
+	what := finding.Join(s.Answers, func(a dns.Answer) string {
 		text := a.Name + ": " + verbatim(a)
 		if a.Why != "" && a.Says != dns.OtherError {
 			text += " (" + a.Why + ")"

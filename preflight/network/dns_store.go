@@ -32,7 +32,7 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 		}
 	}
 	embedded := in.Job.Store.V.Embedded
-	list := preflight.Join(addrs, func(a netip.Addr) string { return a.Unmap().String() })
+	list := finding.Join(addrs, func(a netip.Addr) string { return a.Unmap().String() })
 	switch missing := noFamily(in, addrs); {
 	case missing != "":
 		return finding.Warnf("%s is %s, and this node has no %s address", host, list, missing).
@@ -48,12 +48,12 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			Do("--store POD.%s   # one of its pods", host), true
 	case embedded && len(here) > 0 && len(away) > 0 && sameFamily(addrs):
 		return hostsSeen(in, host, finding.Warnf("%s has addresses of this node (%s) and of others (%s)", host,
-			preflight.Join(here, netip.Addr.String), preflight.Join(away, netip.Addr.String)).
+			finding.Join(here, netip.Addr.String), finding.Join(away, netip.Addr.String)).
 			Breaking("each node that has one of them takes itself for the store host").
 			Do("--store %s   # the one address; or drop the others from /etc/hosts or the DNS", here[0])), true
 	case embedded && twoHosts(in, host):
 		return hostsSeen(in, host, finding.Warnf("/etc/hosts has %s more than once, in one network: %s",
-			host, preflight.Join(inHosts(in, host), netip.Addr.String)).
+			host, finding.Join(inHosts(in, host), netip.Addr.String)).
 			Breaking("one of the lines is out of date, and programs differ in which they use").
 			Do("leave one line with %s in /etc/hosts", host)), true
 	}

@@ -94,7 +94,7 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 	}
 	all := endpoints(in.Job.Store.V)
 	if !slices.ContainsFunc(all, func(e endpoint) bool { return !isAddr(e.host) }) {
-		return finding.Passf("%s needs no name server", preflight.Join(all, func(e endpoint) string { return e.host }))
+		return finding.Passf("%s needs no name server", finding.Join(all, func(e endpoint) string { return e.host }))
 	}
 	if in.Resolve == nil {
 		return finding.Skipf("this run asks no name server")
@@ -113,11 +113,11 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	if bad < 0 {
-		return finding.Passf("%s", preflight.Join(all, func(e endpoint) string {
+		return finding.Passf("%s", finding.Join(all, func(e endpoint) string {
 			if isAddr(e.host) {
 				return e.host
 			}
-			return e.host + " is " + preflight.Join(found[slices.Index(all, e)], netip.Addr.String)
+			return e.host + " is " + finding.Join(found[slices.Index(all, e)], netip.Addr.String)
 		}))
 	}
 	errs[bad] = inTime(ctx, in, all[bad].host, errs[bad])
@@ -222,7 +222,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	f := answered(in, all, open, silent)
 	if open == 0 && unasked > 0 {
 		f = finding.Skipf("could not tell: the address of %s was not found in time",
-			preflight.Join(all, endpoint.String))
+			finding.Join(all, endpoint.String))
 	}
 	f.Seen = seen
 	return f
@@ -230,7 +230,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 
 // answered judges how many endpoints took a connection, and how many stayed silent.
 func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
-	names := preflight.Join(all, endpoint.String)
+	names := finding.Join(all, endpoint.String)
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)

@@ -6,35 +6,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
-	"launch/preflight"
 	"launch/preflight/blame"
+	"launch/preflight/calls"
 )
-
-// Call is the result of a call to the side channel of another node.
-type Call struct {
-	To    int               `json:"to"` // rank
-	Addr  string            `json:"addr"`
-	Also  bool              `json:"also,omitempty"`  // one of the called node's Listens, not its address
-	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
-	Err   string            `json:"err,omitempty"`
-	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
-
-	RTT    time.Duration `json:"rtt,omitempty"`
-	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
-	Doubt  time.Duration `json:"doubt,omitempty"`  // the possible error of Offset
-
-	// Stall is the direction in which a long message did not arrive: "there", "back".
-	Stall string `json:"stall,omitempty"`
-	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived whole, in bytes with its IP header; 0: unknown
-	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
-	Iface string `json:"iface,omitempty"` // its name, where the path from it is faulty
-	// Hole reports that larger packets vanish and no router reports it.
-	Hole bool `json:"hole,omitempty"`
-}
 
 // Listen is an address on which a library waits for the other nodes, in addition to the
 // address of the node.
@@ -44,17 +21,10 @@ type Listen struct {
 	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
 }
 
-// failed reports whether the call did not reach the intended node.
-func (c Call) failed() bool { return c.Cause != "" || c.Other != "" }
-
-// CallBudget limits a call to a peer: it allows three SYN retransmissions (1, 3 and 7 s,
-// RFC 6298) on a network that loses packets.
-const CallBudget = 8 * time.Second
-
 // edge is a call with its two ends.
 type edge struct {
 	from, to Post
-	call     Call
+	call     calls.Call
 }
 
 // edges returns all calls between nodes that posted.
@@ -98,7 +68,7 @@ func compareCalls(posts []Post) (out []judged) {
 			all = append(all, e)
 		}
 	}
-	failed := func(e edge) bool { return e.call.failed() }
+	failed := func(e edge) bool { return e.call.Failed() }
 	shared := map[string]int{} // findings about an address of several machines, by their text
 	eachCause(all, len(posts), failed, func(b blamed) {
 		w, several := twins(b.common(), posts)
@@ -189,7 +159,7 @@ func wordsOf(e edge, posts []Post) words {
 		return words{why: "connection refused", fix: fmt.Sprintf("ip addr; iptables -S; nft list ruleset   "+
 			"# on %s: a firewall rejects, or another machine has %s, too\n%s", e.to.Name, hostOf(c.Addr), openTCP)}
 	case sidechannel.Dropped:
-		return words{why: "no answer within " + CallBudget.String() + " (dropped, as by a firewall)"}
+		return words{why: "no answer within " + calls.Budget.String() + " (dropped, as by a firewall)"}
 	case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
 		why := string(c.Cause)
 		if a, b := e.from.Traits.Family, e.to.Traits.Family; a != "" && b != "" && a != b {
@@ -240,7 +210,7 @@ func twins(e edge, posts []Post) (words, bool) {
 		return words{}, false
 	}
 	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at,
-		preflight.Some(who)),
+		finding.Some(who)),
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}
@@ -294,7 +264,7 @@ func (b blamed) shrink(mtu int) string {
 		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
 	}
 	return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes; on some of them it is %s",
-		names[0], mtu, preflight.Some(names[1:]))
+		names[0], mtu, finding.Some(names[1:]))
 }
 
 func (b blamed) see(f finding.Finding) finding.Finding {
@@ -305,7 +275,7 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 			break
 		}
 		said := cmp.Or(e.call.Err, string(e.call.Cause), e.call.Other)
-		if !e.call.failed() {
+		if !e.call.Failed() {
 			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU,
 				cmp.Or(e.call.Stall, "no"))
 		}

@@ -12,11 +12,12 @@ import (
 
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
+	"launch/preflight/calls"
 )
 
 // calling has n nodes call each other as in a start: two neighbours on either
 // side, two farther away, and node rank 0. answer says what comes of a call.
-func calling(n int, answer func(from, to int, c *Call)) []Post {
+func calling(n int, answer func(from, to int, c *calls.Call)) []Post {
 	far := max(2, int(float64(n)*0.4))
 	return posts(n, func(rank int, p *Post) {
 		p.Calls = nil
@@ -30,14 +31,14 @@ func calling(n int, answer func(from, to int, c *Call)) []Post {
 			if t == rank {
 				continue
 			}
-			c := Call{To: t, Addr: fmt.Sprintf("10.0.0.%d:4000", t), RTT: time.Millisecond, MTU: 1500, IfMTU: 1500}
+			c := calls.Call{To: t, Addr: fmt.Sprintf("10.0.0.%d:4000", t), RTT: time.Millisecond, MTU: 1500, IfMTU: 1500}
 			answer(rank, t, &c)
 			p.Calls = append(p.Calls, c)
 		}
 	})
 }
 
-func drop(c *Call) { c.Cause, c.Err = sidechannel.Dropped, "i/o timeout" }
+func drop(c *calls.Call) { c.Cause, c.Err = sidechannel.Dropped, "i/o timeout" }
 
 func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 	for _, tc := range []struct {
@@ -70,7 +71,7 @@ func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 			"two groups of nodes: host5, host6, host7, and the other 5", []int{5, 6, 7}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := compareCalls(calling(tc.n, func(from, to int, c *Call) {
+			got := compareCalls(calling(tc.n, func(from, to int, c *calls.Call) {
 				if tc.bad(from, to) {
 					drop(c)
 				}
@@ -95,7 +96,7 @@ func TestTheRightNodesAreNamedInAnyNetwork(t *testing.T) {
 		if n >= 12 {
 			sick[random.IntN(n)] = random.IntN(3)
 		}
-		got := compareCalls(calling(n, func(from, to int, c *Call) {
+		got := compareCalls(calling(n, func(from, to int, c *calls.Call) {
 			in, deaf := sick[to]
 			out, mute := sick[from]
 			if deaf && in != 1 || mute && out != 0 {
@@ -119,7 +120,7 @@ func TestTheRightNodesAreNamedInAnyNetwork(t *testing.T) {
 
 func TestHealthyNodesGiveNoFinding(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 64} {
-		if got := compareCalls(calling(n, func(_, _ int, c *Call) {
+		if got := compareCalls(calling(n, func(_, _ int, c *calls.Call) {
 			c.Offset, c.Doubt = time.Millisecond,
 				time.Millisecond
 		})); len(got) > 0 {
@@ -129,7 +130,7 @@ func TestHealthyNodesGiveNoFinding(t *testing.T) {
 }
 
 func TestLongMessagesThatVanish(t *testing.T) {
-	got := compareCalls(calling(5, func(from, to int, c *Call) {
+	got := compareCalls(calling(5, func(from, to int, c *calls.Call) {
 		if from == 3 || to == 3 {
 			c.Stall, c.Hole, c.MTU, c.IfMTU = "there", true, 1500, 9000
 		}
@@ -139,7 +140,7 @@ func TestLongMessagesThatVanish(t *testing.T) {
 		!strings.Contains(got[0].What, "long messages to and from host3") || !strings.Contains(got[0].Fix, "mtu 1500") {
 		t.Errorf("got %+v", got)
 	}
-	got = compareCalls(calling(3, func(_, _ int, c *Call) { c.Hole, c.MTU, c.IfMTU = true, 1500, 9000 }))
+	got = compareCalls(calling(3, func(_, _ int, c *calls.Call) { c.Hole, c.MTU, c.IfMTU = true, 1500, 9000 }))
 	if len(got) != 1 || got[0].ID != "peer.mtu" || got[0].Status != finding.Warn || len(got[0].unfit) > 0 {
 		t.Errorf("TCP copes: got %+v", got)
 	}
@@ -153,7 +154,7 @@ func TestEachCauseHasItsWords(t *testing.T) {
 		sidechannel.NoHost:  "host unreachable", sidechannel.Denied: "denied", sidechannel.Token: "LAUNCH_TOKEN",
 		sidechannel.Stranger: "is not launch", sidechannel.Unknown: "what it was",
 	} {
-		got := compareCalls(calling(3, func(_, to int, c *Call) {
+		got := compareCalls(calling(3, func(_, to int, c *calls.Call) {
 			if to == 1 {
 				c.Cause, c.Err = cause, "what it was"
 			}
@@ -166,7 +167,7 @@ func TestEachCauseHasItsWords(t *testing.T) {
 
 func TestCallsBesideTheNodesAddress(t *testing.T) {
 	nodes := func(typed bool) []Post {
-		all := calling(3, func(int, int, *Call) {})
+		all := calling(3, func(int, int, *calls.Call) {})
 		for i := range all {
 			all[i].Listens = []Listen{{Library: "NCCL", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), Typed: typed}}
 			for _, c := range slices.Clone(all[i].Calls) {
@@ -190,7 +191,7 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 }
 
 func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
-	nodes := calling(3, func(_, to int, c *Call) {
+	nodes := calling(3, func(_, to int, c *calls.Call) {
 		if to == 1 {
 			c.Other = "id2"
 		}
@@ -209,7 +210,7 @@ func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
 func TestOneAddressOfSeveralMachines(t *testing.T) {
 	const bridge = "172.17.0.2"
 	nodes := func(n int, same func(rank int) bool, edit func(rank int, tr *Traits)) []Post {
-		all := calling(n, func(from, to int, c *Call) {
+		all := calling(n, func(from, to int, c *calls.Call) {
 			if same(to) {
 				c.Addr = bridge + ":4000"
 				c.Cause, c.Err = sidechannel.Refused, "connection refused"
@@ -258,7 +259,7 @@ func TestOneAddressOfSeveralMachines(t *testing.T) {
 }
 
 func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
-	all := calling(3, func(from, to int, c *Call) {
+	all := calling(3, func(from, to int, c *calls.Call) {
 		if from == 2 || to == 2 {
 			c.Cause, c.Err = sidechannel.NoRoute, "network is unreachable"
 		}
@@ -274,7 +275,7 @@ func TestAnAddressThatTheCallerHasNoFamilyFor(t *testing.T) {
 }
 
 func TestANarrowInterfaceIsNoHoleOnTheWay(t *testing.T) {
-	got := compareCalls(calling(3, func(from, to int, c *Call) {
+	got := compareCalls(calling(3, func(from, to int, c *calls.Call) {
 		if c.IfMTU = 9000; from == 2 {
 			c.IfMTU = 1500
 		}
@@ -291,7 +292,7 @@ func TestANarrowInterfaceIsNoHoleOnTheWay(t *testing.T) {
 func TestWhoseClockIsOff(t *testing.T) {
 	const allowed = 5 * time.Second
 	at := func(clock map[int]time.Duration, n int) []judged {
-		return compareClocks(calling(n, func(from, to int, c *Call) {
+		return compareClocks(calling(n, func(from, to int, c *calls.Call) {
 			c.Offset, c.Doubt = clock[to]-clock[from]+50*time.Microsecond, 100*time.Microsecond
 		}), allowed)
 	}
@@ -316,7 +317,7 @@ func TestWhoseClockIsOff(t *testing.T) {
 			t.Errorf("%s: got %+v", tc.name, got)
 		}
 	}
-	if got := compareClocks(calling(3, func(_, _ int, c *Call) { c.Offset, c.Doubt = 6*time.Second, 2*time.Second }),
+	if got := compareClocks(calling(3, func(_, _ int, c *calls.Call) { c.Offset, c.Doubt = 6*time.Second, 2*time.Second }),
 		allowed); len(got) > 0 {
 		t.Errorf("within doubt: got %+v", got)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net"
 
+	"launch/internal/finding"
 	"launch/internal/sidechannel"
-	"launch/preflight"
 	"launch/preflight/blame"
 )
 
@@ -62,7 +62,7 @@ func (b blamed) names() string {
 	for _, p := range b.nodes {
 		out = append(out, p.Name)
 	}
-	return preflight.Some(out)
+	return finding.Some(out)
 }
 
 // what describes the calls, or long messages, that fail, and the nodes between which they

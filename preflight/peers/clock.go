@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // compareClocks reports nodes with a wrong wall clock. Each call measures the difference
@@ -46,7 +45,7 @@ func compareClocks(posts []Post, allowed time.Duration) []judged {
 			Named("peer.clock")
 		names = namesOf(posts, []int{0, 1})
 	case len(off) > 1:
-		f = finding.Warnf("the clocks of %s are up to %s the others", preflight.Some(names), away(worst)).Named("peer.clock")
+		f = finding.Warnf("the clocks of %s are up to %s the others", finding.Some(names), away(worst)).Named("peer.clock")
 	}
 	for _, p := range off[:min(len(off), 4)] {
 		f = f.See("clock of "+p.Name, "%s the median of %d nodes, within %s",
@@ -66,7 +65,7 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	}
 	next := map[int][]edge{}
 	for _, e := range edges(posts) {
-		if !e.call.failed() && e.call.Doubt > 0 {
+		if !e.call.Failed() && e.call.Doubt > 0 {
 			next[e.from.Rank] = append(next[e.from.Rank], e)
 			back := edge{from: e.to, to: e.from, call: e.call}
 			back.call.Offset = -e.call.Offset

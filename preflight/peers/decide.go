@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"launch/internal/finding"
-	"launch/preflight"
+	"launch/preflight/calls"
+	"launch/preflight/threshold"
 )
 
 // Post is what one node reports about itself before the start.
@@ -19,8 +20,8 @@ type Post struct {
 	Name     string         `json:"name"`
 	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
 	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Telling for launch check, Brief for a start
-	Calls    []Call         `json:"calls,omitempty"`   // to some of the others, and to node rank 0
-	Names    Names          `json:"names,omitzero"`    // of some of the others, looked up
+	Calls    []calls.Call   `json:"calls,omitempty"`   // to some of the others, and to node rank 0
+	Names    calls.Found    `json:"names,omitzero"`    // of some of the others, looked up
 	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
@@ -65,7 +66,7 @@ type judged struct {
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {
-		return compareClocks(posts, time.Duration(preflight.ThresholdOf(thresholds, "peer.clock")*float64(time.Second)))
+		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
@@ -83,7 +84,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	}
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
-	d.Go, d.Who = len(d.Unfit) == 0, preflight.Some(namesOf(posts, d.Unfit))
+	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(namesOf(posts, d.Unfit))
 	return d
 }
 
@@ -205,7 +206,7 @@ func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
 func differs(gs []group) string {
 	var out []string
 	for _, g := range gs[1:] {
-		out = append(out, fmt.Sprintf("%s has %q", preflight.Some(g.names), g.value))
+		out = append(out, fmt.Sprintf("%s has %q", finding.Some(g.names), g.value))
 	}
 	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
 		strings.Join(out, ", "))
@@ -224,7 +225,7 @@ func shares(gs []group, has func(Post) string, kinds string) string {
 		case len(who) == 1:
 			parts = append(parts, who[0]+" has "+what)
 		default:
-			parts = append(parts, preflight.Some(who)+" have "+what)
+			parts = append(parts, finding.Some(who)+" have "+what)
 		}
 	}
 	if n := len(gs) - most; n > 0 {

@@ -8,7 +8,6 @@ import (
 
 	"launch/fabric/software"
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // Loads is the software that the job would load on one node, and facts that decide
@@ -141,7 +140,7 @@ func unread(r loadRule, posts []Post) finding.Finding {
 			who = append(who, ranked(p))
 		}
 	}
-	return finding.Skipf("%s was not found or could not be read on %s", r.title, preflight.Some(who)).Named(r.id)
+	return finding.Skipf("%s was not found or could not be read on %s", r.title, finding.Some(who)).Named(r.id)
 }
 
 // gravest returns the rule that describes the difference: the first that fails, else the
@@ -174,7 +173,7 @@ func (d difference) finding() finding.Finding {
 		for _, g := range d.groups[1:] {
 			odd = append(odd, g.who()...)
 		}
-		f.Fix = fmt.Sprintf("give %s the image or environment of the others", preflight.Some(odd))
+		f.Fix = fmt.Sprintf("give %s the image or environment of the others", finding.Some(odd))
 	}
 	if f.Status == finding.Fail {
 		f.Fix += "\nto start anyway: --warn-only on every node"

@@ -81,7 +81,7 @@ func Merge(posts []Post) finding.Report {
 			s := all[i]
 			s.who, s.what = append(s.who, p), append(s.what, f.What)
 			for _, seen := range f.Seen {
-				if len(s.finding.Seen) < preflight.MaxSeen {
+				if len(s.finding.Seen) < finding.MaxSeen {
 					s.finding.Seen = append(s.finding.Seen, finding.Seen{Where: p.Name + ": " + seen.Where, What: seen.What})
 				}
 			}
@@ -106,7 +106,7 @@ func together(names, what []string, n int) string {
 		case len(names) == n && n > 1:
 			return fmt.Sprintf("all %d nodes: %s", n, what[0])
 		case len(names) > 1:
-			return fmt.Sprintf("%d of %d nodes (%s): %s", len(names), n, preflight.Some(names), what[0])
+			return fmt.Sprintf("%d of %d nodes (%s): %s", len(names), n, finding.Some(names), what[0])
 		}
 		return names[0] + ": " + what[0]
 	}

@@ -8,27 +8,9 @@ import (
 	"strings"
 
 	"launch/internal/finding"
-	"launch/preflight"
 	"launch/preflight/blame"
+	"launch/preflight/calls"
 )
-
-// Names is the result of looking up the names of the few other nodes that this one
-// calls. A name in /etc/hosts can only be in Strays.
-type Names struct {
-	Host    string  `json:"host,omitempty"`    // this node's own
-	Known   []int   `json:"known,omitempty"`   // ranks whose names the name servers know
-	Unknown []int   `json:"unknown,omitempty"` // ranks whose names they deny
-	Mute    string  `json:"mute,omitempty"`    // the error, where no name server answered
-	Strays  []Stray `json:"strays,omitempty"`
-}
-
-// Stray is a name of another node that leads to other addresses than that node's.
-type Stray struct {
-	To    int        `json:"to"`
-	Addr  netip.Addr `json:"addr"`            // the first of them
-	Hosts bool       `json:"hosts,omitempty"` // from /etc/hosts, not from a name server
-	Near  bool       `json:"near,omitempty"`  // in the network in which the node is called
-}
 
 // compareNames judges the names of the nodes. launch gives the job addresses, so each
 // finding is at most a warning, and a cluster in which few or no nodes have names is
@@ -74,7 +56,7 @@ func strayNames(posts []Post) (out []judged) {
 	}
 	type wrong struct {
 		to    Post
-		stray Stray
+		stray calls.Stray
 		who   []Post
 	}
 	var all []*wrong
@@ -102,7 +84,7 @@ func strayNames(posts []Post) (out []judged) {
 		case owned:
 			is = "which is " + owner.Name
 		}
-		who := preflight.Some(namesOf(posts, ranksOf(w.who)))
+		who := finding.Some(namesOf(posts, ranksOf(w.who)))
 		f := finding.Warnf("the name of %s leads to %s on %s, %s", w.to.Name, w.stray.Addr, who, is).Named("peer.name").
 			Breaking("%swould reach another machine", byName).
 			See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
@@ -128,13 +110,13 @@ func muteServers(posts []Post) []judged {
 		return nil
 	}
 	f := finding.Warnf("no name server answers on %s, while those of other nodes do",
-		preflight.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
+		finding.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
 		Breaking("each lookup of the job there times out, and torch's store on node rank 0 looks up a name for each process")
 	for _, p := range who[:min(len(who), most)] {
 		f = f.See("look up another node's name on "+p.Name, "%s", p.Names.Mute)
 	}
 	return []judged{{Finding: f.Do("cat /etc/resolv.conf   # on %s; compare it with another node's",
-		preflight.Some(namesOf(posts, ranksOf(who))))}}
+		finding.Some(namesOf(posts, ranksOf(who))))}}
 }
 
 // unknownNames reports the few names that name servers do not know, and the few nodes
@@ -149,7 +131,7 @@ func unknownNames(posts []Post) judged {
 		for denied, ranks := range map[bool][]int{false: p.Names.Known, true: p.Names.Unknown} {
 			for _, r := range ranks {
 				if to, ok := byRank[r]; ok {
-					asked = append(asked, edge{p, to, Call{To: r, Hole: denied}})
+					asked = append(asked, edge{p, to, calls.Call{To: r, Hole: denied}})
 				}
 			}
 		}
@@ -173,10 +155,10 @@ func unknownNames(posts []Post) judged {
 			parts = append(parts, fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.rest))
 		case blame.ToNode:
 			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(),
-				preflight.Some(slices.Compact(askers))))
+				finding.Some(slices.Compact(askers))))
 		default:
 			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name,
-				preflight.Some(slices.Compact(askers))))
+				finding.Some(slices.Compact(askers))))
 		}
 	})
 	slices.Sort(names)
@@ -189,5 +171,5 @@ func unknownNames(posts []Post) judged {
 		Named("peer.name").
 		Breaking("%swould not find them", byName).
 		Do("getent hosts %s   # repeats it\nadd %s to the DNS, or to /etc/hosts on each node", names[0],
-			preflight.Some(names))}
+			finding.Some(names))}
 }

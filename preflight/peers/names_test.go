@@ -8,16 +8,17 @@ import (
 	"testing"
 
 	"launch/internal/finding"
+	"launch/preflight/calls"
 )
 
 // named is n nodes that call each other. Name servers know each name, but for
 // what edit says.
-func named(n int, edit func(rank int, names *Names)) []Post {
+func named(n int, edit func(rank int, names *calls.Found)) []Post {
 	return posts(n, func(rank int, p *Post) {
 		p.Name, p.Names.Host = fmt.Sprintf("host%d (10.0.0.%d)", rank, 1+rank), fmt.Sprintf("host%d", rank)
 		for to := range n {
 			if to != rank {
-				p.Calls = append(p.Calls, Call{To: to, Addr: fmt.Sprintf("10.0.0.%d:4000", 1+to)})
+				p.Calls = append(p.Calls, calls.Call{To: to, Addr: fmt.Sprintf("10.0.0.%d:4000", 1+to)})
 				p.Names.Known = append(p.Names.Known, to)
 			}
 		}
@@ -26,7 +27,7 @@ func named(n int, edit func(rank int, names *Names)) []Post {
 }
 
 // deny has the name servers of a node not know these.
-func (n *Names) deny(ranks ...int) {
+func deny(n *calls.Found, ranks ...int) {
 	n.Known = slices.DeleteFunc(n.Known, func(r int) bool { return slices.Contains(ranks, r) })
 	n.Unknown = append(n.Unknown, ranks...)
 }
@@ -35,65 +36,65 @@ func TestNamesOfNodes(t *testing.T) {
 	at := netip.MustParseAddr
 	for name, tc := range map[string]struct {
 		nodes  int
-		edit   func(rank int, n *Names)
+		edit   func(rank int, n *calls.Found)
 		status finding.Status
 		says   string // "": nothing is said
 	}{
-		"all known":         {4, func(int, *Names) {}, "", ""},
-		"all in /etc/hosts": {4, func(_ int, n *Names) { n.Known = nil }, "", ""},
-		"no node knows another": {4, func(rank int, n *Names) { n.Unknown, n.Known = n.Known, nil }, finding.Skip,
+		"all known":         {4, func(int, *calls.Found) {}, "", ""},
+		"all in /etc/hosts": {4, func(_ int, n *calls.Found) { n.Known = nil }, "", ""},
+		"no node knows another": {4, func(rank int, n *calls.Found) { n.Unknown, n.Known = n.Known, nil }, finding.Skip,
 			"0 of 12 names"},
-		"only the first is in the DNS": {4, func(rank int, n *Names) { n.deny(without(4, rank, 0)...) }, finding.Skip,
+		"only the first is in the DNS": {4, func(rank int, n *calls.Found) { deny(n, without(4, rank, 0)...) }, finding.Skip,
 			"3 of 12"},
-		"only one of two is in the DNS": {2, func(rank int, n *Names) {
+		"only one of two is in the DNS": {2, func(rank int, n *calls.Found) {
 			if rank == 0 {
-				n.deny(1)
+				deny(n, 1)
 			}
 		}, finding.Skip, "1 of 2"},
-		"no name server answers": {3, func(_ int, n *Names) { n.Known, n.Mute = nil, "10.9.9.9 says no answer" }, "",
+		"no name server answers": {3, func(_ int, n *calls.Found) { n.Known, n.Mute = nil, "10.9.9.9 says no answer" }, "",
 			""},
-		"one is in no DNS": {4, func(rank int, n *Names) {
+		"one is in no DNS": {4, func(rank int, n *calls.Found) {
 			if rank != 2 {
-				n.deny(2)
+				deny(n, 2)
 			}
 		}, finding.Warn, "the name of host2 (10.0.0.3) is unknown (asked on host0 (10.0.0.1), host1 (10.0.0.2), host3 " +
 			"(10.0.0.4))"},
-		"one has a name server that knows no other node": {4, func(rank int, n *Names) {
+		"one has a name server that knows no other node": {4, func(rank int, n *calls.Found) {
 			if rank == 3 {
-				n.deny(0, 1, 2)
+				deny(n, 0, 1, 2)
 			}
 		}, finding.Warn, "those of host3 (10.0.0.4) do not know the others"},
-		"one name is unknown on one node": {4, func(rank int, n *Names) {
+		"one name is unknown on one node": {4, func(rank int, n *calls.Found) {
 			if rank == 3 {
-				n.deny(1)
+				deny(n, 1)
 			}
 		}, finding.Warn, "the name of host1 (10.0.0.2) is unknown on host3 (10.0.0.4)"},
-		"one has a name server that is mute": {2, func(rank int, n *Names) {
+		"one has a name server that is mute": {2, func(rank int, n *calls.Found) {
 			if rank == 1 {
 				n.Known, n.Mute = nil, "10.9.9.9 says no answer"
 			}
 		}, finding.Warn, "no name server answers on host1 (10.0.0.2), while those"},
-		"a name is another node's": {3, func(rank int, n *Names) {
+		"a name is another node's": {3, func(rank int, n *calls.Found) {
 			if rank == 0 {
-				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.3"), Hosts: true}}
+				n.Strays = []calls.Stray{{To: 1, Addr: at("10.0.0.3"), Hosts: true}}
 			}
 		}, finding.Warn, "the name of host1 (10.0.0.2) leads to 10.0.0.3 on host0 (10.0.0.1), which is host2 (10.0.0.3)"},
-		"a name is loopback": {2, func(rank int, n *Names) {
+		"a name is loopback": {2, func(rank int, n *calls.Found) {
 			if rank == 0 {
-				n.Strays = []Stray{{To: 1, Addr: at("127.0.1.1"), Hosts: true}}
+				n.Strays = []calls.Stray{{To: 1, Addr: at("127.0.1.1"), Hosts: true}}
 			}
 		}, finding.Warn, "leads to 127.0.1.1 on host0 (10.0.0.1), which is loopback"},
-		"an old address": {3, func(rank int, n *Names) {
+		"an old address": {3, func(rank int, n *calls.Found) {
 			if rank != 1 {
-				n.Strays = []Stray{{To: 1, Addr: at("10.0.0.99"), Near: true}}
+				n.Strays = []calls.Stray{{To: 1, Addr: at("10.0.0.99"), Near: true}}
 			}
 		}, finding.Warn, "leads to 10.0.0.99 on host0 (10.0.0.1), host2 (10.0.0.3), which no node of the job has"},
 		"an address outside of a NAT": {2, func(rank int,
-			n *Names) {
-			n.Strays = []Stray{{To: 1 - rank, Addr: at("203.0.113.7")}}
+			n *calls.Found) {
+			n.Strays = []calls.Stray{{To: 1 - rank, Addr: at("203.0.113.7")}}
 		}, "", ""},
-		"an address that the node is called at": {2, func(rank int, n *Names) {
-			n.Strays = []Stray{{To: 1 - rank, Addr: at(fmt.Sprintf("10.0.0.%d", 2-rank))}}
+		"an address that the node is called at": {2, func(rank int, n *calls.Found) {
+			n.Strays = []calls.Stray{{To: 1 - rank, Addr: at(fmt.Sprintf("10.0.0.%d", 2-rank))}}
 		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	s.NotJudged = slices.Compact(s.NotJudged)
 	for _, wrong := range []bool{true, false} {
 		for _, e := range edges(posts) {
-			if bad := e.call.bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
+			if bad := e.call.Bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
 				s.Calls = append(s.Calls, finding.Called{From: e.from.Rank, To: e.to.Rank, Bad: bad})
 			}
 		}
@@ -57,21 +57,6 @@ func columns(posts []Post, table []preflight.Check) []string {
 	}
 	slices.Sort(more)
 	return append(out, more...)
-}
-
-// bad describes what was wrong with a call.
-func (c Call) bad() string {
-	switch {
-	case c.Cause != "":
-		return string(c.Cause)
-	case c.Other != "":
-		return "another node answers"
-	case c.Stall != "":
-		return "long messages stall"
-	case c.Hole:
-		return "full packets vanish"
-	}
-	return ""
 }
 
 // All returns the findings of single nodes and between nodes, the failures first.

@@ -9,6 +9,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight"
+	"launch/preflight/calls"
 )
 
 // cells reads outcomes from their letters.
@@ -26,9 +27,9 @@ func cells(t *testing.T, letters string) (c finding.Cells) {
 func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 	own := func(fs ...finding.Finding) (out finding.Report) { return fs }
 	posts := []Post{
-		{Rank: 0, Name: "a", Calls: []Call{{To: 1}, {To: 2, Cause: sidechannel.Refused}}},
-		{Rank: 1, Name: "b", Calls: []Call{{To: 2, Stall: "there"}}, Skip: []string{"same.nccl"}},
-		{Rank: 2, Name: "c", Calls: []Call{{To: 9}}, Skip: []string{"same.nccl", "peer.clock"}},
+		{Rank: 0, Name: "a", Calls: []calls.Call{{To: 1}, {To: 2, Cause: sidechannel.Refused}}},
+		{Rank: 1, Name: "b", Calls: []calls.Call{{To: 2, Stall: "there"}}, Skip: []string{"same.nccl"}},
+		{Rank: 2, Name: "c", Calls: []calls.Call{{To: 9}}, Skip: []string{"same.nccl", "peer.clock"}},
 	}
 	for i, r := range []finding.Report{
 		own(finding.Passf("").Named("shm.size"), finding.Warnf("").Named("user.z"), finding.Passf("").Named("command.found")),
@@ -61,7 +62,7 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 func TestASurveyOfManyNodesKeepsTheCallsThatFailed(t *testing.T) {
 	var posts []Post
 	for r := range 1000 {
-		p := Post{Rank: r, Name: fmt.Sprint("n", r), Calls: []Call{{To: (r + 1) % 1000}}}
+		p := Post{Rank: r, Name: fmt.Sprint("n", r), Calls: []calls.Call{{To: (r + 1) % 1000}}}
 		if r >= 990 {
 			p.Calls[0].Cause = sidechannel.Dropped
 		}

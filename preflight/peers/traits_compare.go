@@ -10,7 +10,6 @@ import (
 	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
-	"launch/preflight"
 )
 
 // traitRule is one trait that should be the same on all nodes.
@@ -171,7 +170,7 @@ func compareTraits(posts []Post) []judged {
 	var found []unlike
 	gpus := onGPU(loadsOf(posts))
 	// Failed calls are reported with what did not arrive.
-	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.failed() && !e.call.Also })
+	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.Failed() && !e.call.Also })
 	for _, r := range traitRules() {
 		if !r.cpu && !gpus || r.id == "same.family" && apart {
 			continue
@@ -300,9 +299,9 @@ func compareOwners(posts []Post) (out []judged) {
 		if len(shared) == 0 {
 			continue
 		}
-		f := preflight.FailOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s",
-			ranked(with), ranked(p), preflight.Plural(len(shared), "GPU"), preflight.Some(shared)).
-			Named("same.gpu.owner").See("NVML", "%s on %s and %s", preflight.Some(shared), ranked(with), ranked(p)).
+		f := finding.FailOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s",
+			ranked(with), ranked(p), finding.Noun(len(shared), "GPU"), finding.Some(shared)).
+			Named("same.gpu.owner").See("NVML", "%s on %s and %s", finding.Some(shared), ranked(with), ranked(p)).
 			Breaking("NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")").
 			Do("give each its own GPUs by CUDA_VISIBLE_DEVICES or the scheduler (--gpus-per-task, nvidia.com/gpu)\n" +
 				"or start one launch on each machine")

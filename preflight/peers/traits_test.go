@@ -18,6 +18,7 @@ import (
 	"launch/fabric/software"
 	"launch/internal/finding"
 	"launch/preflight"
+	"launch/preflight/calls"
 	"launch/preflight/checktest"
 )
 
@@ -121,7 +122,7 @@ func TestTheLineForAnMTUNamesTheInterface(t *testing.T) {
 	}
 	hole := func(iface func(rank int) string) string {
 		d := Decide(posts(2, func(rank int, p *Post) {
-			p.Calls = []Call{{To: 1 - rank, Addr: "10.0.0.1:1", MTU: 1400, IfMTU: 1500, Hole: true, Iface: iface(rank)}}
+			p.Calls = []calls.Call{{To: 1 - rank, Addr: "10.0.0.1:1", MTU: 1400, IfMTU: 1500, Hole: true, Iface: iface(rank)}}
 		}), nil)
 		line, _, _ := strings.Cut(d.Findings[0].Fix, "\n")
 		return line

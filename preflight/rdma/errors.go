@@ -25,7 +25,7 @@ func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 		why = "the counters of a recording or a dry run do not change"
 	}
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	read := func() ([]fabric.LinkErrors, error) {
 		out := make([]fabric.LinkErrors, len(ports))
@@ -54,7 +54,7 @@ func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 		after, err = read()
 	}
 	if err != nil {
-		return preflight.Skip(fmt.Sprintf("could not tell: %v", err))
+		return finding.Skips(fmt.Sprintf("could not tell: %v", err))
 	}
 	seconds := time.Since(began).Seconds()
 	var out []finding.Finding
@@ -64,7 +64,7 @@ func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 		}
 	}
 	if len(out) == 0 {
-		return []finding.Finding{finding.Passf("no error on %s within %.1f s", preflight.Count(len(ports), "rail"), seconds)}
+		return []finding.Finding{finding.Passf("no error on %s within %.1f s", finding.Count(len(ports), "rail"), seconds)}
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 // subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	if why := noRDMA(in); why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
@@ -54,14 +54,14 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 		}
 	}
 	if len(idle) > 0 {
-		manager.What = preflight.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] +
+		manager.What = finding.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] +
 			" for a subnet manager"
 		out = append(out, manager.Breaking("the port carries no traffic; NCCL takes another network").
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))
 	}
 	if why := noRails(in, ports); len(out) == 0 && why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	if len(out) == 0 {
 		out = append(out, finding.Passf("%s", f.Why))
@@ -123,7 +123,7 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	}
 	f := finding.Warnf("%s here, and no RDMA device: the RDMA part of the driver is not loaded, or the devices are in "+
 		"another network namespace", are(len(made), what))
-	for _, p := range made[:min(len(made), preflight.MaxSeen)] {
+	for _, p := range made[:min(len(made), finding.MaxSeen)] {
 		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
 	}
 	fix := fixFor(in, verbs.NoStack, fabric.HCA{})
@@ -147,9 +147,9 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	}
 	switch why := noRDMA(in); {
 	case why != "":
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	case len(active) == 0:
-		return preflight.Skip("no active RDMA port here")
+		return finding.Skips("no active RDMA port here")
 	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
 		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
@@ -157,7 +157,7 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 		return []finding.Finding{finding.Warnf("%s here, and %s", are(len(active), "RDMA device"), v.Err).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoStack, active[0]))}
 	case !v.Present:
-		return preflight.Skip("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
+		return finding.Skips("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
 	}
 	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
 	var causes []verbs.Cause
@@ -184,5 +184,5 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 
 // are returns a number with its noun and verb.
 func are(n int, word string) string {
-	return preflight.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
+	return finding.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
 }

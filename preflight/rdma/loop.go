@@ -42,7 +42,7 @@ type looped struct {
 func rdmaLoop(ctx context.Context, in preflight.Input) []finding.Finding {
 	ports, why := loopPorts(in)
 	if why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	all := make([]looped, len(ports))
 	var wg sync.WaitGroup

@@ -49,7 +49,7 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	case len(out) > 0:
 		return out
 	case len(good) == 0:
-		return preflight.Skip("could not tell: " + preflight.Some(untold))
+		return finding.Skips("could not tell: " + finding.Some(untold))
 	}
 	return []finding.Finding{loopPasses(good, untold)}
 }
@@ -111,7 +111,7 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 		if !slices.Contains(devices, l.HCA) {
 			devices = append(devices, l.HCA)
 		}
-		if len(f.Seen) < preflight.MaxSeen {
+		if len(f.Seen) < finding.MaxSeen {
 			f = f.See("loopback of "+l.Name, "%s", l.err.Text)
 		}
 	}
@@ -121,8 +121,8 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 	}
 	f.What = fmt.Sprintf("%s %s: %s", first.Name, does, first.err.Text)
 	if len(ports) > 1 {
-		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), preflight.Count(of, "RDMA port"),
-			preflight.Some(names), first.Name, does, first.err.Text)
+		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), finding.Count(of, "RDMA port"),
+			finding.Some(names), first.Name, does, first.err.Text)
 	}
 	f.Fix = fixFor(in, first.err.Cause, first.Card)
 	switch {
@@ -151,8 +151,8 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 	for _, l := range good {
 		var figures []string
 		for _, s := range l.result.Sizes {
-			figures = append(figures, fmt.Sprintf("%s in %s, %s", preflight.Size(uint64(s.Write.Size)),
-				preflight.Micros(s.Write.Median), preflight.Speed(s.Speed)))
+			figures = append(figures, fmt.Sprintf("%s in %s, %s", finding.Size(uint64(s.Write.Size)),
+				finding.Micros(s.Write.Median), finding.Speed(s.Speed)))
 		}
 		f = f.See("loopback of "+l.Name, "%s", strings.Join(figures, "; "))
 		if len(l.result.Sizes) > 0 {
@@ -164,12 +164,12 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 		}
 	}
 	f.What = fmt.Sprintf("%s: all data came back unchanged, in %s",
-		preflight.Count(len(good), "port"), preflight.Micros(least))
+		finding.Count(len(good), "port"), finding.Micros(least))
 	if most > least {
-		f.What += " to " + preflight.Micros(most)
+		f.What += " to " + finding.Micros(most)
 	}
 	if len(untold) > 0 {
-		f.What += "; could not tell of " + preflight.Some(untold)
+		f.What += "; could not tell of " + finding.Some(untold)
 	}
 	return f
 }

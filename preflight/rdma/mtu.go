@@ -56,10 +56,10 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("packets of %d bytes", most)
 	}
 	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s",
-		len(small), preflight.Count(len(ports), "rail"), most, preflight.Some(small))
+		len(small), finding.Count(len(ports), "rail"), most, finding.Some(small))
 	if behind {
 		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s",
-			len(small), preflight.Count(len(ports), "rail"), preflight.Some(small))
+			len(small), finding.Count(len(ports), "rail"), finding.Some(small))
 	}
 	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
 	if len(line) == 0 {

@@ -16,7 +16,7 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
 	if why := noRails(in, ports); why != "" {
-		return preflight.Skip(why)
+		return finding.Skips(why)
 	}
 	bus := map[string]fabric.PCI{}
 	for _, p := range in.Node.PCI {

@@ -146,10 +146,10 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	case roce == 0:
 		return finding.Skipf("no RoCE rail here")
 	case len(bare) == 0:
-		return finding.Passf("%s with an address", preflight.Count(roce, "RoCE rail"))
+		return finding.Passf("%s with an address", finding.Count(roce, "RoCE rail"))
 	}
 	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s",
-		len(bare), preflight.Count(roce, "RoCE rail"), preflight.Some(bare))
+		len(bare), finding.Count(roce, "RoCE rail"), finding.Some(bare))
 	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or use RoCE v1, which "+
 		"no router forwards").
 		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
@@ -179,7 +179,7 @@ func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
 		f := finding.Warnf("")
 		var parts []string
 		for _, v := range order {
-			parts = append(parts, fmt.Sprintf("%s on %s", v, preflight.Some(versions[v])))
+			parts = append(parts, fmt.Sprintf("%s on %s", v, finding.Some(versions[v])))
 			f = f.See("/sys/class/infiniband/"+versions[v][0]+"/fw_ver", "%s", v)
 		}
 		f.What = "cards of one kind (" + cmp.Or(p.Card.Board, p.Card.Type) + ") have different firmware: " +

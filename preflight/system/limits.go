@@ -54,11 +54,11 @@ func memlock(_ context.Context, in preflight.Input) finding.Finding {
 	case limit == math.MaxUint64:
 		return finding.Passf("unlimited")
 	case float64(limit) >= in.Threshold("limits.memlock"):
-		return finding.Passf("%s", preflight.Size(limit))
+		return finding.Passf("%s", finding.Size(limit))
 	case in.Node.System.IPCLock:
-		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", preflight.Size(limit))
+		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", finding.Size(limit))
 	}
-	return finding.Warnf("memlock is %s, RDMA needs unlimited", preflight.Size(limit)).
+	return finding.Warnf("memlock is %s, RDMA needs unlimited", finding.Size(limit)).
 		See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
 		Do("%s", in.MoreMemlock())
@@ -109,11 +109,11 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Warnf("/dev/shm is not mounted").
 			Breaking("NCCL and data loaders cannot share memory").Do("%s", moreShm(in, local, "mount -t tmpfs tmpfs /dev/shm"))
 	case float64(l.Shm) >= float64(local)*in.Threshold("shm.size"):
-		return finding.Passf("%s free for %d processes", preflight.Size(uint64(l.Shm)), local)
+		return finding.Passf("%s free for %d processes", finding.Size(uint64(l.Shm)), local)
 	}
-	need := preflight.Size(uint64(float64(local) * in.Threshold("shm.size")))
+	need := finding.Size(uint64(float64(local) * in.Threshold("shm.size")))
 	return finding.Warnf("/dev/shm has %s free of %s, %d processes need about %s",
-		preflight.Size(uint64(l.Shm)), preflight.Size(uint64(max(0, l.ShmSize))), local, need).
+		finding.Size(uint64(l.Shm)), finding.Size(uint64(max(0, l.ShmSize))), local, need).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
 		Breaking("NCCL or a data loader dies of a bus error when it is full").
 		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm\nls -lS /dev/shm   # shows what fills it"))

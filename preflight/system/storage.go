@@ -162,7 +162,7 @@ func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 	}
 	for i, d := range disks {
 		if uses[i].path == temp.path && d.Late == "" {
-			return []finding.Finding{finding.Passf("%s free in %s", preflight.Size(uint64(max(0, d.Free))), d.Path)}
+			return []finding.Finding{finding.Passf("%s free in %s", finding.Size(uint64(max(0, d.Free))), d.Path)}
 		}
 	}
 	return []finding.Finding{finding.Skipf("could not tell: the folder for temporary files does not answer")}
@@ -182,7 +182,7 @@ func cramped(in preflight.Input, u use, d fabric.Disk) (finding.Finding, bool) {
 			Breaking("temporary files, such as torchrun's logs, go elsewhere, or nowhere").Do(fix), true
 	case d.Size > 0 && float64(d.Free) < min:
 		return finding.Warnf("%s (%s) has %s left of %s",
-			d.Path, u.what, preflight.Size(uint64(max(0, d.Free))), preflight.Size(uint64(d.Size))).
+			d.Path, u.what, finding.Size(uint64(max(0, d.Free))), finding.Size(uint64(d.Size))).
 			See("statfs "+d.Path, "%d of %d bytes free; %s", d.Free, d.Size, mounted(d)).
 			Breaking("processes end with \"No space left on device\" as soon as they write").
 			Do("du -xsh %s/* | sort -h   # shows what to remove\nor start elsewhere: %s",

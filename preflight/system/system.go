@@ -106,10 +106,10 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 	case limit == 0:
 		return finding.Passf("no limit")
 	case limit >= need:
-		return finding.Passf("%s for %d of the job's processes", preflight.Size(limit), ranks)
+		return finding.Passf("%s for %d of the job's processes", finding.Size(limit), ranks)
 	}
 	return finding.Warnf("the control group grants %s to all processes, %d of the job need at least %s",
-		preflight.Size(limit), ranks, preflight.Size(need)).
+		finding.Size(limit), ranks, finding.Size(need)).
 		See("memory.max", "%d bytes", limit).
 		Breaking("the kernel kills a process without a message, and the others wait for it").
 		Do("%s", in.Remedy(map[preflight.Place]string{
@@ -197,7 +197,7 @@ func sidecar(_ context.Context, in preflight.Input) finding.Finding {
 		if all {
 			return finding.Warnf("a sidecar of %s redirects this pod's connections", m.name).
 				See("ports of this pod", "in use: %s",
-					preflight.Join(m.ports, func(p uint16) string { return strconv.Itoa(int(p)) })).
+					finding.Join(m.ports, func(p uint16) string { return strconv.Itoa(int(p)) })).
 				Breaking("NCCL and Gloo do not speak its protocol: connections break or are slow, and the pod keeps running "+
 					"after the job").
 				Do("%s", m.fix)

@@ -59,7 +59,8 @@ func (s *Store) find(from, end []byte) []*mvccpb.KeyValue {
 }
 
 func (w *write) get(r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	if r.Revision != 0 || r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 || r.MaxCreateRevision != 0 {
+	if r.Revision != 0 || r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 ||
+		r.MaxCreateRevision != 0 {
 		return nil, status.Error(codes.Unimplemented, "memstore reads the present only, unfiltered")
 	}
 	kvs := w.s.find(r.Key, r.RangeEnd)
@@ -73,7 +74,8 @@ func (w *write) get(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	}
 	if r.KeysOnly { // without the leases: since 3.7 etcd answers from its index
 		for i, kv := range kvs {
-			kvs[i] = &mvccpb.KeyValue{Key: kv.Key, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Version: kv.Version}
+			kvs[i] = &mvccpb.KeyValue{Key: kv.Key, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision,
+				Version: kv.Version}
 		}
 	}
 	out.Kvs = kvs
@@ -104,7 +106,8 @@ func order(kvs []*mvccpb.KeyValue, r *pb.RangeRequest) {
 
 func (w *write) put(r *pb.PutRequest) *pb.PutResponse {
 	s, old := w.s, w.s.kvs[string(r.Key)]
-	kv := &mvccpb.KeyValue{Key: r.Key, Value: r.Value, Lease: r.Lease, Version: 1, CreateRevision: s.rev + 1, ModRevision: s.rev + 1}
+	kv := &mvccpb.KeyValue{Key: r.Key, Value: r.Value, Lease: r.Lease, Version: 1, CreateRevision: s.rev + 1,
+		ModRevision: s.rev + 1}
 	if old != nil {
 		kv.Version, kv.CreateRevision = old.Version+1, old.CreateRevision
 		s.unbind(old)
@@ -136,7 +139,8 @@ func (w *write) remove(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 func (w *write) drop(kv *mvccpb.KeyValue) {
 	delete(w.s.kvs, string(kv.Key))
 	w.s.unbind(kv)
-	w.evs = append(w.evs, &mvccpb.Event{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: kv.Key, ModRevision: w.s.rev + 1}, PrevKv: kv})
+	w.evs = append(w.evs, &mvccpb.Event{Type: mvccpb.Event_DELETE,
+		Kv: &mvccpb.KeyValue{Key: kv.Key, ModRevision: w.s.rev + 1}, PrevKv: kv})
 }
 
 // unbind takes a pair that goes from its lease.

@@ -81,7 +81,9 @@ func (g leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) 
 	})
 }
 
-func (g leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
+func (g leaseServer) LeaseTimeToLive(
+	ctx context.Context, r *pb.LeaseTimeToLiveRequest,
+) (*pb.LeaseTimeToLiveResponse, error) {
 	return carry(ctx, g.l, r, func() (*pb.LeaseTimeToLiveResponse, error) {
 		out := &pb.LeaseTimeToLiveResponse{Header: g.l.s.header(), ID: r.ID, TTL: -1}
 		if l := g.l.s.leases[r.ID]; l != nil {

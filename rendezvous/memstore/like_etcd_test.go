@@ -76,7 +76,8 @@ func (s *side) kv(kv *mvccpb.KeyValue) string {
 			lease = i
 		}
 	}
-	return fmt.Sprintf("{%s=%q create %d mod %d version %d lease %d}", kv.Key, kv.Value, s.relative(kv.CreateRevision), s.relative(kv.ModRevision), kv.Version, lease)
+	return fmt.Sprintf("{%s=%q create %d mod %d version %d lease %d}", kv.Key, kv.Value, s.relative(kv.CreateRevision),
+		s.relative(kv.ModRevision), kv.Version, lease)
 }
 
 func (s *side) kvs(kvs []*mvccpb.KeyValue) string {
@@ -121,7 +122,8 @@ func drawOp(t *rapid.T, root string, depth int) func(*side) clientv3.Op {
 	kind := rapid.IntRange(0, 9).Draw(t, "kind")
 	switch {
 	case kind < 4:
-		value, lease, prev := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "value"), rapid.IntRange(-3, 2).Draw(t, "lease"), rapid.Bool().Draw(t, "prev")
+		value := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "value")
+		lease, prev := rapid.IntRange(-3, 2).Draw(t, "lease"), rapid.Bool().Draw(t, "prev")
 		return func(s *side) clientv3.Op {
 			opts := []clientv3.OpOption{clientv3.WithLease(s.lease(lease))}
 			if prev {
@@ -158,7 +160,8 @@ func drawGet(t *rapid.T, root string) []clientv3.OpOption {
 		opts = append(opts, clientv3.WithLimit(int64(rapid.IntRange(1, 3).Draw(t, "limit"))))
 	}
 	// Create revisions of one transaction are equal: only keys sort uniquely.
-	opts = append(opts, clientv3.WithSort(clientv3.SortByKey, rapid.SampledFrom([]clientv3.SortOrder{clientv3.SortNone, clientv3.SortAscend, clientv3.SortDescend}).Draw(t, "order")))
+	orders := []clientv3.SortOrder{clientv3.SortNone, clientv3.SortAscend, clientv3.SortDescend}
+	opts = append(opts, clientv3.WithSort(clientv3.SortByKey, rapid.SampledFrom(orders).Draw(t, "order")))
 	switch rapid.IntRange(0, 3).Draw(t, "less") {
 	case 0:
 		opts = append(opts, clientv3.WithKeysOnly())
@@ -233,7 +236,8 @@ func (s *side) do(op clientv3.Op) string {
 	case op.IsPut():
 		return s.op(&pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: (*pb.PutResponse)(r.Put())}})
 	case op.IsDelete():
-		return s.op(&pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: (*pb.DeleteRangeResponse)(r.Del())}})
+		deleted := (*pb.DeleteRangeResponse)(r.Del())
+		return s.op(&pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: deleted}})
 	}
 	return s.op(&pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: (*pb.RangeResponse)(r.Get())}})
 }

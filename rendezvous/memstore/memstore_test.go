@@ -178,7 +178,8 @@ func TestFaultsOfALink(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if done := len(r.Kvs) == 1 && r.Kvs[0].Version == tc.version; tc.version > 0 && !done || tc.version == 0 && len(r.Kvs) > 0 {
+			if done := len(r.Kvs) == 1 && r.Kvs[0].Version == tc.version; tc.version > 0 && !done ||
+				tc.version == 0 && len(r.Kvs) > 0 {
 				t.Errorf("fault %d left %v", tc.fault, r.Kvs)
 			}
 		}

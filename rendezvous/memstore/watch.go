@@ -140,7 +140,8 @@ func (s *Store) news(x *watch) []*pb.WatchResponse {
 		rev := max(x.from, firstRevision+1) + int64(i)
 		var mine []*mvccpb.Event
 		for _, e := range evs {
-			if !inside(string(e.Kv.Key), x.key, x.end) || x.noPut && e.Type == mvccpb.Event_PUT || x.noDelete && e.Type == mvccpb.Event_DELETE {
+			if !inside(string(e.Kv.Key), x.key, x.end) || x.noPut && e.Type == mvccpb.Event_PUT ||
+				x.noDelete && e.Type == mvccpb.Event_DELETE {
 				continue
 			}
 			if !x.prev {

@@ -107,7 +107,8 @@ func check(t *testing.T, defs string) string {
 		t.Fatal(err)
 	}
 	// The whole of every state: no reduction by what commutes, and no hashes.
-	spin, gcc, pan := []string{"-a"}, []string{"-O1", "-w", "-DCOLLAPSE", "-DNOREDUCE", "-DMEMLIM=4000"}, []string{"-m100000"}
+	spin, gcc, pan := []string{"-a"}, []string{"-O1", "-w", "-DCOLLAPSE", "-DNOREDUCE",
+		"-DMEMLIM=4000"}, []string{"-m100000"}
 	for _, d := range strings.Fields(defs) {
 		spin = append(spin, "-D"+d)
 	}

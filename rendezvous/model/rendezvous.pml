@@ -4,24 +4,29 @@
  * neither; what the Go code does in one goroutine between two transactions is
  * part of the step that follows.
  *
- *   here                        rendezvous/
+ *   here                        rendezvous/protocol/
  *   store: mk, ld, e, place     m/SLOT, c/leader, c/epoch, w/NONCE/SLOT
- *   eVoid                       c/r/NONCE (keys.go quit)
+ *   eVoid                       c/r/NONCE (keys.go Quit)
  *   n[p].pb                     p/N/NAME/RANK
- *   Session: register           register.go  register, entering, entered
- *            depose             register.go  depose
- *            campaign, rebind   leader.go    campaign
- *            hear               observe.go   observe (watch of c/)
- *            hear members       leader.go    takeOver, lead.observe (watch of the job)
- *            own key            register.go  ownKey
- *            open, resign       leader.go    step; seal.go open
- *            places, seal       seal.go      seal
- *            go                 seal.go      reduce
- *            post               round.go     send
- *   App:     read place         join.go      Join, place, enterWorld
- *            broken, start      round.go     Round
- *            give up            round.go     withdraw; join.go expired
- *            say so, leave      join.go      Leave
+ *   Session: register           register.go  register, registered, replaced
+ *            depose             register.go  replaced
+ *            campaign, rebind   pass.go      elect, elected
+ *            hear               hear.go      hear (watch of c/)
+ *            hear members       lead.go      hearJob (watch of the job)
+ *            own key            hear.go      hearOwn
+ *            life ends          node.go      fail
+ *            open, resign       lead.go      stepSealed, resign
+ *            places, seal       seal.go      seal, writePlaces, sealIt
+ *            go                 run.go       reduced
+ *            post               pass.go      send
+ *   App:     read place         user.go      placed, enter
+ *            result             user.go      result
+ *            give up            user.go      giveUp, withdrew
+ *            leave              leave.go     leave
+ *   in one step with these: begin, granted, register again, describe, wake,
+ *            reduce, join, look, round, time is up
+ *   not in this model: contend, locate, over, tell, warn, other size, last run,
+ *            last news, start, acknowledge, command ends, follow, return
  *
  * Revisions are not counted. "The key is the version that I read" is one bit
  * for each reader, which every write of the key clears (epCur, ldCur, dirty):
@@ -273,7 +278,7 @@ inline hearEpoch(p) {
 	fi
 }
 
-inline readPlace(p) {
+inline readPlace(p) { /* read place */
 	for (i : 0 .. SIZE - 1) {
 		w = (pNonce == eNonce -> place[i] : 0);
 		if
@@ -541,15 +546,15 @@ end:	do
 		:: else
 		fi;
 		me.ldCur = 0; me.s = UP }
-	:: d_step { me.s == DEPOSES && me.old && ld != 0 -> dropLeader(); me.s = UP } /* the revision of another store */
+	:: d_step { me.s == DEPOSES && me.old && ld != 0 -> dropLeader(); me.s = UP } /* depose: the revision of another store */
 
-	/* the end of a life */
+	/* life ends */
 	:: d_step { me.s == UP && canLose -> faults++; endLife(_pid) }
 	:: d_step { me.s == UP && me.seal == 0 && (mk[me.slot] == 0 || me.dead) -> endLife(_pid) } /* own key, keep-alive */
 	:: d_step { me.s == UP && me.seal == 0 && mk[me.slot] != 0 && mk[me.slot] % LEFT != mine && !me.old -> /* superseded */
 		leaseGone(_pid); ends(_pid, GONE) }
 
-	/* news */
+	/* hear, hear members */
 #if defined(WIPE) || defined(LIVE)
 #define concerns true
 #else
@@ -631,7 +636,7 @@ end:	do
 #ifdef BLIND /* it cannot ask any more */
 	:: d_step { alive(_pid) && me.app == ROUND && fault -> faults++; me.app = OUT; me.gaveUp = 1 }
 #endif
-	/* say so, leave */
+	/* leave */
 	:: d_step { alive(_pid) && me.app == OUT ->
 		if
 		:: ownLease ->

@@ -69,7 +69,7 @@ func (n *Node) follow(e Event) {
 
 // comeBack makes this node one that waits for a world again.
 func (n *Node) comeBack(e Event) {
-	n.user, n.self = Idle, e.Member
+	n.user, n.self = Idle, *e.Member
 	n.self.Phase, n.self.Status = PhaseArrived, 0
 	n.edits++
 	clear(n.posts)

@@ -207,8 +207,7 @@ type Action struct {
 	Err   error
 	Size  int // Reply: the nodes whose acknowledgements the store's host awaits
 
-	epoch   Epoch
-	holder  Member
+	epoch   *Epoch
 	edits   int
 	post    *post
 	missing *MissingError
@@ -234,16 +233,16 @@ type Event struct {
 	Reduces bool // Round: this node can reduce it
 	Start   bool // Reduce: with this result the world starts; Follow: this is the first look
 	Budget  time.Duration
-	Member  Member
+	Member  *Member // Return
 	Status  int
 	Text    string
 }
 
 // Step takes in one event at the time now, and returns what follows from it, in
-// order. A request is the last of the actions. The same state and event always
-// give the same state and actions.
+// order; they are valid until the next Step. A request is the last of the actions.
+// The same state and event always give the same state and actions.
 func (n *Node) Step(now time.Time, e Event) []Action {
-	n.now, n.out, n.asked = now, nil, false
+	n.now, n.out, n.asked = now, n.out[:0], false
 	do := n.table[e.Kind][n.phase]
 	if do == nil {
 		do = n.table[e.Kind][n.user]

@@ -50,18 +50,16 @@ func (n *Node) pass(Event) {
 // elect tries to take the lead where it is free. To lose is fine: the watch reports
 // the winner. A lead of an earlier life is bound to this life's lease.
 func (n *Node) elect() {
-	a := Action{Kind: Elect, What: "choose a leader", Else: []Op{{Key: n.k.Leader()}},
-		Then: []Op{{Do: Put, Key: n.k.Leader(), Value: n.self, Lease: n.lease}}}
+	kind, guard := Elect, Cond{Guard: FreeLead, Of: Create, Key: n.k.Leader(), Is: '='}
 	switch {
 	case n.leader.ID == "" && !n.yields():
-		a.If = []Cond{{Guard: FreeLead, Of: Create, Key: n.k.Leader(), Is: '='}}
 	case n.leader.ID == n.self.ID && n.leadLease != n.lease:
-		a.Kind = Rebind
-		a.If = []Cond{{Guard: SameLead, Of: Mod, Key: n.k.Leader(), Is: '=', Rev: n.leader.mod}}
+		kind, guard = Rebind, Cond{Guard: SameLead, Of: Mod, Key: n.k.Leader(), Is: '=', Rev: n.leader.mod}
 	default:
 		return
 	}
-	n.ask(a)
+	n.ask(Action{Kind: kind, What: "choose a leader", If: []Cond{guard}, Else: []Op{{Key: n.k.Leader()}},
+		Then: []Op{{Do: Put, Key: n.k.Leader(), Value: n.self, Lease: n.lease}}})
 }
 
 // elected takes in whether this node leads now.

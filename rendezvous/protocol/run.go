@@ -34,7 +34,7 @@ func (n *Node) reduce() {
 		for rank := range posts {
 			posts[rank] = got[rank]
 		}
-		n.ask(Action{Kind: Reduce, Name: name, Posts: posts, epoch: n.ep})
+		n.ask(Action{Kind: Reduce, Name: name, Posts: posts})
 	}
 }
 

@@ -155,3 +155,12 @@ func (s *simStore) since(at int, prefix string) (out []KV) {
 	}
 	return out
 }
+
+// after returns the position of the log after a revision.
+func (s *simStore) after(rev int64) int {
+	at := len(s.log)
+	for at > 0 && s.log[at-1].Mod > rev {
+		at--
+	}
+	return at
+}

@@ -67,7 +67,7 @@ func Rules() []Rule {
 		{ReadProgress, here, "time is up", (*Node).progressed},
 		{Expire, here, "time is up", (*Node).expire},
 		{Round, here, "round", (*Node).round},
-		{Result, here, "broken, start", (*Node).result},
+		{Result, here, "result", (*Node).result},
 		{GiveUp, here, "give up", (*Node).giveUp},
 		{Withdraw, here, "give up", (*Node).withdrew},
 		{Farewell, here, "last news", (*Node).farewell},

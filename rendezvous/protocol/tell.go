@@ -168,6 +168,8 @@ func (n *Node) unfitNow() (last []Note, more int) {
 	for _, note := range all {
 		last = append(last, note.Note)
 	}
-	slices.SortFunc(last, func(a, b Note) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(last, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Name, b.Name))
+	})
 	return last, max(more, 0)
 }

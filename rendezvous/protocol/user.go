@@ -55,7 +55,7 @@ func (n *Node) look(e Event) {
 		}
 		n.askRunning(a)
 	case ep.Size > 0 && !self.wants(ep):
-		n.ask(Action{Kind: ReadFirst, epoch: ep, Then: []Op{{Key: n.k.Members(), Prefix: true, Limit: few, Oldest: true}}})
+		n.ask(Action{Kind: ReadFirst, epoch: &ep, Then: []Op{{Key: n.k.Members(), Prefix: true, Limit: few, Oldest: true}}})
 	default:
 		n.rest(0)
 	}
@@ -87,7 +87,8 @@ func (n *Node) rest(d time.Duration) {
 // sent already.
 func (n *Node) findPlace() {
 	key := n.k.Place(n.ep.Nonce, n.self)
-	a := Action{Kind: ReadPlace, Crowd: true, epoch: n.ep, Then: []Op{{Key: key}}}
+	ep := n.ep
+	a := Action{Kind: ReadPlace, Crowd: true, epoch: &ep, Then: []Op{{Key: key}}}
 	if n.seat != nil && n.seat.Key == key {
 		n.placed(Event{Ask: &a, OK: true, KVs: []KV{*n.seat}})
 		return
@@ -110,7 +111,7 @@ func (n *Node) placed(e Event) {
 		n.outside = e.Ask.epoch.Nonce
 		n.look(e)
 	default:
-		n.enter(e.Ask.epoch, p)
+		n.enter(*e.Ask.epoch, p)
 	}
 }
 
@@ -145,7 +146,8 @@ func (n *Node) sized(e Event) {
 
 // askRunning reads which nodes of a started epoch are still registered.
 func (n *Node) askRunning(a Action) {
-	a.Kind, a.epoch, a.Then = ReadRunning, n.ep, []Op{{Key: n.k.Members(), Prefix: true, Limit: 4 * few}}
+	ep := n.ep
+	a.Kind, a.epoch, a.Then = ReadRunning, &ep, []Op{{Key: n.k.Members(), Prefix: true, Limit: 4 * few}}
 	n.ask(a)
 }
 
@@ -251,9 +253,9 @@ func (n *Node) result(e Event) {
 // giveUp withdraws from a round, unless the result exists already. The key below
 // the nonce remains when the lease is given back.
 func (n *Node) giveUp(e Event) {
-	self, result := n.self, n.k.Result(n.joined.N, e.Name)
+	self, joined, result := n.self, n.joined, n.k.Result(n.joined.N, e.Name)
 	self.Left = "its time ran out"
-	n.ask(Action{Kind: Withdraw, Last: true, Name: e.Name, Err: e.Err, epoch: n.joined,
+	n.ask(Action{Kind: Withdraw, Last: true, Name: e.Name, Err: e.Err, epoch: &joined,
 		If: []Cond{{Guard: NoResult, Of: Create, Key: result, Is: '='}},
 		Then: []Op{{Do: Put, Key: n.k.Quit(n.joined.Nonce), Value: []byte(self.ID)},
 			{Do: Nest, If: []Cond{n.ownLease()}, Then: []Op{{Do: Put, Key: n.k.Member(self), Value: self, Lease: n.lease}}}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,7 @@ type walk struct {
 	procs  []*proc
 	plan   plan
 	faults int // that may still happen
+	steps  int
 	lease  int64
 	wrong  string // the invariant that does not hold; "": all do
 	story  []string
@@ -45,10 +47,12 @@ type proc struct {
 	answer, reply  *Event  // answers that the process has not seen
 	lost           bool    // the session's answer is a failure
 	down           bool    // its session waits before the next life
-	control, job   int     // positions in the log; -1: no watch
+	leases         []int64
+	control, job   int // positions in the log; -1: no watch
 	own            int
 	wakes          []time.Time
-	waits          bool // its user waits
+	waits          bool          // its user waits
+	ahead          time.Duration // the time that it has spent in waits
 	look           Event
 	world          *World
 	started, ended bool
@@ -84,16 +88,17 @@ func (w *walk) launch(slot int) {
 
 // session gives a process an event of its session.
 func (w *walk) session(p *proc, e Event) {
-	for _, a := range p.n.Step(w.now, e) {
+	for _, a := range p.n.Step(w.clock(p), e) {
 		switch a.Kind {
 		case Notify:
 		case Wake:
-			p.wakes = append(p.wakes, w.now.Add(a.After))
+			p.wakeAt(w.clock(p).Add(a.After))
 		case WatchControl:
-			p.control, p.own = len(w.store.log), len(w.store.log)
+			p.control = w.store.after(a.Rev)
+			p.own = p.control
 		case WatchJob:
 			if p.job = -1; a.Rev > 0 {
-				p.job = len(w.store.log)
+				p.job = w.store.after(a.Rev)
 			}
 		case Revoke:
 			w.store.expire(a.Lease)
@@ -109,6 +114,15 @@ func (w *walk) session(p *proc, e Event) {
 	if p.waits {
 		w.user(p, p.look)
 	}
+}
+
+// clock returns the time of a process.
+func (w *walk) clock(p *proc) time.Time { return w.now.Add(p.ahead) }
+
+// wakeAt remembers a timer, in order of time.
+func (p *proc) wakeAt(at time.Time) {
+	i, _ := slices.BinarySearchFunc(p.wakes, at, time.Time.Compare)
+	p.wakes = slices.Insert(p.wakes, i, at)
 }
 
 // end ends a life: its watches and requests are gone.
@@ -131,7 +145,7 @@ func (w *walk) user(p *proc, e Event) {
 	case Follow:
 		p.look = Event{Kind: Follow, Budget: time.Hour}
 	}
-	actions := p.n.Step(w.now, e)
+	actions := p.n.Step(w.clock(p), e)
 	if len(actions) == 0 {
 		p.waits = true
 	}
@@ -139,7 +153,7 @@ func (w *walk) user(p *proc, e Event) {
 		switch a.Kind {
 		case Notify, Linger:
 		case Wake:
-			p.wakes = append(p.wakes, w.now)
+			p.wakeAt(w.clock(p))
 		case Wait:
 			p.waits = true
 		case Reply:
@@ -161,6 +175,10 @@ func (w *walk) replied(p *proc, a Action) {
 		w.tell(p, "gives up: %v", a.Err)
 		w.voids[p.id] = true
 		w.leave(p, "it gave up")
+		here := func(q *proc) bool { return q.slot == p.slot && !q.ended }
+		if !slices.ContainsFunc(w.procs, here) {
+			w.launch(p.slot)
+		}
 	case a.World != nil:
 		w.joins(p, a.World)
 		w.user(p, Event{Kind: Round, Name: "go", Value: []byte(p.id), Reduces: true})
@@ -170,7 +188,7 @@ func (w *walk) replied(p *proc, a Action) {
 	case a.Fate != nil && a.Fate.Again:
 		self := p.n.Self()
 		p.started, p.world = false, nil
-		w.user(p, Event{Kind: Return, Member: self})
+		w.user(p, Event{Kind: Return, Member: &self})
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 	case a.Fate != nil:
 		w.leave(p, "")
@@ -186,7 +204,7 @@ func (w *walk) replied(p *proc, a Action) {
 // leave ends a process with a goodbye.
 func (w *walk) leave(p *proc, why string) {
 	p.ended, p.waits, p.ask, p.want, p.answer, p.reply = true, false, nil, nil, nil, nil
-	for _, a := range p.n.Step(w.now, Event{Kind: Leave, Text: why}) {
+	for _, a := range p.n.Step(w.clock(p), Event{Kind: Leave, Text: why}) {
 		if a.Kind == Revoke {
 			w.store.expire(a.Lease)
 		} else {
@@ -236,13 +254,13 @@ func (w *walk) act(p *proc) bool {
 			}
 		case 3:
 			if len(p.wakes) > 0 && p.ask == nil && p.answer == nil {
-				if at := p.wakes[0]; at.After(w.now) {
+				if at := p.wakes[0]; at.After(w.clock(p)) {
 					if i < 5 { // time passes once nothing else happens
 						continue
 					}
-					w.now = at
+					p.ahead += at.Sub(w.clock(p))
 				}
-				p.wakes = p.wakes[1:]
+				p.wakes = slices.Delete(p.wakes, 0, 1)
 				w.session(p, Event{Kind: Woken})
 				return true
 			}
@@ -299,9 +317,11 @@ func (w *walk) perform(p *proc) {
 	case Grant:
 		w.lease++
 		w.store.leases[w.lease] = true
+		p.leases = append(p.leases, w.lease)
 		e.Lease, e.Rev = w.lease, w.store.rev
 	case Await:
-		w.now = w.now.Add(a.After)
+		p.ahead += a.After // longer than the lease of a dead holder
+		w.expires()
 	case Reduce:
 		var all strings.Builder
 		for _, post := range a.Posts {
@@ -329,6 +349,9 @@ func (w *walk) execute(p *proc, a *Action) (Event, bool) {
 	}
 	switch a.Kind {
 	case Withdraw:
+		if _, went := w.goes[p.n.Joined().Nonce]; went {
+			w.fault("%s gives up after the go", p.id)
+		}
 		w.voids[p.id] = true
 	case Post:
 		w.posted(p, a)

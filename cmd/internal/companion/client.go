@@ -49,13 +49,13 @@ type Client struct {
 }
 
 // Start starts the companion and waits until it has the store, the port and
-// the side channel. It calls tell for each event, from one goroutine.
-func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client, error) {
+// the side channel. It calls onEvent for each event, from one goroutine.
+func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Client, error) {
 	conn, err := spawn()
 	if err != nil {
 		return nil, err
 	}
-	c := connect(conn, tell)
+	c := connect(conn, onEvent)
 	if c.Self, err = ask[rendezvous.Member](ctx, c, within(spec.Budget), "Start", spec); err != nil {
 		c.Leave("")
 		return nil, err
@@ -64,9 +64,9 @@ func Start(ctx context.Context, spec Spec, tell func(rendezvous.Event)) (*Client
 }
 
 // connect returns a client that speaks over conn.
-func connect(conn io.ReadWriteCloser, tell func(rendezvous.Event)) *Client {
+func connect(conn io.ReadWriteCloser, onEvent func(rendezvous.Event)) *Client {
 	c := &Client{rpc: jsonrpc.NewClient(conn), done: make(chan none)}
-	go c.follow(tell)
+	go c.follow(onEvent)
 	return c
 }
 
@@ -96,7 +96,7 @@ func spawn() (*os.File, error) {
 }
 
 // follow asks for the companion's news until the connection ends.
-func (c *Client) follow(tell func(rendezvous.Event)) {
+func (c *Client) follow(onEvent func(rendezvous.Event)) {
 	defer close(c.done)
 	for {
 		n, err := ask[news](context.Background(), c, noLimit, "Next", none{})
@@ -106,7 +106,7 @@ func (c *Client) follow(tell func(rendezvous.Event)) {
 		case n.Failure != nil:
 			c.failure.Store(n.Failure)
 		case n.Event != nil:
-			tell(*n.Event)
+			onEvent(*n.Event)
 		}
 	}
 }

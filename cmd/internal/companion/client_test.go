@@ -51,7 +51,7 @@ func (p *partner) Round(q question, out *answer) error {
 }
 
 // conversation returns a client and its partner, whose connection ends with the test.
-func conversation(t *testing.T, tell func(rendezvous.Event)) (*Client, *partner, net.Conn) {
+func conversation(t *testing.T, onEvent func(rendezvous.Event)) (*Client, *partner, net.Conn) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	p := &partner{make(chan news), make(chan none)}
@@ -60,7 +60,7 @@ func conversation(t *testing.T, tell func(rendezvous.Event)) (*Client, *partner,
 		t.Fatal(err)
 	}
 	go s.ServeCodec(jsonrpc.NewServerCodec(theirs))
-	c := connect(ours, tell)
+	c := connect(ours, onEvent)
 	t.Cleanup(func() { ours.Close() })
 	return c, p, theirs
 }

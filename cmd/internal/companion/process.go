@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/internal/child"
+	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/masterport"
 	"launch/internal/sidechannel"
@@ -174,4 +175,19 @@ func (p *companion) event(e rendezvous.Event) {
 	default:
 		p.report(p.ctx, news{Event: &e})
 	}
+}
+
+// late reports a node that is missing after the go, and ends the command with
+// --fail-fast.
+func (p *companion) late(e rendezvous.Event) {
+	if e.Kind != rendezvous.Late {
+		return
+	}
+	f := finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")
+	if !p.spec.FailFast {
+		p.print(p.spec.JSON, f, "")
+		return
+	}
+	p.print(p.spec.JSON, f, "ending the command: --fail-fast")
+	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/cmd/internal/calls"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -22,6 +21,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
+	"launch/preflight/calls"
 	"launch/preflight/peers"
 )
 
@@ -105,7 +105,7 @@ func (s *Start) options() preflight.Options {
 
 // call calls the other nodes. Their names are looked up too, unless the user
 // has switched that off or the name servers are known not to answer.
-func (s *Start) call(ctx context.Context) ([]peers.Call, peers.Names, error) {
+func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
 	if s.keys != nil {
 		c.Keys = s.keys.Client()
@@ -121,7 +121,7 @@ func (s *Start) call(ctx context.Context) ([]peers.Call, peers.Names, error) {
 	if s.Opt.AllPairs {
 		var err error
 		if partners, err = s.comp.Everyone(ctx, s.Opt.JoinTimeout); err != nil {
-			return nil, peers.Names{}, err
+			return nil, calls.Found{}, err
 		}
 	}
 	return c.Make(ctx, *s.World, partners)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"time"
 
-	"launch/cmd/internal/calls"
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
@@ -13,6 +12,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/process"
 	"launch/internal/setting"
+	"launch/preflight/calls"
 	"launch/rendezvous"
 )
 

@@ -12,7 +12,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/job"
 	"launch/internal/setting"
-	"launch/preflight"
+	"launch/preflight/threshold"
 	"launch/rendezvous"
 )
 
@@ -195,8 +195,8 @@ func (o *Options) hosts() (*bool, error) {
 func (o *Options) readThresholds() error {
 	o.Thresholds = map[string]float64{}
 	read := func(from, sep, text string) error {
-		name, value, err := preflight.ParseThreshold(text)
-		if e, ok := errors.AsType[*preflight.ThresholdError](err); ok {
+		name, value, err := threshold.Parse(text)
+		if e, ok := errors.AsType[*threshold.Error](err); ok {
 			return exit.Errorf(exit.Usage, "%s: %s", from, e.What).Do("%s%s%s", from, sep, e.Fix)
 		}
 		o.Thresholds[name] = value

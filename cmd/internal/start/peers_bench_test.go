@@ -23,13 +23,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"launch/cmd/internal/calls"
 	"launch/fabric"
 	"launch/fabric/machine/machinetest"
 	"launch/internal/job"
 	"launch/internal/setting"
 	"launch/internal/sidechannel"
-
+	"launch/preflight/calls"
 	"launch/preflight/peers"
 	"launch/rendezvous"
 )
@@ -110,7 +109,7 @@ func newBenchStore(b *testing.B) benchStore {
 type simulated struct {
 	began, joined, called, decided time.Time
 	took                           time.Duration // of its calls
-	calls                          []peers.Call
+	calls                          []calls.Call
 	post                           int // bytes
 	decision                       peers.Decision
 }

@@ -95,7 +95,8 @@ type benchSummary struct {
 func (b Benched) tail() string {
 	text := fmt.Sprintf("%s measured in %s", finding.Plural(b.Measured, "pair of ports", "pairs of ports"), round(b.Took))
 	if b.Unnamed > 0 {
-		text += fmt.Sprintf(", %s slow once, but not when measured again", finding.Plural(b.Unnamed, "suspect was", "suspects were"))
+		suspects := finding.Plural(b.Unnamed, "suspect was", "suspects were")
+		text += fmt.Sprintf(", %s slow once, but not when measured again", suspects)
 	}
 	return text
 }

@@ -174,7 +174,8 @@ func newRow(n finding.Surveyed, checks []string) pageRow {
 	r := pageRow{Name: n.Name, Nodes: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
 	for i, id := range checks {
 		status := n.Cells[i]
-		c := pageCell{Letter: statusClass(status), Sign: statusClass(status), Tip: n.Name + ": " + id + " " + string(status)}
+		letter := statusClass(status)
+		c := pageCell{Letter: letter, Sign: letter, Tip: n.Name + ": " + id + " " + string(status)}
 		switch status {
 		case finding.Fail:
 			c.Sign = "F"

@@ -25,7 +25,8 @@ import (
 func surveyed(n int) Checked {
 	s := finding.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
 	for r := range n {
-		node := finding.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1), Cells: finding.Cells{finding.Pass, finding.Pass, "", finding.Skip}}
+		node := finding.Surveyed{Rank: r, Name: fmt.Sprintf("host%d (10.0.0.%d)", r, r+1),
+			Cells: finding.Cells{finding.Pass, finding.Pass, "", finding.Skip}}
 		call := finding.Called{From: r, To: (r + 1) % n}
 		if r == 1 {
 			node.Unfit, node.Cells = true, finding.Cells{finding.Pass, finding.Warn, finding.Fail, finding.Skip}

@@ -1,4 +1,6 @@
-package preflight
+// Package threshold holds the numbers that checks compare with, which
+// --threshold changes.
+package threshold
 
 // Unit is the unit of a threshold.
 type Unit string
@@ -18,8 +20,8 @@ type Threshold struct {
 	Doc     string // the quantity that it limits, and the reason for the default
 }
 
-// Thresholds returns all thresholds, in the order of the checks.
-func Thresholds() []Threshold {
+// All returns all thresholds, in the order of the checks.
+func All() []Threshold {
 	return []Threshold{
 		{Name: "gpu.busy", Unit: Bytes, Default: 1 << 30,
 			Doc: "memory of a GPU that other processes may hold; a bare CUDA context, as monitoring has, takes half a GiB"},
@@ -58,22 +60,24 @@ func Thresholds() []Threshold {
 		// or width of a link loses more.
 		{Name: "bench.slow", Unit: Number, Default: 0.8,
 			Doc: "share of the speed of comparable rails below which a rail is slow; less where measurements spread more"},
-		{Name: userLimit, Unit: Seconds, Default: userSeconds,
+		{Name: UserCheck, Unit: Seconds, Default: UserSeconds,
 			Doc: "time that each check of --check-dir may take before it is killed"},
 	}
 }
 
-// Threshold returns the value that applies for a name of the table.
-func (in Input) Threshold(name string) float64 { return ThresholdOf(in.Thresholds, name) }
-
-func ThresholdOf(set map[string]float64, name string) float64 {
+// Of returns the value that applies for a name of the table.
+func Of(set map[string]float64, name string) float64 {
 	if v, ok := set[name]; ok {
 		return v
 	}
-	for _, t := range Thresholds() {
+	for _, t := range All() {
 		if t.Name == name {
 			return t.Default
 		}
 	}
-	panic("preflight: no threshold " + name)
+	panic("no threshold " + name)
 }
+
+// UserCheck is the threshold of --check-dir, and UserSeconds its default: a
+// healthy mount or service answers in far less.
+const UserCheck, UserSeconds = "user.limit", 5

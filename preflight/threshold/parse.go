@@ -1,4 +1,4 @@
-package preflight
+package threshold
 
 import (
 	"fmt"
@@ -8,33 +8,34 @@ import (
 	"strings"
 	"time"
 
+	"launch/internal/finding"
 	"launch/internal/spelling"
 )
 
-// ThresholdError reports an invalid NAME=VALUE.
-type ThresholdError struct {
+// Error reports an invalid NAME=VALUE.
+type Error struct {
 	What string // what is wrong
 	Fix  string // a valid NAME=VALUE
 }
 
-func (e *ThresholdError) Error() string { return e.What }
+func (e *Error) Error() string { return e.What }
 
-// ParseThreshold reads NAME=VALUE, with the value in the unit of the threshold. The
-// error is a *ThresholdError.
-func ParseThreshold(text string) (name string, value float64, err error) {
+// Parse reads NAME=VALUE, with the value in the unit of the threshold. The
+// error is a *Error.
+func Parse(text string) (name string, value float64, err error) {
 	name, written, ok := strings.Cut(text, "=")
 	name, written = strings.TrimSpace(name), strings.TrimSpace(written)
-	table := Thresholds()
+	table := All()
 	i := slices.IndexFunc(table, func(t Threshold) bool { return t.Name == name })
 	switch {
 	case i < 0:
 		return "", 0, noThreshold(name, table)
 	case !ok:
-		return "", 0, &ThresholdError{fmt.Sprintf("%q has no value", text), table[i].example()}
+		return "", 0, &Error{fmt.Sprintf("%q has no value", text), table[i].example()}
 	}
 	value, ok = table[i].Unit.parse(written)
 	if !ok {
-		return "", 0, &ThresholdError{fmt.Sprintf("%s: %q is not a %s", name, written, table[i].Unit.words()),
+		return "", 0, &Error{fmt.Sprintf("%s: %q is not a %s", name, written, table[i].Unit.words()),
 			table[i].example()}
 	}
 	return name, value, nil
@@ -45,7 +46,7 @@ func noThreshold(name string, table []Threshold) error {
 	for _, t := range table {
 		known = append(known, t.Name)
 	}
-	e := &ThresholdError{What: fmt.Sprintf("no threshold %q; the names are %s", name, strings.Join(known, ", ")),
+	e := &Error{What: fmt.Sprintf("no threshold %q; the names are %s", name, strings.Join(known, ", ")),
 		Fix: table[0].example()}
 	if meant := spelling.Closest(name, known); meant != "" {
 		e.What = fmt.Sprintf("no threshold %q, did you mean %q?", name, meant)
@@ -99,7 +100,7 @@ func (u Unit) Format(v float64) string {
 	case Seconds:
 		return time.Duration(v * float64(time.Second)).String()
 	case Bytes:
-		return strings.ReplaceAll(Size(uint64(v)), " ", "")
+		return strings.ReplaceAll(finding.Size(uint64(v)), " ", "")
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }

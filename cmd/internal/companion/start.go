@@ -16,6 +16,7 @@ import (
 	"launch/internal/process"
 	"launch/internal/secret"
 	"launch/internal/sidechannel"
+	"launch/internal/tcpstore"
 	"launch/rendezvous"
 )
 
@@ -23,6 +24,14 @@ import (
 // one's store to answer for this job. Every sameJobTry it looks whether the port
 // has become free: an earlier run may just be ending.
 const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
+
+// listening is the name under which rank 0 publishes that the job's own store
+// answers.
+const listening = "listening"
+
+// listenPoll is the pause between two looks whether the job's own store
+// listens; it grows to listenPollMax.
+const listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
 
 // Start gets the port, the side channel, the store and the membership.
 func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
@@ -58,6 +67,57 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 		Hosted: s.Embedded, Asks: s.Embedded, Events: p.event})
 	*out = self
 	return nil
+}
+
+// Go reports that this node starts. Rank 0 then holds its port until the job's
+// own store listens there.
+func (p *companion) Go(master rendezvous.Member, _ *none) (err error) {
+	defer p.call(&err)()
+	if err = p.session.Start(p.ctx); err != nil {
+		return err
+	}
+	p.sideChannel.Close()
+	p.running, p.endRun = context.WithCancel(p.ctx)
+	if ctx, port := p.running, p.port; p.world.Rank == 0 {
+		p.wg.Go(func() { p.awaitStore(ctx, port, master) })
+	} else {
+		port.Close()
+	}
+	return nil
+}
+
+// StoreReady waits until the job's own store answers, or rank 0 is gone.
+func (p *companion) StoreReady(master rendezvous.Member, _ *none) (err error) {
+	defer p.call(&err)()
+	_, err = p.session.Published(p.running, listening, master)
+	return err
+}
+
+// awaitStore releases the port once the job's own store has it, asks that store
+// once whether it answers, and reports it to the other nodes. They don't ask on
+// their own: torch's store looks up the name of each node that connects, in the
+// one thread that serves all ranks.
+func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self rendezvous.Member) {
+	defer port.Close()
+	proc := os.DirFS("/proc")
+	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		on, err := process.Listening(proc, port.Port)
+		if err != nil {
+			return
+		}
+		if !on {
+			continue
+		}
+		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
+			_ = p.session.Publish(ctx, listening, []byte("{}"))
+		}
+		return
+	}
 }
 
 // Return makes this node wait for a world again. It gets another port, since
@@ -134,13 +194,7 @@ func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*c
 		server, err := rendezvous.Serve(ctx, s.Job, s.Serve, at.TLS)
 		if err == nil {
 			p.server = server
-			go func() {
-				select {
-				case err := <-server.Failed():
-					p.broken <- err
-				case <-p.ctx.Done():
-				}
-			}()
+			go func() { p.broken <- <-server.Failed() }()
 			return rendezvous.Connect(ctx, at, nil)
 		}
 		if !errors.Is(err, rendezvous.ErrPortTaken) {

@@ -13,8 +13,6 @@ import (
 
 	"launch/fabric"
 	"launch/internal/sidechannel"
-
-	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -37,7 +35,7 @@ type Caller struct {
 // Make calls the partners and node rank 0 of a world: whether they answer as
 // themselves, whether long messages arrive, and what their clock says. Partners
 // are few, so that it takes as long at any number of nodes.
-func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]peers.Call, peers.Names,
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found,
 	error) {
 	m := w.Master
 	others := slices.Clone(partners)
@@ -47,7 +45,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	names := c.Names.namer(c.Node)
-	var out []peers.Call
+	var out []Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -74,11 +72,11 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 // call is one call, as the judge reads it; a long one sends long messages and
 // full packets, too, and asks what the other says of itself.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
-	long bool) (c peers.Call, said []byte) {
+	long bool) (c Call, said []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
-	ctx, cancel := context.WithTimeout(ctx, peers.CallBudget)
+	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	c = peers.Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := sidechannel.Options{From: sourceFor(n, addr)}
 	var leaves fabric.Interface
 	if long && !c.Also {

@@ -11,8 +11,6 @@ import (
 
 	"launch/fabric"
 	"launch/internal/dns"
-
-	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -61,8 +59,8 @@ func TestWhatComesOfANodesName(t *testing.T) {
 	}
 	well, silent, broken := nameServer(t, 3), nameServer(t, -1), nameServer(t, 2)
 	nobody := netip.MustParseAddrPort("127.0.0.1:1")
-	stray := func(a string, near, hosts bool) peers.Names {
-		out := peers.Names{Known: []int{3}, Strays: []peers.Stray{{To: 3, Addr: addr(a), Near: near, Hosts: hosts}}}
+	stray := func(a string, near, hosts bool) Found {
+		out := Found{Known: []int{3}, Strays: []Stray{{To: 3, Addr: addr(a), Near: near, Hosts: hosts}}}
 		if hosts {
 			out.Known = nil
 		}
@@ -73,23 +71,23 @@ func TestWhatComesOfANodesName(t *testing.T) {
 		resolve func(context.Context, string) ([]netip.Addr, error)
 		hosts   bool
 		server  netip.AddrPort
-		want    peers.Names
+		want    Found
 	}{
-		"its address":            {there, is("10.0.0.4"), false, well, peers.Names{Known: []int{3}}},
-		"another address of its": {there, is("2001:db8::9", "192.168.9.4"), false, well, peers.Names{Known: []int{3}}},
-		"from /etc/hosts":        {there, is("10.0.0.4"), true, well, peers.Names{}},
+		"its address":            {there, is("10.0.0.4"), false, well, Found{Known: []int{3}}},
+		"another address of its": {there, is("2001:db8::9", "192.168.9.4"), false, well, Found{Known: []int{3}}},
+		"from /etc/hosts":        {there, is("10.0.0.4"), true, well, Found{}},
 		"a neighbour's":          {there, is("10.0.0.7"), false, well, stray("10.0.0.7", true, false)},
 		"loopback in /etc/hosts": {there, is("127.0.1.1"), true, well, stray("127.0.1.1", false, true)},
 		"an address far away":    {there, is("203.0.113.9"), false, well, stray("203.0.113.9", false, false)},
 		"no such name": {there, fails(net.DNSError{IsNotFound: true}), false, well,
-			peers.Names{Unknown: []int{3}}},
-		"a server that is silent": {there, slow, false, silent, peers.Names{Mute: "127.0.0.1 says no answer"}},
+			Found{Unknown: []int{3}}},
+		"a server that is silent": {there, slow, false, silent, Found{Mute: "127.0.0.1 says no answer"}},
 		"a server that is broken": {there, fails(net.DNSError{IsTemporary: true}), false, broken,
-			peers.Names{Mute: "127.0.0.1 says SERVFAIL"}},
-		"no server is set up":       {there, fails(net.DNSError{IsTemporary: true}), false, nobody, peers.Names{}},
-		"a server that is slow":     {there, slow, false, well, peers.Names{}},
-		"the name of this node":     {about{Host: "HERE"}, is("10.0.0.7"), false, well, peers.Names{}},
-		"nothing is known about it": {about{}, is("10.0.0.7"), false, well, peers.Names{}},
+			Found{Mute: "127.0.0.1 says SERVFAIL"}},
+		"no server is set up":       {there, fails(net.DNSError{IsTemporary: true}), false, nobody, Found{}},
+		"a server that is slow":     {there, slow, false, well, Found{}},
+		"the name of this node":     {about{Host: "HERE"}, is("10.0.0.7"), false, well, Found{}},
+		"nothing is known about it": {about{}, is("10.0.0.7"), false, well, Found{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package preflight
+package threshold
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ func TestThresholdsAreReadInTheirUnits(t *testing.T) {
 		"shm.size=1.5 KiB": 1536,
 		"shm.size=0":       0, "shm.size=100B": 100, "user.limit=200ms": 0.2, "user.limit=1m30s": 90, " shm.size = 2M ": 2e6,
 	} {
-		_, got, err := ParseThreshold(text)
+		_, got, err := Parse(text)
 		if err != nil || got != want {
 			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
 		}
@@ -31,32 +31,32 @@ func TestAThresholdThatCannotBeIsRefusedWithOneThatCan(t *testing.T) {
 		"shm.size=1e999": "not a number of bytes", "shm.size=NaN": "not a number of bytes", "user.limit=5": "not a duration",
 		"user.limit=-5s": "not a duration", "": "no threshold",
 	} {
-		_, _, err := ParseThreshold(text)
-		e, ok := errors.AsType[*ThresholdError](err)
+		_, _, err := Parse(text)
+		e, ok := errors.AsType[*Error](err)
 		if !ok || !strings.Contains(e.What, want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 			continue
 		}
-		if _, _, err := ParseThreshold(e.Fix); err != nil {
+		if _, _, err := Parse(e.Fix); err != nil {
 			t.Errorf("%q: the example %q is refused: %v", text, e.Fix, err)
 		}
 	}
 }
 
 func TestTheExampleOfEachThresholdIsItsDefault(t *testing.T) {
-	for _, th := range Thresholds() {
-		name, v, err := ParseThreshold(th.example())
+	for _, th := range All() {
+		name, v, err := Parse(th.example())
 		if err != nil || name != th.Name || v != th.Default {
 			t.Errorf("%s reads as %s=%v (%v), want %v", th.example(), name, v, err, th.Default)
 		}
 	}
 }
 
-func FuzzParseThreshold(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("shm.size=64MiB")
 	f.Add("user.limit=5s")
 	f.Fuzz(func(t *testing.T, text string) {
-		_, v, err := ParseThreshold(text)
+		_, v, err := Parse(text)
 		if err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {
 			t.Errorf("%q is %v", text, v)
 		}

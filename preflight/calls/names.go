@@ -13,8 +13,6 @@ import (
 
 	"launch/fabric"
 	"launch/internal/dns"
-
-	"launch/preflight/peers"
 	"launch/rendezvous"
 )
 
@@ -62,7 +60,7 @@ type namer struct {
 	servers dns.Config
 
 	mu    sync.Mutex
-	names peers.Names
+	names Found
 }
 
 // Names is how names are looked up; the zero value looks up none.
@@ -77,7 +75,7 @@ func (n Names) namer(node fabric.Node) *namer {
 	if n.Resolve == nil {
 		return nil
 	}
-	return &namer{node: node, names: peers.Names{Host: node.Hostname}, resolve: n.Resolve, servers: n.Servers,
+	return &namer{node: node, names: Found{Host: node.Hostname}, resolve: n.Resolve, servers: n.Servers,
 		inHosts: n.InHosts}
 }
 
@@ -102,7 +100,7 @@ func (n *namer) look(ctx context.Context, to rendezvous.Partner, said []byte) {
 	}
 	own := append(peer.Addrs, to.Addr)
 	if len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(own, a) }) {
-		n.names.Strays = append(n.names.Strays, peers.Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts,
+		n.names.Strays = append(n.names.Strays, Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts,
 			Near: n.near(to.Addr, addrs[0])})
 	}
 }
@@ -180,16 +178,16 @@ func (n *namer) near(called, other netip.Addr) bool {
 }
 
 // found is what was found, in an order that does not depend on who was first.
-func (n *namer) found() peers.Names {
+func (n *namer) found() Found {
 	if n == nil {
-		return peers.Names{}
+		return Found{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.names
 	slices.Sort(out.Known)
 	slices.Sort(out.Unknown)
-	slices.SortFunc(out.Strays, func(a, b peers.Stray) int { return a.To - b.To })
+	slices.SortFunc(out.Strays, func(a, b Stray) int { return a.To - b.To })
 	if len(out.Known)+len(out.Unknown) > 0 {
 		out.Mute = "" // a server that answered some
 	}

@@ -1,12 +1,10 @@
-package preflight
+package finding
 
 import (
 	"fmt"
 	"math"
 	"strings"
 	"time"
-
-	"launch/internal/finding"
 )
 
 // Speed returns a speed in bytes per second as text.
@@ -31,19 +29,19 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-// Skip returns a single skip.
-func Skip(why string) []finding.Finding { return []finding.Finding{finding.Skipf("%s", why)} }
+// Skips returns a single skip.
+func Skips(why string) []Finding { return []Finding{Skipf("%s", why)} }
 
 // FailOr returns a failure where the job would certainly die, else a warning.
-func FailOr(certain bool, format string, a ...any) finding.Finding {
+func FailOr(certain bool, format string, a ...any) Finding {
 	if certain {
-		return finding.Failf(format, a...)
+		return Failf(format, a...)
 	}
-	return finding.Warnf(format, a...)
+	return Warnf(format, a...)
 }
 
-// Plural returns the form of a noun that fits a number.
-func Plural(n int, word string) string {
+// Noun returns the form of a noun that fits a number.
+func Noun(n int, word string) string {
 	if n == 1 {
 		return word
 	}
@@ -51,7 +49,7 @@ func Plural(n int, word string) string {
 }
 
 // Count returns a number with its noun.
-func Count(n int, word string) string { return fmt.Sprintf("%d %s", n, Plural(n, word)) }
+func Count(n int, word string) string { return fmt.Sprintf("%d %s", n, Noun(n, word)) }
 
 // Size returns a number of bytes with a binary unit and few digits.
 func Size(n uint64) string {

@@ -1,0 +1,70 @@
+package calls
+
+import (
+	"net/netip"
+	"time"
+
+	"launch/internal/sidechannel"
+)
+
+// Budget limits a call to a peer: it allows three SYN retransmissions (1, 3 and 7 s,
+// RFC 6298) on a network that loses packets.
+const Budget = 8 * time.Second
+
+// Call is the result of a call to the side channel of another node.
+type Call struct {
+	To    int               `json:"to"` // rank
+	Addr  string            `json:"addr"`
+	Also  bool              `json:"also,omitempty"`  // one of the called node's Listens, not its address
+	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
+	Err   string            `json:"err,omitempty"`
+	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
+
+	RTT    time.Duration `json:"rtt,omitempty"`
+	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
+	Doubt  time.Duration `json:"doubt,omitempty"`  // the possible error of Offset
+
+	// Stall is the direction in which a long message did not arrive: "there", "back".
+	Stall string `json:"stall,omitempty"`
+	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived whole, in bytes with its IP header; 0: unknown
+	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
+	Iface string `json:"iface,omitempty"` // its name, where the path from it is faulty
+	// Hole reports that larger packets vanish and no router reports it.
+	Hole bool `json:"hole,omitempty"`
+}
+
+// Failed reports whether the call did not reach the intended node.
+func (c Call) Failed() bool { return c.Cause != "" || c.Other != "" }
+
+// Bad describes what was wrong with a call.
+func (c Call) Bad() string {
+	switch {
+	case c.Cause != "":
+		return string(c.Cause)
+	case c.Other != "":
+		return "another node answers"
+	case c.Stall != "":
+		return "long messages stall"
+	case c.Hole:
+		return "full packets vanish"
+	}
+	return ""
+}
+
+// Found is the result of looking up the names of the few other nodes that this one
+// calls. A name in /etc/hosts can only be in Strays.
+type Found struct {
+	Host    string  `json:"host,omitempty"`    // this node's own
+	Known   []int   `json:"known,omitempty"`   // ranks whose names the name servers know
+	Unknown []int   `json:"unknown,omitempty"` // ranks whose names they deny
+	Mute    string  `json:"mute,omitempty"`    // the error, where no name server answered
+	Strays  []Stray `json:"strays,omitempty"`
+}
+
+// Stray is a name of another node that leads to other addresses than that node's.
+type Stray struct {
+	To    int        `json:"to"`
+	Addr  netip.Addr `json:"addr"`            // the first of them
+	Hosts bool       `json:"hosts,omitempty"` // from /etc/hosts, not from a name server
+	Near  bool       `json:"near,omitempty"`  // in the network in which the node is called
+}
