@@ -32,11 +32,11 @@ func TestPage(t *testing.T) {
 const pageHead = `<!-- Generated from the tables of preflight: UPDATE=1 go test ./preflight/checks -run Page -->
 # Checks
 
-launch makes these checks before the command starts; "launch check" makes them alone
-and prints all results. A result is **ok**, **warn** (the job may run), **fail** (the job
-would certainly hang or die, so it does not start here) or **skip** (could not tell, with
-the reason). A check is a skip where a check that it needs has failed, so one cause is
-reported once. A check that exceeds its time is a skip, too.
+launch makes these checks before the command starts; "launch check" makes them alone and
+prints all results. A result is **ok**, **warn**, **fail** or **skip**. After a warning the
+job may run. After a failure it would certainly hang or die, so it does not start here. A
+skip says why the check could not tell. A check is a skip where a check that it needs has
+failed, so one cause is reported once. A check that exceeds its time is a skip, too.
 
 "--skip ID" and "--only ID" select among all checks, those between nodes too: a check that
 one node's user skips applies to no node. "--warn-only" reports failures as warnings;
@@ -86,10 +86,10 @@ on all its rails at the same time, each pair one way and then the other. Then:
 5. By default the verdict is complete 3.6 s after the last node joined: 0.2 s of watching,
    three rounds of 0.7 s, and the rest for repeated measurements. The start and the join
    before it are not in these; with them it takes less than 5 s where a processor is idle.
-6. A port's counters are read before the first and after the last measurement. Others use
-   the port if the counters grew by clearly more than was sent, with 16 % for headers and
-   8 % for acknowledgements: by 5 % of its rate, or where that is not known by a fifth of
-   what it carried. Then no measurement of that port counts.
+6. A port's counters are read before the first and after the last measurement. If they
+   grew by clearly more than was sent, others use the port, and no measurement of it
+   counts. 16 % for headers and 8 % for acknowledgements are allowed. Clearly more is 5 %
+   of its rate, or where that is not known, a fifth of what it carried.
 
 How often that is wrong: [benchmarks.md](benchmarks.md).
 `
@@ -111,8 +111,9 @@ launch kills the check with all processes that it started. A dry run executes no
 | any other | fail |
 
 The last line of stdout describes the result. If that line is a JSON object, it is the
-finding: "{JSON}", each as in [json.md](json.md), any of them missing. If "status" and the
-exit status differ, the graver one counts (ok, skip, warn, fail), so a warning is a "status"
+finding: "{JSON}".
+The fields are those of [json.md](json.md), and any may be missing. If "status" and the exit
+status differ, the graver one counts (ok, skip, warn, fail), so a warning is a "status"
 of "warn" with exit status 0. A check that cannot start, takes too long or is killed by a
 signal gives no verdict: that is a warning. launch keeps 64 KiB of the output.
 [examples/checks](../examples/checks) has an example.
@@ -143,8 +144,9 @@ const pageNot = `
 - **Equal limits on all nodes.** The limits of each node are compared with the needs of its
   own processes, and not with those of the other nodes.
 
-The checks "gpu.*" and "rdma.*" were tested on recorded machines, and with an NVML and a
-libibverbs made for the tests, but not on GPUs and HCAs; "rdma.loop" also on Soft-RoCE.
+The checks "gpu.*" and "rdma.*" were not tested on GPUs and HCAs. They were tested on
+recorded machines, and with an NVML and a libibverbs made for the tests; "rdma.loop" also
+on Soft-RoCE.
 `
 
 // text returns a constant of this page with its code marked: a raw string of Go has no

@@ -20,7 +20,7 @@ func stateChecks() []preflight.Check {
 		ID: "gpu.driver", Limit: preflight.Computed,
 		Title: "the GPU driver answers, and all its parts have one version",
 		Doc: "A driver that was upgraded and not reloaded refuses every process that asks it. A driver that hangs " +
-			"hangs these processes, too.",
+			"blocks these processes, too.",
 		Run: preflight.One(gpuDriver),
 	}, {
 		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"launch/internal/job"
 	"launch/preflight"
 	"launch/preflight/checktest"
 )
@@ -33,7 +32,7 @@ func TestStoreResolves(t *testing.T) {
 	here := resolver(map[string]error{"host0": nil})
 	busy := resolver(map[string]error{"host0": &net.DNSError{Err: "server misbehaving", Name: "host0", IsTemporary: true}})
 	scheduled := checktest.Four()
-	scheduled.Job.Vouch = job.Scheduled
+	scheduled.Job.Scheduled = true
 	for _, tt := range []struct {
 		name    string
 		in      preflight.Input

@@ -79,7 +79,7 @@ func sameChecks() []preflight.Check {
 	}}
 	for _, r := range traitRules() {
 		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
-			Doc: strings.ToUpper(r.breaks[:1]) + r.breaks[1:] + "."})
+			Doc: sentence(r.breaks)})
 	}
 	for _, r := range loadRules() {
 		c := preflight.Check{ID: r.id, Title: r.title + " is the same on all nodes"}
@@ -97,7 +97,7 @@ func sameChecks() []preflight.Check {
 			}
 			effects = append(effects, text)
 		}
-		c.Doc = strings.Join(effects, "; ") + "."
+		c.Doc = sentence(strings.Join(effects, "; "))
 		out = append(out, c)
 	}
 	return append(out, preflight.Check{
@@ -105,6 +105,8 @@ func sameChecks() []preflight.Check {
 		Doc: "Ranks that disagree about their messages or their network hang or fail in the first collective.",
 	})
 }
+
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // NotJudged returns the IDs of Checks that the user has switched off.
 func NotJudged(o preflight.Options) []string {

@@ -68,21 +68,22 @@ func fabricRules() []traitRule {
 				"or all fall back to TCP",
 			fix: "launch fabric   # on that node: shows the reason\n" +
 				"if it stays without the fabric, disable it on every node: NCCL_NET=Socket"},
-		{id: "same.rails", title: "rails", of: func(t Traits) string { return t.Rails },
+		{id: "same.rails", title: "number and rate of rails", of: func(t Traits) string { return t.Rails },
 			breaks: "NCCL is slower, and some versions hang where nodes have different numbers of rails (NVIDIA/nccl#2428)",
 			fix:    "launch fabric   # on that node: shows its ports\nor choose equally many on every node: NCCL_IB_HCA"},
-		{id: "same.hca", title: "ports that NCCL_IB_HCA chooses", of: func(t Traits) string { return t.NCCLPorts },
+		{id: "same.hca", title: "number and kind of ports in NCCL_IB_HCA", of: func(t Traits) string { return t.NCCLPorts },
 			dies: otherLayer, or: portsOfRails,
 			breaks: "data that one node sends over more ports than the other has for it waits there: NCCL is slower, " +
 				"and some versions hang (NVIDIA/nccl#2428)",
 			fix: "choose equally many of one kind on every node\nor leave it to launch: unset NCCL_IB_HCA; " +
 				"launch env --explain shows the choice"},
-		{id: "same.ucx.devices", title: "ports that UCX_NET_DEVICES chooses", of: func(t Traits) string { return t.UCXPorts },
+		{id: "same.ucx.devices", title: "number and kind of ports in UCX_NET_DEVICES",
+			of:  func(t Traits) string { return t.UCXPorts },
 			cpu: true, or: portsOfRails,
 			breaks: "UCX uses as many ports as both ends have; nodes without a common one do not connect " +
 				"(\"no active messages transport\")",
 			fix: "choose equally many of one kind on every node\nor leave it to launch: unset UCX_NET_DEVICES"},
-		{id: "same.gid", title: "RoCE addresses", of: func(t Traits) string { return t.GID },
+		{id: "same.gid", title: "kind of RoCE addresses", of: func(t Traits) string { return t.GID },
 			breaks: "a connection needs addresses of one family at both ends: it fails at the first transfer",
 			fix:    "give the rails there addresses like those of the others (ip -br addr)"},
 		{id: "same.subnet", title: "InfiniBand subnet", of: func(t Traits) string { return t.Subnets },

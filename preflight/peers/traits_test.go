@@ -181,30 +181,37 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 		"all alike, 1000": {mix(1000, nil), nil, nil},
 		"nothing known":   {posts(3, nil), nil, nil},
 		"ports that a setting chooses on one of three": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 1),
-			[]string{"warn same.hca: different ports that NCCL_IB_HCA chooses: 2 of 3 nodes have 8 x 400 Gb/s Ethernet; " +
+			[]string{"warn same.hca: different number and kind of ports in NCCL_IB_HCA: 2 of 3 nodes have 8 x 400 Gb/s " +
+				"Ethernet; " +
 				"host1 (rank 1) has 2 x 400 Gb/s Ethernet"}, nil},
 		"ports that a setting chooses alike": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 0, 1, 2),
 			nil, nil},
 		"ports of another kind on one of two": {mix(2, func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1),
 			[]string{
-				"fail same.hca: different ports that NCCL_IB_HCA chooses: host0 (rank 0) has 8 x 400 Gb/s Ethernet; host1 (rank " +
+				"fail same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (rank 0) has 8 x 400 Gb/s Ethernet; " +
+					"host1 (rank " +
 					"1) has 1 x 400 Gb/s InfiniBand"}, []int{1}},
 		"ports of another kind, and a plugin is not known": {pluginless(mix(2,
 			func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1)), []string{
-			"warn same.hca: different ports that NCCL_IB_HCA chooses: host0 (rank 0) has 8 x 400 Gb/s Ethernet; host1 (rank " +
+			"warn same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (rank 0) has 8 x 400 Gb/s Ethernet; " +
+				"host1 (rank " +
 				"1) has 1 x 400 Gb/s InfiniBand"}, nil},
 		"a rail less on one of three": {mix(3, sevenRails, 1),
-			[]string{"warn same.rails: different rails: 2 of 3 nodes have 8 x 400 Gb/s; host1 (rank 1) has 7 x 400 Gb/s"}, nil},
+			[]string{"warn same.rails: different number and rate of rails: 2 of 3 nodes have 8 x 400 Gb/s; host1 (rank 1) " +
+				"has 7 x 400 Gb/s"}, nil},
 		"one against one": {mix(2, sevenRails, 0),
-			[]string{"warn same.rails: different rails: host0 (rank 0) has 7 x 400 Gb/s; host1 (rank 1) has 8 x 400 Gb/s"}, nil},
+			[]string{"warn same.rails: different number and rate of rails: host0 (rank 0) has 7 x 400 Gb/s; host1 (rank 1) " +
+				"has 8 x 400 Gb/s"}, nil},
 		"a rail less on one of a thousand": {mix(1000, sevenRails, 700),
-			[]string{"warn same.rails: different rails: 999 of 1000 nodes have 8 x 400 Gb/s; host700 (rank 700) has 7 x 400 " +
+			[]string{"warn same.rails: different number and rate of rails: 999 of 1000 nodes have 8 x 400 Gb/s; host700 " +
+				"(rank 700) has 7 x 400 " +
 				"Gb/s"}, nil},
 		"another model, as much memory": {mix(5, otherModel, 3),
 			[]string{"warn same.gpu: different GPU model: 4 of 5 nodes have NVIDIA H100 80GB HBM3; host3 (rank 3) has NVIDIA " +
 				"A100-SXM4-80GB"}, nil},
 		"another card is one cause": {mix(5, otherCard, 3),
-			[]string{"warn same.rails: different rails, packet size of the rails (bytes), firmware of the rails: 4 of 5 " +
+			[]string{"warn same.rails: different number and rate of rails, packet size of the rails (bytes), firmware of the " +
+				"rails: 4 of 5 " +
 				"nodes have 8 x 400 Gb/s, 4096, MT4129 28.39.1002; " +
 				"host3 (rank 3) has 8 x 200 Gb/s, 1024, MT4123 20.31.1014"}, nil},
 		"no fabric on one": {mix(5, noFabric, 3), []string{"warn same.fabric: different training fabric: 4 of 5 nodes " +
