@@ -13,7 +13,8 @@ COMMIT ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev
 # go-nvml resolves NVIDIA's symbols at the first call, hence -z lazy, and its
 # header marks old calls as deprecated.
 export CGO_CFLAGS = -O2 -g -Wno-deprecated-declarations
-GOBUILD = go build -trimpath -buildvcs=false
+# urfave_cli_no_docs: no man pages at run time, and no Markdown in the binary.
+GOBUILD = go build -trimpath -buildvcs=false -tags urfave_cli_no_docs
 LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The laboratory's and the model's tests run other binaries, which the detector
