@@ -16,8 +16,7 @@ import (
 	"launch/fabric/verbs"
 	"launch/internal/dns"
 	"launch/internal/finding"
-	"launch/internal/launcher"
-	"launch/internal/setting"
+	"launch/internal/job"
 	"launch/preflight/threshold"
 )
 
@@ -66,7 +65,7 @@ func (t Table) Titles() map[string]string {
 // Input is everything that the checks read. Checks that need a func field skip
 // where it is nil, so a dry run opens no socket.
 type Input struct {
-	Job  Job
+	Job  job.Job
 	Node fabric.Node
 	Addr netip.Addr // this node's address for its peers; zero if not known yet
 
@@ -109,31 +108,6 @@ type Input struct {
 	// PortUse reports which process uses a port of this machine. An error means that
 	// the port cannot be used for another reason.
 	PortUse func(at netip.AddrPort) (PortUse, error)
-}
-
-// Job is the part of a job.Job that the checks read.
-type Job struct {
-	Nodes      setting.Value[int]
-	Spares     int // standby nodes allowed
-	Index      setting.Value[int]
-	Scheduled  bool // a scheduler assigned Index
-	Store      setting.Value[Store]
-	MasterPort setting.Value[int]
-	NProc      setting.Value[string] // processes per node as asked: "8", "auto", "gpu"
-	Line       launcher.Line
-	Decided    []setting.Decided
-}
-
-// Several reports whether the job has more than one node, standby nodes included.
-func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
-
-// Store is the store address: URLs of an external store, or the host and port of an
-// embedded one.
-type Store struct {
-	Endpoints []string
-	Embedded  bool
-	Host      string
-	Port      int
 }
 
 // PortUse reports which process uses a port of this machine.

@@ -2,7 +2,6 @@ package rail
 
 import (
 	"fmt"
-	"math"
 
 	"launch/fabric"
 )
@@ -68,17 +67,4 @@ func (p Port) Packets(n fabric.Node) (out Packets) {
 		out.Now, out.Fits = v.ActiveMTU, min(out.Fits, v.MaxMTU)
 	}
 	return out
-}
-
-// Carries returns the rate of a number of lanes of a PCIe link in Gb/s. The rates of the
-// generations are PCI-SIG's; up to the second, 8 of 10 bits are data. An unknown
-// generation gives infinity, which suffices for any port.
-func Carries(p fabric.PCI, lanes int) float64 {
-	switch {
-	case p.MaxGen < 1 || p.MaxGen > 7 || lanes < 1:
-		return math.Inf(1)
-	case p.MaxGen <= 2:
-		return 2.5 * float64(p.MaxGen*lanes) * 0.8
-	}
-	return 8 * math.Pow(2, float64(p.MaxGen-3)) * float64(lanes)
 }

@@ -42,11 +42,11 @@ var doors = map[string][]string{
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
 
-	// The engine of the checks. launcher and setting, because checks read the wrapped line
-	// and the user's settings; spelling, for a misspelt ID; verbs, dns and
+	// The engine of the checks. launcher and job, because checks read the wrapped line
+	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
 	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
 	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding",
-		"internal/launcher", "internal/setting", "internal/spelling", "preflight/threshold"},
+		"internal/job", "internal/launcher", "internal/spelling", "preflight/threshold"},
 	// threshold parses --threshold, with the name that was most likely meant.
 	"preflight/threshold": {"internal/finding", "internal/spelling"},
 	// calls asks the partners of a world (rendezvous) over the side channel, and
@@ -74,7 +74,7 @@ var doors = map[string][]string{
 		"preflight/peers", "preflight/rdma", "preflight/system"},
 	// The machines and jobs of the checks' tests.
 	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding",
-		"internal/launcher", "internal/setting", "preflight"},
+		"internal/job", "internal/launcher", "internal/setting", "preflight"},
 
 	// Measurements. peer, for the conversation of two ends; verbs, which measures the
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.

@@ -9,6 +9,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/internal/finding"
+	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/setting"
 	"launch/preflight"
@@ -43,9 +44,9 @@ func Wants(t *testing.T, got finding.Finding, want string) {
 func Four() preflight.Input {
 	return preflight.Input{
 		Addr: netip.MustParseAddr("10.0.0.5"),
-		Job: preflight.Job{
+		Job: job.Job{
 			Nodes: setting.Value[int]{V: 4, Set: true},
-			Store: setting.Value[preflight.Store]{V: preflight.Store{Embedded: true, Host: "host0", Port: 29377}, Set: true,
+			Store: setting.Value[job.Store]{V: job.Store{Embedded: true, Host: "host0", Port: 29377}, Set: true,
 				From: setting.Source{Name: "--store"}},
 			Line: launcher.Line{Kind: launcher.Torchrun, Argv: []string{"torchrun", "t.py"}},
 		},
@@ -67,7 +68,7 @@ func Nodes(in preflight.Input, n int) preflight.Input { in.Job.Nodes.V = n; retu
 
 // External sets an external store.
 func External(in preflight.Input, urls ...string) preflight.Input {
-	in.Job.Store.V = preflight.Store{Endpoints: urls}
+	in.Job.Store.V = job.Store{Endpoints: urls}
 	return in
 }
 

@@ -12,6 +12,7 @@ import (
 	"launch/fabric"
 	"launch/internal/dns"
 	"launch/internal/finding"
+	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
 	"launch/preflight/checktest"
@@ -260,7 +261,7 @@ func TestUnknownNameIsExplainedByTheServers(t *testing.T) {
 	gone := &net.DNSError{Err: "no such host", IsNotFound: true}
 	late := &net.DNSError{Err: "i/o timeout", IsTimeout: true}
 	pod := withDNS(server(no))
-	pod.Job.Scheduled = true
+	pod.Job.Vouch = job.Scheduled
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input

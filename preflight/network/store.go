@@ -47,7 +47,7 @@ func (e endpoint) String() string { return net.JoinHostPort(e.host, e.port) }
 
 // endpoints returns the store's addresses; those of an external store are URLs. It
 // leaves out invalid ones, which the reader of the command line reports.
-func endpoints(s preflight.Store) []endpoint {
+func endpoints(s job.Store) []endpoint {
 	if s.Embedded {
 		return []endpoint{{s.Host, strconv.Itoa(s.Port)}}
 	}
@@ -138,7 +138,7 @@ func unresolved(in preflight.Input, all []endpoint, errs []error, bad int) findi
 	case others:
 		return finding.Warnf("%s does not resolve, the other endpoints do", host).See("look up "+host, "%v", err).
 			Breaking("one endpoint is missing when another one fails").Do("correct %s in --store", host)
-	case in.Job.Scheduled:
+	case in.Job.Vouch == job.Scheduled:
 		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod",
 			host).Do("%s", unready(host))
 	}

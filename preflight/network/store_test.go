@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/internal/job"
 	"launch/preflight"
 	"launch/preflight/checktest"
 )
@@ -32,7 +33,7 @@ func TestStoreResolves(t *testing.T) {
 	here := resolver(map[string]error{"host0": nil})
 	busy := resolver(map[string]error{"host0": &net.DNSError{Err: "server misbehaving", Name: "host0", IsTemporary: true}})
 	scheduled := checktest.Four()
-	scheduled.Job.Scheduled = true
+	scheduled.Job.Vouch = job.Scheduled
 	for _, tt := range []struct {
 		name    string
 		in      preflight.Input

@@ -20,9 +20,7 @@ import (
 	"launch/internal/dns"
 	"launch/internal/exit"
 	"launch/internal/handoff"
-	"launch/internal/job"
 	"launch/internal/masterport"
-	"launch/internal/setting"
 	"launch/preflight"
 )
 
@@ -106,7 +104,7 @@ func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
 // sends nothing.
 func (s *Start) checkInput() preflight.Input {
 	in := preflight.Input{
-		Job: jobOf(s.Job), Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
+		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
 		Thresholds: s.Opt.Thresholds, Ports: envgen.Ports(s.Input),
 		Env:      os.LookupEnv,
 		LookPath: searchPath,
@@ -196,13 +194,4 @@ func readable(path string) (fs.FileMode, error) {
 func (s *Start) noCheckDir(err error) error {
 	return exit.Errorf(exit.Usage, "%s %s: %v", s.Opt.From("check-dir"), s.Opt.CheckDir, err).
 		Do("ls -ld %s   # on this node", s.Opt.CheckDir)
-}
-
-// jobOf returns the part of a job that the checks read.
-func jobOf(j job.Job) preflight.Job {
-	return preflight.Job{
-		Nodes: j.Nodes, Spares: j.Spares, Index: j.Index, Scheduled: j.Vouch == job.Scheduled,
-		Store:      setting.Value[preflight.Store]{V: preflight.Store(j.Store.V), From: j.Store.From, Set: j.Store.Set},
-		MasterPort: j.MasterPort, NProc: j.NProc, Line: j.Line, Decided: j.Decided,
-	}
 }

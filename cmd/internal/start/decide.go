@@ -188,7 +188,7 @@ func loads(n fabric.Node) peers.Loads {
 
 // traits returns what this node is made of, as the nodes compare it.
 func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
-	in := preflight.Input{Job: jobOf(j), Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
+	in := preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
 	return peers.TraitsOf(in, rail.Of(n, addr))
 }
 
