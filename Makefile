@@ -51,7 +51,7 @@ benchlab: build ## launch bench on hosts with one slow link, node or direction, 
 	@tools/apt.sh iperf3 || echo "the comparison with iperf3 is skipped"
 	BENCHLAB=50 LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/benchlab
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Streams -benchtime 1x -timeout 30m ./lab/benchlab
-	RATES=40 go test -count=1 -v -run TheRule ./preflight/bandwidth
+	RATES=40 go test -count=1 -v -run TheRule ./preflight/bandwidth/bandwidth
 
 faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones; torchrun alone beside
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench

@@ -96,7 +96,7 @@ func jobFaults() []fault {
 				tools.script}
 			tr.sick.late = time.Second
 		},
-		want: []string{"78 nodes", "75 nodes", "73 nodes", "78 --nnodes"},
+		want: []string{"78 nodes", "75 nodes"},
 	}, {
 		group: "job", name: "one line has another script", ci: true,
 		inject: func(tr *trial) { tr.sick.line = torchrun(tr, tools.script, "--lr", "0.5") },
@@ -130,14 +130,14 @@ func jobFaults() []fault {
 				}
 			})
 		},
-		want: []string{"78 secret", "78 TOKEN", "69 TOKEN", "69 secret"},
+		want: []string{"78 TOKEN"},
 	}, {
 		group: "job", name: "one node has another LAUNCH_TOKEN",
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.env = append(h.env, "LAUNCH_TOKEN=0123456789abcdef0123") })
 			tr.sick.env = append(tr.sick.env, "LAUNCH_TOKEN=fedcba9876543210fedc")
 		},
-		want: []string{"78 secret", "78 TOKEN", "69 TOKEN", "69 secret"},
+		want: []string{"78 TOKEN"},
 	}, {
 		group: "clock", name: "one clock is 20 s ahead", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, 20*time.Second) },
