@@ -31,7 +31,7 @@ func BenchmarkOverhead(b *testing.B) {
 		{"launch true", []string{tools.launch, "true"}},
 	}
 	times := make([][]time.Duration, len(lines))
-	for range rounds { // interleaved, so that a busy moment meets all of them
+	for range rounds { // interleaved, so that a busy moment affects all of them
 		for i, l := range lines {
 			times[i] = append(times[i], wall(b, l.argv))
 		}
@@ -46,11 +46,11 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 	w.Flush()
 	fmt.Fprintln(&out, `
-launch version is starting the program: the Go runtime and the start of the
-linked packages, etcd's first. What --dry-run adds is finding out who this
-node is, its devices, limits and interfaces (NVML in a child process), the
-local checks and the plan. What launch true adds to that is the execve and
-true itself; a world of one node has no store and no companion.`)
+launch version starts the program: the Go runtime and the initialization of the
+linked packages, etcd's first. --dry-run adds the identity of this node, its
+devices, limits and interfaces (NVML in a child process), the local checks and
+the plan. launch true adds the execve and true itself; a world of one node has
+no store and no companion.`)
 	fmt.Print("\n", &out, memory(b)) // b.Log would cut it
 	b.ReportMetric(ms(median(times[3])-base), "ms-over-true")
 	b.ReportMetric(0, "ns/op")
@@ -74,14 +74,13 @@ func median(d []time.Duration) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// memory is a table of the processes of a node that waits for another, with
-// the store on it: all that launch does before the command has been done but
-// the handoff.
+// memory returns a table of the processes of a store host that waits for another
+// node: only the handoff is missing of what launch does before the command.
 func memory(b *testing.B) string {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// A name of its own, so that its processes are found among others.
+	// Its own name distinguishes its processes from others.
 	bin := filepath.Join(b.TempDir(), "launch")
 	if err := os.Link(tools.launch, bin); err != nil {
 		text, err := os.ReadFile(tools.launch)
@@ -99,13 +98,13 @@ func memory(b *testing.B) string {
 		b.Fatal(err)
 	}
 	defer func() { cancel(); _ = cmd.Wait() }()
-	const here = "1 of 2 nodes joined"
+	const joined = "1 of 2 nodes joined"
 	limit := time.After(20 * time.Second)
-	for !strings.Contains(stderr.String(), here) {
+	for !strings.Contains(stderr.String(), joined) {
 		select {
 		case <-stderr.grown():
 		case <-limit:
-			b.Fatalf("no %q within 20 s:\n%s", here, stderr)
+			b.Fatalf("no %q within 20 s:\n%s", joined, stderr)
 		}
 	}
 	time.Sleep(2 * time.Second) // settled: lease granted, store idle
@@ -124,7 +123,7 @@ func memory(b *testing.B) string {
 	return "\n" + out.String() + "\nThe rest of RSS is pages of the binary's file, shared by both.\n"
 }
 
-// running are the processes of a binary.
+// running returns the processes of a binary.
 func running(bin string) []int {
 	var out []int
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -138,7 +137,7 @@ func running(bin string) []int {
 	return out
 }
 
-// status is a field of /proc/PID/status, in MB.
+// status returns a field of /proc/PID/status, in MB.
 func status(pid int, field string) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

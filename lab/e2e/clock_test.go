@@ -14,9 +14,9 @@ import (
 	"launch/lab/programs"
 )
 
-// skew makes the library that sets the wall clock of a process ahead, and
-// returns what to add to its environment. It is not libfaketime, which
-// replaces functions of libc: Go does not ask those for the time.
+// skew builds the library that sets the wall clock of a process ahead. The result
+// returns what to add to the environment. libfaketime does not serve: it replaces
+// functions of libc, which Go does not call for the time.
 func skew(t *testing.T) (ahead func(time.Duration) []string) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
@@ -36,12 +36,12 @@ func skew(t *testing.T) (ahead func(time.Duration) []string) {
 	out, err := date.CombinedOutput()
 	if said, _ := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64); err != nil || said < time.Now().
 		Add(time.Hour/2).Unix() {
-		t.Skipf("a process's clock cannot be set here: %q, %v", out, err)
+		t.Skipf("this machine does not allow a process another clock: %q, %v", out, err)
 	}
 	return ahead
 }
 
-// loaded skips the test where launch is static: nothing is preloaded into it.
+// loaded skips the test where launch is static and cannot preload a library.
 func loaded(t *testing.T) {
 	t.Helper()
 	f, err := elf.Open(tools.launch)
@@ -54,13 +54,13 @@ func loaded(t *testing.T) {
 	}
 }
 
-func TestANodeWhoseClockIsOffIsOrdinary(t *testing.T) {
+func TestANodeWithAWrongClockStarts(t *testing.T) {
 	for name, off := range map[string]time.Duration{"20 s": 20 * time.Second, "1 h": time.Hour, "-1 h": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			ahead := skew(t)
 			loaded(t)
 			eachStore(t, 3, func(c *cluster) {
-				// On host0 is the embedded store: its clock is the others' then.
+				// host0 hosts the embedded store, so its clock differs from all others.
 				for _, host := range []int{0, 2} {
 					clockOff(c, host, off, ahead(off))
 				}
@@ -69,12 +69,12 @@ func TestANodeWhoseClockIsOffIsOrdinary(t *testing.T) {
 	}
 }
 
-// clockOff trains while one host's clock is off.
+// clockOff trains while the clock of one host is wrong.
 func clockOff(c *cluster, host int, off time.Duration, env []string) {
 	c.t.Helper()
 	argv := append([]string{tools.launch, "--store", c.store, "--job", "off-" + c.lab.Hosts[host].Name}, c.flags...)
 	argv = append(argv, c.line...)
-	// With a secret the store speaks TLS, whose certificates have a time.
+	// With a token the store speaks TLS, and certificates have a time.
 	secret := "LAUNCH_TOKEN=0123456789abcdef0123456789abcdef"
 	var nodes []*node
 	for i := range 3 {
@@ -88,7 +88,7 @@ func clockOff(c *cluster, host int, off time.Duration, env []string) {
 	if c.t.Failed() {
 		return
 	}
-	// Its own words show that its clock was off indeed.
+	// Its output shows that its clock was wrong.
 	seen := until(c.t, nodes[host]).Sub(until(c.t, nodes[1])) - off
 	if seen = (seen+36*time.Hour)%(24*time.Hour) - 12*time.Hour; seen.Abs() > 10*time.Second {
 		c.t.Errorf("the clock of host%d is off by %s; want %s", host, off+seen, off)
@@ -97,12 +97,12 @@ func clockOff(c *cluster, host int, off time.Duration, env []string) {
 
 var untilTime = regexp.MustCompile(`until (\d\d:\d\d:\d\d)`)
 
-// until is the time of day at which a node says that it will give up.
+// until returns the time of day until which a node prints that it waits.
 func until(t *testing.T, n *node) time.Time {
 	t.Helper()
 	found := untilTime.FindStringSubmatch(n.err.String())
 	if found == nil {
-		t.Fatalf("%s has not said until when it waits", n.name)
+		t.Fatalf("%s did not print until when it waits", n.name)
 	}
 	at, err := time.Parse(time.TimeOnly, found[1])
 	if err != nil {
@@ -135,8 +135,8 @@ else:
 os._exit(0)
 `
 
-// torch's c10d takes a node whose heartbeat is older than 15 s by its own
-// clock for dead. The two then have different worlds, and both go on.
+// torch's c10d counts a node as dead if its heartbeat is older than 15 s by the
+// reader's clock. The two nodes then have different worlds, and both continue.
 func TestC10dMakesTwoWorldsWhereAClockIsOff(t *testing.T) {
 	torch, ahead := programs.AnyTorch(t), skew(t)
 	for name, off := range map[string]time.Duration{"right": 0, "1 h ahead": time.Hour} {

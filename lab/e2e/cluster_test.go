@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// patience bounds every wait of a test. It is no expectation: a node that
-	// dies silently is missed after its lease of 10 s, and these tests share
-	// two cores.
+	// patience is the time limit of every wait of a test. It is long, because the
+	// lease of a node that dies silently takes 10 s, and these tests share two cores.
 	patience = 90 * time.Second
-	// joinTimeout is what the nodes are given where the test wants them to
-	// meet: less than patience, so that launch itself says who is missing.
+	// joinTimeout is the --join-timeout of nodes that are to start: less than
+	// patience, so that launch itself prints which node is missing.
 	joinTimeout = "75s"
-	// short is the same where the test wants the time to run out.
+	// short is the --join-timeout where the time is to run out.
 	short = "5s"
 )
 
@@ -40,7 +39,7 @@ type cluster struct {
 	limit time.Duration // of each node's waits
 }
 
-// embedded is n hosts whose store is launch's own, on host0.
+// embedded returns n hosts with the embedded store on host0.
 func embedded(t *testing.T, n int) *cluster {
 	t.Helper()
 	return newCluster(t, netns.New(t, n), n, "host0")
@@ -82,7 +81,7 @@ func (c *cluster) start(i int, flags ...string) *node {
 	return c.startLine(i, c.line, flags...)
 }
 
-// startLine types another line on host i.
+// startLine is start with another command.
 func (c *cluster) startLine(i int, line []string, flags ...string) *node {
 	c.t.Helper()
 	argv := append([]string{tools.launch, "--store", c.store}, c.flags...)
@@ -118,7 +117,7 @@ func (c *cluster) startBare(i int, argv []string, env ...string) *node {
 	return n
 }
 
-// exits waits for the node's end and checks its exit status.
+// exits waits until the node ends and checks its exit status.
 func (n *node) exits(want int) {
 	n.t.Helper()
 	select {
@@ -131,7 +130,7 @@ func (n *node) exits(want int) {
 	}
 }
 
-// status is the exit status as a shell has it.
+// status returns the exit status as a shell reports it.
 func (n *node) status() int {
 	ws, ok := n.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && ws.Signaled() {
@@ -140,14 +139,14 @@ func (n *node) status() int {
 	return n.cmd.ProcessState.ExitCode()
 }
 
-// says waits until the node's stderr has a text.
+// says waits until the node's stderr contains a text.
 func (n *node) says(text string) { n.t.Helper(); n.shows(n.err, 0, text) }
 
-// saysAgain is says for what may have been said before: from is how much of
-// stderr there was by then.
+// saysAgain is says for a text that may be in stderr already: it skips the first
+// from bytes.
 func (n *node) saysAgain(from int, text string) { n.t.Helper(); n.shows(n.err, from, text) }
 
-// prints waits until the node's stdout has a text.
+// prints waits until the node's stdout contains a text.
 func (n *node) prints(text string) { n.t.Helper(); n.shows(n.out, 0, text) }
 
 func (n *node) shows(w *watched, from int, text string) {
@@ -162,18 +161,18 @@ func (n *node) shows(w *watched, from int, text string) {
 		case <-grown:
 		case <-n.done:
 			if !strings.Contains(w.String()[from:], text) {
-				n.t.Fatalf("%s ended (%d) without saying %q", n.name, n.status(), text)
+				n.t.Fatalf("%s ended (%d) and did not print %q", n.name, n.status(), text)
 			}
 			return
 		case <-timeout:
-			n.t.Fatalf("%s has not said %q within %s", n.name, text, n.limit)
+			n.t.Fatalf("%s did not print %q within %s", n.name, text, n.limit)
 		}
 	}
 }
 
-// here waits until one of the nodes, the leader, has said that as many as they
-// are have joined.
-func (c *cluster) here(nodes ...*node) {
+// joined waits until one of the nodes, the leader, prints that this number of
+// nodes has joined.
+func (c *cluster) joined(nodes ...*node) {
 	c.t.Helper()
 	text := fmt.Sprintf("%d of ", len(nodes))
 	timeout := time.After(patience)
@@ -188,12 +187,12 @@ func (c *cluster) here(nodes ...*node) {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			c.t.Fatalf("no node has said %q within %s", text, patience)
+			c.t.Fatalf("no node printed %q within %s", text, patience)
 		}
 	}
 }
 
-// quiet checks that the command never began: stdout is the command's alone.
+// quiet checks that the command did not begin: stdout belongs to the command alone.
 func (n *node) quiet() {
 	n.t.Helper()
 	if s := n.out.String(); s != "" {
@@ -201,8 +200,8 @@ func (n *node) quiet() {
 	}
 }
 
-// trained checks that all nodes end well and that every rank of the world ran
-// exactly once, on the node that its number says.
+// trained checks that all nodes end with 0 and that every rank of the world ran
+// exactly once, on the node that its number means.
 func trained(t *testing.T, perNode int, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -231,7 +230,7 @@ func trained(t *testing.T, perNode int, nodes ...*node) {
 	}
 }
 
-// watched is output that can be waited for.
+// watched collects output; a test can wait for more of it.
 type watched struct {
 	mu     sync.Mutex
 	text   strings.Builder
@@ -254,7 +253,7 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// grown is closed by the next write.
+// grown returns a channel that the next write closes.
 func (w *watched) grown() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

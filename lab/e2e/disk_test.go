@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk makes a folder a disk of its own.
+// smallDisk mounts a disk of the given size at a folder.
 func smallDisk(t *testing.T, dir, size string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -23,7 +23,7 @@ func smallDisk(t *testing.T, dir, size string) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
-// fill uses up a disk, and returns how to make room again.
+// fill uses up a disk and returns a function that frees the space.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	name := filepath.Join(dir, "fill")
@@ -38,8 +38,8 @@ func fill(t *testing.T, dir string) (free func()) {
 	return func() { _ = os.Remove(name) }
 }
 
-// busy lets nodes come and go in jobs of their own until something has ended:
-// an etcd finds a full disk only when it next grows.
+// busy starts nodes in jobs of their own, one after the other, until a channel is
+// closed: an etcd notices a full disk only when it next grows.
 func (c *cluster) busy(host int, ended <-chan struct{}) {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < patience; {
@@ -54,9 +54,9 @@ func (c *cluster) busy(host int, ended <-chan struct{}) {
 	c.t.Fatalf("nothing has ended after %s of work on a full disk", patience)
 }
 
-// An etcd whose disk is full ends. The nodes say that it does not answer, and
-// meet once there is room again and it is back.
-func TestNodesThatWaitMeetAfterTheEtcdsDiskWasFull(t *testing.T) {
+// An etcd whose disk is full ends. The nodes print that it does not answer, and
+// start after it has room and runs again.
+func TestNodesThatWaitStartAfterTheEtcdsDiskWasFull(t *testing.T) {
 	t.Parallel()
 	c, members := externalCluster(t, 2, 1)
 	m := members[0]
@@ -66,8 +66,8 @@ func TestNodesThatWaitMeetAfterTheEtcdsDiskWasFull(t *testing.T) {
 	m.argv = append(m.argv, "--data-dir", disk+"/data")
 	m.start()
 	a := c.start(0)
-	c.here(a)
-	before := len(a.err.String()) // the etcd may have been slow to come
+	c.joined(a)
+	before := len(a.err.String()) // the etcd may have been slow to start
 	free := fill(t, disk)
 	c.busy(1, m.done)
 	a.saysAgain(before, "the store does not answer")
@@ -80,7 +80,7 @@ func TestNodesThatWaitMeetAfterTheEtcdsDiskWasFull(t *testing.T) {
 	a.ownWords()
 }
 
-// With the quota of its database used up an etcd answers, and takes no writes.
+// An etcd that has used up the quota of its database answers, but takes no writes.
 func TestAnEtcdThatTakesNoWritesIsNamed(t *testing.T) {
 	t.Parallel()
 	c, members := externalCluster(t, 1, 1)
@@ -88,7 +88,7 @@ func TestAnEtcdThatTakesNoWritesIsNamed(t *testing.T) {
 	members[0].argv = append(members[0].argv, "--quota-backend-bytes", "40000")
 	members[0].start()
 	full := "has used up its space"
-	for range 50 { // until it is
+	for range 50 { // until it is full
 		n := c.startLine(0, []string{"true"}, "--nnodes", "2", "--join-timeout", "2s")
 		<-n.done
 		if n.status() == 69 && strings.Contains(n.err.String(), "error: the etcd "+full) {
@@ -97,23 +97,23 @@ func TestAnEtcdThatTakesNoWritesIsNamed(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no node has said that the etcd %s", full)
+	t.Errorf("no node printed that the etcd %s", full)
 }
 
-// The store inside launch ends its host's start when its folder is full, and
-// leaves nothing there.
-func TestAnEmbeddedStoreWhoseDiskIsFullSaysSo(t *testing.T) {
+// The embedded store ends the start of its host when its folder is full, and
+// removes its files.
+func TestAnEmbeddedStoreReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 2)
 	disk := filepath.Join(t.TempDir(), "disk")
 	smallDisk(t, disk, "13m")
 	c.env = append(c.env, "TMPDIR="+disk)
 	a := c.start(0, "--job", "full")
-	c.here(a)
+	c.joined(a)
 	c.env = nil
 	fill(t, disk)
 	for i := 0; ; i++ {
-		n := c.start(1, "--job", "full", "--nnodes", "3", "--join-timeout", "1s") // refused, but it has been here
+		n := c.start(1, "--job", "full", "--nnodes", "3", "--join-timeout", "1s") // refused, after it registered
 		select {
 		case <-n.done:
 			if i < 50 {
@@ -128,6 +128,6 @@ func TestAnEmbeddedStoreWhoseDiskIsFullSaysSo(t *testing.T) {
 	a.says("has filled up")
 	a.ownWords()
 	if left, _ := filepath.Glob(disk + "/launch-store-*"); left != nil {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left files: %v", left)
 	}
 }

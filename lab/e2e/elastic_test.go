@@ -10,9 +10,9 @@ import (
 	"launch/lab/programs"
 )
 
-// An elastic job of torchrun starts with the nodes that came, and goes on with
-// one less.
-func TestAnElasticJobGoesOnWithTheNodesThatAreThere(t *testing.T) {
+// An elastic job of torchrun starts with the nodes that joined, and continues
+// after it loses one.
+func TestAnElasticJobContinuesWithTheNodesThatRemain(t *testing.T) {
 	t.Parallel()
 	c := external(t, 2).torch(programs.AnyTorch(t))
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestAnElasticJobGoesOnWithTheNodesThatAreThere(t *testing.T) {
 	a.exits(0)
 }
 
-// waitsForAMark is a training that goes on until a file is there.
+// waitsForAMark is a training that continues until a file exists.
 const waitsForAMark = `
 import os, sys, time, torch
 import torch.distributed as dist
@@ -53,7 +53,7 @@ dist.barrier()
 os._exit(0)
 `
 
-func TestASpareNodeTakesTheLostOnesPlace(t *testing.T) {
+func TestAStandbyNodeReplacesALostNode(t *testing.T) {
 	t.Parallel()
 	c := external(t, 3)
 	mark := filepath.Join(t.TempDir(), "second")
@@ -77,7 +77,7 @@ func TestASpareNodeTakesTheLostOnesPlace(t *testing.T) {
 	s.exits(0)
 }
 
-func TestASpareNodeThatWasNotNeededEndsWell(t *testing.T) {
+func TestAStandbyNodeThatIsNotNeededEndsWithZero(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE; sleep 2"}

@@ -20,18 +20,18 @@ type member struct {
 	argv []string
 	data string
 	log  *watched
-	cmd  *exec.Cmd     // nil: it does not run
-	done chan struct{} // closed at its end
+	cmd  *exec.Cmd     // nil: not running
+	done chan struct{} // closed when it ends
 }
 
-// external is n hosts and an etcd of one member on one more.
+// external returns n hosts and an etcd of one member on one more host.
 func external(t *testing.T, n int) *cluster {
 	c, _ := externalCluster(t, n, 1)
 	return c
 }
 
-// externalCluster is n hosts and an etcd of several members, each on a host
-// behind those.
+// externalCluster returns n hosts and an etcd of several members, each on one
+// further host.
 func externalCluster(t *testing.T, n, members int) (*cluster, []*member) {
 	t.Helper()
 	bin, err := exec.LookPath("etcd")
@@ -58,7 +58,7 @@ func externalCluster(t *testing.T, n, members int) (*cluster, []*member) {
 	return newCluster(t, lab, n, strings.Join(clients, ",")), out
 }
 
-// start starts the member with the data that it has; not twice.
+// start starts the member with its data, unless it runs already.
 func (m *member) start() {
 	m.t.Helper()
 	if m.cmd != nil {
@@ -85,7 +85,7 @@ func (m *member) kill() {
 
 var became = regexp.MustCompile(`became leader at term (\d+)`)
 
-// leader is the member that was elected last.
+// leader returns the member that was elected last.
 func leader(members []*member) *member {
 	best, term := members[0], -1
 	for _, m := range members {
@@ -111,8 +111,8 @@ func elected(t *testing.T, members []*member) {
 	}
 }
 
-// With several members a client has a connection to each, and most are idle.
-// What etcd thinks of pings there comes after half a minute.
+// A client has a connection to each of several members, and most are idle. Half a
+// minute later, etcd complains about pings on idle connections.
 func TestALongWaitForNodesOnSeveralMembersIsQuiet(t *testing.T) {
 	t.Parallel()
 	c, members := externalCluster(t, 1, 3)
@@ -123,12 +123,12 @@ func TestALongWaitForNodesOnSeveralMembersIsQuiet(t *testing.T) {
 	n.ownWords()
 }
 
-// ownWords checks that all that was said on stderr is launch's.
+// ownWords checks that launch itself wrote every line of stderr.
 func (n *node) ownWords() {
 	n.t.Helper()
 	for line := range strings.Lines(n.err.String()) {
 		if !strings.HasPrefix(line, "launch: ") && !strings.HasPrefix(line, "    ") {
-			n.t.Errorf("%s says what is not launch's own: %q", n.name, line)
+			n.t.Errorf("%s printed a line that is not launch's: %q", n.name, line)
 		}
 	}
 }

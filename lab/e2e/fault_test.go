@@ -14,11 +14,10 @@ import (
 	"launch/lab/netns"
 )
 
-// TestOneWorldWhateverFails runs rounds of random faults, on one etcd of three
-// members and on the store of one of the nodes: three nodes, and sometimes a fourth
-// that claims the index of one of them. LAUNCH_TEST_ROUNDS says how many;
-// LAUNCH_TEST_SEED repeats one, as far as a plan goes without the machine's own
-// delays.
+// TestOneWorldWhateverFails runs rounds of random faults, with an etcd of three
+// members and with the embedded store. A round has three nodes, and sometimes a
+// fourth that claims the index of another. LAUNCH_TEST_ROUNDS sets their number;
+// LAUNCH_TEST_SEED repeats one, except for the machine's own delays.
 func TestOneWorldWhateverFails(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
@@ -32,7 +31,7 @@ func TestOneWorldWhateverFails(t *testing.T) {
 	})
 }
 
-// rounds runs them one after the other; without members host0 has the store.
+// rounds runs them one after the other; without members host0 hosts the store.
 func rounds(t *testing.T, c *cluster, members []*member) {
 	seed, n := uint64(time.Now().UnixNano()%1e9), 6
 	if s := os.Getenv("LAUNCH_TEST_SEED"); s != "" {
@@ -63,16 +62,16 @@ func rounds(t *testing.T, c *cluster, members []*member) {
 	t.Logf("%d rounds from seed %d on; failed: %v", n, seed, failed)
 }
 
-// round is one start of three nodes, and what goes wrong meanwhile.
+// round is one start of three nodes, with the faults during it.
 type round struct {
 	*cluster
 	rng     *rand.Rand
-	members []*member        // of the etcd; none: the store is host0's
-	index   [4]int           // what each host types; -1: nothing
-	starts  [4]time.Duration // when; the fourth only where twin is set
-	twin    bool             // the fourth types the index of another
+	members []*member        // of the etcd; empty: host0 hosts the store
+	index   [4]int           // the --node-rank of each host; -1: not given
+	starts  [4]time.Duration // when each starts; the fourth only if twin is set
+	twin    bool             // the fourth claims the index of another
 	events  []event
-	procs   []*proc // all that were started
+	procs   []*proc // all processes so far
 	live    [4]*proc
 	reborn  bool // a node was ended and started again
 	apart   bool // a node was cut off or stopped
@@ -80,20 +79,20 @@ type round struct {
 	lastEnd time.Time
 }
 
-// event is something that happens at a time of the round. One that mends
-// happens also where the round has failed before.
+// event happens at a time of the round. A repair happens even if the round has
+// failed before.
 type event struct {
-	at    time.Duration
-	what  string
-	mends bool
-	do    func()
+	at     time.Duration
+	what   string
+	repair bool
+	do     func()
 }
 
 func (r *round) within(from, to float64) time.Duration {
 	return time.Duration((from + r.rng.Float64()*(to-from)) * float64(time.Second))
 }
 
-// about is a time before or soon after all nodes are here.
+// about returns a time before all nodes have joined, or soon after.
 func (r *round) about() time.Duration {
 	return r.within(0, slices.Max(r.starts[:3]).Seconds()+0.5)
 }
@@ -102,8 +101,8 @@ func (r *round) plan(at time.Duration, what string, do func()) {
 	r.events = append(r.events, event{at: at, what: what, do: do})
 }
 
-func (r *round) mend(at time.Duration, what string, do func()) {
-	r.events = append(r.events, event{at: at, what: what, mends: true, do: do})
+func (r *round) repair(at time.Duration, what string, do func()) {
+	r.events = append(r.events, event{at: at, what: what, repair: true, do: do})
 }
 
 // draw plans the round.
@@ -129,13 +128,13 @@ func (r *round) draw() {
 	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 }
 
-// kinds of fault, each as often as it is drawn.
+// kinds are the kinds of fault; a repeated one is drawn more often.
 var kinds = []string{
 	"member", "member", "member", "leader", "leader", "pause", "cut", "cut", "mute", "mute", "kill", "kill",
 	"interrupt", "interrupt", "cut member", "cut member", "late", "double", "double",
 }
 
-// fault plans one fault; the victim is the node that it hits, if it hits one.
+// fault plans one fault; if it affects a node, that is the victim.
 func (r *round) fault(victim int) {
 	at, host := r.about(), r.lab.Hosts[victim]
 	kind := kinds[r.rng.IntN(len(kinds))]
@@ -146,22 +145,22 @@ func (r *round) fault(victim int) {
 	case "member":
 		m := r.members[r.rng.IntN(len(r.members))]
 		r.plan(at, "kill etcd on "+m.host.Name, m.kill)
-		r.mend(at+r.within(0.3, 6), "start etcd again", m.start)
+		r.repair(at+r.within(0.3, 6), "start etcd again", m.start)
 	case "leader":
 		r.plan(at, "kill the leader of etcd", func() { leader(r.members).kill() })
-		r.mend(at+r.within(0.3, 6), "start etcd again", func() {
+		r.repair(at+r.within(0.3, 6), "start etcd again", func() {
 			for _, m := range r.members {
 				m.start()
 			}
 		})
-	case "pause": // seldom: it takes longer than the lease
+	case "pause": // rare, because it takes longer than the lease
 		at, r.apart = max(at, r.starts[victim]+r.within(0.05, 0.4)), true
 		r.plan(at, "stop "+host.Name, func() { r.signal(victim, syscall.SIGSTOP) })
-		r.mend(at+r.within(10.5, 14), "continue "+host.Name, func() { r.signal(victim, syscall.SIGCONT) })
+		r.repair(at+r.within(10.5, 14), "continue "+host.Name, func() { r.signal(victim, syscall.SIGCONT) })
 	case "cut":
 		r.apart = true
 		r.plan(at, "cut "+host.Name, host.Cut)
-		r.mend(at+r.within(1, 12), "heal "+host.Name, host.Heal)
+		r.repair(at+r.within(1, 12), "heal "+host.Name, host.Heal)
 	case "mute":
 		r.mute(victim, at, at+r.within(0.5, 8))
 	case "kill":
@@ -171,7 +170,7 @@ func (r *round) fault(victim int) {
 	case "cut member":
 		h := r.members[r.rng.IntN(len(r.members))].host
 		r.plan(at, "cut etcd's "+h.Name, h.Cut)
-		r.mend(at+r.within(1, 12), "heal "+h.Name, h.Heal)
+		r.repair(at+r.within(1, 12), "heal "+h.Name, h.Heal)
 	case "late":
 		r.starts[victim] = r.within(3, 8)
 	case "double":
@@ -179,9 +178,9 @@ func (r *round) fault(victim int) {
 	}
 }
 
-// hits tells whether a kind of fault can hit a node where host0 has the store: none
-// of an etcd's members, nor on host0 what is between a node and the store's host, or
-// two claims to the index of the one node that no world can do without.
+// hits reports whether a kind of fault is possible for a node where host0 hosts the
+// store. There are no members of an etcd, and no path from host0 to the store. Nor may
+// two nodes claim the index of host0, which every world needs.
 func hits(kind string, victim int) bool {
 	switch kind {
 	case "member", "leader", "cut member":
@@ -192,7 +191,7 @@ func hits(kind string, victim int) bool {
 	return true
 }
 
-// double lets the fourth type the index of the victim.
+// double gives the fourth node the index of the victim.
 func (r *round) double(victim int) {
 	if r.twin {
 		return
@@ -205,10 +204,10 @@ func (r *round) double(victim int) {
 	r.twin, r.index[3], r.starts[3] = true, r.index[victim], r.about()
 }
 
-// mute loses the store's answers to a node.
+// mute drops the store's answers to a node.
 func (r *round) mute(victim int, from, to time.Duration) {
 	h, stores := r.lab.Hosts[victim], r.lab.Hosts[:1]
-	if r.members == nil { // its checks of the way to the victim fail too
+	if r.members == nil { // the store host's calls to the victim fail too
 		r.apart = true
 	} else {
 		stores = nil
@@ -217,20 +216,20 @@ func (r *round) mute(victim int, from, to time.Duration) {
 		}
 	}
 	var muted []*netns.Host
-	r.plan(from, "lose the store's answers to "+h.Name, func() {
+	r.plan(from, "drop the store's answers to "+h.Name, func() {
 		for _, store := range stores {
 			store.Mute(h)
 			muted = append(muted, store)
 		}
 	})
-	r.mend(to, "deliver the store's answers to "+h.Name, func() {
+	r.repair(to, "deliver the store's answers to "+h.Name, func() {
 		for _, store := range muted {
 			store.Unmute(h)
 		}
 	})
 }
 
-// rebirth ends a node by a signal and starts it again, unless it has ended.
+// rebirth ends a node by a signal and starts it again, unless it ended before.
 func (r *round) rebirth(victim int, how string, end func(*proc)) {
 	at := max(r.about(), r.starts[victim]+r.within(0.05, 0.3))
 	hit := false
@@ -244,7 +243,7 @@ func (r *round) rebirth(victim int, how string, end func(*proc)) {
 	r.plan(at+r.within(0, 2), fmt.Sprintf("start host%d again, if that hit it", victim), func() {
 		if hit {
 			r.settle(func() bool { return r.live[victim].ended() })
-			if r.live[victim].status() == 0 { // it had just ended well, and is missed by nobody
+			if r.live[victim].status() == 0 { // it had just ended with 0, so no node waits for it
 				return
 			}
 			r.reborn = true
@@ -259,12 +258,12 @@ func (r *round) signal(host int, sig syscall.Signal) {
 	}
 }
 
-// run lets the round happen and checks what came of it.
+// run runs the round and checks its outcome.
 func (r *round) run() {
 	began := time.Now()
 	defer func() {
 		for _, e := range r.events {
-			if e.mends {
+			if e.repair {
 				e.do()
 			}
 		}
@@ -280,7 +279,7 @@ func (r *round) run() {
 	if r.settle(func() bool { return r.over() || r.stranded() }); r.over() {
 		r.complete(r.procs)
 	} else {
-		r.t.Logf("%5.1f s: the others started with the node that was ended; all again", time.Since(began).Seconds())
+		r.t.Logf("%5.1f s: the others started with the ended node; start again", time.Since(began).Seconds())
 		r.again()
 	}
 	r.alone()

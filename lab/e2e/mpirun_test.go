@@ -8,8 +8,8 @@ import (
 	"launch/lab/netns"
 )
 
-// mpirun of Open MPI on the head forwards by -x what all of the job's
-// processes need, and nothing that is of the head alone.
+// On the head node, launch has Open MPI's mpirun forward, with -x, what all
+// processes of the job need, and nothing that belongs to the head node alone.
 func TestMpirunForwardsTheMasterAddress(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("mpirun"); err != nil {

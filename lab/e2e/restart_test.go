@@ -12,8 +12,8 @@ import (
 	"launch/lab/programs"
 )
 
-// diesOnce is a training whose rank 1 dies in the first attempt, which the
-// file named by its argument tells from the second.
+// diesOnce is a training whose rank 1 dies in the first start. It creates the file
+// that its argument names, by which it recognizes a restart.
 const diesOnce = `
 import os, sys, torch
 import torch.distributed as dist
@@ -33,23 +33,23 @@ dist.barrier()
 os._exit(0)
 `
 
-// One death, and one restart allowed: the same script on the same hosts. The
-// restart of torchrun finds the addresses of the first attempt in its store:
-// who comes first connects to a process that is gone.
+// A rank dies once, and one restart is allowed: the same script on the same hosts.
+// After torchrun's restart its store still has the addresses of the first start:
+// the first node to connect calls a process that has ended.
 func TestARankThatDiesOnceEndsPlainTorchrunsJobOnly(t *testing.T) {
 	t.Parallel()
 	t.Run("torchrun --max-restarts", func(t *testing.T) {
-		c := withTorch(t, 2, programs.CurrentTorch(t)) // that of torch 1.13 restarted well
+		c := withTorch(t, 2, programs.CurrentTorch(t)) // torch 1.13 restarts correctly
 		var nodes []*node
 		script := diesOnceScript(t)
 		for i := range 2 {
 			argv := []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "1", "--max_restarts", "1",
 				"--master_addr", "10.77.0.1", "--master_port", "29500", "--node_rank", fmt.Sprint(i)}
-			// What launch would set, without which not even the first attempt begins.
+			// launch would set this variable; without it not even the first start works.
 			nodes = append(nodes, c.startBare(i, append(argv, script...), "GLOO_SOCKET_IFNAME=eth0"))
 		}
 		if well := within(t, time.Minute, nodes...); well == len(nodes) {
-			t.Errorf("both nodes ended well: torchrun's restart works here, and launch's is no better")
+			t.Errorf("both nodes ended with 0: torchrun's restart works, and launch's is no better")
 		}
 		died(t, script)
 		for _, h := range c.lab.Hosts {
@@ -71,7 +71,7 @@ func TestARankThatDiesOnceEndsPlainTorchrunsJobOnly(t *testing.T) {
 	})
 }
 
-// diesOnceScript is the training and its argument.
+// diesOnceScript returns the training and its argument.
 func diesOnceScript(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,16 +82,16 @@ func diesOnceScript(t *testing.T) []string {
 	return []string{script, filepath.Join(dir, "died")}
 }
 
-// died checks that the training came as far as its first death.
+// died checks that rank 1 of the training died once.
 func died(t *testing.T, script []string) {
 	t.Helper()
 	if _, err := os.Stat(script[1]); err != nil {
-		t.Errorf("rank 1 has not died: %v", err)
+		t.Errorf("rank 1 did not die: %v", err)
 	}
 }
 
-// within waits until all nodes have ended, or one has failed, or the time is
-// up, and returns how many have ended well.
+// within waits until all nodes have ended, one has failed, or the time is up. It
+// returns the number of nodes that ended with 0.
 func within(t *testing.T, limit time.Duration, nodes ...*node) (well int) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < limit; pause(t, 100*time.Millisecond) {
@@ -115,7 +115,7 @@ func within(t *testing.T, limit time.Duration, nodes ...*node) (well int) {
 	return well
 }
 
-func TestALostNodesPlaceIsTakenInTheNextAttempt(t *testing.T) {
+func TestANewNodeReplacesALostNodeAfterARestart(t *testing.T) {
 	t.Parallel()
 	c := external(t, 2)
 	mark := filepath.Join(t.TempDir(), "second")
@@ -135,7 +135,7 @@ func TestALostNodesPlaceIsTakenInTheNextAttempt(t *testing.T) {
 	a.says("1 of 2 nodes joined")
 	for _, p := range c.lab.Hosts[0].Processes() {
 		if _, line, _ := strings.Cut(p, " "); line == long {
-			t.Errorf("the command of the first attempt still runs on host0: %s", p)
+			t.Errorf("the command of the first start still runs on host0: %s", p)
 		}
 	}
 	if err := os.WriteFile(mark, nil, 0o644); err != nil {
@@ -144,12 +144,12 @@ func TestALostNodesPlaceIsTakenInTheNextAttempt(t *testing.T) {
 	trained(t, 1, a, c.start(1))
 }
 
-func TestNodesThatWaitMeetInAnEtcdThatWasWiped(t *testing.T) {
+func TestNodesThatWaitStartAfterTheEtcdWasWiped(t *testing.T) {
 	t.Parallel()
 	c, members := externalCluster(t, 3, 1)
-	elected(t, members) // so that the nodes miss it only later
+	elected(t, members) // so that the nodes lose it only later
 	a, b := c.start(0), c.start(1)
-	c.here(a, b)
+	c.joined(a, b)
 	members[0].kill()
 	if err := os.RemoveAll(members[0].data); err != nil {
 		t.Fatal(err)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// roundTimeout is the nodes' --join-timeout: above all that the faults of
-	// a round cost together, a lease and elections included.
+	// roundTimeout is the nodes' --join-timeout: longer than all faults of a round
+	// together take, a lease and elections included.
 	roundTimeout = 60 * time.Second
-	// twinTimeout is that of two nodes with one index, one of which waits in
-	// vain.
+	// twinTimeout is the --join-timeout of two nodes with one index, one of which
+	// waits in vain.
 	twinTimeout = 30 * time.Second
-	// overtime is how much later than that a node may end on a busy machine.
+	// overtime is how much later than its --join-timeout a node may end.
 	overtime = 15 * time.Second
-	// hopeless is how long a node still waits after the others have ended,
-	// when they have started with the one whose place it wants: above a lease.
+	// hopeless is how long after the end of the others a waiting node counts as
+	// left out: longer than a lease.
 	hopeless = 12 * time.Second
 )
 
@@ -26,8 +26,8 @@ type proc struct {
 	*node
 	host  int
 	index int
-	last  time.Time // when it must have ended
-	hit   bool      // the round has ended it by a signal
+	last  time.Time // the latest time of its end
+	hit   bool      // ended by a signal of the round
 }
 
 // launch starts a node.
@@ -45,7 +45,7 @@ func (r *round) launch(host int) {
 	r.procs = append(r.procs, p)
 }
 
-// ended tells whether it has ended.
+// ended reports whether it has ended.
 func (p *proc) ended() bool {
 	select {
 	case <-p.done:
@@ -55,7 +55,7 @@ func (p *proc) ended() bool {
 	}
 }
 
-// settle waits for something, no longer than each node may wait.
+// settle waits until a condition holds, at most as long as each node may wait.
 func (r *round) settle(until func() bool) {
 	r.t.Helper()
 	for !until() {
@@ -69,8 +69,8 @@ func (r *round) settle(until func() bool) {
 	}
 }
 
-// revive starts again what was unfit: it could not reach rank 0 for 8 s while
-// one of the two was cut off or stopped. The others wait for it.
+// revive starts an unfit node again, for which the others wait. It was unfit because
+// it could not reach rank 0 for 8 s while one of the two was cut off or stopped.
 func (r *round) revive() {
 	for host, p := range r.live {
 		if r.apart && p != nil && p.ended() && p.status() == 65 {
@@ -81,12 +81,12 @@ func (r *round) revive() {
 	}
 }
 
-// over tells whether all have ended.
+// over reports whether all have ended.
 func (r *round) over() bool {
 	return !slices.ContainsFunc(r.procs, func(p *proc) bool { return !p.ended() })
 }
 
-// ran are those of some processes that have ended well.
+// ran returns the processes that ended with 0.
 func ran(procs []*proc) (out []*proc) {
 	for _, p := range procs {
 		if p.ended() && p.status() == 0 {
@@ -96,9 +96,9 @@ func ran(procs []*proc) (out []*proc) {
 	return out
 }
 
-// stranded tells whether a node that was started again waits in vain: the
-// others have started with the one that it was before. That may be: a node
-// that dies after its last word is missed only when its lease runs out.
+// stranded reports whether a node that was started again waits in vain, because the
+// others started with its former process. This is correct behaviour: the others
+// notice a node that dies after its last message only when its lease runs out.
 func (r *round) stranded() bool {
 	ended := 0
 	for _, p := range r.procs {
@@ -113,8 +113,8 @@ func (r *round) stranded() bool {
 	return r.reborn && n > 0 && n < 3 && time.Since(r.lastEnd) > hopeless
 }
 
-// again starts those who have ended, beside those who wait, and checks that
-// they form a whole world.
+// again starts the nodes that have ended, in addition to those that wait, and checks
+// that they form a whole world.
 func (r *round) again() {
 	first := slices.DeleteFunc(slices.Clone(r.procs), func(p *proc) bool { return !p.ended() })
 	r.world(first)
@@ -127,8 +127,8 @@ func (r *round) again() {
 	r.complete(slices.DeleteFunc(slices.Clone(r.procs), func(p *proc) bool { return slices.Contains(first, p) }))
 }
 
-// complete checks that the processes made one whole world, without those that
-// lost an index to another.
+// complete checks that the processes formed one whole world, except for those that
+// lost their index to another.
 func (r *round) complete(procs []*proc) {
 	r.t.Helper()
 	if n := r.world(procs); n != 3 {
@@ -141,7 +141,7 @@ func (r *round) complete(procs []*proc) {
 		switch code := p.status(); {
 		case code == 0:
 		case p.hit && (code == 130 || code == 137 || code == 65):
-		case (code == 73 || code == 75) && slices.ContainsFunc(well, won): // for its index another one ran
+		case (code == 73 || code == 75) && slices.ContainsFunc(well, won): // another one ran with its index
 		case code == 69 && r.members == nil && slices.ContainsFunc(well, won): // and the store ended with it
 		default:
 			r.t.Errorf("%s, index %d: exit %d", p.name, p.index, code)
@@ -149,8 +149,8 @@ func (r *round) complete(procs []*proc) {
 	}
 }
 
-// world checks that all the ranks that ran are of one world, each where it
-// belongs, and returns how many there were.
+// world checks that all ranks that ran belong to one world, each on its own node, and
+// returns their number.
 func (r *round) world(procs []*proc) int {
 	r.t.Helper()
 	host := map[int]*proc{} // of each rank
@@ -176,16 +176,16 @@ func (r *round) world(procs []*proc) int {
 		host[rank] = p
 		masters[fmt.Sprintf("%s:%d", addr, port)] = true
 		if first := host[0]; first == p && addr != r.lab.Hosts[p.host].Addr {
-			r.t.Errorf("rank 0 is %s and the job meets at %s", p.name, addr)
+			r.t.Errorf("rank 0 is %s and MASTER_ADDR is %s", p.name, addr)
 		}
 	}
 	if len(masters) > 1 {
-		r.t.Errorf("one job meets at %v", masters)
+		r.t.Errorf("one job has several master addresses: %v", masters)
 	}
 	return len(host)
 }
 
-// alone checks that the nodes have left nothing running.
+// alone checks that no process of the nodes still runs.
 func (r *round) alone() {
 	r.t.Helper()
 	limit := time.Now().Add(5 * time.Second)
@@ -195,7 +195,7 @@ func (r *round) alone() {
 			pause(r.t, 50*time.Millisecond)
 		}
 		if len(left) > 0 {
-			r.t.Errorf("%s: left running: %q", h.Name, left)
+			r.t.Errorf("%s: still running: %q", h.Name, left)
 		}
 	}
 }

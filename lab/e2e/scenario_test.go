@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// late is how long the late node is late: the minute of the story where
-// LAUNCH_TEST_FULL is set, else enough to be later than every start-up.
+// late returns how long the late node is late: a minute if LAUNCH_TEST_FULL is set,
+// else longer than every start-up takes.
 func late() time.Duration {
 	if os.Getenv("LAUNCH_TEST_FULL") != "" {
 		return 60 * time.Second
@@ -17,7 +17,7 @@ func late() time.Duration {
 	return 8 * time.Second
 }
 
-// pause lets time pass that is itself the subject, such as lateness.
+// pause waits where time itself is the subject, such as lateness.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -32,7 +32,7 @@ func TestThreeHostsTrain(t *testing.T) {
 	})
 }
 
-func TestTheCommandsOwnExitStatusIsTheNodes(t *testing.T) {
+func TestTheNodeEndsWithTheCommandsExitStatus(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 2)
 	argv := append([]string{tools.launch, "--store", c.store}, c.line...)
@@ -41,7 +41,7 @@ func TestTheCommandsOwnExitStatusIsTheNodes(t *testing.T) {
 	b.exits(0)
 }
 
-func TestOneNodeNeverComes(t *testing.T) {
+func TestOneNodeNeverJoins(t *testing.T) {
 	eachStore(t, 3, func(c *cluster) {
 		c.flags = []string{"--join-timeout", short}
 		nodes := []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
@@ -54,7 +54,7 @@ func TestOneNodeNeverComes(t *testing.T) {
 }
 
 // The store ends with its host, whose time runs out first.
-func TestWhoIsMissingIsSaidAlthoughTheStoreIsGone(t *testing.T) {
+func TestTheMissingNodeIsNamedAfterTheStoreHasEnded(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	c.flags = []string{"--join-timeout", short}
@@ -66,10 +66,10 @@ func TestWhoIsMissingIsSaidAlthoughTheStoreIsGone(t *testing.T) {
 	b.says("missing: node 2")
 }
 
-func TestOneNodeComesLate(t *testing.T) {
+func TestOneNodeJoinsLate(t *testing.T) {
 	eachStore(t, 3, func(c *cluster) {
 		a, b := c.start(0), c.start(1)
-		c.here(a, b)
+		c.joined(a, b)
 		pause(c.t, late())
 		trained(c.t, 2, a, b, c.start(2))
 	})
@@ -80,13 +80,13 @@ func TestOneNodeIsInterruptedWhileWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, 3, func(c *cluster) {
 				a, b := c.start(0), c.start(1)
-				c.here(a, b)
+				c.joined(a, b)
 				if err := b.cmd.Process.Signal(sig); err != nil {
 					c.t.Fatal(err)
 				}
 				b.exits(128 + int(sig))
 				b.quiet()
-				a.says(c.lab.Hosts[1].Addr) // who left
+				a.says(c.lab.Hosts[1].Addr) // the node that left
 				trained(c.t, 2, a, c.start(1), c.start(2))
 			})
 		})
@@ -96,12 +96,12 @@ func TestOneNodeIsInterruptedWhileWaiting(t *testing.T) {
 func TestOneNodeIsKilledBeforeTheStart(t *testing.T) {
 	eachStore(t, 3, func(c *cluster) {
 		a, b := c.start(0), c.start(1)
-		c.here(a, b)
+		c.joined(a, b)
 		if err := c.lab.Hosts[1].Signal(syscall.SIGKILL); err != nil {
 			c.t.Fatal(err)
 		}
 		b.exits(137)
-		// It comes back at once, while its former self still holds a lease.
+		// It starts again at once, while its former process still holds a lease.
 		trained(c.t, 2, a, c.start(1), c.start(2))
 	})
 }
@@ -109,16 +109,16 @@ func TestOneNodeIsKilledBeforeTheStart(t *testing.T) {
 func TestTwoHostsTypeTheSameIndex(t *testing.T) {
 	eachStore(t, 3, func(c *cluster) {
 		a, b := c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")
-		c.here(a, b)
+		c.joined(a, b)
 		twin := c.start(2, "--node-rank", "1")
 		twin.exits(73)
 		twin.quiet()
-		twin.says(c.lab.Hosts[1].Addr) // who has it
+		twin.says(c.lab.Hosts[1].Addr) // the node that holds the index
 		trained(c.t, 2, a, b, c.start(2, "--node-rank", "2"))
 	})
 }
 
-func TestTheStoresHostStartsLast(t *testing.T) {
+func TestTheStoreHostStartsLast(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	b, d := c.start(1), c.start(2)
@@ -126,11 +126,11 @@ func TestTheStoresHostStartsLast(t *testing.T) {
 	trained(t, 2, c.start(0), b, d)
 }
 
-func TestTheStoresHostDiesAndReturns(t *testing.T) {
+func TestTheStoreHostDiesAndReturns(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	a, b := c.start(0), c.start(1)
-	c.here(a, b)
+	c.joined(a, b)
 	if err := c.lab.Hosts[0].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestTheStoresHostDiesAndReturns(t *testing.T) {
 	trained(t, 2, c.start(0), b, c.start(2))
 }
 
-func TestACutCableBeforeTheStartIsOutwaited(t *testing.T) {
+func TestNodesWaitForACutCableBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	a, b := c.start(0), c.start(1)
-	c.here(a, b)
+	c.joined(a, b)
 	c.lab.Hosts[1].Cut()
 	pause(t, 2*time.Second)
 	c.lab.Hosts[1].Heal()
@@ -153,7 +153,7 @@ func TestACutCableBeforeTheStartIsOutwaited(t *testing.T) {
 func TestTheCommandIsMissingOnOneNode(t *testing.T) {
 	eachStore(t, 3, func(c *cluster) {
 		a, b := c.start(0), c.start(1)
-		c.here(a, b)
+		c.joined(a, b)
 		good := c.path
 		c.path = "/usr/sbin:/usr/bin:/sbin:/bin"
 		bad := c.startLine(2, append([]string{"torchrun-of-nowhere"}, c.line[1:]...), "--nnodes", "3")
@@ -166,7 +166,7 @@ func TestTheCommandIsMissingOnOneNode(t *testing.T) {
 	})
 }
 
-func TestNodesOnOneMachineAreOrdinary(t *testing.T) {
+func TestNodesOnOneMachineStart(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 1)
 	c.line = []string{"torchrun", "--nnodes", "3", "--nproc-per-node", "2", trainPy(t)}

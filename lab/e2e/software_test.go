@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// driver gives a host the device of an NVIDIA driver that nobody can ask, so
-// that its job may use NCCL: a private /dev with what programs need.
+// driver gives a host the device of an NVIDIA driver that does not answer, so that
+// its job may use NCCL: a private /dev with the devices that programs need.
 const driver = `mount -t tmpfs none /mnt && mkdir /mnt/shm && touch /mnt/nvidiactl && ln -s /proc/self/fd /mnt/fd &&
 for n in null zero full random urandom tty; do touch /mnt/$n && mount --bind /dev/$n /mnt/$n || exit; done &&
 mount --bind /dev/shm /mnt/shm && mount --rbind /mnt /dev && exec "$@"`
 
-// environment is a Python environment with a torch for GPUs and an NCCL of some
-// version, as far as files tell. Its torchrun is the stand-in.
+// environment makes the files of a Python environment with a torch for GPUs and an
+// NCCL of the given version. Its torchrun is the stand-in.
 func environment(t *testing.T, nccl string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func environment(t *testing.T, nccl string) string {
 	return filepath.Join(dir, "bin")
 }
 
-// NCCL would refuse after all ranks have loaded; and with an old one, hang.
+// NCCL would refuse after all ranks have loaded; an old version would hang.
 func TestANodeWithAnotherNCCLIsNamedAndReplaced(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
@@ -49,7 +49,7 @@ func TestANodeWithAnotherNCCLIsNamedAndReplaced(t *testing.T) {
 		return c.startBare(host, append(argv, c.line...))
 	}
 	a, b := start(0, good), start(1, good)
-	c.here(a, b)
+	c.joined(a, b)
 	bad := start(2, odd)
 	bad.exits(65)
 	bad.quiet()
@@ -59,7 +59,7 @@ func TestANodeWithAnotherNCCLIsNamedAndReplaced(t *testing.T) {
 		n.says("(rank 2) has NCCL 2.26.2")
 	}
 	if s := bad.err.String(); !strings.Contains(s, "nvidia_nccl_cu12-2.26.2.dist-info") {
-		t.Errorf("the file that told the version is not named:\n%s", s)
+		t.Errorf("the file with the version is not named:\n%s", s)
 	}
 	a.says("waiting for another in its place")
 	trained(t, 2, a, b, start(2, good))

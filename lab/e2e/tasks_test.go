@@ -9,8 +9,8 @@ import (
 	"launch/lab/programs"
 )
 
-// Two nodes of two tasks each, as srun -N 2 -n 4 starts them: the variables are
-// Slurm's, and nobody says more.
+// Two nodes of two tasks each, as srun -N 2 -n 4 starts them: launch knows only
+// Slurm's variables.
 func TestTasksOfAStepTrain(t *testing.T) {
 	c := withTorch(t, 2, programs.AnyTorch(t))
 	argv := []string{tools.launch, "--join-timeout", joinTimeout, "python3", trainPy(t), "--steps", steps}
@@ -33,7 +33,7 @@ func TestTasksOfAStepTrain(t *testing.T) {
 	fell(t, nodes...)
 	for _, n := range nodes[:2] {
 		if s := n.err.String(); strings.Contains(s, "launch:") {
-			t.Errorf("a task that follows says %q", s)
+			t.Errorf("a task that follows the first one prints %q", s)
 		}
 	}
 }

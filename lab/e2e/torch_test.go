@@ -13,8 +13,8 @@ import (
 // steps keeps the real trainings short; the loss falls within a few.
 const steps = "20"
 
-// The real torch tests do not run beside others, but for the one that waits:
-// nine processes that import torch fill two cores as it is.
+// The tests with a real torch do not run in parallel, except for one that mostly
+// waits: nine processes that import torch need both cores.
 
 func root(t *testing.T) string {
 	t.Helper()
@@ -27,22 +27,22 @@ func root(t *testing.T) string {
 
 func trainPy(t *testing.T) string { return filepath.Join(root(t), "examples", "train.py") }
 
-// withTorch is n hosts on which torchrun is the real one.
+// withTorch returns n hosts with a real torchrun.
 func withTorch(t *testing.T, n int, torch programs.Torch) *cluster {
 	return embedded(t, n).torch(torch)
 }
 
-// torch lets the nodes find a real torchrun, and its python. Lines for it have
-// underscores, which torch 1.13 knows too.
+// torch gives the nodes a real torchrun and its python. Options in its command lines
+// have underscores, which torch 1.13 knows too.
 func (c *cluster) torch(torch programs.Torch) *cluster {
 	c.path = filepath.Dir(torch.Python) + ":/usr/sbin:/usr/bin:/sbin:/bin"
 	c.env = append(c.env, torch.Env...)
 	c.lab.MayLeave("torchelastic_*", "torchinductor_*") // torch's own
-	c.limit = 2 * patience                              // to load it from a cold disk takes a minute
+	c.limit = 2 * patience                              // loading it from a cold disk takes a minute
 	return c
 }
 
-// fell checks that rank 0, on one of the nodes, saw the loss fall.
+// fell checks that rank 0, on one of the nodes, printed a falling loss.
 func fell(t *testing.T, nodes ...*node) {
 	t.Helper()
 	var all strings.Builder
@@ -59,7 +59,7 @@ func fell(t *testing.T, nodes ...*node) {
 	first, err1 := strconv.ParseFloat(from, 64)
 	last, err2 := strconv.ParseFloat(to, 64)
 	if err1 != nil || err2 != nil || last > first/2 {
-		t.Errorf("loss %s; want it halved at least", text)
+		t.Errorf("loss %s; want at most half", text)
 	}
 	t.Logf("loss %s", text)
 }
@@ -93,10 +93,10 @@ func TestTorch113TrainsOnThreeHosts(t *testing.T) {
 	trainsOnThreeHosts(t, programs.DebianTorch(t))
 }
 
-// No host recognises 10.77.0.1 as its own, because torchrun compares names
-// and the kernel host name resolves to loopback: plain torchrun waits 60 s
-// for the store and gives up everywhere (torch 2.15: after a second try).
-func TestTheCaseThatPlainTorchrunCannotDo(t *testing.T) {
+// No torchrun recognizes 10.77.0.1 as its own, because it compares names, and the
+// kernel host name resolves to loopback. Plain torchrun waits 60 s for the store and
+// fails on every host (torch 2.15: after a second try).
+func TestAnEndpointThatNoPlainTorchrunRecognizesAsItsOwn(t *testing.T) {
 	t.Parallel()
 	torch := programs.AnyTorch(t)
 	line := []string{"torchrun", "--nnodes", "3", "--nproc_per_node", "1", "--rdzv_backend", "c10d",
