@@ -19,12 +19,12 @@ import (
 	"launch/lab/netns"
 )
 
-// assistant names what this test binary is to be on a host, in place of tests.
+// assistant is the variable that makes this test binary a program on a host.
 const assistant = "FAULTBENCH_ASSISTANT"
 
-// assist runs a program of the fault on a host until the trial ends: "proxy"
-// takes connections and cuts them off, "listen" only takes them, "dns-…" is a
-// name server of one name, "zone-…" one of a zone.
+// assist runs a program of the fault on a host until the trial ends. "proxy" accepts
+// connections and closes them, "listen" only accepts them, "dns-…" is a name server
+// for one name, "zone-…" for a zone.
 func (h *host) assist(tr *trial, what, addr string) { assist(tr, h.Host, what, addr) }
 
 func assist(tr *trial, h *netns.Host, what, addr string) {
@@ -51,7 +51,7 @@ func assist(tr *trial, h *netns.Host, what, addr string) {
 	}
 }
 
-// assistOn is the program itself. It says on stdout when it is ready.
+// assistOn is the program itself. It prints a line on stdout when it is ready.
 func assistOn(what, addr string) int {
 	var err error
 	switch kind, _, _ := strings.Cut(what, "-"); kind {
@@ -85,9 +85,9 @@ func take(cut bool, addr string) error {
 	}
 }
 
-// nameServer answers for host0.lab: with its address ("good", or "late-5" after
-// as many seconds), another one ("other"), a code ("nxdomain", "servfail",
-// "refused"), or not at all ("silent").
+// nameServer answers for host0.lab: with its address ("good"; "late-5": after 5 s),
+// another address ("other"), a code ("nxdomain", "servfail", "refused"), or not at
+// all ("silent").
 func nameServer(how, addr string) error {
 	began := time.Now()
 	late := 0
@@ -128,8 +128,8 @@ func nameServer(how, addr string) error {
 	return (&dns.Server{PacketConn: conn, Handler: handler}).ActivateAndServe()
 }
 
-// ahead is a launch whose wall clock is off, and that of the companion which it
-// starts; see lab/e2e/testdata/skew.c.
+// ahead builds a launch whose wall clock, and its companion's, is wrong by d; see
+// lab/e2e/testdata/skew.c.
 func ahead(t *testing.T, d time.Duration) (launch string) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {

@@ -1,7 +1,7 @@
 package faultbench
 
-// envFaults: what stands in the environment of the sick host, or in a file that
-// a library reads. All of it is real.
+// envFaults are in the environment of the sick host, or in a file that a library
+// reads. All of it is real.
 func envFaults() []fault {
 	onGPUs := func(env ...string) func(*trial) {
 		return func(tr *trial) {
@@ -12,7 +12,7 @@ func envFaults() []fault {
 	onCPUs := func(env ...string) func(*trial) {
 		return func(tr *trial) { tr.sick.env = append(tr.sick.env, env...) }
 	}
-	// withDocker has the bridge of a container engine on the sick host.
+	// withDocker adds the bridge of a container engine to the sick host.
 	withDocker := func(inject func(*trial)) func(*trial) {
 		return func(tr *trial) {
 			tr.sick.Decoy("docker0", "172.17.0.1/16")
@@ -44,7 +44,7 @@ func envFaults() []fault {
 		{name: "a variable that turns the watch off", runs: true, inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.each(func(h *host) { h.env = append(h.env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=0") })
-		}, want: []string{"env.torch-async"}, nobody: true},
+		}, want: []string{"env.torch-async"}, shared: true},
 		{name: "NCCL_TOPO_FILE of another machine", runs: true, inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.sick.write(tr, "topo.xml",
@@ -63,7 +63,7 @@ func envFaults() []fault {
 			tr.sick.write(tr, "nccl.conf", "NCCL_SOCKET_IFNAME=ens99\n")
 			tr.sick.env = append(tr.sick.env, "NCCL_CONF_FILE="+tr.sick.file("nccl.conf"))
 		}, want: []string{"env.ifname.nccl"}},
-		{name: "MASTER_ADDR is localhost", nobody: true, inject: func(tr *trial) {
+		{name: "MASTER_ADDR is localhost", shared: true, inject: func(tr *trial) {
 			tr.each(func(h *host) {
 				h.env = append(h.env, "MASTER_ADDR=localhost")
 				h.wrap = []string{"sh", "-c", `launch=$1; shift 3; exec "$launch" "$@"`, "sh"} // without --store host0
@@ -77,7 +77,7 @@ func envFaults() []fault {
 }
 
 // overlayEtc adds the files of the host's etc to /etc, where ip-netns(8) can only
-// replace what is there.
+// replace existing files.
 func (h *host) overlayEtc() {
 	h.Prepare = append(h.Prepare,
 		`cp /etc/hosts /etc/resolv.conf "$0/etc"`, `mkdir -p "$0/etc.work"`,

@@ -19,14 +19,14 @@ type fault struct {
 	// space is an exit status and a part of the error's text, "75 missing", or the
 	// kind of a wait line, "wait conflict".
 	want []string
-	// runs: the job is not to be stopped, since it may well work.
+	// runs: the job must start, since it may work.
 	runs bool
-	// nobody: the cause is no single host's.
-	nobody bool
-	real   string // what a real cluster shows differently, or what is replayed here
+	// shared: the cause is not on a single host.
+	shared bool
+	real   string // how a real cluster differs, or what is replayed
 }
 
-// faults are all of them, by group.
+// faults returns all faults, by group.
 func faults() []fault {
 	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(),
 		rdmaFaults(), envFaults(), systemFaults())
@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 				s := f.judge(tr)
 				keep(s)
 				if s.bad != "" {
-					t.Errorf("%s: %s\n%s", f.name, s.bad, tr.told())
+					t.Errorf("%s: %s\n%s", f.name, s.bad, tr.printed())
 				}
 			})
 		}
@@ -71,7 +71,7 @@ func (f fault) judge(tr *trial) score {
 			}
 			s.found = true
 			about := l.said.about()
-			named := f.nobody || h == tr.sick || strings.Contains(about, tr.sick.Addr) || strings.Contains(about, tr.sick.Name)
+			named := f.shared || h == tr.sick || strings.Contains(about, tr.sick.Addr) || strings.Contains(about, tr.sick.Name)
 			if !named {
 				continue
 			}
@@ -96,7 +96,7 @@ func (f fault) judge(tr *trial) score {
 			s.bad = h.Name + " did not end"
 		}
 		if f.runs && h.status != 0 && !h.absent && !h.killed {
-			s.bad = fmt.Sprintf("%s ended with %d; the job was to run", h.Name, h.status)
+			s.bad = fmt.Sprintf("%s ended with %d; want a job that runs", h.Name, h.status)
 		}
 		if !f.runs && h.out.Len() > 0 {
 			s.bad = h.Name + " started its ranks"
@@ -106,14 +106,14 @@ func (f fault) judge(tr *trial) score {
 	switch {
 	case s.bad != "":
 	case !s.found:
-		s.bad = fmt.Sprintf("nobody said %q", f.want)
+		s.bad = fmt.Sprintf("no host printed %q", f.want)
 	case !s.named:
 		s.bad = fmt.Sprintf("%s was not named", tr.sick.Name)
 	}
 	return s
 }
 
-// cause tells whether what was said names the fault.
+// cause reports whether a line names the fault.
 func (f fault) cause(s said) bool {
 	return slices.ContainsFunc(f.want, func(w string) bool {
 		if kind, ok := strings.CutPrefix(w, "wait "); ok {

@@ -2,9 +2,9 @@ package faultbench
 
 import "strings"
 
-// gpuFaults: what NVML tells of the sick host is not what it tells of the others.
+// gpuFaults change the answers of NVML on the sick host.
 func gpuFaults() []fault {
-	// nvml has the sick host's answer otherwise.
+	// nvml changes answers on the sick host.
 	nvml := func(lines ...string) func(*trial) {
 		return func(tr *trial) {
 			tr.equip(onIB)
@@ -18,8 +18,8 @@ func gpuFaults() []fault {
 		}
 	}
 	const (
-		replayed = "NVML's answers are a file's"
-		fell     = "as above; a GPU that fell off the bus stands in the kernel log too, which is not the bench's own"
+		replayed = "NVML's answers come from a file"
+		fell     = "as above; the kernel log shows it too, but hosts of the bench share that log"
 		owner    = "nvmlSystemGetProcessName 4711 = /opt/conda/bin/python"
 		two      = "0,1,2,3,4,5,6,"
 	)
@@ -27,7 +27,7 @@ func gpuFaults() []fault {
 		{name: "seven GPUs of eight", ci: true, inject: nvml("nvmlDeviceGetCount = 7"), want: []string{"gpu.count"}},
 		{name: "a GPU is lost", ci: true, inject: nvml("nvmlDeviceGetHandleByIndex 3 = !15"), want: []string{"gpu.health"},
 			real: fell},
-		{name: "a GPU is lost while it is asked", inject: nvml("nvmlDeviceGetMemoryInfo 3 = !15"),
+		{name: "a GPU is lost while NVML reads it", inject: nvml("nvmlDeviceGetMemoryInfo 3 = !15"),
 			want: []string{"gpu.health"}, real: fell},
 		{name: "a GPU has to be reset", inject: nvml("nvmlDeviceGetHandleByIndex 6 = !16"), want: []string{"gpu.health"}},
 		{name: "uncorrectable memory errors", runs: true, inject: nvml("nvmlDeviceGetTotalEccErrors 2 1 0 = 4"),
@@ -43,10 +43,10 @@ func gpuFaults() []fault {
 			want:   []string{"gpu.fabric"}},
 		{name: "NVLinks are down", runs: true, inject: nvml("nvmlDeviceGetNvLinkState 3 16 = 0",
 			"nvmlDeviceGetNvLinkState 3 17 = 0"), want: []string{"gpu.nvlink"}},
-		{name: "an exclusive GPU is somebody's", inject: nvml("nvmlDeviceGetComputeMode 0 = 3",
+		{name: "an exclusive GPU is in use", inject: nvml("nvmlDeviceGetComputeMode 0 = 3",
 			"nvmlDeviceGetComputeRunningProcesses 0 = 4711 528482304", owner), want: []string{"gpu.busy"}},
 		{name: "a GPU is prohibited", inject: nvml("nvmlDeviceGetComputeMode 4 = 2"), want: []string{"gpu.mode"}},
-		{name: "a process of before holds memory", ci: true, runs: true,
+		{name: "an old process holds memory", ci: true, runs: true,
 			inject: nvml("nvmlDeviceGetComputeRunningProcesses 6 = 4711 42949672960",
 				"nvmlDeviceGetMemoryInfo 6 = 85520809984 43949672960", owner), want: []string{"gpu.busy"}},
 		{name: "a GPU is too hot", runs: true, inject: nvml("nvmlDeviceGetCurrentClocksEventReasons 2 = 72"),
@@ -92,8 +92,8 @@ func gpuFaults() []fault {
 	return all
 }
 
-// venv gives the host a Python environment with torch, and NCCL where it is
-// named, as far as files tell; its torchrun is the stand-in.
+// venv writes the files of a Python environment with torch, and with NCCL if a
+// version is given. Its torchrun is the stand-in.
 func (h *host) venv(tr *trial, torch, cuda, nccl string) {
 	tr.t.Helper()
 	const site = "env/lib/python3.12/site-packages/"

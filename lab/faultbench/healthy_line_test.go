@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// lineOddities: what is typed.
+// lineOddities are in the command line.
 func lineOddities() []oddity {
 	return []oddity{
 		{name: "one process on each node", takes: "line", make: func(s *healthy) {
@@ -20,10 +20,10 @@ func lineOddities() []oddity {
 				h.line = []string{"sh", "-c", `echo "rank $RANK of $WORLD_SIZE"`}
 			})
 		}},
-		{name: "a command behind env", takes: "line", make: func(s *healthy) {
+		{name: "a command after env", takes: "line", make: func(s *healthy) {
 			s.each(func(h *host) { h.line = append([]string{"env", "A=B"}, h.line...) })
 		}},
-		{name: "a command behind nice", takes: "line", make: func(s *healthy) {
+		{name: "a command after nice", takes: "line", make: func(s *healthy) {
 			s.each(func(h *host) { h.line = append([]string{"nice", "-n", "3"}, h.line...) })
 		}},
 		{name: "the line of torch's manual", takes: "line", make: func(s *healthy) {

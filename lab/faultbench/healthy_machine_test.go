@@ -8,7 +8,7 @@ import (
 	"launch/fabric/machine"
 )
 
-// cards are network cards beside the training fabric.
+// cards are network cards outside the training fabric.
 var cards = []string{`
 pci0000:e8 numa=1
   0000:e8:01.0 bridge
@@ -36,12 +36,12 @@ pci0000:e8 numa=1
       net ens9f0np0 mtu=1500 speed=50000
 `}
 
-// machineOddities: what the hosts look like.
+// machineOddities are in the hardware of the hosts.
 func machineOddities() []oddity {
 	return []oddity{
 		{name: "eight GPUs and InfiniBand", takes: "machine", needs: compiler(), make: func(s *healthy) { s.equip(onIB) }},
 		{name: "eight GPUs and RoCE", takes: "machine", needs: compiler(), make: func(s *healthy) { s.equip(onRoCE) }},
-		{name: "a decoy HCA beside the rails", takes: "machine", needs: compiler(), make: func(s *healthy) {
+		{name: "a decoy HCA next to the rails", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))
 			card := one(s, cards...)
 			s.some(func(h *host) { h.describe(s.trial, above(h.read(s.trial, "node.txt"), card)) })
@@ -64,7 +64,7 @@ func machineOddities() []oddity {
 				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES=all")
 			s.some(func(h *host) { h.env = append(h.env, set) })
 		}},
-		{name: "NCCL is set as it would do by itself", takes: "machine", needs: compiler(), make: func(s *healthy) {
+		{name: "NCCL is set to its own defaults", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(onIB)
 			set := one(s, "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA==mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9",
 				"NCCL_IB_QPS_PER_CONNECTION=2", "NCCL_IB_SL=0",
@@ -79,7 +79,7 @@ func machineOddities() []oddity {
 				h.env = append(h.env, "CUDA_VISIBLE_DEVICES=4,5,6,7")
 			})
 		}},
-		{name: "names of HCAs that udev gave, on some", takes: "machine", needs: compiler(), make: func(s *healthy) {
+		{name: "HCAs that udev renamed, on some", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(onIB)
 			s.some(func(h *host) {
 				text := h.read(s.trial, "node.txt")
@@ -92,7 +92,7 @@ func machineOddities() []oddity {
 	}
 }
 
-// above puts a card between the others of a machine and what is virtual there.
+// above inserts a card between the real and the virtual devices of a machine.
 func above(text, card string) string {
 	before, after, found := strings.Cut(text, "\nvirtual\n")
 	if !found {
@@ -101,7 +101,7 @@ func above(text, card string) string {
 	return before + "\n" + card + "virtual\n" + after
 }
 
-// onlyCard gives the host a card and nothing else, not even a libibverbs.
+// onlyCard gives the host a card and nothing else, no libibverbs either.
 func (h *host) onlyCard(s *healthy, card string) {
 	m, err := machine.Read([]byte("machine/1\ntitle one card\nhost " + h.Name + "\nkernel 6.8.0-45-generic\n" + card))
 	if err != nil {

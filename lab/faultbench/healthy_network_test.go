@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// addr is the address at which the others reach a host.
+// addr returns the address at which the others reach a host.
 func (s *healthy) addr(h *host) string {
 	return s.at(slices.Index(s.hosts, h), h.Addr)
 }
 
-// server is the address of the host beside the job's.
+// server returns the address of the host outside the job.
 func (s *healthy) server() string { return s.at(len(s.hosts), s.extra.Addr) }
 
 func (s *healthy) at(i int, four string) string {
@@ -23,7 +23,7 @@ func (s *healthy) at(i int, four string) string {
 	return four
 }
 
-// networkOddities: interfaces, addresses, and what is between the hosts.
+// networkOddities are in interfaces, addresses, and the links between the hosts.
 func networkOddities() []oddity {
 	bridge := func(name, cidr string) func(*healthy) {
 		return func(s *healthy) { s.some(func(h *host) { h.Decoy(name, cidr) }) }
@@ -35,7 +35,7 @@ func networkOddities() []oddity {
 	}
 	return []oddity{
 		{name: "IPv6 only", takes: "eth0 family", make: func(s *healthy) { s.onlySix() }},
-		{name: "IPv6 addresses beside IPv4", takes: "eth0", make: func(s *healthy) {
+		{name: "IPv6 addresses next to IPv4", takes: "eth0", make: func(s *healthy) {
 			s.some(func(h *host) {
 				h.Run("", "ip", "addr", "add", fmt.Sprintf("2001:db8:77::%x/64", 1+slices.Index(s.hosts, h)), "dev", "eth0",
 					"nodad")
@@ -166,7 +166,7 @@ func networkOddities() []oddity {
 	}
 }
 
-// filter sets the rules of one hook.
+// filter sets the firewall rules of one hook.
 func (h *host) filter(hook string, rules ...string) {
 	h.Run("table inet odd"+hook+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules,
 		"\n")+"\n}\n}\n", "nft", "-f", "-")
@@ -179,7 +179,7 @@ func (h *host) rename(name string) {
 	h.Run("", "ip", "link", "set", name, "up")
 }
 
-// nic is the interface that has the host's address, or its bridge.
+// nic returns the interface that has the host's address, or its bridge.
 func (h *host) nic() string {
 	link, err := h.Command(context.Background(), "sh", "-c",
 		"ip -o addr show scope global to 10.77.0.0/24 | head -1 | cut -d' ' -f2").Output()
@@ -189,7 +189,7 @@ func (h *host) nic() string {
 	return "eth0"
 }
 
-// onlySix gives the hosts addresses of IPv6 in place of those they have.
+// onlySix replaces the hosts' addresses by IPv6 addresses.
 func (s *healthy) onlySix() {
 	s.six = true
 	for i, h := range s.hosts {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// processOddities: what a process inherits, and when it starts.
+// processOddities are in what a process inherits, and in when it starts.
 func processOddities() []oddity {
 	env := func(all ...string) func(*healthy) {
 		return func(s *healthy) { s.some(func(h *host) { h.env = append(h.env, all...) }) }
 	}
-	// nsswitch is the file's line about hosts.
+	// nsswitch sets the line about hosts of nsswitch.conf.
 	nsswitch := func(line string) func(*healthy) {
 		return func(s *healthy) {
 			s.some(func(h *host) { h.Etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: "+line+"\n") })
@@ -26,11 +26,11 @@ func processOddities() []oddity {
 		return func(s *healthy) { s.some(func(h *host) { h.wrap = append(h.wrap, words...) }) }
 	}
 	return []oddity{
-		{name: "one node comes 3 s late", takes: "late",
+		{name: "one node starts 3 s late", takes: "late",
 			make: func(s *healthy) { one(s, s.hosts...).late = 3 * time.Second }},
-		{name: "the store's host comes 3 s late", takes: "late",
+		{name: "the store host starts 3 s late", takes: "late",
 			make: func(s *healthy) { s.hosts[0].late = 3 * time.Second }},
-		{name: "nodes come within 2 s", takes: "late", make: func(s *healthy) {
+		{name: "nodes start within 2 s", takes: "late", make: func(s *healthy) {
 			s.each(func(h *host) { h.late = time.Duration(s.r.IntN(2000)) * time.Millisecond })
 		}},
 		{name: "a proxy for the web", make: env("http_proxy=http://proxy.invalid:3128",
@@ -39,7 +39,7 @@ func processOddities() []oddity {
 			"ALL_PROXY=socks5://proxy.invalid:1080", "no_proxy=localhost")},
 		{name: "settings of Python", make: env("PYTHONPATH=/opt/site", "PYTHONUNBUFFERED=1", "PYTHONHASHSEED=0",
 			"PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1")},
-		{name: "words for the logs", make: env("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET",
+		{name: "log settings", make: env("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET",
 			"TORCH_DISTRIBUTED_DEBUG=INFO", "TORCH_CPP_LOG_LEVEL=INFO")},
 		{name: "a setting that is right, on all", takes: "eth0", make: func(s *healthy) {
 			set := one(s, "NCCL_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth", "NCCL_SOCKET_IFNAME=^docker0,lo",
@@ -61,16 +61,16 @@ func processOddities() []oddity {
 			make: env("MASTER_PORT=tcp://10.96.14.2:29500", "MASTER_SERVICE_HOST=10.96.14.2", "MASTER_SERVICE_PORT=29500",
 				"MASTER_PORT_29500_TCP=tcp://10.96.14.2:29500")},
 		{name: "signals that are ignored", make: wrap("sh", "-c", `trap "" HUP PIPE CHLD USR1; exec "$@"`, "sh")},
-		{name: "descriptors of somebody's", make: prepare("exec 7</dev/null 9>/dev/null")},
+		{name: "inherited descriptors", make: prepare("exec 7</dev/null 9>/dev/null")},
 		{name: "no stdin", make: wrap("sh", "-c", `exec "$@" <&-`, "sh")},
-		{name: "a PATH with folders that are not there", make: func(s *healthy) {
+		{name: "a PATH with missing folders", make: func(s *healthy) {
 			s.some(func(h *host) { h.env = append(h.env, "PATH=.:/opt/none/bin:~/bin:"+tools.fake+":"+os.Getenv("PATH")) })
 		}},
 		{name: "something else has port 29500", takes: "ports", make: func(s *healthy) {
 			s.some(func(h *host) { h.assist(s.trial, "listen", "0.0.0.0:29500") })
 		}},
 		{name: "nsswitch.conf of a desktop", takes: "etc", make: nsswitch("files mdns4_minimal [NOTFOUND=return] dns")},
-		{name: "nsswitch.conf with services that are not there", takes: "etc",
+		{name: "nsswitch.conf with missing services", takes: "etc",
 			make: nsswitch("files resolve [!UNAVAIL=return] myhostname wins dns")},
 		{name: "umask 077", make: prepare("umask 077")},
 		{name: "1024 open files", make: prepare("ulimit -S -n 1024")},
@@ -79,7 +79,7 @@ func processOddities() []oddity {
 		{name: "a working directory that is read-only", takes: "cwd",
 			make: prepare(`mkdir "$0/ro"`, `mount -t tmpfs -o ro none "$0/ro"`, `cd "$0/ro"`)},
 		{name: "no HOME", make: wrap("env", "-u", "HOME")},
-		{name: "a HOME that is not there", make: env("HOME=/home/nobody-here")},
+		{name: "a missing HOME", make: env("HOME=/home/missing")},
 		{name: "nohup", needs: "nohup", make: wrap("nohup")},
 		{name: "under timeout", needs: "timeout", make: wrap("timeout", "55")},
 		{name: "a low priority", make: wrap("nice", "-n", "19")},
@@ -106,9 +106,9 @@ func (s *healthy) spin(n int) {
 	}
 }
 
-// unprivileged has launch run as nobody, with a temporary directory of its own
-// and an nccl.conf that only root reads. Not on machines with RDMA, for which
-// this user's locked memory is too little.
+// unprivileged runs launch as user nobody, with its own temporary directory and an
+// nccl.conf that only root can read. It excludes machines with RDMA, which need more
+// locked memory than this user may have.
 func (h *host) unprivileged(s *healthy) {
 	for dir := h.Dir(); dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {

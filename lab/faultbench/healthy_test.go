@@ -17,7 +17,7 @@ import (
 // oddity is something that is unusual and harmless.
 type oddity struct {
 	name  string
-	takes string // what no other oddity of a start may have, each word by itself
+	takes string // words, none of which another oddity of the start may have
 	needs string // a program or a file; without it the oddity is left out
 	make  func(s *healthy)
 }
@@ -30,13 +30,13 @@ type healthy struct {
 	naming naming
 }
 
-// oddities are all of them, in the order in which they are made: what others
-// build on comes first.
+// oddities returns all oddities in the order in which a start makes them: first what
+// others build on.
 func oddities() []oddity {
-	return slices.Concat(machineOddities(), networkOddities(), processOddities(), lineOddities(), meetingOddities())
+	return slices.Concat(machineOddities(), networkOddities(), processOddities(), lineOddities(), storeOddities())
 }
 
-// some is one, a few or all of the hosts.
+// some calls f for one, a few or all of the hosts.
 func (s *healthy) some(f func(*host)) {
 	switch s.r.IntN(3) {
 	case 0:
@@ -50,10 +50,10 @@ func (s *healthy) some(f func(*host)) {
 	}
 }
 
-// one of several.
+// one returns one of several values.
 func one[T any](s *healthy, of ...T) T { return of[s.r.IntN(len(of))] }
 
-// healthyStart is what a test starts.
+// healthyStart is the plan of one healthy start.
 type healthyStart struct {
 	name  string
 	r     *rand.Rand
@@ -61,8 +61,8 @@ type healthyStart struct {
 	odd   []oddity
 }
 
-// draw is what a seed stands for: the number of hosts, and one to four oddities
-// that go together.
+// draw returns the start of a seed: the number of hosts, and one to four oddities
+// that are possible together.
 func draw(seed uint64) healthyStart {
 	r := rand.New(rand.NewPCG(seed, 0))
 	st := healthyStart{name: fmt.Sprint(seed), r: r, hosts: 2 + r.IntN(4)}
@@ -71,7 +71,7 @@ func draw(seed uint64) healthyStart {
 	var picked []int
 	taken := map[string]bool{}
 	order := r.Perm(len(all))
-	if r.IntN(3) == 0 { // on GPUs more is looked at
+	if r.IntN(3) == 0 { // with GPUs more checks run
 		order = append([]int{r.IntN(len(machineOddities()))}, order...)
 	}
 	for _, i := range order {
@@ -92,8 +92,8 @@ func draw(seed uint64) healthyStart {
 	return st
 }
 
-// seeds are those of this run: 200 from LAUNCH_FAULTBENCH_SEED on, or the 12 of
-// them that have the most oddities.
+// seeds returns the seeds of this run: 200 from LAUNCH_FAULTBENCH_SEED on, or the 12
+// of them with the most oddities.
 func seeds() []uint64 {
 	first := uint64(1)
 	if s := os.Getenv("LAUNCH_FAULTBENCH_SEED"); s != "" {
@@ -126,10 +126,10 @@ func seeds() []uint64 {
 	return few
 }
 
-// together are oddities that gave an alarm where they met, which few seeds draw.
+// together are oddities that caused an alarm in combination, which few seeds draw.
 var together = [][]string{{"the default route by another interface", "the own name on 127.0.1.1"}}
 
-// chosen are a few starts of them, where the first host alone has what some have.
+// chosen returns a few starts with them, where "some" is the first host alone.
 func chosen(t *testing.T) (out []healthyStart) {
 	all := oddities()
 	for i, names := range together {
@@ -148,12 +148,12 @@ func chosen(t *testing.T) (out []healthyStart) {
 	return out
 }
 
-// first is the chance by which the first of several is drawn.
+// first is a source of randomness that always draws the first of several.
 type first struct{}
 
 func (first) Uint64() uint64 { return 1 << 32 } // with 0 rand draws again, for ever
 
-// A healthy start with a few oddities says nothing of them, and runs. One seed:
+// A healthy start with a few oddities prints no warning, and runs. For one seed:
 // -run 'Healthy.*/^17$' with LAUNCH_FAULTBENCH=full.
 func TestHealthyStartsGiveNoAlarm(t *testing.T) {
 	starts := chosen(t)
@@ -186,13 +186,13 @@ func TestHealthyStartsGiveNoAlarm(t *testing.T) {
 			}
 			kept.Unlock()
 			if alarm != "" {
-				t.Errorf("%s: %s\n%s", strings.Join(names, ", "), alarm, s.told())
+				t.Errorf("%s: %s\n%s", strings.Join(names, ", "), alarm, s.printed())
 			}
 		})
 	}
 }
 
-// missing tells whether this machine cannot make it.
+// missing reports whether this machine cannot make the oddity.
 func (o oddity) missing() bool {
 	if o.needs == "" {
 		return false
@@ -204,7 +204,7 @@ func (o oddity) missing() bool {
 	return err != nil
 }
 
-// alarm is what a healthy start should not have said or done.
+// alarm returns what a healthy start should not have printed or done.
 func (s *healthy) alarm() string {
 	ranks := map[string]int{}
 	size := 0
@@ -217,33 +217,33 @@ func (s *healthy) alarm() string {
 		if h.status != 0 {
 			return fmt.Sprintf("%s ended with %d", h.Name, h.status)
 		}
-		here := 0
+		ran := 0
 		for line := range strings.Lines(h.out.String()) {
 			var rank, of int
 			if n, _ := fmt.Sscanf(line, "rank %d of %d", &rank, &of); n == 2 {
 				ranks[fmt.Sprintf("%d of %d", rank, of)]++
-				size, here = of, here+1
+				size, ran = of, ran+1
 			}
 		}
-		if here == 0 {
+		if ran == 0 {
 			return h.Name + " ran no rank"
 		}
 	}
 	for i := range size {
 		if ranks[fmt.Sprintf("%d of %d", i, size)] != 1 || len(ranks) != size {
-			return fmt.Sprintf("not each rank runs once: %v", ranks)
+			return fmt.Sprintf("a rank does not run exactly once: %v", ranks)
 		}
 	}
 	return ""
 }
 
-// overhead is the time from the last host's start to its first rank.
+// overhead returns the time from the last host's start to its first rank.
 func (s *healthy) overhead() time.Duration {
 	last := slices.MaxFunc(s.hosts, func(a, b *host) int { return a.begun.Compare(b.begun) })
 	return last.out.first.Sub(last.begun)
 }
 
-// started is what came of one healthy start.
+// started is the outcome of one healthy start.
 type started struct {
 	names []string
 	took  time.Duration

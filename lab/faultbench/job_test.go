@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// jobFaults: who comes, and what was typed.
+// jobFaults are in which nodes join, and in their command lines.
 func jobFaults() []fault {
 	indexed := func(tr *trial) {
 		for i, h := range tr.hosts {
@@ -19,14 +19,14 @@ func jobFaults() []fault {
 		return append([]string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts)), "--nproc-per-node", "2"}, more...)
 	}
 	return []fault{{
-		group: "job", name: "one node never comes", ci: true, sizes: []int{3, 5},
+		group: "job", name: "one node never joins", ci: true, sizes: []int{3, 5},
 		inject: func(tr *trial) {
 			indexed(tr)
 			tr.sick.absent = true
 		},
 		want: []string{"75 missing: node", "wait progress"},
 	}, {
-		group: "job", name: "the host of the store never comes", nobody: true,
+		group: "job", name: "the store host never joins", shared: true,
 		inject: func(tr *trial) { tr.hosts[0].absent = true },
 		want:   []string{"69 store unreachable", "69 host0"},
 	}, {
@@ -38,13 +38,13 @@ func jobFaults() []fault {
 		},
 		want: []string{"wait left"},
 	}, {
-		group: "job", name: "the script is on no disk of one node", ci: true,
+		group: "job", name: "the script is missing on one node", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.Prepare = append(tr.sick.Prepare, "mount -t tmpfs none "+filepath.Dir(tools.script))
 		},
 		want: []string{"command.script"},
 	}, {
-		group: "job", name: "the script is on no disk of the store's host", ci: true,
+		group: "job", name: "the script is missing on the store host", ci: true,
 		inject: func(tr *trial) {
 			tr.sick = tr.hosts[0]
 			tr.sick.Prepare = append(tr.sick.Prepare, "mount -t tmpfs none "+filepath.Dir(tools.script))
@@ -82,7 +82,7 @@ func jobFaults() []fault {
 		},
 		want: []string{"command.executable"},
 	}, {
-		group: "job", name: "two nodes say the same rank", sizes: []int{3, 5},
+		group: "job", name: "two nodes claim the same rank", sizes: []int{3, 5},
 		inject: func(tr *trial) {
 			indexed(tr)
 			tr.sick.flags = []string{"--node-rank", "1"}
@@ -141,7 +141,7 @@ func jobFaults() []fault {
 	}, {
 		group: "clock", name: "one clock is 20 s ahead", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, 20*time.Second) },
-		want:   []string{"peer.clock"}, real: "the clock of launch is set by a library, the kernel's is right",
+		want:   []string{"peer.clock"}, real: "a library sets launch's clock; the kernel's clock is right",
 	}, {
 		group: "clock", name: "one clock is an hour behind", runs: true,
 		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, -time.Hour) },
@@ -149,7 +149,7 @@ func jobFaults() []fault {
 	}}
 }
 
-// killAfter ends all processes of a host at once, as a power cut does.
+// killAfter ends all processes of a host at once, as a power failure does.
 func (h *host) killAfter(tr *trial, d time.Duration) {
 	h.killed = true
 	tr.observable = time.Now().Add(d)

@@ -12,18 +12,18 @@ import (
 	"launch/fabric/machine/machinetest"
 )
 
-// tier is one way to have this node's own checks run, and how long they took.
+// tier is one way to run this node's own checks, and how long they took.
 type tier struct {
 	what  string
 	tr    *trial
 	argv  []string
-	until string // what launch says when they are over; "": it ends
+	until string // what launch prints when they are over; "": it ends
 	took  []time.Duration
 }
 
-// The time of the checks of one node, printed with the tables. Each is the median
-// of twenty, less that of starting `true` in the same host.
-func TestTimeOfTheLocalTier(t *testing.T) {
+// The time of the checks of one node is printed with the tables: the median of
+// twenty runs, less the median of `true` on the same host.
+func TestTimeOfTheChecksOfOneNode(t *testing.T) {
 	if !full {
 		t.Skip("a measurement: make faultbench")
 	}
@@ -46,7 +46,7 @@ func TestTimeOfTheLocalTier(t *testing.T) {
 			argv: append([]string{tools.launch, "check", "--store", "host0", "--nnodes", "2", "--from", recording},
 				torchrun...)},
 	}
-	for range 20 { // interleaved, so that a busy moment meets all
+	for range 20 { // interleaved, so that a busy moment affects all
 		for _, c := range tiers {
 			c.took = append(c.took, c.run(t))
 		}
@@ -78,12 +78,12 @@ func (c *tier) run(t *testing.T) time.Duration {
 	}
 	i := slices.IndexFunc(h.lines, func(l line) bool { return strings.Contains(l.text, c.until) })
 	if i < 0 {
-		t.Fatalf("%s: never said %q:\n%s", c.what, c.until, c.tr.told())
+		t.Fatalf("%s: never printed %q:\n%s", c.what, c.until, c.tr.printed())
 	}
 	return h.lines[i].at.Sub(h.begun)
 }
 
-// keepTime notes a row of the table of times.
+// keepTime adds a row to the table of times.
 func keepTime(what string, d time.Duration) {
 	compared.Lock()
 	defer compared.Unlock()

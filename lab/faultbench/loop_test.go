@@ -9,13 +9,12 @@ import (
 	"testing"
 )
 
-// What launch says of the ports of one machine, by the program itself and a
-// libibverbs that carries data: that a fit one is called so, and each broken one
-// by its name, beside the others.
+// The program itself, with a libibverbs that carries data, judges the ports of one
+// machine: it passes fit ports, and names each broken one.
 func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine, pattern, broken string
-		want                           string // the status, and the beginning of what is said
+		want                           string // the status, and the beginning of the text
 	}{
 		{"InfiniBand", onIB, "", "", "ok 8 ports"},
 		{"RoCE", onRoCE, "", "", "ok 8 ports"},
@@ -44,7 +43,7 @@ func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
 				}
 			}
 			if len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
-				t.Errorf("%q, want %q:\n%s%s", got, tt.want, tr.told(), h.out.String())
+				t.Errorf("%q, want %q:\n%s%s", got, tt.want, tr.printed(), h.out.String())
 			}
 		})
 	}

@@ -17,8 +17,8 @@ import (
 	"launch/fabric/machine/machinetest"
 )
 
-// The described machines that hosts are made to look like: eight H100 and eight
-// ConnectX-7, on InfiniBand and on RoCE.
+// The described machines that hosts imitate: eight H100 and eight ConnectX-7, on
+// InfiniBand and on RoCE.
 const (
 	onIB   = "h100-ib-ndr-bond"
 	onRoCE = "h100-roce-8"
@@ -60,9 +60,9 @@ const (
 	verbsLib = "libibverbs.so.1"
 )
 
-// equip makes every host look like a described machine, to what reads /sys,
-// /proc/driver, NVML and libibverbs, and types a line with a process for each
-// GPU. Interfaces stay the lab's own. A host that has a machine keeps it.
+// equip makes every host look like a described machine to a reader of /sys,
+// /proc/driver, NVML and libibverbs, with a command line of one process per GPU.
+// Interfaces remain the lab's own. A host that has a machine already keeps it.
 func (tr *trial) equip(name string) {
 	tr.t.Helper()
 	tr.each(func(h *host) { h.equip(tr, name) })
@@ -86,7 +86,7 @@ func (h *host) equip(tr *trial, name string) {
 	text = strings.ReplaceAll(text, "uuid=GPU-00000000-0000-4000-8000-0000000000",
 		fmt.Sprintf("uuid=GPU-00000000-0000-4000-8000-00000000%02x", i))
 	text = regexp.MustCompile(`(10\.224\.\d+)\.6\b`).ReplaceAllString(text, fmt.Sprintf("$1.%d", 6+2*i))
-	// Its kernel module is of the version that NVML tells.
+	// Its kernel module has the version that NVML reports.
 	text = regexp.MustCompile(`(?m)^nvidia \S+`).ReplaceAllString(text, "nvidia 570.86.15")
 	h.describe(tr, text)
 	for _, l := range []string{nvmlLib, verbsLib} {
@@ -104,11 +104,11 @@ func (h *host) equip(tr *trial, name string) {
 	h.showSys()
 }
 
-// showSys has the host's /sys be the one that it was described with.
+// showSys mounts the described /sys on the host.
 func (h *host) showSys() {
 	h.Prepare = append(h.Prepare,
-		// Those of the lab that the machine does not have appear beside its own,
-		// and both by the number that rtnetlink tells.
+		// The lab's interfaces appear in addition to the machine's, and all have the
+		// index that rtnetlink reports.
 		`for i in /sys/class/net/*/; do d="$0/sys/class/net/$(basename "$i")"; `+
 			`if [ -e "$d" ]; then cat "$i/ifindex" >"$d/ifindex"; `+
 			`else mkdir -p "$d" && mount --bind "$i" "$d"; fi || exit 1; done`,
@@ -125,7 +125,7 @@ func (h *host) has(name string) bool {
 	return err == nil
 }
 
-// write writes a file of the host's own, with the directories above it.
+// write writes a file of this host, with the directories above it.
 func (h *host) write(tr *trial, name, text string) {
 	tr.t.Helper()
 	mode := os.FileMode(0o644)
@@ -149,7 +149,7 @@ func (h *host) read(tr *trial, name string) string {
 	return string(text)
 }
 
-// describe writes the files of a machine, and what its libibverbs tells.
+// describe writes the files of a machine, and the answers of its libibverbs.
 func (h *host) describe(tr *trial, text string) {
 	tr.t.Helper()
 	m, err := machine.Read([]byte(text))
@@ -161,8 +161,8 @@ func (h *host) describe(tr *trial, text string) {
 		_ = os.RemoveAll(h.file(dir))
 		unpack(tr.t, from, h.file(dir))
 	}
-	// It tells nothing of itself, so that the ports are what their files say, but
-	// carries data to itself.
+	// The library describes no port, so that the files count, but a port carries data
+	// to itself.
 	verbs := ""
 	for _, m := range regexp.MustCompile(`(?m)^ *hca (\S+) .*(?:\n *port \d+ \S+ \S+ \S+ (InfiniBand)?)?`).
 		FindAllStringSubmatch(text, -1) {
@@ -171,8 +171,8 @@ func (h *host) describe(tr *trial, text string) {
 	h.write(tr, "lib/verbs.txt", verbs)
 }
 
-// change replaces what a pattern of regexp finds in the machine's description;
-// that it finds nothing is an error of the fault.
+// change replaces the matches of a regexp in the machine's description. A fault
+// without a match fails the test.
 func (h *host) change(tr *trial, pattern, by string) {
 	tr.t.Helper()
 	was := h.read(tr, "node.txt")
@@ -183,7 +183,7 @@ func (h *host) change(tr *trial, pattern, by string) {
 	h.describe(tr, is)
 }
 
-// nvml has NVML answer otherwise; see fabric/gpu/testdata/nvml.c.
+// nvml changes answers of NVML; see fabric/gpu/testdata/nvml.c.
 func (h *host) nvml(tr *trial, lines ...string) {
 	tr.t.Helper()
 	rest, err := os.ReadFile(h.file("lib/machine.txt"))
@@ -196,7 +196,7 @@ func (h *host) nvml(tr *trial, lines ...string) {
 	h.write(tr, "lib/machine.txt", strings.Join(lines, "\n")+"\n"+string(rest))
 }
 
-// gpus are the answers about the GPUs of the description, which nobody uses.
+// gpus returns the answers about the GPUs of the description, all of them idle.
 func (h *host) gpus(tr *trial) []string {
 	out := []string{"nvmlDeviceGetComputeRunningProcesses * ="}
 	found := regexp.MustCompile(`(?m)^ *(\S+) 10de:\S+ .*\n *gpu .* uuid=(\S+)`).
@@ -208,7 +208,7 @@ func (h *host) gpus(tr *trial) []string {
 	return out
 }
 
-// roceInterfaces makes the interfaces of the RoCE rails, which GIDs name.
+// roceInterfaces makes the interfaces of the RoCE rails, to which GIDs refer.
 func (h *host) roceInterfaces(text string) {
 	for _, m := range regexp.MustCompile(`(?m)^ *net (gpu\d+rdma\d+) mtu=(\d+) \S+ addr=([^,\s]+)`).
 		FindAllStringSubmatch(text, -1) {
@@ -228,7 +228,7 @@ func sub(t *testing.T, fsys fs.FS, dir string) fs.FS {
 	return s
 }
 
-// unpack writes a tree below a directory. A file that cannot be read is left out.
+// unpack writes a tree below a directory, without files that cannot be read.
 func unpack(t *testing.T, from fs.FS, to string) {
 	t.Helper()
 	err := fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {

@@ -15,7 +15,7 @@ var tools struct {
 	script string // what the ranks run
 }
 
-// full tells whether all faults run on all sizes, and 200 healthy starts.
+// full reports whether all faults run on all sizes, and 200 healthy starts.
 var full = os.Getenv("LAUNCH_FAULTBENCH") == "full"
 
 func TestMain(m *testing.M) {

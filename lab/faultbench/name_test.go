@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// byDNS takes the names out of /etc/hosts and has the hosts ask a name server
-// for host0.lab.
+// byDNS removes the names from /etc/hosts: the hosts ask a name server for
+// host0.lab.
 func (tr *trial) byDNS(how string) {
 	tr.store = "host0.lab"
 	assist(tr, tr.extra, "dns-"+how, tr.extra.Addr+":53")
@@ -16,8 +16,8 @@ func (tr *trial) byDNS(how string) {
 	})
 }
 
-// named gives each host its own name, and has the job meet at an address: no
-// name is needed.
+// named gives each host its own name, and the store is given by its address: the
+// start needs no name.
 func (tr *trial) named() {
 	tr.store = tr.hosts[0].Addr
 	tr.each(func(h *host) {
@@ -25,7 +25,7 @@ func (tr *trial) named() {
 	})
 }
 
-// zoned is named with a name server that has the hosts' names.
+// zoned is named, with a name server that has the hosts' names.
 func (tr *trial) zoned(how ...string) {
 	tr.named()
 	assist(tr, tr.extra, strings.Join(append([]string{"zone", tr.hosts[0].Addr}, how...), "-"), tr.extra.Addr+":53")
@@ -35,7 +35,7 @@ func (tr *trial) zoned(how ...string) {
 	})
 }
 
-// peerNameFaults: names of nodes that nothing of launch's needs.
+// peerNameFaults are in names of nodes that launch itself does not need.
 func peerNameFaults() []fault {
 	return []fault{{
 		group: "names", name: "one node's name is in no name server", ci: true, sizes: []int{3, 5}, runs: true,
@@ -85,9 +85,9 @@ func peerNameFaults() []fault {
 	}}
 }
 
-// nameFaults: who finds the meeting point.
+// nameFaults are in the resolution of the store host's name.
 func nameFaults() []fault {
-	// elsewhere has the sick host ask a server of its own.
+	// elsewhere gives the sick host its own name server.
 	elsewhere := func(how string) func(*trial) {
 		return func(tr *trial) {
 			tr.byDNS("good")
@@ -100,7 +100,7 @@ func nameFaults() []fault {
 		inject: elsewhere("nxdomain"),
 		want:   []string{"store.resolves"},
 	}, {
-		group: "names", name: "no such name anywhere", nobody: true,
+		group: "names", name: "no such name anywhere", shared: true,
 		inject: func(tr *trial) { tr.byDNS("nxdomain") },
 		want:   []string{"store.resolves"},
 	}, {
@@ -140,19 +140,19 @@ func nameFaults() []fault {
 	}, {
 		group: "names", name: "no name in one hosts file",
 		inject: func(tr *trial) { tr.sick.Etc("hosts", "127.0.0.1 localhost\n") },
-		want:   []string{"store.resolves", "dns.servers"}, // no name server is there to say no
+		want:   []string{"store.resolves", "dns.servers"}, // there is no name server to deny it
 	}, {
 		group: "names", name: "the name is loopback in one hosts file",
 		inject: func(tr *trial) { tr.sick.Etc("hosts", "127.0.0.1 localhost\n127.0.1.1 host0\n") },
 		want:   []string{"store.resolves"},
 	}, {
-		group: "names", name: "the line has a typo", nobody: true,
+		group: "names", name: "the line has a typo", shared: true,
 		inject: func(tr *trial) { tr.byDNS("good"); tr.store = "hots0.lab" },
 		want:   []string{"store.resolves"},
 	}}
 }
 
-// storeFaults: the meeting point itself. Here the sick host is host0.
+// storeFaults are in the store itself; host0 is the sick host.
 func storeFaults() []fault {
 	first := func(f func(*trial)) func(*trial) {
 		return func(tr *trial) {

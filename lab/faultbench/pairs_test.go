@@ -17,7 +17,7 @@ type pair struct {
 func pairs() []pair {
 	return []pair{
 		{a: "gpu/a GPU is lost", b: "system/a full TMPDIR", ci: true},
-		{a: "gpu/a process of before holds memory", b: "rdma/a port is down", ci: true},
+		{a: "gpu/an old process holds memory", b: "rdma/a port is down", ci: true},
 		{a: "gpu/seven GPUs of eight", b: "env/NCCL_SOCKET_IFNAME of another machine"},
 		{a: "rdma/firmware of one node", b: "gpu/another driver"},
 		{a: "rdma/a card has half its lanes", b: "system/64 open files"},
@@ -28,7 +28,7 @@ func pairs() []pair {
 	}
 }
 
-// Of two faults on two hosts both are named.
+// Two faults on two hosts are both named.
 func TestPairsOfFaults(t *testing.T) {
 	all := map[string]fault{}
 	for _, f := range faults() {
@@ -59,15 +59,15 @@ func TestPairsOfFaults(t *testing.T) {
 					s := both(tr, a, b, one, two)
 					keep(s)
 					if s.bad != "" {
-						t.Errorf("%s: %s\n%s", s.name, s.bad, tr.told())
+						t.Errorf("%s: %s\n%s", s.name, s.bad, tr.printed())
 					}
 				})
 		}
 	}
 }
 
-// both scores one trial with two faults: it counts as found when the later of
-// both is.
+// both scores one trial with two faults. Its time is that of the fault that is named
+// later.
 func both(tr *trial, a, b fault, one, two *host) score {
 	a.runs = a.runs && b.runs
 	b.runs = a.runs

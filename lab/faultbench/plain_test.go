@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// cut is when the bench ends both sides of a comparison. Before starts the next
-// has to wait for the time that three torchruns and their ranks need to load
-// torch on two cores.
+// cut is when the bench ends either side of a comparison. A start waits for the time
+// before after the previous one, while three torchruns and their ranks load torch on
+// two cores.
 const (
 	cut    = 120 * time.Second
 	before = 15 * time.Second
 )
 
-// compared are the rows of the comparison of this run, by their place in
-// plainFaults, and those of the times of one node's checks.
+// compared has the rows of this run: of the comparison, by index in plainFaults, and
+// of the times of one node's checks.
 var compared struct {
 	sync.Mutex
 	rows  map[int]string
 	times []string
 }
 
-// A fault meets torchrun by itself and the same line behind launch. Nothing is
-// asked of torchrun; launch has to name the cause, or the job has to run.
-func TestPlainTorchrunBeside(t *testing.T) {
+// Each fault hits torchrun alone and the same command line after launch. Any outcome
+// of torchrun is accepted; launch must name the cause, or the job must run.
+func TestPlainTorchrunInComparison(t *testing.T) {
 	if !full {
 		t.Skip("takes 10 minutes of waiting: make faultbench")
 	}
@@ -53,34 +53,34 @@ func TestPlainTorchrunBeside(t *testing.T) {
 			t.Parallel()
 			atOnce <- struct{}{}
 			defer func() { <-atOnce }()
-			plain, beside := beside(t, f, bin, "", loading), beside(t, f, bin, tools.launch, loading)
-			finding, bad := f.told(beside)
+			plain, with := side(t, f, bin, "", loading), side(t, f, bin, tools.launch, loading)
+			finding, bad := f.finding(with)
 			if bad != "" {
-				t.Errorf("%s: %s\n%s", f.name, bad, beside.told())
+				t.Errorf("%s: %s\n%s", f.name, bad, with.printed())
 			}
-			t.Logf("torchrun alone:\n%s", plain.told())
+			t.Logf("torchrun alone:\n%s", plain.printed())
 			compared.Lock()
 			defer compared.Unlock()
 			if compared.rows == nil {
 				compared.rows = map[int]string{}
 			}
 			compared.rows[i] = fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", f.name,
-				plain.perHost(ending), plain.perHost(plain.useful), plain.names(f), finding, beside.perHost(ending))
+				plain.perHost(ending), plain.perHost(plain.useful), plain.names(f), finding, with.perHost(ending))
 		})
 	}
 }
 
-// beside runs the line under a fault on three hosts, whose kernel host names are
-// theirs: torchrun finds out by these which is the endpoint. Without launch it
-// runs alone.
-func beside(t *testing.T, f fault, bin, launch string, loading chan struct{}) *trial {
+// side runs one side of a comparison under a fault: torchrun alone if launch is "".
+// The three hosts have their own kernel host names, by which torchrun recognizes the
+// host of the endpoint.
+func side(t *testing.T, f fault, bin, launch string, loading chan struct{}) *trial {
 	t.Helper()
 	loading <- struct{}{}
 	loaded := sync.OnceFunc(func() { <-loading })
 	defer loaded()
 	time.AfterFunc(before, loaded)
 	tr := newTrial(t, 3)
-	tr.lab.MayLeave("*") // of processes that were cut off
+	tr.lab.MayLeave("*") // files of processes that were killed
 	f.inject(tr)
 	tr.runEach(cut, func(h *host) (env, argv []string) {
 		argv = []string{"unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.Name}
@@ -93,12 +93,12 @@ func beside(t *testing.T, f fault, bin, launch string, loading chan struct{}) *t
 		return append([]string{"PATH=" + bin + ":" + os.Getenv("PATH")}, h.env...), argv
 	})
 	for _, h := range tr.hosts {
-		_ = h.Signal(syscall.SIGKILL) // ranks whose torchrun was cut off
+		_ = h.Signal(syscall.SIGKILL) // ranks whose torchrun was killed
 	}
 	return tr
 }
 
-// reduce is a copy of the job's script that the fault may hide.
+// reduce returns a copy of the job's script that the fault may hide.
 func (tr *trial) reduce() string {
 	tr.t.Helper()
 	script := filepath.Join(tr.extra.Dir(), "reduce.py")
@@ -112,8 +112,8 @@ func (tr *trial) reduce() string {
 	return script
 }
 
-// trouble is a line that a person would look at first: what an exception says,
-// and a warning where there is none.
+// trouble matches the line that a person would read first: the text of an exception,
+// else a warning.
 var trouble = []*regexp.Regexp{
 	regexp.MustCompile(`(can't open file .+)`),
 	regexp.MustCompile(`^(?:\[rank\d+\]:\s*)?((?:[\w.]*\.)?\w*(?:Error|Exception|Timeout|Signal)\w*: .+)`),
@@ -121,11 +121,11 @@ var trouble = []*regexp.Regexp{
 	regexp.MustCompile(`(.*(?:rror|failed|timed out).*)`),
 }
 
-// noise is what torch says of a healthy start, too: nobody asks a name server for
-// names of addresses.
+// noise is what torch prints in a healthy start too, because no name server resolves
+// addresses to names.
 var noise = regexp.MustCompile(`hostname of the client socket cannot be retrieved`)
 
-// useful is that line of a host, and after how long it came.
+// useful returns this line of a host, with its time.
 func (tr *trial) useful(h *host) string {
 	for _, r := range trouble {
 		for _, l := range h.lines {
@@ -141,7 +141,7 @@ func (tr *trial) useful(h *host) string {
 	return "nothing"
 }
 
-// ending is how a host's command ended, counted from its own start.
+// ending returns how a host's command ended, and how long after its start.
 func ending(h *host) string {
 	after := h.ended.Sub(h.begun)
 	switch {
@@ -153,26 +153,26 @@ func ending(h *host) string {
 	return fmt.Sprintf("%d after %.0f s", h.status, after.Seconds())
 }
 
-// perHost is what is to be said of each host that took part to its end, with
-// those together of which it is the same.
+// perHost returns the text of each host that took part to its end, and names hosts
+// with the same text together.
 func (tr *trial) perHost(of func(*host) string) string {
 	var said []string
-	who := map[string][]string{}
+	names := map[string][]string{}
 	for _, h := range tr.hosts {
 		if h.absent || h.killed {
 			continue
 		}
 		text := of(h)
-		if who[text] == nil {
+		if names[text] == nil {
 			said = append(said, text)
 		}
-		who[text] = append(who[text], h.Name)
+		names[text] = append(names[text], h.Name)
 	}
 	if len(said) == 1 {
 		return said[0]
 	}
 	for i, text := range said {
-		said[i] = strings.Join(who[text], ", ") + ": " + text
+		said[i] = strings.Join(names[text], ", ") + ": " + text
 	}
 	return strings.Join(said, "<br>")
 }
@@ -180,10 +180,10 @@ func (tr *trial) perHost(of func(*host) string) string {
 // summary is torchrun's list of its own ranks that ended, by host: not a cause.
 var summary = regexp.MustCompile(`^\s+host\s+:`)
 
-// names tells whether any host printed the name or the address of the sick one,
-// or that one alone had something to say.
+// names reports whether a host printed the name or the address of the sick one, or
+// whether the sick one alone printed trouble.
 func (tr *trial) names(f fault) string {
-	if f.nobody {
+	if f.shared {
 		return "-"
 	}
 	alone := tr.useful(tr.sick) != "nothing"
@@ -199,20 +199,20 @@ func (tr *trial) names(f fault) string {
 	return map[bool]string{true: "by its own words", false: "no"}[alone]
 }
 
-// told is what launch said of a fault, and what is wrong with that. "here 2" is
-// that two nodes are here; who waits has been told before where.
-func (f fault) told(tr *trial) (finding, bad string) {
+// finding returns what launch printed about a fault, and what is wrong with it.
+// "joined 2" means that two nodes have joined. A name in an earlier line counts too.
+func (f fault) finding(tr *trial) (finding, bad string) {
 	for _, h := range tr.hosts {
 		before := ""
 		for _, l := range h.lines {
 			before += l.text
 			kind, wait := strings.CutPrefix(strings.Join(f.want, ""), "wait ")
-			here, some := strings.CutPrefix(strings.Join(f.want, ""), "here ")
+			joined, some := strings.CutPrefix(strings.Join(f.want, ""), "joined ")
 			switch {
-			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+here), !wait && !some &&
+			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+joined), !wait && !some &&
 				!f.cause(l.said):
 				continue
-			case !f.nobody && h != tr.sick && !strings.Contains(before, tr.sick.Addr) && !strings.Contains(before, tr.sick.Name):
+			case !f.shared && h != tr.sick && !strings.Contains(before, tr.sick.Addr) && !strings.Contains(before, tr.sick.Name):
 				continue
 			}
 			return fmt.Sprintf("%.1f s: `%s`", l.at.Sub(tr.observable).Seconds(), cmp.Or(l.said.ID, l.said.What, l.said.Kind)),
@@ -220,7 +220,7 @@ func (f fault) told(tr *trial) (finding, bad string) {
 		}
 	}
 	if len(f.want) > 0 {
-		return "NO", fmt.Sprintf("nobody said %q", f.want)
+		return "NO", fmt.Sprintf("no host printed %q", f.want)
 	}
 	for _, h := range tr.hosts {
 		if h.status != 0 {
@@ -234,7 +234,7 @@ func (f fault) told(tr *trial) (finding, bad string) {
 // docs/benchmarks.md.
 func printCompared(w io.Writer) {
 	if len(compared.rows) > 0 {
-		fmt.Fprintf(w, "\n| fault | torchrun alone | what it says | names the host | launch says | with launch "+
+		fmt.Fprintf(w, "\n| fault | torchrun alone | what it prints | names the host | launch prints | with launch "+
 			"|\n|---|---|---|---|---|---|\n")
 	}
 	for _, i := range slices.Sorted(maps.Keys(compared.rows)) {

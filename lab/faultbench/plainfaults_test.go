@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// plainFaults are those that a job by torchrun alone can meet, written so that
-// they say nothing of launch: no port of its own, no flag. want and runs are what
-// launch is to do about them.
+// plainFaults can hit a job of torchrun alone, so they use no port and no flag of
+// launch. want and runs are what launch must do about them.
 func plainFaults() []fault {
-	// known writes an /etc/hosts that has all hosts but for what is said otherwise.
+	// known writes an /etc/hosts with all hosts, some at other addresses.
 	known := func(tr *trial, h *host, otherwise map[string]string) {
 		text := "127.0.0.1 localhost\n"
 		for _, o := range tr.hosts {
@@ -22,7 +21,7 @@ func plainFaults() []fault {
 		}
 		h.Etc("hosts", text)
 	}
-	// asking has all hosts ask a name server for host0.lab, the sick host another.
+	// asking puts host0.lab into a name server; the sick host asks another one.
 	asking := func(how string) func(*trial) {
 		return func(tr *trial) {
 			tr.byDNS("good")
@@ -45,10 +44,10 @@ func plainFaults() []fault {
 		}
 	}
 	return []fault{
-		{name: "nothing is wrong", runs: true, nobody: true, inject: func(*trial) {}},
-		{name: "one node never comes", nobody: true, want: []string{"here 2"},
+		{name: "nothing is wrong", runs: true, shared: true, inject: func(*trial) {}},
+		{name: "one node never joins", shared: true, want: []string{"joined 2"},
 			inject: func(tr *trial) { tr.sick.absent = true }},
-		{name: "the host of the endpoint never comes", want: []string{"wait store-lost"}, inject: func(tr *trial) {
+		{name: "the host of the endpoint never joins", want: []string{"wait store-lost"}, inject: func(tr *trial) {
 			tr.sick = tr.hosts[0]
 			tr.sick.absent = true
 		}},
@@ -59,14 +58,14 @@ func plainFaults() []fault {
 				tr.hosts[1].late = dies + 7*time.Second // c10d counts a node as dead after 15 s
 				tr.observable = time.Now().Add(dies)
 			}},
-		{name: "the endpoint's firewall drops what comes in", want: []string{"store.answers"}, inject: closed("drop", 0)},
-		{name: "the endpoint's firewall rejects what comes in", want: []string{"wait store-lost"},
+		{name: "the endpoint's firewall drops incoming packets", want: []string{"store.answers"}, inject: closed("drop", 0)},
+		{name: "the endpoint's firewall rejects incoming packets", want: []string{"wait store-lost"},
 			inject: closed("reject with tcp reset", 0)},
-		{name: "the second node's firewall drops what comes in", want: []string{"peer.reach"}, inject: closed("drop", 1)},
-		{name: "the last node's firewall drops what comes in", want: []string{"peer.reach"}, inject: closed("drop", 2)},
+		{name: "the second node's firewall drops incoming packets", want: []string{"peer.reach"}, inject: closed("drop", 1)},
+		{name: "the last node's firewall drops incoming packets", want: []string{"peer.reach"}, inject: closed("drop", 2)},
 		{name: "packets from one node to another vanish", want: []string{"peer.reach"},
 			inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) }},
-		{name: "a tunnel takes 1400 bytes and says nothing", want: []string{"peer.large"},
+		{name: "a tunnel silently drops more than 1400 bytes", want: []string{"peer.large"},
 			inject: func(tr *trial) { tr.sick.tunnel(1400) }},
 		{name: "one hosts file has an old address of the endpoint", want: []string{"store.answers", "69 host0"},
 			inject: func(tr *trial) {
@@ -76,7 +75,7 @@ func plainFaults() []fault {
 			inject: func(tr *trial) {
 				known(tr, tr.sick, map[string]string{"host0": "127.0.1.1"})
 			}},
-		{name: "every hosts file has the own name at 127.0.1.1 (Debian)", runs: true, nobody: true, inject: func(tr *trial) {
+		{name: "every hosts file has the own name at 127.0.1.1 (Debian)", runs: true, shared: true, inject: func(tr *trial) {
 			tr.each(func(h *host) { known(tr, h, map[string]string{h.Name: "127.0.1.1"}) })
 		}},
 		{name: "no such name on one node", want: []string{"store.resolves"}, inject: asking("nxdomain")},
@@ -95,7 +94,7 @@ func plainFaults() []fault {
 			lib := filepath.Join(filepath.Dir(tr.sick.launch), "libskew.so") // for torchrun and the ranks
 			tr.sick.env = append(tr.sick.env, "LD_PRELOAD="+lib)
 		}},
-		{name: "another program has ports 29400 and 29500 of the endpoint", runs: true, nobody: true,
+		{name: "another program has ports 29400 and 29500 of the endpoint", runs: true, shared: true,
 			inject: func(tr *trial) {
 				tr.sick = tr.hosts[0]
 				tr.sick.assist(tr, "listen", "0.0.0.0:29400")
@@ -108,7 +107,7 @@ func plainFaults() []fault {
 	}
 }
 
-// tunnel loses all packets over a size, in and out, without a word.
+// tunnel silently drops all packets over a size, in both directions.
 func (h *host) tunnel(size int) {
 	chain := func(hook, lo string) string {
 		return fmt.Sprintf("chain %s {\ntype filter hook %s priority 0\n%s lo accept\nip length > %d drop\n}\n", hook[:1],

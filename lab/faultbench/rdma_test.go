@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// rdmaFaults: the HCAs of the sick host are not what those of the others are.
+// rdmaFaults are in the HCAs of the sick host.
 func rdmaFaults() []fault {
 	change := func(on, pattern, by string) func(*trial) {
 		return func(tr *trial) {
@@ -20,14 +20,14 @@ func rdmaFaults() []fault {
 			tr.sick.env = append(tr.sick.env, env...)
 		}
 	}
-	// verbs has libibverbs tell otherwise of every device.
+	// verbs changes the answers of libibverbs on the sick host.
 	verbs := func(f func(tr *trial, h *host)) func(*trial) {
 		return func(tr *trial) {
 			tr.equip(onIB)
 			f(tr, tr.sick)
 		}
 	}
-	// broken has a device open and fail behind that.
+	// broken makes a device open and fail afterwards.
 	broken := func(device, how string) func(*trial) {
 		return verbs(func(tr *trial, h *host) {
 			h.write(tr, "lib/verbs.txt", regexp.MustCompile(`(?m)^`+device+` .*`).
@@ -39,7 +39,7 @@ func rdmaFaults() []fault {
 		everyIB   = `port 1 ACTIVE LinkUp 400 InfiniBand (lid=\S+)`
 		ipv4      = `\n *gid [23] ::ffff:10\.224\.%s\S+ .*`
 		replayed  = "the files of /sys/class/infiniband are replayed, nothing is sent over RDMA"
-		noLibrary = "as above; the library is the bench's own"
+		noLibrary = "as above; the library belongs to the bench"
 	)
 	noIPv4 := func(net string) string { return strings.ReplaceAll(ipv4, "%s", net) }
 	all := []fault{

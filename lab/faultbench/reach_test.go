@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// reachFaults: who reaches whom, with what.
+// reachFaults are in the paths between the hosts.
 func reachFaults() []fault {
 	const tcpReset = "meta l4proto tcp reject with tcp reset"
 	last := func(f func(h *host)) func(*trial) { return func(tr *trial) { f(tr.sick) } }
 	return []fault{{
-		group: "reach", name: "firewall drops what comes in", ci: true,
+		group: "reach", name: "firewall drops incoming packets", ci: true,
 		inject: last(func(h *host) { h.firewall("input", "drop") }),
 		want:   []string{"peer.reach"},
 	}, {
-		group: "reach", name: "firewall rejects what comes in",
+		group: "reach", name: "firewall rejects incoming packets",
 		inject: last(func(h *host) { h.firewall("input", tcpReset) }),
 		want:   []string{"peer.reach"},
 	}, {
-		group: "reach", name: "firewall drops what goes out",
+		group: "reach", name: "firewall drops outgoing packets",
 		inject: last(func(h *host) { h.firewall("output", "drop") }),
 		want:   []string{"peer.reach"},
 	}, {
-		group: "reach", name: "firewall rejects what goes out", ci: true,
+		group: "reach", name: "firewall rejects outgoing packets", ci: true,
 		inject: last(func(h *host) { h.firewall("output", "reject") }),
 		want:   []string{"peer.reach"},
 	}, {
-		group: "reach", name: "ephemeral ports are closed everywhere", nobody: true,
+		group: "reach", name: "ephemeral ports are closed everywhere", shared: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.firewall("input", "drop", "tcp dport 29500-29599 accept") })
 		},
@@ -42,7 +42,7 @@ func reachFaults() []fault {
 		inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) },
 		want:   []string{"peer.reach"},
 	}, {
-		group: "reach", name: "two racks without a way between", sizes: []int{4, 5}, nobody: true,
+		group: "reach", name: "two racks without a route to each other", sizes: []int{4, 5}, shared: true,
 		inject: func(tr *trial) {
 			n := len(tr.hosts)
 			for _, a := range tr.hosts[:n-2] {
@@ -54,7 +54,7 @@ func reachFaults() []fault {
 					b.Mute(a.Host)
 				}
 			}
-			for _, b := range tr.hosts[n-2:] { // to rank 0 but for its store
+			for _, b := range tr.hosts[n-2:] { // nor to rank 0, except for its store
 				tr.hosts[0].firewall("input", "accept", "ip saddr "+b.Addr+" drop")
 				break
 			}
@@ -72,9 +72,9 @@ func reachFaults() []fault {
 				}
 			})
 		},
-		want: []string{"peer.identity", "peer.reach"}, // another port listens there, or none
+		want: []string{"peer.identity", "peer.reach"}, // there may be another listener, or no listener
 	}, {
-		group: "reach", name: "a proxy takes every connection that comes in", ci: true,
+		group: "reach", name: "a proxy accepts every incoming connection", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.assist(tr, "proxy", ":15001")
 			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to "+
@@ -82,7 +82,7 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.reach", "peer.identity"},
 	}, {
-		group: "reach", name: "the network that NCCL is told is shut at one node", ci: true,
+		group: "reach", name: "a firewall blocks NCCL's network at one node", ci: true,
 		inject: func(tr *trial) {
 			tr.equip(onIB)
 			for i, h := range tr.hosts {
@@ -91,7 +91,7 @@ func reachFaults() []fault {
 			}
 			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\niif data0 drop\n}\n}\n", "nft", "-f", "-")
 		},
-		want: []string{"peer.beside"}, real: "NVML's answers are a file's",
+		want: []string{"peer.beside"}, real: "NVML's answers come from a file",
 	}, {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
@@ -101,7 +101,7 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.large"},
 	}, {
-		group: "mtu", name: "long packets vanish between all", nobody: true,
+		group: "mtu", name: "long packets vanish between all", shared: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) {
 				h.jumbo()
@@ -111,7 +111,7 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.large"},
 	}, {
-		group: "mtu", name: "a tunnel takes 1400 bytes and says nothing",
+		group: "mtu", name: "a tunnel silently drops more than 1400 bytes",
 		inject: func(tr *trial) {
 			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1400 "+
 				"drop\n}\nchain o {\ntype filter hook output priority 0\noif lo accept\nip length > 1400 drop\n}\n}\n", "nft", "-f",
@@ -121,8 +121,8 @@ func reachFaults() []fault {
 	}}
 }
 
-// firewall lets in or out what belongs to a connection that is there, the
-// store's port, and what it has to; the verdict is for the rest.
+// firewall accepts loopback, established connections, the store's port and the given
+// rules, in one direction; the verdict is for the rest.
 func (h *host) firewall(hook, verdict string, before ...string) {
 	rules := []string{"type filter hook " + hook + " priority 0",
 		map[string]string{"input": "iif", "output": "oif"}[hook] + " lo accept",
@@ -131,8 +131,8 @@ func (h *host) firewall(hook, verdict string, before ...string) {
 	h.Run("table inet f {\nchain c {\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")
 }
 
-// jumbo gives the host an interface of 9000 bytes, which sends each segment by
-// itself as a wire has it.
+// jumbo gives the host an interface of 9000 bytes, which sends each segment as one
+// packet.
 func (h *host) jumbo() {
 	h.Run("", "ip", "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
 	h.Port("mtu", "9000")

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// score is what came of one trial.
+// score is the outcome of one trial.
 type score struct {
 	group, name string
 	hosts       int
-	found       bool // the cause was said
-	named       bool // and whose it is
-	others      bool // also on a host that is not the sick one
+	found       bool // the cause was printed
+	named       bool // with the sick host
+	others      bool // also by another host
 	after       time.Duration
-	ended       time.Duration // when the last host had
+	ended       time.Duration // when the last host ended
 	exits       string
 	real        string
 	bad         string // why it counts as missed

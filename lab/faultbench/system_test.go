@@ -11,7 +11,7 @@ import (
 	"launch/lab/programs"
 )
 
-// systemFaults: limits, disks and software of the sick host.
+// systemFaults are in limits, disks and software of the sick host.
 func systemFaults() []fault {
 	prepare := func(lines ...string) func(*trial) {
 		return func(tr *trial) { tr.sick.Prepare = append(tr.sick.Prepare, lines...) }
@@ -22,7 +22,7 @@ func systemFaults() []fault {
 			tr.sick.Prepare = append(tr.sick.Prepare, lines...)
 		}
 	}
-	// checks has a check of the user's on every host, another one on the sick.
+	// checks adds a check of the user's to every host, another one to the sick host.
 	checks := func(sick string) func(*trial) {
 		return func(tr *trial) {
 			tr.each(func(h *host) {
@@ -59,7 +59,7 @@ func systemFaults() []fault {
 			want: []string{"storage.space"}},
 		{name: "a TMPDIR that is read-only", runs: true, inject: prepare(`mount -t tmpfs -o ro none "$TMPDIR"`),
 			want: []string{"storage.space"}},
-		{name: "a TMPDIR that is not there", runs: true,
+		{name: "a missing TMPDIR", runs: true,
 			inject: func(tr *trial) { tr.sick.env = append(tr.sick.env, "TMPDIR=/scratch/of/another/node") },
 			want:   []string{"storage.space"}},
 		{name: "the working directory is gone", runs: true,
@@ -87,7 +87,7 @@ func systemFaults() []fault {
 	for i := range all {
 		all[i].group, all[i].real = "system", "all is real"
 		if strings.HasPrefix(all[i].want[0], "same.") {
-			all[i].real = "versions as files tell them, without the libraries"
+			all[i].real = "versions from files, without the libraries"
 		}
 	}
 	return all
@@ -99,9 +99,8 @@ var otherLaunch = sync.OnceValues(func() (string, error) {
 	return file, programs.Go(file, "launch/cmd/launch", "-ldflags", "-X main.version=v0.0.1-other")
 })
 
-// group puts the sick host's processes into a control group with a limit. It
-// needs the controller as of version 1, which one machine may share among
-// several hosts.
+// group puts the sick host's processes into a control group with a limit. It needs
+// a controller of version 1, which several hosts of one machine may share.
 func group(controller, file, limit string) func(*trial) {
 	return func(tr *trial) {
 		dir := filepath.Join("/sys/fs/cgroup", controller,

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	// joinTimeout is what the nodes are given to meet, and patience what the
-	// bench gives them to end: less than nobody would notice, more than any limit
-	// of launch's own.
+	// joinTimeout is the --join-timeout of the nodes, and patience the time after
+	// which the bench kills them: more than any limit of launch's own.
 	joinTimeout = 25 * time.Second
 	patience    = 60 * time.Second
 )
@@ -30,23 +29,23 @@ type trial struct {
 	t     *testing.T
 	lab   *netns.Lab
 	hosts []*host
-	sick  *host       // the one to be named; the last one unless the fault says otherwise
+	sick  *host       // the host to be named; the last one unless the fault changes it
 	store string      // --store; "": host0
-	extra *netns.Host // a host that has no part in the job
+	extra *netns.Host // a host outside the job
 
-	observable time.Time // since when the cause can be seen; zero: the last start
+	observable time.Time // since when the cause is visible; zero: the last start
 }
 
-// host is one host of a trial, and what is typed there.
+// host is one host of a trial, with its command line.
 type host struct {
 	*netns.Host
 	flags  []string // of launch
-	line   []string // the command; nil: the same as on all
+	line   []string // the command; nil: the default
 	env    []string
 	late   time.Duration
 	wrap   []string // before launch itself
 	launch string   // another launch
-	absent bool     // nobody types anything
+	absent bool     // nothing starts there
 	killed bool     // by the fault itself
 
 	mu     sync.Mutex
@@ -57,7 +56,7 @@ type host struct {
 	status int
 }
 
-// output is what the ranks write, and when they began to.
+// output is what the ranks write, and when they began.
 type output struct {
 	strings.Builder
 	first time.Time
@@ -70,7 +69,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.Builder.Write(p)
 }
 
-// line is one line of launch's stderr, and when it came.
+// line is one line of launch's stderr, with its time.
 type line struct {
 	at   time.Time
 	text string
@@ -95,8 +94,8 @@ type said struct {
 	Code int `json:"code"`
 }
 
-// about is where a host may be named. Those that type an index type the number
-// in their name.
+// about returns the text that may name a host. An index is the number in a host's
+// name.
 func (s said) about() string {
 	text := s.What + s.Text + s.Member.Addr
 	for _, i := range s.Attendance.Missing {
@@ -105,7 +104,7 @@ func (s said) about() string {
 	return text
 }
 
-// newTrial is n hosts, the store carried by the first.
+// newTrial returns n hosts, the first of which hosts the store.
 func newTrial(t *testing.T, n int) *trial {
 	t.Helper()
 	tr := &trial{t: t, lab: netns.New(t, n+1)}
@@ -117,21 +116,21 @@ func newTrial(t *testing.T, n int) *trial {
 	return tr
 }
 
-// each does the same on all hosts.
+// each calls f for all hosts.
 func (tr *trial) each(f func(*host)) {
 	for _, h := range tr.hosts {
 		f(h)
 	}
 }
 
-// run types the line on every host and waits until all have ended, or patience
-// has.
+// run starts the line on every host and waits until all have ended, at most for
+// patience.
 func (tr *trial) run() {
 	tr.t.Helper()
 	tr.runEach(patience, tr.typed)
 }
 
-// runEach runs what typed says of a host on each.
+// runEach is run with what typed returns for each host.
 func (tr *trial) runEach(patience time.Duration, typed func(*host) (env, argv []string)) {
 	tr.t.Helper()
 	var wg sync.WaitGroup
@@ -161,7 +160,7 @@ func (tr *trial) runEach(patience time.Duration, typed func(*host) (env, argv []
 	}
 }
 
-// typed is the line of a host, and what stands in its environment.
+// typed returns the environment and the command line of a host.
 func (tr *trial) typed(h *host) (env, argv []string) {
 	command := h.line
 	if command == nil {
@@ -173,7 +172,7 @@ func (tr *trial) typed(h *host) (env, argv []string) {
 	return slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), argv
 }
 
-// exec runs a command on a host until it ends, or patience has.
+// exec runs a command on a host until it ends, at most for patience.
 func (tr *trial) exec(h *host, patience time.Duration, env []string, argv ...string) {
 	cmd := h.Command(tr.t.Context(), argv...)
 	cmd.Env = slices.Concat(cmd.Env, []string{"OMP_NUM_THREADS=1", "LAUNCH_JSON=1"}, env)
@@ -196,7 +195,7 @@ func (tr *trial) exec(h *host, patience time.Duration, env []string, argv ...str
 	}
 }
 
-// stamped keeps the lines of a host with their times.
+// stamped collects the lines of a host with their times.
 type stamped struct {
 	host *host
 	rest string
@@ -212,13 +211,13 @@ func (s *stamped) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		l := line{at: time.Now(), text: text}
-		_ = json.Unmarshal([]byte(text), &l.said) // a rank's own words are no JSON
+		_ = json.Unmarshal([]byte(text), &l.said) // lines of a rank are not JSON
 		s.host.lines, s.rest = append(s.host.lines, l), more
 	}
 }
 
-// told is what all hosts said, for a failed trial.
-func (tr *trial) told() string {
+// printed returns what all hosts printed, for a failed trial.
+func (tr *trial) printed() string {
 	var b strings.Builder
 	for _, h := range tr.hosts {
 		fmt.Fprintf(&b, "%s (%s): exit %d after %s\n", h.Name, h.Addr, h.status, h.ended.Sub(h.begun).

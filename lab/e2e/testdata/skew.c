@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that sets the wall clock of a process SKEW seconds
 // ahead. Libraries that replace libc's functions do not reach Go, which asks
-// the vDSO itself; hence the vDSO's own code is replaced, in this process's
-// private copy of it. The monotonic clock is left alone. x86-64.
+// the vDSO itself. So this library replaces the code of the vDSO in the process's
+// private copy. The monotonic clock remains unchanged. x86-64 only.
 #include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void die(const char *why) {
 	_exit(99);
 }
 
-// replace makes a function begin with a jump to another.
+// replace overwrites the start of a function with a jump to another.
 static void replace(char *at, void *by) {
 	unsigned char jump[12] = {0x48, 0xb8, [10] = 0xff, 0xe0}; // movabs by, %rax; jmp *%rax
 	memcpy(jump + 2, &by, sizeof by);
@@ -78,7 +78,7 @@ __attribute__((constructor)) static void begin(void) {
 	}
 	if (!symbols || !strings) die("the vDSO has no symbols");
 	int replaced = 0;
-	for (Elf64_Sym *s = symbols; (char *)(s + 1) <= strings; s++) { // the strings stand behind them
+	for (Elf64_Sym *s = symbols; (char *)(s + 1) <= strings; s++) { // the strings follow the symbols
 		const char *name = strings + s->st_name;
 		void *by = !strcmp(name, "__vdso_clock_gettime") ? (void *)shifted_clock_gettime
 			: !strcmp(name, "__vdso_gettimeofday")       ? (void *)shifted_gettimeofday

@@ -1,5 +1,5 @@
-"""The smallest job that a fault can meet: every rank adds up 4 MiB with the
-others, a few times."""
+"""The smallest job that a fault can hit: a few all-reduces of 4 MiB over all
+ranks."""
 
 import argparse
 

@@ -1,5 +1,5 @@
-// The libibverbs of fabric/verbs' tests with the devices of verbs.txt beside it: a
-// line for each, its name and what is wrong with it in the words of that library,
+// The libibverbs of fabric/verbs' tests with the devices of verbs.txt in the same
+// folder: a line for each, with its name and its fault as that library spells it,
 // "mlx5_0 open 13".
 #define ibv_get_device_list fake_list
 #define ibv_open_device fake_open
@@ -39,8 +39,8 @@ struct lv_device **ibv_get_device_list(int *count) {
     return list;
 }
 
-// A process has one device open at a time, so what is wrong with it is what is
-// wrong with all.
+// A process has one device open at a time, so the fault of the last one opened
+// applies to all.
 struct lv_context *ibv_open_device(struct lv_device *d) {
     char name[64], words[256];
     FILE *f = NULL;
@@ -51,7 +51,7 @@ struct lv_context *ibv_open_device(struct lv_device *d) {
     return fake_open(d);
 }
 
-// Four entries, of which the last is what a rail goes by on many machines.
+// There are four entries; on many machines a rail uses the last.
 ssize_t _ibv_query_gid_table(struct lv_context *context, struct lv_gid_entry *entries, size_t max, uint32_t flags, size_t size) {
     ssize_t n = max < 4 ? -EOPNOTSUPP : fake_gids(context, entries, max, flags, size);
     int i;

@@ -16,7 +16,7 @@ import (
 
 // naming is how the hosts find each other.
 type naming struct {
-	dns     []string // how a name server is; nil: all stands in the hosts files
+	dns     []string // how the name server behaves; nil: hosts files alone
 	search  []string
 	options []string // lines of resolv.conf
 	lines   func(h *host, lines []string) []string
@@ -24,12 +24,12 @@ type naming struct {
 	own     string               // the kind of own host names; "": one name for all
 }
 
-// meetingOddities: where the nodes meet, and who knows the name.
-func meetingOddities() []oddity {
+// storeOddities are in the store's address and in the names of the hosts.
+func storeOddities() []oddity {
 	spelled := func(f func(s *healthy, h *host) string) func(*healthy) {
 		return func(s *healthy) { s.naming.spell = func(h *host) string { return f(s, h) } }
 	}
-	// served has the names come from a name server.
+	// served puts the names into a name server.
 	served := func(how ...string) func(*healthy) {
 		return func(s *healthy) { s.naming.dns = append([]string{}, how...) }
 	}
@@ -43,8 +43,8 @@ func meetingOddities() []oddity {
 	}
 	return []oddity{
 		{name: "names by DNS", takes: "names", make: served()},
-		// Not here: one that drops questions for AAAA. With it each lookup of glibc
-		// takes 5 s or longer, which is to be told.
+		// A server that drops questions for AAAA is missing on purpose: with it each
+		// lookup of glibc takes 5 s or longer, which launch reports.
 		{name: "a slow name server", takes: "names", make: served("slow")},
 		{name: "a name server that denies AAAA", takes: "names family", make: served("denies")},
 		{name: "six domains to search", takes: "search", make: func(s *healthy) {
@@ -116,7 +116,7 @@ func meetingOddities() []oddity {
 		}},
 		{name: "an etcd that runs already", takes: "store", needs: "etcd", make: func(s *healthy) {
 			at := "http://" + net.JoinHostPort(s.server(), "2379")
-			s.beside("ready to serve", nil, "etcd", "--data-dir", s.extra.Dir()+"/etcd", "--listen-client-urls", at,
+			s.serve("ready to serve", nil, "etcd", "--data-dir", s.extra.Dir()+"/etcd", "--listen-client-urls", at,
 				"--advertise-client-urls", at,
 				"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
 				"--initial-cluster", "default=http://127.0.0.1:2380")
@@ -130,15 +130,15 @@ func meetingOddities() []oddity {
 			}); i >= 0 {
 				scheme, env = "https", s.hosts[0].env[i:i+1]
 			}
-			s.beside("", env, tools.launch, "store", "--store", s.server())
+			s.serve("", env, tools.launch, "store", "--store", s.server())
 			s.naming.spell = func(*host) string { return scheme + "://" + net.JoinHostPort(s.server(), "29377") }
 		}},
 	}
 }
 
-// beside runs a program on the host that has no part in the job, until the start
-// is over, and returns when it has said a word on stderr.
-func (s *healthy) beside(ready string, env []string, argv ...string) {
+// serve runs a program on the host outside the job until the start is over. It
+// returns when the program has printed a text on stderr.
+func (s *healthy) serve(ready string, env []string, argv ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := s.extra.Command(ctx, argv...)
 	cmd.Env = append(cmd.Env, env...)
@@ -150,12 +150,12 @@ func (s *healthy) beside(ready string, env []string, argv ...string) {
 		cancel()
 		s.t.Fatal(err)
 	}
-	said, told := make(chan bool), false
+	said, found := make(chan bool), false
 	go func() {
 		defer close(said)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if !told && strings.Contains(lines.Text(), ready) {
-				told = true
+			if !found && strings.Contains(lines.Text(), ready) {
+				found = true
 				said <- true
 			}
 		}
@@ -172,7 +172,7 @@ func (s *healthy) beside(ready string, env []string, argv ...string) {
 			s.t.Fatalf("%s ended", argv[0])
 		}
 	case <-time.After(joinTimeout):
-		s.t.Fatalf("%s did not say %q", argv[0], ready)
+		s.t.Fatalf("%s did not print %q", argv[0], ready)
 	}
 }
 
@@ -214,8 +214,8 @@ func (n naming) spelled(h *host) string {
 	return n.spell(h)
 }
 
-// resolvConf is the file of a resolver; without a name server it asks this
-// host's port 53, which refuses at once.
+// resolvConf returns the text of resolv.conf. Without a name server the resolver
+// asks this host's port 53, which refuses at once.
 func (s *healthy) resolvConf(n naming) string {
 	lines := slices.Clone(n.options)
 	if len(n.search) > 0 {
@@ -227,10 +227,9 @@ func (s *healthy) resolvConf(n naming) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// zone is a name server that has the zone lab, host0 to host9 from the first
-// address on, and says of all else that it does not exist. "slow" takes 400 ms,
-// "denies" says so also of an AAAA where there is an A, "lacks2" does not have
-// host2: "zone-10.77.0.1-slow".
+// zone serves the zone lab: host0 to host9 from the first address on, and NXDOMAIN
+// for all other names. "slow" takes 400 ms, "denies" answers NXDOMAIN to an AAAA
+// where there is an A, "lacks2" does not have host2: "zone-10.77.0.1-slow".
 func zone(spec, addr string) error {
 	words := strings.Split(spec, "-")
 	first, how := net.ParseIP(words[1]), words[2:]
