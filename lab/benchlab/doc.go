@@ -1,3 +1,3 @@
-// Package benchlab has only tests: launch bench on hosts of a laboratory whose
-// links are shaped, and its streams compared with iperf3.
+// Package benchlab contains only tests: launch bench runs on hosts of a laboratory
+// with shaped links, and its streams are compared with iperf3's.
 package benchlab

@@ -56,7 +56,7 @@ func TestAStartMeasuresIfRankZeroHasTheFlag(t *testing.T) {
 		for _, want := range []string{"warn bench.port", "(" + lab.Hosts[2].Addr + ")", "slow: ",
 			"6 pairs of ports measured"} {
 			if !strings.Contains(s.errs, want) {
-				t.Errorf("host%d does not say %q:\n%s", i, want, s.errs)
+				t.Errorf("host%d does not print %q:\n%s", i, want, s.errs)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestOnlyRankZeroDecidesWhetherAStartMeasures(t *testing.T) {
 		}
 	}
 	if want := "--bench is full here, but not on rank 0"; !strings.Contains(all[1].errs, want) {
-		t.Errorf("host1 does not say %q:\n%s", want, all[1].errs)
+		t.Errorf("host1 does not print %q:\n%s", want, all[1].errs)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	for i, s := range all {
 		for _, want := range []string{"bench.port", "% of expected, eth0", "slow: "} {
 			if !strings.Contains(s.out, want) {
-				t.Errorf("host%d does not say %q:\n%s%s", i, want, s.out, s.errs)
+				t.Errorf("host%d does not print %q:\n%s%s", i, want, s.out, s.errs)
 			}
 		}
 		if s.code != 0 {
@@ -134,7 +134,7 @@ func TestANodeThatLeavesEndsTheMeasuring(t *testing.T) {
 	}
 	_ = cmds[2].Process.Signal(os.Interrupt)
 	for i, e := range errs[:2] {
-		await(t, e, "the ranks are agreed anew", 5*time.Second) // the whole takes 33 s
+		await(t, e, "the ranks are agreed anew", 5*time.Second) // a whole measurement takes 33 s
 		_ = cmds[i].Process.Signal(os.Interrupt)
 	}
 	for i, cmd := range cmds {
@@ -149,7 +149,7 @@ func await(t *testing.T, said *netns.Output, what string, limit time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(limit); !strings.Contains(said.String(), what); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %q\n%s", limit, what, said)
+			t.Fatalf("no %q within %s:\n%s", what, limit, said)
 		}
 	}
 }

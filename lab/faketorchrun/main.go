@@ -102,7 +102,7 @@ func parse(args []string) (node, error) {
 	if n.nodes == 1 {
 		return n, nil
 	}
-	// What launch promises its command: no DNS, and a fixed rank.
+	// launch promises its command an address that needs no DNS, and a fixed rank.
 	if opt["rdzv_backend"] != "static" {
 		return node{}, fmt.Errorf("rendezvous %q of several nodes is not static", opt["rdzv_backend"])
 	}

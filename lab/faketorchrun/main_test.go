@@ -39,7 +39,7 @@ func TestParseTakesIPv6AsTorchrunDoes(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatLaunchMustNotHandOver(t *testing.T) {
+func TestParseRefusesWhatLaunchMustNotPass(t *testing.T) {
 	for line, want := range map[string]string{
 		"--nnodes=2 --rdzv_backend=c10d t.py":                     "not static",
 		"--nnodes=2 --master_addr=host0 t.py":                     "not an IP",
@@ -52,7 +52,7 @@ func TestParseRefusesWhatLaunchMustNotHandOver(t *testing.T) {
 	}
 }
 
-func TestNodesMeet(t *testing.T) {
+func TestNodesWaitForEachOther(t *testing.T) {
 	port := freePort(t)
 	var wg sync.WaitGroup
 	out := make([]strings.Builder, 3)

@@ -21,7 +21,7 @@ const (
 	opGetNumKeys = 7
 
 	magic  = 0x3C85F7CE
-	maxKey = 1 << 10 // bytes; the keys here are a dozen
+	maxKey = 1 << 10 // bytes; real keys have about a dozen
 	retry  = 50 * time.Millisecond
 )
 

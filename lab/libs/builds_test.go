@@ -13,8 +13,8 @@ import (
 	"launch/lab/programs"
 )
 
-// finder returns the builds of a library, the newest last; it skips the test with
-// the reason where there is none.
+// finder returns the builds of a library, the newest last. Without a build it skips
+// the test, with the reason.
 type finder func(*testing.T) []build
 
 func finders() map[string]finder {
@@ -32,7 +32,7 @@ func finders() map[string]finder {
 		"Intel MPI":  fromFiles("", kept("impi-rt-*/*/data/bin/mpiexec.hydra", "impi-rt-*/*/data/lib/libmpi.so.12")),
 		"JAX":        jax,
 		"rdma-core":  fromFiles("", debian("libibverbs.so.1", "libibverbs1")),
-		"no library": everybody,
+		"no library": allLibraries,
 	}
 }
 
@@ -106,8 +106,8 @@ func nvshmemFiles(t *testing.T) []string {
 	return files
 }
 
-// fromFiles returns one build whose files have the variables as whole strings, less
-// what the library puts before each.
+// fromFiles returns one build whose files contain the variables as whole strings,
+// without the prefix that the library adds.
 func fromFiles(prefix string, find func(*testing.T) []string) finder {
 	return func(t *testing.T) []build {
 		t.Helper()
@@ -153,8 +153,8 @@ func jax(t *testing.T) []build {
 	return []build{{name: "jax/_src/distributed.py", reads: literals(t, kept("jax-*/jax/_src/distributed.py")(t)[0])}}
 }
 
-// torch has some names in a header that comes with it: its linker keeps
-// NCCL_BLOCKING_WAIT as the end of TORCH_NCCL_BLOCKING_WAIT.
+// torch takes some names from torch's headers: its linker stores NCCL_BLOCKING_WAIT
+// as the end of TORCH_NCCL_BLOCKING_WAIT.
 func torch(t *testing.T) []build {
 	t.Helper()
 	out := fromFiles("", torchFiles)(t)
@@ -180,8 +180,8 @@ func literals(t *testing.T, file string) []string {
 	return out
 }
 
-// everybody returns the builds of all libraries whose variables are whole names.
-func everybody(t *testing.T) []build {
+// allLibraries returns one build of all libraries whose variables are whole names.
+func allLibraries(t *testing.T) []build {
 	t.Helper()
 	all := build{name: "NCCL, UCX, libfabric and Open MPI"}
 	for _, find := range []finder{nccl, ucx, libfabric, openMPI} {
@@ -212,8 +212,8 @@ func rodata(t *testing.T, file string) []byte {
 
 var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{3,}$`)
 
-// words are the constants of a file that are one word each: a name that is only
-// part of a message does not count.
+// words returns the constants of a file that are one word each: a name within a
+// message does not count.
 func words(t *testing.T, file string) []string {
 	t.Helper()
 	var out []string

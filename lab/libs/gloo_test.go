@@ -10,7 +10,7 @@ import (
 )
 
 func TestGlooUsesThePlannedInterface(t *testing.T) {
-	t.Parallel() // they mostly wait
+	t.Parallel() // it mostly waits
 	python := programs.AnyTorch(t).Python
 	script := filepath.Join(repo(t), "lab", "libs", "testdata", "allreduce.py")
 	const result = "sum 6"
@@ -35,7 +35,7 @@ func TestGlooUsesThePlannedInterface(t *testing.T) {
 		s.stop()
 		for _, r := range runs {
 			if s.ends(r) == 0 || strings.Contains(r.said.String(), result) {
-				t.Errorf("%s succeeded without launch: nothing is proven", r.host)
+				t.Errorf("%s succeeded without launch: the test proves nothing", r.host)
 			}
 		}
 	})

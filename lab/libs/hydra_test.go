@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Hydra's mpiexec ends at the -x of Open MPI's.
+// Hydra's mpiexec rejects the -x of Open MPI.
 func TestHydraForwardsWhatLaunchAddsToItsLine(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{"MPICH": "mpich-*/*/data/bin/", "Intel MPI": "impi-rt-*/*/data/bin/"} {
@@ -21,7 +21,7 @@ func TestHydraForwardsWhatLaunchAddsToItsLine(t *testing.T) {
 
 			plain := s.start(0, env, append([]string{mpiexec, "-x", "MASTER_ADDR=10.77.0.1"}, line[1:]...)...)
 			if s.ends(plain) == 0 || !strings.Contains(plain.said.String(), "unrecognized argument x") {
-				t.Error("it takes -x: launch need not tell it from Open MPI's")
+				t.Error("it accepts -x: launch need not distinguish it from Open MPI's")
 			}
 			r := s.start(0, env, append([]string{s.launch}, line...)...)
 			if status := s.ends(r); status != 0 {

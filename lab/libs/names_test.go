@@ -12,7 +12,7 @@ import (
 type build struct {
 	name    string   // "libnccl.so.2 of 2.19.3"
 	version string   // of NCCL: its rules are for ranges of versions
-	reads   []string // the variables, and for some also other words of its text
+	reads   []string // the variables, and for some builds other words of the text
 }
 
 func (b build) knows(pattern string) bool {
@@ -22,8 +22,8 @@ func (b build) knows(pattern string) bool {
 	})
 }
 
-// elsewhere returns the variables of libraries that neither Debian nor PyPI has in a size
-// and form that suit a test, and why; * as in path.Match.
+// elsewhere returns the variables of libraries that neither Debian nor PyPI has in a
+// size and form for a test, with the reason; * as in path.Match.
 func elsewhere() map[string]string {
 	const neither = "neither Debian nor PyPI has its reader"
 	return map[string]string{
@@ -35,7 +35,7 @@ func elsewhere() map[string]string {
 	}
 }
 
-// A name that no library reads is a typing error of ours, or has gone since.
+// A name that no library reads is misspelt, or the library has dropped it.
 func TestEachVariableIsReadByItsLibrary(t *testing.T) {
 	of := map[string][]envgen.Variable{}
 	for _, v := range envgen.Variables() {
@@ -50,7 +50,7 @@ func TestEachVariableIsReadByItsLibrary(t *testing.T) {
 		t.Run(library, func(t *testing.T) {
 			find, ok := finders[library]
 			if !ok {
-				t.Fatalf("no build of %s is looked for", library)
+				t.Fatalf("no finder for builds of %s", library)
 			}
 			builds := find(t)
 			for _, b := range builds {

@@ -22,7 +22,7 @@ func TestOpenMPIUsesThePlannedSubnet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := append(env(t), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
-			// 4 waits for ever, 5 gives up.
+			// Version 4 waits for ever, version 5 gives up.
 			t.Run("plain", func(t *testing.T) {
 				s := newSite(t, 3, false)
 				r := s.start(0, append(env, s.agent()...), line...)
@@ -30,7 +30,7 @@ func TestOpenMPIUsesThePlannedSubnet(t *testing.T) {
 					func() bool { return strings.Contains(r.said.String(), "connect() to "+decoys) })
 				s.stop()
 				if s.ends(r) == 0 || strings.Contains(r.said.String(), "passed") {
-					t.Error("a rank passed the barrier without launch: nothing is proven")
+					t.Error("a rank passed the barrier without launch: the test proves nothing")
 				}
 			})
 			for name, ownName := range map[string]bool{
@@ -71,7 +71,7 @@ func openMPI5(t *testing.T) []string {
 		"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib")}
 }
 
-// agent returns the options for a program in place of ssh, for 4 and for 5.
+// agent returns the options that replace ssh by a program, for versions 4 and 5.
 func (s *site) agent() []string {
 	s.t.Helper()
 	text := "#!/bin/sh\nhost=$1\nshift\ncase $host in\n"

@@ -16,11 +16,11 @@ import (
 	"launch/lab/netns"
 )
 
-// patience bounds every wait; it is no expectation, two cores are shared.
+// patience is the time limit of every wait; it is long, because two cores are shared.
 const patience = 2 * time.Minute
 
-// site is hosts of a laboratory that have names of their own, as real ones do,
-// and each a docker0 in one subnet, which is up and leads to no other host.
+// site is hosts of a laboratory with their own names, as real hosts have. Each has a
+// docker0 in the same subnet, which is up and leads to no other host.
 type site struct {
 	t      *testing.T
 	lab    *netns.Lab
@@ -31,8 +31,8 @@ type site struct {
 // decoys begin the addresses of docker0.
 const decoys = "172.17.0."
 
-// newSite returns n hosts; on those called astray the host's own name is the address
-// of docker0, so that a program that asks for it gets it.
+// newSite returns n hosts. If astray is set, a host's own name resolves to the
+// address of its docker0, which a program that looks it up then uses.
 func newSite(t *testing.T, n int, astray bool) *site {
 	t.Helper()
 	s := &site{t: t, launch: os.Getenv("LAUNCH_TEST_BIN"), dir: t.TempDir()}
@@ -40,7 +40,7 @@ func newSite(t *testing.T, n int, astray bool) *site {
 		t.Skip("needs launch: LAUNCH_TEST_BIN names it")
 	}
 	s.lab = netns.New(t, n)
-	s.lab.MayLeave("ompi.*", "prte*", "pmix*", "torch*") // the programs' own, where they are killed
+	s.lab.MayLeave("ompi.*", "prte*", "pmix*", "torch*") // of programs that are killed
 	for i, h := range s.lab.Hosts {
 		addr := decoys + fmt.Sprint(i+1)
 		hosts := "127.0.0.1 localhost\n"
@@ -53,7 +53,7 @@ func newSite(t *testing.T, n int, astray bool) *site {
 		s.write(h.Name+".hosts", hosts)
 		s.write(h.Name+".boot", fmt.Sprintf("%08d-0000-4000-8000-000000000000\n", i+1)) // UCX reads it as a UUID
 		h.Decoy("docker0", addr+"/16")
-		// A container's cable, which makes it a bridge that runs.
+		// A container's cable makes it a running bridge.
 		s.must(h, "sh", "-c", `ip link add vd0 type veth peer name vd1 && ip link set vd1 up &&
 			ip link set vd0 master docker0 up &&
 			until ip link show docker0 | grep -q LOWER_UP; do sleep 0.05; done`)
@@ -96,7 +96,7 @@ type run struct {
 	done chan struct{}
 }
 
-// start starts a command on host i. It is ended with the test at the latest.
+// start starts a command on host i. It ends with the test at the latest.
 func (s *site) start(i int, env []string, argv ...string) *run {
 	s.t.Helper()
 	h := s.lab.Hosts[i]
@@ -122,7 +122,7 @@ func (s *site) start(i int, env []string, argv ...string) *run {
 	return r
 }
 
-// ends waits for a command's end and gives its status.
+// ends waits until a command ends and returns its exit status.
 func (s *site) ends(r *run) int {
 	s.t.Helper()
 	select {
@@ -133,7 +133,7 @@ func (s *site) ends(r *run) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (s *site) until(what string, so func() bool) {
 	s.t.Helper()
 	limit := time.After(patience)
@@ -148,7 +148,7 @@ func (s *site) until(what string, so func() bool) {
 	}
 }
 
-// stop kills whatever runs on the hosts: what was led astray may hang.
+// stop kills all processes of the hosts: a program at a wrong address may hang.
 func (s *site) stop() {
 	s.t.Helper()
 	for _, h := range s.lab.Hosts {

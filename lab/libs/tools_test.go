@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ask returns what a tool prints, stderr included: ucx_info warns there.
+// ask returns the output of a tool, stderr included, where ucx_info warns.
 func ask(t *testing.T, env []string, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -53,7 +53,7 @@ type ucxInfo struct {
 	file string
 }
 
-// ucxInfos returns Debian's, which has RDMA, and PyPI's, which has not.
+// ucxInfos returns Debian's ucx_info, which has RDMA, and PyPI's, which does not.
 func ucxInfos(t *testing.T) []ucxInfo {
 	t.Helper()
 	pypi := kept("libucx-cu12-*/libucx/bin/ucx_info")(t)[0]
@@ -74,7 +74,7 @@ func ucx(t *testing.T) []build {
 	return out
 }
 
-// UCX names each variable beginning with UCX_ that nothing in it reads.
+// UCX warns of each variable beginning with UCX_ that it does not read.
 func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 	builds := ucx(t)
 	for i, u := range ucxInfos(t) {
@@ -99,8 +99,8 @@ func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 	}
 }
 
-// libfabric lists the variables of its core and of the providers that it tried
-// to start; EFA, which needs a card, has its own as parameters in lower case.
+// libfabric lists the variables of its core and of the providers that it tried to
+// start. EFA needs a card; its parameters are in the library in lower case.
 func libfabric(t *testing.T) []build {
 	t.Helper()
 	text := ask(t, nil, tool(t, "fi_info", "libfabric-bin"), "-e")
@@ -113,7 +113,7 @@ func libfabric(t *testing.T) []build {
 	return []build{b}
 }
 
-// openMPI returns 4, which has its runtime in itself, and 5, which starts PRRTE.
+// openMPI returns version 4, which contains its runtime, and 5, which starts PRRTE.
 func openMPI(t *testing.T) []build {
 	t.Helper()
 	five := filepath.Dir(kept("openmpi-5*/*/data/bin/prte_info")(t)[0])
@@ -122,13 +122,13 @@ func openMPI(t *testing.T) []build {
 		text := ask(t, nil, file, "--all", "--parsable")
 		version := found(text, `^ompi:version:full:(.*)$`, "Open MPI ")
 		if len(version) == 0 {
-			t.Fatalf("%s does not say its version", file)
+			t.Fatalf("%s does not print its version", file)
 		}
 		names := append(found(text, `^mca:.*:param:"?(\w+)"?:value:`, "OMPI_MCA_"),
 			found(text, `:synonym_of:name:(\w+)$`, "OMPI_MCA_")...)
 		out = append(out, build{name: version[0], reads: names})
 	}
-	// It looks for itself where it was built.
+	// It searches for its files where it was built.
 	env := []string{"PRTE_PREFIX=" + filepath.Dir(five), "PMIX_PREFIX=" + filepath.Dir(five)}
 	text := ask(t, env, filepath.Join(five, "prte_info"), "--param", "all")
 	out[1].reads = append(out[1].reads, found(text, `^ +MCA \w+: "(\w+)"`, "PRTE_MCA_")...)

@@ -18,10 +18,10 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 		}
 		server, client := newSite(t, 2, false).perftest(nil, file)
 		if !strings.Contains(server.said.String()+client.said.String(), "dest_addr="+decoys) {
-			t.Error("neither has called docker0: nothing is proven")
+			t.Error("neither side called docker0: the test proves nothing")
 		}
 		if client.cmd.ProcessState.ExitCode() == 0 {
-			t.Error("it succeeded without launch: nothing is proven")
+			t.Error("it succeeded without launch: the test proves nothing")
 		}
 	})
 	t.Run("with launch", func(t *testing.T) { underPlan(t, nil, file) })
@@ -31,8 +31,8 @@ func TestUCXUsesThePlannedInterface(t *testing.T) {
 	})
 }
 
-// underPlan runs it in the environment that launch prints, since a client has
-// to wait for its server.
+// underPlan runs ucx_perftest in the environment that launch env prints, because the
+// client must start after its server.
 func underPlan(t *testing.T, env []string, file string) {
 	t.Helper()
 	s := newSite(t, 2, false)
@@ -50,7 +50,7 @@ func underPlan(t *testing.T, env []string, file string) {
 	}
 }
 
-// perftest runs a server on host0 and its client on host1 to their ends.
+// perftest runs a server on host0 and its client on host1 until both end.
 func (s *site) perftest(env []string, argv ...string) (server, client *run) {
 	s.t.Helper()
 	const port = "13337"

@@ -41,7 +41,7 @@ func (h *Host) setUp(hosts string) {
 	l.must("-n", h.ns, "addr", "add", h.Addr+"/24", "dev", "eth0")
 	l.must("-n", h.ns, "link", "set", "eth0", "up")
 
-	// ip netns exec mounts these over /etc.
+	// ip netns exec mounts these files over /etc.
 	etc := filepath.Join("/etc/netns", h.ns)
 	// No name server: the resolver then asks this host's port 53, which
 	// refuses at once.
@@ -109,7 +109,7 @@ func (h *Host) Dir() string { return h.dir }
 // sudden end; new programs can be started afterwards, as after a reboot.
 func (h *Host) Signal(sig syscall.Signal) error {
 	sent := map[int]bool{}
-	for more := true; more; { // one that was forked meanwhile, too
+	for more := true; more; { // also processes that were forked meanwhile
 		more = false
 		for _, p := range pids(h.ns) {
 			if sent[p] {
@@ -164,7 +164,7 @@ func (h *Host) Processes() []string {
 	for _, p := range pids(h.ns) {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p))
 		if err != nil || len(line) == 0 {
-			continue // gone since, or a zombie that somebody else must reap
+			continue // ended since, or a zombie of another parent
 		}
 		out = append(out, fmt.Sprintf("%d %s", p, strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")))
 	}

@@ -40,7 +40,7 @@ type Lab struct {
 	sw   string   // the namespace that holds the bridge
 	dir  string   // files of all hosts
 	left []string // patterns of names of files that may remain
-	ends []func() // what else there is to end when the processes have
+	ends []func() // called after all processes have ended
 }
 
 // MayLeave permits files in a host's TMPDIR or /dev/shm whose name matches a
@@ -85,14 +85,14 @@ func require(t testing.TB) {
 	// A container may be root without the right to make a namespace.
 	probe := fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), labs.Add(1))
 	if out, err := exec.Command("ip", "netns", "add", probe).CombinedOutput(); err != nil {
-		t.Skipf("network namespaces cannot be made here: %s", strings.TrimSpace(string(out)))
+		t.Skipf("this machine allows no network namespace: %s", strings.TrimSpace(string(out)))
 	}
 	_ = exec.Command("ip", "netns", "del", probe).Run()
 }
 
-// hostsFile returns /etc/hosts of every host. The shared
-// kernel host name resolves to 127.0.1.1, as Debian's installer writes it: no
-// host finds its own address by its own name.
+// hostsFile returns /etc/hosts of every host. The shared kernel host name resolves
+// to 127.0.1.1, as Debian's installer writes it, so no host finds its own address by
+// its own name.
 func (l *Lab) hostsFile() string {
 	var b strings.Builder
 	kernel, _ := os.Hostname()

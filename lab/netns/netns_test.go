@@ -12,7 +12,7 @@ import (
 	"launch/lab/netns"
 )
 
-// limit bounds every command here; each needs well under a second.
+// limit is the time limit of each command; none needs more than a second.
 const limit = 20 * time.Second
 
 func run(t *testing.T, h *netns.Host, argv ...string) (string, error) {
@@ -60,11 +60,11 @@ func TestACutHostIsUnreachableUntilHealed(t *testing.T) {
 	}
 }
 
-func TestAMutedHostHearsAndIsNotHeard(t *testing.T) {
+func TestAMutedHostReceivesAndItsAnswersAreLost(t *testing.T) {
 	lab := netns.New(t, 3)
 	mute := lab.Hosts[0]
-	connect := "exec 3<>/dev/tcp/host0/9" // refused, where the refusal arrives
-	heard := func() string {
+	connect := "exec 3<>/dev/tcp/host0/9" // refused, if the refusal arrives
+	received := func() string {
 		t.Helper()
 		out, err := run(t, mute, "awk", "/^Tcp: [0-9]/ {print $11}", "/proc/net/snmp") // segments received
 		if err != nil || out == "" {
@@ -73,12 +73,12 @@ func TestAMutedHostHearsAndIsNotHeard(t *testing.T) {
 		return out
 	}
 	mute.Mute(lab.Hosts[1])
-	before := heard()
+	before := received()
 	out, err := run(t, lab.Hosts[1], "timeout", "1", "bash", "-c", connect)
 	if err == nil || strings.Contains(out, "refused") {
 		t.Errorf("connect from the host that it is mute to: %q, %v; want no answer", out, err)
 	}
-	if after := heard(); after == before {
+	if after := received(); after == before {
 		t.Errorf("host0 has received %s segments before and after; want more", after)
 	}
 	if out, _ := run(t, lab.Hosts[2], "timeout", "10", "bash", "-c", connect); !strings.Contains(out, "refused") {
@@ -101,7 +101,7 @@ func TestADecoyIsSeenOnItsHostOnly(t *testing.T) {
 	}
 }
 
-func TestALongCableTakesItsTime(t *testing.T) {
+func TestALongCableDelaysPackets(t *testing.T) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		t.Skip("needs /dev/net/tun")
 	}
@@ -134,7 +134,7 @@ func TestFilesAndSignalsStayOnTheirHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for len(lab.Hosts[0].Processes()) == 0 { // ip-netns(8) has yet to go there
+	for len(lab.Hosts[0].Processes()) == 0 { // ip-netns(8) has not entered it yet
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-t.Context().Done():
@@ -175,7 +175,7 @@ func (f *failures) Errorf(format string, a ...any) {
 	f.seen = append(f.seen, format)
 }
 
-func TestWhatIsLeftBehindFailsTheTest(t *testing.T) {
+func TestLeftoversFailTheTest(t *testing.T) {
 	f := &failures{T: t}
 	lab := netns.New(f, 1)
 	if out, err := run(t, lab.Hosts[0], "sh", "-c",

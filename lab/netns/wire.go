@@ -41,7 +41,7 @@ func (h *Host) Long(delay time.Duration, loss float64) {
 	wg.Go(func() { carry(ends[1], ends[0], delay, loss) })
 	l.ends = append(l.ends, func() {
 		for _, e := range ends {
-			_ = e.Close() // which ends the reading
+			_ = e.Close() // ends the reader
 		}
 		wg.Wait()
 	})

@@ -21,8 +21,8 @@ type Torch struct {
 
 const debian = "/usr/bin/python3"
 
-// CurrentTorch returns the torch of LAUNCH_TEST_PYTHON, else of .venv; without
-// either, it skips the test.
+// CurrentTorch returns the torch of LAUNCH_TEST_PYTHON, else of .venv, else it skips
+// the test.
 func CurrentTorch(t testing.TB) Torch {
 	t.Helper()
 	python, err := current()
@@ -62,7 +62,7 @@ func DebianTorch(t testing.TB) Torch {
 		t.Skip("needs torch, Debian's (package python3-torch) at least")
 	}
 	if !strings.HasPrefix(string(version), "1.13") {
-		t.Logf("Debian's torch is %s here", strings.TrimSpace(string(version)))
+		t.Logf("Debian's torch is %s", strings.TrimSpace(string(version)))
 		return Torch{Python: debian}
 	}
 	return Torch{Python: debian, Env: []string{"PET_REDIRECTS=9:1", "PET_TEE=9:1"}}

@@ -34,10 +34,12 @@ const (
 // case.
 const patience = 3 * time.Minute
 
-// The machines. The client leads in every test between them.
+// The machines. The client leads in every test between them. An agent without
+// privileges runs below one of them.
 const (
-	server = "server"
-	client = "client"
+	server       = "server"
+	client       = "client"
+	unprivileged = "unprivileged"
 )
 
 // sideAddr is the server's address on the cable that no test touches.
@@ -64,17 +66,17 @@ type step struct {
 
 // machineAgent is the agent of one machine.
 type machineAgent struct {
-	who  string
-	peer *peer // of the current case
+	role string // server, client or unprivileged
+	peer *peer  // of the current case
 }
 
 // agent runs a list of cases in a machine and writes a report of each.
 func agent() int {
-	a := &machineAgent{who: os.Getenv(varAgent)}
-	if a.who == "nobody" {
-		return beNobody()
+	a := &machineAgent{role: os.Getenv(varAgent)}
+	if a.role == unprivileged {
+		return runUnprivileged()
 	}
-	door, err := listen(a.who)
+	door, err := listen(a.role)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -94,7 +96,7 @@ func agent() int {
 			r.Trouble = err.Error()
 		} else {
 			do := s.server
-			if a.who == client {
+			if a.role == client {
 				do = s.client
 			}
 			if do != nil {
@@ -117,8 +119,8 @@ func (r *report) print() {
 	fmt.Fprintln(os.Stderr, r.Case, "done")
 }
 
-func listen(who string) (net.Listener, error) {
-	if who == client {
+func listen(role string) (net.Listener, error) {
+	if role == client {
 		return nil, nil
 	}
 	return net.Listen("tcp", sideAddr)
@@ -216,7 +218,7 @@ func (r *report) sh(format string, args ...any) {
 func (a *machineAgent) run(r *report, t verbs.Test, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Second)
 	defer cancel()
-	t.Lead = a.who == client
+	t.Lead = a.role == client
 	res, err := confine.Run(ctx, t, limit, a.peer.say)
 	r.Run = &res
 	r.fail(err)

@@ -132,7 +132,7 @@ var benchCases = func() (list []step) {
 				t := verbs.Test{Device: "rxe0", GID: 1, PingSizes: []int{s.size}, Pings: s.pings}
 				measure := func(a *machineAgent, r *report) {
 					a.run(r, t, time.Minute)
-					if r.Err == nil && a.who == client {
+					if r.Err == nil && a.role == client {
 						r.Ran = append(r.Ran, sample{"launch", pings, s.size, r.Run.Pings[0].Median.Seconds()})
 					}
 				}
@@ -148,7 +148,7 @@ func (a *machineAgent) pings(r *report, size, n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	line := perfLine(pings, size, n)
-	if a.who == client {
+	if a.role == client {
 		a.barrier(r)
 		r.perfAsk(ctx, pings, size, append(line, "10.10.0.1"))
 		return
@@ -227,16 +227,16 @@ func BenchmarkPerftest(b *testing.B) {
 	fmt.Println("| bytes | perftest MB/s | launch MB/s | ratio | perftest µs | launch µs | ratio " +
 		"|\n|---|---|---|---|---|---|---|")
 	for _, s := range benchSizes {
-		bw, ourBW, bwRatio := beside(b, got, streams, s.size)
-		lat, ourLat, latRatio := beside(b, got, pings, s.size)
+		bw, ourBW, bwRatio := compare(b, got, streams, s.size)
+		lat, ourLat, latRatio := compare(b, got, pings, s.size)
 		fmt.Printf("| %d | %.3f | %.3f | %s | %.1f | %.1f | %s |\n", s.size, bw/1e6, ourBW/1e6, bwRatio, lat*1e6, ourLat*1e6,
 			latRatio)
 	}
 }
 
-// beside returns the median of each tool, and the quartiles of launch's share of
-// perftest's in each round: a disturbance of a round affects both.
-func beside(b *testing.B, got map[sample][]float64, kind string, size int) (theirs, ours float64, ratio string) {
+// compare returns the median of each tool, and the quartiles of the ratio of launch to
+// perftest in each round: a disturbance of a round affects both.
+func compare(b *testing.B, got map[sample][]float64, kind string, size int) (theirs, ours float64, ratio string) {
 	t, o := got[sample{Tool: "perftest", Kind: kind, Size: size}], got[sample{Tool: "launch", Kind: kind, Size: size}]
 	if len(t) == 0 || len(t) != len(o) {
 		b.Fatalf("%s at %d bytes: %d figures of perftest, %d of launch", kind, size, len(t), len(o))

@@ -62,11 +62,11 @@ var cases = []step{
 	tests("peer", small, small),
 	tests("memory of a GPU", onGPU(true), onGPU(true)),
 	tests("memory of one GPU", with(small, noPings), onGPU(true)),
-	tests("memory of a GPU that has no way out", with(small, noPings), onGPU(false)),
-	tests("gid by itself", with(brief, gid(-1)), with(brief, gid(-1))),
+	tests("memory of a GPU without peermem", with(small, noPings), onGPU(false)),
+	tests("gid not given", with(brief, gid(-1)), with(brief, gid(-1))),
 	tests("gid not set", small, with(small, gid(9))),
 	tests("gid of another kind", small, with(small, gid(0))),
-	{"gid without a way", func(a *machineAgent, r *report) {
+	{"gid without a route", func(a *machineAgent, r *report) {
 		r.sh("ip addr add 192.168.77.1/32 dev eth0")
 		a.barrier(r)
 		a.run(r, with(small, gid(2)), limit)
@@ -86,8 +86,8 @@ var cases = []step{
 		a.run(r, brief, limit)
 		r.sh("ip link set eth0 mtu 1500")
 	}},
-	tests("mtu set otherwise", with(small, mtu(1024)), with(small, mtu(4096))),
-	tests("mtu that the way has not", with(small, mtu(4096)), with(small, mtu(4096))),
+	tests("mtu set differently", with(small, mtu(1024)), with(small, mtu(4096))),
+	tests("mtu larger than the path's", with(small, mtu(4096)), with(small, mtu(4096))),
 	{"peer dies", func(a *machineAgent, r *report) { a.run(r, long, limit) }, func(a *machineAgent, r *report) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -118,11 +118,11 @@ var cases = []step{
 	tests("peer again", brief, brief),
 	{"memlock", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
 		r.sh("chmod 666 /dev/infiniband/uverbs0")
-		a.asNobody(r, small, 64)
+		a.unprivileged(r, small, 64)
 	}},
 	{"permission", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
 		r.sh("chmod 600 /dev/infiniband/uverbs0")
-		a.asNobody(r, small, 64)
+		a.unprivileged(r, small, 64)
 	}},
 	{"no uverbs node", func(a *machineAgent, r *report) { a.run(r, small, limit) }, func(a *machineAgent, r *report) {
 		r.sh("mv /dev/infiniband /dev/elsewhere")
@@ -257,14 +257,13 @@ func left() string {
 	return strings.Fields(rest)[0] + " " + strconv.Itoa(len(files))
 }
 
-// asNobody runs this end as a user without privileges, with a limit of locked memory in
-// KiB. It runs this binary again, which talks to the other machine through this
-// process.
-func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
-	t.Lead = a.who == client
+// unprivileged runs this end as user nobody, with a limit of locked memory in KiB. It
+// runs this binary again, which reaches the other machine through this process.
+func (a *machineAgent) unprivileged(r *report, t verbs.Test, lock int) {
+	t.Lead = a.role == client
 	question, _ := json.Marshal(t)
 	cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("ulimit -l %d && exec /usr/bin/agent", lock))
-	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=nobody",
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "GORACE=" + os.Getenv("GORACE"), varAgent + "=" + unprivileged,
 		varList + "=" + string(question)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Stderr = os.Stderr
@@ -277,7 +276,7 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	// One frame in, one frame out, until the report.
 	lines := json.NewDecoder(out)
 	for {
-		var m nobody
+		var m message
 		if err := lines.Decode(&m); err != nil {
 			r.Trouble += "as nobody: " + err.Error() + "; "
 			break
@@ -287,7 +286,7 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 			break
 		}
 		theirs, err := a.peer.say(context.Background(), m.Say)
-		answer := nobody{Say: theirs}
+		answer := message{Say: theirs}
 		if err != nil {
 			answer.Trouble = err.Error()
 		}
@@ -299,26 +298,26 @@ func (a *machineAgent) asNobody(r *report, t verbs.Test, lock int) {
 	}
 }
 
-// nobody is the message between asNobody and its process.
-type nobody struct {
+// message is exchanged between unprivileged and its process.
+type message struct {
 	Say     []byte        `json:",omitempty"`
 	Run     *verbs.Result `json:",omitempty"`
 	Err     *verbs.Error  `json:",omitempty"`
 	Trouble string        `json:",omitempty"`
 }
 
-// beNobody is that process.
-func beNobody() int {
+// runUnprivileged is the agent in that process.
+func runUnprivileged() int {
 	var t verbs.Test
 	if err := json.Unmarshal([]byte(os.Getenv(varList)), &t); err != nil {
 		return 1
 	}
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	say := func(_ context.Context, mine []byte) ([]byte, error) {
-		if err := out.Encode(nobody{Say: mine}); err != nil {
+		if err := out.Encode(message{Say: mine}); err != nil {
 			return nil, err
 		}
-		var m nobody
+		var m message
 		err := in.Decode(&m)
 		if err == nil && m.Trouble != "" {
 			err = fmt.Errorf("%s: %w", m.Trouble, io.ErrUnexpectedEOF)
@@ -326,7 +325,7 @@ func beNobody() int {
 		return m.Say, err
 	}
 	res, err := confine.Run(context.Background(), t, limit, say)
-	m := nobody{Run: &res}
+	m := message{Run: &res}
 	var r report
 	r.fail(err)
 	m.Err, m.Trouble = r.Err, r.Trouble

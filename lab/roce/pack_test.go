@@ -25,20 +25,20 @@ export PATH=/bin:/usr/bin HOME=/tmp GORACE=atexit_sleep_ms=0
 mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
 for m in $(cat /modules/order); do insmod /modules/$m; done
 for word in $(cat /proc/cmdline); do case $word in launch.*) export ${word#launch.};; esac; done
-case $who in server) n=1;; *) n=2;; esac
+case $role in server) n=1;; *) n=2;; esac
 ip link set lo up
 test $list != bench || { ip link add eth0 type dummy; ip link add eth1 type dummy; }
 ip link set eth0 mtu 1500 up; ip addr add 10.9.0.$n/24 dev eth0
 ip link set eth1 up; ip addr add 10.10.0.$n/24 dev eth1
 rdma link add rxe0 type rxe netdev eth0
 mknod /dev/null c 1 3 2>/dev/null
-LAUNCH_ROCE_AGENT=$who LAUNCH_ROCE_LIST=$list /usr/bin/agent >/dev/ttyS1 2>/dev/console && echo end >/dev/ttyS1
+LAUNCH_ROCE_AGENT=$role LAUNCH_ROCE_LIST=$list /usr/bin/agent >/dev/ttyS1 2>/dev/console && echo end >/dev/ttyS1
 sync
 poweroff -f
 `
 
 // tools are the programs of this machine that the machines get, with their libraries.
-// perftest's are included if installed here.
+// perftest's are optional.
 var tools = []string{"rdma", "ip", "ib_write_bw", "ib_write_lat"}
 
 // pack writes the machines' disk: an initramfs with what a list needs.

@@ -62,25 +62,25 @@ func boot(list string, limit time.Duration, machines ...string) (map[string][]re
 	said := map[string][]report{}
 	errs := map[string]error{}
 	var mu sync.Mutex
-	for i, who := range machines {
+	for i, role := range machines {
 		all.Go(func() {
-			reports, err := machine(ctx, dir, image, who, list, cables[i])
+			reports, err := machine(ctx, dir, image, role, list, cables[i])
 			mu.Lock()
 			defer mu.Unlock()
-			said[who], errs[who] = reports, err
+			said[role], errs[role] = reports, err
 		})
 	}
 	all.Wait()
-	for who, err := range errs {
+	for role, err := range errs {
 		if err != nil {
-			return said, fmt.Errorf("machine %s: %w", who, err)
+			return said, fmt.Errorf("machine %s: %w", role, err)
 		}
 	}
 	return said, nil
 }
 
 // connect returns the ends of the cables for each machine: the fabric's, and the one
-// for coordination. A machine alone has none.
+// for coordination. A single machine has no cable.
 func connect(machines int) ([][]*os.File, error) {
 	ends := make([][]*os.File, machines)
 	for range min(2, 2*(machines-1)) {
@@ -96,11 +96,11 @@ func connect(machines int) ([][]*os.File, error) {
 }
 
 // machine runs one machine to its end.
-func machine(ctx context.Context, dir, image, who, list string, cables []*os.File) ([]report, error) {
-	console, out := filepath.Join(dir, who+".console"), filepath.Join(dir, who+".out")
+func machine(ctx context.Context, dir, image, role, list string, cables []*os.File) ([]report, error) {
+	console, out := filepath.Join(dir, role+".console"), filepath.Join(dir, role+".out")
 	args := []string{"-m", "640", "-display", "none", "-no-reboot", "-nodefaults", "-monitor", "none",
 		"-kernel", kernel(), "-initrd", image, "-append",
-		fmt.Sprintf("console=ttyS0 quiet panic=1 launch.who=%s launch.list=%s launch.valgrind=%d", who, list,
+		fmt.Sprintf("console=ttyS0 quiet panic=1 launch.role=%s launch.list=%s launch.valgrind=%d", role, list,
 			valgrindTimes()),
 		"-serial", "file:" + console, "-serial", "file:" + out}
 	// KVM only on request: inside a virtual machine, a guest may start with it and
@@ -114,7 +114,7 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 		// Its clock counts instructions, so the host's load does not matter.
 		args = append(args, "-icount", "shift=1", "-nic", "none")
 	}
-	last := map[string]string{server: "1", client: "2"}[who]
+	last := map[string]string{server: "1", client: "2"}[role]
 	for i := range cables {
 		args = append(args, "-netdev", fmt.Sprintf("socket,id=n%d,fd=%d", i, 3+i), "-device",
 			fmt.Sprintf("virtio-net-pci,netdev=n%d,mac=52:54:00:00:0%d:0%s", i, i, last))
@@ -132,7 +132,7 @@ func machine(ctx context.Context, dir, image, who, list string, cables []*os.Fil
 	reports, ended := read(text)
 	switch {
 	case ctx.Err() != nil:
-		return reports, fmt.Errorf("not at its end in time; the last case it ended: %s; console:\n%s", lastOf(reports),
+		return reports, fmt.Errorf("it did not end in time; its last complete case: %s; console:\n%s", lastOf(reports),
 			tail(log))
 	case err != nil:
 		return reports, fmt.Errorf("qemu: %w: %s", err, words.String())
@@ -200,13 +200,13 @@ func both(t *testing.T, name string) (s, c report) {
 	t.Helper()
 	need(t)
 	said, err := rig()
-	find := func(who string) report {
-		for _, r := range said[who] {
+	find := func(role string) report {
+		for _, r := range said[role] {
 			if r.Case == name {
 				return r
 			}
 		}
-		t.Fatalf("%s did not reach case %q: %v", who, name, err)
+		t.Fatalf("%s did not reach case %q: %v", role, name, err)
 		return report{}
 	}
 	return find(server), find(client)

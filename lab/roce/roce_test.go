@@ -12,8 +12,8 @@ import (
 	"launch/fabric/verbs"
 )
 
-// verdict shortens a failure: "port-down", "peer port-down" if the other end failed,
-// "ok" if there is none.
+// verdict shortens the outcome of a case: "ok", "port-down", or "peer port-down" if the
+// other end failed.
 func verdict(r report) string {
 	if r.Err == nil {
 		return "ok"
@@ -30,16 +30,16 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		{"peer", "ok", "ok", ""},
 		{"memory of a GPU", "ok", "ok", ""},
 		{"memory of one GPU", "ok", "ok", ""},
-		{"memory of a GPU that has no way out", "peer no-gpudirect", "no-gpudirect",
+		{"memory of a GPU without peermem", "peer no-gpudirect", "no-gpudirect",
 			"rxe0 or its driver does not support it"},
-		{"gid by itself", "ok", "ok", ""},
+		{"gid not given", "ok", "ok", ""},
 		{"gid not set", "peer no-gid", "no-gid", "no GID at index 9; set are 0 (RoCE v2 fe80::"},
 		{"gid of another kind", "gid-differs", "gid-differs", "link-local"},
-		{"gid without a way", "peer unreachable", "unreachable",
+		{"gid without a route", "peer unreachable", "unreachable",
 			"nothing arrives from rxe0 port 1 (RoCE v2 10.9.0.2, index 1) at rxe0 port 1 (RoCE v2 192.168.77.1, index 2)"},
 		{"netdev mtu", "ok", "ok", ""},
-		{"mtu set otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one to 1024"},
-		{"mtu that the way has not", "peer large-lost", "large-lost",
+		{"mtu set differently", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one to 1024"},
+		{"mtu larger than the path's", "peer large-lost", "large-lost",
 			"messages of 64 bytes arrive and messages of 4096 do not"},
 		{"peer dies", "peer-gone", "late", ""},
 		{"port down", "peer port-down", "port-down", "rxe0 port 1 is down"},
@@ -143,7 +143,7 @@ func TestNothingRacesInTheMachines(t *testing.T) {
 	s, c := both(t, "race")
 	for _, r := range []report{s, c} {
 		if !strings.Contains(r.Note, "status 66") {
-			t.Errorf("the race detector does not see one that was made: %s", show(r))
+			t.Errorf("the race detector missed a deliberate race: %s", show(r))
 		}
 	}
 	if _, err := rig(); err != nil {
@@ -188,7 +188,7 @@ func show(r report) string {
 	return string(b)
 }
 
-// The program itself, over real verbs: the way it took, and its findings.
+// The program itself measures over real verbs.
 func TestLaunchMeasuresOverVerbs(t *testing.T) {
 	s, c := both(t, "launch bench")
 	if s.Trouble != "" || c.Trouble != "" {
@@ -220,7 +220,7 @@ func TestLaunchReportsARealPort(t *testing.T) {
 	}
 }
 
-// A start finds out what a port can do before the job needs it.
+// A start tests a port before the job needs it.
 func TestLaunchTriesARealPort(t *testing.T) {
 	s, c := both(t, "launch check")
 	for _, tt := range []struct {

@@ -1,5 +1,5 @@
-"""One all-reduce over Gloo, whose own time limit is short: the ranks first meet
-at the store, however long each takes to import torch."""
+"""One all-reduce over Gloo, with a short time limit. The ranks first wait for each
+other at the store, because importing torch takes different times."""
 import datetime
 import os
 import torch
