@@ -5,13 +5,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: build test race lint bench demo benchlab faultbench rocebench accept-gpu fuzz cover dist clean help
 
-# A clone without tags is a development version. Both may be given: the same
-# sources, Go, gcc, VERSION and COMMIT give the same bytes in any folder.
+# A clone without tags is a development version. VERSION and COMMIT may be given: the
+# same sources, Go, gcc and these two give the same bytes in any folder.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo dev)
 COMMIT ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null || echo unknown)
 
-# go-nvml resolves NVIDIA's symbols at the first call, hence -z lazy, and its
-# header marks old calls as deprecated.
+# -z lazy, because go-nvml resolves NVIDIA's symbols at the first call. Its header
+# marks old calls as deprecated.
 export CGO_CFLAGS = -O2 -g -Wno-deprecated-declarations
 # urfave_cli_no_docs: no man pages at run time, and no Markdown in the binary.
 GOBUILD = go build -trimpath -buildvcs=false -tags urfave_cli_no_docs
@@ -26,11 +26,11 @@ build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
 	CGO_ENABLED=0 $(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/launch-static ./cmd/launch
 
-test: build ## install what the tests need, then vet and test everything
+test: build ## install the programs for the tests, then vet and test everything
 	@tools/test.sh
 
-race: ## the race detector on the packages, without the tests that mostly wait for other processes
-	@# Else each process, children too, waits a second before it ends.
+race: ## race detector on the packages, without tests that mostly wait for processes
+	@# Without it each process, also a child, waits a second before it ends.
 	GORACE=atexit_sleep_ms=0 go test -race -short $(RACE)
 
 lint: ## gofmt, go vet with and without cgo, staticcheck
@@ -42,28 +42,28 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 	go tool -modfile=tools/go.mod staticcheck ./...
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
 
-bench: build ## launch true against true; start and checks of many nodes, beside torch's start
+bench: build ## compare launch true with true; start and check many nodes, next to torch's start
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
 	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/internal/start
 
-benchlab: build ## launch bench on hosts with one slow link, node or direction, 50 seeds, and 50 healthy runs; beside iperf3
+benchlab: build ## launch bench with a slow link, node or direction, and without; compare with iperf3
 	@tools/apt.sh iperf3 || echo "the comparison with iperf3 is skipped"
 	BENCHLAB=50 LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/benchlab
 	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Streams -benchtime 1x -timeout 30m ./lab/benchlab
 	RATES=40 go test -count=1 -v -run TheRule ./preflight/bandwidth/bandwidth
 
-faultbench: build ## inject each fault into starts on 2, 3 and 5 hosts, and 200 healthy ones; torchrun alone beside
+faultbench: build ## inject each fault on 2, 3 and 5 hosts; 200 healthy starts; compare with torchrun
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
 
-rocebench: ## two virtual machines with Soft-RoCE: verbs beside perftest
+rocebench: ## compare verbs with perftest on two virtual machines with Soft-RoCE
 	@tools/roce.sh
 	LAUNCH_ROCEBENCH=1 go test -run '^$$' -bench Perftest -benchtime 1x -timeout 30m ./lab/roce
 
 demo: build ## train on two nodes of two processes, on this machine
 	@examples/demo.sh
 
-accept-gpu: build ## on a machine with an NVIDIA GPU: against nvidia-smi, and NCCL under the plan
+accept-gpu: build ## with an NVIDIA GPU: compare with nvidia-smi, and run NCCL under the plan
 	@tools/accept-gpu.sh
 
 fuzz: ## fuzz each parser for FUZZTIME (10s)
@@ -73,7 +73,7 @@ fuzz: ## fuzz each parser for FUZZTIME (10s)
 
 cover: ## statement coverage of the packages, without the end-to-end tests
 	@mkdir -p bin
-	@# Judged by make test: under coverage a test binary warns on the stderr of its children.
+	@# Failures do not count: under coverage a test binary warns on its children's stderr.
 	@{ go test -coverprofile=bin/cover.out $$(go list ./... | grep -v /lab/) || true; } | grep coverage:
 	go tool cover -func=bin/cover.out | tail -n 1
 
@@ -83,7 +83,7 @@ dist: build ## both binaries and their checksums in dist/
 	cp bin/launch-static dist/launch-$(VERSION)-linux-$$(go env GOARCH)-static
 	cd dist && sha256sum launch-$(VERSION)-linux-* >SHA256SUMS && cat SHA256SUMS
 
-clean: ## remove what was built; .venv stays
+clean: ## remove what was built, except .venv
 	rm -rf bin dist
 
 help: ## this list

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on one machine: two nodes of two processes, started as two hosts
-# would start them, with the store inside launch. `make demo` runs it.
+# Runs the example on one machine: two nodes of two processes, started as on two hosts,
+# with the embedded store. `make demo` runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 train=examples/train.py
@@ -8,9 +8,9 @@ export OMP_NUM_THREADS=1 # torchrun would choose it and print a page about it
 work=$(mktemp -d) && export TMPDIR=$work # torchrun leaves a folder there
 trap 'rm -rf "$work"' EXIT
 
-# Whether the torchrun in PATH can run one step of the example. torch 1.13 on
-# Python 3.11 needs the two PET_* variables, whose defaults are lost there; 9:1
-# is a local rank that does not exist.
+# Reports whether the torchrun in PATH can run one step of the example. torch 1.13 on
+# Python 3.11 loses the defaults of the two PET_* variables and needs them set; 9:1 is
+# a local rank that does not exist.
 works() {
 	local path one
 	path=$(command -v torchrun) || return
@@ -40,7 +40,7 @@ if ! works; then
 	PATH="$PWD/.venv/bin:$PATH"
 	works || exit 1
 fi
-# Bash starts background commands deaf to Ctrl-C: hand it on as SIGTERM.
+# Background commands of bash ignore Ctrl-C: forward it as SIGTERM.
 trap 'how=stopped; kill -TERM "${nodes[@]}" 2>/dev/null || true' INT TERM HUP
 
 echo "demo: two nodes of two processes"

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 # DistributedDataParallel of torch 2.15 loads this module, whose default arguments
-# keep the process group if there is one: destroy_process_group then leaves gloo's
+# hold the process group if it exists: destroy_process_group then leaves gloo's
 # threads running, and one of them can abort the process as it ends. Load it early.
 import torch.distributed.nn
 from torch import nn
@@ -25,13 +25,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def say(text):
-    """One write for the whole line: the ranks of a node share one stdout."""
+    """Prints a line in one write, because the ranks of a node share one stdout."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def batch(centres, size, generator):
-    """Points around randomly chosen centres, and which centre each is from."""
+    """Returns points around randomly chosen centres, and the centre of each."""
     label = torch.randint(len(centres), (size,), generator=generator)
     noise = torch.randn(size, centres.shape[1], generator=generator)
     return centres[label] + 0.7 * noise, label
@@ -76,7 +76,7 @@ def main():
     dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(minutes=2))
 
     rank, world = dist.get_rank(), dist.get_world_size()
-    # torchrun calls the node's number GROUP_RANK, launch calls it NODE_RANK.
+    # The node rank is GROUP_RANK in torchrun and NODE_RANK in launch.
     node = os.environ.get("GROUP_RANK", os.environ.get("NODE_RANK", rank))
     say(f"rank {rank} of {world} on node {node}")
 

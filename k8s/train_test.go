@@ -206,8 +206,8 @@ func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 	}
 }
 
-// Kubernetes takes a podFailurePolicy only with restartPolicy Never, and a Job
-// whose failures are ignored ends by its deadline alone.
+// Kubernetes accepts a podFailurePolicy only with restartPolicy Never. Only its
+// deadline ends a Job whose failures are ignored.
 func TestIgnoredFailuresEndByADeadline(t *testing.T) {
 	_, j := manifest(t)
 	if p := j.Spec.Template.Spec.RestartPolicy; p != "Never" {
@@ -231,7 +231,7 @@ func TestPodsOfTheJobFindEachOther(t *testing.T) {
 		t.Errorf("subdomain %q, the Service is %q", got, s.Metadata.Name)
 	}
 	if s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses {
-		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would appear late or not at all", s.Spec.ClusterIP,
+		t.Errorf("clusterIP %q, publishNotReadyAddresses %v: names would resolve late or never", s.Spec.ClusterIP,
 			s.Spec.PublishNotReadyAddresses)
 	}
 	want := map[string]string{"batch.kubernetes.io/job-name": j.Metadata.Name}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `make accept-gpu` runs, for a machine with NVIDIA GPUs: what launch says
-# of them against nvidia-smi, NCCL under launch's plan, and a recording of the
-# machine. Without a GPU it says so and ends with 0.
+# `make accept-gpu` runs this on a machine with NVIDIA GPUs. It compares launch's facts
+# with nvidia-smi's, runs NCCL under launch's plan, and records the machine. Without a
+# GPU it prints so and ends with 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 launch=$PWD/bin/launch
@@ -9,7 +9,7 @@ out=$PWD/bin/accept-gpu
 mkdir -p "$out"
 
 skip() { echo "skipped: $*"; exit 0; }
-command -v nvidia-smi >/dev/null || skip "no nvidia-smi here, so no NVIDIA driver"
+command -v nvidia-smi >/dev/null || skip "no nvidia-smi, so no NVIDIA driver"
 gpus=$(nvidia-smi -L 2>&1) || skip "nvidia-smi fails: ${gpus%%$'\n'*}"
 count=$(grep -c '^GPU ' <<<"$gpus") || skip "nvidia-smi lists no GPU"
 echo "$gpus"
@@ -27,12 +27,12 @@ for p in "${LAUNCH_TEST_PYTHON-}" .venv/bin/python python3; do
 		break
 	fi
 done
-[[ -n $python ]] || skip "NCCL: no Python here has a torch that sees a GPU (LAUNCH_TEST_PYTHON names one)"
+[[ -n $python ]] || skip "NCCL: no Python has a torch that sees a GPU (LAUNCH_TEST_PYTHON names one)"
 
-# Two nodes on this machine, each with half of the GPUs, or with the same one.
-# NCCL_HOSTID makes NCCL take them for two hosts: they talk by the network.
+# Two nodes on this machine have half of the GPUs each, or share the only one.
+# NCCL_HOSTID makes NCCL treat them as two hosts, which use the network.
 address=$("$launch" --json fabric | "$python" -c 'import json, sys; print(json.load(sys.stdin).get("route", {}).get("src", ""))')
-[[ -n $address ]] || skip "NCCL: this machine has no default route, so no address that another node would use"
+[[ -n $address ]] || skip "NCCL: this machine has no default route, so no address for other nodes"
 half=$((count > 1 ? count / 2 : 1))
 line=("$python" -m torch.distributed.run --nnodes 2 --nproc-per-node "$half" examples/train.py --steps 20)
 export NCCL_DEBUG=INFO OMP_NUM_THREADS=1
@@ -60,13 +60,13 @@ fi
 grep -h '^done: loss' "$out/a.log" "$out/b.log"
 grep -hoE 'NET/[A-Za-z]+ ?: Using .*' "$out/a.log" "$out/b.log" | sort -u | sed 's/^/    /' || true
 
-# NCCL names each variable that it has read.
+# NCCL logs each variable that it reads.
 missed=0
 for name in $(sed -n 's/^\(NCCL_[A-Z0-9_]*\)=.*/\1/p' "$out/plan.env"); do
 	if grep -qhE "$name set (by environment )?to" "$out/a.log" "$out/b.log"; then
 		echo "NCCL has read $name"
 	else
-		echo "NCCL did not say that it has read $name"
+		echo "NCCL did not log that it has read $name"
 		missed=1
 	fi
 done

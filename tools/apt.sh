@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the named Debian packages that are missing. Exit 1 where it cannot,
-# after saying which are missing.
+# Installs the given Debian packages that are missing. If it cannot, it prints the
+# missing ones and exits with 1.
 set -euo pipefail
 missing=()
 for package; do
@@ -12,7 +12,7 @@ if ((EUID)) || ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq </dev/null || echo "apt-get update failed; going on with the lists that are here"
+apt-get update -qq </dev/null || echo "apt-get update failed; using the existing package lists"
 known=() unknown=()
 for package in "${missing[@]}"; do
 	if apt-cache show "$package" >/dev/null 2>&1; then known+=("$package"); else unknown+=("$package"); fi
@@ -24,6 +24,6 @@ if ((${#known[@]})); then
 	"${install[@]}" </dev/null >/dev/null
 fi
 if ((${#unknown[@]})); then
-	echo "no such package in this system: ${unknown[*]}"
+	echo "unknown packages: ${unknown[*]}"
 	exit 1
 fi

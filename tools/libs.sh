@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Puts libraries that read the plan's variables under bin/libs, for lab/libs:
-# of each wheel the files that read the environment, in bin/libs/PACKAGE-VERSION.
-# Exit 1 where one cannot be had, after naming it.
+# Downloads libraries that read the plan's variables, for lab/libs. From each wheel it
+# unpacks the files that read the environment into bin/libs/PACKAGE-VERSION. If a
+# download fails, it prints which and exits with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The versions are fixed, so that a new one is looked at before it is relied
-# on; NCCL's lie in the ranges that rules of envgen name. The number is the
-# megabytes of the download.
+# The versions are fixed, so that a person reviews each new one. Those of NCCL are in
+# the ranges of envgen's rules. The number is the megabytes of the download.
 wheels=(
 	"nvidia-nccl-cu12 2.19.3 159 */libnccl.so.2"
 	"nvidia-nccl-cu12 2.26.2 192 */libnccl.so.2"
@@ -33,7 +32,7 @@ echo "libraries for lab/libs: pip downloads about $megabytes MB, and bin/libs gr
 mkdir -p "$into"
 part=$(mktemp -d "$into/part.XXXXXX")
 trap 'rm -rf "$part"' EXIT
-limit=200 # seconds in all: a slow network is not to cost the tests their time
+limit=200 # seconds for all: a slow network must not use up the time of the tests
 for wheel in "${missing[@]}"; do
 	read -r name version _ patterns <<<"$wheel"
 	left=$((limit - SECONDS))
@@ -58,6 +57,6 @@ for wheel in "${missing[@]}"; do
 	rm -rf "$part/wheel" "$part/kept"
 done
 if ((${#lost[@]})); then
-	printf 'not to be had: %s\n' "${lost[@]}"
+	printf 'not downloaded: %s\n' "${lost[@]}"
 	exit 1
 fi

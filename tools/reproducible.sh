@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds both binaries in two folders of different names and compares them.
-# The version and commit are handed over: the copies are no git checkouts.
+# VERSION and COMMIT are given, because the copies are not git checkouts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What lab/roce needs: an emulator, the RDMA tools and libraries, and a kernel
-# image with rdma_rxe and its modules, unpacked below bin/roce and not installed.
-# Exit 1 where something cannot be had, after naming it.
+# Installs what lab/roce needs: an emulator, and the RDMA tools and libraries. It also
+# unpacks a kernel image with rdma_rxe and its modules below bin/roce, without
+# installing it. If something is missing, it prints what and exits with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ kernel=bin/roce/kernel
 [[ -z $(compgen -G "$kernel/boot/vmlinuz-*") ]] || exit 0
 [[ $(dpkg --print-architecture) == amd64 ]] || { echo "lab/roce is for x86-64"; exit 1; }
 image=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9].*amd64/ {print $2; exit}')
-[[ -n $image ]] || { echo "this system has no package with a kernel: linux-image-amd64"; exit 1; }
+[[ -n $image ]] || { echo "apt has no kernel package: linux-image-amd64"; exit 1; }
 echo "unpacking $image below bin/roce: apt downloads about 70 MB, 410 MB on disk"
 rm -rf bin/roce/part
 mkdir -p bin/roce/part

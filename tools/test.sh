@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make test` runs: installs what the tests need, then vets, tests, and
-# counts. What cannot be installed is a skip with its reason, not a failure.
+# `make test` runs this: it installs what the tests need, then vets, tests and counts.
+# A program that cannot be installed leads to skips with a reason, not to a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +11,8 @@ tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
-# unpacked PROGRAM PACKAGE MEGABYTES: what Debian's package would start a daemon of is
-# unpacked below bin and not installed. PATH has it then.
+# unpacked PROGRAM PACKAGE MEGABYTES: unpacks a Debian package below bin, because
+# installing it would start a daemon. PATH below includes it.
 unpacked() {
 	local file=bin/debian/usr/bin/$1
 	if ! command -v "$1" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then

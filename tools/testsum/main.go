@@ -1,8 +1,8 @@
-// Command testsum reads the output of "go test -json" and prints a summary:
-// one line for each package, the output of failed tests, tests that took long,
-// each skip with its reason, and a closing line
-// "N passed, N failed, N skipped". It counts tests that have no subtests, and
-// a package that failed without a failed test as one failure.
+// Command testsum reads the output of "go test -json" and prints a summary. It has
+// one line for each package, the output of failed tests, tests that took long, each
+// skip with its reason, and a last line "N passed, N failed, N skipped". It counts
+// tests that have no subtests. A package that failed without a failed test counts as
+// one failure.
 package main
 
 import (

@@ -35,7 +35,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestNothingRunIsAFailure(t *testing.T) {
+func TestNoTestIsAFailure(t *testing.T) {
 	if code := run(strings.NewReader(""), &strings.Builder{}); code != 1 {
 		t.Errorf("exit status %d; want 1", code)
 	}
