@@ -7,8 +7,7 @@ import (
 	"launch/internal/exit"
 )
 
-// three is the flags of node rank of three, which meet at a store that none of
-// them hosts.
+// three returns the arguments of one of three nodes with a node rank and a store.
 func three(store, rank string, command ...string) []string {
 	return append([]string{"--store", store, "--job", "j", "--nnodes", "3", "--node-rank", rank, "--join-timeout", "25s"},
 		command...)
@@ -24,10 +23,10 @@ func hosted(t *testing.T) string {
 
 const notFit = `is unfit: command.found: `
 
-func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
+func TestNodesThatWaitReportWhyANodeIsUnfit(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) string{
-		"a store of its own": hosted,
-		"node 0 hosts it":    func(t *testing.T) string { return "127.0.0.1:" + freePort(t) },
+		"an external store": hosted,
+		"node 0 hosts it":   func(t *testing.T) string { return "127.0.0.1:" + freePort(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := store(t)
@@ -37,13 +36,13 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 			a.line(t, "2 of 3 nodes joined")
 			bad := begin(t, three(at, "2", "no-such-program")...)
 			if got := bad.end(t); got != exit.NotFound {
-				t.Errorf("the node that is not fit ended with %d", got)
+				t.Errorf("the unfit node ended with %d", got)
 			}
 			for _, n := range []*node{a, b} {
 				n.line(t, "node 2 ")
 				if last := n.seen[len(n.seen)-1]; !strings.Contains(last, notFit) ||
 					!strings.Contains(last, "; waiting for a fix or a replacement") {
-					t.Errorf("told %q", last)
+					t.Errorf("reported %q", last)
 				}
 			}
 			c := begin(t, three(at, "2", "true")...)
@@ -57,7 +56,7 @@ func TestWhyANodeIsNotFitIsToldWhereTheOthersWaitForIt(t *testing.T) {
 	}
 }
 
-func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
+func TestFailFastEndsAllNodesForAnUnfitNode(t *testing.T) {
 	at := hosted(t)
 	nodes := []*node{begin(t, append([]string{"--fail-fast"}, three(at, "0", "true")...)...)}
 	nodes[0].line(t, "1 of 3 nodes joined")
@@ -75,8 +74,8 @@ func TestFailFastEndsAllForANodeThatIsNotFit(t *testing.T) {
 	}
 }
 
-// Where it is the node that was to host the store, it does so for a while.
-func TestFailFastEndsAllWhereTheStoresHostIsNotFit(t *testing.T) {
+// An unfit store host hosts the store for a while, to report that it is unfit.
+func TestFailFastEndsAllNodesForAnUnfitStoreHost(t *testing.T) {
 	at := "127.0.0.1:" + freePort(t)
 	line := func(rank string, command string) []string {
 		return append([]string{"--fail-fast", "--store-host", map[bool]string{true: "yes", false: "no"}[rank == "0"]},

@@ -17,13 +17,13 @@ import (
 	"launch/internal/exit"
 )
 
-// show is a command that says who it is.
-const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, meets at " +
+// show is a command that prints its ranks and the master address.
+const show = "echo task $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK, master at " +
 	"$MASTER_ADDR:$MASTER_PORT"
 
-// step is a Slurm step as its tasks see it: nodes n1, n2, … with so many tasks.
+// step is a Slurm step as its tasks see it: nodes n1, n2, … with their tasks.
 type step struct {
-	id  int // of the job: no two tests share one
+	id  int // of the job, different in each test
 	per []int
 }
 
@@ -62,9 +62,9 @@ func TestTasksOfOneNodeStartAsOne(t *testing.T) {
 	}
 	port := ""
 	for i, n := range tasks {
-		n.line(t, fmt.Sprintf("task %d of 3, %d of 3 on node 0, meets at 127.0.0.1:", 2-i, 2-i))
+		n.line(t, fmt.Sprintf("task %d of 3, %d of 3 on node 0, master at 127.0.0.1:", 2-i, 2-i))
 		if len(n.seen) != 1 {
-			t.Errorf("launch said something: %q", n.seen)
+			t.Errorf("launch printed something: %q", n.seen)
 		}
 		_, p, _ := strings.Cut(n.seen[0], "127.0.0.1:")
 		if port != "" && p != port {
@@ -83,16 +83,16 @@ func TestTasksOfTwoNodesStartAsOne(t *testing.T) {
 	follower := s.task(t, 0, 1, args...)
 	other := s.task(t, 1, 0, args...)
 	first := s.task(t, 0, 0, args...)
-	follower.line(t, "task 1 of 3, 1 of 2 on node 0, meets at 127.0.0.1:")
+	follower.line(t, "task 1 of 3, 1 of 2 on node 0, master at 127.0.0.1:")
 	if len(follower.seen) != 1 {
-		t.Errorf("the one that follows said something: %q", follower.seen)
+		t.Errorf("the following task printed something: %q", follower.seen)
 	}
-	_, at, _ := strings.Cut(follower.seen[0], "meets at ")
-	other.line(t, "task 2 of 3, 0 of 1 on node 1, meets at "+at)
-	first.line(t, "task 0 of 3, 0 of 2 on node 0, meets at "+at)
+	_, at, _ := strings.Cut(follower.seen[0], "master at ")
+	other.line(t, "task 2 of 3, 0 of 1 on node 1, master at "+at)
+	first.line(t, "task 0 of 3, 0 of 2 on node 0, master at "+at)
 }
 
-func TestTheTasksOfANodeFailAsItsFirst(t *testing.T) {
+func TestTheTasksOfANodeFailWithItsFirst(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTheTasksOfANodeFailAsItsFirst(t *testing.T) {
 	first := s.task(t, 0, 0, "--master-port", taken, "true")
 	follower.line(t, "the first task of this node did not start: ")
 	if got := follower.end(t); got != exit.Unfit || len(follower.seen) != 1 {
-		t.Errorf("ended with %d, said %q", got, follower.seen)
+		t.Errorf("ended with %d, printed %q", got, follower.seen)
 	}
 	first.line(t, "hint:")
 	if got := first.end(t); got != exit.Unfit {
@@ -112,7 +112,7 @@ func TestTheTasksOfANodeFailAsItsFirst(t *testing.T) {
 	}
 }
 
-func TestWhatAllTasksFindOutIsExplainedOnce(t *testing.T) {
+func TestAnErrorOfAllTasksIsExplainedOnce(t *testing.T) {
 	for want, line := range map[int][]string{exit.Config: {"torchrun", "t.py"}, exit.NotFound: {"no-such-command"}} {
 		s := newStep(t, 2)
 		first, follower := s.task(t, 0, 0, line...), s.task(t, 0, 1, line...)
@@ -123,12 +123,12 @@ func TestWhatAllTasksFindOutIsExplainedOnce(t *testing.T) {
 			}
 		}
 		if len(follower.seen) != 1 {
-			t.Errorf("the one that follows said more: %q", follower.seen)
+			t.Errorf("the following task printed more: %q", follower.seen)
 		}
 	}
 }
 
-// halfway is a node of two tasks that waits for another node.
+// halfway returns the two tasks of a node that waits for another node.
 func halfway(t *testing.T) (first, follower *node) {
 	s := newStep(t, 2, 1)
 	args := []string{"--store", "127.0.0.1:" + freePort(t), "--join-timeout", "20s", "true"}
@@ -142,11 +142,11 @@ func halfway(t *testing.T) (first, follower *node) {
 			return first, follower
 		}
 	}
-	t.Fatalf("nobody has the socket %s", socket)
+	t.Fatalf("no process has the socket %s", socket)
 	return nil, nil
 }
 
-func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
+func TestTheOtherTasksNoticeAKilledFirstTask(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Kill()
 	follower.line(t, "the first task of this node ended without a result")
@@ -155,7 +155,7 @@ func TestAFirstTaskThatIsKilledIsMissed(t *testing.T) {
 	}
 }
 
-func TestATaskThatFollowsCanBeInterrupted(t *testing.T) {
+func TestAFollowingTaskCanBeInterrupted(t *testing.T) {
 	first, follower := halfway(t)
 	_ = follower.Process.Signal(syscall.SIGINT)
 	follower.line(t, "interrupted before the command ran")
@@ -169,7 +169,7 @@ func TestATaskThatFollowsCanBeInterrupted(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedFirstTaskTakesTheOthersAlong(t *testing.T) {
+func TestAnInterruptedFirstTaskEndsTheOthers(t *testing.T) {
 	first, follower := halfway(t)
 	_ = first.Process.Signal(syscall.SIGTERM)
 	follower.line(t, "the first task of this node did not start: terminated")
@@ -178,7 +178,7 @@ func TestAnInterruptedFirstTaskTakesTheOthersAlong(t *testing.T) {
 	}
 }
 
-func TestTheFirstStartsWithoutATaskThatDoesNotCome(t *testing.T) {
+func TestTheFirstTaskStartsWithoutAMissingTask(t *testing.T) {
 	t.Parallel() // it waits
 	s := newStep(t, 3)
 	first := s.task(t, 0, 0, "echo", "runs")
@@ -188,7 +188,7 @@ func TestTheFirstStartsWithoutATaskThatDoesNotCome(t *testing.T) {
 	first.line(t, "runs")
 }
 
-// TestMpirun is a plain mpirun launch, for real.
+// TestMpirun runs launch below a real mpirun.
 func TestMpirun(t *testing.T) {
 	mpirun, err := exec.LookPath("mpirun")
 	if err != nil {
@@ -208,7 +208,7 @@ func TestMpirun(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	for i, l := range lines {
-		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, meets at %s", i, i,
+		want := fmt.Sprintf("task %d of 4, %d of 4 on node 0, master at %s", i, i,
 			lines[0][strings.Index(lines[0], "127.0.0.1:"):])
 		if l != want {
 			t.Errorf("%q, want %q", l, want)

@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScript runs launch as a user does: every command, every exit status.
+// TestScript runs launch as a user does, with every subcommand and exit status.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			// Nothing of the machine's own scheduler or job reaches a script.
+			// The machine's own scheduler or job must not affect a script.
 			e.Setenv("HOME", e.WorkDir)
-			e.Setenv("TMPDIR", "/tmp") // a socket's path is short
+			e.Setenv("TMPDIR", "/tmp") // the path of a socket must be short
 			e.Setenv("PORT", freePort(e.T().(testing.TB)))
 			e.Setenv("PORT2", freePort(e.T().(testing.TB)))
 			e.Setenv("PATH", os.Getenv("PATH"))
@@ -65,7 +65,7 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// until runs a command again and again until its output has a text:
+// until repeats a command until its output contains a text:
 // until '1 joined' launch status --store HOST.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -76,8 +76,8 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%s never printed %q", strings.Join(args[1:], " "), args[0])
 }
 
-// freePort is a port that nothing listens on, for a store. It lies below those
-// that the kernel gives to outgoing connections: one of them would be in the way.
+// freePort returns a port without a listener, for a store. It is below the range of
+// outgoing connections, one of which could otherwise take it.
 func freePort(t testing.TB) string {
 	for range 100 {
 		port := strconv.Itoa(10000 + rand.IntN(19000))
@@ -91,7 +91,7 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// TestExitCodesPage holds docs/exit-codes.md to the table (UPDATE=1 writes it).
+// TestExitCodesPage compares docs/exit-codes.md with the table (UPDATE=1 writes it).
 func TestExitCodesPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from internal/exit/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
@@ -112,11 +112,11 @@ func TestExitCodesPage(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != b.String() {
-		t.Errorf("docs/exit-codes.md is not what the table says (%v): UPDATE=1 go test ./cmd/launch -run ExitCodes", err)
+		t.Errorf("docs/exit-codes.md differs from the table (%v): UPDATE=1 go test ./cmd/launch -run ExitCodes", err)
 	}
 }
 
-// TestHelpFits80Columns: a newcomer's terminal.
+// TestHelpFits80Columns keeps the help readable in a narrow terminal.
 func TestHelpFits80Columns(t *testing.T) {
 	a := newApp(io.Discard, io.Discard)
 	texts := map[string]string{"launch": a.help()}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestMetricsAreWrittenAgainUntilASignalComes(t *testing.T) {
+func TestMetricsAreRewrittenUntilASignal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launch.prom")
 	m := begin(t, "metrics", "--textfile", file, "--interval", "1s")
 	var seen []time.Time

@@ -17,10 +17,10 @@ import (
 	"launch/internal/process"
 )
 
-// limit ends a test that hangs; nothing here is judged by how long it takes.
+// limit is the time limit of a test that hangs; no test measures time.
 const limit = 30 * time.Second
 
-// launched is launch as a process of its own: this test binary under its name.
+// launched returns launch as its own process: this test binary under that name.
 func launched(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -35,7 +35,7 @@ func launched(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// clean drops what would tell launch of another job.
+// clean removes the variables of other jobs.
 func clean(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		for _, p := range []string{"LAUNCH_", "SLURM_", "PET_", "JOB_", "RANK=", "WORLD_SIZE=", "MASTER_", "NODE_RANK="} {
@@ -47,12 +47,12 @@ func clean(env []string) []string {
 	})
 }
 
-// pair is the flags of a job of two nodes on this machine.
+// pair returns the arguments of a job of two nodes on this machine.
 func pair(t *testing.T, command ...string) []string {
 	return append([]string{"--store", "127.0.0.1:" + freePort(t), "--nnodes", "2", "--join-timeout", "20s"}, command...)
 }
 
-// node is one launch of a pair, its output read as it comes.
+// node is one launch of a pair, whose output is read line by line.
 type node struct {
 	*exec.Cmd
 	out   *bufio.Scanner
@@ -93,10 +93,10 @@ func (n *node) line(t *testing.T, text string) {
 	t.Fatalf("never printed %q; printed:\n%s", text, strings.Join(n.seen, "\n"))
 }
 
-// end waits for the end and returns the status as a shell has it.
+// end waits for the end and returns the status as a shell reports it.
 func (n *node) end(t *testing.T) int {
 	t.Helper()
-	go func() { // keep reading, so that nobody blocks
+	go func() { // read on, so that no writer blocks
 		for n.out.Scan() {
 		}
 	}()
@@ -108,7 +108,7 @@ func (n *node) end(t *testing.T) int {
 	return ws.ExitStatus()
 }
 
-// companionOf finds the companion by the pidfd that it holds.
+// companionOf returns the companion of a process, found by its pidfd.
 func companionOf(pid int) int {
 	infos, _ := filepath.Glob("/proc/[0-9]*/fdinfo/3")
 	for _, f := range infos {
@@ -134,7 +134,7 @@ func gone(t *testing.T, pid int, budget time.Duration) {
 	t.Errorf("process %d is still there after %s", pid, budget)
 }
 
-// running starts a pair whose commands say that they run, then sleep.
+// running starts a pair whose commands print that they run, then sleep.
 func running(t *testing.T) (a, b *node) {
 	t.Helper()
 	args := pair(t, "sh", "-c", "echo runs; exec sleep 60")

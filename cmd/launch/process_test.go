@@ -19,8 +19,8 @@ import (
 	"launch/internal/pty"
 )
 
-// inheritance prints what a process inherits: signals, limits, descriptors,
-// umask, directory, niceness, session, environment.
+// inheritance prints what a process inherits: signals, limits, descriptors, umask,
+// directory, niceness, environment.
 const inheritance = `
 grep -E '^(Sig(Blk|Ign)|ShdPnd|Umask|Seccomp|NoNewPrivs|Uid|Gid|Groups|Cap)' /proc/self/status
 cat /proc/self/limits /proc/self/oom_score_adj
@@ -28,9 +28,9 @@ for f in /proc/$$/fd/*; do printf '%s ' "${f##*/}"; readlink "$f"; done
 pwd; nice; umask
 tr '\0' '\n' </proc/$$/environ`
 
-// around starts a script in surroundings that Go would change: ignored and
-// blocked signals, a low limit of files, an open descriptor, a duplicate and an
-// odd entry in the environment.
+// around starts a program with properties that Go would change: ignored and blocked
+// signals, a low limit of files, an open descriptor, and odd entries in the
+// environment.
 const around = `
 import os, resource, signal, sys
 for s in (signal.SIGPIPE, signal.SIGUSR1, signal.SIGTERM, signal.SIGQUIT):
@@ -114,7 +114,7 @@ func TestTheCompanionEndsWithTheCommand(t *testing.T) {
 		a, b := running(t)
 		ca, cb := companionOf(a.Process.Pid), companionOf(b.Process.Pid)
 		if ca == 0 || cb == 0 {
-			t.Fatalf("no companion beside %d and %d: %d, %d", a.Process.Pid, b.Process.Pid, ca, cb)
+			t.Fatalf("no companion of %d or %d: %d, %d", a.Process.Pid, b.Process.Pid, ca, cb)
 		}
 		if p := ppid(ca); p == a.Process.Pid {
 			t.Errorf("the companion is a child of the command")
@@ -126,7 +126,7 @@ func TestTheCompanionEndsWithTheCommand(t *testing.T) {
 		gone(t, ca, time.Second)
 		_ = b.Process.Signal(sig)
 		b.end(t)
-		gone(t, cb, time.Second) // also where the store was the other's
+		gone(t, cb, time.Second) // also if the other node hosted the store
 	}
 }
 
@@ -162,16 +162,16 @@ func TestAKilledCompanionEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestAKilledLaunchTakesItsCompanionAlong(t *testing.T) {
+func TestAKilledLaunchEndsItsCompanion(t *testing.T) {
 	a := begin(t, pair(t, "true")...)
 	a.line(t, "1 of 2 nodes joined")
 	c := companionOf(a.Process.Pid)
 	_ = a.Process.Kill()
 	a.end(t)
-	gone(t, c, 2*time.Second) // it says goodbye to the store that it hosts
+	gone(t, c, 2*time.Second) // it leaves the store that it hosts
 }
 
-func TestSignalsBeforeTheStartEndTheWaitAndAreTold(t *testing.T) {
+func TestSignalsBeforeTheStartEndTheWaitAndAreReported(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		args := append([]string{"--nnodes", "3"}, pair(t, "true")[:2]...)
 		args = append(args, "true")
@@ -225,7 +225,7 @@ func TestCtrlC(t *testing.T) {
 			t.Errorf("ended with %d", got)
 		}
 	})
-	t.Run("once the command runs it is the command's", func(t *testing.T) {
+	t.Run("the running command gets it", func(t *testing.T) {
 		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo runs; while :; do sleep 0.05; done")
 		other := begin(t, args...)
 		person, screen, c := onTerminal(args...)
@@ -240,7 +240,7 @@ func TestCtrlC(t *testing.T) {
 		}
 		gone(t, companion, time.Second)
 		if err := other.Process.Signal(syscall.Signal(0)); err != nil {
-			t.Errorf("the other node died of it: %v", err)
+			t.Errorf("the other node died with it: %v", err)
 		}
 	})
 }
@@ -255,15 +255,15 @@ func TestAPipeEndsWithTheCommand(t *testing.T) {
 	}
 	if c := companionOf(began.Process.Pid); c != 0 {
 		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", c)); err == nil {
-			t.Logf("the companion %d still says goodbye, without the pipe", c)
+			t.Logf("the companion %d still leaves the store, without the pipe", c)
 		}
 	}
 	other.end(t)
 }
 
-func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
+func TestAKilledCompanionStopsNoNodeAfterTheGo(t *testing.T) {
 	dir := t.TempDir()
-	torchrun := filepath.Join(dir, "torchrun") // one whose store never listens
+	torchrun := filepath.Join(dir, "torchrun") // its store never listens
 	if err := os.WriteFile(torchrun, []byte("#!/bin/sh\necho runs\nexec sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestOnceAllMayStartAKilledCompanionStopsNobody(t *testing.T) {
 	b.line(t, "runs")
 }
 
-func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
+func TestACompanionKilledBeforeItReachesTheStoreEndsTheWait(t *testing.T) {
 	args := append([]string{"--store-host", "no"}, pair(t, "true")...)
 	a := begin(t, args...)
 	a.line(t, "the store does not answer")
@@ -286,7 +286,7 @@ func TestACompanionThatIsKilledBeforeItHasTheStoreEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
+func TestTheChildVariableOfAnotherProcessHasNoEffect(t *testing.T) {
 	c := launched(t, "sh", "-c", "exit 5")
 	c.Env = append(c.Env, "LAUNCH_CHILD=companion")
 	_ = c.Run()
@@ -295,9 +295,8 @@ func TestTheChildVariableOfAnotherProcessIsNotOurs(t *testing.T) {
 	}
 }
 
-// A node whose companion is killed looks like one that is lost: nothing is heard
-// of it any more.
-func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
+// A node whose companion is killed looks like a lost node: it stops answering.
+func TestTheOthersNameANodeThatIsLostAfterTheStart(t *testing.T) {
 	for _, tc := range []struct{ flag, one, lost string }{
 		{"--warn-only", "1 of 2 nodes joined", "was lost; the others wait for it"},
 		{"--json", `"come":1`, `"id":"start.late"`},
@@ -320,8 +319,8 @@ func TestANodeThatIsLostAfterTheStartIsNamedByTheOthers(t *testing.T) {
 	}
 }
 
-// With restarts the others start again without it, so its command must end.
-func TestACompanionThatDiesTakesTheCommandOfARunWithRestartsAlong(t *testing.T) {
+// With restarts the others start again without this node, so its command must end.
+func TestADeadCompanionEndsTheCommandOfARunWithRestarts(t *testing.T) {
 	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
 	host := begin(t, args...)
 	host.line(t, "1 of 2 nodes joined")

@@ -65,7 +65,7 @@ func conversation(t *testing.T, onEvent func(rendezvous.Event)) (*Client, *partn
 	return c, p, theirs
 }
 
-func TestALateAnswerIsNotTakenForTheNextOne(t *testing.T) {
+func TestALateAnswerIsNotMistakenForTheNextOne(t *testing.T) {
 	c, p, _ := conversation(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	given := errors.New("given up")

@@ -19,8 +19,8 @@ import (
 	"launch/rendezvous"
 )
 
-// Open MPI's own daemons are not told by -x (seen with 4.1.4), so what mpirun
-// itself reads is in its environment; all else is not.
+// -x does not reach Open MPI's own daemons (seen with 4.1.4). So mpirun's environment
+// has the variables that mpirun itself reads, and no others.
 func TestMpirunsOwnVariablesAreInItsEnvironment(t *testing.T) {
 	line, err := launcher.Parse([]string{"true"}, "")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestMpirunsOwnVariablesAreInItsEnvironment(t *testing.T) {
 	}
 }
 
-func TestStoreIsToldOnlyWhereAnyProgramMayUseIt(t *testing.T) {
+func TestTheCommandLearnsTheStoreOnlyIfAnyProgramMayUseIt(t *testing.T) {
 	embedded := job.Job{Store: setting.Value[job.Store]{V: job.Store{Embedded: true, Endpoints: []string{"h:29377"}}}}
 	external := func(url string) job.Job {
 		return job.Job{Store: setting.Value[job.Store]{V: job.Store{Endpoints: []string{url}}}}
@@ -63,7 +63,7 @@ func TestStoreIsToldOnlyWhereAnyProgramMayUseIt(t *testing.T) {
 		{"external", anyone, external("http://e:2379"), []string{"http://e:2379"}},
 		{"external with TLS", anyone, external("https://e:2379"), nil},
 		{"external with a password", withUser, external("http://e:2379"), nil},
-		{"none", anyone, job.Job{}, nil},
+		{"no store", anyone, job.Job{}, nil},
 	} {
 		if diff := cmp.Diff(tt.want, (&Start{Opt: tt.opt, Record: Record{Job: tt.j}}).openStore()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -71,7 +71,7 @@ func TestStoreIsToldOnlyWhereAnyProgramMayUseIt(t *testing.T) {
 	}
 }
 
-func TestFilesThatRulesAskForAreReadAsFarAsTheyExist(t *testing.T) {
+func TestFilesThatRulesNeedAreReadIfTheyExist(t *testing.T) {
 	root := fstest.MapFS{"proc/self/status": {Data: []byte("Seccomp:\t2\n")}, "logs/a": {Data: []byte("x")}}
 	want := map[string]string{"/proc/self/status": "Seccomp:\t2\n", "/logs": ""}
 	if diff := cmp.Diff(want, readFiles(root, []string{"/proc/self/status", "/logs", "/missing"})); diff != "" {
@@ -82,8 +82,8 @@ func TestFilesThatRulesAskForAreReadAsFarAsTheyExist(t *testing.T) {
 	}
 }
 
-// Of a recording no name is asked for, and a host whose address is not known is
-// none of the peers.
+// A start on a recording resolves no name, and the peers are the hosts with a known
+// address.
 func TestHostsOfMpirunAreThoseWhoseAddressIsKnown(t *testing.T) {
 	n := fabric.Node{Route: fabric.Route{Src: netip.MustParseAddr("10.0.0.5")},
 		Interfaces: []fabric.Interface{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")}}}}
@@ -109,7 +109,7 @@ func TestAShellOrItsScriptMaySetWhatIsNotSeen(t *testing.T) {
 	}
 }
 
-func TestTheHostsOfAnExternalStoreAreLookedForInTheHostsFile(t *testing.T) {
+func TestTheHostsOfAnExternalStoreAreLookedUpInTheHostsFile(t *testing.T) {
 	got := storeNames(job.Store{Endpoints: []string{"http://host2:2379", "https://etcd.example:2379", "host3:29377"}})
 	if diff := cmp.Diff([]string{"", "host2", "etcd.example"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -36,11 +36,11 @@ import (
 // serveEnv makes the test binary a store, until its standard input ends.
 const serveEnv = "LAUNCH_BENCH_SERVE"
 
-// benchJob is the job whose store it is.
+// benchJob is the job of that store.
 const benchJob = "bench"
 
-// serveMain says for each line of its standard input how many requests the
-// store has served, and how many bytes.
+// serveMain serves the store. For each line of its standard input it prints how many
+// requests and bytes the store has served.
 func serveMain() int {
 	s, err := rendezvous.Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
 		nil)
@@ -64,7 +64,7 @@ func serveMain() int {
 	return 0
 }
 
-// benchStore is an embedded store in a process of its own.
+// benchStore is an embedded store in its own process.
 type benchStore struct {
 	rendezvous.Store
 	pid int
@@ -104,8 +104,8 @@ func newBenchStore(b *testing.B) benchStore {
 	return s
 }
 
-// simulated is one node: what launch's companion and launch itself do from the
-// first word to the store to the decision.
+// simulated is one node: it does what launch and its companion do from the first
+// request to the store to the decision.
 type simulated struct {
 	began, joined, called, decided time.Time
 	took                           time.Duration // of its calls
@@ -119,13 +119,13 @@ type world struct {
 	store rendezvous.Store
 	nodes []simulated
 	facts fabric.Node
-	turn  chan struct{} // of those that call; see atATime
+	turn  chan struct{} // held by the nodes that call; see atATime
 
 	mu   sync.Mutex
 	ends []func()
 }
 
-// end is called for each when all have decided.
+// end registers a function for close.
 func (w *world) end(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	return json.Unmarshal(out, &n.decision)
 }
 
-// decideAll is what launch does on the node that decides.
+// decideAll decides as launch does on the leader.
 func decideAll(raw [][]byte) ([]byte, bool) {
 	posts := make([]peers.Post, len(raw))
 	for i, b := range raw {
@@ -193,7 +193,7 @@ func decideAll(raw [][]byte) ([]byte, bool) {
 	return b, d.Go
 }
 
-// close ends what the nodes hold.
+// close releases what the nodes hold.
 func (w *world) close() {
 	var wg sync.WaitGroup
 	for _, f := range w.ends {
@@ -202,15 +202,15 @@ func (w *world) close() {
 	wg.Wait()
 }
 
-// atATime is how many nodes call at the same time. On a cluster all do, each with
-// processors of its own; here a thousand share two, and would each be taken for
-// one that does not answer.
+// atATime is how many nodes call at the same time. On a cluster all nodes do, each on
+// its own processors. In this benchmark a thousand share two, and a node that waits
+// would seem not to answer.
 const atATime = 64
 
 // late is how long the last node keeps the others waiting.
 const late = 3 * time.Second
 
-// run has all nodes start within 100 ms, or all but one.
+// run starts all nodes within 100 ms, or all but one.
 func (w *world) run(oneLate bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -237,7 +237,7 @@ func (w *world) run(oneLate bool) error {
 	}
 }
 
-// last is when the last node was as far.
+// last returns the latest of a time of all nodes.
 func (w *world) last(of func(simulated) time.Time) (t time.Time) {
 	for _, n := range w.nodes {
 		if of(n).After(t) {
@@ -260,7 +260,7 @@ func oneStart(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	store := newBenchStore(b)
 	defer store.end()
 	w := &world{store: store.Store, nodes: make([]simulated, n), facts: facts, turn: make(chan struct{}, atATime)}
-	runtime.GC() // what the last start left is not this one's
+	runtime.GC() // garbage of the previous start
 	before := cpuOf(os.Getpid())
 	requests, bytes := store.ask()
 	err := w.run(oneLate)
@@ -289,7 +289,7 @@ func oneStart(b *testing.B, facts fabric.Node, n int, oneLate bool) measured {
 	}
 }
 
-// cpuOf is the processor time of a process so far.
+// cpuOf returns the processor time of a process so far.
 func cpuOf(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	f := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
@@ -305,12 +305,12 @@ func cpuOf(pid int) time.Duration {
 // of nodes. All nodes are in this process and the store is in another, with a
 // socket for everything. It always does the same work, whatever b.N is.
 func BenchmarkPreflight(b *testing.B) {
-	debug.SetGCPercent(1000) // a node of its own never collects before its decision
+	debug.SetGCPercent(1000) // a single node never collects before its decision
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 	facts := machinetest.Node(b, "h100-ib-ndr-bond")
 	for i := range facts.Interfaces {
 		if facts.Interfaces[i].Kind == "loopback" {
-			facts.Interfaces[i].MTU = 9000 // of the fabric that it stands for
+			facts.Interfaces[i].MTU = 9000 // of the fabric that it represents
 		}
 	}
 	w := tabwriter.NewWriter(os.Stdout, 10, 0, 2, ' ', tabwriter.AlignRight)

@@ -33,7 +33,7 @@ var host0 = fabric.Node{Hostname: "host0", Interfaces: []fabric.Interface{
 	{Index: 3, Name: "eth0", Kind: "physical", Up: true, Addrs: prefixes("10.77.0.1/24", "fd00::1/64")},
 }}
 
-// route answers as the kernel of host0 would.
+// route answers like the kernel of host0.
 func route(dst netip.Addr) (fabric.Route, error) {
 	switch {
 	case dst.IsLoopback():
@@ -72,7 +72,7 @@ func TestFind(t *testing.T) {
 			serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
 		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
-		{name: "a name that is loopback here is not what the others see", store: "self",
+		{name: "a name that is loopback on this node is another address on others", store: "self",
 			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
 		{name: "a typed address is no guess", store: "self", addr: "docker0",
 			serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
@@ -107,9 +107,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindTellsEachReasonOnce: the resolver names the port of each try, and with
-// several name servers it is now the one and now the other that is to blame.
-func TestFindTellsEachReasonOnce(t *testing.T) {
+// TestFindReportsEachReasonOnce: the resolver's error contains the port of each try,
+// and alternates between several name servers.
+func TestFindReportsEachReasonOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var reasons []string
@@ -149,7 +149,7 @@ func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	}
 }
 
-func TestFindNamesWhatDoesNotResolve(t *testing.T) {
+func TestFindReportsAnUnknownName(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := Finder{Route: route, Resolve: names(nil)}.Find(ctx, embedded("hsot0"), host0)
@@ -158,7 +158,7 @@ func TestFindNamesWhatDoesNotResolve(t *testing.T) {
 	}
 }
 
-func TestFindNamesWhatNoServerKnowsEither(t *testing.T) {
+func TestFindReportsANameThatNoServerKnows(t *testing.T) {
 	for range 20 { // both give up at the same moment
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		f := Finder{Route: route, Resolve: names(nil), Servers: func(context.Context, string) []netip.Addr { return nil }}
@@ -170,7 +170,7 @@ func TestFindNamesWhatNoServerKnowsEither(t *testing.T) {
 	}
 }
 
-func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
+func TestFindListsTheAddressesOfThisNode(t *testing.T) {
 	j := embedded("10.77.0.2")
 	j.Addr = setting.Value[string]{V: "ib0", Set: true}
 	_, err := Finder{Route: route}.Find(t.Context(), j, host0)
@@ -179,8 +179,8 @@ func TestFindNamesTheAddressesThatAreHere(t *testing.T) {
 	}
 }
 
-// A resolver that hangs at a dead server, or that remembers that there is no
-// such name, does not hold up the wait.
+// A resolver that hangs at a dead server, or that caches a missing name, does not
+// delay the start.
 func TestFindAsksTheServersAsWellAsTheSystem(t *testing.T) {
 	gone := names(nil)
 	hangs := func(ctx context.Context, _ string) ([]netip.Addr, error) {
@@ -188,7 +188,7 @@ func TestFindAsksTheServersAsWellAsTheSystem(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	for name, resolve := range map[string]func(context.Context, string) ([]netip.Addr, error){
-		"it hangs": hangs, "it says no": gone} {
+		"it hangs": hangs, "no such name": gone} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()

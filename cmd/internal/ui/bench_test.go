@@ -38,7 +38,7 @@ func measured(nodes, rails int) Benched {
 	return b
 }
 
-func TestTheHeatMapFitsATerminalAndShowsWhoIsSlow(t *testing.T) {
+func TestTheHeatMapFitsATerminalAndShowsTheSlowNode(t *testing.T) {
 	for _, size := range [][2]int{{2, 1}, {8, 2}, {12, 6}, {13, 8}, {64, 8}, {1024, 8}} {
 		var out bytes.Buffer
 		New(&out, &out, Options{Env: func(string) string { return "" }}).Bench(measured(size[0], size[1]))
@@ -79,7 +79,7 @@ func TestThePageOfABenchHasItsPictureAndNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestNothingMeasuredIsSaid(t *testing.T) {
+func TestABenchThatMeasuredNothingReportsIt(t *testing.T) {
 	b := Benched{Verdict: bandwidth.Verdict{Nodes: 2, Rails: []bandwidth.RailRate{{Name: "eth0", Ports: 2}},
 		Findings: finding.Report{finding.Skipf("eth0 is used").Named("bench.busy")}}}
 	show := func() string {

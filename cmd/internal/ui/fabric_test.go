@@ -109,7 +109,7 @@ func TestAFabricIsReadIn80Columns(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfALink(t *testing.T) {
+func TestLinksAreDescribed(t *testing.T) {
 	page := func(name string) string {
 		n := machinetest.Node(t, name)
 		u, out, _ := log(Options{})
@@ -136,14 +136,13 @@ func TestWhatIsSaidOfALink(t *testing.T) {
 			t.Errorf("%s: a link is called Unknown in\n%s", name, got)
 		}
 	}
-	// The interface that the peers use is drawn as the rail that it is.
+	// The interface that the peers use is drawn as a rail.
 	if svg := page("slingshot-mi250x"); strings.Contains(svg, paintOf("management").stroke) {
 		t.Errorf("a rail is drawn as management:\n%s", svg)
 	}
 }
 
-// A rail that is down is neither hidden nor drawn as one that was never meant
-// to be.
+// A rail that is down is drawn as missing, not hidden.
 func TestAMissingRailIsShown(t *testing.T) {
 	n := machinetest.Node(t, "h100-roce-8")
 	for i := range n.HCAs {

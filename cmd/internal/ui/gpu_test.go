@@ -11,7 +11,7 @@ import (
 	"launch/fabric/rail"
 )
 
-func TestWhatIsUnusualAboutAGPUIsSaid(t *testing.T) {
+func TestUnusualStatesOfAGPUAreReported(t *testing.T) {
 	healthy := gpu.GPU{Name: "H100", Throttle: []string{"idle"}, MIG: "off", ECC: &gpu.ECC{Mode: "on"},
 		Rows:   &gpu.Rows{Corrected: 2},
 		NVLink: &gpu.NVLink{Up: 18, Total: 18}, Fabric: &gpu.Fabric{State: "completed", Status: "SUCCESS"}}
@@ -37,7 +37,7 @@ func TestWhatIsUnusualAboutAGPUIsSaid(t *testing.T) {
 			[]string{"the state of its NVLink fabric is in progress"}},
 		"MIG": {func(d *gpu.GPU) { d.MIG = "on"; d.MIGDevices = make([]gpu.MIGDevice, 2) },
 			[]string{"MIG is on, with 2 slices"}},
-		"somebody else": {func(d *gpu.GPU) { d.Processes = []gpu.Process{{PID: 7, Name: "python"}, {PID: 8}} },
+		"in use": {func(d *gpu.GPU) { d.Processes = []gpu.Process{{PID: 7, Name: "python"}, {PID: 8}} },
 			[]string{"in use by pid 7 python, 8"}},
 	} {
 		t.Run(name, func(t *testing.T) {

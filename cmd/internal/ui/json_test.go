@@ -18,13 +18,13 @@ import (
 	"launch/rendezvous"
 )
 
-// What machines may read is written down: docs/json.md names every field.
+// docs/json.md documents every field of the JSON output.
 func TestEveryFieldIsInThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[reflect.Type]bool{reflect.TypeFor[launcher.Line](): true} // "the command as understood"
+	seen := map[reflect.Type]bool{reflect.TypeFor[launcher.Line](): true} // documented as a whole
 	var walk func(reflect.Type)
 	walk = func(v reflect.Type) {
 		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice {

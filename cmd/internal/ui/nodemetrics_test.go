@@ -43,7 +43,7 @@ func sick(t *testing.T) NodeMetrics {
 		At: time.Unix(1700000000, 0), Took: time.Second}
 }
 
-func TestNodeMetricsTellWhatIsThere(t *testing.T) {
+func TestNodeMetricsHaveKnownValuesOnly(t *testing.T) {
 	text, err := textOf(sick(t).registry())
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestNodeMetricsTellWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAnAlertAsksForMetricsThatThereAre(t *testing.T) {
+func TestAlertsUseExistingMetrics(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "monitoring", "launch.rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestAnAlertAsksForMetricsThatThereAre(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, name+" ") {
-			t.Errorf("nothing writes %s", name)
+			t.Errorf("no code writes %s", name)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"launch/internal/finding"
 )
 
-// surveyed is n nodes of which each calls the next, the second is unfit and the
-// call from the first to it fails.
+// surveyed returns a check of n nodes. Each node calls the next; the second is unfit,
+// and the call from the first to it fails.
 func surveyed(n int) Checked {
 	s := finding.Survey{Checks: []string{"command.found", "shm.size", "user.<b>x</b>", "gpu.count"}}
 	for r := range n {
@@ -47,7 +47,7 @@ func surveyed(n int) Checked {
 		Version: "v0", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 1500 * time.Millisecond}
 }
 
-// readPage is the page, read as XML would be: its words, and that all is closed.
+// readPage returns the text of the page, which must be well formed.
 func readPage(t *testing.T, c Checked) string {
 	t.Helper()
 	b, err := CheckHTML(c)
@@ -78,14 +78,14 @@ func readPage(t *testing.T, c Checked) string {
 			}
 			for _, a := range e.Attr {
 				if (a.Name.Local == "src" || a.Name.Local == "href") || regexp.MustCompile(`url\([^#]`).MatchString(a.Value) {
-					t.Errorf("%s %s=%q: from elsewhere", e.Name.Local, a.Name.Local, a.Value)
+					t.Errorf("%s %s=%q: an external part", e.Name.Local, a.Name.Local, a.Value)
 				}
 			}
 		}
 	}
 }
 
-func TestThePageSaysWhatWasFoundAndNeedsNothingElse(t *testing.T) {
+func TestThePageHasAllFindingsAndNoExternalParts(t *testing.T) {
 	words := readPage(t, surveyed(5))
 	for _, want := range []string{"1 of 5 nodes unfit: host1 (10.0.0.2)", "<script>alert(1)</script> & \"more\"",
 		"it takes longer", "mount -o remount /data\ndf /data",
@@ -109,7 +109,7 @@ func TestThePageOfOneNodeHasNoPictureOfPeers(t *testing.T) {
 	}
 }
 
-func TestOfManyNodesThoseThatAreAlikeShareARow(t *testing.T) {
+func TestAmongManyNodesThoseThatAreAlikeShareARow(t *testing.T) {
 	words := readPage(t, surveyed(1000))
 	for _, want := range []string{"host1 (10.0.0.2)", "host0 (10.0.0.1) and 998 alike", "998 nodes are not drawn"} {
 		if !strings.Contains(words, want) {
@@ -121,7 +121,7 @@ func TestOfManyNodesThoseThatAreAlikeShareARow(t *testing.T) {
 	}
 }
 
-// What is not a file stays what it is: root would else replace /dev/stdout.
+// A link or a device remains: otherwise root would replace /dev/stdout.
 func TestMetricsLeaveLinksAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
@@ -192,7 +192,7 @@ func TestMetricsOfACheck(t *testing.T) {
 		}
 	}
 	if _, of := got[`launch_check_status{id="user.<b>x</b>",node="host0"}`]; of {
-		t.Error("a finding of another node is counted for this one")
+		t.Error("a finding of another node counts for this one")
 	}
 	c.Self = 1
 	if err := WriteMetrics(file, c); err != nil {
@@ -206,7 +206,7 @@ func TestMetricsOfACheck(t *testing.T) {
 	}
 }
 
-func TestASurveyIsDataForMachinesToo(t *testing.T) {
+func TestASurveyIsWrittenAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	New(&out, io.Discard, Options{JSON: true, Env: func(string) string { return "" }}).Survey(surveyed(2))
 	var types []string

@@ -76,8 +76,8 @@ func TestEveryJSONLineHasATypeAndASchema(t *testing.T) {
 	}
 }
 
-// What another node sends is shown and not obeyed.
-func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
+// Control characters that another node sends are shown escaped.
+func TestTextOfOtherNodesCannotControlTheTerminal(t *testing.T) {
 	const evil = "a\x1b[2Jb\nlaunch: \u202eall is well\x9b\r"
 	u, out, errs := log(Options{})
 	u.Note("%s left", evil)
@@ -91,15 +91,15 @@ func TestTextOfOtherNodesCannotDriveTheTerminal(t *testing.T) {
 	})
 	text := errs.String() + out.String()
 	if strings.ContainsAny(text, "\x1b\u009b\u202e\r") {
-		t.Errorf("a terminal would obey %q", text)
+		t.Errorf("a terminal would interpret %q", text)
 	}
 	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) ||
 		strings.Contains(text, "\nlaunch: \\u202e") {
-		t.Errorf("it is not shown as one line: %q", text)
+		t.Errorf("the text is not on one line: %q", text)
 	}
 }
 
-func TestALineThatIsCutSaysSo(t *testing.T) {
+func TestALineThatIsCutEndsWithAnEllipsis(t *testing.T) {
 	cuts := map[string]string{"waiting": "waiting", "waiting…": "waiting…", "waiting for": "waiting…"}
 	for text, want := range cuts {
 		if got := cut(text, 8); got != want {
@@ -146,7 +146,7 @@ func TestAddressesStayWholeOnATerminal(t *testing.T) {
 }
 
 func TestWrapKeepsWordsAndWidth(t *testing.T) {
-	text := "the store's host does not resolve yet and-a-word-longer-than-the-width trying on"
+	text := "the store's host does not resolve yet and-a-word-longer-than-the-width retrying"
 	lines := wrap(text, 24)
 	if got := strings.Join(lines, " "); got != text {
 		t.Errorf("words were lost: %q", got)
@@ -181,10 +181,10 @@ func TestACommandInAFixIsNotBroken(t *testing.T) {
 	}
 }
 
-func TestMissingNamesWhoHasNotCome(t *testing.T) {
+func TestMissingNamesTheNodesThatHaveNotJoined(t *testing.T) {
 	for _, tc := range []struct {
-		come    int
-		here    []string
+		joined  int
+		names   []string
 		indexes []int
 		hosts   []string
 		want    string
@@ -196,14 +196,14 @@ func TestMissingNamesWhoHasNotCome(t *testing.T) {
 		{2, []string{"a"}, nil, nil, "1 more (joined: a, 1 more)"},
 		{0, nil, nil, nil, "3 more (joined: no node)"},
 	} {
-		a := rendezvous.Attendance{Come: tc.come, Want: 3, Here: tc.here, Missing: tc.indexes}
+		a := rendezvous.Attendance{Come: tc.joined, Want: 3, Here: tc.names, Missing: tc.indexes}
 		if got := Missing(a, tc.hosts); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
 }
 
-func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
+func TestUnfitNodesWithOneReasonAreNamedTogether(t *testing.T) {
 	note := func(name, text string) rendezvous.Note { return rendezvous.Note{Name: name, Text: text} }
 	for _, tc := range []struct {
 		notes []rendezvous.Note
@@ -228,7 +228,7 @@ func TestThoseThatAreNotFitForOneReasonAreNamedTogether(t *testing.T) {
 	}
 }
 
-// short is a writer that accepts that many bytes.
+// short is a writer that accepts the given number of bytes.
 type short int
 
 func (s *short) Write(b []byte) (int, error) {
@@ -243,13 +243,13 @@ func TestDataThatWasNotWrittenIsRemembered(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		out := short(200)
 		u := New(&out, io.Discard, Options{JSON: json, Env: func(string) string { return "" }})
-		u.Note("talk is no data")
+		u.Note("a note is no data")
 		if u.Report(report, 0); u.Unwritten() == nil {
 			t.Errorf("json %v: a report is longer than 200 bytes, and Unwritten is nil", json)
 		}
 		out = 1 << 20
 		if u.Report(report, 0); u.Unwritten() == nil {
-			t.Errorf("json %v: what was lost is forgotten", json)
+			t.Errorf("json %v: Unwritten forgot an error", json)
 		}
 	}
 	u, _, _ := log(Options{})
