@@ -95,7 +95,7 @@ func freePort(t testing.TB) string {
 func TestExitCodesPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from internal/exit/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
-		"# Exit codes\n\nOnce the command runs, `launch` is gone and the status is the command's own.\n" +
+		"# Exit codes\n\nOnce the command runs, the status is the command's own.\n" +
 		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | " +
 		"meaning | what to do |\n|---|---|---|\n")
 	for _, c := range exit.Table() {

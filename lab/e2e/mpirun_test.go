@@ -18,11 +18,11 @@ func TestMpirunForwardsTheMasterAddress(t *testing.T) {
 	c := newCluster(t, netns.New(t, 1), 1, "")
 	c.env = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 	n := c.startBare(0, []string{tools.launch, "mpirun", "--host", "10.77.0.1:2", "-np", "2",
-		"sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE meets at $MASTER_ADDR:$MASTER_PORT, " +
+		"sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, master at $MASTER_ADDR:$MASTER_PORT, " +
 			"interface ${NCCL_SOCKET_IFNAME:-not set}"})
 	n.exits(0)
 	for _, rank := range []string{"0", "1"} {
-		if want := "rank " + rank + " of 2 meets at 10.77.0.1:29500, interface not set\n"; !strings.Contains(n.out.String(),
+		if want := "rank " + rank + " of 2, master at 10.77.0.1:29500, interface not set\n"; !strings.Contains(n.out.String(),
 			want) {
 			t.Errorf("stdout lacks %q", want)
 		}

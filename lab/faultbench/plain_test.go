@@ -196,7 +196,7 @@ func (tr *trial) names(f fault) string {
 		}
 		alone = alone && (h == tr.sick || tr.useful(h) == "nothing")
 	}
-	return map[bool]string{true: "by its own words", false: "no"}[alone]
+	return map[bool]string{true: "by its output", false: "no"}[alone]
 }
 
 // finding returns what launch printed about a fault, and what is wrong with it.

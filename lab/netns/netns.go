@@ -23,8 +23,8 @@ import (
 const prefix = "launchlab"
 
 // grace is how long processes may outlive the commands of the test before the
-// cleanup reports them. launch's companion must be gone within one
-// second of its command; the rest is for a busy machine.
+// cleanup reports them. launch's companion must end within one second after its
+// command; the rest is for a busy machine.
 const grace = 5 * time.Second
 
 // labs numbers the labs of this process, so that parallel tests do not share

@@ -12,7 +12,7 @@ import (
 	"launch/lab/netns"
 )
 
-// limit is the time limit of each command; none needs more than a second.
+// limit is the time limit of each command; each needs less than a second.
 const limit = 20 * time.Second
 
 func run(t *testing.T, h *netns.Host, argv ...string) (string, error) {

@@ -166,7 +166,7 @@ func read(text []byte) (reports []report, ended bool) {
 
 func lastOf(reports []report) string {
 	if len(reports) == 0 {
-		return "none"
+		return "(no case)"
 	}
 	return reports[len(reports)-1].Case
 }

@@ -51,7 +51,7 @@ launch: hint:  again
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if out.Len() > 0 {
-		t.Errorf("stdout is data, and there is none: %q", out)
+		t.Errorf("stdout is for data, and a log has no data: %q", out)
 	}
 }
 

@@ -9,7 +9,7 @@
 #undef ibv_open_device
 #undef _ibv_query_gid_table
 
-// line reads the next device; 0: there is none.
+// line reads the next device; 0: no more devices.
 static int line(FILE **f, char name[64], char words[256]) {
     Dl_info self;
     char path[4096];
