@@ -22,7 +22,8 @@ echo
 echo "== NCCL under launch"
 python=
 for p in "${LAUNCH_TEST_PYTHON-}" .venv/bin/python python3; do
-	if [[ -n $p ]] && "$p" -c 'import sys, torch; sys.exit(not (torch.cuda.is_available() and torch.distributed.is_nccl_available()))' 2>/dev/null; then
+	if [[ -n $p ]] && "$p" -c 'import sys, torch
+sys.exit(not (torch.cuda.is_available() and torch.distributed.is_nccl_available()))' 2>/dev/null; then
 		python=$(command -v "$p")
 		break
 	fi
@@ -31,7 +32,8 @@ done
 
 # Two nodes on this machine have half of the GPUs each, or share the only one.
 # NCCL_HOSTID makes NCCL treat them as two hosts, which use the network.
-address=$("$launch" --json fabric | "$python" -c 'import json, sys; print(json.load(sys.stdin).get("route", {}).get("src", ""))')
+address=$("$launch" --json fabric |
+	"$python" -c 'import json, sys; print(json.load(sys.stdin).get("route", {}).get("src", ""))')
 [[ -n $address ]] || skip "NCCL: this machine has no default route, so no address for other nodes"
 half=$((count > 1 ? count / 2 : 1))
 line=("$python" -m torch.distributed.run --nnodes 2 --nproc-per-node "$half" examples/train.py --steps 20)
@@ -42,7 +44,8 @@ echo "the plan:"
 sed 's/^/    /' "$out/plan.env"
 
 node() { # NAME, its GPUs
-	NCCL_HOSTID=$1 CUDA_VISIBLE_DEVICES=$2 timeout 300 "$launch" --nnodes 2 --store "$address" --job "accept-$$" "${line[@]}" >"$out/$1.log" 2>&1
+	NCCL_HOSTID=$1 CUDA_VISIBLE_DEVICES=$2 timeout 300 "$launch" --nnodes 2 --store "$address" --job "accept-$$" \
+		"${line[@]}" >"$out/$1.log" 2>&1
 }
 first=$(seq -s, 0 $((half - 1)))
 second=$first

@@ -14,7 +14,8 @@ image=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9].*
 echo "unpacking $image below bin/roce: apt downloads about 70 MB, 410 MB on disk"
 rm -rf bin/roce/part
 mkdir -p bin/roce/part
-(cd bin/roce/part && apt-get download -q "$image" >/dev/null 2>&1 && dpkg -x ./*.deb . && rm -- *.deb) || { echo "$image cannot be downloaded"; exit 1; }
+(cd bin/roce/part && apt-get download -q "$image" >/dev/null 2>&1 && dpkg -x ./*.deb . && rm -- *.deb) ||
+	{ echo "$image cannot be downloaded"; exit 1; }
 PATH=$PATH:/sbin:/usr/sbin depmod -b bin/roce/part "$(ls bin/roce/part/lib/modules)"
 rm -rf "$kernel"
 mv bin/roce/part "$kernel"

@@ -16,7 +16,10 @@ pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
 # A probe that reads the index's page and downloads no wheel.
 answers() { timeout 60 "${pip[@]}" index versions --timeout 15 --retries 1 "$@" torch >/dev/null 2>&1; }
 # The connection may break, or the disk fill up; in CI the limit is short.
-into() { timeout "$([[ -n ${CI-} ]] && echo 5m || echo 1h)" "${pip[@]}" install --no-cache-dir "$@" torch numpy 2>"$log" && whole; }
+into() {
+	timeout "$([[ -n ${CI-} ]] && echo 5m || echo 1h)" \
+		"${pip[@]}" install --no-cache-dir "$@" torch numpy 2>"$log" && whole
+}
 failed() { echo "pip failed: $(grep . "$log" | tail -n 1)"; }
 
 why="pip's index does not answer"

@@ -50,7 +50,8 @@ static void replace(char *at, void *by) {
 	unsigned char jump[12] = {0x48, 0xb8, [10] = 0xff, 0xe0}; // movabs by, %rax; jmp *%rax
 	memcpy(jump + 2, &by, sizeof by);
 	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095;
-	if (mprotect((void *)page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC) && mprotect((void *)page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
+	if (mprotect((void *)page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC) &&
+	    mprotect((void *)page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
 		die("the vDSO cannot be written");
 	memcpy(at, jump, sizeof jump);
 }

@@ -17,7 +17,8 @@ static int line(FILE **f, char name[64], char words[256]) {
     if (*f == NULL) {
         if (!dladdr((void *)line, &self))
             abort();
-        snprintf(path, sizeof path, "%.*s/verbs.txt", (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname);
+        snprintf(path, sizeof path, "%.*s/verbs.txt", (int)(strrchr(self.dli_fname, '/') - self.dli_fname),
+                 self.dli_fname);
         if ((*f = fopen(path, "r")) == NULL)
             return 0;
     }
@@ -52,7 +53,8 @@ struct lv_context *ibv_open_device(struct lv_device *d) {
 }
 
 // There are four entries; on many machines a rail uses the last.
-ssize_t _ibv_query_gid_table(struct lv_context *context, struct lv_gid_entry *entries, size_t max, uint32_t flags, size_t size) {
+ssize_t _ibv_query_gid_table(struct lv_context *context, struct lv_gid_entry *entries, size_t max, uint32_t flags,
+                             size_t size) {
     ssize_t n = max < 4 ? -EOPNOTSUPP : fake_gids(context, entries, max, flags, size);
     int i;
 
