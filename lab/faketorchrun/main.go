@@ -1,8 +1,8 @@
-// Command faketorchrun replaces torchrun in end-to-end tests: it takes the
-// options of a static rendezvous, waits for the other nodes at a store that
-// speaks the beginning of torch's TCPStore protocol, prints one line for each
-// rank that torchrun would have started, and ends. It starts in milliseconds
-// where torch needs seconds.
+// Command faketorchrun replaces torchrun in end-to-end tests. It takes the options
+// of a static rendezvous, and waits for the other nodes at a store that speaks the
+// beginning of torch's TCPStore protocol. Then it prints one line for each rank that
+// torchrun would have started, and ends. It starts in milliseconds where torch needs
+// seconds.
 //
 // FAKE_EXIT is the exit status after all nodes joined; FAKE_LINGER (a Go
 // duration) is how long the node "trains" before.
@@ -146,8 +146,8 @@ func join(ctx context.Context, n node) (leave func(), err error) {
 			return nil, err
 		}
 	}
-	// Rank 0 may end as soon as it has counted this node: its answer, an end of
-	// the connection or a reset is the same to a node that has seen all others.
+	// Rank 0 may end as soon as it has counted this node. This node has seen all
+	// others, so it ignores the answer, or a connection that ended or was reset.
 	_, _ = add(c, "met/"+me)
 	return leave, nil
 }

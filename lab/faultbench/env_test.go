@@ -1,6 +1,6 @@
 package faultbench
 
-// envFaults are in the environment of the sick host, or in a file that a library
+// envFaults returns faults in the environment of the sick host, or in a file that a library
 // reads. All of it is real.
 func envFaults() []fault {
 	onGPUs := func(env ...string) func(*trial) {

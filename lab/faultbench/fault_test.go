@@ -113,7 +113,7 @@ func (f fault) judge(tr *trial) score {
 	return s
 }
 
-// cause reports whether a line names the fault.
+// cause reports whether a line names the cause.
 func (f fault) cause(s said) bool {
 	return slices.ContainsFunc(f.want, func(w string) bool {
 		if kind, ok := strings.CutPrefix(w, "wait "); ok {

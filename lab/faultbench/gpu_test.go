@@ -2,7 +2,7 @@ package faultbench
 
 import "strings"
 
-// gpuFaults change the answers of NVML on the sick host.
+// gpuFaults returns faults in the answers of NVML on the sick host.
 func gpuFaults() []fault {
 	// nvml changes answers on the sick host.
 	nvml := func(lines ...string) func(*trial) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// lineOddities are in the command line.
+// lineOddities returns oddities in the command line.
 func lineOddities() []oddity {
 	return []oddity{
 		{name: "one process on each node", takes: "line", make: func(s *healthy) {

@@ -36,7 +36,7 @@ pci0000:e8 numa=1
       net ens9f0np0 mtu=1500 speed=50000
 `}
 
-// machineOddities are in the hardware of the hosts.
+// machineOddities returns oddities in the hardware of the hosts.
 func machineOddities() []oddity {
 	return []oddity{
 		{name: "eight GPUs and InfiniBand", takes: "machine", needs: compiler(), make: func(s *healthy) { s.equip(onIB) }},

@@ -23,7 +23,7 @@ func (s *healthy) at(i int, four string) string {
 	return four
 }
 
-// networkOddities are in interfaces, addresses, and the links between the hosts.
+// networkOddities returns oddities in interfaces, addresses, and the links between the hosts.
 func networkOddities() []oddity {
 	bridge := func(name, cidr string) func(*healthy) {
 		return func(s *healthy) { s.some(func(h *host) { h.Decoy(name, cidr) }) }

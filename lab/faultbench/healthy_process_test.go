@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// processOddities are in what a process inherits, and in when it starts.
+// processOddities returns oddities in what a process inherits, and in when it starts.
 func processOddities() []oddity {
 	env := func(all ...string) func(*healthy) {
 		return func(s *healthy) { s.some(func(h *host) { h.env = append(h.env, all...) }) }

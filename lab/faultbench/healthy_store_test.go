@@ -24,7 +24,7 @@ type naming struct {
 	own     string               // the kind of own host names; "": one name for all
 }
 
-// storeOddities are in the store's address and in the names of the hosts.
+// storeOddities returns oddities in the store's address and in the names of the hosts.
 func storeOddities() []oddity {
 	spelled := func(f func(s *healthy, h *host) string) func(*healthy) {
 		return func(s *healthy) { s.naming.spell = func(h *host) string { return f(s, h) } }

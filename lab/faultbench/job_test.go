@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// jobFaults are in which nodes join, and in their command lines.
+// jobFaults returns faults in the set of nodes that join, and in their command lines.
 func jobFaults() []fault {
 	indexed := func(tr *trial) {
 		for i, h := range tr.hosts {

@@ -35,7 +35,7 @@ func (tr *trial) zoned(how ...string) {
 	})
 }
 
-// peerNameFaults are in names of nodes that launch itself does not need.
+// peerNameFaults returns faults in names of nodes that launch itself does not need.
 func peerNameFaults() []fault {
 	return []fault{{
 		group: "names", name: "one node's name is in no name server", ci: true, sizes: []int{3, 5}, runs: true,
@@ -85,7 +85,7 @@ func peerNameFaults() []fault {
 	}}
 }
 
-// nameFaults are in the resolution of the store host's name.
+// nameFaults returns faults in the resolution of the store host's name.
 func nameFaults() []fault {
 	// elsewhere gives the sick host its own name server.
 	elsewhere := func(how string) func(*trial) {
@@ -152,7 +152,7 @@ func nameFaults() []fault {
 	}}
 }
 
-// storeFaults are in the store itself; host0 is the sick host.
+// storeFaults returns faults in the store itself; host0 is the sick host.
 func storeFaults() []fault {
 	first := func(f func(*trial)) func(*trial) {
 		return func(tr *trial) {

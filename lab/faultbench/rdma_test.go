@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// rdmaFaults are in the HCAs of the sick host.
+// rdmaFaults returns faults in the HCAs of the sick host.
 func rdmaFaults() []fault {
 	change := func(on, pattern, by string) func(*trial) {
 		return func(tr *trial) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reachFaults are in the paths between the hosts.
+// reachFaults returns faults in the paths between the hosts.
 func reachFaults() []fault {
 	const tcpReset = "meta l4proto tcp reject with tcp reset"
 	last := func(f func(h *host)) func(*trial) { return func(tr *trial) { f(tr.sick) } }

@@ -11,7 +11,7 @@ import (
 	"launch/lab/programs"
 )
 
-// systemFaults are in limits, disks and software of the sick host.
+// systemFaults returns faults in limits, disks and software of the sick host.
 func systemFaults() []fault {
 	prepare := func(lines ...string) func(*trial) {
 		return func(tr *trial) { tr.sick.Prepare = append(tr.sick.Prepare, lines...) }

@@ -306,7 +306,7 @@ type message struct {
 	Trouble string        `json:",omitempty"`
 }
 
-// runUnprivileged is the agent in that process.
+// runUnprivileged runs the agent in that process and returns its exit status.
 func runUnprivileged() int {
 	var t verbs.Test
 	if err := json.Unmarshal([]byte(os.Getenv(varList)), &t); err != nil {

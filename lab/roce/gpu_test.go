@@ -21,7 +21,7 @@ func standInCUDA(dir string) (string, error) {
 	return lib, nil
 }
 
-// onGPU is a test in the memory of that GPU. rxe accepts no DMA-BUF, so peermem says
+// onGPU returns a test in the memory of that GPU. rxe accepts no DMA-BUF, so peermem says
 // whether the memory is accessible by its address.
 func onGPU(peermem bool) verbs.Test {
 	return with(small, func(t *verbs.Test) {

@@ -1,8 +1,7 @@
-// Command testsum reads the output of "go test -json" and prints a summary. It has
-// one line for each package, the output of failed tests, tests that took long, each
-// skip with its reason, and a last line "N passed, N failed, N skipped". It counts
-// tests that have no subtests. A package that failed without a failed test counts as
-// one failure.
+// Command testsum reads the output of "go test -json" and prints a summary: a line
+// for each package, the output of failed tests, tests that took long, skips with
+// their reasons, and "N passed, N failed, N skipped". It counts tests that have no
+// subtests. A package that failed without a failed test counts as one failure.
 package main
 
 import (
