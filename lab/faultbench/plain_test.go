@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// cut is when the bench ends either side of a comparison. A start waits for the time
-// before after the previous one, while three torchruns and their ranks load torch on
-// two cores.
+// cut is when the bench ends either side of a comparison. before is the pause between
+// two starts, in which three torchruns and their ranks load torch on two cores.
 const (
 	cut    = 120 * time.Second
 	before = 15 * time.Second
