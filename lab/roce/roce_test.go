@@ -38,7 +38,7 @@ func TestEachFaultIsNamedAtBothEndsWithinItsLimit(t *testing.T) {
 		{"gid without a way", "peer unreachable", "unreachable",
 			"nothing arrives from rxe0 port 1 (RoCE v2 10.9.0.2, index 1) at rxe0 port 1 (RoCE v2 192.168.77.1, index 2)"},
 		{"netdev mtu", "ok", "ok", ""},
-		{"mtu set otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one of 1024"},
+		{"mtu set otherwise", "mtu-differs", "mtu-differs", "packets of 4096 bytes, the other one to 1024"},
 		{"mtu that the way has not", "peer large-lost", "large-lost",
 			"messages of 64 bytes arrive and messages of 4096 do not"},
 		{"peer dies", "peer-gone", "late", ""},
