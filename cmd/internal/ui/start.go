@@ -154,7 +154,7 @@ func All(joined, want int) string {
 
 // World returns the sealed world in one line.
 func World(w rendezvous.World, took time.Duration) string {
-	return fmt.Sprintf("%s nodes joined after %s; this is node rank %d; MASTER_ADDR is %s, port %d",
+	return fmt.Sprintf("%s nodes joined after %s; this is node rank %d; rank 0 is on %s, MASTER_PORT %d",
 		All(w.Size, w.Self.Size), round(took), w.Rank, w.Master.Name(), w.Master.Port)
 }
 
