@@ -22,7 +22,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 		return nil, err
 	}
 	if len(places) < ep.Size {
-		return nil, &BrokenError{Why: fmt.Sprintf("%d of its %d places are left", len(places), ep.Size)}
+		return nil, &BrokenError{Why: fmt.Sprintf("%d of its %d places remain", len(places), ep.Size)}
 	}
 	out := make([]Partner, len(places))
 	for i, p := range places {

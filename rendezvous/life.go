@@ -104,7 +104,7 @@ func (l *life) next() (event, error) {
 // follow renews the lease and watches this node's own key from now on.
 func (l *life) follow() (err error) {
 	if l.alive, err = l.s.cli.KeepAlive(l.ctx, l.lease); err != nil {
-		return fmt.Errorf("keep the lease: %w", reason(l.ctx, err))
+		return fmt.Errorf("renew the lease: %w", reason(l.ctx, err))
 	}
 	l.own, err = l.s.watch(l.ctx, l.s.k.Member(l.s.me()), l.rev)
 	return err

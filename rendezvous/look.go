@@ -49,7 +49,7 @@ func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, rou
 	k := keysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		return nil, fmt.Errorf("read who is ready: %w", reason(ctx, err))
+		return nil, fmt.Errorf("read which nodes are ready: %w", reason(ctx, err))
 	}
 	ready := map[int]bool{}
 	for _, kv := range r.Kvs {

@@ -152,7 +152,7 @@ func (s Store) silence() string {
 		if c, err := net.DialTimeout("tcp", e, time.Second); err == nil {
 			defer c.Close()
 			if !plain(c) && !speaksTLS(e) {
-				return noAnswer + " as an etcd gives it, though something takes connections there"
+				return noAnswer + " of an etcd, but a process accepts connections there"
 			}
 		}
 	}
@@ -303,10 +303,10 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
 		return nil
 	case strings.Contains(s.Endpoints[0], "://"):
-		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess,
+		return fmt.Errorf("%w: it speaks TLS, so the endpoint %s needs https://", ErrAccess,
 			s.Endpoints[0])
 	}
-	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 }
 
 // ofToken returns whether an untrusted certificate is one of a token.
@@ -328,11 +328,11 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	_, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case s.TLS == nil && ofToken(err):
-		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+		return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 	case s.TLS == nil || s.Access != Access{}:
 		return err
 	case other:
-		return fmt.Errorf("%w: it has another one", ErrToken)
+		return fmt.Errorf("%w: this node's is not the one of the store", ErrToken)
 	}
 	again, dialErr := (&net.Dialer{}).DialContext(ctx, "tcp", c.RemoteAddr().String())
 	if dialErr != nil {
@@ -340,7 +340,7 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	}
 	defer again.Close()
 	if plain(again) {
-		return fmt.Errorf("%w: it has none", ErrToken)
+		return fmt.Errorf("%w: this node has one, the store has none", ErrToken)
 	}
 	return err
 }

@@ -145,9 +145,9 @@ func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {
 		want string
 	}{
 		{"the same", locked, ours, ""},
-		{"another", locked, other, "another one"},
+		{"another", locked, other, "not the one of the store"},
 		{"none here", locked, nil, "this node has none"},
-		{"none there", open, ours, "it has none"},
+		{"none there", open, ours, "the store has none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := Connect(short(t, 15*time.Second), Store{Endpoints: tc.srv.Endpoints(), Job: "j", TLS: tc.keys}, nil)

@@ -189,7 +189,7 @@ func (n *Node) broken() string {
 	if n.ep.Nonce == n.joined.Nonce || n.ep.N == 0 && !n.Up() {
 		return ""
 	}
-	return cmp.Or(n.ep.Why, "the store came back empty before the start")
+	return cmp.Or(n.ep.Why, "the store restarted empty before the start")
 }
 
 // fail ends a life. Each doubt (an unknown outcome, a lost lease, a closed watch)

@@ -100,7 +100,7 @@ func (n *Node) describe() {
 	if n.said == n.edits {
 		return
 	}
-	n.ask(Action{Kind: Describe, What: "describe this node", edits: n.edits,
+	n.ask(Action{Kind: Describe, What: "update this node's key", edits: n.edits,
 		If: []Cond{n.ownLease()}, Then: []Op{n.describes()}})
 }
 

@@ -136,7 +136,7 @@ func (n *Node) late() bool {
 	}
 	who := slices.Sorted(slices.Values(r.lost))
 	r.told = len(who)
-	n.asLeader(Warn, "tell who is late",
+	n.asLeader(Warn, "report late nodes",
 		Op{Do: Put, Key: n.k.Late(), Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
 	return true
 }

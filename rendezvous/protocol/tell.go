@@ -41,7 +41,7 @@ func (n *Node) tell() {
 		return
 	}
 	t.last, t.text = n.now, now
-	n.asLeader(Tell, "tell who has come", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
+	n.asLeader(Tell, "publish the attendance", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
 }
 
 // attendance returns which nodes have joined and which have left.

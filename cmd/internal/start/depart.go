@@ -83,15 +83,15 @@ func (s *Start) missing(err error) error {
 	}
 	switch {
 	case m.Running != "":
-		return exit.Errorf(exit.Missing, "the job still runs on %s; this node has no place in it", m.Running).
-			Do("wait for its end, or give the new job another name: --job")
+		return exit.Errorf(exit.Missing, "the job still runs on %s and has no place for this node", m.Running).
+			Do("wait until it ends, or give the new job another name: --job")
 	case joined >= cmp.Or(m.Min, m.Want):
 		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
 			s.Opt.JoinTimeout, left).
-			Do("look at the findings above, or raise --join-timeout")
+			Do("see the findings above, or raise --join-timeout")
 	}
 	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
-		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
+		again += "\n--store " + h + " is the address of each machine itself: it serves only nodes on one machine"
 	}
 	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
 		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,

@@ -68,8 +68,7 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
 			Do("--record names a file in a directory that can be written")
 	}
-	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from "+
-		"%s shows it", file, file)
+	s.UI.Note("recorded in %s, with other names, addresses, GUIDs and UUIDs; launch fabric --from %s prints it", file, file)
 	return n, nil
 }
 

@@ -83,9 +83,9 @@ func (s *Start) obeyDecision(context.Context) error {
 		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
 	case s.Opt.FailFast:
 		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).
-			Do("see the finding above; without --fail-fast the rest would wait for another node")
+			Do("see the finding above; without --fail-fast the other nodes would wait for a replacement")
 	}
-	s.UI.Note("unfit: %s; waiting for another in its place", d.Who)
+	s.UI.Note("unfit: %s; waiting for a replacement", d.Who)
 	return errAgain
 }
 
@@ -115,7 +115,7 @@ func (s *Start) release(ctx context.Context) error {
 		err = s.comp.Handoff(ctx)
 	}
 	if err != nil {
-		s.UI.Note("%v; starting all the same, but launch status will not show this node", err)
+		s.UI.Note("%v; starting anyway, but launch status does not show this node", err)
 	}
 	if s.Opt.Restarts == 0 {
 		s.comp = nil // it goes on alone

@@ -45,11 +45,11 @@ func (s *Start) replay() error {
 		return nil
 	}
 	if s.Word == "" && !o.DryRun {
-		return exit.Errorf(exit.Usage, "%s %s: a start on a recorded node cannot be", o.From("from"), o.Recording).
+		return exit.Errorf(exit.Usage, "%s %s: launch cannot start on a recorded node", o.From("from"), o.Recording).
 			Do("launch --dry-run --from %s COMMAND", o.Recording)
 	}
 	if o.Record != "" {
-		return exit.Errorf(exit.Usage, "--record and --from: a recording is of this node, or it is already there").
+		return exit.Errorf(exit.Usage, "--record and --from exclude each other: --record reads this node").
 			Do("launch fabric --record FILE")
 	}
 	data, err := os.ReadFile(o.Recording)

@@ -72,7 +72,7 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 			if s.status = run.Status(); run.Interrupted() || s.comp.Ended(s.status) != nil {
 				return rendezvous.Fate{Why: "its command was interrupted"}, nil
 			}
-			s.UI.Note("the command ended here with %d; waiting for the other nodes", s.status)
+			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
 		case r := <-answers:
 			if r.err != nil {
 				return rendezvous.Fate{}, s.severed(run, r.err)
@@ -94,11 +94,11 @@ func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
 		s.status = run.Status()
-		s.UI.Note("%v; ending with the command's own status", why)
+		s.UI.Note("%v; the exit status is the command's own", why)
 		return nil
 	default:
 	}
-	s.UI.Note("%v; ending the command here, since the others may start again without it", why)
+	s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
 	if err := run.Stop(stopGrace); err != nil {
 		return stuck(err)
 	}
@@ -110,7 +110,7 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	select {
 	case <-run.Done():
 	default:
-		s.UI.Note("%s; ending the command here", f.Why)
+		s.UI.Note("%s; ending the command on this node", f.Why)
 	}
 	if !f.Again && f.Why == "" {
 		return f, nil
@@ -120,7 +120,7 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	}
 	s.status = run.Status()
 	if !f.Again {
-		s.UI.Note("%s; no restart is left (--restarts %d)", f.Why, f.Restarts)
+		s.UI.Note("%s; no restarts left (--restarts %d)", f.Why, f.Restarts)
 	}
 	return f, nil
 }
@@ -128,8 +128,8 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 // stuck is why nothing starts here again: a process that does not end may still
 // hold GPU memory and ports.
 func stuck(err error) error {
-	return exit.Errorf(exit.Unfit, "what the command started here does not end: %v", err).
-		Do("it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
+	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
+		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
 // pass hands a signal on that reached launch alone. A terminal sends its signals
@@ -180,7 +180,7 @@ func (s *Start) repeat(ctx context.Context) error {
 			return nil
 		}
 		if n > s.Opt.Restarts {
-			s.UI.Note("the command ended with %d; no restart is left (--restarts %d)", s.status, s.Opt.Restarts)
+			s.UI.Note("the command ended with %d; no restarts left (--restarts %d)", s.status, s.Opt.Restarts)
 			return nil
 		}
 		if err := run.Stop(0); err != nil {

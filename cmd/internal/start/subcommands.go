@@ -26,7 +26,7 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 		together := s.Job.Several() && !s.Opt.Local && s.from == nil
 		switch t := s.Job.Tasks; {
 		case together && t.Local > 0:
-			s.UI.Note("task %d of this node: its first task checks it", t.Local)
+			s.UI.Note("task %d of this node: its first task checks the node", t.Local)
 			return nil
 		case together:
 			return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkTogether)
@@ -165,7 +165,7 @@ func (s *Start) benchByHand(ctx context.Context) error {
 // benchTogether measures between all nodes of a job.
 func (s *Start) benchTogether(ctx context.Context) error {
 	if !s.Job.Several() {
-		return exit.Errorf(exit.Usage, "a bench needs two nodes, and this line speaks of one").
+		return exit.Errorf(exit.Usage, "a bench needs two nodes, but this line has one").
 			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on " +
 				"one, and on the other: launch bench --client HOST")
 	}

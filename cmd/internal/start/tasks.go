@@ -90,7 +90,7 @@ func (s *Start) releaseTasks(ctx context.Context) {
 	}
 	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 &&
 		ctx.Err() == nil {
-		s.UI.Note("starting without %s of this node: not here after %s", taskNames(missing), handBudget)
+		s.UI.Note("starting without %s of this node: no request for the plan within %s", taskNames(missing), handBudget)
 	}
 	if s.tasks.held != nil {
 		s.tasks.held.Close()
@@ -142,7 +142,7 @@ func (s *Start) follow(ctx context.Context) error {
 		return s.alike(ctx, notExecutable(s.Job.Line.Argv[0], err))
 	}
 	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, s.Opt.JoinTimeout+followSlack, func() {
-		s.UI.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().
+		s.UI.Note("task %d of %d waits for the first task of this node, until %s", t.Rank, t.Size, time.Now().
 			Add(s.Opt.JoinTimeout).Format("15:04:05"))
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Start) follow(ctx context.Context) error {
 	}
 	var h handed
 	if err := json.Unmarshal(b, &h); err != nil {
-		return fmt.Errorf("read what the first task of this node says: %w", err)
+		return fmt.Errorf("read the plan of this node's first task: %w", err)
 	}
 	if h.Failure != nil { // the first task has printed the advice
 		return exit.Errorf(h.Failure.Code, "the first task of this node did not start: %s", h.Failure.What)
