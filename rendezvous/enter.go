@@ -153,7 +153,7 @@ type entrance struct {
 // entrance gets a lease.
 func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGrantResponse, error) {
 	ctx, ttl := within(life, s.cfg.crowd()), int64(s.cfg.TTL/time.Second)
-	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
+	if conn := s.cli.ActiveConnection(); s.cfg.OwnStore && conn != nil {
 		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
 		e.life, e.end = context.WithCancel(life)
 		if err := e.open(ctx, conn, &pb.LeaseGrantRequest{TTL: ttl}, g); status.Code(err) != codes.Unimplemented {

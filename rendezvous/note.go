@@ -67,10 +67,10 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 	return out, nil
 }
 
-// Told returns when all other nodes of the job have joined at an embedded store,
+// AwaitReaders returns when all other nodes of the job have joined at an embedded store,
 // or written a note there, and those that wait have gone; else when ctx ends. me is
 // this node's ID or name.
-func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
+func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := keysOf(job)
 	came, here := map[string]bool{}, map[string]bool{}
 	// An embedded store retains all revisions.

@@ -45,7 +45,7 @@ func owned(endpoint, job string, value []byte) error {
 // ours returns conditions that hold where the store is the embedded one of this job,
 // if the session asks for one. The value of storeKey begins with the job.
 func (s *Session) ours() []clientv3.Cmp {
-	if !s.cfg.Asks {
+	if !s.cfg.OwnStore {
 		return nil
 	}
 	// A job's name cannot contain "host" in quotes: JSON escapes them.

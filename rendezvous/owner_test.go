@@ -38,7 +38,7 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := Enter(t.Context(), cli, Config{Job: tc.job, Self: Member{Index: -1, Size: 1, Host: "a"}, TTL: testTTL,
-					Asks: true})
+					OwnStore: true})
 				_, err = s.Join(t.Context(), 3*time.Second)
 				s.Leave("")
 				var other *OtherStoreError

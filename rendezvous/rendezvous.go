@@ -81,7 +81,7 @@ const (
 
 	Progress, Left, Unfit, Conflict = protocol.Progress, protocol.Left, protocol.Unfit, protocol.Conflict
 	Lost, Back, Waiting, Spare      = protocol.Lost, protocol.Back, protocol.Waiting, protocol.Spare
-	Anew, Late                      = protocol.Anew, protocol.Late
+	Broken, Late                    = protocol.Broken, protocol.Late
 )
 
 // The errors of the protocol; package protocol describes each.

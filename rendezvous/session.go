@@ -25,9 +25,9 @@ type Config struct {
 	// Hosted says that one of the nodes hosts the store: there is no world
 	// without it.
 	Hosted bool
-	// Asks says that the store is an embedded one and must be this job's: each
+	// OwnStore says that the store is an embedded one and must be this job's: each
 	// registration checks it, by Enter. Another job's ends the wait (*OtherStoreError).
-	Asks bool
+	OwnStore bool
 	// Reached, where set, returns the address by which other nodes reach this one,
 	// which can only guess its own (Self.Addr); the zero Addr while none has.
 	Reached func() netip.Addr
@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // crowd returns what the nodes of the job are to the store, as they join.
-func (c Config) crowd() int { return crowd(c.Self.Size, !c.Asks) }
+func (c Config) crowd() int { return crowd(c.Self.Size, !c.OwnStore) }
 
 // Session is one node's membership: a lease and a key, renewed until Leave,
 // through lost connections and a store that returns empty. It drives the node's

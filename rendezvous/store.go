@@ -36,7 +36,7 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// Later leaves it to the registration to ask whose store it is (Config.Asks):
+	// Later leaves it to the registration to ask whose store it is (Config.OwnStore):
 	// then Connect asks only what does not speak as a store does.
 	Later bool `json:"-"`
 	// Nodes is how many use the store at once, as far as is known: they

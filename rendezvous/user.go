@@ -83,7 +83,7 @@ func (s *Session) linger(ctx context.Context, a action) {
 	if a.Unfit {
 		ctx, cancel := context.WithTimeout(ctx, Linger)
 		defer cancel()
-		Told(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
+		AwaitReaders(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
 	}
 	<-time.After(lastWords)
 }

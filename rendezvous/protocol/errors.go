@@ -58,7 +58,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%d of %s nodes joined", e.Come, Count(e.Want, e.Min))
+	return fmt.Sprintf("%d of %s nodes joined", e.Joined, Count(e.Want, e.Min))
 }
 
 // BrokenError reports that the sealed world lost a node before the start. Join

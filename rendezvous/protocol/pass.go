@@ -91,7 +91,7 @@ func (n *Node) fell() {
 	}
 	if why := n.broken(); why != "" {
 		n.stands = false
-		n.notify(Notice{Kind: Anew, Text: why})
+		n.notify(Notice{Kind: Broken, Text: why})
 	}
 }
 

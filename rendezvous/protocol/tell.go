@@ -53,7 +53,7 @@ func (n *Node) attendance() Attendance {
 	}
 	left := n.leavers(have)
 	a := Attendance{
-		Come: len(have), Want: n.ep.Size, Min: n.ep.Min,
+		Joined: len(have), Want: n.ep.Size, Min: n.ep.Min,
 		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
 	}
 	a.Unfit, a.More = n.unfitNow()

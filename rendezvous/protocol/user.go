@@ -196,7 +196,7 @@ func (n *Node) progressed(e Event) {
 	}
 	self := n.self
 	if p.Want != self.Size || p.Min != self.Min {
-		p.Attendance = Attendance{Come: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}),
+		p.Attendance = Attendance{Joined: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}),
 			Missing: Missing([]Member{self}, self.Size)}
 	}
 	m := &MissingError{Attendance: p.Attendance}
@@ -205,7 +205,7 @@ func (n *Node) progressed(e Event) {
 		n.askRunning(Action{Last: true, missing: m})
 		return
 	case n.ep.State == Sealed:
-		m.Come, m.Here, m.Missing = n.ep.Size, nil, nil
+		m.Joined, m.Here, m.Missing = n.ep.Size, nil, nil
 	}
 	n.lastNews(m, true)
 }

@@ -156,7 +156,7 @@ type Fate struct {
 // Attendance lists the nodes that have joined, as the leader publishes it. Its lists are
 // bounded, so that it costs the same at any number of nodes.
 type Attendance struct {
-	Come    int      `json:"come"` // registered and waiting
+	Joined  int      `json:"come"` // registered and waiting
 	Want    int      `json:"want"`
 	Min     int      `json:"min,omitempty"`     // so many are enough, after the last call
 	Here    []string `json:"here,omitempty"`    // the names of the first few of them
@@ -230,7 +230,7 @@ const (
 	Back     NoticeKind = "store-back" // it answers again
 	Waiting  NoticeKind = "waiting"    // for the members of the last run to end
 	Spare    NoticeKind = "spare"      // all places are taken; this standby node waits for one
-	Anew     NoticeKind = "anew"       // the joined world broke before its start; Text says why
+	Broken   NoticeKind = "anew"       // the joined world broke before its start; Text says why
 	Late     NoticeKind = "late"       // after the go: Text names a node that has not started, or was lost at once
 )
 

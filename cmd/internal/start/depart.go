@@ -69,7 +69,7 @@ func (s *Start) missing(err error) error {
 	if !ok {
 		return err
 	}
-	joined, left := m.Come, ""
+	joined, left := m.Joined, ""
 	for _, l := range m.Left {
 		left += fmt.Sprintf("; %s joined and left: %s", l.Name(), l.Left)
 		if l.Index >= 0 { // without an index it may have joined again as another node
@@ -189,6 +189,6 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
 		return err
 	}
-	rendezvous.Told(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
+	rendezvous.AwaitReaders(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
 	return nil
 }

@@ -68,7 +68,8 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
 			Do("--record names a file in a directory that can be written")
 	}
-	s.UI.Note("recorded in %s, with other names, addresses, GUIDs and UUIDs; launch fabric --from %s prints it", file, file)
+	s.UI.Note("recorded in %s, with names, addresses, GUIDs and UUIDs replaced; launch fabric --from %s prints it",
+		file, file)
 	return n, nil
 }
 
