@@ -58,7 +58,7 @@ const walSegment = 4 << 20
 // hostOnce sets what etcd and gRPC read from package variables.
 var hostOnce = sync.OnceFunc(func() {
 	wal.SegmentSizeBytes = walSegment
-	hushGRPC()
+	silenceGRPC()
 })
 
 // garbage is how much garbage, in percent of the live memory, starts a collection. With

@@ -30,7 +30,7 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 	n = n.Shortened()
 	lease, err := cli.Grant(timeout(ctx), int64(noteTTL/time.Second))
 	if err == nil {
-		_, err = cli.Put(timeout(ctx), keysOf(job).Note(n.Index, n.Name), encode(n), clientv3.WithLease(lease.ID))
+		_, err = cli.Put(timeout(ctx), protocol.KeysOf(job).Note(n.Index, n.Name), encode(n), clientv3.WithLease(lease.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("write a note: %w", reason(ctx, err))
@@ -41,7 +41,7 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 // Notes returns the notes of a job. Where nodes wait, it returns what their leader
 // publishes: the leader knows which of them have joined since.
 func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) ([]Note, error) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	if waiting {
 		r, err := cli.Get(timeout(ctx), k.Progress())
 		if err != nil {
@@ -71,7 +71,7 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 // or written a note there, and those that wait have gone; else when ctx ends. me is
 // this node's ID or name.
 func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	came, here := map[string]bool{}, map[string]bool{}
 	// An embedded store retains all revisions.
 	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {

@@ -27,10 +27,10 @@ const (
 	lastLook = time.Second
 	// retryMax bounds the pause between two tries at a store that does not answer.
 	retryMax = protocol.RetryMax
-	// ackBudget bounds how long the store's host waits, before it becomes its
+	// ackBudget bounds how long the store host waits, before it becomes its
 	// command, for the others to read that they may start.
 	ackBudget = 5 * time.Second
-	// lastWords is how long the store's host lets its news reach the others
+	// lastWords is how long the store host lets its news reach the others
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
 	// settle is the part of its lease for which a node postpones what can wait while
@@ -95,6 +95,3 @@ func Missing(have []Member, want int) []int { return protocol.Missing(have, want
 
 // Count writes a number of nodes as --nnodes takes it.
 func Count(size, min int) string { return protocol.Count(size, min) }
-
-// Partners returns the ranks that a node checks; see protocol.Partners.
-func Partners(rank, size int) []int { return protocol.Partners(rank, size) }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(serveMain())
 	}
 	memstore.Bubbles()
-	hushGRPC() // gRPC wants it before anything else of its own runs
+	silenceGRPC() // gRPC wants it before anything else of its own runs
 	goleak.VerifyTestMain(m)
 }
 

@@ -75,7 +75,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.Self.Phase == "" {
 		cfg.Self.Phase = PhaseArrived
 	}
-	s := &Session{cfg: cfg, cli: cli, k: keysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
+	s := &Session{cfg: cfg, cli: cli, k: protocol.KeysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), reducers: map[string]Reduce{},
 		node: protocol.New(protocol.Config{Job: cfg.Job, Self: cfg.Self, TTL: cfg.TTL, StartTimeout: cfg.StartTimeout,
 			LastCall: cfg.LastCall, Hosted: cfg.Hosted, FailFast: cfg.FailFast,

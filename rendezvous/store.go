@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -77,9 +78,9 @@ const (
 	window = 1 << 20
 )
 
-// hushGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
+// silenceGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
 // say better, unless a user asks for it (grpc-go, Documentation/log_levels.md).
-var hushGRPC = sync.OnceFunc(func() {
+var silenceGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	}
@@ -89,7 +90,7 @@ var hushGRPC = sync.OnceFunc(func() {
 // tries, until ctx ends. It calls tell, where not nil, once for each reason why a try
 // failed. The error wraps ErrUnreachable where nothing answered.
 func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
-	hushGRPC()
+	silenceGRPC()
 	cfg, err := s.config()
 	if err != nil {
 		return nil, err
@@ -142,13 +143,10 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 // noAnswer is the reason of a request whose time ran out.
 const noAnswer = "no answer"
 
-// silence returns what answers instead of a store that never gave a reason, as far as
-// one more connection to each endpoint shows it.
+// silence returns why a store gives no answer, as one more connection to each endpoint
+// shows it.
 func (s Store) silence() string {
-	for _, e := range s.Endpoints {
-		if u, err := url.Parse(e); err == nil && u.Host != "" {
-			e = u.Host
-		}
+	for _, e := range s.hosts() {
 		if c, err := net.DialTimeout("tcp", e, time.Second); err == nil {
 			defer c.Close()
 			if !plain(c) && !speaksTLS(e) {
@@ -157,6 +155,17 @@ func (s Store) silence() string {
 		}
 	}
 	return noAnswer
+}
+
+// hosts returns the endpoints as host:port.
+func (s Store) hosts() []string {
+	out := slices.Clone(s.Endpoints)
+	for i, e := range out {
+		if u, err := url.Parse(e); err == nil && u.Host != "" {
+			out[i] = u.Host
+		}
+	}
+	return out
 }
 
 // config returns the settings of the client.
@@ -180,7 +189,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			grpc.WithContextDialer(dialShort),
 			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
-	cfg.TLS, err = s.speaks()
+	cfg.TLS, err = s.tlsConfig()
 	return cfg, err
 }
 
@@ -252,11 +261,7 @@ func connected(ctx context.Context, c *grpc.ClientConn) bool {
 // fails: the etcd client retries until its deadline and does not say why.
 func (s Store) dial(ctx context.Context) error {
 	var errs []error
-	for _, e := range s.Endpoints {
-		host := e
-		if u, err := url.Parse(e); err == nil && u.Host != "" {
-			host = u.Host
-		}
+	for _, host := range s.hosts() {
 		c, err := dialShort(ctx, host)
 		if err == nil {
 			defer c.Close()
@@ -271,8 +276,8 @@ func (s Store) dial(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// speaks returns the TLS settings for the store; nil: none.
-func (s Store) speaks() (*tls.Config, error) {
+// tlsConfig returns the TLS settings for the store; nil: none.
+func (s Store) tlsConfig() (*tls.Config, error) {
 	t, err := s.Access.Config()
 	switch {
 	case err != nil:
@@ -290,7 +295,7 @@ func (s Store) speaks() (*tls.Config, error) {
 // greet begins a conversation with the store and returns why it fails: gRPC retries a
 // refusal and does not say why.
 func (s Store) greet(ctx context.Context, c net.Conn) error {
-	t, err := s.speaks()
+	t, err := s.tlsConfig()
 	switch {
 	case err != nil:
 		return err
@@ -299,7 +304,7 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 		if t.ServerName == "" {
 			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
 		}
-		return s.shakeHands(ctx, c, t)
+		return s.handshake(ctx, c, t)
 	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
 		return nil
 	case strings.Contains(s.Endpoints[0], "://"):
@@ -309,13 +314,8 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 	return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 }
 
-// ofToken returns whether an untrusted certificate is one of a token.
-func ofToken(err error) bool {
-	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	return ok && len(e.UnverifiedCertificates) > 0 && e.UnverifiedCertificates[0].Subject.CommonName == TokenName
-}
-
-func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error {
+// handshake returns why a TLS handshake with the store fails.
+func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
 	conn := tls.Client(c, t)
 	err := conn.HandshakeContext(ctx)
 	if err == nil { // that a client's certificate is refused is said after it (RFC 8446, 4.4.2.4)
@@ -325,9 +325,10 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 		}
 		return err
 	}
-	_, other := errors.AsType[*tls.CertificateVerificationError](err)
+	e, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case s.TLS == nil && ofToken(err):
+	case s.TLS == nil && other && len(e.UnverifiedCertificates) > 0 &&
+		e.UnverifiedCertificates[0].Subject.CommonName == TokenName:
 		return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 	case s.TLS == nil || s.Access != Access{}:
 		return err

@@ -43,7 +43,7 @@ func TestConnectSaysThatSomethingElseListens(t *testing.T) {
 	t.Cleanup(web.Close)
 	for _, at := range []string{web.URL, web.Listener.Addr().String()} {
 		_, err := Connect(short(t, time.Second), Store{Endpoints: []string{at}}, nil)
-		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "though something takes connections there") {
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "but a process accepts connections there") {
 			t.Errorf("%s: got %v", at, err)
 		}
 	}

@@ -50,10 +50,10 @@ func (a *app) subcommands() []*cli.Command {
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),
 		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
 			append(reach, f.joinTimeout, f.watch)...),
-		a.sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", "", -1, a.store,
+		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
 			reach...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
-		a.sub("version", "print version, commit, and what this build can do", "", "", 0, a.version, f.json),
+		a.sub("version", "print the version, the commit and what this build lacks", "", "", 0, a.version, f.json),
 	}
 }
 
@@ -100,7 +100,8 @@ func (a *app) takesCommand() bool { return a.Word == "" || a.Word == "check" || 
 func takes(flags []cli.Flag) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range flags {
-		out[f.Names()[0]] = takesValue(f)
+		_, isBool := f.(*cli.BoolFlag)
+		out[f.Names()[0]] = !isBool
 	}
 	return out
 }

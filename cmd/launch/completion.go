@@ -36,7 +36,7 @@ func (a *app) completion(c *cli.Context) error {
 	case "zsh":
 		a.UI.Print("autoload -U +X bashcompinit && bashcompinit\n")
 	default:
-		return exit.Errorf(exit.Usage, "completion for which shell? bash or zsh, not %q", c.Args().First()).
+		return exit.Errorf(exit.Usage, "launch completion supports bash and zsh, not %q", c.Args().First()).
 			Do("source <(launch completion bash)")
 	}
 	a.UI.Print(bashCompletion)

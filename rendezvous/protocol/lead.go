@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -255,5 +254,3 @@ func names(ms []Member) []string {
 	}
 	return out
 }
-
-func quoted(s string) string { return strconv.Quote(s) }

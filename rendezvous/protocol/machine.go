@@ -205,7 +205,7 @@ type Action struct {
 	Value []byte
 	Fate  *Fate
 	Err   error
-	Size  int // Reply: the nodes whose acknowledgements the store's host awaits
+	Size  int // Reply: the nodes whose acknowledgements the store host awaits
 
 	epoch   *Epoch
 	edits   int

@@ -45,7 +45,7 @@ type Config struct {
 	TTL          time.Duration // of the lease
 	StartTimeout time.Duration // how long a node may take to start; 0: no limit
 	LastCall     time.Duration // how long to wait for more than the least number of nodes
-	Hosted       bool          // no world without the store's host
+	Hosted       bool          // no world without the store host
 	FailFast     bool          // an unfit node ends the wait
 	Seed         [2]uint64     // of the nonces
 }
@@ -87,7 +87,7 @@ type Node struct {
 	seat        *KV               // this node's place in the world that was sealed last, where the store sent it
 	results     map[string][]byte // by result key
 	seen        *Attendance       // the last one that the leader published
-	final       bool              // it is the last one of the store's host, which gave up
+	final       bool              // it is the last one of the store host, which gave up
 	unfit       unfit
 	left        map[string]Member // by key: the nodes that left while this one waits
 	told        map[string]bool   // the departures and notes that people know

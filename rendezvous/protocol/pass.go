@@ -1,6 +1,9 @@
 package protocol
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // turn is what a pass does next. A pass makes the requests that are due, one after
 // the other, each at most once; then the node waits for news.
@@ -174,7 +177,7 @@ func (n *Node) send() {
 		if name == AckRound {
 			ops = append(ops, n.describes())
 		}
-		n.ask(Action{Kind: Post, What: "post to round " + quoted(name), Name: name, post: p, Then: ops,
+		n.ask(Action{Kind: Post, What: "post to round " + strconv.Quote(name), Name: name, post: p, Then: ops,
 			If: []Cond{n.ownLease(), n.sameEpoch()}})
 	}
 }

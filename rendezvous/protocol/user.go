@@ -210,7 +210,7 @@ func (n *Node) progressed(e Event) {
 	n.lastNews(m, true)
 }
 
-// lastNews ends a wait. The store's host publishes first what was missing: the
+// lastNews ends a wait. The store host publishes first what was missing: the
 // store ends with it, and the others are to end with names too.
 func (n *Node) lastNews(m *MissingError, publish bool) {
 	if !publish || !n.self.First {

@@ -169,7 +169,7 @@ type Attendance struct {
 // Report is the value of c/progress.
 type Report struct {
 	Attendance
-	Final bool `json:"final,omitempty"` // the store's host gave up, and the store ends with it
+	Final bool `json:"final,omitempty"` // the store host gave up, and the store ends with it
 }
 
 // Lateness is the value of c/late: the nodes that have not started, or were lost

@@ -50,8 +50,11 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 	if sig, ok := s.caught().(syscall.Signal); ok && ctx.Err() != nil {
 		return exit.SignalText(sig)
 	}
-	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Missing {
+	switch e, _ := errors.AsType[*exit.Error](err); {
+	case e != nil && e.Code == exit.Missing:
 		return waitedOut
+	case e != nil && e.Code == exit.Unfit:
+		return "it is unfit"
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
 		return notNeeded

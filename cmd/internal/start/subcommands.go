@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"launch/cmd/internal/companion"
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
@@ -15,7 +16,6 @@ import (
 	"launch/internal/setting"
 	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
-	"launch/rendezvous"
 )
 
 // Check is launch check: the checks of this node, or of all nodes of a job. It
@@ -205,14 +205,8 @@ func (s *Start) benchTogether(ctx context.Context) error {
 
 // benchRounds is what a bench needs of the joined world.
 type benchRounds struct {
-	roundsOf
+	*companion.Client
 	*observer
-}
-
-// roundsOf is the companion's part of it.
-type roundsOf interface {
-	Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error)
-	Posted(ctx context.Context, name string, ranks []int, budget time.Duration) ([][]byte, error)
 }
 
 // benched returns what was measured, for its report.
