@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Access is what an external etcd asks of a client: what etcdctl takes as --cacert,
-// --cert, --key and --user. launch never prints it.
+// Access has the credentials for an external etcd, as etcdctl takes them: --cacert,
+// --cert, --key and --user. launch never prints them.
 type Access struct {
 	CA       string `json:"ca,omitempty"` // files, PEM
 	Cert     string `json:"cert,omitempty"`

@@ -18,9 +18,9 @@ const (
 	// remembers it until that node joins; a later run, after the cause was fixed,
 	// must not read it.
 	noteTTL = time.Minute
-	// Linger is how long the store stays up after its host has given the job up,
-	// so that late nodes read why, and do not wait for a store: the nodes of one job
-	// join within seconds of each other.
+	// Linger is how long the store stays up after its host has given up the job. Late
+	// nodes read why, and do not wait for a store: the nodes of one job join within
+	// seconds of each other.
 	Linger = 10 * time.Second
 )
 
@@ -67,12 +67,12 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 	return out, nil
 }
 
-// AwaitReaders returns when all other nodes of the job have joined at an embedded store,
-// or written a note there, and those that wait have gone; else when ctx ends. me is
-// this node's ID or name.
+// AwaitReaders waits until all other nodes of the job have joined at an embedded store,
+// or written a note there, and have left; or until ctx ends. me is this node's ID or
+// name.
 func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := protocol.KeysOf(job)
-	came, here := map[string]bool{}, map[string]bool{}
+	joined, here := map[string]bool{}, map[string]bool{}
 	// An embedded store retains all revisions.
 	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		for _, e := range r.Events {
@@ -83,13 +83,13 @@ func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, oth
 			case gone:
 				delete(here, key)
 			case strings.HasPrefix(key, k.Members()) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
-				came[m.ID], here[key] = true, m.Left == ""
+				joined[m.ID], here[key] = true, m.Left == ""
 			case strings.HasPrefix(key, k.Notes()) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
-				came[key] = true
+				joined[key] = true
 			}
 			maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
 		}
-		if len(came) >= others && len(here) == 0 {
+		if len(joined) >= others && len(here) == 0 {
 			return
 		}
 	}

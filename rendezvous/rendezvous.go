@@ -40,7 +40,7 @@ const (
 	// few bounds the lists that one request reads for people.
 	few = 16
 	// leaveBudget bounds the goodbye of a node that the others wait for;
-	// endBudget that of one whose command has ended, perhaps after the store.
+	// endBudget the goodbye of a node whose command has ended, perhaps after the store.
 	leaveBudget, endBudget = time.Second, 400 * time.Millisecond
 )
 

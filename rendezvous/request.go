@@ -44,7 +44,7 @@ func (s *Session) perform(ctx context.Context, kv clientv3.KV, a action) (event,
 }
 
 // transact makes one request: a read or a write alone, or a transaction. A
-// registration asks in it whose store this is.
+// registration also reads the job of the store.
 func (s *Session) transact(ctx context.Context, kv clientv3.KV, a action) (event, error) {
 	e := event{Kind: a.Kind, Ask: &a, OK: true}
 	then := operations(a.Then)

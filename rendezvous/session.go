@@ -14,7 +14,7 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// Config is what a node brings to the rendezvous.
+// Config has the settings of a node for the rendezvous.
 type Config struct {
 	Job  string
 	Self Member        // ID may be empty: then Enter makes a random one
@@ -40,7 +40,7 @@ type Config struct {
 	Events   func(Event) // may be nil; called from one goroutine at a time
 }
 
-// crowd returns what the nodes of the job are to the store, as they join.
+// crowd returns the load of the joining nodes on the store, in nodes.
 func (c Config) crowd() int { return crowd(c.Self.Size, !c.OwnStore) }
 
 // Session is one node's membership: a lease and a key, renewed until Leave,
@@ -93,8 +93,8 @@ func (s *Session) step(e event) ([]action, <-chan struct{}) {
 	return slices.Clone(s.node.Step(time.Now(), e)), s.changed
 }
 
-// tell is a step after which all users look at the state again.
-func (s *Session) tell(e event) []action {
+// update gives an event to the state, and wakes all users of the state.
+func (s *Session) update(e event) []action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	actions := slices.Clone(s.node.Step(time.Now(), e))

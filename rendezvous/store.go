@@ -37,15 +37,15 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// Later leaves it to the registration to ask whose store it is (Config.OwnStore):
-	// then Connect asks only what does not speak as a store does.
+	// Later leaves it to the registration to check the job of the store
+	// (Config.OwnStore): Connect then checks only that a store answers.
 	Later bool `json:"-"`
 	// Nodes is how many use the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
-	// TLS, where set, is spoken with a store of launch.
+	// TLS, where set, protects the connection to a store of launch.
 	TLS *TLS `json:"-"`
-	// Access is what an etcd that runs already asks for.
+	// Access has the credentials for an external etcd.
 	Access Access `json:"-"`
 }
 
@@ -56,14 +56,14 @@ type TLS struct {
 	CertPEM, KeyPEM []byte
 }
 
-// TokenName is the name in a certificate that a token makes: a node without a token
-// recognizes by it what it lacks.
+// TokenName is the name in a certificate that is made from a token. By this name a
+// node without a token recognizes what is missing.
 const TokenName = "launch"
 
 // ErrToken reports that this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
 
-// crowd returns what the nodes are to this store, as they join.
+// crowd returns the load of the joining nodes on this store, in nodes.
 func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
@@ -78,8 +78,8 @@ const (
 	window = 1 << 20
 )
 
-// silenceGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
-// say better, unless a user asks for it (grpc-go, Documentation/log_levels.md).
+// silenceGRPC discards gRPC's own log, which repeats the errors on stderr, unless a user
+// asks for it (grpc-go, Documentation/log_levels.md).
 var silenceGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
@@ -87,9 +87,9 @@ var silenceGRPC = sync.OnceFunc(func() {
 })
 
 // Connect dials the store and waits until it answers, with full jitter between
-// tries, until ctx ends. It calls tell, where not nil, once for each reason why a try
-// failed. The error wraps ErrUnreachable where nothing answered.
-func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
+// tries, until ctx ends. It calls report, where not nil, once for each reason why a
+// try failed. The error wraps ErrUnreachable where nothing answered.
+func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client, error) {
 	silenceGRPC()
 	cfg, err := s.config()
 	if err != nil {
@@ -100,7 +100,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	case <-ctx.Done():
 	}
 	var c *clientv3.Client
-	last, told := "", map[string]bool{}
+	last, reported := "", map[string]bool{}
 	op := func() (err error) {
 		if c == nil { // with a user, New logs in
 			if c, err = clientv3.New(cfg); err != nil && !refused(err) {
@@ -118,10 +118,10 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		}
 		if err != nil && ctx.Err() == nil {
 			why := reason(ctx, err)
-			if last = why.Error(); tell != nil && !told[last] {
-				tell(why)
+			if last = why.Error(); report != nil && !reported[last] {
+				report(why)
 			}
-			told[last] = true
+			reported[last] = true
 		}
 		return err
 	}
@@ -227,7 +227,7 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 		return err
 	}
 	r, err := c.Get(ctx, storeKey)
-	if err != nil && !refused(err) { // a handshake may say more
+	if err != nil && !refused(err) { // a handshake may have the reason
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 		defer cancel()
 		return cmp.Or(s.dial(again), reason(ctx, err))
@@ -258,7 +258,7 @@ func connected(ctx context.Context, c *grpc.ClientConn) bool {
 }
 
 // dial connects to one of the endpoints and closes the connection. It returns why that
-// fails: the etcd client retries until its deadline and does not say why.
+// fails: the etcd client retries until its deadline and does not report why.
 func (s Store) dial(ctx context.Context) error {
 	var errs []error
 	for _, host := range s.hosts() {
@@ -293,7 +293,7 @@ func (s Store) tlsConfig() (*tls.Config, error) {
 }
 
 // greet begins a conversation with the store and returns why it fails: gRPC retries a
-// refusal and does not say why.
+// refusal and does not report why.
 func (s Store) greet(ctx context.Context, c net.Conn) error {
 	t, err := s.tlsConfig()
 	switch {
@@ -318,7 +318,7 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
 	conn := tls.Client(c, t)
 	err := conn.HandshakeContext(ctx)
-	if err == nil { // that a client's certificate is refused is said after it (RFC 8446, 4.4.2.4)
+	if err == nil { // the server refuses a client certificate after it (RFC 8446, 4.4.2.4)
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err = conn.Read(make([]byte, 1)); !refused(err) {
 			return nil
@@ -368,8 +368,7 @@ func speaksTLS(at string) bool {
 	return true
 }
 
-// reason returns in a few words why a request failed: gRPC wraps the one useful part in
-// three layers.
+// reason returns the useful part of a request's error: gRPC wraps it in three layers.
 func reason(ctx context.Context, err error) error {
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
 		return ErrFull
@@ -383,7 +382,7 @@ func reason(ctx context.Context, err error) error {
 	if i := strings.LastIndex(msg, "dial tcp "); i >= 0 {
 		msg = strings.Trim(msg[i+len("dial tcp "):], `"`)
 		if _, why, ok := strings.Cut(msg, ": "); ok {
-			msg = why // the address is said already
+			msg = why // the message has the address already
 		}
 	}
 	if _, to, ok := strings.Cut(msg, "->"); ok { // read tcp FROM->TO: read: why; each try is from another port

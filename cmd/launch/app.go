@@ -31,7 +31,7 @@ type app struct {
 
 func newApp(out, err io.Writer) *app {
 	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(),
-		Version: versionText()}}
+		Version: version + " " + commit}}
 	a.flags = newFlags(a)
 	return a
 }
@@ -54,7 +54,7 @@ func (a *app) dispatch(args []string) int {
 	switch {
 	case err != nil:
 		return a.Fail(err, nil)
-	case completes(args):
+	case len(args) > 0 && args[len(args)-1] == completeFlag:
 		return a.complete(own, rest)
 	case !dashed && len(rest) == 2 && rest[0] == "help" && a.subcommand(rest[1:]) != nil:
 		rest = []string{rest[1], "--help"}

@@ -11,9 +11,6 @@ import (
 // completeFlag ends a line that a shell wants completed, as urfave/cli has it.
 const completeFlag = "--generate-bash-completion"
 
-// completes reports whether a shell asks for completions.
-func completes(args []string) bool { return len(args) > 0 && args[len(args)-1] == completeFlag }
-
 // complete prints what may follow a line: flags and subcommands, or, where a
 // command has begun, its place on the line.
 func (a *app) complete(own, rest []string) int {

@@ -128,6 +128,7 @@ func (a *app) status(c *cli.Context) error {
 	return err
 }
 
+// show prints jobs.
 func (a *app) show(jobs []ui.Job) {
 	for _, j := range jobs {
 		a.UI.Job(j)

@@ -16,8 +16,6 @@ var (
 	commit  = "unknown"
 )
 
-func versionText() string { return version + " " + commit }
-
 // version prints the version, how this build was made, and what it lacks.
 func (a *app) version(c *cli.Context) error {
 	flags := map[string]string{}

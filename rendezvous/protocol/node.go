@@ -35,7 +35,7 @@ const (
 	few = 16
 )
 
-// AckRound is the round in which every node says that it has read the go.
+// AckRound is the round in which every node confirms that it has read the go.
 const AckRound = "started"
 
 // Config is what a node's state depends on and never changes.
@@ -170,9 +170,6 @@ func (n *Node) Settled() bool {
 func (n *Node) goes() bool {
 	return n.joined.Nonce != "" && n.ep.Nonce == n.joined.Nonce && n.ep.State == Started || n.self.Phase == PhaseStarted
 }
-
-// newID returns a random identity.
-func (n *Node) newID() string { return fmt.Sprintf("%016x", n.dice.Uint64()) }
 
 // locate replaces this node's guess of its address by the one that other nodes
 // reach. A leader is located before it seals.

@@ -91,7 +91,7 @@ func (n *Node) finish(why string) {
 	n.commit(Finish, []Op{{Do: Put, Key: n.k.Epoch(), Value: ep}})
 }
 
-// roll is how the leader watches over a start.
+// roll is the leader's state while the nodes start.
 type roll struct {
 	nonce string
 	since time.Time

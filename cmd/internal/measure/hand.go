@@ -93,19 +93,16 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 		if ctx.Err() != nil {
 			return Result{}, context.Cause(ctx)
 		}
-		if len(samples) > 0 && !slices.ContainsFunc(samples, func(s bench.Sample) bool { return !absent(s) }) {
+		absent := []string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent),
+			string(sidechannel.Reset)}
+		if len(samples) > 0 && !slices.ContainsFunc(samples,
+			func(s bench.Sample) bool { return !slices.Contains(absent, s.Cause) }) {
 			h.UI.Note("client %s left: %s; waiting for another client", got.Theirs.Name, samples[0].Err)
 			continue
 		}
 		server := bandwidth.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
 		return h.report(1, [2]bandwidth.Rates{{Name: got.Theirs.Name, Ports: got.Theirs.Ports}, server}, samples)
 	}
-}
-
-// absent reports whether a sample is missing because the other end was absent.
-func absent(s bench.Sample) bool {
-	return slices.Contains([]string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent),
-		string(sidechannel.Reset)}, s.Cause)
 }
 
 // open listens on all addresses: a client may call any of them.
@@ -126,6 +123,7 @@ func (h *byHand) open() error {
 	return nil
 }
 
+// otherPort returns the flag for a port other than the default.
 func (b *Bench) otherPort() string {
 	if b.Port == DefaultPort {
 		return ""

@@ -40,6 +40,7 @@ func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	return was, nil
 }
 
+// noHistory returns the error for a --history that cannot be read.
 func (b *Bench) noHistory(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err // the text has its name already

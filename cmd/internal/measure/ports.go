@@ -71,6 +71,7 @@ func (b *Bench) meter(ports []bench.Port) *meter {
 	return m
 }
 
+// read returns the counters of a port now.
 func (m *meter) read(i int) (fabric.Traffic, error) {
 	return fabric.ReadTraffic(fabric.Live().Sys, m.ports[i].Netdev, m.ports[i].HCA, m.ports[i].Num)
 }

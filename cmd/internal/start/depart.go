@@ -39,9 +39,6 @@ func (s *Start) leave(why string) {
 	s.comp = nil
 }
 
-// waitedOut is why a node leaves that waited in vain.
-const waitedOut = "its --join-timeout ran out"
-
 // notNeeded is why a standby node leaves at the end of a job.
 const notNeeded = "the job did not need this standby node"
 
@@ -52,7 +49,7 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 	}
 	switch e, _ := errors.AsType[*exit.Error](err); {
 	case e != nil && e.Code == exit.Missing:
-		return waitedOut
+		return "its --join-timeout ran out"
 	case e != nil && e.Code == exit.Unfit:
 		return "it is unfit"
 	}

@@ -178,8 +178,8 @@ func python(l launcher.Line) bool {
 }
 
 // mpirunWorld returns the hosts of mpirun's own list, as this head sees them. A
-// host whose address is unknown is not among the peers. A name that means this
-// machine stands for the address by which the others reach it. For a recording,
+// host whose address is unknown is not among the peers. A name of this machine
+// gets the address by which the others reach it. For a recording,
 // and in a dry run, no name is looked up.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node

@@ -93,9 +93,9 @@ func (s *Start) obeyDecision(context.Context) error {
 // store. Then they start anyway: torchrun itself waits for 15 minutes.
 const storeWait = 60 * time.Second
 
-// release follows the decision that all start. The other nodes follow it
-// already, so only a signal, or a newer process in its place, keeps this node
-// from starting: not even the death of its companion does.
+// release follows the decision that all start. The other nodes follow it already,
+// so only a signal or a newer process in its place stops this node, and not even
+// the death of its companion does.
 func (s *Start) release(ctx context.Context) error {
 	err := s.comp.Go(ctx, s.World.Master)
 	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
@@ -118,7 +118,7 @@ func (s *Start) release(ctx context.Context) error {
 		s.UI.Note("%v; starting anyway, but launch status does not show this node", err)
 	}
 	if s.Opt.Restarts == 0 {
-		s.comp = nil // it goes on alone
+		s.comp = nil // the companion continues alone
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"launch/rendezvous"
 )
 
-// Options are the settings of a run: all that flags and LAUNCH_* variables say.
+// Options are the settings of a run, from flags and LAUNCH_* variables.
 type Options struct {
 	job.Flags
 	measure.Options // of launch bench, and of --bench

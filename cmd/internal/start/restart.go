@@ -38,17 +38,15 @@ func (s *Start) supervise(ctx context.Context) error {
 		s.UI.Note("%s; starting again on all nodes (restart %d of %d)", fate.Why, fate.Restart, fate.Restarts)
 		s.Job.Notes = nil // printed already
 		s.deadline = s.began.Add(s.Opt.JoinTimeout)
-		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).comeBack, agree, (*Start).
-			release); err != nil {
+		comeBack := func(s *Start, ctx context.Context) error { return s.comp.Return(ctx) }
+		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, comeBack, agree,
+			(*Start).release); err != nil {
 			return err
 		}
 	}
 }
 
-// comeBack makes this node one that waits for a world again.
-func (s *Start) comeBack(ctx context.Context) error { return s.comp.Return(ctx) }
-
-// attempt runs the command once, until it is over here and on the other nodes.
+// attempt runs the command once, until it has ended on all nodes.
 func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	s.announce()
 	run, err := s.spawn()
@@ -87,9 +85,9 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 }
 
-// severed ends a command whose node has lost its place: the other nodes start
-// again without it, and the command must not run at the same time. If it has
-// ended already, its own status counts.
+// severed ends the command of a node that has lost its place: the other nodes start
+// again without it, and the command must not run at the same time. If the command
+// has ended already, its own status counts.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
@@ -125,14 +123,14 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	return f, nil
 }
 
-// stuck is why nothing starts here again: a process that does not end may still
-// hold GPU memory and ports.
+// stuck returns the error for processes of a command that do not end. They may still
+// hold GPU memory and ports, so the node cannot start again.
 func stuck(err error) error {
 	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
 		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
-// pass hands a signal on that reached launch alone. A terminal sends its signals
+// pass forwards a signal that reached launch alone. A terminal sends its signals
 // to all of its foreground processes.
 func (s *Start) pass(run *supervise.Attempt) {
 	sig, _ := s.caught().(syscall.Signal)

@@ -45,7 +45,7 @@ func (s *Start) reportAlone(context.Context) error {
 	if len(c.Unfit()) > 0 {
 		s.status = exit.Unfit
 	}
-	return s.keep(c)
+	return s.write(c)
 }
 
 // checked returns the outcome of a check.
@@ -86,7 +86,7 @@ func (s *Start) checkTogether(ctx context.Context) error {
 	case slices.ContainsFunc(c.Nodes, unfit):
 		s.status = exit.PeerUnfit
 	}
-	return s.keep(c)
+	return s.write(c)
 }
 
 const (
@@ -112,8 +112,8 @@ func (s *Start) part(ctx context.Context) error {
 	return nil
 }
 
-// keep writes the outcome of a check to the files that were asked for.
-func (s *Start) keep(c ui.Checked) error {
+// write writes the outcome of a check to --textfile and --html.
+func (s *Start) write(c ui.Checked) error {
 	if file := s.Opt.Textfile; file != "" {
 		if err := ui.WriteMetrics(file, c); err != nil {
 			return exit.CannotWrite(s.Opt.From("textfile"), file, err)
@@ -209,7 +209,7 @@ type benchRounds struct {
 	*observer
 }
 
-// benched returns what was measured, for its report.
+// benched returns the report of a bench.
 func (s *Start) benched(r measure.Result) ui.Benched {
 	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
 		Titles: s.Checks.Titles()}
@@ -219,7 +219,7 @@ func (s *Start) benched(r measure.Result) ui.Benched {
 	return out
 }
 
-// reportBench prints what was measured, and writes what was asked for.
+// reportBench prints the rates, and writes --history and --html.
 func (s *Start) reportBench(r measure.Result) error {
 	out := s.benched(r)
 	s.UI.Bench(out)
