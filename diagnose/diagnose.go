@@ -61,8 +61,8 @@ func Start(e Evidence) finding.Report {
 		}
 		if e.Unfit != "" {
 			r = append(r, finding.Warnf("%s", e.Unfit).Named("start.unfit").
-				Breaking("the others wait for it, or for another node in its place").
-				Do("fix it there, then start launch with the same line again"))
+				Breaking("the other nodes wait for it or for a replacement").
+				Do("fix that node, then start launch there with the same line"))
 		}
 		return append(r, open(e))
 	case "sealed":
@@ -80,7 +80,7 @@ func Start(e Evidence) finding.Report {
 	if len(waiting) > 0 {
 		r = append(r, finding.Warnf("no place in this run, waiting until it ends: %s", strings.Join(waiting, ", ")).
 			Named("start.surplus").
-			Do("end it there, or give that job another name with --job"))
+			Do("end it there, or give its job another name: --job"))
 	}
 	return r
 }
@@ -90,7 +90,7 @@ func started(e Evidence, gone, bad, silent []string) (r finding.Report) {
 	if len(silent) > 0 {
 		r = append(r, finding.Warnf("may start, but has not reported it: %s", strings.Join(silent, ", ")).
 			Named("start.silent").
-			Breaking("the others wait for it in their first collective").Do("look at the output of launch there"))
+			Breaking("the other nodes wait for it in their first collective").Do("look at the output of launch there"))
 	}
 	switch {
 	case len(gone) == e.Want && len(bad) > 0:
@@ -119,11 +119,12 @@ func over(e Evidence, here []string) finding.Finding {
 		return finding.Passf("the commands of all %d nodes have ended without an error%s", e.Want, left).
 			Named("start.ended")
 	}
-	return finding.Failf("the job has failed: %s; no restart is left (--restarts %d)%s", e.Why, e.Restarts, left).
+	return finding.Failf("the job has failed: %s; no restarts left (--restarts %d)%s", e.Why, e.Restarts, left).
 		Named("start.failed").
 		Do("look at the end of the command's output there")
 }
 
+// open returns the finding about a job that gathers its nodes.
 func open(e Evidence) finding.Finding {
 	have := 0
 	for _, n := range e.Nodes {
@@ -137,7 +138,7 @@ func open(e Evidence) finding.Finding {
 	want, which := strconv.Itoa(e.Want), ""
 	switch {
 	case have == 0:
-		return finding.Warnf("no node is left, and none waits").Named("start.missing").Do("start launch on the nodes")
+		return finding.Warnf("no node is registered").Named("start.missing").Do("start launch on the nodes")
 	case e.Min > 0 && have >= e.Min:
 		return finding.Passf("%d of up to %d nodes joined, enough to start after the last call", have, e.Want).
 			Named("start.enough")
@@ -155,10 +156,11 @@ func open(e Evidence) finding.Finding {
 	}
 	return finding.Warnf("%d of %s nodes joined, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0),
 		which).Named("start.missing").
-		Breaking("the others wait until their --join-timeout").
+		Breaking("the other nodes wait until their --join-timeout").
 		Do("start launch there with the same line, and check that it reaches the store")
 }
 
+// label returns the rank and name of a node.
 func label(n Node) string {
 	if n.Rank < 0 {
 		return n.Name

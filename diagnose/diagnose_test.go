@@ -60,7 +60,7 @@ func TestStart(t *testing.T) {
 		{"over with an error", Evidence{State: "over", Want: 2, Why: "rank 1, b, is gone",
 			Restarts: 3, Nodes: []Node{{Rank: 0, Name: "a"}, {Rank: 1, Name: "b"}, here(-1, "c", "arrived")}},
 			map[string]finding.Status{"start.failed": finding.Fail, "start.surplus": finding.Warn},
-			"the job has failed: rank 1, b, is gone; no restart is left (--restarts 3)"},
+			"the job has failed: rank 1, b, is gone; no restarts left (--restarts 3)"},
 		{"all ended, one with 3",
 			Evidence{State: "started", Want: 2, Nodes: []Node{{Rank: 0, Name: "a with 0"}, {Rank: 1, Name: "b with 3",
 				Bad: true}}},

@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Access is what an external etcd asks of a client: what etcdctl takes as --cacert,
-// --cert, --key and --user. launch never prints it.
+// Access has the credentials for an external etcd, as etcdctl takes them: --cacert,
+// --cert, --key and --user. launch never prints them.
 type Access struct {
 	CA       string `json:"ca,omitempty"` // files, PEM
 	Cert     string `json:"cert,omitempty"`
@@ -39,14 +39,14 @@ func (a Access) Config() (*tls.Config, error) {
 	if a.CA != "" {
 		pem, err := os.ReadFile(a.CA)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificates of the etcd's authority: %w", err)
+			return nil, fmt.Errorf("read the CA certificates of the etcd: %w", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the certificates of the etcd's authority: %s holds none (PEM)", a.CA)
+			return nil, fmt.Errorf("read the CA certificates of the etcd: %s has no PEM certificate", a.CA)
 		}
 	}
 	if (a.Cert == "") != (a.Key == "") {
-		return nil, errors.New("a client's certificate needs its key, and the key its certificate")
+		return nil, errors.New("a client certificate and its key go together: one is missing")
 	}
 	if a.Cert != "" {
 		// Each connection reads the files again, as certificates are renewed.
@@ -55,7 +55,7 @@ func (a Access) Config() (*tls.Config, error) {
 			return &pair, err
 		}
 		if _, err := tls.LoadX509KeyPair(a.Cert, a.Key); err != nil {
-			return nil, fmt.Errorf("read the client's certificate %s and key %s: %w", a.Cert, a.Key, err)
+			return nil, fmt.Errorf("read the client certificate %s and its key %s: %w", a.Cert, a.Key, err)
 		}
 	}
 	return c, nil

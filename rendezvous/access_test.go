@@ -179,9 +179,9 @@ func TestAnEtcdWithCertificatesIsBelievedAndBelieves(t *testing.T) {
 	}{
 		"nothing":        {Access{}, "unknown authority"},
 		"no certificate": {Access{CA: ca.file("ca.pem")}, "certificate required"},
-		"no key":         {Access{CA: ca.file("ca.pem"), Cert: ca.file("client.pem")}, "needs its key"},
+		"no key":         {Access{CA: ca.file("ca.pem"), Cert: ca.file("client.pem")}, "one is missing"},
 		"no such file":   {Access{CA: ca.file("nix.pem")}, "nix.pem"},
-		"not a file for": {Access{CA: ca.file("ca.key")}, "holds none"},
+		"not a file for": {Access{CA: ca.file("ca.key")}, "has no PEM certificate"},
 	} {
 		began := time.Now()
 		c, err := try(t, endpoint, tc.a)

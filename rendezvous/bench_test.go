@@ -69,7 +69,7 @@ func (b *bench) enterBy(cli *clientv3.Client, self Member) *node {
 	b.t.Helper()
 	n := &node{cli: cli}
 	self.PID, self.Addr = os.Getpid(), netip.MustParseAddr("10.0.0.1")
-	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, Asks: b.asks,
+	n.Session = Enter(b.t.Context(), n.cli, Config{Job: b.job, Self: self, TTL: testTTL, OwnStore: b.asks,
 		StartTimeout: b.startTimeout, LastCall: b.lastCall, FailFast: b.failFast, Reached: b.reached, Events: func(e Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -115,7 +115,7 @@ func (n *node) told(t *testing.T, kind EventKind) Event {
 func (n *node) sees(t *testing.T, come int) {
 	t.Helper()
 	n.await(t, fmt.Sprint(come, " have come"), func(e Event) bool {
-		return e.Kind == Progress && e.Attendance.Come == come
+		return e.Kind == Progress && e.Attendance.Joined == come
 	})
 }
 

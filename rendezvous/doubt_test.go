@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"launch/rendezvous/memstore"
+	"launch/rendezvous/protocol"
 )
 
 // The reply to the first registration is lost. Whether the holder that the next
@@ -24,7 +25,7 @@ func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *test
 			link := s.Dial()
 			began := time.Now()
 			link.SetFaults(func(r any) (memstore.Fault, time.Duration) {
-				key := keysOf(b.job).Member(m(""))
+				key := protocol.KeysOf(b.job).Member(m(""))
 				if time.Since(began) < 2*time.Second && puts(r, key) {
 					return memstore.DropReply, 0
 				}

@@ -77,7 +77,7 @@ func TestAnElasticWorldWithTooFewNamesHowManyAreEnough(t *testing.T) {
 		a.told(t, Progress)
 		var miss *MissingError
 		if j := <-a.join(short(t, time.Second)); !errors.As(j.err, &miss) || miss.Want != 4 || miss.Min != 2 ||
-			miss.Come != 1 {
+			miss.Joined != 1 {
 			t.Fatalf("got %v, want 1 of 2:4", j.err)
 		}
 		var size *SizeError

@@ -58,7 +58,7 @@ const walSegment = 4 << 20
 // hostOnce sets what etcd and gRPC read from package variables.
 var hostOnce = sync.OnceFunc(func() {
 	wal.SegmentSizeBytes = walSegment
-	hushGRPC()
+	silenceGRPC()
 })
 
 // garbage is how much garbage, in percent of the live memory, starts a collection. With
@@ -123,7 +123,7 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
 	}
 	cfg.ServiceRegister = func(g *grpc.Server) { g.RegisterService(s.service(), s) }
-	cfg.EnableGRPCGateway = false // nothing speaks etcd's JSON here
+	cfg.EnableGRPCGateway = false // no client uses etcd's JSON
 	scheme := "http"
 	if keys != nil {
 		scheme = "https"
@@ -136,15 +136,15 @@ func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, 
 		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: scheme, Host: a.String()})
 	}
 	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-	// What is not gRPC has a socket of its own, which has no user: else etcd looks
-	// at each connection what it speaks, and serves gRPC over TLS by net/http.
+	// HTTP has a socket of its own, which has no user: else etcd would detect the
+	// protocol of each connection, and serve gRPC over TLS by net/http.
 	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
 	cfg.ListenPeerUrls = []url.URL{socket("peer")}
 	cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	// One member elects itself: short timing makes it ready in about 0.1 s.
 	cfg.TickMs, cfg.ElectionMs = 50, 250
-	cfg.UnsafeNoFsync = true // thrown away with the process: nothing to survive a power cut for
+	cfg.UnsafeNoFsync = true // the data ends with the process: no need to survive a power cut
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapcore.NewNopCore(),
 		zap.WithFatalHook(failure{s.dir, s.failed})))
 	return cfg, nil
@@ -221,7 +221,7 @@ func storeDir() (string, *os.File, error) {
 		}
 		dir, lock, err := lockedDir(base)
 		for tries := 0; tries < 3 && (errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)); tries++ {
-			dir, lock, err = lockedDir(base) // another launch took the last for an abandoned one
+			dir, lock, err = lockedDir(base) // another launch removed the last as abandoned
 		}
 		if err == nil {
 			return dir, lock, nil
@@ -253,7 +253,7 @@ func lockedDir(base string) (dir string, lock *os.File, err error) {
 }
 
 // sweep removes the store folders below base whose owner is dead. A folder without a
-// lock is brand new, or not of launch: it remains for an hour.
+// lock is new, or not launch's: it remains for an hour.
 func sweep(base string) {
 	dirs, _ := filepath.Glob(filepath.Join(base, "launch-store-*"))
 	for _, d := range dirs {

@@ -66,8 +66,8 @@ func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	}
 }
 
-// admit answers a registration. After one that succeeds it sends the news until the
-// node ends; it returns nil after one that does not.
+// admit answers a registration. If that succeeds, it sends changes until the node
+// ends; else it returns nil.
 func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	ctx := node.Context()
 	k, slot, ok := registers(txn)
@@ -119,8 +119,7 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	return keys{Root: protocol.Root + job + "/"}, slot, launchs && member && slot != ""
 }
 
-// news returns the events after a revision, and before a seal the place that it makes
-// true.
+// news returns the events after a revision. Before a seal it adds this node's place.
 func (s *Server) news(
 	ctx context.Context, k keys, slot string, after int64, events []*mvccpb.Event,
 ) (out []*mvccpb.Event) {
@@ -141,7 +140,7 @@ func (s *Server) news(
 	return out
 }
 
-// entrance is the way of one life into a store: Enter, or etcd's calls one by one.
+// entrance registers one life with a store: by Enter, or by etcd's single calls.
 type entrance struct {
 	s           *Session
 	pb.KVClient // etcd's service, of which a registration uses only Txn
@@ -153,7 +152,7 @@ type entrance struct {
 // entrance gets a lease.
 func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGrantResponse, error) {
 	ctx, ttl := within(life, s.cfg.crowd()), int64(s.cfg.TTL/time.Second)
-	if conn := s.cli.ActiveConnection(); s.cfg.Asks && conn != nil {
+	if conn := s.cli.ActiveConnection(); s.cfg.OwnStore && conn != nil {
 		e, g := &entrance{s: s}, new(pb.LeaseGrantResponse)
 		e.life, e.end = context.WithCancel(life)
 		if err := e.open(ctx, conn, &pb.LeaseGrantRequest{TTL: ttl}, g); status.Code(err) != codes.Unimplemented {
@@ -211,15 +210,15 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 	return r, e.inTime(ctx, func() error { return e.ask(txn, r) })
 }
 
-// news returns the changes of the control keys since the registration at rev; by Enter
-// with this node's places. After a stream breaks, a watch continues it, which outlives
+// news returns the changes of the control keys after rev, with this node's places if
+// they arrive by Enter. When the stream breaks, a watch continues it, which outlives
 // the connection.
 func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
 		return e.s.watch(e.life, e.s.k.Control(), rev, clientv3.WithPrefix())
 	}
 	out := make(chan clientv3.WatchResponse)
-	tell := func(r clientv3.WatchResponse) {
+	send := func(r clientv3.WatchResponse) {
 		select {
 		case out <- r:
 		case <-e.life.Done():
@@ -236,11 +235,11 @@ func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
 			for i, ev := range w.Events {
 				events[i], rev = (*clientv3.Event)(ev), ev.Kv.ModRevision
 			}
-			tell(clientv3.WatchResponse{Events: events})
+			send(clientv3.WatchResponse{Events: events})
 		}
 		if e.life.Err() == nil {
 			for r := range e.s.after(e.life, e.s.k.Control(), rev, clientv3.WithPrefix()) {
-				tell(r)
+				send(r)
 			}
 		}
 	}()

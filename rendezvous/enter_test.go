@@ -118,7 +118,7 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 	defer cli.Close()
 	for _, key := range []string{"", "x", protocol.Root, "/launch/j/m/", "/launch/j/c/epoch", "/other/j/m/a-1"} {
 		ctx := short(t, 5*time.Second)
-		way, _, err := (&Session{cli: cli, cfg: Config{Asks: true, TTL: testTTL}}).entrance(ctx)
+		way, _, err := (&Session{cli: cli, cfg: Config{OwnStore: true, TTL: testTTL}}).entrance(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"launch/rendezvous/protocol"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,7 +23,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 		return nil, err
 	}
 	if len(places) < ep.Size {
-		return nil, &BrokenError{Why: fmt.Sprintf("%d of its %d places are left", len(places), ep.Size)}
+		return nil, &BrokenError{Why: fmt.Sprintf("%d of its %d places remain", len(places), ep.Size)}
 	}
 	out := make([]Partner, len(places))
 	for i, p := range places {
@@ -34,7 +35,7 @@ func (s *Session) Everyone(ctx context.Context) ([]Partner, error) {
 // Places returns the places of a sealed world, in rank order, without the partners
 // of each.
 func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Place, error) {
-	prefix := keysOf(job).World(nonce)
+	prefix := protocol.KeysOf(job).World(nonce)
 	var out []Place
 	for from, more := prefix, true; more; {
 		r, err := cli.Get(timeout(ctx), from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)),

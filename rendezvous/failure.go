@@ -26,7 +26,7 @@ func (f failure) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 		}
 	}
 	if errors.Is(err, unix.ENOSPC) {
-		err = fmt.Errorf("%w: the one in %s has filled up", ErrNoRoom, f.dir)
+		err = fmt.Errorf("%w: the disk of %s has filled up", ErrNoRoom, f.dir)
 	}
 	select {
 	case f.why <- err:

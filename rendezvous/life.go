@@ -60,7 +60,7 @@ type life struct {
 	quieter           <-chan time.Time
 }
 
-// run gives the state what happens, until the life ends.
+// run gives the state all events, until the life ends.
 func (l *life) run(ctx context.Context) error {
 	var cancel context.CancelFunc
 	l.ctx, cancel = context.WithCancel(ctx)
@@ -104,7 +104,7 @@ func (l *life) next() (event, error) {
 // follow renews the lease and watches this node's own key from now on.
 func (l *life) follow() (err error) {
 	if l.alive, err = l.s.cli.KeepAlive(l.ctx, l.lease); err != nil {
-		return fmt.Errorf("keep the lease: %w", reason(l.ctx, err))
+		return fmt.Errorf("renew the lease: %w", reason(l.ctx, err))
 	}
 	l.own, err = l.s.watch(l.ctx, l.s.k.Member(l.s.me()), l.rev)
 	return err
@@ -118,7 +118,7 @@ func (l *life) feed(e event) error {
 		if e.Kind == protocol.Job {
 			actions, _ = l.s.step(e)
 		} else {
-			actions = l.s.tell(e)
+			actions = l.s.update(e)
 		}
 		again = false
 		for _, a := range actions {
@@ -135,7 +135,7 @@ func (l *life) feed(e event) error {
 	return nil
 }
 
-// errRequest says that an action is a request, which has an answer.
+// errRequest reports that an action is a request, which has an answer.
 var errRequest = errors.New("a request")
 
 // act carries out an action that has no answer.
@@ -211,7 +211,7 @@ func (l *life) locate() {
 	}
 	if a := l.s.cfg.Reached(); a.IsValid() {
 		l.s.cfg.Reached = nil
-		l.s.tell(event{Kind: protocol.Located, Addr: a})
+		l.s.update(event{Kind: protocol.Located, Addr: a})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"launch/rendezvous/protocol"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // Members returns the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -33,7 +34,7 @@ func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, e
 
 // Current returns the epoch of a job, and whether it has one.
 func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool, error) {
-	r, err := cli.Get(timeout(ctx), keysOf(job).Epoch())
+	r, err := cli.Get(timeout(ctx), protocol.KeysOf(job).Epoch())
 	if err != nil {
 		return Epoch{}, false, fmt.Errorf("read the epoch: %w", reason(ctx, err))
 	}
@@ -46,10 +47,10 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 
 // Ready returns the ranks that have posted to a round.
 func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, round string) (map[int]bool, error) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Round(epoch, round), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		return nil, fmt.Errorf("read who is ready: %w", reason(ctx, err))
+		return nil, fmt.Errorf("read which nodes are ready: %w", reason(ctx, err))
 	}
 	ready := map[int]bool{}
 	for _, kv := range r.Kvs {
@@ -109,7 +110,7 @@ func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-c
 // Clean removes the state of a job that has no registered node, and returns how many
 // it has.
 func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err error) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("count the members: %w", reason(ctx, err))

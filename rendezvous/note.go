@@ -18,9 +18,9 @@ const (
 	// remembers it until that node joins; a later run, after the cause was fixed,
 	// must not read it.
 	noteTTL = time.Minute
-	// Linger is how long the store stays up after its host has given the job up,
-	// so that late nodes read why, and do not wait for a store: the nodes of one job
-	// join within seconds of each other.
+	// Linger is how long the store stays up after its host has given up the job. Late
+	// nodes read why, and do not wait for a store: the nodes of one job join within
+	// seconds of each other.
 	Linger = 10 * time.Second
 )
 
@@ -30,7 +30,7 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 	n = n.Shortened()
 	lease, err := cli.Grant(timeout(ctx), int64(noteTTL/time.Second))
 	if err == nil {
-		_, err = cli.Put(timeout(ctx), keysOf(job).Note(n.Index, n.Name), encode(n), clientv3.WithLease(lease.ID))
+		_, err = cli.Put(timeout(ctx), protocol.KeysOf(job).Note(n.Index, n.Name), encode(n), clientv3.WithLease(lease.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("write a note: %w", reason(ctx, err))
@@ -41,7 +41,7 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 // Notes returns the notes of a job. Where nodes wait, it returns what their leader
 // publishes: the leader knows which of them have joined since.
 func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) ([]Note, error) {
-	k := keysOf(job)
+	k := protocol.KeysOf(job)
 	if waiting {
 		r, err := cli.Get(timeout(ctx), k.Progress())
 		if err != nil {
@@ -67,12 +67,12 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 	return out, nil
 }
 
-// Told returns when all other nodes of the job have joined at an embedded store,
-// or written a note there, and those that wait have gone; else when ctx ends. me is
-// this node's ID or name.
-func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
-	k := keysOf(job)
-	came, here := map[string]bool{}, map[string]bool{}
+// AwaitReaders waits until all other nodes of the job have joined at an embedded store,
+// or written a note there, and have left; or until ctx ends. me is this node's ID or
+// name.
+func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
+	k := protocol.KeysOf(job)
+	joined, here := map[string]bool{}, map[string]bool{}
 	// An embedded store retains all revisions.
 	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		for _, e := range r.Events {
@@ -83,13 +83,13 @@ func Told(ctx context.Context, cli *clientv3.Client, job, me string, others int)
 			case gone:
 				delete(here, key)
 			case strings.HasPrefix(key, k.Members()) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
-				came[m.ID], here[key] = true, m.Left == ""
+				joined[m.ID], here[key] = true, m.Left == ""
 			case strings.HasPrefix(key, k.Notes()) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
-				came[key] = true
+				joined[key] = true
 			}
 			maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
 		}
-		if len(came) >= others && len(here) == 0 {
+		if len(joined) >= others && len(here) == 0 {
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 			if diff := cmp.Diff([]Note{bad}, n.told(t, Unfit).Unfit); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
-			if a := n.hears(t, 1); a.Come != 2 || !cmp.Equal(a.Missing, []int{2}) {
+			if a := n.hears(t, 1); a.Joined != 2 || !cmp.Equal(a.Missing, []int{2}) {
 				t.Errorf("the progress says %+v", a)
 			}
 		}

@@ -23,14 +23,14 @@ type identity struct {
 type OtherStoreError struct{ Endpoint, Job, Host string }
 
 func (e *OtherStoreError) Error() string {
-	return fmt.Sprintf("the store at %s is the one of job %q on %s", e.Endpoint, e.Job, e.Host)
+	return fmt.Sprintf("the store at %s belongs to job %q on %s", e.Endpoint, e.Job, e.Host)
 }
 
 // owned returns an error unless the store at endpoint, where storeKey has this value,
 // is the embedded one of job.
 func owned(endpoint, job string, value []byte) error {
 	if value == nil {
-		return errors.New("an etcd answers there that is not launch's")
+		return errors.New("an etcd answers there that launch did not start")
 	}
 	var id identity
 	if err := json.Unmarshal(value, &id); err != nil {
@@ -45,7 +45,7 @@ func owned(endpoint, job string, value []byte) error {
 // ours returns conditions that hold where the store is the embedded one of this job,
 // if the session asks for one. The value of storeKey begins with the job.
 func (s *Session) ours() []clientv3.Cmp {
-	if !s.cfg.Asks {
+	if !s.cfg.OwnStore {
 		return nil
 	}
 	// A job's name cannot contain "host" in quotes: JSON escapes them.

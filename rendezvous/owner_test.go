@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"errors"
+	"launch/rendezvous/protocol"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := Enter(t.Context(), cli, Config{Job: tc.job, Self: Member{Index: -1, Size: 1, Host: "a"}, TTL: testTTL,
-					Asks: true})
+					OwnStore: true})
 				_, err = s.Join(t.Context(), 3*time.Second)
 				s.Leave("")
 				var other *OtherStoreError
@@ -49,13 +50,13 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 					}
 					return
 				case tc.owner == "none":
-					if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not launch's") {
-						t.Errorf("got %v, want that it is not launch's", err)
+					if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "launch did not start") {
+						t.Errorf("got %v, want that launch did not start it", err)
 					}
 				case !errors.As(err, &other) || other.Job != tc.owner || other.Host != "h":
 					t.Errorf("got %v, want the store of job %q", err, tc.owner)
 				}
-				r, err := cli.Get(t.Context(), keysOf(tc.job).Root, clientv3.WithPrefix())
+				r, err := cli.Get(t.Context(), protocol.KeysOf(tc.job).Root, clientv3.WithPrefix())
 				if err != nil || len(r.Kvs) > 0 || r.Header.Revision != before.Header.Revision {
 					t.Errorf("%d keys at revision %d after %d (%v), want that nothing was written", len(r.Kvs), r.Header.Revision,
 						before.Header.Revision, err)

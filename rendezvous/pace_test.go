@@ -35,7 +35,7 @@ func TestAnEtcdThatIsThereAlreadyIsAskedMoreSlowly(t *testing.T) {
 	paceOf := func(n int) pace { return pace{spread(n), leaseOf(n)} }
 	got := map[int]pace{}
 	for _, n := range []int{2, 1000, 4000, 10000} {
-		s, etcd := Config{Asks: true, Self: Member{Size: n}}, Config{Self: Member{Size: n}}
+		s, etcd := Config{OwnStore: true, Self: Member{Size: n}}, Config{Self: Member{Size: n}}
 		if ours := (Store{Job: "j", Nodes: n}).crowd(); ours != n || s.crowd() != n {
 			t.Errorf("launch's own store: %d nodes are %d and %d", n, ours, s.crowd())
 		}

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"fmt"
+	"launch/rendezvous/protocol"
 	"net/netip"
 	"slices"
 	"testing"
@@ -15,7 +16,7 @@ func TestPartnersAreMutualFewAndNeverOneself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 12_000).Draw(t, "size")
 		rank := rapid.IntRange(0, size-1).Draw(t, "rank")
-		mine := Partners(rank, size)
+		mine := protocol.Partners(rank, size)
 		if want := min(size-1, 4); len(mine) != want {
 			t.Errorf("%d partners, want %d: %v", len(mine), want, mine)
 		}
@@ -26,7 +27,7 @@ func TestPartnersAreMutualFewAndNeverOneself(t *testing.T) {
 			if other < 0 || other >= size {
 				t.Fatalf("rank %d of %d does not exist", other, size)
 			}
-			if theirs := Partners(other, size); !slices.Contains(theirs, rank) {
+			if theirs := protocol.Partners(other, size); !slices.Contains(theirs, rank) {
 				t.Errorf("%d calls %d, which calls %v only", rank, other, theirs)
 			}
 		}
@@ -43,7 +44,7 @@ func reached(size int, use func(from, to int) bool) int {
 		}
 		from := queue[0]
 		queue = queue[1:]
-		for _, to := range Partners(from, size) {
+		for _, to := range protocol.Partners(from, size) {
 			if !seen[to] && use(from, to) {
 				seen[to], queue, n = true, append(queue, to), n+1
 			}
@@ -91,7 +92,7 @@ func TestANodeKnowsItsPartnersAndOnRequestEveryone(t *testing.T) {
 		}
 		for _, w := range ws {
 			var mine []Partner
-			for _, rank := range Partners(w.Rank, n) {
+			for _, rank := range protocol.Partners(w.Rank, n) {
 				mine = append(mine, want[rank])
 			}
 			if diff := cmp.Diff(mine, w.Partners, same); diff != "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // Posted returns what some ranks have posted to a round of the joined world, in their
-// order; nil for a rank that has not, or that is gone. Once the round has a result, all
+// order; nil for a rank that has not posted or has left. Once the round has a result, all
 // have posted. Its cost grows with the ranks, not with the nodes.
 func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byte, error) {
 	ep := s.joined()

@@ -175,7 +175,7 @@ func (g *saga) check() []string {
 // replay takes in one event of the store.
 func (p *past) replay(e *mvccpb.Event) {
 	key, put := string(e.Kv.Key), e.Type == mvccpb.Event_PUT
-	k := keysOf("j")
+	k := protocol.KeysOf("j")
 	switch {
 	case strings.HasPrefix(key, k.Members()):
 		var m Member

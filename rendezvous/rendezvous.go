@@ -27,10 +27,10 @@ const (
 	lastLook = time.Second
 	// retryMax bounds the pause between two tries at a store that does not answer.
 	retryMax = protocol.RetryMax
-	// ackBudget bounds how long the store's host waits, before it becomes its
+	// ackBudget bounds how long the store host waits, before it becomes its
 	// command, for the others to read that they may start.
 	ackBudget = 5 * time.Second
-	// lastWords is how long the store's host lets its news reach the others
+	// lastWords is how long the store host lets its news reach the others
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
 	// settle is the part of its lease for which a node postpones what can wait while
@@ -40,7 +40,7 @@ const (
 	// few bounds the lists that one request reads for people.
 	few = 16
 	// leaveBudget bounds the goodbye of a node that the others wait for;
-	// endBudget that of one whose command has ended, perhaps after the store.
+	// endBudget the goodbye of a node whose command has ended, perhaps after the store.
 	leaveBudget, endBudget = time.Second, 400 * time.Millisecond
 )
 
@@ -81,7 +81,7 @@ const (
 
 	Progress, Left, Unfit, Conflict = protocol.Progress, protocol.Left, protocol.Unfit, protocol.Conflict
 	Lost, Back, Waiting, Spare      = protocol.Lost, protocol.Back, protocol.Waiting, protocol.Spare
-	Anew, Late                      = protocol.Anew, protocol.Late
+	Broken, Late                    = protocol.Broken, protocol.Late
 )
 
 // The errors of the protocol; package protocol describes each.
@@ -95,6 +95,3 @@ func Missing(have []Member, want int) []int { return protocol.Missing(have, want
 
 // Count writes a number of nodes as --nnodes takes it.
 func Count(size, min int) string { return protocol.Count(size, min) }
-
-// Partners returns the ranks that a node checks; see protocol.Partners.
-func Partners(rank, size int) []int { return protocol.Partners(rank, size) }

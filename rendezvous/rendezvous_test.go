@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(serveMain())
 	}
 	memstore.Bubbles()
-	hushGRPC() // gRPC wants it before anything else of its own runs
+	silenceGRPC() // gRPC wants it before anything else of its own runs
 	goleak.VerifyTestMain(m)
 }
 
@@ -101,7 +101,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 		ctx := short(t, 1500*time.Millisecond)
 		for _, ch := range []<-chan joined{a.join(ctx), c.join(ctx)} {
 			var miss *MissingError
-			if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || miss.Come != 2 {
+			if j := <-ch; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{1, 3}) || miss.Joined != 2 {
 				t.Fatalf("got %v (%+v), want indexes 1 and 3 missing", j.err, miss)
 			}
 		}
@@ -322,7 +322,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 		a.Leave("")
 		d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
 		var miss *MissingError
-		if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || miss.Come != 1 {
+		if j := <-d.join(short(t, 1500*time.Millisecond)); !errors.As(j.err, &miss) || miss.Joined != 1 {
 			t.Errorf("got %+v, %v; want d alone", j.w, j.err)
 		}
 	})

@@ -29,7 +29,7 @@ func (s *Session) perform(ctx context.Context, kv clientv3.KV, a action) (event,
 		}
 		return e, err
 	}
-	if a.Kind == protocol.Register && !e.OK && s.cfg.Asks {
+	if a.Kind == protocol.Register && !e.OK && s.cfg.OwnStore {
 		where := strings.Join(s.cli.Endpoints(), ",")
 		var value []byte
 		if last := len(e.KVs) - 1; last >= 0 && e.KVs[last].Key == storeKey {
@@ -44,7 +44,7 @@ func (s *Session) perform(ctx context.Context, kv clientv3.KV, a action) (event,
 }
 
 // transact makes one request: a read or a write alone, or a transaction. A
-// registration asks in it whose store this is.
+// registration also reads the job of the store.
 func (s *Session) transact(ctx context.Context, kv clientv3.KV, a action) (event, error) {
 	e := event{Kind: a.Kind, Ask: &a, OK: true}
 	then := operations(a.Then)
@@ -65,7 +65,7 @@ func (s *Session) transact(ctx context.Context, kv clientv3.KV, a action) (event
 	if a.Kind == protocol.Register || a.Kind == protocol.Replace {
 		conds = append(s.ours(), conds...)
 	}
-	if a.Kind == protocol.Register && s.cfg.Asks {
+	if a.Kind == protocol.Register && s.cfg.OwnStore {
 		other = append(other, clientv3.OpGet(storeKey))
 	}
 	r, err := kv.Txn(ctx).If(conds...).Then(then...).Else(other...).Commit()

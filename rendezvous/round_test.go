@@ -184,7 +184,7 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 				nodes[2].Leave("enough")
 				for _, n := range nodes[:2] {
 					if !started {
-						if e := n.told(t, Anew); !strings.Contains(e.Text, "h2") {
+						if e := n.told(t, Broken); !strings.Contains(e.Text, "h2") {
 							t.Errorf("%s was told %q, want the name of h2", n.me().Host, e.Text)
 						}
 						continue
@@ -193,7 +193,7 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 					n.mu.Lock()
 					for _, e := range n.events {
-						if e.Kind == Anew {
+						if e.Kind == Broken {
 							t.Errorf("%s was told of a world that has started: %s", n.me().Host, e.Text)
 						}
 					}

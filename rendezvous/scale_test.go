@@ -74,7 +74,7 @@ func (o ours) connect(ctx context.Context) (*clientv3.Client, error) {
 func (o ours) join(ctx context.Context, cli *clientv3.Client, i int) (func(), error) {
 	self := Member{Index: -1, Size: o.Nodes, Host: fmt.Sprint("host", i), Addr: netip.MustParseAddr("10.0.0.1"),
 		PID: 1 + i}
-	s := Enter(ctx, cli, Config{Job: o.job, Self: self, Asks: o.Later})
+	s := Enter(ctx, cli, Config{Job: o.job, Self: self, OwnStore: o.Later})
 	_, err := s.Join(ctx, time.Hour)
 	return func() { s.stop(); <-s.done }, err
 }

@@ -14,7 +14,7 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// Config is what a node brings to the rendezvous.
+// Config has the settings of a node for the rendezvous.
 type Config struct {
 	Job  string
 	Self Member        // ID may be empty: then Enter makes a random one
@@ -25,9 +25,9 @@ type Config struct {
 	// Hosted says that one of the nodes hosts the store: there is no world
 	// without it.
 	Hosted bool
-	// Asks says that the store is an embedded one and must be this job's: each
+	// OwnStore says that the store is an embedded one and must be this job's: each
 	// registration checks it, by Enter. Another job's ends the wait (*OtherStoreError).
-	Asks bool
+	OwnStore bool
 	// Reached, where set, returns the address by which other nodes reach this one,
 	// which can only guess its own (Self.Addr); the zero Addr while none has.
 	Reached func() netip.Addr
@@ -40,8 +40,8 @@ type Config struct {
 	Events   func(Event) // may be nil; called from one goroutine at a time
 }
 
-// crowd returns what the nodes of the job are to the store, as they join.
-func (c Config) crowd() int { return crowd(c.Self.Size, !c.Asks) }
+// crowd returns the load of the joining nodes on the store, in nodes.
+func (c Config) crowd() int { return crowd(c.Self.Size, !c.OwnStore) }
 
 // Session is one node's membership: a lease and a key, renewed until Leave,
 // through lost connections and a store that returns empty. It drives the node's
@@ -75,7 +75,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.Self.Phase == "" {
 		cfg.Self.Phase = PhaseArrived
 	}
-	s := &Session{cfg: cfg, cli: cli, k: keysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
+	s := &Session{cfg: cfg, cli: cli, k: protocol.KeysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), reducers: map[string]Reduce{},
 		node: protocol.New(protocol.Config{Job: cfg.Job, Self: cfg.Self, TTL: cfg.TTL, StartTimeout: cfg.StartTimeout,
 			LastCall: cfg.LastCall, Hosted: cfg.Hosted, FailFast: cfg.FailFast,
@@ -93,8 +93,8 @@ func (s *Session) step(e event) ([]action, <-chan struct{}) {
 	return slices.Clone(s.node.Step(time.Now(), e)), s.changed
 }
 
-// tell is a step after which all users look at the state again.
-func (s *Session) tell(e event) []action {
+// update gives an event to the state, and wakes all users of the state.
+func (s *Session) update(e event) []action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	actions := slices.Clone(s.node.Step(time.Now(), e))

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,15 +37,15 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// Later leaves it to the registration to ask whose store it is (Config.Asks):
-	// then Connect asks only what does not speak as a store does.
+	// Later leaves it to the registration to check the job of the store
+	// (Config.OwnStore): Connect then checks only that a store answers.
 	Later bool `json:"-"`
 	// Nodes is how many use the store at once, as far as is known: they
 	// spread their first request, and the tries that follow.
 	Nodes int `json:"-"`
-	// TLS, where set, is spoken with a store of launch.
+	// TLS, where set, protects the connection to a store of launch.
 	TLS *TLS `json:"-"`
-	// Access is what an etcd that runs already asks for.
+	// Access has the credentials for an external etcd.
 	Access Access `json:"-"`
 }
 
@@ -55,14 +56,14 @@ type TLS struct {
 	CertPEM, KeyPEM []byte
 }
 
-// TokenName is the name in a certificate that a token makes: a node without a token
-// recognizes by it what it lacks.
+// TokenName is the name in a certificate that is made from a token. By this name a
+// node without a token recognizes what is missing.
 const TokenName = "launch"
 
 // ErrToken reports that this node and the store do not have the same secret.
 var ErrToken = errors.New("this node and the store do not share a secret")
 
-// crowd returns what the nodes are to this store, as they join.
+// crowd returns the load of the joining nodes on this store, in nodes.
 func (s Store) crowd() int { return crowd(s.Nodes, s.Job == "") }
 
 func (s Store) String() string { return strings.Join(s.Endpoints, ",") }
@@ -77,19 +78,19 @@ const (
 	window = 1 << 20
 )
 
-// hushGRPC discards gRPC's own log, which goes to stderr and repeats what the errors
-// say better, unless a user asks for it (grpc-go, Documentation/log_levels.md).
-var hushGRPC = sync.OnceFunc(func() {
+// silenceGRPC discards gRPC's own log, which repeats the errors on stderr, unless a user
+// asks for it (grpc-go, Documentation/log_levels.md).
+var silenceGRPC = sync.OnceFunc(func() {
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	}
 })
 
 // Connect dials the store and waits until it answers, with full jitter between
-// tries, until ctx ends. It calls tell, where not nil, once for each reason why a try
-// failed. The error wraps ErrUnreachable where nothing answered.
-func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, error) {
-	hushGRPC()
+// tries, until ctx ends. It calls report, where not nil, once for each reason why a
+// try failed. The error wraps ErrUnreachable where nothing answered.
+func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client, error) {
+	silenceGRPC()
 	cfg, err := s.config()
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 	case <-ctx.Done():
 	}
 	var c *clientv3.Client
-	last, told := "", map[string]bool{}
+	last, reported := "", map[string]bool{}
 	op := func() (err error) {
 		if c == nil { // with a user, New logs in
 			if c, err = clientv3.New(cfg); err != nil && !refused(err) {
@@ -117,10 +118,10 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 		}
 		if err != nil && ctx.Err() == nil {
 			why := reason(ctx, err)
-			if last = why.Error(); tell != nil && !told[last] {
-				tell(why)
+			if last = why.Error(); report != nil && !reported[last] {
+				report(why)
 			}
-			told[last] = true
+			reported[last] = true
 		}
 		return err
 	}
@@ -142,21 +143,29 @@ func Connect(ctx context.Context, s Store, tell func(error)) (*clientv3.Client, 
 // noAnswer is the reason of a request whose time ran out.
 const noAnswer = "no answer"
 
-// silence returns what answers instead of a store that never gave a reason, as far as
-// one more connection to each endpoint shows it.
+// silence returns why a store gives no answer, as one more connection to each endpoint
+// shows it.
 func (s Store) silence() string {
-	for _, e := range s.Endpoints {
-		if u, err := url.Parse(e); err == nil && u.Host != "" {
-			e = u.Host
-		}
+	for _, e := range s.hosts() {
 		if c, err := net.DialTimeout("tcp", e, time.Second); err == nil {
 			defer c.Close()
 			if !plain(c) && !speaksTLS(e) {
-				return noAnswer + " as an etcd gives it, though something takes connections there"
+				return noAnswer + " of an etcd, but a process accepts connections there"
 			}
 		}
 	}
 	return noAnswer
+}
+
+// hosts returns the endpoints as host:port.
+func (s Store) hosts() []string {
+	out := slices.Clone(s.Endpoints)
+	for i, e := range out {
+		if u, err := url.Parse(e); err == nil && u.Host != "" {
+			out[i] = u.Host
+		}
+	}
+	return out
 }
 
 // config returns the settings of the client.
@@ -180,7 +189,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			grpc.WithContextDialer(dialShort),
 			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
-	cfg.TLS, err = s.speaks()
+	cfg.TLS, err = s.tlsConfig()
 	return cfg, err
 }
 
@@ -218,7 +227,7 @@ func (s Store) answers(ctx context.Context, c *clientv3.Client) error {
 		return err
 	}
 	r, err := c.Get(ctx, storeKey)
-	if err != nil && !refused(err) { // a handshake may say more
+	if err != nil && !refused(err) { // a handshake may have the reason
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 		defer cancel()
 		return cmp.Or(s.dial(again), reason(ctx, err))
@@ -249,14 +258,10 @@ func connected(ctx context.Context, c *grpc.ClientConn) bool {
 }
 
 // dial connects to one of the endpoints and closes the connection. It returns why that
-// fails: the etcd client retries until its deadline and does not say why.
+// fails: the etcd client retries until its deadline and does not report why.
 func (s Store) dial(ctx context.Context) error {
 	var errs []error
-	for _, e := range s.Endpoints {
-		host := e
-		if u, err := url.Parse(e); err == nil && u.Host != "" {
-			host = u.Host
-		}
+	for _, host := range s.hosts() {
 		c, err := dialShort(ctx, host)
 		if err == nil {
 			defer c.Close()
@@ -271,8 +276,8 @@ func (s Store) dial(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// speaks returns the TLS settings for the store; nil: none.
-func (s Store) speaks() (*tls.Config, error) {
+// tlsConfig returns the TLS settings for the store; nil: none.
+func (s Store) tlsConfig() (*tls.Config, error) {
 	t, err := s.Access.Config()
 	switch {
 	case err != nil:
@@ -288,9 +293,9 @@ func (s Store) speaks() (*tls.Config, error) {
 }
 
 // greet begins a conversation with the store and returns why it fails: gRPC retries a
-// refusal and does not say why.
+// refusal and does not report why.
 func (s Store) greet(ctx context.Context, c net.Conn) error {
-	t, err := s.speaks()
+	t, err := s.tlsConfig()
 	switch {
 	case err != nil:
 		return err
@@ -299,40 +304,36 @@ func (s Store) greet(ctx context.Context, c net.Conn) error {
 		if t.ServerName == "" {
 			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
 		}
-		return s.shakeHands(ctx, c, t)
+		return s.handshake(ctx, c, t)
 	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
 		return nil
 	case strings.Contains(s.Endpoints[0], "://"):
-		return fmt.Errorf("%w: it speaks TLS, and the endpoint %s does not say so; with https:// it would", ErrAccess,
+		return fmt.Errorf("%w: it speaks TLS, so the endpoint %s needs https://", ErrAccess,
 			s.Endpoints[0])
 	}
-	return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 }
 
-// ofToken returns whether an untrusted certificate is one of a token.
-func ofToken(err error) bool {
-	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	return ok && len(e.UnverifiedCertificates) > 0 && e.UnverifiedCertificates[0].Subject.CommonName == TokenName
-}
-
-func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error {
+// handshake returns why a TLS handshake with the store fails.
+func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
 	conn := tls.Client(c, t)
 	err := conn.HandshakeContext(ctx)
-	if err == nil { // that a client's certificate is refused is said after it (RFC 8446, 4.4.2.4)
+	if err == nil { // the server refuses a client certificate after it (RFC 8446, 4.4.2.4)
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err = conn.Read(make([]byte, 1)); !refused(err) {
 			return nil
 		}
 		return err
 	}
-	_, other := errors.AsType[*tls.CertificateVerificationError](err)
+	e, other := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case s.TLS == nil && ofToken(err):
-		return fmt.Errorf("%w: it asks for one, and this node has none", ErrToken)
+	case s.TLS == nil && other && len(e.UnverifiedCertificates) > 0 &&
+		e.UnverifiedCertificates[0].Subject.CommonName == TokenName:
+		return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
 	case s.TLS == nil || s.Access != Access{}:
 		return err
 	case other:
-		return fmt.Errorf("%w: it has another one", ErrToken)
+		return fmt.Errorf("%w: this node's is not the one of the store", ErrToken)
 	}
 	again, dialErr := (&net.Dialer{}).DialContext(ctx, "tcp", c.RemoteAddr().String())
 	if dialErr != nil {
@@ -340,7 +341,7 @@ func (s Store) shakeHands(ctx context.Context, c net.Conn, t *tls.Config) error 
 	}
 	defer again.Close()
 	if plain(again) {
-		return fmt.Errorf("%w: it has none", ErrToken)
+		return fmt.Errorf("%w: this node has one, the store has none", ErrToken)
 	}
 	return err
 }
@@ -367,8 +368,7 @@ func speaksTLS(at string) bool {
 	return true
 }
 
-// reason returns in a few words why a request failed: gRPC wraps the one useful part in
-// three layers.
+// reason returns the useful part of a request's error: gRPC wraps it in three layers.
 func reason(ctx context.Context, err error) error {
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
 		return ErrFull
@@ -382,7 +382,7 @@ func reason(ctx context.Context, err error) error {
 	if i := strings.LastIndex(msg, "dial tcp "); i >= 0 {
 		msg = strings.Trim(msg[i+len("dial tcp "):], `"`)
 		if _, why, ok := strings.Cut(msg, ": "); ok {
-			msg = why // the address is said already
+			msg = why // the message has the address already
 		}
 	}
 	if _, to, ok := strings.Cut(msg, "->"); ok { // read tcp FROM->TO: read: why; each try is from another port

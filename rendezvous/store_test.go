@@ -43,7 +43,7 @@ func TestConnectSaysThatSomethingElseListens(t *testing.T) {
 	t.Cleanup(web.Close)
 	for _, at := range []string{web.URL, web.Listener.Addr().String()} {
 		_, err := Connect(short(t, time.Second), Store{Endpoints: []string{at}}, nil)
-		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "though something takes connections there") {
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "but a process accepts connections there") {
 			t.Errorf("%s: got %v", at, err)
 		}
 	}
@@ -145,9 +145,9 @@ func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {
 		want string
 	}{
 		{"the same", locked, ours, ""},
-		{"another", locked, other, "another one"},
+		{"another", locked, other, "not the one of the store"},
 		{"none here", locked, nil, "this node has none"},
-		{"none there", open, ours, "it has none"},
+		{"none there", open, ours, "the store has none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := Connect(short(t, 15*time.Second), Store{Endpoints: tc.srv.Endpoints(), Job: "j", TLS: tc.keys}, nil)

@@ -12,13 +12,13 @@ import (
 )
 
 // Reduce turns the posts of all nodes, in rank order, into the one result.
-// start says that with it the world starts: from then on a lost node no
-// longer breaks it. A nil result is no decision. It runs on the leader only.
+// start reports that the world starts with it: from then on a lost node no
+// longer breaks the world. A nil result is no decision. It runs on the leader only.
 type Reduce func(posts [][]byte) (result []byte, start bool)
 
-// ask gives the state a user's event, and waits for its reply. It looks again at
-// each change; ended is the event at the end of ctx, and its zero value ends the
-// wait without a reply.
+// ask gives the state a user's event, and waits for its reply. At each change it
+// gives the event look; ended is the event at the end of ctx, and its zero value
+// ends the wait without a reply.
 func (s *Session) ask(ctx context.Context, e, look event, ended func() event) action {
 	for {
 		actions, changed := s.step(e)
@@ -83,7 +83,7 @@ func (s *Session) linger(ctx context.Context, a action) {
 	if a.Unfit {
 		ctx, cancel := context.WithTimeout(ctx, Linger)
 		defer cancel()
-		Told(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
+		AwaitReaders(ctx, s.cli, s.cfg.Job, s.me().ID, s.me().Size-1)
 	}
 	<-time.After(lastWords)
 }
@@ -147,7 +147,7 @@ func (s *Session) awaitAcks(ctx context.Context, prefix string, size int) {
 	if err != nil {
 		return
 	}
-	acked := map[string]bool{} // not a count of keys: those of a command that has ended are gone
+	acked := map[string]bool{} // not a count of keys: a command that has ended has removed its own
 	for _, kv := range r.Kvs {
 		acked[string(kv.Key)] = true
 	}
@@ -165,12 +165,12 @@ func (s *Session) awaitAcks(ctx context.Context, prefix string, size int) {
 
 // Ended publishes that this node's command has ended.
 func (s *Session) Ended(status int) {
-	s.tell(event{Kind: protocol.Exit, Status: status})
+	s.update(event{Kind: protocol.Exit, Status: status})
 	s.nudge()
 }
 
 // Finished remembers how this node's command ended, for Leave to write.
-func (s *Session) Finished(status int) { s.tell(event{Kind: protocol.Exited, Status: status}) }
+func (s *Session) Finished(status int) { s.update(event{Kind: protocol.Exited, Status: status}) }
 
 // Fate waits until the run that this node started in is over. Once its own
 // command has ended it waits no longer than patience for a store that does not
@@ -186,8 +186,8 @@ func (s *Session) Fate(ctx context.Context, patience time.Duration) (Fate, error
 	return *a.Fate, nil
 }
 
-// Return makes this node one that waits for a world again; edit changes what
-// is new about it, as its ports.
+// Return makes this node wait for a world again; edit changes its new values, such
+// as its ports.
 func (s *Session) Return(edit func(*Member)) {
 	s.mu.Lock()
 	m := s.node.Self()
@@ -207,8 +207,8 @@ func (s *Session) Publish(ctx context.Context, name string, value []byte) error 
 	return err
 }
 
-// Published waits until a value of the name is known, m's key is gone
-// (false), or the store is (false): for a node that waits for what m starts.
+// Published waits until a value of the name is known. It returns false when m's key
+// or the store is lost: for a node that waits for a program that m starts.
 func (s *Session) Published(ctx context.Context, name string, m Member) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -248,7 +248,7 @@ func (s *Session) Leave(why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	for _, a := range s.tell(event{Kind: protocol.Leave, Text: why}) {
+	for _, a := range s.update(event{Kind: protocol.Leave, Text: why}) {
 		if a.Kind == protocol.Revoke {
 			_, _ = s.cli.Revoke(ctx, clientv3.LeaseID(a.Lease))
 		} else {

@@ -11,9 +11,6 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// keysOf returns the keys of a job.
-func keysOf(job string) keys { return protocol.KeysOf(job) }
-
 // encode returns a value as the store has it.
 func encode(v any) string {
 	if raw, ok := v.([]byte); ok {

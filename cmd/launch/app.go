@@ -31,31 +31,30 @@ type app struct {
 
 func newApp(out, err io.Writer) *app {
 	a := &app{out: out, err: err, Start: &start.Start{Opt: start.NewOptions(), Checks: checks.Table(),
-		Version: versionText()}}
+		Version: version + " " + commit}}
 	a.flags = newFlags(a)
 	return a
 }
 
-// run does what args ask and returns the exit status.
+// run runs launch with args and returns the exit status. Lost output is a failure.
 func (a *app) run(args []string) int {
 	code := a.dispatch(args)
 	if err := a.UI.Unwritten(); err != nil && code == 0 {
-		return a.Fail(exit.Errorf(exit.Unwritten, "what was asked for was not written, or not all of it: %v", err).
+		return a.Fail(exit.Errorf(exit.Unwritten, "the output was not written completely: %v", err).
 			Do("is the disk full? df -h ."), nil)
 	}
 	return code
 }
 
-// dispatch finds out what args ask for, and does it. It never looks at the
-// command's own flags: everything from the first argument that is no flag
-// belongs to the command.
+// dispatch runs what args name and returns the exit status. It ignores the command's
+// own flags: everything from the first argument without a dash is the command's.
 func (a *app) dispatch(args []string) int {
 	own, rest, dashed, err := a.split(args)
 	a.UI = a.newUI(slices.Contains(own, "--json"))
 	switch {
 	case err != nil:
 		return a.Fail(err, nil)
-	case completes(args):
+	case len(args) > 0 && args[len(args)-1] == completeFlag:
 		return a.complete(own, rest)
 	case !dashed && len(rest) == 2 && rest[0] == "help" && a.subcommand(rest[1:]) != nil:
 		rest = []string{rest[1], "--help"}
@@ -150,7 +149,7 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 		a.Opt.Given[name] = true
 		if takes[name] && !joined {
 			if i++; i == len(args) {
-				return own, nil, false, exit.Errorf(exit.Usage, "%s needs a value", w).Do("launch --help says which")
+				return own, nil, false, exit.Errorf(exit.Usage, "%s needs a value", w).Do("launch --help lists the flags")
 			}
 			own = append(own, args[i])
 		}
@@ -175,7 +174,7 @@ func (a *app) prepare(flags []cli.Flag) error {
 	return a.Prepare(has)
 }
 
-// start is the main job.
+// start starts the command.
 func (a *app) start(c *cli.Context) error {
 	if err := a.prepare(c.App.Flags); err != nil {
 		return err
@@ -183,10 +182,10 @@ func (a *app) start(c *cli.Context) error {
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
 		return exit.Errorf(exit.Usage, "no command").
-			Do("launch --store HOST torchrun --nnodes N train.py   (launch --help says more)")
+			Do("launch --store HOST torchrun --nnodes N train.py   (see launch --help)")
 	}
 	if argv[0] == "" {
-		return exit.Errorf(exit.Usage, "the command is an empty word (a variable that was not expanded?)").
+		return exit.Errorf(exit.Usage, "the command is empty (a variable that was not expanded?)").
 			Do("launch --store HOST torchrun --nnodes N train.py")
 	}
 	a.Flags, a.Hint = takes(a.startFlags()), a.meantForLaunch

@@ -22,7 +22,7 @@ func (a *app) startFlags() []cli.Flag {
 // etcd returns the flags of an external etcd.
 func (f *flags) etcd() []cli.Flag { return []cli.Flag{f.storeCA, f.storeCert, f.storeKey, f.storeUser} }
 
-// identity returns the flags that say who this node is.
+// identity returns the flags for this node's place in the job.
 func (f *flags) identity() []cli.Flag {
 	return []cli.Flag{f.store, f.nnodes, f.nodeRank, f.job, f.addr, f.masterPort, f.storeHost, f.keepRdzv, f.as}
 }
@@ -45,15 +45,15 @@ func (a *app) subcommands() []*cli.Command {
 			f.record, f.from, f.json),
 		a.sub("metrics", "write the state of RDMA ports and GPUs for Prometheus", "", "", 0, a.metrics, f.textfile,
 			f.interval, f.from),
-		a.sub("env", "print the variables that a start would set, for eval; --explain: and why", "[-- COMMAND…]", envNote, -1,
+		a.sub("env", "print the variables that a start would set, for eval; --explain: why", "[-- COMMAND…]", envNote, -1,
 			func(c *cli.Context) error { return end(a.Env(c.Context, c.Args().Slice())) },
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),
 		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
 			append(reach, f.joinTimeout, f.watch)...),
-		a.sub("store", "host a store in the foreground; clean: forget jobs that are over", "[clean [JOB…]]", "", -1, a.store,
+		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
 			reach...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
-		a.sub("version", "print version, commit, and what this build can do", "", "", 0, a.version, f.json),
+		a.sub("version", "print the version, the commit and what this build lacks", "", "", 0, a.version, f.json),
 	}
 }
 
@@ -100,7 +100,8 @@ func (a *app) takesCommand() bool { return a.Word == "" || a.Word == "check" || 
 func takes(flags []cli.Flag) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range flags {
-		out[f.Names()[0]] = takesValue(f)
+		_, isBool := f.(*cli.BoolFlag)
+		out[f.Names()[0]] = !isBool
 	}
 	return out
 }

@@ -11,9 +11,6 @@ import (
 // completeFlag ends a line that a shell wants completed, as urfave/cli has it.
 const completeFlag = "--generate-bash-completion"
 
-// completes reports whether a shell asks for completions.
-func completes(args []string) bool { return len(args) > 0 && args[len(args)-1] == completeFlag }
-
 // complete prints what may follow a line: flags and subcommands, or, where a
 // command has begun, its place on the line.
 func (a *app) complete(own, rest []string) int {
@@ -36,7 +33,7 @@ func (a *app) completion(c *cli.Context) error {
 	case "zsh":
 		a.UI.Print("autoload -U +X bashcompinit && bashcompinit\n")
 	default:
-		return exit.Errorf(exit.Usage, "completion for which shell? bash or zsh, not %q", c.Args().First()).
+		return exit.Errorf(exit.Usage, "launch completion supports bash and zsh, not %q", c.Args().First()).
 			Do("source <(launch completion bash)")
 	}
 	a.UI.Print(bashCompletion)

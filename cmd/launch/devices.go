@@ -21,7 +21,7 @@ import (
 
 // fabric prints the rails, GPUs and interfaces of this node.
 func (a *app) fabric(c *cli.Context) error {
-	a.Job.Nodes.V = 2 // as for a job of several nodes: the host name counts
+	a.Job.Nodes.V = 2 // as for a job of several nodes, whose host names matter
 	n, err := a.Recorded(c.Context)
 	if err != nil {
 		return err
@@ -36,34 +36,34 @@ func (a *app) fabric(c *cli.Context) error {
 	return nil
 }
 
-// metricsChild reads the devices in a process of its own: one that hangs in a
-// driver is left behind, and who watches a node for weeks does not gather them.
+// metricsChild reads the devices in a process of its own: one that hangs in a driver
+// is abandoned, so that launch itself runs for weeks without a stuck thread.
 const metricsChild = "metrics"
 
-// metricsLimit is what a round may take. NVML alone takes 3 s for each GPU that
-// sleeps.
+// metricsLimit bounds a reading. NVML alone takes 3 s for each GPU that sleeps.
 const metricsLimit = 40 * time.Second
 
-// reading is a round's answer.
+// reading is the answer of metricsChild.
 type reading struct {
 	Node     fabric.Node           `json:"node"`
 	Counters []fabric.PortCounters `json:"counters"`
 }
 
+// readMetrics is metricsChild: it writes a reading to out.
 func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
 	n := (&start.Start{Opt: &start.Options{}}).DetectLive(ctx, fabric.Live())
 	return json.NewEncoder(out).Encode(reading{n, fabric.ReadPortCounters(fabric.Live().Sys, n.HCAs)})
 }
 
-// metrics writes how this node's devices are, once or at intervals.
+// metrics writes the state of this node's devices, once or at intervals.
 func (a *app) metrics(c *cli.Context) error {
 	every := a.interval
 	if every != 0 && every < time.Second {
-		return exit.Errorf(exit.Usage, "--interval %v is too short: each round asks every device", every).
+		return exit.Errorf(exit.Usage, "--interval %v is too short: each round reads every device", every).
 			Do("launch metrics --textfile FILE --interval 15s")
 	}
 	if every != 0 && a.Opt.Textfile == "" {
-		return exit.Errorf(exit.Usage, "--interval writes again and again, and needs a file").
+		return exit.Errorf(exit.Usage, "--interval needs a file to write to").
 			Do("launch metrics --textfile FILE --interval %s", every.String())
 	}
 	if err := a.TryOutputs(); err != nil {
@@ -93,19 +93,19 @@ func (a *app) metrics(c *cli.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for said := ""; ; {
+	for last := ""; ; {
 		err := round()
-		if ctx.Err() != nil { // its end, which was asked for
+		if ctx.Err() != nil { // a signal ends it
 			return nil
 		}
 		now := ""
 		if err != nil {
 			now = err.Error()
 		}
-		if now != said && now != "" {
-			a.UI.Note("%s; the file is as it was, and the next round is in %v", now, every)
+		if now != last && now != "" {
+			a.UI.Note("%s; the file is unchanged; retrying in %v", now, every)
 		}
-		said = now
+		last = now
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -114,7 +114,7 @@ func (a *app) metrics(c *cli.Context) error {
 	}
 }
 
-// measured is one round.
+// measured returns the metrics of one round.
 func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
 	began := time.Now()
 	var r reading

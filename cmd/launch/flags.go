@@ -108,16 +108,16 @@ func (f *flags) declareJob(m maker) {
 	f.portRange = m.text(grpJob, "port-range", "LO-HI", "where to look for a free port", start.DefaultPortRange,
 		&o.PortRange)
 	f.storeHost = m.text(grpJob, "store-host", "yes|no", "whether this node hosts the store, "+
-		"if its address does not tell (NAT, a virtual IP)", "", &o.StoreHost)
+		"where its address does not show it (NAT, a virtual IP)", "", &o.StoreHost)
 }
 
 func (f *flags) declareEtcd(m maker) {
 	o := m.o
 	f.storeCA = m.etcd("store-ca", "ETCDCTL_CACERT", "FILE",
-		"certificates (PEM) of the authority that signed an external etcd's", &o.Access.CA)
-	f.storeCert = m.etcd("store-cert", "ETCDCTL_CERT", "FILE", "this client's certificate for an external etcd",
+		"CA certificates (PEM) of an external etcd", &o.Access.CA)
+	f.storeCert = m.etcd("store-cert", "ETCDCTL_CERT", "FILE", "client certificate for an external etcd",
 		&o.Access.Cert)
-	f.storeKey = m.etcd("store-key", "ETCDCTL_KEY", "FILE", "its key", &o.Access.Key)
+	f.storeKey = m.etcd("store-key", "ETCDCTL_KEY", "FILE", "key of --store-cert", &o.Access.Key)
 	f.storeUser = m.etcd("store-user", "ETCDCTL_USER", "USER[:PASSWORD]",
 		"user of an external etcd; the password is safer in ETCDCTL_PASSWORD", &o.Access.User)
 }
@@ -244,12 +244,6 @@ type typed []string
 func (t *typed) Set(s string) error { *t = append(*t, s); return nil }
 
 func (t *typed) String() string { return "" }
-
-// takesValue reports whether a flag needs a value.
-func takesValue(f cli.Flag) bool {
-	_, isBool := f.(*cli.BoolFlag)
-	return !isBool
-}
 
 // preset returns the default value of a flag, or "".
 func preset(f cli.Flag) string {

@@ -26,7 +26,7 @@ Flags of launch go before COMMAND; all that follows is COMMAND's. Every flag
 has a variable: --join-timeout is LAUNCH_JOIN_TIMEOUT.
 `
 
-// envNote tells launch's own env from the program of that name.
+// envNote explains the difference between launch env and the program env.
 const envNote = `launch env NAME=VALUE COMMAND... is env(1) before the command, not a subcommand.
 `
 

@@ -19,8 +19,7 @@ import (
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
-// run is launch, or one of the children that it starts of itself. It returns the
-// exit status.
+// run runs launch, or one of its child processes, and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	if code, ok := child.Dispatch(children()); ok {
 		return code

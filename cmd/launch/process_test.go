@@ -328,12 +328,12 @@ func TestADeadCompanionEndsTheCommandOfARunWithRestarts(t *testing.T) {
 	host.line(t, "runs")
 	other.line(t, "runs")
 	_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
-	other.line(t, "ending the command here, since the others may start again without it")
+	other.line(t, "ending the command on this node: the other nodes may start again without it")
 	other.end(t)
 	if got := other.ProcessState.ExitCode(); got != 70 {
 		t.Errorf("ended with %d, want 70", got)
 	}
-	host.line(t, "is gone; ending the command here")
+	host.line(t, "is gone; ending the command on this node")
 	if err := host.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -29,14 +29,14 @@ import (
 	"launch/rendezvous"
 )
 
-// connect finds the store that the flags name, without becoming a node.
+// connect returns the store that the flags name. This process does not join the job.
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.Opt.Store.Set {
 		line := slices.Concat([]string{"launch", a.Word}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "which store? --store is not given").
+		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))
 	}
-	// The number does not matter to who only looks.
+	// Any number does: this process only reads.
 	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
 	a.Warn()
 	err := a.ResolveJob()
@@ -49,16 +49,16 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 		TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
 }
 
-// stored is a store that answers, and the jobs in it that were asked for; none:
-// all that there are.
-type stored struct {
+// jobStore is a store that answers, and the jobs that the command line names; none:
+// all jobs.
+type jobStore struct {
 	*rendezvous.Client
 	at   rendezvous.Store
 	jobs []string
 }
 
-// open reaches the store that the flags name, for the jobs in args and --job.
-func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored, err error) {
+// openStore connects to the store that the flags name, for the jobs in args and --job.
+func (a *app) openStore(ctx context.Context, c *cli.Context, args []string) (s jobStore, err error) {
 	var j job.Job
 	if j, s.at, err = a.connect(c); err != nil {
 		return s, err
@@ -72,47 +72,47 @@ func (a *app) open(ctx context.Context, c *cli.Context, args []string) (s stored
 	return s, err
 }
 
-// list is the jobs that were asked for, as they are now.
-func (a *app) list(ctx context.Context, s stored) ([]string, error) {
+// jobNames returns the jobs that the command line names, or else all of the store.
+func (a *app) jobNames(ctx context.Context, s jobStore) ([]string, error) {
 	if len(s.jobs) > 0 {
 		return s.jobs, nil
 	}
 	jobs, err := rendezvous.Jobs(ctx, s.Client)
 	if err != nil {
-		return nil, s.lost(err)
+		return nil, s.lostError(err)
 	}
 	if len(jobs) == 0 {
-		a.UI.Note("no job in the store at %s", s.at)
+		a.UI.Note("no jobs in the store at %s", s.at)
 	}
 	return jobs, nil
 }
 
-// lost is why a store that has answered does so no longer.
-func (s stored) lost(err error) error {
+// lostError returns the error for a store that has answered and no longer does.
+func (s jobStore) lostError(err error) error {
 	return exit.Errorf(exit.Unreachable, "the store at %s: %v", s.at, err).
-		Do("where it was inside launch it ended with the job")
+		Do("an embedded store ends with its job")
 }
 
-// status prints who is where in the jobs of a store, once or at every change.
+// status prints the nodes of the jobs in a store, once or at every change.
 func (a *app) status(c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	first, cancel := context.WithTimeout(ctx, min(statusBudget, a.Opt.JoinTimeout))
 	defer cancel()
-	s, err := a.open(first, c, c.Args().Slice())
+	s, err := a.openStore(first, c, c.Args().Slice())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	var changes <-chan struct{}
-	if a.watch { // from before the first look, so that none is missed
+	if a.watch { // begins before the first read, so that no change is missed
 		changes = rendezvous.Changes(ctx, s.Client, watchEvery)
 	}
 	last, err := a.states(first, s)
 	a.show(last)
 	for err == nil && a.watch {
 		if _, more := <-changes; !more {
-			err = s.lost(errors.New("it is gone"))
+			err = s.lostError(errors.New("the connection was lost"))
 			break
 		}
 		var now []ui.Job
@@ -123,52 +123,53 @@ func (a *app) status(c *cli.Context) error {
 		}
 	}
 	if a.watch && ctx.Err() != nil {
-		return nil // that is how a watch ends
+		return nil // a signal ends a watch
 	}
 	return err
 }
 
+// show prints jobs.
 func (a *app) show(jobs []ui.Job) {
 	for _, j := range jobs {
 		a.UI.Job(j)
 	}
 }
 
-// states is the jobs as they are now.
-func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) {
-	jobs, err := a.list(ctx, s)
+// states returns the jobs as they are now.
+func (a *app) states(ctx context.Context, s jobStore) (shown []ui.Job, err error) {
+	jobs, err := a.jobNames(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range jobs {
 		ep, known, err := rendezvous.Current(ctx, s.Client, id)
 		if err != nil {
-			return nil, s.lost(err)
+			return nil, s.lostError(err)
 		}
 		ms, err := rendezvous.Members(ctx, s.Client, id)
 		if err != nil {
-			return nil, s.lost(err)
+			return nil, s.lostError(err)
 		}
 		var notes []rendezvous.Note
 		if ep.State == "" || ep.State == rendezvous.Open {
 			if notes, err = rendezvous.Notes(ctx, s.Client, id, len(ms) > 0); err != nil {
-				return nil, s.lost(err)
+				return nil, s.lostError(err)
 			}
 		}
 		if !known && len(ms)+len(notes) == 0 {
-			return nil, a.unknown(s, id)
+			return nil, a.unknownJob(s, id)
 		}
 		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
 		if err != nil {
-			return nil, s.lost(err)
+			return nil, s.lostError(err)
 		}
-		if ep.State == "" && len(ms) > 0 { // the leader is about to say it
+		if ep.State == "" && len(ms) > 0 { // the leader is about to write it
 			ep.Size, ep.Min = ms[0].Size, ms[0].Min
 		}
 		var ready map[int]bool
 		if ep.State == rendezvous.Sealed {
 			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, start.GoRound); err != nil {
-				return nil, s.lost(err)
+				return nil, s.lostError(err)
 			}
 		}
 		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready,
@@ -177,7 +178,7 @@ func (a *app) states(ctx context.Context, s stored) (shown []ui.Job, err error) 
 	return shown, nil
 }
 
-// evidence is a job's state in the words of diagnose.
+// evidence returns a job's state as diagnose takes it.
 func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Member,
 	notes []rendezvous.Note) diagnose.Evidence {
 	e := diagnose.Evidence{Unfit: ui.Unfit(notes, 0), State: string(ep.State), Why: ep.Why, Restarts: ep.Restarts,
@@ -205,13 +206,13 @@ func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Me
 	return e
 }
 
-// statusBudget bounds the wait of launch status for a store: it only looks.
+// statusBudget bounds the wait of launch status for a store.
 const statusBudget = 5 * time.Second
 
-// watchEvery is how often a person can read a table anew.
+// watchEvery is the shortest time between two tables for a person to read.
 const watchEvery = 500 * time.Millisecond
 
-// serve hosts a store until it is interrupted.
+// serve hosts a store until a signal ends it.
 func (a *app) serve(c *cli.Context) error {
 	a.Warn()
 	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
@@ -222,7 +223,7 @@ func (a *app) serve(c *cli.Context) error {
 		}
 		addr, err := netip.ParseAddr(j.Store.V.Host)
 		if err != nil || !j.Store.V.Embedded {
-			return exit.Errorf(exit.Usage, "--store %q is no address to listen on", a.Opt.Store.V).
+			return exit.Errorf(exit.Usage, "--store %q is not an IP address to listen on", a.Opt.Store.V).
 				Do("--store 0.0.0.0:2379, or an address of this machine")
 		}
 		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
@@ -253,7 +254,7 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
 	<-ctx.Done()
-	a.UI.Note("ended; its data is gone")
+	a.UI.Note("the store has ended, and its data is deleted")
 	return nil
 }
 
@@ -269,23 +270,23 @@ func (a *app) store(c *cli.Context) error {
 		Do("launch store, or launch store clean")
 }
 
-// over refuses, before anything is removed, jobs that were named and are not
-// there, or not over.
-func (a *app) over(ctx context.Context, s stored) error {
+// refuseRunning refuses named jobs that do not exist or still run, before anything
+// is removed.
+func (a *app) refuseRunning(ctx context.Context, s jobStore) error {
 	if len(s.jobs) == 0 {
 		return nil
 	}
 	known, err := rendezvous.Jobs(ctx, s.Client)
 	if err != nil {
-		return s.lost(err)
+		return s.lostError(err)
 	}
 	for _, id := range s.jobs {
 		if !slices.Contains(known, id) {
-			return a.unknown(s, id)
+			return a.unknownJob(s, id)
 		}
 		here, err := rendezvous.Members(ctx, s.Client, id)
 		if err != nil {
-			return s.lost(err)
+			return s.lostError(err)
 		}
 		if n := len(here); n > 0 {
 			return exit.Errorf(exit.Usage, "job %q is not over: %s; nothing was removed", id,
@@ -296,37 +297,37 @@ func (a *app) over(ctx context.Context, s stored) error {
 	return nil
 }
 
-// unknown is the error for a job that the store has nothing of.
-func (a *app) unknown(s stored, id string) error {
-	return exit.Errorf(exit.Usage, "the store at %s knows no job %q", s.at, id).
-		Do("launch status without a job lists all")
+// unknownJob returns the error for a job that the store does not have.
+func (a *app) unknownJob(s jobStore, id string) error {
+	return exit.Errorf(exit.Usage, "the store at %s has no job %q", s.at, id).
+		Do("launch status without a job lists all jobs")
 }
 
-// clean forgets what ended jobs left in an etcd that goes on.
+// clean removes from a store what ended jobs left there.
 func (a *app) clean(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, statusBudget)
 	defer cancel()
-	s, err := a.open(ctx, c, c.Args().Tail())
+	s, err := a.openStore(ctx, c, c.Args().Tail())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	jobs, err := a.list(ctx, s)
+	jobs, err := a.jobNames(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := a.over(ctx, s); err != nil {
+	if err := a.refuseRunning(ctx, s); err != nil {
 		return err
 	}
 	for _, id := range jobs {
 		here, err := rendezvous.Clean(ctx, s.Client, id)
 		switch {
 		case err != nil:
-			return s.lost(err)
+			return s.lostError(err)
 		case here > 0:
-			a.UI.Note("job %s stays: %s", id, finding.Plural(here, "node is registered", "nodes are registered"))
+			a.UI.Note("kept job %s: %s", id, finding.Plural(here, "node is registered", "nodes are registered"))
 		default:
-			a.UI.Note("job %s is forgotten", id)
+			a.UI.Note("removed job %s", id)
 		}
 	}
 	return nil

@@ -9,16 +9,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// version and commit are set by the Makefile with -X: the build itself does
-// not ask git, so that it is the same from any folder.
+// The Makefile sets version and commit with -X. The build itself does not ask git, so
+// that it is the same from any folder.
 var (
 	version = "dev"
 	commit  = "unknown"
 )
 
-func versionText() string { return version + " " + commit }
-
-// version prints what this build is and what it can do.
+// version prints the version, how this build was made, and what it lacks.
 func (a *app) version(c *cli.Context) error {
 	flags := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -61,6 +61,6 @@ func TestANodeWithAnotherNCCLIsNamedAndReplaced(t *testing.T) {
 	if s := bad.err.String(); !strings.Contains(s, "nvidia_nccl_cu12-2.26.2.dist-info") {
 		t.Errorf("the file with the version is not named:\n%s", s)
 	}
-	a.says("waiting for another in its place")
+	a.says("waiting for a replacement")
 	trained(t, 2, a, b, start(2, good))
 }

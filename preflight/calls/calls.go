@@ -1,5 +1,5 @@
-// Package calls has this node call some of the others over the side channel,
-// and look up their names: the facts for the checks between nodes.
+// Package calls calls some of the other nodes over the side channel and looks up
+// their names: the facts for the checks between nodes.
 package calls
 
 import (
@@ -32,9 +32,9 @@ type Caller struct {
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 }
 
-// Make calls the partners and node rank 0 of a world: whether they answer as
-// themselves, whether long messages arrive, and what their clock says. Partners
-// are few, so that it takes as long at any number of nodes.
+// Make calls the partners and node rank 0 of a world: whether each answers under its
+// own ID, whether long messages arrive, and the time of its clock. Partners are few,
+// so that it takes as long at any number of nodes.
 func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found,
 	error) {
 	m := w.Master
@@ -44,7 +44,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			Peer: m.Peer})
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
-	names := c.Names.namer(c.Node)
+	names := c.Names.lookup(c.Node)
 	var out []Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
@@ -57,8 +57,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				made, said := call(ctx, c.Node, p, addr, c.Keys, long)
-				names.look(ctx, p, said)
+				made, about := call(ctx, c.Node, p, addr, c.Keys, long)
+				names.check(ctx, p, about)
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, made)
@@ -66,13 +66,13 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		}
 	}
 	wg.Wait()
-	return out, names.found(), context.Cause(ctx)
+	return out, names.result(), context.Cause(ctx)
 }
 
-// call is one call, as the judge reads it; a long one sends long messages and
-// full packets, too, and asks what the other says of itself.
+// call makes one call. A long one also sends long messages and full packets, and
+// asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
-	long bool) (c Call, said []byte) {
+	long bool) (c Call, about []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
@@ -85,7 +85,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
 	}
 	got, err := sidechannel.Probe(ctx, at, keys, opt)
-	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener hangs up on who is late
+	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener closes the connection of a late caller
 		got, err = sidechannel.Probe(ctx, at, keys, opt)
 	}
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
@@ -107,10 +107,10 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	return c, got.About
 }
 
-// stalled tells which way a long message did not arrive. What the other process
-// does not send in time, since it stands still or has no processor, looks as what
-// the path loses: then full packets are lost, too. It calls this node itself, so
-// a path that loses only long messages is told by its "there".
+// stalled returns the direction in which a long message did not arrive. A process
+// that sends late, because it is stopped or has no processor, looks like a path that
+// loses data; only a lossy path loses full packets too. The other node calls this
+// one as well, so its "there" covers a path that loses only long messages.
 func stalled(a sidechannel.Answer) string {
 	switch {
 	case a.Bulk.Out.Stalled:

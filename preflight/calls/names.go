@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// nameBudget is what the system's resolver is given for a name of a node: as
-	// the checks of the store's (preflight).
+	// nameBudget bounds a lookup by the system's resolver, as in the check of the
+	// store's name.
 	nameBudget = 2 * time.Second
-	// namePatience is how long it is waited for before the name servers are asked
-	// one by one: to tell those that are mute from those that are slow.
+	// namePatience is how long the resolver may take before the name servers are
+	// asked one by one, which separates the silent ones from the slow ones.
 	namePatience = 300 * time.Millisecond
-	// aboutAddrs bounds the addresses that a node tells of itself, so that they
-	// fit into peer.MaxAbout.
+	// aboutAddrs bounds the addresses in a node's About, so that they fit into
+	// sidechannel.MaxAbout.
 	aboutAddrs = 12
 )
 
-// about is what a node says of itself to those that call it.
+// about is what a node reports about itself to the nodes that call it.
 type about struct {
 	Host  string       `json:"host"`
-	Addrs []netip.Addr `json:"addrs,omitempty"` // what its name may rightly lead to
+	Addrs []netip.Addr `json:"addrs,omitempty"` // to which its name may resolve
 }
 
-// About returns what a node says of itself to the nodes that call it.
+// About returns what a node reports about itself to the nodes that call it.
 func About(n fabric.Node) []byte {
 	out := about{Host: n.Hostname}
 	for _, i := range n.Interfaces {
@@ -44,84 +44,77 @@ func About(n fabric.Node) []byte {
 			}
 		}
 	}
-	return out.text()
-}
-
-func (a about) text() []byte {
-	text, _ := json.Marshal(a)
+	text, _ := json.Marshal(out)
 	return text
 }
 
-// namer looks up the names of a few other nodes, for preflight to judge.
-type namer struct {
-	node    fabric.Node
-	inHosts func(name string) bool
-	resolve func(ctx context.Context, name string) ([]netip.Addr, error) // as Input.Resolve
-	servers dns.Config
+// lookup looks up the names of a few other nodes.
+type lookup struct {
+	Names
+	node fabric.Node
 
 	mu    sync.Mutex
-	names Found
+	found Found
 }
 
-// Names is how names are looked up; the zero value looks up none.
+// Names is how names are looked up; the zero value looks up no names.
 type Names struct {
 	InHosts func(name string) bool // whether /etc/hosts has it
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	Servers dns.Config
 }
 
-// namer returns a namer, or nil if no names are looked up.
-func (n Names) namer(node fabric.Node) *namer {
+// lookup returns a lookup, or nil where no names are looked up.
+func (n Names) lookup(node fabric.Node) *lookup {
 	if n.Resolve == nil {
 		return nil
 	}
-	return &namer{node: node, names: Found{Host: node.Hostname}, resolve: n.Resolve, servers: n.Servers,
-		inHosts: n.InHosts}
+	return &lookup{Names: n, node: node, found: Found{Host: node.Hostname}}
 }
 
-// look looks up the name that a node says it has.
-func (n *namer) look(ctx context.Context, to rendezvous.Partner, said []byte) {
+// check looks up the name that a node reports, and records whether it leads there.
+func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []byte) {
 	var peer about
-	if n == nil || json.Unmarshal(said, &peer) != nil || peer.Host == "" ||
+	if n == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
 		strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
 		return // an image's name that all nodes have, or another launch on this machine
 	}
-	addrs, known, mute := n.ask(ctx, peer.Host)
-	hosts := len(addrs) > 0 && n.inHosts(peer.Host)
+	addrs, known, mute := n.addrs(ctx, peer.Host)
+	hosts := len(addrs) > 0 && n.InHosts(peer.Host)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case mute != "":
-		n.names.Mute = mute
+		n.found.Mute = mute
 	case len(addrs) > 0 && !hosts:
-		n.names.Known = append(n.names.Known, to.Rank)
+		n.found.Known = append(n.found.Known, to.Rank)
 	case len(addrs) == 0 && known:
-		n.names.Unknown = append(n.names.Unknown, to.Rank)
+		n.found.Unknown = append(n.found.Unknown, to.Rank)
 	}
 	own := append(peer.Addrs, to.Addr)
 	if len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return slices.Contains(own, a) }) {
-		n.names.Strays = append(n.names.Strays, Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts,
+		n.found.Strays = append(n.found.Strays, Stray{To: to.Rank, Addr: addrs[0], Hosts: hosts,
 			Near: n.near(to.Addr, addrs[0])})
 	}
 }
 
-// ask is the addresses of a name. known: that it has none is certain. mute: why
-// no name server has answered.
-func (n *namer) ask(ctx context.Context, name string) (addrs []netip.Addr, known bool, mute string) {
+// addrs returns the addresses of a name; known reports whether it surely has none, and
+// mute why no name server has answered.
+func (n *lookup) addrs(ctx context.Context, name string) (addrs []netip.Addr, known bool, mute string) {
 	ctx, cancel := context.WithTimeout(ctx, nameBudget)
 	defer cancel()
 	type answer struct {
 		addrs []netip.Addr
 		err   error
 	}
-	asked := make(chan answer, 1) // so that a late one ends, too
+	asked := make(chan answer, 1) // buffered, so that a late answer blocks no goroutine
 	go func() {
-		addrs, err := n.resolve(ctx, name)
+		addrs, err := n.Resolve(ctx, name)
 		asked <- answer{addrs, err}
 	}()
 	settled := func(a answer) bool {
 		if e, ok := errors.AsType[*net.DNSError](a.err); ok && e.IsNotFound {
-			known = len(n.servers.Servers) > 0
+			known = len(n.Servers.Servers) > 0
 			return true
 		}
 		addrs = a.addrs
@@ -134,7 +127,7 @@ func (n *namer) ask(ctx context.Context, name string) (addrs []netip.Addr, known
 		}
 	case <-time.After(namePatience):
 	}
-	said := n.servers.Survey(ctx, name)
+	answers := n.Servers.Survey(ctx, name)
 	select {
 	case a := <-asked:
 		if settled(a) {
@@ -142,19 +135,19 @@ func (n *namer) ask(ctx context.Context, name string) (addrs []netip.Addr, known
 		}
 	default:
 	}
-	return nil, false, muteness(said)
+	return nil, false, silence(answers)
 }
 
-// muteness is why no name server answers; "" where one does, or where none is
-// set up: without a line in resolv.conf it is this machine, on which none runs.
-func muteness(said []dns.Said) string {
+// silence returns why no name server answers; "" where one does, or where none is
+// configured: without a line in resolv.conf it is this machine, on which none runs.
+func silence(answers []dns.Said) string {
 	var why []string
-	for _, s := range said {
+	for _, s := range answers {
 		first := dns.Answer{Says: dns.Silent}
 		if len(s.Answers) > 0 {
 			first = s.Answers[0]
 		}
-		if first.Says.Definite() || first.Says == dns.Unreachable && len(said) == 1 &&
+		if first.Says.Definite() || first.Says == dns.Unreachable && len(answers) == 1 &&
 			s.Server.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
 			return ""
 		}
@@ -163,9 +156,9 @@ func muteness(said []dns.Said) string {
 	return strings.Join(why, ", ")
 }
 
-// near tells whether an address is in the network of this node in which it calls
+// near reports whether an address is in the network of this node in which it calls
 // another.
-func (n *namer) near(called, other netip.Addr) bool {
+func (n *lookup) near(called, other netip.Addr) bool {
 	for _, i := range n.node.Interfaces {
 		if i.Up && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
 			return p.Contains(called) &&
@@ -177,19 +170,19 @@ func (n *namer) near(called, other netip.Addr) bool {
 	return false
 }
 
-// found is what was found, in an order that does not depend on who was first.
-func (n *namer) found() Found {
+// result returns what was found, in an order that does not depend on timing.
+func (n *lookup) result() Found {
 	if n == nil {
 		return Found{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := n.names
+	out := n.found
 	slices.Sort(out.Known)
 	slices.Sort(out.Unknown)
 	slices.SortFunc(out.Strays, func(a, b Stray) int { return a.To - b.To })
 	if len(out.Known)+len(out.Unknown) > 0 {
-		out.Mute = "" // a server that answered some
+		out.Mute = "" // a server has answered for some names
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/netip"
 	"testing"
@@ -91,11 +92,12 @@ func TestWhatComesOfANodesName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := &namer{node: node, resolve: tc.resolve, servers: dns.Config{Servers: []netip.AddrPort{tc.server}},
-				inHosts: func(string) bool { return tc.hosts }}
+			n := &lookup{node: node, Names: Names{Resolve: tc.resolve,
+				Servers: dns.Config{Servers: []netip.AddrPort{tc.server}}, InHosts: func(string) bool { return tc.hosts }}}
+			text, _ := json.Marshal(tc.said)
 			began := time.Now()
-			n.look(t.Context(), to, tc.said.text())
-			if diff := cmp.Diff(tc.want, n.found(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			n.check(t.Context(), to, text)
+			if diff := cmp.Diff(tc.want, n.result(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if took := time.Since(began); took > nameBudget+time.Second {

@@ -26,7 +26,7 @@ func (s *Store) end(id int64) bool {
 	return true
 }
 
-// renew gives a lease its whole time again, and returns that; 0: there is none.
+// renew resets the time of a lease and returns it; 0: no such lease.
 func (s *Store) renew(id int64) int64 {
 	l := s.leases[id]
 	if l == nil {
@@ -38,8 +38,8 @@ func (s *Store) renew(id int64) int64 {
 	return l.ttl
 }
 
-// overdue ends a lease at its time, which may have been moved while its timer
-// was already on the way.
+// overdue ends a lease whose time has run out. The time may have changed after its
+// timer fired.
 func (s *Store) overdue(id int64, l *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store) overdue(id int64, l *lease) {
 	}
 }
 
-// leaseServer is etcd's service Lease.
+// leaseServer implements etcd's service Lease.
 type leaseServer struct {
 	pb.UnimplementedLeaseServer
 	l *Link

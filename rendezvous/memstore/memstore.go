@@ -1,5 +1,5 @@
-// Package memstore is test support: an etcd v3 that lives in the memory of one
-// process and can be broken on purpose. It answers at the level of etcd's
+// Package memstore is an etcd v3 in the memory of one process, for tests, which can
+// break it on purpose. It answers at the level of etcd's
 // protobuf services, and its clients are real ones (clientv3) that call it
 // without a connection, so what runs above them is what runs in production.
 //
@@ -20,12 +20,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Store is one etcd. What it holds is never changed in place: replies and
-// events share it.
+// Store is one etcd. It never changes a value in place: replies and events share
+// the values.
 type Store struct {
 	mu      sync.Mutex
 	down    bool
-	life    int // how often it returned empty; streams belong to one life
+	life    int // how often it restarted empty; streams belong to one life
 	rev     int64
 	kvs     map[string]*mvccpb.KeyValue
 	log     []change // of revisions 2, 3, …
@@ -34,10 +34,10 @@ type Store struct {
 	links   []*Link
 }
 
-// change is what one revision did.
+// change has the events of one revision.
 type change []*mvccpb.Event
 
-// lease is a promise to delete its keys, unless it is renewed.
+// lease deletes its keys at its end, unless it is renewed.
 type lease struct {
 	ttl   int64 // seconds
 	ends  time.Time
@@ -45,22 +45,23 @@ type lease struct {
 	keys  map[string]bool
 }
 
-// firstRevision is that of an empty store; the first write gets the next one.
+// firstRevision is the revision of an empty store; the first write gets the next one.
 const firstRevision = 1
 
-// New is an empty store that answers.
+// New returns an empty store that answers.
 func New() *Store {
 	s := &Store{streams: map[*watchStream]bool{}}
 	s.empty()
 	return s
 }
 
+// empty deletes all data.
 func (s *Store) empty() {
 	s.rev, s.kvs, s.log, s.leases = firstRevision, map[string]*mvccpb.KeyValue{}, nil, map[int64]*lease{}
 }
 
-// Stop makes the store vanish with all that it held: requests fail, streams
-// break. It returns what it has been through, as History does.
+// Stop ends the store and deletes its data: requests fail, streams break. It
+// returns its History.
 func (s *Store) Stop() []*mvccpb.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,27 +76,27 @@ func (s *Store) Stop() []*mvccpb.Event {
 		w.nudge()
 	}
 	for _, l := range s.links {
-		l.breakStreams()
+		l.Break()
 	}
 	return history
 }
 
-// History are all events of the store since it was empty.
+// History returns all events of the store since it was empty.
 func (s *Store) History() []*mvccpb.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Concat(s.log...)
 }
 
-// Lease returns whether the store holds a lease; rev is its revision as it said
-// so, and life how often it has returned empty.
+// Lease returns whether the store holds a lease, how often it restarted empty, and
+// its revision.
 func (s *Store) Lease(id clientv3.LeaseID) (held bool, life int, rev int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leases[int64(id)] != nil, s.life, s.rev
 }
 
-// Restart lets a stopped store answer again; it is empty.
+// Restart starts a stopped store again, empty.
 func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,10 +110,10 @@ func (s *Store) Expire(id clientv3.LeaseID) {
 	s.end(int64(id))
 }
 
-// Client is a client of the store with a link of its own that nothing breaks.
+// Client returns a client with a link of its own that does not break.
 func (s *Store) Client() *clientv3.Client { return s.Dial().Client() }
 
-// errDown is what a client gets of a store whose process is gone.
+// errDown returns the error of a request to a stopped store.
 func errDown() error {
 	return status.Error(codes.Unavailable, "the store is down: connection refused")
 }
@@ -132,7 +133,7 @@ func (s *Store) commit(evs change) {
 	}
 }
 
-// since are the changes from rev on, which may be in the future.
+// since returns the changes from rev on, which may be in the future.
 func (s *Store) since(rev int64) []change {
 	const first = firstRevision + 1
 	if rev > s.rev {
@@ -141,6 +142,6 @@ func (s *Store) since(rev int64) []change {
 	return s.log[max(rev, first)-first:]
 }
 
-// newLeaseID is random as etcd's are: an id is not given twice, also not by a
-// store that returned empty.
+// newLeaseID returns a random id, as etcd does: a store that restarted empty does
+// not repeat one.
 func newLeaseID() int64 { return rand.Int64N(1<<62) + 1 }

@@ -20,6 +20,7 @@ type branch struct {
 	nested    map[*pb.RequestOp]branch
 }
 
+// path returns the branch that a transaction takes.
 func (s *Store) path(r *pb.TxnRequest) branch {
 	b := branch{succeeded: true, ops: r.Success, nested: map[*pb.RequestOp]branch{}}
 	for _, c := range r.Compare {
@@ -51,6 +52,7 @@ func (s *Store) holds(c *pb.Compare) bool {
 	return true
 }
 
+// matches returns whether a compare is true of a pair.
 func matches(c *pb.Compare, kv *mvccpb.KeyValue) bool {
 	got := 0
 	switch c.Target {
@@ -76,6 +78,7 @@ func matches(c *pb.Compare, kv *mvccpb.KeyValue) bool {
 	return got < 0
 }
 
+// apply carries out a branch.
 func (w *write) apply(b branch) (*pb.TxnResponse, error) {
 	out := &pb.TxnResponse{Header: &pb.ResponseHeader{}, Succeeded: b.succeeded}
 	for _, op := range b.ops {
@@ -215,7 +218,7 @@ func overlaps(ops []*pb.RequestOp) (puts map[string]bool, dels []*pb.DeleteRange
 		for i := range side {
 			for key := range side[i] {
 				var other map[string]bool
-				if i == 1 { // only one of the two sides happens
+				if i == 1 { // only one of the two branches is taken
 					other = side[0]
 				}
 				if err := add(key, other); err != nil {

@@ -12,13 +12,13 @@ import (
 type watch struct {
 	id       int64
 	key, end []byte
-	from     int64 // the next revision to look at; may be in the future
+	from     int64 // the next revision to send; may be in the future
 	prev     bool
 	noPut    bool
 	noDelete bool
 }
 
-// watchStream is one client's watches, which share a stream.
+// watchStream has the watches of one client, which share a stream.
 type watchStream struct {
 	l       *Link
 	life    int
@@ -27,6 +27,7 @@ type watchStream struct {
 	next    int64
 }
 
+// nudge wakes the stream.
 func (w *watchStream) nudge() {
 	select {
 	case w.wake <- struct{}{}:
@@ -34,7 +35,7 @@ func (w *watchStream) nudge() {
 	}
 }
 
-// watchServer is etcd's service Watch.
+// watchServer implements etcd's service Watch.
 type watchServer struct {
 	pb.UnimplementedWatchServer
 	l *Link
@@ -132,8 +133,8 @@ func (w *watchStream) create(c *pb.WatchCreateRequest) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: s.header(), WatchId: x.id, Created: true}
 }
 
-// news are the events that a watch has not had, one response for each revision
-// as etcd sends them to a watch that is up to date.
+// news returns the events that a watch has not received, one response for each
+// revision, as etcd sends them to a current watch.
 func (s *Store) news(x *watch) []*pb.WatchResponse {
 	var out []*pb.WatchResponse
 	for i, evs := range s.since(x.from) {
@@ -157,8 +158,8 @@ func (s *Store) news(x *watch) []*pb.WatchResponse {
 	return out
 }
 
-// inbox takes a stream's messages off it at once: a client that waits until it
-// is heard may be the one that has to hear first.
+// inbox reads a stream's messages at once: a client that waits for the read may
+// itself have to read first.
 type inbox[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -187,7 +188,7 @@ func newInbox[T any](recv func() (T, error), nudge func()) *inbox[T] {
 	return b
 }
 
-// take empties the box; the error follows its messages.
+// take returns the messages and empties the inbox; the error follows them.
 func (b *inbox[T]) take() ([]T, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

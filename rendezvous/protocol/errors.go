@@ -15,7 +15,7 @@ var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 type DuplicateError struct{ Self, Holder Member }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("node rank %d is taken: %s pid %d holds it, and %s pid %d wants it too",
+	return fmt.Sprintf("node rank %d is taken by %s pid %d; %s pid %d has the same rank",
 		e.Self.Index, e.Holder.Name(), e.Holder.PID, e.Self.Name(), e.Self.PID)
 }
 
@@ -33,7 +33,7 @@ type SizeError struct {
 }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("this node expects %s nodes, the job expects %s (%s said so first)", e.Self, e.Want, e.First)
+	return fmt.Sprintf("this node expects %s nodes, but the job expects %s, as set by %s", e.Self, e.Want, e.First)
 }
 
 // SpareError reports that the job is over, or cannot be started again, and never
@@ -48,7 +48,7 @@ func (e *SpareError) Error() string {
 	if e.Size == 1 {
 		others = "one other node"
 	}
-	return fmt.Sprintf("the job went with %s and did not need this one", others)
+	return fmt.Sprintf("the job ran on %s and did not need this node", others)
 }
 
 // MissingError reports that the time ran out before all nodes had joined.
@@ -58,17 +58,17 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%d of %s nodes came", e.Come, Count(e.Want, e.Min))
+	return fmt.Sprintf("%d of %s nodes joined", e.Joined, Count(e.Want, e.Min))
 }
 
 // BrokenError reports that the sealed world lost a node before the start. Join
 // again: the replacement of the node makes the next epoch.
 type BrokenError struct{ Why string }
 
-func (e *BrokenError) Error() string { return "the world broke before the start: " + e.Why }
+func (e *BrokenError) Error() string { return "the world broke up before the start: " + e.Why }
 
-// UnfitError reports that nodes are not fit, and that this one does not wait for
-// others in their place.
+// UnfitError reports that nodes are unfit, and that this one does not wait for
+// replacements.
 type UnfitError struct {
 	Notes []Note // the last few
 	More  int    // how many others
@@ -79,7 +79,7 @@ func (e *UnfitError) Error() string {
 	for i, n := range e.Notes {
 		who[i] = n.Name
 	}
-	return "not fit: " + some(who)
+	return "unfit: " + some(who)
 }
 
 // Missing returns the first few indexes 0..want-1 that no node in have holds; nil

@@ -116,8 +116,8 @@ func (n *Node) called(count int) bool {
 
 // ranked returns size of the members, of which there are at least as many, in rank
 // order. A member with an index below size has that rank. The other ranks go to
-// the store's host first, because people named its address, then by arrival
-// (create revision). The store's host always takes part: the store ends with it.
+// the store host first, because people named its address, then by arrival
+// (create revision). The store host always takes part: the store ends with it.
 func ranked(ms []registered, size int) []Member {
 	out := make([]Member, size)
 	taken := make([]bool, size)

@@ -51,7 +51,7 @@ func (n *Node) hearOne(kv KV) {
 	case kv.Key == n.k.Conflict():
 		m, ok := kv.Value.(Member)
 		if ok && m.Index == n.self.Index && m.ID != n.self.ID {
-			n.notify(Notice{Kind: Conflict, Member: &m, Text: "it is refused while this node is here"})
+			n.notify(Notice{Kind: Conflict, Member: &m, Text: "it is refused as long as this node is registered"})
 		}
 	case strings.HasPrefix(kv.Key, n.k.Results()):
 		n.results[kv.Key], _ = kv.Value.([]byte)
@@ -142,7 +142,7 @@ func (n *Node) departed(m Member) {
 // because returns a member that is gone, with the reason.
 func because(m Member) Member {
 	if m.Left == "" {
-		m.Left = "lost: nothing was heard of it for as long as its lease"
+		m.Left = "lost: its lease ran out"
 	}
 	return m
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -46,9 +45,11 @@ func (n *Node) hearJob(e Event) {
 		if known && !stays && before.Left == "" {
 			n.vanished(kv.Key, before.Member)
 		}
-		if known && before.Left == "" && (!stays || now.Left != "") {
+		// A departure before the start is progress; later it is the end of a run.
+		if known && before.Left == "" && (!stays || now.Left != "") && n.ep.State != Started &&
+			before.ID != n.self.ID && before.Phase == PhaseArrived {
 			before.Left = now.Left
-			n.missed(before.Member)
+			n.departed(because(before.Member))
 		}
 	}
 	n.again(e)
@@ -115,14 +116,6 @@ func (n *Node) storePost(kv KV) {
 	l.posts[round][rank], _ = kv.Value.([]byte)
 }
 
-// missed remembers that a member left before the start, for the progress.
-func (n *Node) missed(m Member) {
-	ordinary := n.ep.State == Started // the end of a run
-	if !ordinary && m.ID != n.self.ID && m.Phase == PhaseArrived {
-		n.departed(because(m))
-	}
-}
-
 // step does the one thing that the epoch's state asks of its leader.
 func (n *Node) step() {
 	l := n.lead
@@ -158,17 +151,15 @@ func (n *Node) stepSealed() {
 	n.reduce()
 }
 
-// stepStarted looks after a run that has started.
+// stepStarted publishes late nodes, and ends or reopens a run.
 func (n *Node) stepStarted() {
-	l := n.lead
-	if n.begins(); n.ep.Restarts == 0 && n.late() {
-		return
+	if n.begins(); n.ep.Restarts > 0 || !n.late() {
+		n.watchOver(n.lead)
 	}
-	n.watchOver(l)
 }
 
 // watchOver ends a run with restarts that is over, and opens the next epoch once
-// all members of the last run are gone.
+// all members of the last run have left.
 func (n *Node) watchOver(l *lead) {
 	if !l.moved {
 		return
@@ -255,5 +246,3 @@ func names(ms []Member) []string {
 	}
 	return out
 }
-
-func quoted(s string) string { return strconv.Quote(s) }

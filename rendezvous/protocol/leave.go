@@ -5,7 +5,7 @@ import "time"
 // start publishes that this node has read that it may start.
 func (n *Node) start(e Event) {
 	n.user, n.self.Phase, n.wentAt = Running, PhaseStarted, n.now
-	n.stands = false // the end of this world is no news of a wait
+	n.stands = false // the end of this world is not reported as the end of a wait
 	n.posts[AckRound] = &post{value: []byte("{}")}
 	n.until = time.Time{}
 	n.wake(0)
@@ -102,8 +102,8 @@ func (n *Node) leave(e Event) {
 	}
 }
 
-// remains returns what a node leaves in the store whose command has ended: its
-// place says so, for people. A place that is gone is not made again.
+// remains returns the writes of a node whose command has ended: its place reports so,
+// for people. A place that was removed is not made again.
 func (n *Node) remains() []Op {
 	if n.self.Phase == PhaseArrived || n.joined.Nonce == "" {
 		return nil

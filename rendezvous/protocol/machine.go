@@ -163,7 +163,7 @@ type Op struct {
 	Do     Verb
 	Key    string
 	Prefix bool
-	Limit  int  // Get: at most so many; 0: all
+	Limit  int  // Get: the largest number of keys; 0: all
 	Oldest bool // Get: in order of creation
 	Value  any  // Put: a value of this package, or bytes
 	Lease  int64
@@ -199,13 +199,13 @@ type Action struct {
 	Notice *Notice
 	Name   string // of a round
 	Posts  [][]byte
-	Unfit  bool // Linger: until others know why this node is not fit
+	Unfit  bool // Linger: until others know why this node is unfit
 
 	World *World // Reply
 	Value []byte
 	Fate  *Fate
 	Err   error
-	Size  int // Reply: the nodes whose acknowledgements the store's host awaits
+	Size  int // Reply: the nodes whose acknowledgements the store host awaits
 
 	epoch   *Epoch
 	edits   int

@@ -35,7 +35,7 @@ const (
 	few = 16
 )
 
-// AckRound is the round in which every node says that it has read the go.
+// AckRound is the round in which every node confirms that it has read the go.
 const AckRound = "started"
 
 // Config is what a node's state depends on and never changes.
@@ -45,7 +45,7 @@ type Config struct {
 	TTL          time.Duration // of the lease
 	StartTimeout time.Duration // how long a node may take to start; 0: no limit
 	LastCall     time.Duration // how long to wait for more than the least number of nodes
-	Hosted       bool          // no world without the store's host
+	Hosted       bool          // no world without the store host
 	FailFast     bool          // an unfit node ends the wait
 	Seed         [2]uint64     // of the nonces
 }
@@ -87,7 +87,7 @@ type Node struct {
 	seat        *KV               // this node's place in the world that was sealed last, where the store sent it
 	results     map[string][]byte // by result key
 	seen        *Attendance       // the last one that the leader published
-	final       bool              // it is the last one of the store's host, which gave up
+	final       bool              // it is the last one of the store host, which gave up
 	unfit       unfit
 	left        map[string]Member // by key: the nodes that left while this one waits
 	told        map[string]bool   // the departures and notes that people know
@@ -171,9 +171,6 @@ func (n *Node) goes() bool {
 	return n.joined.Nonce != "" && n.ep.Nonce == n.joined.Nonce && n.ep.State == Started || n.self.Phase == PhaseStarted
 }
 
-// newID returns a random identity.
-func (n *Node) newID() string { return fmt.Sprintf("%016x", n.dice.Uint64()) }
-
 // locate replaces this node's guess of its address by the one that other nodes
 // reach. A leader is located before it seals.
 func (n *Node) locate(e Event) {
@@ -189,7 +186,7 @@ func (n *Node) broken() string {
 	if n.ep.Nonce == n.joined.Nonce || n.ep.N == 0 && !n.Up() {
 		return ""
 	}
-	return cmp.Or(n.ep.Why, "the store came back empty before the start")
+	return cmp.Or(n.ep.Why, "the store restarted empty before the start")
 }
 
 // fail ends a life. Each doubt (an unknown outcome, a lost lease, a closed watch)

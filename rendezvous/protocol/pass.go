@@ -1,6 +1,9 @@
 package protocol
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // turn is what a pass does next. A pass makes the requests that are due, one after
 // the other, each at most once; then the node waits for news.
@@ -91,7 +94,7 @@ func (n *Node) fell() {
 	}
 	if why := n.broken(); why != "" {
 		n.stands = false
-		n.notify(Notice{Kind: Anew, Text: why})
+		n.notify(Notice{Kind: Broken, Text: why})
 	}
 }
 
@@ -100,7 +103,7 @@ func (n *Node) describe() {
 	if n.said == n.edits {
 		return
 	}
-	n.ask(Action{Kind: Describe, What: "describe this node", edits: n.edits,
+	n.ask(Action{Kind: Describe, What: "update this node's key", edits: n.edits,
 		If: []Cond{n.ownLease()}, Then: []Op{n.describes()}})
 }
 
@@ -174,7 +177,7 @@ func (n *Node) send() {
 		if name == AckRound {
 			ops = append(ops, n.describes())
 		}
-		n.ask(Action{Kind: Post, What: "post to round " + quoted(name), Name: name, post: p, Then: ops,
+		n.ask(Action{Kind: Post, What: "post to round " + strconv.Quote(name), Name: name, post: p, Then: ops,
 			If: []Cond{n.ownLease(), n.sameEpoch()}})
 	}
 }

@@ -66,8 +66,8 @@ func (n *Node) registered(e Event) {
 	case n.contended.IsZero():
 		n.contended, n.rival = n.now, &n.holder
 		n.notify(Notice{Kind: Conflict, Member: new(n.holder),
-			Text: fmt.Sprintf("waiting up to %s for it to vanish", n.cfg.TTL+TypedGrace)})
-		n.ask(Action{Kind: Contend, What: "name the conflict", Try: true, Rev: e.Rev,
+			Text: fmt.Sprintf("waiting up to %s for its lease to run out", n.cfg.TTL+TypedGrace)})
+		n.ask(Action{Kind: Contend, What: "report the conflict", Try: true, Rev: e.Rev,
 			Then: []Op{{Do: Put, Key: n.k.Conflict(), Value: n.self}}})
 	default:
 		n.await(e)
@@ -91,7 +91,7 @@ func (n *Node) await(e Event) {
 		n.halt(&DuplicateError{Self: n.self, Holder: n.holder})
 		return
 	}
-	n.ask(Action{Kind: Await, What: "await the holder", Key: n.k.Member(n.self), Rev: rev, After: left})
+	n.ask(Action{Kind: Await, What: "wait for the holder", Key: n.k.Member(n.self), Rev: rev, After: left})
 }
 
 // replaced ends the lead of the incarnation that this node has just replaced,

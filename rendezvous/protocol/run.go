@@ -91,7 +91,7 @@ func (n *Node) finish(why string) {
 	n.commit(Finish, []Op{{Do: Put, Key: n.k.Epoch(), Value: ep}})
 }
 
-// roll is how the leader watches over a start.
+// roll is the leader's state while the nodes start.
 type roll struct {
 	nonce string
 	since time.Time
@@ -136,7 +136,7 @@ func (n *Node) late() bool {
 	}
 	who := slices.Sorted(slices.Values(r.lost))
 	r.told = len(who)
-	n.asLeader(Warn, "tell who is late",
+	n.asLeader(Warn, "report late nodes",
 		Op{Do: Put, Key: n.k.Late(), Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
 	return true
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -88,7 +89,7 @@ func (n *Node) cleared(e Event) {
 func (n *Node) writePlaces() {
 	l, last := n.lead, n.lead.draft
 	if last.nonce == "" {
-		last = draft{nonce: n.newID(), create: n.leader.create}
+		last = draft{nonce: fmt.Sprintf("%016x", n.dice.Uint64()), create: n.leader.create}
 	}
 	now := make(map[string]Place, len(l.list))
 	var ops []Op

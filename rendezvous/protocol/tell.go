@@ -41,7 +41,7 @@ func (n *Node) tell() {
 		return
 	}
 	t.last, t.text = n.now, now
-	n.asLeader(Tell, "tell who has come", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
+	n.asLeader(Tell, "publish the attendance", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
 }
 
 // attendance returns which nodes have joined and which have left.
@@ -53,7 +53,7 @@ func (n *Node) attendance() Attendance {
 	}
 	left := n.leavers(have)
 	a := Attendance{
-		Come: len(have), Want: n.ep.Size, Min: n.ep.Min,
+		Joined: len(have), Want: n.ep.Size, Min: n.ep.Min,
 		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
 	}
 	a.Unfit, a.More = n.unfitNow()
@@ -80,14 +80,14 @@ type noted struct {
 	found bool  // it existed before this node led
 }
 
-// unfit is what the leader published last of the nodes that are not fit.
+// unfit is what the leader published last about unfit nodes.
 type unfit struct {
 	epoch int // in the wait for which
 	notes []Note
 	more  int
 }
 
-// hopeless returns the end of a wait that has FailFast; nil: it goes on.
+// hopeless returns the error that ends a wait with FailFast; nil: the wait continues.
 func (n *Node) hopeless() *UnfitError {
 	u := n.unfit
 	if !n.cfg.FailFast || n.self.extra() || n.ep.State != Open || u.epoch != n.ep.N || len(u.notes) == 0 {
@@ -118,8 +118,8 @@ func (n *Node) recalled() map[string]noted {
 	return out
 }
 
-// storeNote takes in a note; without a watch yet it is one that was found. A node
-// that waits still waits for that of a note that is gone; later it is of no use.
+// storeNote takes in a note; before the watch begins it is one that was found. A note
+// that expires during a wait remains: its node is still missing.
 func (n *Node) storeNote(kv KV) {
 	l := n.lead
 	if kv.Gone {

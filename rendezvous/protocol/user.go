@@ -96,8 +96,8 @@ func (n *Node) findPlace() {
 	n.ask(a)
 }
 
-// placed takes in this node's place: the world is its own, or it has none in it.
-// Another incarnation's place is none.
+// placed takes in this node's place, and enters the world if there is one. A place of
+// another incarnation does not count.
 func (n *Node) placed(e Event) {
 	var p Place
 	readable := true
@@ -184,7 +184,7 @@ func (n *Node) expire(e Event) {
 	n.ask(Action{Kind: ReadProgress, Last: true, Then: []Op{{Key: n.k.Progress()}}})
 }
 
-// progressed says what was missing when the time ran out.
+// progressed ends a wait with the nodes that were missing when the time ran out.
 func (n *Node) progressed(e Event) {
 	if e.Err != nil || !n.Up() && n.trouble != nil { // in the second case this node could not register
 		n.reply(Action{Err: n.lastKnown(e.Err)})
@@ -196,7 +196,7 @@ func (n *Node) progressed(e Event) {
 	}
 	self := n.self
 	if p.Want != self.Size || p.Min != self.Min {
-		p.Attendance = Attendance{Come: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}),
+		p.Attendance = Attendance{Joined: 1, Want: self.Size, Min: self.Min, Here: names([]Member{self}),
 			Missing: Missing([]Member{self}, self.Size)}
 	}
 	m := &MissingError{Attendance: p.Attendance}
@@ -205,12 +205,12 @@ func (n *Node) progressed(e Event) {
 		n.askRunning(Action{Last: true, missing: m})
 		return
 	case n.ep.State == Sealed:
-		m.Come, m.Here, m.Missing = n.ep.Size, nil, nil
+		m.Joined, m.Here, m.Missing = n.ep.Size, nil, nil
 	}
 	n.lastNews(m, true)
 }
 
-// lastNews ends a wait. The store's host publishes first what was missing: the
+// lastNews ends a wait. The store host publishes first what was missing: the
 // store ends with it, and the others are to end with names too.
 func (n *Node) lastNews(m *MissingError, publish bool) {
 	if !publish || !n.self.First {
@@ -234,7 +234,7 @@ func (n *Node) round(e Event) {
 	n.result(e)
 }
 
-// result returns the result of a round, unless the world broke before.
+// result returns the result of a round, unless the world broke up before.
 func (n *Node) result(e Event) {
 	result, ok := n.Known(e.Name)
 	broken := n.broken()
@@ -262,8 +262,8 @@ func (n *Node) giveUp(e Event) {
 		Else: []Op{{Key: result}, {Key: n.k.Epoch()}}})
 }
 
-// withdrew returns the result that was there already: this node goes by it as the
-// others do. Else its wait is over.
+// withdrew returns a result that exists already, which this node follows as the others
+// do. Else its wait is over.
 func (n *Node) withdrew(e Event) {
 	var result []byte
 	var now Epoch

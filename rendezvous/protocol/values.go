@@ -113,14 +113,14 @@ const (
 	Open    EpochState = "open"    // nodes are joining
 	Sealed  EpochState = "sealed"  // the world is complete; a loss opens the next epoch
 	Started EpochState = "started" // the go: only with restarts does a loss still matter
-	Over    EpochState = "over"    // with restarts: the commands ended well, or no restart is left
+	Over    EpochState = "over"    // with restarts: the commands ended well, or no restarts are left
 )
 
 // Place is a node's place in a sealed world.
 type Place struct {
 	Rank  int          `json:"rank"`
 	ID    string       `json:"id"`            // of the sealed incarnation
-	Name  string       `json:"name"`          // for people, after it is gone
+	Name  string       `json:"name"`          // for people, after it has left
 	Addr  netip.Addr   `json:"addr,omitzero"` // for its peers
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	Peer  int          `json:"peer,omitempty"` // port of its side channel
@@ -156,20 +156,20 @@ type Fate struct {
 // Attendance lists the nodes that have joined, as the leader publishes it. Its lists are
 // bounded, so that it costs the same at any number of nodes.
 type Attendance struct {
-	Come    int      `json:"come"` // registered and waiting
+	Joined  int      `json:"come"` // registered and waiting
 	Want    int      `json:"want"`
-	Min     int      `json:"min,omitempty"`     // so many are enough, after the last call
+	Min     int      `json:"min,omitempty"`     // how many are enough after the last call
 	Here    []string `json:"here,omitempty"`    // the names of the first few of them
 	Missing []int    `json:"missing,omitempty"` // the first few free indexes, where indexes are used
 	Left    []Member `json:"left,omitempty"`    // the last few that joined and left; Left of each says why
-	Unfit   []Note   `json:"unfit,omitempty"`   // the last few that have reported that they are not fit
+	Unfit   []Note   `json:"unfit,omitempty"`   // the last few that have reported that they are unfit
 	More    int      `json:"more,omitempty"`    // how many others have reported so
 }
 
 // Report is the value of c/progress.
 type Report struct {
 	Attendance
-	Final bool `json:"final,omitempty"` // the store's host gave up, and the store ends with it
+	Final bool `json:"final,omitempty"` // the store host gave up, and the store ends with it
 }
 
 // Lateness is the value of c/late: the nodes that have not started, or were lost
@@ -179,7 +179,7 @@ type Lateness struct {
 	Who   []string `json:"who"` // the first few, each with what is wrong
 }
 
-// Note says why a node is not fit and has not registered. It is advice: no
+// Note is the reason why a node is unfit and has not registered. It is advice: no
 // decision about a world depends on it.
 type Note struct {
 	Name  string `json:"name"`  // of the node, as Member.Name has it
@@ -212,7 +212,7 @@ type Notice struct {
 	Attendance *Attendance `json:"attendance,omitempty"`
 	Have       []string    `json:"have,omitempty"`  // Waiting: the names of the first few that still run
 	Size       int         `json:"size,omitempty"`  // Spare: of the complete world
-	Unfit      []Note      `json:"unfit,omitempty"` // the nodes that have just reported that they are not fit
+	Unfit      []Note      `json:"unfit,omitempty"` // the nodes that have just reported that they are unfit
 	Text       string      `json:"text,omitempty"`
 	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints for all
 }
@@ -230,7 +230,7 @@ const (
 	Back     NoticeKind = "store-back" // it answers again
 	Waiting  NoticeKind = "waiting"    // for the members of the last run to end
 	Spare    NoticeKind = "spare"      // all places are taken; this standby node waits for one
-	Anew     NoticeKind = "anew"       // the joined world broke before its start; Text says why
+	Broken   NoticeKind = "anew"       // the joined world broke up before its start; Text has the reason
 	Late     NoticeKind = "late"       // after the go: Text names a node that has not started, or was lost at once
 )
 

@@ -24,7 +24,7 @@ func TestErrorsKeepTheirTypeAcrossTheSocket(t *testing.T) {
 	m := rendezvous.Member{ID: "1", Index: 2, Host: "h"}
 	for _, err := range []error{
 		&rendezvous.MissingError{Running: "h", Attendance: rendezvous.Attendance{
-			Come: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}},
+			Joined: 1, Want: 3, Here: []string{"h"}, Left: []rendezvous.Member{m}, Missing: []int{0, 1}}},
 		&rendezvous.DuplicateError{Self: m, Holder: m},
 		&rendezvous.SupersededError{Self: m, Newer: m},
 		&rendezvous.SizeError{Self: "2", Want: "3", First: "h"},

@@ -64,7 +64,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	}
 	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
 		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast,
-		Hosted: s.Embedded, Asks: s.Embedded, Events: p.event})
+		Hosted: s.Embedded, OwnStore: s.Embedded, Events: p.event})
 	*out = self
 	return nil
 }

@@ -29,7 +29,7 @@ type byHand struct {
 	began time.Time // of the bench; on a server, of its client's request
 }
 
-// Hand measures between two nodes that a person started.
+// Hand measures between two nodes that a person started, and judges the result.
 func (b *Bench) Hand(ctx context.Context, facts fabric.Node, began time.Time) (Result, error) {
 	was, err := b.Past(facts.Hostname)
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *Bench) Hand(ctx context.Context, facts fabric.Node, began time.Time) (R
 	return h.call(ctx, wait)
 }
 
-// serve waits for a client, and measures with it.
+// serve waits for a client and measures with it.
 func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 	n, facts := h.node, h.facts
 	n.Asked = make(chan bench.Asking, 1)
@@ -67,7 +67,7 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer n.Close()
-	h.UI.Note("waiting for a client on port %d, until %s; on the other node: launch bench --client %s%s", h.Port,
+	h.UI.Note("waiting for a client on port %d until %s; on the other node: launch bench --client %s%s", h.Port,
 		time.Now().Add(h.JoinTimeout).Format("15:04:05"), n.Name, h.otherPort())
 	for {
 		var got bench.Asking
@@ -79,22 +79,25 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 			if ctx.Err() != nil {
 				return Result{}, context.Cause(ctx)
 			}
-			return Result{}, exit.Errorf(exit.Missing, "no client came within %s", h.JoinTimeout).
+			return Result{}, exit.Errorf(exit.Missing, "no client connected within %s", h.JoinTimeout).
 				Do("on the other node: launch bench --client %s%s", n.Name, h.otherPort())
 		}
 		h.began = time.Now()
 		var all []bench.Meeting
 		for _, m := range bench.Match(got.Theirs.Ports, got.Mine) {
 			all = append(all, bench.Meeting{Self: 1, Other: 0, Port: got.Mine[m[1]], PeerPort: got.Theirs.Ports[m[0]].Name,
-				Wait: tardyMost})
+				Wait: maxWait})
 		}
 		m := h.meter(got.Mine)
 		samples := n.Round(ctx, all)
 		if ctx.Err() != nil {
 			return Result{}, context.Cause(ctx)
 		}
-		if len(samples) > 0 && !slices.ContainsFunc(samples, func(s bench.Sample) bool { return !absent(s) }) {
-			h.UI.Note("%s asked, and left again: %s; waiting for another", got.Theirs.Name, samples[0].Err)
+		absent := []string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent),
+			string(sidechannel.Reset)}
+		if len(samples) > 0 && !slices.ContainsFunc(samples,
+			func(s bench.Sample) bool { return !slices.Contains(absent, s.Cause) }) {
+			h.UI.Note("client %s left: %s; waiting for another client", got.Theirs.Name, samples[0].Err)
 			continue
 		}
 		server := bandwidth.Rates{Rank: 1, Name: n.Name, Ports: got.Mine, Disturbed: m.disturbed(n.Name, 1, samples)}
@@ -102,13 +105,7 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 	}
 }
 
-// absent tells whether a sample was not taken since the other end was not there.
-func absent(s bench.Sample) bool {
-	return slices.Contains([]string{bench.CauseLeft, string(sidechannel.Dropped), string(sidechannel.Silent),
-		string(sidechannel.Reset)}, s.Cause)
-}
-
-// open listens for everybody: by which address a client comes is not known.
+// open listens on all addresses: a client may call any of them.
 func (h *byHand) open() error {
 	n := h.node
 	var keys *tls.Config
@@ -121,11 +118,12 @@ func (h *byHand) open() error {
 			return nil
 		}
 		return exit.Errorf(exit.Unfit, "%v", err).
-			Do("ss -ltnp shows who has it; or another port, on both nodes: --bench-port %d", h.Port+1)
+			Do("ss -ltnp shows which process has it; or choose another port on both nodes: --bench-port %d", h.Port+1)
 	}
 	return nil
 }
 
+// otherPort returns the flag for a port other than the default.
 func (b *Bench) otherPort() string {
 	if b.Port == DefaultPort {
 		return ""
@@ -133,7 +131,7 @@ func (b *Bench) otherPort() string {
 	return " --bench-port " + strconv.Itoa(b.Port)
 }
 
-// call measures with the server at a host.
+// call measures with the server of --client.
 func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	n := h.node
 	if h.Keys != nil {
@@ -158,14 +156,14 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	var all []bench.Meeting
 	for _, m := range bench.Match(n.Ports, theirs.Ports) {
 		all = append(all, bench.Meeting{Self: 0, Other: 1, Port: n.Ports[m[0]], PeerPort: theirs.Ports[m[1]].Name, At: at,
-			Lead: true, Wait: tardyMost, Test: test})
+			Lead: true, Wait: maxWait, Test: test})
 	}
 	if len(all) == 0 {
 		return Result{}, exit.Errorf(exit.Config, "the two nodes have no rail in common: %d here, %d on %s", len(n.Ports),
 			len(theirs.Ports), theirs.Name).
 			Do("launch fabric   # on both; or name an interface on each: --rails eth0")
 	}
-	// else it takes no time
+	// without a GPU the test takes no time
 	test.GPU = test.GPU && slices.ContainsFunc(n.Ports, func(p bench.Port) bool { return p.GPU != nil })
 	h.UI.Note("measuring %s with %s, about %s", finding.Plural(len(all), "rail", "rails"), theirs.Name, test.Takes().
 		Round(100*time.Millisecond))
@@ -175,14 +173,14 @@ func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 		return Result{}, context.Cause(ctx)
 	}
 	if !slices.ContainsFunc(samples, func(s bench.Sample) bool { return s.Cause != bench.CauseLeft }) {
-		return Result{}, exit.Errorf(exit.Missing, "%s left while it was measured", theirs.Name).
-			Do("look at what launch printed there; then start both again")
+		return Result{}, exit.Errorf(exit.Missing, "%s left during the measurement", theirs.Name).
+			Do("see the output of launch there; then start both again")
 	}
 	client := bandwidth.Rates{Name: n.Name, Ports: n.Ports, Disturbed: m.disturbed(n.Name, 0, samples)}
 	return h.report(0, [2]bandwidth.Rates{client, {Rank: 1, Name: theirs.Name, Ports: theirs.Ports}}, samples)
 }
 
-// serverAt is the server's address, and this node's towards it.
+// serverAt returns the server's address, and this node's address towards it.
 func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Addr, err error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", b.Client)
 	if err != nil || len(addrs) == 0 {
@@ -192,7 +190,7 @@ func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Add
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
 	}
-	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return b.BitLen() - b.BitLen() }) // IPv4 first
+	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	at = netip.AddrPortFrom(addrs[0], uint16(b.Port))
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", at.String()) // asks for the route, and sends nothing
 	if err != nil {
@@ -203,10 +201,10 @@ func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Add
 	return at, c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
 }
 
-// askServer waits for the server, and says why there is none.
+// askServer waits for the server and returns its offer.
 func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.AddrPort) (bench.Offer, error) {
 	patience := time.AfterFunc(time.Second, func() {
-		b.UI.Note("nobody answers at %s yet; waiting, until %s; on that node: launch bench --server%s", at, time.Now().
+		b.UI.Note("no server at %s yet; waiting until %s; on that node: launch bench --server%s", at, time.Now().
 			Add(b.JoinTimeout).Format("15:04:05"), b.otherPort())
 	})
 	defer patience.Stop()
@@ -220,7 +218,7 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).Do("set the same LAUNCH_TOKEN on both nodes, or on none")
 	case cause == sidechannel.Stranger:
 		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).
-			Do("the same launch on both nodes, and a port that nothing else has: --bench-port")
+			Do("install the same launch on both nodes, or choose a free port: --bench-port")
 	case errors.Is(err, context.Canceled):
 		return theirs, err
 	default:
@@ -229,7 +227,7 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 	}
 }
 
-// report judges what two nodes measured, as for a job of two nodes.
+// report returns the judged samples of two nodes, as for a job of two nodes.
 func (h *byHand) report(self int, both [2]bandwidth.Rates, samples []bench.Sample) (Result, error) {
 	if both[0].Name == both[1].Name {
 		both[0].Name, both[1].Name = both[0].Name+" (client)", both[1].Name+" (server)"

@@ -15,8 +15,8 @@ import (
 	"launch/preflight/bandwidth"
 )
 
-// Past returns what --history says of this node's rails; none where there is no
-// such file yet.
+// Past returns the rates of this node's rails from --history; nil without such a
+// file.
 func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	if b.History == "" {
 		return nil, nil
@@ -34,18 +34,19 @@ func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 		return nil, b.noHistory(err)
 	}
 	if others > 0 {
-		b.UI.Note("%s: %s passed over: no record of launch bench, or one that was cut", b.History,
+		b.UI.Note("%s: skipped %s: not written by launch bench, or cut off", b.History,
 			finding.Plural(others, "line", "lines"))
 	}
 	return was, nil
 }
 
+// noHistory returns the error for a --history that cannot be read.
 func (b *Bench) noHistory(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err // its name is said already
+		err = path.Err // the text has its name already
 	}
 	return exit.Errorf(exit.Usage, "%s %s: %v", b.From("history"), b.History, err).
-		Do("mv %s %s.old   # a new one is begun then; or name another: --history FILE", b.History, b.History)
+		Do("mv %s %s.old   # launch then begins a new file; or choose another: --history FILE", b.History, b.History)
 }
 
 // Remember appends a line for each of this node's rails, in one write: the file
@@ -65,7 +66,7 @@ func (b *Bench) Remember(host string, r Result, at time.Time) error {
 		_, _ = f.ReadAt(last, size-1)
 	}
 	if last[0] != '\n' {
-		lines.WriteByte('\n') // the last line was cut, and is not to take the next with it
+		lines.WriteByte('\n') // the last line was cut off: begin a new one
 	}
 	enc := json.NewEncoder(&lines)
 	for _, p := range past {

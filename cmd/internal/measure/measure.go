@@ -1,6 +1,6 @@
-// Package measure measures the rails: between all nodes of a joined world, or
-// between two nodes by hand. It sets up what preflight/bench does and has
-// preflight judge the samples.
+// Package measure measures the rails between all nodes of a joined world, or
+// between two nodes by hand. preflight/bench takes the samples, and
+// preflight/bandwidth judges them.
 package measure
 
 import (
@@ -56,7 +56,7 @@ type Bench struct {
 	}
 }
 
-// Result is what a bench measured, and its judgement.
+// Result is what a bench measured, with the verdict.
 type Result struct {
 	bandwidth.Verdict
 	Self int            // this node's rank
@@ -78,8 +78,8 @@ func (r Result) Status() int {
 // ByHand reports whether the bench is between two nodes, by --server and --client.
 func (o *Options) ByHand() bool { return o.Server || o.Client != "" }
 
-// Check refuses invalid values. from says what set a flag, typed whether it is
-// on the command line, ofJob that the line speaks of a job's nodes.
+// Check refuses invalid values. from returns what set a flag, typed whether it is
+// on the command line. ofJob: the line has a flag for a job of several nodes.
 func (o *Options) Check(from func(string) string, typed func(string) bool, ofJob bool) error {
 	if host, port, err := net.SplitHostPort(o.Client); err == nil { // as --store is given
 		if n, err := strconv.Atoi(port); err == nil {
@@ -89,7 +89,7 @@ func (o *Options) Check(from func(string) string, typed func(string) bool, ofJob
 	usage := func(what, fix string) error { return exit.Errorf(exit.Usage, "%s", what).Do("%s", fix) }
 	switch {
 	case o.Server && o.Client != "":
-		return usage("--server and --client at once: this node is one of both",
+		return usage("--server and --client exclude each other: this node is one of the two",
 			"launch bench --server   # on one node, and on the other: launch bench --client HOST")
 	case o.ByHand() && ofJob:
 		return usage("--server and --client are for two nodes by hand; --nnodes and --store are for all nodes of a job",
@@ -112,12 +112,12 @@ const (
 	// machine without a spare processor. What three rounds leave of it is for
 	// second measurements, less quickTalk for the exchange between the nodes.
 	quickBudget, quickTalk = 3600 * time.Millisecond, 100 * time.Millisecond
-	// tardy is how long a node waits for the partner of its first round, and
-	// tardyMore how much longer in each round after it: a lost node delays its
-	// partners. The wait never exceeds tardyMost.
-	tardy, tardyMore, tardyMost = 2 * time.Second, time.Second, 6 * time.Second
-	// surer is how many times longer a doubtful pair is measured, if there is time.
-	surer = 2
+	// firstWait is how long a node waits for the partner of its first round, and
+	// waitStep how much longer in each round after it: a lost node delays its
+	// partners. The wait never exceeds maxWait.
+	firstWait, waitStep, maxWait = 2 * time.Second, time.Second, 6 * time.Second
+	// againFactor is how many times longer a doubtful pair is measured, if there is time.
+	againFactor = 2
 	// fullRounds is how many partners each node measures with under --full.
 	fullRounds = 7
 )
@@ -136,7 +136,7 @@ func fullTest() bench.Test {
 	return bench.Test{Streams: 8, Warm: 500 * time.Millisecond, Span: 5 * time.Second, Pings: 500}
 }
 
-// test returns t as the flags change it.
+// test returns t with the changes that the flags make.
 func (b *Bench) test(t bench.Test) bench.Test {
 	if b.Full {
 		t = fullTest()

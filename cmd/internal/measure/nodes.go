@@ -29,8 +29,8 @@ type Rounds interface {
 	WhileJoined(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
-// The rounds of a bench: where each node listens, what was measured, and what
-// was measured once more.
+// The rounds of a bench: where each node listens, the first measurements, and the
+// second ones.
 const offerRound, ratesRound, againRound = "offer", "rates", "again"
 
 // runner is one bench of this node.
@@ -40,17 +40,17 @@ type runner struct {
 	world    rendezvous.World
 	node     *bench.Node
 	offers   map[int]bench.Offer // of the partners, by rank
-	plan     []int               // the rounds that are played
+	plan     []int               // the rounds, by number
 	meter    *meter              // of the ports, since the first of them
 	rates    bandwidth.Rates     // what is posted
-	own      []bench.Sample      // all of this node's, also those that another one led
+	own      []bench.Sample      // all of this node's, those that another node led included
 	test     bench.Test
 	began    time.Time
 	deadline time.Time
 }
 
-// Nodes measures between all nodes of a joined world, and judges the same on
-// each. deadline bounds the exchange before the first measurement.
+// Nodes measures between all nodes of a joined world. Each node gets the same
+// verdict. deadline bounds the exchange before the first measurement.
 func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds,
 	was []bandwidth.PastRate, deadline time.Time) (Result, error) {
 	r := &runner{Bench: b, rounds: rounds, world: w, test: b.test(quickTest()), deadline: deadline, began: time.Now(),
@@ -75,10 +75,10 @@ func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World
 	b.UI.Note("measuring %s of %s with %s, about %s", finding.Plural(len(r.node.Ports), "rail", "rails"), w.Self.Name(),
 		finding.Plural(len(partners), "other node", "other nodes"),
 		(time.Duration(len(r.plan)) * r.test.Takes()).Round(100*time.Millisecond))
-	// From here on it is measuring that takes time, and no longer the join.
-	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+tardyMost) + 2*surer*r.test.Takes() +
+	// From here on the time is spent on measuring, not on the join.
+	r.deadline = time.Now().Add(time.Duration(len(r.plan))*(r.test.Takes()+maxWait) + 2*againFactor*r.test.Takes() +
 		r.test.GPULimit())
-	if err := r.play(ctx, partners); err != nil {
+	if err := r.measureAll(ctx, partners); err != nil {
 		return Result{}, err
 	}
 	judged, err := r.compare(ctx, ratesRound)
@@ -98,7 +98,7 @@ func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World
 	return Result{Verdict: judged, Self: w.Rank, Own: own, Took: time.Since(r.began)}, nil
 }
 
-// open finds this node's rails, whether they are in use, and listens.
+// open finds this node's rails and whether they are in use, and listens.
 func (r *runner) open(ctx context.Context, facts fabric.Node) error {
 	w := r.world
 	ports, err := r.ratePorts(ctx, facts, w.Self.Addr, w.Self.Name())
@@ -122,7 +122,7 @@ func (r *runner) open(ctx context.Context, facts fabric.Node) error {
 	return nil
 }
 
-// offer says where this node listens, and waits until all have.
+// offer publishes where this node listens, and waits until all nodes have done so.
 func (r *runner) offer(ctx context.Context) error {
 	mine, err := json.Marshal(bench.Offer{Name: r.node.Name,
 		At: netip.AddrPortFrom(r.world.Self.Addr, uint16(r.node.Port())), Ports: r.node.Ports})
@@ -134,8 +134,8 @@ func (r *runner) offer(ctx context.Context) error {
 	return err
 }
 
-// learn reads what some ranks offer.
-func (r *runner) learn(ctx context.Context, ranks []int) error {
+// readOffers reads the offers of some ranks that are not known yet.
+func (r *runner) readOffers(ctx context.Context, ranks []int) error {
 	ranks = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ranks))),
 		func(rank int) bool { _, known := r.offers[rank]; return known })
 	if len(ranks) == 0 {
@@ -154,7 +154,7 @@ func (r *runner) learn(ctx context.Context, ranks []int) error {
 	return nil
 }
 
-// partners are whom this node meets, by the number of the round.
+// partners returns the rank that this node measures with, by the number of the round.
 func (r *runner) partners() map[int]int {
 	out := map[int]int{}
 	for i, round := range r.plan {
@@ -165,18 +165,18 @@ func (r *runner) partners() map[int]int {
 	return out
 }
 
-// play measures with one partner after the other.
-func (r *runner) play(ctx context.Context, partners map[int]int) error {
-	stands, done := r.rounds.WhileJoined(ctx)
+// measureAll measures with one partner after the other.
+func (r *runner) measureAll(ctx context.Context, partners map[int]int) error {
+	joined, done := r.rounds.WhileJoined(ctx)
 	defer done()
-	if err := r.learn(ctx, slices.Collect(maps.Values(partners))); err != nil {
+	if err := r.readOffers(ctx, slices.Collect(maps.Values(partners))); err != nil {
 		return err
 	}
 	r.meter = r.Bench.meter(r.node.Ports)
 	for i := range r.plan {
 		other, ok := partners[i]
 		offer, known := r.offers[other]
-		if !ok || !known { // idle, or gone: the world breaks at the next round of the store
+		if !ok || !known { // idle, or gone: the world breaks up at the next round of the store
 			continue
 		}
 		var all []bench.Meeting
@@ -190,21 +190,21 @@ func (r *runner) play(ctx context.Context, partners map[int]int) error {
 				own, theirs = theirs, own
 			}
 			meeting := r.meeting(i, other, r.node.Ports[own], offer.Ports[theirs].Name)
-			// In the last one, so that nobody waits where CUDA takes its time.
+			// In the last round, so that no other node waits while CUDA starts.
 			meeting.Test.GPU = i == len(r.plan)-1 && r.Memory != MemoryHost
 			all = append(all, meeting)
 		}
-		if err := r.measure(stands, all, len(r.plan), i); err != nil {
+		if err := r.measure(joined, all, len(r.plan), i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// meeting is one of a round; of what is measured again the rounds count from -1
-// down. Who had nothing to do in the rounds before it comes as much earlier.
+// meeting returns the meeting of one pair of ports in a round. Second measurements
+// count their rounds from -1 down; a node that is idle before one arrives earlier.
 func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meeting {
-	wait := r.test.Takes() + min(tardy+time.Duration(max(round, 0))*tardyMore, tardyMost)
+	wait := r.test.Takes() + min(firstWait+time.Duration(max(round, 0))*waitStep, maxWait)
 	if round < 0 {
 		wait += time.Duration(-1-round) * r.test.Takes()
 	}
@@ -212,7 +212,7 @@ func (r *runner) meeting(round, other int, p bench.Port, with string) bench.Meet
 		Lead: r.world.Rank < other, Wait: wait, Test: r.test}
 }
 
-// measure takes the samples of one round; the error is why it was cut off.
+// measure takes the samples of one round. It returns why the round was cut off, or nil.
 func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) error {
 	r.UI.Status(fmt.Sprintf("measuring, round %d of %d", i+1, of))
 	defer r.UI.Status("")
@@ -226,7 +226,7 @@ func (r *runner) measure(ctx context.Context, all []bench.Meeting, of, i int) er
 	return context.Cause(ctx)
 }
 
-// compare has all samples judged.
+// compare returns the verdict about the samples of all nodes.
 func (r *runner) compare(ctx context.Context, round string) (b bandwidth.Verdict, err error) {
 	r.rates.Disturbed = r.meter.disturbed(r.rates.Name, r.world.Rank, r.own)
 	mine, err := json.Marshal(r.rates)
@@ -249,15 +249,15 @@ func (r *runner) compare(ctx context.Context, round string) (b bandwidth.Verdict
 	return b, err
 }
 
-// again measures this node's part of what is in doubt.
+// again measures this node's part of the doubtful pairs.
 func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
-	r.UI.Note("%s once more, of what seems slow", finding.Plural(len(doubted), "pair of ports", "pairs of ports"))
+	r.UI.Note("measuring %s again, which seemed slow", finding.Plural(len(doubted), "pair of ports", "pairs of ports"))
 	turns := bandwidth.Turns(doubted)
-	left := surer * r.test.Takes()
+	left := againFactor * r.test.Takes()
 	if !r.Full && !r.AllPairs {
 		left = (quickBudget - quickTalk - time.Since(r.began)) / time.Duration(len(turns))
 	}
-	r.test = r.test.Within(left, surer)
+	r.test = r.test.Within(left, againFactor)
 	var others []int
 	for _, m := range doubted {
 		switch r.world.Rank {
@@ -267,9 +267,9 @@ func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
 			others = append(others, m.A)
 		}
 	}
-	stands, done := r.rounds.WhileJoined(ctx)
+	joined, done := r.rounds.WhileJoined(ctx)
 	defer done()
-	if err := r.learn(ctx, others); err != nil {
+	if err := r.readOffers(ctx, others); err != nil {
 		return err
 	}
 	for i, turn := range turns {
@@ -288,7 +288,7 @@ func (r *runner) again(ctx context.Context, doubted []bandwidth.Meeting) error {
 				all = append(all, r.meeting(-1-i, other, r.node.Ports[k], with))
 			}
 		}
-		if err := r.measure(stands, all, len(turns), i); err != nil {
+		if err := r.measure(joined, all, len(turns), i); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"launch/preflight/bench"
 )
 
-// glance is how long the counters of the ports are watched before anything is
-// sent: a job in its steps sends several times within it.
-const glance = 200 * time.Millisecond
+// idleCheck is how long the counters of the ports are watched before the bench
+// sends: a training job sends several times within it.
+const idleCheck = 200 * time.Millisecond
 
 // RailsOf returns this node's rails, or those that --rails names.
 func (b *Bench) RailsOf(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
@@ -31,7 +31,7 @@ func (b *Bench) RailsOf(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
 	return ports, nil
 }
 
-// ratePorts are the rails to be measured, with what uses them.
+// ratePorts returns the rails to measure, each with what uses it already.
 func (b *Bench) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, name string) ([]bench.Port, error) {
 	ports, err := b.RailsOf(n, addr)
 	m := b.meter(ports)
@@ -39,19 +39,19 @@ func (b *Bench) ratePorts(ctx context.Context, n fabric.Node, addr netip.Addr, n
 		return ports, err
 	}
 	select {
-	case <-time.After(glance):
+	case <-time.After(idleCheck):
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	for i, p := range ports {
-		if t, took, ok := m.moved(i); ok { // if not, it cannot be told: as it is for everybody else
+		if t, took, ok := m.moved(i); ok { // else it is unknown whether the port is in use
 			ports[i].Busy = bandwidth.Busy(p, name, float64(t.Sent)/took.Seconds(), float64(t.Received)/took.Seconds())
 		}
 	}
 	return ports, nil
 }
 
-// meter knows what ports had carried at a moment.
+// meter has the traffic counters of ports at one moment.
 type meter struct {
 	ports []bench.Port
 	was   []fabric.Traffic
@@ -59,7 +59,7 @@ type meter struct {
 	at    time.Time
 }
 
-// meter reads the counters of ports; nil: with --force nobody asks.
+// meter reads the counters of ports. It returns nil with --force.
 func (b *Bench) meter(ports []bench.Port) *meter {
 	if b.Force {
 		return nil
@@ -71,12 +71,13 @@ func (b *Bench) meter(ports []bench.Port) *meter {
 	return m
 }
 
+// read returns the counters of a port now.
 func (m *meter) read(i int) (fabric.Traffic, error) {
 	return fabric.ReadTraffic(fabric.Live().Sys, m.ports[i].Netdev, m.ports[i].HCA, m.ports[i].Num)
 }
 
-// moved is what a port has carried since, and in which time; false: it does not
-// tell, or has begun anew.
+// moved returns the traffic of a port since the meter was read, and the time
+// between; false where the counters are unreadable or were reset.
 func (m *meter) moved(i int) (t fabric.Traffic, took time.Duration, ok bool) {
 	now, err := m.read(i)
 	if err != nil || m.errs[i] != nil || now.Sent < m.was[i].Sent || now.Received < m.was[i].Received {
@@ -86,7 +87,8 @@ func (m *meter) moved(i int) (t fabric.Traffic, took time.Duration, ok bool) {
 		true
 }
 
-// disturbed is which ports of this node others have used while it took samples.
+// disturbed returns the ports that other programs used while this node took
+// samples, each with the reason.
 func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]string {
 	if m == nil {
 		return nil
@@ -102,7 +104,7 @@ func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]
 	return out
 }
 
-// undisturbed are the samples of a node that none of its own ports was disturbed in.
+// undisturbed returns the samples of a node during which its own port was not disturbed.
 func undisturbed(all []bench.Sample, rank int, disturbed map[string]string) []bench.Sample {
 	return slices.DeleteFunc(slices.Clone(all), func(s bench.Sample) bool {
 		own := s.FromPort
@@ -113,8 +115,8 @@ func undisturbed(all []bench.Sample, rank int, disturbed map[string]string) []be
 	})
 }
 
-// ways are what can measure here, the best first. Reliable connections, without a
-// connection manager, are what node type 1 has: neither EFA nor iWARP.
+// ways returns what can measure here, the best first. Only node type 1 has reliable
+// connections without a connection manager: neither EFA nor iWARP does.
 func (b *Bench) ways(n fabric.Node) []bench.Measurer {
 	if b.TCP {
 		return []bench.Measurer{bench.TCP()}

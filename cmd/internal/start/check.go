@@ -63,8 +63,8 @@ func (s *Start) verdict(context.Context) error {
 	return s.unfit()
 }
 
-// unfit returns how a start ends because of this node's own checks; nil: it
-// goes on.
+// unfit returns the error that ends a start because of this node's own checks; nil:
+// the start continues.
 func (s *Start) unfit() error {
 	failed := s.Local.Failed()
 	for _, f := range failed { // the finding has the advice
@@ -100,8 +100,8 @@ func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
 	return opt, nil
 }
 
-// checkInput returns what the checks look at. A dry run opens no socket and
-// sends nothing.
+// checkInput returns the input of the checks. A dry run opens no socket and sends
+// nothing.
 func (s *Start) checkInput() preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),

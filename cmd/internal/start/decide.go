@@ -29,9 +29,8 @@ import (
 // round of launch check, after which none does.
 const GoRound, checkRound = "go", "check"
 
-// decide plans, calls the other nodes, posts what this node has to say, and
-// fills in the one decision. The plan comes first, so that a line that cannot
-// be run ends no other node.
+// decide plans, calls the other nodes, posts the result, and fills in the one
+// decision. The plan is first, so that a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
 	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
 		return err
@@ -58,8 +57,8 @@ func (s *Start) decide(ctx context.Context) error {
 	return json.Unmarshal(out, &s.decision)
 }
 
-// post returns what this node says of itself to the node that decides. In a
-// start each node prints its own findings in full, so the post is brief.
+// post returns this node's part of the decision. In a start each node prints its own
+// findings in full, so the post is brief.
 func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
@@ -91,7 +90,7 @@ func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
 	if checking {
 		survey := peers.NewSurvey(posts, d, s.Checks.Node)
 		d.Survey = &survey
-	} else { // for the one log that people look at; the other nodes do not read it
+	} else { // for the log of this node, which people read; the other nodes do not need it
 		s.UI.Findings(peers.Elsewhere(posts, s.World.Rank), false)
 		d.Nodes = nil
 	}
@@ -99,6 +98,7 @@ func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
 	return out, d.Go && !checking
 }
 
+// options returns which checks the user has selected.
 func (s *Start) options() preflight.Options {
 	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only}
 }

@@ -39,9 +39,6 @@ func (s *Start) leave(why string) {
 	s.comp = nil
 }
 
-// waitedOut is why a node leaves that waited in vain.
-const waitedOut = "its --join-timeout ran out"
-
 // notNeeded is why a standby node leaves at the end of a job.
 const notNeeded = "the job did not need this standby node"
 
@@ -50,8 +47,11 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 	if sig, ok := s.caught().(syscall.Signal); ok && ctx.Err() != nil {
 		return exit.SignalText(sig)
 	}
-	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Missing {
-		return waitedOut
+	switch e, _ := errors.AsType[*exit.Error](err); {
+	case e != nil && e.Code == exit.Missing:
+		return "its --join-timeout ran out"
+	case e != nil && e.Code == exit.Unfit:
+		return "it is unfit"
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
 		return notNeeded
@@ -69,7 +69,7 @@ func (s *Start) missing(err error) error {
 	if !ok {
 		return err
 	}
-	joined, left := m.Come, ""
+	joined, left := m.Joined, ""
 	for _, l := range m.Left {
 		left += fmt.Sprintf("; %s joined and left: %s", l.Name(), l.Left)
 		if l.Index >= 0 { // without an index it may have joined again as another node
@@ -83,15 +83,15 @@ func (s *Start) missing(err error) error {
 	}
 	switch {
 	case m.Running != "":
-		return exit.Errorf(exit.Missing, "the job still runs on %s; this node has no place in it", m.Running).
-			Do("wait for its end, or give the new job another name: --job")
+		return exit.Errorf(exit.Missing, "the job still runs on %s and has no place for this node", m.Running).
+			Do("wait until it ends, or give the new job another name: --job")
 	case joined >= cmp.Or(m.Min, m.Want):
 		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
 			s.Opt.JoinTimeout, left).
-			Do("look at the findings above, or raise --join-timeout")
+			Do("see the findings above, or raise --join-timeout")
 	}
 	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
-		again += "\n--store " + h + " is each machine's own address: only nodes of one machine find each other there"
+		again += "\n--store " + h + " is the address of each machine itself: it serves only nodes on one machine"
 	}
 	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
 		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
@@ -189,6 +189,6 @@ func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvo
 	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
 		return err
 	}
-	rendezvous.Told(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
+	rendezvous.AwaitReaders(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
 	return nil
 }

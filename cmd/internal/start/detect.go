@@ -68,8 +68,8 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 		return n, exit.Errorf(exit.Usage, "record this node: %v", err).
 			Do("--record names a file in a directory that can be written")
 	}
-	s.UI.Note("recorded in %s: host names, addresses, GUIDs and UUIDs in it are not this node's; launch fabric --from "+
-		"%s shows it", file, file)
+	s.UI.Note("recorded in %s, with names, addresses, GUIDs and UUIDs replaced; launch fabric --from %s prints it",
+		file, file)
 	return n, nil
 }
 
@@ -178,8 +178,8 @@ func python(l launcher.Line) bool {
 }
 
 // mpirunWorld returns the hosts of mpirun's own list, as this head sees them. A
-// host whose address is unknown is not among the peers. A name that means this
-// machine stands for the address by which the others reach it. For a recording,
+// host whose address is unknown is not among the peers. A name of this machine
+// gets the address by which the others reach it. For a recording,
 // and in a dry run, no name is looked up.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node

@@ -63,9 +63,9 @@ func (s *Start) printPlan(in envgen.Input) error {
 	plan := envgen.Make(in)
 	why := ""
 	if len(plan) == 0 {
-		why = "the libraries do the right thing by themselves here"
+		why = "the defaults of the libraries are right here"
 		if !j.Several() && j.Line.Kind != launcher.Mpirun {
-			why = "one node needs none; with --nnodes N --store HOST the peers' network is taken into account"
+			why = "one node needs no variables; --nnodes N --store HOST plans for several"
 		}
 	}
 	if s.UI.JSON() {
@@ -79,7 +79,7 @@ func (s *Start) printPlan(in envgen.Input) error {
 		return nil
 	}
 	format := s.Opt.Format
-	if format == "mpirun" && j.Line.Hydra() { // the line tells better
+	if format == "mpirun" && j.Line.Hydra() { // the command line is the better source
 		format = "hydra"
 	}
 	text, err := envgen.Render(format, plan)
@@ -99,7 +99,7 @@ func (s *Start) printPlan(in envgen.Input) error {
 	return nil
 }
 
-// perNode are the variables that mpirun must not carry to other nodes.
+// perNode returns the variables that mpirun must not carry to other nodes.
 func perNode(in envgen.Input, plan envgen.Plan) []string {
 	var names []string
 	for _, v := range plan {
@@ -115,11 +115,11 @@ func perNode(in envgen.Input, plan envgen.Plan) []string {
 	return names
 }
 
-// maxFile is more than any file that a rule asks for.
+// maxFile is larger than any file that a rule reads.
 const maxFile = 1 << 20
 
-// readFiles is what stands in those of the files that exist; nil: there is no
-// place to look.
+// readFiles returns the contents of the files that exist; nil where there is no
+// root.
 func readFiles(root fs.FS, names []string) map[string]string {
 	if root == nil {
 		return nil

@@ -78,7 +78,7 @@ func ready(err error) *exit.Error {
 		return e
 	}
 	if e, ok := errors.AsType[*storeaddr.NameError](err); ok {
-		return exit.Errorf(exit.Unreachable, "the store's host %v", e).
+		return exit.Errorf(exit.Unreachable, "the store host %v", e).
 			Do("check the spelling; getent hosts %s asks this node's resolver", e.Host)
 	}
 	if e, ok := errors.AsType[*storeaddr.AddrError](err); ok {
@@ -92,20 +92,20 @@ func ready(err error) *exit.Error {
 func refused(err error) *exit.Error {
 	if e, ok := errors.AsType[*rendezvous.DuplicateError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e).
-			Do("give each node its own --node-rank, or none: ranks then go by arrival")
+			Do("give each node its own --node-rank, or omit it on all: ranks then go by arrival")
 	}
 	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e)
 	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
-		return exit.Errorf(exit.Config, "%v", e).Do("type the same number on every node: --nnodes %s", e.Want)
+		return exit.Errorf(exit.Config, "%v", e).Do("give the same number on every node: --nnodes %s", e.Want)
 	}
 	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok {
-		return exit.Errorf(exit.PeerUnfit, "the job failed, and did not need this standby node: %s", e.Why)
+		return exit.Errorf(exit.PeerUnfit, "the job failed and did not need this standby node: %s", e.Why)
 	}
 	if e, ok := errors.AsType[*rendezvous.UnfitError](err); ok {
 		return exit.Errorf(exit.PeerUnfit, "%s", ui.Unfit(e.Notes, e.More)).
-			Do("fix that node; without --fail-fast the others would wait for it or a replacement")
+			Do("fix that node; without --fail-fast the other nodes would wait for it or for a replacement")
 	}
 	return nil
 }
@@ -116,14 +116,14 @@ func stored(err error) *exit.Error {
 	switch {
 	case other && e.Job == "":
 		return exit.Errorf(exit.Unreachable,
-			"a `launch store` runs at %s: it belongs to no job, and is addressed as an etcd is", e.Endpoint).
+			"the store at %s is a `launch store`, not a store of this job: it needs a URL", e.Endpoint).
 			Do("--store http://%s   # on every node", e.Endpoint)
 	case other:
 		return exit.Errorf(exit.Unreachable, "%v", e).
-			Do("is it meant to be this job? then give all nodes the same --job, or none\n"+
-				"else give this job a port of its own, on every node: --store %s", job.NextPort(e.Endpoint))
+			Do("for the same job, give all nodes the same --job\n"+
+				"for another job, choose another port on every node: --store %s", job.NextPort(e.Endpoint))
 	case errors.Is(err, rendezvous.ErrToken):
-		return exit.Errorf(exit.Config, "%s", tokenWords.Replace(err.Error())).
+		return exit.Errorf(exit.Config, "%s", strings.Replace(err.Error(), "a secret", "a LAUNCH_TOKEN", 1)).
 			Do("set the same LAUNCH_TOKEN on every node, or on none")
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return exit.Errorf(exit.Unreachable, "%v by a program that is not this job's store", err).
@@ -132,19 +132,12 @@ func stored(err error) *exit.Error {
 	return nil
 }
 
-// Unreached adds to the error of a store that does not answer that a store
-// inside launch ends with its job.
+// Unreached adds to the error of a store that does not answer that an embedded
+// store ends with its job.
 func Unreached(err error) error {
 	if !errors.Is(err, rendezvous.ErrUnreachable) {
 		return err
 	}
 	f := Failure(err, nil)
-	return (&f).Do("%s\na store inside launch runs only as long as its job: was it started, and is it not over?", f.Fix)
+	return (&f).Do("%s\nan embedded store runs only as long as its job: check that the job runs", f.Fix)
 }
-
-// tokenWords put the variable's name into what rendezvous says of secrets, and
-// which side has which.
-var tokenWords = strings.NewReplacer("a secret", "a LAUNCH_TOKEN",
-	": it has another one", ": this node's is not the one of the store",
-	": it has none", ": this node has one, the store has none",
-	": it asks for one", ": the store asks for one")

@@ -15,9 +15,9 @@ import (
 	"launch/rendezvous"
 )
 
-// readInputs refuses what was named to be read and cannot be, before anything is
-// looked at or waited for. What only variables name counts where it is used:
-// etcdctl's stand in the environment of many shells.
+// readInputs refuses input files that cannot be read, before the node does or
+// waits for anything. A file that only a variable names counts where it is used:
+// many shells set the variables of etcdctl.
 func (s *Start) readInputs() error {
 	j := s.Job
 	var more []preflight.Check
@@ -60,7 +60,7 @@ func (s *Start) readInputs() error {
 	return nil
 }
 
-// named is where the value of one of these flags comes from.
+// named returns what set one of these flags.
 func (s *Start) named(flag, etcdctl string) string {
 	if os.Getenv(Variable(flag)) == "" && !s.Opt.Given[flag] && os.Getenv(etcdctl) != "" {
 		return etcdctl
@@ -68,7 +68,7 @@ func (s *Start) named(flag, etcdctl string) string {
 	return s.Opt.From(flag)
 }
 
-// TryOutputs refuses what is to be written last and cannot be: nothing is done in vain.
+// TryOutputs refuses output files that cannot be written, before any work is done.
 func (s *Start) TryOutputs() error {
 	for flag, file := range map[string]string{"textfile": s.Opt.Textfile, "html": s.Opt.HTML, "history": s.Opt.History} {
 		if err := writable(file); err != nil {
@@ -78,7 +78,7 @@ func (s *Start) TryOutputs() error {
 	return nil
 }
 
-// writable tells whether a file can be made, or written to; "" can.
+// writable returns why a file cannot be made or written to; "" can.
 func writable(file string) error {
 	info, err := os.Stat(file)
 	switch {
@@ -92,7 +92,7 @@ func writable(file string) error {
 	return unix.Access(file, unix.W_OK)
 }
 
-// noCheck is said of an ID that no check has; the hint is the list as it was meant.
+// noCheck returns the error for an ID that no check has. Its hint is the corrected list.
 func (s *Start) noCheck(flag string, ids []string, e *preflight.UnknownError) error {
 	meant := strings.Join(ids, ",")
 	if e.Meant != "" {

@@ -83,9 +83,9 @@ func (s *Start) obeyDecision(context.Context) error {
 		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
 	case s.Opt.FailFast:
 		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).
-			Do("see the finding above; without --fail-fast the rest would wait for another node")
+			Do("see the finding above; without --fail-fast the other nodes would wait for a replacement")
 	}
-	s.UI.Note("unfit: %s; waiting for another in its place", d.Who)
+	s.UI.Note("unfit: %s; waiting for a replacement", d.Who)
 	return errAgain
 }
 
@@ -93,9 +93,9 @@ func (s *Start) obeyDecision(context.Context) error {
 // store. Then they start anyway: torchrun itself waits for 15 minutes.
 const storeWait = 60 * time.Second
 
-// release follows the decision that all start. The other nodes follow it
-// already, so only a signal, or a newer process in its place, keeps this node
-// from starting: not even the death of its companion does.
+// release follows the decision that all start. The other nodes follow it already,
+// so only a signal or a newer process in its place stops this node, and not even
+// the death of its companion does.
 func (s *Start) release(ctx context.Context) error {
 	err := s.comp.Go(ctx, s.World.Master)
 	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
@@ -115,10 +115,10 @@ func (s *Start) release(ctx context.Context) error {
 		err = s.comp.Handoff(ctx)
 	}
 	if err != nil {
-		s.UI.Note("%v; starting all the same, but launch status will not show this node", err)
+		s.UI.Note("%v; starting anyway, but launch status does not show this node", err)
 	}
 	if s.Opt.Restarts == 0 {
-		s.comp = nil // it goes on alone
+		s.comp = nil // the companion continues alone
 	}
 	return nil
 }

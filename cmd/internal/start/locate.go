@@ -72,7 +72,7 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	}
 	if budget > firstLook {
 		f.Tell = func(host string, err error) {
-			s.UI.Note("the store's host %q does not resolve yet: %v; retrying", host, err)
+			s.UI.Note("the store host %q does not resolve yet: %v; retrying", host, err)
 		}
 	}
 	place, err := f.Find(ctx, s.Job, s.Node)
@@ -95,7 +95,7 @@ func (s *Start) register(ctx context.Context) error {
 		return err
 	}
 	if j.ID.From.Tier == setting.Derived {
-		s.UI.Note("%s (the job's name is derived from the %s; --job names it)", ui.Identity(j), j.ID.From.Name)
+		s.UI.Note("%s (the job name is derived from the %s; --job sets it)", ui.Identity(j), j.ID.From.Name)
 	} else {
 		s.UI.Note("%s", ui.Identity(j))
 	}

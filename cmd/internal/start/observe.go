@@ -99,7 +99,7 @@ func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
 	o.mu.Lock()
 	joined, broken := o.joined, o.broken
-	if e.Kind != rendezvous.Anew {
+	if e.Kind != rendezvous.Broken {
 		o.latest, o.standby = text, e.Kind == rendezvous.Spare
 		if e.Kind == rendezvous.Back {
 			o.latest = ""
@@ -107,7 +107,7 @@ func (o *observer) event(e rendezvous.Event) {
 	}
 	o.mu.Unlock()
 	switch {
-	case e.Kind == rendezvous.Anew: // the next question to the world returns it, and prints it
+	case e.Kind == rendezvous.Broken: // the next question to the world returns it, and prints it
 		if broken != nil {
 			broken(e.Text)
 		}

@@ -16,7 +16,7 @@ import (
 	"launch/rendezvous"
 )
 
-// Options are the settings of a run: all that flags and LAUNCH_* variables say.
+// Options are the settings of a run, from flags and LAUNCH_* variables.
 type Options struct {
 	job.Flags
 	measure.Options // of launch bench, and of --bench
@@ -96,15 +96,15 @@ func (o *Options) Check(has map[string]bool) error {
 	}
 	switch {
 	case o.JoinTimeout <= 0:
-		return refuse("join-timeout", o.JoinTimeout.String(), "no time to wait at all", "--join-timeout 90s, 10m or 1h30m")
+		return refuse("join-timeout", o.JoinTimeout.String(), "it must be above 0", "--join-timeout 90s, 10m or 1h30m")
 	case o.StartTimeout < 0:
-		return refuse("start-timeout", o.StartTimeout.String(), "a time from 0 on (0: do not look)", "--start-timeout 2m")
+		return refuse("start-timeout", o.StartTimeout.String(), "it must not be negative (0: no limit)", "--start-timeout 2m")
 	case o.LastCall < 0:
-		return refuse("last-call", o.LastCall.String(), "a time from 0 on", "--last-call 10s")
+		return refuse("last-call", o.LastCall.String(), "it must not be negative", "--last-call 10s")
 	case o.Spares < 0:
-		return refuse("spares", strconv.Itoa(o.Spares), "a number from 0 on", "--spares 1")
+		return refuse("spares", strconv.Itoa(o.Spares), "it must not be negative", "--spares 1")
 	case o.Restarts < 0:
-		return refuse("restarts", strconv.Itoa(o.Restarts), "a number from 0 on", "--restarts 3")
+		return refuse("restarts", strconv.Itoa(o.Restarts), "it must not be negative", "--restarts 3")
 	case o.Bench != "" && o.Bench != benchShort && o.Bench != benchFull && o.Bench != benchNo:
 		return exit.Errorf(exit.Usage, "%s is short, full or no, not %q", o.From("bench"), o.Bench).
 			Do("--bench short   # launch bench measures alone")
@@ -135,7 +135,7 @@ func (o *Options) empty(has map[string]bool) error {
 		case !has[f.name] || f.v.V != "":
 		case o.Given[f.name]:
 			return exit.Errorf(exit.Usage, "--%s is empty (a variable that was not expanded?)", f.name).
-				Do("leave --%s out, or give it %s", f.name, f.needs)
+				Do("omit --%s, or give it %s", f.name, f.needs)
 		case set && value == "":
 			return exit.Errorf(exit.Usage, "%s is set, but empty (a template that was not filled in?)", variable).
 				Do("unset %s, or give it %s", variable, f.needs)
@@ -172,7 +172,7 @@ func (o *Options) ports() (lo, hi int, err error) {
 		hi, err = strconv.Atoi(high)
 	}
 	if err != nil || lo < 1 || hi > 65535 || lo > hi {
-		return 0, 0, exit.Errorf(exit.Usage, "%s %q is no range of ports", o.From("port-range"), text).
+		return 0, 0, exit.Errorf(exit.Usage, "%s %q is not a port range", o.From("port-range"), text).
 			Do("--port-range %s", DefaultPortRange)
 	}
 	return lo, hi, nil

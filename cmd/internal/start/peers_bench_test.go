@@ -150,7 +150,7 @@ func (w *world) node(ctx context.Context, i int) error {
 	}
 	self := rendezvous.Member{ID: id, Index: -1, Size: size, Host: fmt.Sprintf("node-%04d", i), Addr: lo, PID: 1 + i,
 		Port: 29500, Peer: l.Port(), First: i == 0}
-	s := rendezvous.Enter(ctx, cli, rendezvous.Config{Job: benchJob, Self: self, Hosted: true, Asks: true})
+	s := rendezvous.Enter(ctx, cli, rendezvous.Config{Job: benchJob, Self: self, Hosted: true, OwnStore: true})
 	w.end(func() { s.Leave(""); cli.Close() })
 	joined, err := s.Join(ctx, time.Hour)
 	if err != nil {

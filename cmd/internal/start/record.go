@@ -10,8 +10,8 @@ import (
 )
 
 // Record is what a start knows. The stages fill it from left to right, each
-// field in one stage. --dry-run --json prints it, and it is what a user sends
-// who reports a problem.
+// field in one stage. --dry-run --json prints it, and a user who reports a problem
+// sends it.
 type Record struct {
 	Job     job.Job           `json:"job"`
 	Node    fabric.Node       `json:"node"`

@@ -45,11 +45,11 @@ func (s *Start) replay() error {
 		return nil
 	}
 	if s.Word == "" && !o.DryRun {
-		return exit.Errorf(exit.Usage, "%s %s: a start on a recorded node cannot be", o.From("from"), o.Recording).
+		return exit.Errorf(exit.Usage, "%s %s: launch cannot start on a recorded node", o.From("from"), o.Recording).
 			Do("launch --dry-run --from %s COMMAND", o.Recording)
 	}
 	if o.Record != "" {
-		return exit.Errorf(exit.Usage, "--record and --from: a recording is of this node, or it is already there").
+		return exit.Errorf(exit.Usage, "--record and --from exclude each other: --record reads this node").
 			Do("launch fabric --record FILE")
 	}
 	data, err := os.ReadFile(o.Recording)
@@ -75,7 +75,7 @@ func (s *Start) root() fs.FS {
 	return fabric.Bounded(os.DirFS("/"))
 }
 
-// resolve finds out who this node is. A subcommand may have no command. Tasks of
+// resolve fills in this node and the job. A subcommand may have no command. Tasks of
 // one node that fail here fail alike.
 func (s *Start) resolve(ctx context.Context) error {
 	err := s.ResolveJob()
@@ -85,7 +85,7 @@ func (s *Start) resolve(ctx context.Context) error {
 	return err
 }
 
-// ResolveJob fills in who this node is and what the job is.
+// ResolveJob fills in this node's place in the job, and the job.
 func (s *Start) ResolveJob() error {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()

@@ -38,17 +38,15 @@ func (s *Start) supervise(ctx context.Context) error {
 		s.UI.Note("%s; starting again on all nodes (restart %d of %d)", fate.Why, fate.Restart, fate.Restarts)
 		s.Job.Notes = nil // printed already
 		s.deadline = s.began.Add(s.Opt.JoinTimeout)
-		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).comeBack, agree, (*Start).
-			release); err != nil {
+		comeBack := func(s *Start, ctx context.Context) error { return s.comp.Return(ctx) }
+		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, comeBack, agree,
+			(*Start).release); err != nil {
 			return err
 		}
 	}
 }
 
-// comeBack makes this node one that waits for a world again.
-func (s *Start) comeBack(ctx context.Context) error { return s.comp.Return(ctx) }
-
-// attempt runs the command once, until it is over here and on the other nodes.
+// attempt runs the command once, until it has ended on all nodes.
 func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	s.announce()
 	run, err := s.spawn()
@@ -72,7 +70,7 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 			if s.status = run.Status(); run.Interrupted() || s.comp.Ended(s.status) != nil {
 				return rendezvous.Fate{Why: "its command was interrupted"}, nil
 			}
-			s.UI.Note("the command ended here with %d; waiting for the other nodes", s.status)
+			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
 		case r := <-answers:
 			if r.err != nil {
 				return rendezvous.Fate{}, s.severed(run, r.err)
@@ -87,18 +85,18 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 }
 
-// severed ends a command whose node has lost its place: the other nodes start
-// again without it, and the command must not run at the same time. If it has
-// ended already, its own status counts.
+// severed ends the command of a node that has lost its place: the other nodes start
+// again without it, and the command must not run at the same time. If the command
+// has ended already, its own status counts.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
 		s.status = run.Status()
-		s.UI.Note("%v; ending with the command's own status", why)
+		s.UI.Note("%v; the exit status is the command's own", why)
 		return nil
 	default:
 	}
-	s.UI.Note("%v; ending the command here, since the others may start again without it", why)
+	s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
 	if err := run.Stop(stopGrace); err != nil {
 		return stuck(err)
 	}
@@ -110,7 +108,7 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	select {
 	case <-run.Done():
 	default:
-		s.UI.Note("%s; ending the command here", f.Why)
+		s.UI.Note("%s; ending the command on this node", f.Why)
 	}
 	if !f.Again && f.Why == "" {
 		return f, nil
@@ -120,19 +118,19 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	}
 	s.status = run.Status()
 	if !f.Again {
-		s.UI.Note("%s; no restart is left (--restarts %d)", f.Why, f.Restarts)
+		s.UI.Note("%s; no restarts left (--restarts %d)", f.Why, f.Restarts)
 	}
 	return f, nil
 }
 
-// stuck is why nothing starts here again: a process that does not end may still
-// hold GPU memory and ports.
+// stuck returns the error for processes of a command that do not end. They may still
+// hold GPU memory and ports, so the node cannot start again.
 func stuck(err error) error {
-	return exit.Errorf(exit.Unfit, "what the command started here does not end: %v", err).
-		Do("it is stuck in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
+	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
+		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
-// pass hands a signal on that reached launch alone. A terminal sends its signals
+// pass forwards a signal that reached launch alone. A terminal sends its signals
 // to all of its foreground processes.
 func (s *Start) pass(run *supervise.Attempt) {
 	sig, _ := s.caught().(syscall.Signal)
@@ -180,7 +178,7 @@ func (s *Start) repeat(ctx context.Context) error {
 			return nil
 		}
 		if n > s.Opt.Restarts {
-			s.UI.Note("the command ended with %d; no restart is left (--restarts %d)", s.status, s.Opt.Restarts)
+			s.UI.Note("the command ended with %d; no restarts left (--restarts %d)", s.status, s.Opt.Restarts)
 			return nil
 		}
 		if err := run.Stop(0); err != nil {

@@ -122,8 +122,8 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 		sig = s.caught()
 	}
 	if n, ok := sig.(syscall.Signal); ok && s.Word == "bench" {
-		err, sig = exit.Errorf(exit.Signal+int(n), "%s before anything was compared; the others see that this node has left",
-			exit.SignalText(n)), nil
+		err, sig = exit.Errorf(exit.Signal+int(n), "%s before the bench had a result; the other nodes see "+
+			"that this one has left", exit.SignalText(n)), nil
 	}
 	if s.Hint != nil && len(s.argv) > 0 {
 		err = s.Hint(err, s.argv[0])
@@ -152,7 +152,7 @@ func (s *Start) gather(ctx context.Context, steps ...stage) error {
 	for {
 		err := s.do(ctx, append([]stage{(*Start).join}, steps...)...)
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
-			s.UI.Note("%s; the ranks are agreed anew", broken.Why)
+			s.UI.Note("%s; joining again", broken.Why)
 			continue
 		}
 		if !errors.Is(err, errAgain) {
@@ -190,10 +190,10 @@ func (s *Start) possible(context.Context) error {
 		return exit.Errorf(exit.Config,
 			"%s with %d tasks on a node (%s): launch must be the only one that starts processes here", what,
 			s.Job.Tasks.LocalSize, s.Job.Tasks.From).
-			Do("one task per node, or no %s", what)
+			Do("start one task per node, or omit %s", what)
 	}
 	if !s.Job.Several() && s.Opt.Given["bench"] {
-		s.UI.Note("--bench measures between nodes, and this job has one: nothing is measured")
+		s.UI.Note("--bench measures between nodes, but this job has one node: nothing is measured")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"launch/cmd/internal/companion"
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
@@ -15,7 +16,6 @@ import (
 	"launch/internal/setting"
 	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
-	"launch/rendezvous"
 )
 
 // Check is launch check: the checks of this node, or of all nodes of a job. It
@@ -26,7 +26,7 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 		together := s.Job.Several() && !s.Opt.Local && s.from == nil
 		switch t := s.Job.Tasks; {
 		case together && t.Local > 0:
-			s.UI.Note("task %d of this node: its first task checks it", t.Local)
+			s.UI.Note("task %d of this node: its first task checks the node", t.Local)
 			return nil
 		case together:
 			return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkTogether)
@@ -45,7 +45,7 @@ func (s *Start) reportAlone(context.Context) error {
 	if len(c.Unfit()) > 0 {
 		s.status = exit.Unfit
 	}
-	return s.keep(c)
+	return s.write(c)
 }
 
 // checked returns the outcome of a check.
@@ -86,7 +86,7 @@ func (s *Start) checkTogether(ctx context.Context) error {
 	case slices.ContainsFunc(c.Nodes, unfit):
 		s.status = exit.PeerUnfit
 	}
-	return s.keep(c)
+	return s.write(c)
 }
 
 const (
@@ -112,8 +112,8 @@ func (s *Start) part(ctx context.Context) error {
 	return nil
 }
 
-// keep writes the outcome of a check to the files that were asked for.
-func (s *Start) keep(c ui.Checked) error {
+// write writes the outcome of a check to --textfile and --html.
+func (s *Start) write(c ui.Checked) error {
 	if file := s.Opt.Textfile; file != "" {
 		if err := ui.WriteMetrics(file, c); err != nil {
 			return exit.CannotWrite(s.Opt.From("textfile"), file, err)
@@ -165,7 +165,7 @@ func (s *Start) benchByHand(ctx context.Context) error {
 // benchTogether measures between all nodes of a job.
 func (s *Start) benchTogether(ctx context.Context) error {
 	if !s.Job.Several() {
-		return exit.Errorf(exit.Usage, "a bench needs two nodes, and this line speaks of one").
+		return exit.Errorf(exit.Usage, "a bench needs two nodes, but this line has one").
 			Do("launch bench --store HOST --nnodes N   # the same line on each\nor by hand: launch bench --server   # on " +
 				"one, and on the other: launch bench --client HOST")
 	}
@@ -205,17 +205,11 @@ func (s *Start) benchTogether(ctx context.Context) error {
 
 // benchRounds is what a bench needs of the joined world.
 type benchRounds struct {
-	roundsOf
+	*companion.Client
 	*observer
 }
 
-// roundsOf is the companion's part of it.
-type roundsOf interface {
-	Round(ctx context.Context, name string, mine []byte, budget time.Duration, reduce rendezvous.Reduce) ([]byte, error)
-	Posted(ctx context.Context, name string, ranks []int, budget time.Duration) ([][]byte, error)
-}
-
-// benched returns what was measured, for its report.
+// benched returns the report of a bench.
 func (s *Start) benched(r measure.Result) ui.Benched {
 	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
 		Titles: s.Checks.Titles()}
@@ -225,7 +219,7 @@ func (s *Start) benched(r measure.Result) ui.Benched {
 	return out
 }
 
-// reportBench prints what was measured, and writes what was asked for.
+// reportBench prints the rates, and writes --history and --html.
 func (s *Start) reportBench(r measure.Result) error {
 	out := s.benched(r)
 	s.UI.Bench(out)

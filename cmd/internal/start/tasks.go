@@ -90,22 +90,20 @@ func (s *Start) releaseTasks(ctx context.Context) {
 	}
 	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 &&
 		ctx.Err() == nil {
-		s.UI.Note("starting without %s of this node: not here after %s", taskNames(missing), handBudget)
+		s.UI.Note("starting without %s of this node: no request for the plan within %s", taskNames(missing), handBudget)
 	}
 	if s.tasks.held != nil {
 		s.tasks.held.Close()
 	}
 }
 
+// taskNames lists tasks by their local number.
 func taskNames(local []int) string {
-	var out []string
-	for _, n := range local {
-		out = append(out, strconv.Itoa(n))
+	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(local), "[]"), " ", ", ")
+	if len(local) == 1 {
+		return "task number " + list
 	}
-	if len(out) == 1 {
-		return "task number " + out[0]
-	}
-	return "tasks number " + strings.Join(out, ", ")
+	return "tasks number " + list
 }
 
 // holdPort picks the port of the store of a job of one node, which has no
@@ -142,7 +140,7 @@ func (s *Start) follow(ctx context.Context) error {
 		return s.alike(ctx, notExecutable(s.Job.Line.Argv[0], err))
 	}
 	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, s.Opt.JoinTimeout+followSlack, func() {
-		s.UI.Note("task %d of %d waits for the first one of this node, until %s", t.Rank, t.Size, time.Now().
+		s.UI.Note("task %d of %d waits for the first task of this node, until %s", t.Rank, t.Size, time.Now().
 			Add(s.Opt.JoinTimeout).Format("15:04:05"))
 	})
 	if err != nil {
@@ -150,7 +148,7 @@ func (s *Start) follow(ctx context.Context) error {
 	}
 	var h handed
 	if err := json.Unmarshal(b, &h); err != nil {
-		return fmt.Errorf("read what the first task of this node says: %w", err)
+		return fmt.Errorf("read the plan of this node's first task: %w", err)
 	}
 	if h.Failure != nil { // the first task has printed the advice
 		return exit.Errorf(h.Failure.Code, "the first task of this node did not start: %s", h.Failure.What)
@@ -159,8 +157,8 @@ func (s *Start) follow(ctx context.Context) error {
 	return s.commandFor(h.World, without(h.Plan, s.Job.Decided))
 }
 
-// without returns the plan of a task whose own environment may differ: what is
-// set there wins.
+// without returns the plan without the variables that the task's own environment
+// sets.
 func without(p envgen.Plan, decided []setting.Decided) envgen.Plan {
 	return slices.DeleteFunc(p, func(v setting.Var) bool {
 		return slices.ContainsFunc(decided, func(d setting.Decided) bool { return d.Name == v.Name })
@@ -184,12 +182,13 @@ func (s *Start) alike(ctx context.Context, err error) error {
 	return exit.Errorf(f.Code, "%s", f.What)
 }
 
+// task returns this task as the launcher takes it.
 func task(t job.Tasks) launcher.Task {
 	return launcher.Task{Rank: t.Rank, Size: t.Size, Local: t.Local, LocalSize: t.LocalSize}
 }
 
 // groupOf returns what the tasks of this node have in common, and no others.
-// MPICH tells them nothing of the kind, but its daemon on this node starts each
+// MPICH sets no such variable, but its daemon on this node starts each
 // task as a process group of its own.
 func groupOf(t job.Tasks) string {
 	if t.Group != "" {

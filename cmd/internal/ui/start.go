@@ -66,10 +66,10 @@ func Event(e rendezvous.Event) string {
 		return fmt.Sprintf("the previous start of this job still runs on %s; waiting until it ends", on)
 	case rendezvous.Progress:
 		a := *e.Attendance
-		if a.Min > 0 && a.Come >= a.Min {
-			return fmt.Sprintf("%d of up to %d nodes joined, enough to start; waiting for more (--last-call)", a.Come, a.Want)
+		if a.Min > 0 && a.Joined >= a.Min {
+			return fmt.Sprintf("%d of up to %d nodes joined, enough to start; waiting for more (--last-call)", a.Joined, a.Want)
 		}
-		text := fmt.Sprintf("%d of %s nodes joined; waiting for %s", a.Come, Wanted(a), Missing(a, nil))
+		text := fmt.Sprintf("%d of %s nodes joined; waiting for %s", a.Joined, Wanted(a), Missing(a, nil))
 		if len(a.Unfit) > 0 {
 			text += "; " + Unfit(a.Unfit, a.More) + awaitsFix
 		}
@@ -113,9 +113,9 @@ func Wanted(a rendezvous.Attendance) string {
 // Missing returns the nodes that have not joined: by index where nodes have indexes, with the scheduler's host name
 // where one is known, else their number and the nodes that joined.
 func Missing(a rendezvous.Attendance, hosts []string) string {
-	n := max(cmp.Or(a.Min, a.Want)-a.Come, 0)
+	n := max(cmp.Or(a.Min, a.Want)-a.Joined, 0)
 	if len(a.Missing) == 0 {
-		return fmt.Sprintf("%d more (joined: %s)", n, Names(a.Here, a.Come))
+		return fmt.Sprintf("%d more (joined: %s)", n, Names(a.Here, a.Joined))
 	}
 	var out []string
 	for _, i := range a.Missing {
@@ -154,7 +154,7 @@ func All(joined, want int) string {
 
 // World returns the sealed world in one line.
 func World(w rendezvous.World, took time.Duration) string {
-	return fmt.Sprintf("%s nodes joined after %s; this is node rank %d; MASTER_ADDR is %s, port %d",
+	return fmt.Sprintf("%s nodes joined after %s; this is node rank %d; rank 0 is on %s, MASTER_PORT %d",
 		All(w.Size, w.Self.Size), round(took), w.Rank, w.Master.Name(), w.Master.Port)
 }
 

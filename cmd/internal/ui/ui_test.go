@@ -196,7 +196,7 @@ func TestMissingNamesTheNodesThatHaveNotJoined(t *testing.T) {
 		{2, []string{"a"}, nil, nil, "1 more (joined: a, 1 more)"},
 		{0, nil, nil, nil, "3 more (joined: no node)"},
 	} {
-		a := rendezvous.Attendance{Come: tc.joined, Want: 3, Here: tc.names, Missing: tc.indexes}
+		a := rendezvous.Attendance{Joined: tc.joined, Want: 3, Here: tc.names, Missing: tc.indexes}
 		if got := Missing(a, tc.hosts); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
@@ -219,7 +219,7 @@ func TestUnfitNodesWithOneReasonAreNamedTogether(t *testing.T) {
 		if got := Unfit(tc.notes, tc.more); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
-		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Come: 1, Want: 2,
+		e := rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Joined: 1, Want: 2,
 			Here: []string{"z"}, Unfit: tc.notes, More: tc.more}}
 		want := "1 of 2 nodes joined; waiting for 1 more (joined: z); " + tc.want + "; waiting for a fix or a replacement"
 		if got := Event(e); got != want {
