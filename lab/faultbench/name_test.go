@@ -185,6 +185,6 @@ func storeFaults() []fault {
 			assist(tr, tr.extra, "proxy", "0.0.0.0:29377")
 			tr.sick.Etc("hosts", "127.0.0.1 localhost\n"+tr.extra.Addr+" host0\n")
 		},
-		want: []string{"store.answers", "69 something"},
+		want: []string{"store.answers", "69 a process accepts"},
 	}}
 }
