@@ -144,8 +144,7 @@ func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 		n.Hostname, strings.Join(n.HostAddrs, ", "))
 }
 
-// firstAddr returns the address that a library takes of an interface: IPv4 before
-// IPv6.
+// firstAddr returns the address that a library takes of an interface: IPv4 before IPv6.
 func firstAddr(i fabric.Interface) netip.Addr {
 	for _, v4 := range []bool{true, false} {
 		for _, p := range i.Addrs {

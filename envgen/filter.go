@@ -107,9 +107,8 @@ func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interfac
 	return out[:min(len(out), maxIfs)]
 }
 
-// leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0
-// without digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and
-// "1,2" is 1.
+// leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0 without
+// digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and "1,2" is 1.
 func leadingInt(s string, base int) int {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	sign := 1

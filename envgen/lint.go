@@ -18,11 +18,10 @@ type lintRule struct {
 	look  func(*view, setting.Decided) (finding.Finding, bool)
 }
 
-// Lint returns which of the settings in force (in.Decided) are harmful, obsolete or
-// without effect on this machine, and which are missing, in the order of the tables. A
-// Fail means that the job dies or hangs here. It is only for several nodes and a
-// library that this node will use (NCCL with GPUs, Gloo without), so that a stale
-// variable never stops a job that does not read it.
+// Lint returns which of the settings in force (in.Decided) are harmful, obsolete or without effect
+// on this machine, and which are missing, in the order of the tables. A Fail means that the job
+// dies or hangs here. It is only for several nodes and a library that this node will use (NCCL with
+// GPUs, Gloo without), so that a stale variable never stops a job that does not read it.
 func Lint(in Input) []finding.Finding {
 	v := look(in)
 	var out []finding.Finding

@@ -31,8 +31,7 @@ func ifnameLint() []lintRule {
 	}
 }
 
-// ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs
-// here.
+// ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs here.
 func (v *view) ncclSure() bool {
 	return v.World.Nodes > 1 && v.gpuCount() > 0
 }
@@ -42,8 +41,7 @@ func (v *view) glooSure() bool {
 	return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != ""
 }
 
-// fixIfname returns the fix: the interface to the peers if known, else to drop the
-// setting.
+// fixIfname returns the fix: the interface to the peers if known, else to drop the setting.
 func fixIfname(v *view, d setting.Decided, mark string) string {
 	via, _, ok := v.via()
 	if !ok {
@@ -103,8 +101,7 @@ func hasAddress(n fabric.Node, name string) bool {
 		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
 }
 
-// notExact returns why a name is invalid: it has NCCL's notation, or is not an
-// interface.
+// notExact returns why a name is invalid: it has NCCL's notation, or is not an interface.
 func notExact(n fabric.Node, name string) string {
 	switch {
 	case strings.ContainsAny(name, "^=,"):
@@ -152,8 +149,7 @@ func selected(v *view, d setting.Decided) (names []string, sure bool, mark strin
 	return names, v.ncclSure(), "="
 }
 
-// lintVirtual never fails: a container network can route between the bridges of its
-// nodes.
+// lintVirtual never fails: a container network can route between the bridges of its nodes.
 func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	names, _, mark := selected(v, d)
 	why := ""

@@ -129,9 +129,8 @@ func (v *view) includesAny(word string) bool {
 	return false
 }
 
-// lintExclude finds a list without loopback: a value replaces the default
-// 127.0.0.1/8,sppp (btl_tcp_component.c), so Open MPI connects to its peers at
-// 127.0.0.1.
+// lintExclude finds a list without loopback: a value replaces the default 127.0.0.1/8,sppp
+// (btl_tcp_component.c), so Open MPI connects to its peers at 127.0.0.1.
 func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" {
 		return none()

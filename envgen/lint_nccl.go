@@ -58,8 +58,7 @@ func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
 		Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 }
 
-// integers returns the settings that NCCL reads as numbers and that people write as
-// text.
+// integers returns the settings that NCCL reads as numbers and that people write as text.
 func integers() []string {
 	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT",
 		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}
@@ -112,9 +111,8 @@ func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a
-// 3-bit field of the queue pair (InfiniBand specification, Local Ack Timeout and
-// Retry Count).
+// lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a 3-bit field
+// of the queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
 func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {

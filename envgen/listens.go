@@ -17,10 +17,9 @@ type Listen struct {
 // maxListens bounds the addresses of one node: eight rails over TCP, and Gloo.
 const maxListens = 9
 
-// Listens returns the addresses other than World.Addr on which NCCL and Gloo wait for
-// the other nodes under a plan: a node that is reached at World.Addr may not be
-// reached there. NCCL's first interface carries its bootstrap, the others only data
-// over TCP (src/transport/net_socket.cc).
+// Listens returns the addresses other than World.Addr on which NCCL and Gloo wait for the other
+// nodes under a plan: a node that is reached at World.Addr may not be reached there. NCCL's first
+// interface carries its bootstrap, the others only data over TCP (src/transport/net_socket.cc).
 func Listens(in Input, p Plan) []Listen {
 	v := look(in)
 	if !v.apart() {

@@ -74,14 +74,12 @@ func fabricRules() []rule {
 	}}
 }
 
-// strays reports whether the only devices that NCCL's IB module would take are not a
-// fabric.
+// strays reports whether the only devices that NCCL's IB module would take are not a fabric.
 func (v *view) strays() bool {
 	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
 }
 
-// needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a
-// plugin.
+// needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a plugin.
 func (v *view) needsPlugin() bool { return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot }
 
 func (v *view) wantNet() want {
@@ -162,8 +160,7 @@ func (v *view) netIs(modules []string) bool {
 	return slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(net, m) })
 }
 
-// vendorModules returns the network modules of clouds, whose own scripts set their
-// variables.
+// vendorModules returns the network modules of clouds, whose own scripts set their variables.
 func vendorModules() []string {
 	return []string{"gib", "fastrak", "gpudirecttcpx", "aws libfabric", "libfabric", "ofi"}
 }
@@ -213,8 +210,7 @@ func (p hcaPort) pkeysSeen() finding.Seen {
 
 func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
 
-// many is the number of nodes above which the timeout of NCCL before 2.23 is too
-// short.
+// many is the number of nodes above which the timeout of NCCL before 2.23 is too short.
 const many = 64
 
 func (v *view) wantTimeout() want {

@@ -9,8 +9,7 @@ import (
 	"launch/internal/setting"
 )
 
-// frameworkRules returns the rules for libraries with their own variable for an
-// address of the job.
+// frameworkRules returns the rules for libraries with their own variable for an address of the job.
 func frameworkRules() []rule {
 	const program = "the command or its script names it"
 	return []rule{{

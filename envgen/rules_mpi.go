@@ -11,8 +11,7 @@ import (
 	"launch/internal/setting"
 )
 
-// mpiRules returns the rules for the MPIs. mpirun carries a subnet to all nodes, not a
-// name.
+// mpiRules returns the rules for the MPIs. mpirun carries a subnet to all nodes, not a name.
 func mpiRules() []rule {
 	unless := func(name string, also func(*view) bool) func(*view) bool {
 		return func(v *view) bool { return v.openMPI() && !v.has(name) && also(v) }
@@ -59,9 +58,8 @@ func mpiRules() []rule {
 	}}
 }
 
-// wantSubnet is for Open MPI, which uses every interface that is up except 127.0.0.1/8
-// (the default of btl_tcp_if_exclude), with or without carrier. Every host has to be
-// in the subnet.
+// wantSubnet is for Open MPI, which uses every interface that is up except 127.0.0.1/8 (the default
+// of btl_tcp_if_exclude), with or without carrier. Every host has to be in the subnet.
 func (v *view) wantSubnet() want {
 	_, addr, ok := v.via()
 	if !ok {
@@ -88,8 +86,7 @@ func (v *view) wantSubnet() want {
 	return w
 }
 
-// includes reports whether a list of Open MPI (names and CIDRs) selects the interface
-// to the peers.
+// includes reports whether a list of Open MPI (names and CIDRs) selects the interface to the peers.
 func (v *view) includes(value string) bool {
 	via, _, ok := v.via()
 	for word := range strings.SplitSeq(value, ",") {

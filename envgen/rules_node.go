@@ -134,8 +134,7 @@ func (v *view) topology(text string) (n int, missing string) {
 	}
 }
 
-// pci reports whether this machine has the function, or the list of functions is
-// unknown.
+// pci reports whether this machine has the function, or the list of functions is unknown.
 func (v *view) pci(addr string) bool {
 	if len(v.Node.PCI) == 0 {
 		return true

@@ -9,8 +9,7 @@ import (
 	"launch/internal/setting"
 )
 
-// nvshmemRules returns the rules for NVSHMEM, which makes NCCL's choices under its own
-// names.
+// nvshmemRules returns the rules for NVSHMEM, which makes NCCL's choices under its own names.
 func nvshmemRules() []rule {
 	const source = "NVSHMEM src/modules/transport/common/env_defs.h"
 	const boot = "NVSHMEM src/modules/bootstrap/common/env_defs.h"

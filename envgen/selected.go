@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Selected returns the RDMA ports of this node that the settings choose, each as its
-// rate and link layer ("400 Gb/s InfiniBand"), by variable. It leaves out a variable
-// that is not set, that chooses exactly the training fabric, or that chooses no port
-// (which Lint reports).
+// Selected returns the RDMA ports of this node that the settings choose, each as its rate and link
+// layer ("400 Gb/s InfiniBand"), by variable. It leaves out a variable that is not set, that
+// chooses exactly the training fabric, or that chooses no port (which Lint reports).
 func Selected(in Input) map[string][]string {
 	v := look(in)
 	out := map[string][]string{}

@@ -108,10 +108,9 @@ func (v *view) plugin() string {
 	return ""
 }
 
-// via returns the interface by which the other nodes reach this node, and the address
-// on it. ok is false for a single node, for nodes on one machine (loopback), and if no
-// interface has the address (NAT, a virtual address): then no interface is better
-// than another.
+// via returns the interface by which the other nodes reach this node, and the address on it. ok is
+// false for a single node, for nodes on one machine (loopback), and if no interface has the address
+// (NAT, a virtual address): then no interface is better than another.
 func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
 		return via, addr, false
@@ -120,8 +119,7 @@ func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	return via, addr, ok && via.Kind != "loopback"
 }
 
-// holder returns the interface that is up and has the address, and the address with
-// its prefix.
+// holder returns the interface that is up and has the address, and the address with its prefix.
 func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) {
 	a = a.Unmap().WithZone("")
 	i, ok := n.InterfaceOf(a)

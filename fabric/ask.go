@@ -67,8 +67,7 @@ func gpuLimit(roots Roots) time.Duration {
 	return gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
 }
 
-// AskVerbs queries libibverbs in a child, if sysfs shows an RDMA device. It takes 3 s
-// at most.
+// AskVerbs queries libibverbs in a child, if sysfs shows an RDMA device. It takes 3 s at most.
 func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
 	class := dir{fsys: roots.filled().Sys, name: classInfiniBand}
 	if len(class.names("")) == 0 {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// cgroup reads the limits of this process' control groups, version 1 or 2. In a
-// container the path may be the host's and not visible; then the mounted root is the
-// container's own group.
+// cgroup reads the limits of this process' control groups, version 1 or 2. In a container the path
+// may be the host's and not visible; then the mounted root is the container's own group.
 func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
@@ -41,8 +40,7 @@ func parseCgroups(text string) map[string]string {
 	return out
 }
 
-// unlimited is the value that version 1 writes for no limit: the largest number of
-// pages, in bytes.
+// unlimited is the value that version 1 writes for no limit: the largest number of pages, in bytes.
 const unlimited = 1 << 60
 
 // lowest returns the lowest limit of a group and the groups above it, and the usage of

@@ -34,9 +34,8 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 }
 
 // virtual recognizes a hypervisor by the names in its firmware (the table of systemd's
-// detect-virt). The CPU's own flag would be surer, but on many kernels reading
-// /proc/cpuinfo stops every CPU for milliseconds. Metal instances of EC2 have the same
-// vendor as its VMs.
+// detect-virt). The CPU's own flag would be surer, but on many kernels reading /proc/cpuinfo stops
+// every CPU for milliseconds. Metal instances of EC2 have the same vendor as its VMs.
 func virtual(c Cloud, vendor, product string) bool {
 	switch {
 	case c.Provider == "aws" && c.SKU != "":

@@ -143,8 +143,7 @@ func product(vendor, name string) string {
 	return strings.TrimSpace(vendor + " " + name)
 }
 
-// farAway is an address of no network (RFC 5737), so the route to it is the default
-// route.
+// farAway is an address of no network (RFC 5737), so the route to it is the default route.
 var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // errMissing is the error for a file that every Linux has.

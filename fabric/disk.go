@@ -59,9 +59,8 @@ func RememberDisks() func(ctx context.Context, paths []string) []Disk {
 	}
 }
 
-// AskDisks returns the file systems of paths. A child asks those that may wait for a
-// server, since a system call on an NFS mount whose server is gone never returns. It
-// takes 3 s at most.
+// AskDisks returns the file systems of paths. A child asks those that may wait for a server, since
+// a system call on an NFS mount whose server is gone never returns. It takes 3 s at most.
 func AskDisks(ctx context.Context, paths []string) []Disk {
 	mounts := parseMounts(readText(os.DirFS("/proc"), "self/mountinfo"))
 	if !slices.ContainsFunc(mounts, mount.remote) {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// deviceBudget limits the time to read one device from sysfs. A healthy device takes
-// milliseconds; one whose firmware does not answer can take a minute per file (mlx5's
-// command timeout).
+// deviceBudget limits the time to read one device from sysfs. A healthy device takes milliseconds;
+// one whose firmware does not answer can take a minute per file (mlx5's command timeout).
 const deviceBudget = 3 * time.Second
 
 // reading is the value read from a device, and the first thing that could not be read.

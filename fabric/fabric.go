@@ -171,8 +171,7 @@ type Card struct {
 	Minor  int    `json:"minor"` // of /dev/nvidiaN; -1 unknown
 }
 
-// Distance is how far two functions are from each other, in the terms of nvidia-smi
-// topo -m.
+// Distance is how far two functions are from each other, in the terms of nvidia-smi topo -m.
 type Distance string
 
 // Distances, the nearest first.

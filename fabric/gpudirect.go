@@ -26,10 +26,9 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 	return g
 }
 
-// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why
-// not; "" on a machine without NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open
-// kernel modules, release 515 or later (requirements of GPUDirect RDMA in NVIDIA's GPU
-// operator documentation).
+// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" on a
+// machine without NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open kernel modules, release
+// 515 or later (requirements of GPUDirect RDMA in NVIDIA's GPU operator documentation).
 func dmaBuf(kernel, driver string) string {
 	major, minor, ok := kernelVersion(kernel)
 	switch {

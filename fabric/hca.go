@@ -13,9 +13,8 @@ import (
 
 const classInfiniBand = "class/infiniband"
 
-// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and
-// never counters/: on a restricted function, each such read fails in the firmware and
-// fills the kernel log.
+// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
+// on a restricted function, each such read fails in the firmware and fills the kernel log.
 func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
@@ -89,8 +88,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if h.Driver == "" {
 		h.Driver = driverByName(h.Name, h.Type)
 	}
-	// hca_type is MT and the decimal number of the PCI device, also where the bus is
-	// hidden.
+	// hca_type is MT and the decimal number of the PCI device, also where the bus is hidden.
 	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
 		h.VF = true
 	}
@@ -119,9 +117,8 @@ func driverByName(name, hcaType string) string {
 	return cmp.Or(drivers[word], word)
 }
 
-// mellanoxDriver returns the driver of a Mellanox device by its decimal number (the
-// tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c). ConnectX
-// to ConnectX-3 use mlx4.
+// mellanoxDriver returns the driver of a Mellanox device by its decimal number (the tables in
+// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c). ConnectX to ConnectX-3 use mlx4.
 func mellanoxDriver(decimal string) string {
 	id, err := strconv.Atoi(decimal)
 	switch {

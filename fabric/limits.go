@@ -62,8 +62,7 @@ func parsePortRange(s string) ([2]int, error) {
 	return r, nil
 }
 
-// shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
-// mounted there.
+// shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is mounted there.
 func shm() (free, size int64) {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &st); err != nil {

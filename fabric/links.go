@@ -13,8 +13,7 @@ import (
 // start and end).
 const dumpTries = 3
 
-// links returns the kernel's list of the interfaces of this network namespace with
-// their addresses.
+// links returns the kernel's list of the interfaces of this network namespace with their addresses.
 func links() ([]Interface, error) {
 	list, err := dump(netlink.LinkList)
 	if err != nil {
@@ -58,8 +57,7 @@ func dump[T any](list func() ([]T, error)) (out []T, err error) {
 	return out, err
 }
 
-// linkKind translates the kernel's kind of a link; "" where it has none, as for
-// hardware.
+// linkKind translates the kernel's kind of a link; "" where it has none, as for hardware.
 func linkKind(l netlink.Link) string {
 	if l.Attrs().Flags&net.FlagLoopback != 0 {
 		return "loopback"

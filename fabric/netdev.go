@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// netdev returns the interface of a port in this network namespace, or else its name in
-// another one. The GID table comes first: it names the device with the address (a bond,
-// a VLAN), also one of another namespace. The fallback is a netdev of the same
-// function.
+// netdev returns the interface of a port in this network namespace, or else its name in another
+// one. The GID table comes first: it names the device with the address (a bond, a VLAN), also one
+// of another namespace. The fallback is a netdev of the same function.
 func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev
 		name, elsewhere = byGID(d, p, ifaces)
@@ -82,9 +81,8 @@ func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	return ""
 }
 
-// above returns the interface that holds the address of another one: its outermost bond
-// or bridge, or Hyper-V's paravirtual one. The masters of Open vSwitch and of VRFs hold
-// no address.
+// above returns the interface that holds the address of another one: its outermost bond or bridge,
+// or Hyper-V's paravirtual one. The masters of Open vSwitch and of VRFs hold no address.
 func above(ifaces []Interface, name string) string {
 	for range 4 { // a port in a bond in a bridge needs 2
 		i := indexOf(ifaces, name)

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Flags of /sys/class/net/*/flags (linux/if.h) and types of /sys/class/net/*/type
-// (linux/if_arp.h).
+// Flags of /sys/class/net/*/flags (linux/if.h) and types of /sys/class/net/*/type (linux/if_arp.h).
 const (
 	flagUp       = 0x1
 	flagLoopback = 0x8
@@ -195,9 +194,8 @@ func (n Node) Interface(name string) (Interface, bool) {
 	return n.Interfaces[i], true
 }
 
-// InterfaceOf returns the interface that is up and has the address. Interfaces that are
-// down do not count: kube-proxy puts every service's address on one (kube-ipvs0), the
-// same on every node.
+// InterfaceOf returns the interface that is up and has the address. Interfaces that are down do not
+// count: kube-proxy puts every service's address on one (kube-ipvs0), the same on every node.
 func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	addr = addr.Unmap().WithZone("")
 	for _, f := range n.Interfaces {

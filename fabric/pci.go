@@ -87,8 +87,7 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	p.ACS = acs.on(p.Path)
 }
 
-// lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable
-// width.
+// lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable width.
 func lanes(d *dir, file string) int {
 	if n := d.number(file, 0); n > 0 && n <= 32 {
 		return n
@@ -117,9 +116,8 @@ func generation(speed string) int {
 	return 0
 }
 
-// PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its
-// number of lanes is unknown. The rates are PCI-SIG's. Up to the second generation, 8
-// of 10 bits are data.
+// PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its number of lanes
+// is unknown. The rates are PCI-SIG's. Up to the second generation, 8 of 10 bits are data.
 func PCIeRate(gen, lanes int) float64 {
 	switch {
 	case gen < 1 || gen > 7 || lanes < 1 || lanes > 32:
@@ -159,10 +157,9 @@ func functionOf(target string) string {
 	return ""
 }
 
-// isVF recognizes the virtual functions of Mellanox by their number, since a VM does
-// not see their physical function. They are even numbers from Connect-IB to ConnectX-6
-// Dx, whose 0x101e serves all later cards (the tables in
-// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
+// isVF recognizes the virtual functions of Mellanox by their number, since a VM does not see their
+// physical function. They are even numbers from Connect-IB to ConnectX-6 Dx, whose 0x101e serves
+// all later cards (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
 	if vendor != vendorMellanox || err != nil {

@@ -55,9 +55,8 @@ func pkeys(d *dir, table string) []PKey {
 	return out
 }
 
-// gids reads a port's GID table. The kernel keeps it in memory, so its up to 256
-// entries cost little. Type and netdev are not read for an unset entry: they are errors
-// (EINVAL).
+// gids reads a port's GID table. The kernel keeps it in memory, so its up to 256 entries cost
+// little. Type and netdev are not read for an unset entry: they are errors (EINVAL).
 func gids(d *dir, port string) []GID {
 	var out []GID
 	table := path.Join(port, "gids")

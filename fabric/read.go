@@ -15,15 +15,13 @@ import (
 // longest other file is /proc/self/limits.
 const maxFile = 8 << 10
 
-// ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with
-// one read(2): some drivers answer EAGAIN, and Go's poller would wait forever for them
-// to become readable.
+// ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with one read(2):
+// some drivers answer EAGAIN, and Go's poller would wait forever for them to become readable.
 func ReadFile(fsys fs.FS, name string) (string, error) {
 	return readInto(make([]byte, maxFile), fsys, name)
 }
 
-// readInto is ReadFile with a reusable buffer: a node with RoCE has thousands of small
-// files.
+// readInto is ReadFile with a reusable buffer: a node with RoCE has thousands of small files.
 func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -74,8 +74,7 @@ func routeByConnect(dst netip.Addr) (Route, error) {
 	return Route{Src: c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")}, nil
 }
 
-// refused reports whether netlink is forbidden (a sandbox), rather than the route
-// missing.
+// refused reports whether netlink is forbidden (a sandbox), rather than the route missing.
 func refused(err error) bool {
 	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
 		syscall.EOPNOTSUPP} {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// System is the configuration of the operating system, beyond its devices. It is one
-// answer of Roots, since most of its files are too long or too private to be recorded
-// as they are.
+// System is the configuration of the operating system, beyond its devices. It is one answer of
+// Roots, since most of its files are too long or too private to be recorded as they are.
 type System struct {
 	Resolver Resolver    `json:"resolver,omitzero"`
 	Hosts    []HostsLine `json:"hosts,omitempty"` // lines of /etc/hosts with this node's name or one of Options.Names
@@ -21,9 +20,8 @@ type System struct {
 	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC of this user; math.MaxUint64 unlimited, 0 unknown
 	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports, both ends inclusive
 
-	// Image is a digest of /etc/machine-id, which is the same on clones of one disk
-	// image; "" if there is none. The id itself must stay on its machine
-	// (machine-id(5)).
+	// Image is a digest of /etc/machine-id, which is the same on clones of one disk image; "" if
+	// there is none. The id itself must stay on its machine (machine-id(5)).
 	Image string `json:"image,omitempty"`
 
 	// Capabilities that lift a limit. They count only in the first user namespace,
@@ -57,8 +55,7 @@ type Cgroup struct {
 	PidsUsed int64 `json:"pids_used,omitempty"` // current number in the group with that limit
 }
 
-// maxText limits the size of a text file: a hosts file of a thousand nodes is tens of
-// kilobytes.
+// maxText limits the size of a text file: a hosts file of a thousand nodes is tens of kilobytes.
 const maxText = 1 << 20
 
 // readText reads a whole text file, "" if there is none.
@@ -118,8 +115,7 @@ func firstNamespace(uidMap string) bool {
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(math.MaxUint32, 10)
 }
 
-// parseStatus reads the real user and the effective capabilities; -1 and 0 where they
-// are missing.
+// parseStatus reads the real user and the effective capabilities; -1 and 0 where they are missing.
 func parseStatus(status string) (uid int, caps uint64) {
 	uid = -1
 	for line := range strings.Lines(status) {

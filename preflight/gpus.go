@@ -9,9 +9,8 @@ import (
 	"launch/internal/launcher"
 )
 
-// Processes returns the number of processes on this node according to the command
-// line. ok is false where the number depends on facts that are not known here, such
-// as the number of CPUs.
+// Processes returns the number of processes on this node according to the command line. ok is false
+// where the number depends on facts that are not known here, such as the number of CPUs.
 func Processes(in Input) (n int, ok bool) {
 	v := in.Job.NProc
 	if !v.Set {

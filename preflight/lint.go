@@ -7,8 +7,7 @@ import (
 	"launch/internal/finding"
 )
 
-// ifnamePrefix starts the IDs of lint findings about variables that name an
-// interface.
+// ifnamePrefix starts the IDs of lint findings about variables that name an interface.
 const ifnamePrefix = "env.ifname."
 
 // LintCheck returns the ID of the check that reports a finding of the lint.

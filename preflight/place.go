@@ -19,8 +19,7 @@ const (
 	InShell      Place = "shell" // a user's login
 )
 
-// place returns the innermost environment: a container has its own limits wherever it
-// runs.
+// place returns the innermost environment: a container has its own limits wherever it runs.
 func (in Input) place() Place {
 	switch in.Node.Container.Kind {
 	case "kubernetes":

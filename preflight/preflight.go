@@ -102,8 +102,7 @@ type Input struct {
 	Stat func(path string) (fs.FileMode, error)
 	// LinkErrors reads the counters of a port of an HCA.
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
-	// Loop makes a port send data to itself, within the limit. Its error is a
-	// *verbs.Error.
+	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
 	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
 	// PortUse reports which process uses a port of this machine. An error means that
 	// the port cannot be used for another reason.

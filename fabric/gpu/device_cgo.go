@@ -190,8 +190,7 @@ func (a *asker) migDevices(d nvml.Device, g *GPU) nvml.Return {
 	return nvml.SUCCESS
 }
 
-// busID returns an address as sysfs writes it. Old libraries fill in only the short
-// form.
+// busID returns an address as sysfs writes it. Old libraries fill in only the short form.
 func busID(p nvml.PciInfo) string {
 	if long := text(p.BusId[:]); long != "" {
 		return sysfsPCI(long)

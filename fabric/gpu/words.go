@@ -77,9 +77,8 @@ func sentence(call string, code int) string {
 	return s
 }
 
-// throttle names the bits of nvmlClocksEventReasons (nvml.h). hw_slowdown, sw_thermal,
-// hw_thermal and power_brake mean a fault, or a lack of power or cooling; healthy GPUs
-// have the others too.
+// throttle names the bits of nvmlClocksEventReasons (nvml.h). hw_slowdown, sw_thermal, hw_thermal
+// and power_brake mean a fault, or a lack of power or cooling; healthy GPUs have the others too.
 func throttle(bits uint64) []string {
 	names := []string{"idle", "application_clocks", "sw_power_cap", "hw_slowdown", "sync_boost",
 		"sw_thermal", "hw_thermal", "power_brake", "display_clocks"}

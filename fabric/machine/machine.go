@@ -24,8 +24,7 @@ type Machine struct {
 	answers answers
 }
 
-// answers is what a machine reported other than by files. A nil answer was not
-// recorded.
+// answers is what a machine reported other than by files. A nil answer was not recorded.
 type answers struct {
 	Links       []fabric.Interface `json:"links,omitempty"` // rtnetlink, with addresses
 	Route       *fabric.Route      `json:"route,omitempty"` // the default route
@@ -154,8 +153,7 @@ func copyLinks(links []fabric.Interface) []fabric.Interface {
 	return out
 }
 
-// Detect returns the node that this machine was, and nothing of the machine that
-// replays it.
+// Detect returns the node that this machine was, and nothing of the machine that replays it.
 func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	a := m.answers
 	var opt fabric.Options

@@ -120,9 +120,8 @@ func (s *scrubber) uuid(old string) string {
 	return s.uuids[old]
 }
 
-// card replaces the last six digits of an address or GUID. The digits before them are
-// the maker's; those of a card are the same in its MAC addresses, its GUIDs and its
-// link-local GIDs.
+// card replaces the last six digits of an address or GUID. The digits before them are the maker's;
+// those of a card are the same in its MAC addresses, its GUIDs and its link-local GIDs.
 func (s *scrubber) card(old string) string {
 	out := []byte(old)
 	var at []int // of the last six digits
@@ -142,8 +141,7 @@ func (s *scrubber) card(old string) string {
 	return string(out)
 }
 
-// firstCard is the first replacement number of a card: unlike any that a person would
-// choose.
+// firstCard is the first replacement number of a card: unlike any that a person would choose.
 const firstCard = 0xca0000
 
 // number returns the replacement for the last three bytes of an identifier. Zero means

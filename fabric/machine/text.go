@@ -117,8 +117,7 @@ func split(line string) ([]word, error) {
 	}
 }
 
-// relative returns the target of a link in directory from to path to; both are relative
-// to /.
+// relative returns the target of a link in directory from to path to; both are relative to /.
 func relative(from, to string) string {
 	up := strings.Count(path.Clean(from), "/") + 1
 	return strings.Repeat("../", up) + to

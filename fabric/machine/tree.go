@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Limits of a recording. A machine with 40 HCAs and all their counters stays far below
-// them.
+// Limits of a recording. A machine with 40 HCAs and all their counters stays far below them.
 const (
 	maxEntries = 200_000
 	maxBytes   = 64 << 20
@@ -42,8 +41,7 @@ type node struct {
 
 func newTree() *tree { return &tree{root: &node{children: map[string]*node{}}} }
 
-// add adds an entry at a path, with the directories above it. Adding the same entry
-// twice is fine.
+// add adds an entry at a path, with the directories above it. Adding the same entry twice is fine.
 func (t *tree) add(name string, n *node) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("%q is not a path below the root", name)

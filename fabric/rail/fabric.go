@@ -45,9 +45,8 @@ type Rail struct {
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
-// Name returns the name that a person uses for the rail: its HCA, or else its
-// interface. If several ports of an HCA are rails, the port follows as in NCCL
-// ("mlx4_0:2").
+// Name returns the name that a person uses for the rail: its HCA, or else its interface. If several
+// ports of an HCA are rails, the port follows as in NCCL ("mlx4_0:2").
 func (f Fabric) Name(r Rail) string {
 	if r.HCA == "" {
 		if r.Netdev == "" {

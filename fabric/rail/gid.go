@@ -9,11 +9,10 @@ import (
 const rocev2 = "RoCE v2"
 
 // gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
-// (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of
-// the address family, without link-local ones. It differs in two ways. It takes an IPv6
-// entry if the port has no IPv4 address at all, as NCCL does only with
-// NCCL_IB_ADDR_FAMILY. It ignores entries of a netdev in another network namespace,
-// since no packet of a peer returns through them.
+// (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of the address
+// family, without link-local ones. It differs in two ways. It takes an IPv6 entry if the port has
+// no IPv4 address at all, as NCCL does only with NCCL_IB_ADDR_FAMILY. It ignores entries of a
+// netdev in another network namespace, since no packet of a peer returns through them.
 func (v *view) gid(c candidate) int {
 	if c.kind != RoCE {
 		return -1

@@ -1,6 +1,5 @@
-// Package rail interprets the facts of a node: which network device has which role in a
-// training job, how certain that is, and why. It reads nothing, judges no health and
-// sets no variable.
+// Package rail interprets the facts of a node: which network device has which role in a training
+// job, how certain that is, and why. It reads nothing, judges no health and sets no variable.
 package rail
 
 import "fmt"
@@ -33,8 +32,7 @@ type NIC struct {
 	Missing bool `json:"missing,omitempty"`
 }
 
-// roles returns the role of each interface (in kernel order), then of each HCA (by
-// name).
+// roles returns the role of each interface (in kernel order), then of each HCA (by name).
 func (v *view) roles(d decision) []NIC {
 	type owner struct {
 		hca  string

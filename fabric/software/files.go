@@ -70,8 +70,7 @@ func inside(p string) string {
 	return p
 }
 
-// mode returns the type and the permissions of a path's target; ok is false if there is
-// none.
+// mode returns the type and the permissions of a path's target; ok is false if there is none.
 func (f files) mode(name string) (m fs.FileMode, ok bool) {
 	_, m, ok = f.resolve(name)
 	return m, ok

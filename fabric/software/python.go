@@ -196,8 +196,7 @@ func (d detector) torch(f *Facts, sites []string) {
 	}
 }
 
-// assignments returns the NAME = VALUE lines of a text; for torch/version.py, only
-// constants.
+// assignments returns the NAME = VALUE lines of a text; for torch/version.py, only constants.
 func assignments(text string) map[string]string {
 	out := map[string]string{}
 	for _, m := range assigned.FindAllStringSubmatch(text, -1) {

@@ -12,8 +12,7 @@ type LoopTest struct {
 	Pings  int    `json:"pings"` // number of messages to time, per size; 0: 100
 }
 
-// LoopResult is the result for one port: every byte that was written and sent arrived
-// unchanged.
+// LoopResult is the result for one port: every byte that was written and sent arrived unchanged.
 type LoopResult struct {
 	End   End        `json:"end"`
 	Sizes []LoopSize `json:"sizes"`

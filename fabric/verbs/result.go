@@ -72,8 +72,7 @@ type after struct {
 	answers bool // this end's device answers
 }
 
-// judge names the cause of a failed transfer, from the completion and from what was
-// seen after it.
+// judge names the cause of a failed transfer, from the completion and from what was seen after it.
 func judge(e *Error, a after) *Error {
 	named := func(c Cause, format string, args ...any) *Error {
 		out := *e

@@ -1,9 +1,8 @@
-// Package verbs asks libibverbs, opened at run time, which RDMA devices this process
-// may use. It tests a port with itself (Loop), or with the port of another node (Run),
-// and gets a function that exchanges bytes with that node. Only the library knows
-// whether a device opens, what its ports have agreed on with the network, and whether
-// data arrives. A driver may hang meanwhile, so use it in a child process (package
-// confine).
+// Package verbs asks libibverbs, opened at run time, which RDMA devices this process may use. It
+// tests a port with itself (Loop), or with the port of another node (Run), and gets a function that
+// exchanges bytes with that node. Only the library knows whether a device opens, what its ports
+// have agreed on with the network, and whether data arrives. A driver may hang meanwhile, so use it
+// in a child process (package confine).
 package verbs
 
 import (

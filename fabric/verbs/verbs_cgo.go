@@ -78,8 +78,7 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// notListed returns why a device is not in the list. The library omits devices without
-// their file.
+// notListed returns why a device is not in the list. The library omits devices without their file.
 func notListed(name string) *Error {
 	if nodes, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(nodes) == 0 {
 		return &Error{Cause: NoNode, Step: stepOpen,

@@ -53,10 +53,9 @@ const errorPrefix = "launch: child %q: "
 // must never take a child for one. GORACE is for a build with the race detector.
 var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
-// Dispatch is the first statement of main and of each TestMain. In a process
-// that is not a child it returns false at once. In a child it runs the named
-// function over stdin and stdout, prints its error to stderr, and returns the
-// exit status.
+// Dispatch is the first statement of main and of each TestMain. In a process that is not a child it
+// returns false at once. In a child it runs the named function over stdin and stdout, prints its
+// error to stderr, and returns the exit status.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
 	if !ok || name == "" || len(os.Args) != 1 {
@@ -85,10 +84,9 @@ func Dispatch(t Table) (code int, isChild bool) {
 	return 0, true
 }
 
-// Command returns the command that starts the named child. It has a process group
-// of its own, so that Ctrl-C does not reach it and a kill of the group reaches
-// all that it started. Its environment holds only what passed names, and its own
-// variables.
+// Command returns the command that starts the named child. It has a process group of its own, so
+// that Ctrl-C does not reach it and a kill of the group reaches all that it started. Its
+// environment holds only what passed names, and its own variables.
 //
 // ExtraFiles of the caller arrive as 3, 4, …. Descriptors that launch inherited
 // without close-on-exec arrive too, at their old numbers, until the child calls
@@ -112,9 +110,8 @@ func Command(name string) *exec.Cmd {
 	}
 }
 
-// CloseInherited closes every inherited descriptor from 3+keep on; the first keep
-// after stderr are ExtraFiles of Command. Descriptors that Go itself has opened
-// are close-on-exec and remain open.
+// CloseInherited closes every inherited descriptor from 3+keep on; the first keep after stderr are
+// ExtraFiles of Command. Descriptors that Go itself has opened are close-on-exec and remain open.
 func CloseInherited(keep int) error {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package finding holds the types that all packages share: a Finding is one
-// verdict, Seen is one piece of evidence. It knows no device, no protocol and no
-// output format.
+// Package finding holds the types that all packages share: a Finding is one verdict, Seen is one
+// piece of evidence. It knows no device, no protocol and no output format.
 package finding
 
 import (
@@ -33,8 +32,7 @@ type Finding struct {
 	Seen   []Seen `json:"seen,omitempty"`
 }
 
-// Passf, Warnf, Failf and Skipf make a Finding without an ID: the table of
-// checks adds it.
+// Passf, Warnf, Failf and Skipf make a Finding without an ID: the table of checks adds it.
 func Passf(format string, a ...any) Finding { return newf(Pass, format, a) }
 
 // Warnf makes a warning; see Passf.

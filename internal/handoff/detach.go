@@ -33,9 +33,8 @@ const (
 // Stderr is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3,
 // 4, …. It passes no other descriptor on, not even one that launch inherited.
 //
-// It costs one fork more than a plain start: the intermediate process forks in the
-// ELF constructor, before Go starts. Without cgo it runs Stage, a second start of
-// the executable.
+// It costs one fork more than a plain start: the intermediate process forks in the ELF constructor,
+// before Go starts. Without cgo it runs Stage, a second start of the executable.
 func Detach(cmd *exec.Cmd) (pid int, err error) {
 	if _, ok := cmd.Stderr.(*os.File); !ok && cmd.Stderr != nil {
 		return 0, errors.New("detach: stderr must be a file, no process would be left to copy it")

@@ -23,11 +23,10 @@ func splitEnviron(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\x00"), "\x00")
 }
 
-// Merge returns env with the plan applied. Entries that the plan does not name
-// remain byte for byte and in their places. set holds NAME=value entries; the last
-// of a name counts. It replaces the first entry of that name, or is appended;
-// further entries of the name are removed, since libraries disagree on which one
-// they read. unset holds names; set wins over unset.
+// Merge returns env with the plan applied. Entries that the plan does not name remain byte for byte
+// and in their places. set holds NAME=value entries; the last of a name counts. It replaces the
+// first entry of that name, or is appended; further entries of the name are removed, since
+// libraries disagree on which one they read. unset holds names; set wins over unset.
 func Merge(env, set, unset []string) []string {
 	value := make(map[string]string, len(set))
 	for _, kv := range set {
@@ -59,8 +58,7 @@ func Merge(env, set, unset []string) []string {
 	return out
 }
 
-// nameOf returns the name of an entry. A leading "=" belongs to the name, as in
-// the C library.
+// nameOf returns the name of an entry. A leading "=" belongs to the name, as in the C library.
 func nameOf(kv string) string {
 	if kv == "" {
 		return ""

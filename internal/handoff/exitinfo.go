@@ -20,10 +20,9 @@ const (
 	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
 )
 
-// PidfdStatus returns the exit status, as a shell has it, of a process that has
-// ended and is not a child of this one. The kernel reports it from Linux 6.15 on,
-// once the parent has reaped the process: wait bounds that. ok is false if the
-// kernel does not report it.
+// PidfdStatus returns the exit status, as a shell has it, of a process that has ended and is not a
+// child of this one. The kernel reports it from Linux 6.15 on, once the parent has reaped the
+// process: wait bounds that. ok is false if the kernel does not report it.
 func PidfdStatus(fd int, wait time.Duration) (status int, ok bool) {
 	poll := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always reported: it was reaped
 	for end := time.Now().Add(wait); ; {

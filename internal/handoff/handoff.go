@@ -1,8 +1,7 @@
-// Package handoff turns this process into the command, with exactly what launch
-// itself inherited: signal dispositions and mask, limits, descriptors, environment.
-// Go changes several of these at its start; an ELF constructor (inherit.c) records
-// them before that. The package also starts the companion, which must outlive the
-// exec without becoming the command's child.
+// Package handoff turns this process into the command, with exactly what launch itself inherited:
+// signal dispositions and mask, limits, descriptors, environment. Go changes several of these at
+// its start; an ELF constructor (inherit.c) records them before that. The package also starts the
+// companion, which must outlive the exec without becoming the command's child.
 //
 // Built without cgo there is no record. Then an inherited SIG_IGN survives for HUP
 // and INT only: other ignored signals reach the command as default. A blocked TERM,

@@ -14,8 +14,7 @@ import (
 // after an exec. The companion gets it in place of a parent death signal, which
 // fires at the exec if another thread than the first does it.
 //
-// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3,
-// gVisor).
+// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3, gVisor).
 func SelfPidfd() (*os.File, error) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {

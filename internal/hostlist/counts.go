@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Counts returns Slurm's numbers per node, as in SLURM_TASKS_PER_NODE: 4(x2),8 is
-// 4, 4, 8.
+// Counts returns Slurm's numbers per node, as in SLURM_TASKS_PER_NODE: 4(x2),8 is 4, 4, 8.
 func Counts(s string) ([]int, error) {
 	p := &parser{text: s}
 	var out []int

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Hostfile returns the hosts of an MPI hostfile, in order and each once: the first
-// field of a line, without "user@" and ":slots"; # begins a comment. It fails if r
-// does, or for a line over 64 KiB.
+// Hostfile returns the hosts of an MPI hostfile, in order and each once: the first field of a line,
+// without "user@" and ":slots"; # begins a comment. It fails if r does, or for a line over 64 KiB.
 func Hostfile(r io.Reader) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}

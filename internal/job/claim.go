@@ -8,8 +8,7 @@ import (
 	"launch/internal/setting"
 )
 
-// claim is one source's text for one value, not yet parsed. The zero claim is
-// unset.
+// claim is one source's text for one value, not yet parsed. The zero claim is unset.
 type claim struct {
 	raw  string
 	from setting.Source
@@ -31,9 +30,8 @@ func derived[T any](v T, name string) setting.Value[T] {
 	return setting.Value[T]{V: v, From: setting.Source{Tier: setting.Derived, Name: name}, Set: true}
 }
 
-// choose returns the first claim that is set, and a note for each that differs.
-// The claims are in the order of their tiers. same reports whether two values are
-// the same.
+// choose returns the first claim that is set, and a note for each that differs. The claims are in
+// the order of their tiers. same reports whether two values are the same.
 func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, error),
 	claims ...claim) (setting.Value[T], []finding.Finding, error) {
 	var won setting.Value[T]

@@ -21,8 +21,7 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// splitHostPort splits host[:port], [v6][:port] or a bare IPv6 address; port is ""
-// if missing.
+// splitHostPort splits host[:port], [v6][:port] or a bare IPv6 address; port is "" if missing.
 func splitHostPort(s string) (host, port string, err error) {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		host, rest, ok = strings.Cut(rest, "]")

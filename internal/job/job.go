@@ -1,7 +1,6 @@
-// Package job resolves which node this is, how many nodes the job has, what is
-// launched and which settings are already decided. Every value has its source. A
-// flag or LAUNCH_* goes before the wrapped command line, then the scheduler, then
-// the environment.
+// Package job resolves which node this is, how many nodes the job has, what is launched and which
+// settings are already decided. Every value has its source. A flag or LAUNCH_* goes before the
+// wrapped command line, then the scheduler, then the environment.
 package job
 
 import (
@@ -34,13 +33,11 @@ const PodHostName = "pod's host name"
 // same store address may have different command lines.
 const StoreAddress = "store address"
 
-// DefaultStorePort is where an embedded store listens unless --store names a
-// port. It is outside Linux's default ephemeral range (32768-60999) and not
-// one of torch's (29400, 29500).
+// DefaultStorePort is where an embedded store listens unless --store names a port. It is outside
+// Linux's default ephemeral range (32768-60999) and not one of torch's (29400, 29500).
 const DefaultStorePort = 29377
 
-// DefaultMasterPort is torch's own default master port
-// (torch/distributed/run.py).
+// DefaultMasterPort is torch's own default master port (torch/distributed/run.py).
 const DefaultMasterPort = 29500
 
 // Job is this node's place in the job, and the job itself.

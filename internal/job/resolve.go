@@ -37,9 +37,8 @@ type resolver struct {
 	job   Job
 }
 
-// Resolve returns the job and this node's place in it. It reads nothing but the
-// files of in.Root. The error is an *exit.Error; with it the Job has the tasks and
-// the notes so far.
+// Resolve returns the job and this node's place in it. It reads nothing but the files of in.Root.
+// The error is an *exit.Error; with it the Job has the tasks and the notes so far.
 func Resolve(in Input) (Job, error) {
 	as := explicit(in.Flags.As)
 	if as.set && as.raw != string(launcher.Torchrun) && as.raw != string(launcher.Program) {
@@ -111,8 +110,7 @@ func (r *resolver) mpirun() error {
 	return r.id()
 }
 
-// hostfile returns the hosts of mpirun's list. mpirun itself refuses one that
-// cannot be read.
+// hostfile returns the hosts of mpirun's list. mpirun itself refuses one that cannot be read.
 func (r *resolver) hostfile(name string) []string {
 	if r.in.Root == nil {
 		return nil

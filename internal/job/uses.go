@@ -127,8 +127,7 @@ func (r *resolver) whichMPI() string {
 	return ""
 }
 
-// binary returns the file of a program as execvp(3) finds it, links resolved; "" if
-// not found.
+// binary returns the file of a program as execvp(3) finds it, links resolved; "" if not found.
 func (r *resolver) binary(name string) string {
 	places := []string{r.absolute(name)}
 	if !strings.Contains(name, "/") {

@@ -36,9 +36,8 @@ func hydraArity() map[string]int {
 	return arity
 }
 
-// hydraValue returns the value of the option at i and its number of arguments. A
-// value attached by = is the first argument, and NAME VALUE may be NAME=VALUE (seen
-// with both).
+// hydraValue returns the value of the option at i and its number of arguments. A value attached by
+// = is the first argument, and NAME VALUE may be NAME=VALUE (seen with both).
 func (l Line) hydraValue(value string, attached bool, arity, i, end int) (string, int) {
 	after := l.Argv[min(i+1, end):end]
 	if attached {
@@ -58,9 +57,8 @@ func (l Line) hydraValue(value string, attached bool, arity, i, end int) (string
 	return value, 1 + n
 }
 
-// genv forwards with -genv, once for the programs of all sections. The last -genv
-// of a name wins, and a section's -env before it, so a variable on the line already
-// wins (seen with both).
+// genv forwards with -genv, once for the programs of all sections. The last -genv of a name wins,
+// and a section's -env before it, so a variable on the line already wins (seen with both).
 func (l Line) genv(e *Exec, vars []setting.Var) {
 	var words []string
 	for _, v := range vars {

@@ -150,8 +150,7 @@ func (l Line) mpirun(w World, plan []setting.Var, env []string) Exec {
 	return e
 }
 
-// dashX forwards with -x in every section, since -x is for its own program only
-// (Open MPI 4.1).
+// dashX forwards with -x in every section, since -x is for its own program only (Open MPI 4.1).
 func (l Line) dashX(e *Exec, vars []setting.Var) {
 	for i, start := range slices.Backward(l.Starts) {
 		end := len(l.Argv)

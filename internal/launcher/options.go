@@ -12,9 +12,8 @@ const (
 	removed                // removed, and nothing replaces it
 )
 
-// torchOption is one option of torchrun's parser (torch/distributed/run.py).
-// Its spellings are --dest with '_' and, from 2.0 on, with '-'; its variable
-// is PET_DEST.
+// torchOption is one option of torchrun's parser (torch/distributed/run.py). Its spellings are
+// --dest with '_' and, from 2.0 on, with '-'; its variable is PET_DEST.
 type torchOption struct {
 	dest    string
 	short   byte   // -r

@@ -23,10 +23,9 @@ type prefix struct {
 	numbers bool   // -10 is an option: nice
 }
 
-// prefixes returns the programs whose lines launch can parse reliably; an option
-// that is not in a row ends the search, and the line counts as a plain program.
-// Container starters (singularity, docker run) are left out: their command runs in
-// another file system.
+// prefixes returns the programs whose lines launch can parse reliably; an option that is not in a
+// row ends the search, and the line counts as a plain program. Container starters (singularity,
+// docker run) are left out: their command runs in another file system.
 func prefixes() []prefix {
 	return []prefix{
 		{names: "env", short: "i0vu:C:", assigns: true,

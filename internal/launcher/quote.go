@@ -7,8 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// plain matches texts that no shell changes; syntax.Quote alone would also quote
-// --opt=value.
+// plain matches texts that no shell changes; syntax.Quote alone would also quote --opt=value.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
 // Quote returns an argument vector as one line to paste into a shell.
@@ -28,8 +27,7 @@ func Quote(argv []string) string {
 	return strings.Join(out, " ")
 }
 
-// Diff returns the changes of the line: "-" removed, "+" added, one line each, with
-// the reason.
+// Diff returns the changes of the line: "-" removed, "+" added, one line each, with the reason.
 func (e Exec) Diff() []string {
 	var out []string
 	for _, c := range e.Changes {

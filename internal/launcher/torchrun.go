@@ -81,9 +81,8 @@ func (l Line) CheckNodes(nodes int) error {
 	return nil
 }
 
-// Everywhere returns the line without the options that may differ between the nodes
-// of one job (node_rank, local_addr, rdzv_conf, and the place of the output): it is
-// the same on all nodes.
+// Everywhere returns the line without the options that may differ between the nodes of one job
+// (node_rank, local_addr, rdzv_conf, and the place of the output): it is the same on all nodes.
 func (l Line) Everywhere() []string {
 	if l.Kind != Torchrun || l.Inside {
 		return slices.Clone(l.Argv)

@@ -1,11 +1,10 @@
 // Package masterport reserves a TCP port for the job's own store, from its
 // announcement until the store listens there: "import torch" takes seconds.
 //
-// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections
-// are refused, and a program that binds it in the ordinary way gets "address in
-// use". The store, which sets SO_REUSEADDR, binds and listens as well as the
-// holder. So could a second launch: between launches an abstract unix socket
-// decides, which belongs to a network namespace as the port does.
+// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections are refused, and a
+// program that binds it in the ordinary way gets "address in use". The store, which sets
+// SO_REUSEADDR, binds and listens as well as the holder. So could a second launch: between launches
+// an abstract unix socket decides, which belongs to a network namespace as the port does.
 package masterport
 
 import (
@@ -17,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken: another process of this machine uses or holds the port, or this user
-// may not have it.
+// ErrTaken: another process of this machine uses or holds the port, or this user may not have it.
 var ErrTaken = errors.New("the port is not available")
 
 // Held is a port that is reserved for one job.
@@ -31,9 +29,8 @@ type Held struct {
 // Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
-// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is
-// ErrTaken if another process uses it or another launch holds it; Look may find
-// which.
+// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is ErrTaken if another
+// process uses it or another launch holds it; Look may find which.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)

@@ -1,6 +1,5 @@
-// Package process reads from /proc what the kernel says of the processes of
-// this machine: state, parent, start time, descendants, and the sockets that
-// they listen on.
+// Package process reads from /proc what the kernel says of the processes of this machine: state,
+// parent, start time, descendants, and the sockets that they listen on.
 package process
 
 import (

@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// TCP_ESTABLISHED and TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp
-// prints them.
+// TCP_ESTABLISHED and TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp prints them.
 const (
 	tcpEstablished = "01"
 	tcpListen      = "0A"
@@ -41,8 +40,7 @@ func Reached(procfs fs.FS, port int) netip.Addr {
 	return at
 }
 
-// Owner is a process that has a socket open. The zero Owner is a process that
-// this user cannot see.
+// Owner is a process that has a socket open. The zero Owner is a process that this user cannot see.
 type Owner struct{ PID, Name string }
 
 func (o Owner) String() string {
@@ -81,9 +79,8 @@ func Listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
 	return inode, err
 }
 
-// UnixSocket returns the inode of the unix socket with this name, or "". An
-// abstract name begins with '@'. In /proc/net/unix the seventh field is the
-// inode and the eighth the name.
+// UnixSocket returns the inode of the unix socket with this name, or "". An abstract name begins
+// with '@'. In /proc/net/unix the seventh field is the inode and the eighth the name.
 func UnixSocket(procfs fs.FS, name string) string {
 	f, err := procfs.Open("net/unix")
 	if err != nil {
@@ -129,10 +126,9 @@ func sockets(procfs fs.FS, state string, more func(socket) bool) error {
 	return nil
 }
 
-// readSockets reads /proc/net/tcp or tcp6. After a header line the fields are
-// split by blanks: the second and third are the local and remote address and
-// port in hex, the fourth is the state, the tenth the inode
-// (Documentation/networking/proc_net_tcp.rst). It returns false if more did.
+// readSockets reads /proc/net/tcp or tcp6. After a header line the fields are split by blanks: the
+// second and third are the local and remote address and port in hex, the fourth is the state, the
+// tenth the inode (Documentation/networking/proc_net_tcp.rst). It returns false if more did.
 func readSockets(r io.Reader, state string, more func(socket) bool) (bool, error) {
 	lines := bufio.NewScanner(r)
 	lines.Scan()
@@ -148,8 +144,7 @@ func readSockets(r io.Reader, state string, more func(socket) bool) (bool, error
 	return true, lines.Err()
 }
 
-// end parses an address and port of these tables; invalid text gives the zero
-// AddrPort.
+// end parses an address and port of these tables; invalid text gives the zero AddrPort.
 func end(text string) netip.AddrPort {
 	addr, port, _ := strings.Cut(text, ":")
 	p, err := strconv.ParseUint(port, 16, 16)
@@ -173,9 +168,8 @@ func local(text string) netip.Addr {
 	return a.Unmap()
 }
 
-// conflict reports whether a socket that listens at a keeps another from
-// listening at b: the addresses are equal, or one covers the other. :: covers
-// both families.
+// conflict reports whether a socket that listens at a keeps another from listening at b: the
+// addresses are equal, or one covers the other. :: covers both families.
 func conflict(a, b netip.Addr) bool {
 	covers := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
 	return a.IsValid() && (a == b || covers(a, b) || covers(b, a))

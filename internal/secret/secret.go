@@ -1,7 +1,6 @@
-// Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN)
-// into mutual TLS: no file to distribute, no clock to agree on. A process that
-// knows the token has the key of the one certificate that both sides of a
-// connection present and trust.
+// Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN) into mutual TLS: no
+// file to distribute, no clock to agree on. A process that knows the token has the key of the one
+// certificate that both sides of a connection present and trust.
 package secret
 
 import (
@@ -96,9 +95,8 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
-// Either returns the settings of a client whose store may be launch's own or an
-// etcd: it accepts the one certificate, or one that this system trusts for the
-// host.
+// Either returns the settings of a client whose store may be launch's own or an etcd: it accepts
+// the one certificate, or one that this system trusts for the host.
 func (k *Keys) Either() *tls.Config {
 	c := k.Client()
 	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is the endpoint's

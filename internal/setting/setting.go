@@ -56,9 +56,8 @@ type Var struct {
 	Kept   bool   `json:"kept,omitempty"`   // the user's value wins
 }
 
-// Decided is a variable that the user has set already. In a list the first of a name
-// is in force: the libraries' files do not replace the environment (NCCL
-// src/misc/param.cc).
+// Decided is a variable that the user has set already. In a list the first of a name is in force:
+// the libraries' files do not replace the environment (NCCL src/misc/param.cc).
 type Decided struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

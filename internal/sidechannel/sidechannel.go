@@ -1,7 +1,6 @@
-// Package sidechannel is the side channel between the nodes of one job: a listener
-// that launch itself opens and announces, and calls to it that measure the path.
-// With a secret both sides prove it by mutual TLS. Peers connect to no other
-// listener.
+// Package sidechannel is the side channel between the nodes of one job: a listener that launch
+// itself opens and announces, and calls to it that measure the path. With a secret both sides prove
+// it by mutual TLS. Peers connect to no other listener.
 package sidechannel
 
 import (

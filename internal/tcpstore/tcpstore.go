@@ -3,9 +3,8 @@
 // the complete handshake below: a legacy store serves all ranks from one thread,
 // and half a request stops it until the connection closes.
 //
-// The dialect depends on the version of torch. Up to 1.13 (and 2.0) the commands
-// start at once (D0). From 2.2 on a connection begins with VALIDATE, and the
-// commands have other numbers (D2).
+// The dialect depends on the version of torch. Up to 1.13 (and 2.0) the commands start at once
+// (D0). From 2.2 on a connection begins with VALIDATE, and the commands have other numbers (D2).
 package tcpstore
 
 import (
@@ -55,11 +54,10 @@ const (
 )
 
 var (
-	// askD2 is VALIDATE with its magic number, then GETNUMKEYS (7) four times,
-	// so that the request is complete in every dialect. D0 reads it as SET (0)
-	// of a key of 0x070707073c85f7ce bytes, finds that impossible and closes.
-	// Integers are in the machine's byte order, which is little-endian wherever
-	// torch runs.
+	// askD2 is VALIDATE with its magic number, then GETNUMKEYS (7) four times, so that the request
+	// is complete in every dialect. D0 reads it as SET (0) of a key of 0x070707073c85f7ce bytes,
+	// finds that impossible and closes. Integers are in the machine's byte order, which is
+	// little-endian wherever torch runs.
 	askD2 = []byte{0x00, 0xce, 0xf7, 0x85, 0x3c, 7, 7, 7, 7}
 	// askD0 is GETNUMKEYS of D0.
 	askD0 = []byte{6}

@@ -141,8 +141,7 @@ const (
 	received = 1
 )
 
-// flow is one direction of a measured pair of ports; the ports are numbers within the
-// plane.
+// flow is one direction of a measured pair of ports; the ports are numbers within the plane.
 type flow struct {
 	from, to int
 	speed    float64 // bytes/s

@@ -183,8 +183,7 @@ const (
 // 4 % of the other direction. Up to twice that is no other job.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
-// besideShare is the share of a port's traffic that is another job where its rate is not
-// known.
+// besideShare is the share of a port's traffic that is another job where its rate is not known.
 const besideShare = 0.2
 
 // inUse returns the bytes per second from which on a port carries another job.

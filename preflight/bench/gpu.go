@@ -18,8 +18,7 @@ type GPU struct {
 	Peermem  bool   `json:"peermem,omitempty"` // the kernel gives HCAs its memory without a DMA-BUF
 }
 
-// OnGPU is a second measurement of a pair of ports, between the memories of a GPU at each
-// end.
+// OnGPU is a second measurement of a pair of ports, between the memories of a GPU at each end.
 type OnGPU struct {
 	Out     float64 `json:"out,omitempty"`     // payload that this side sent, bytes/s
 	Back    float64 `json:"back,omitempty"`    // payload that the other side sent, bytes/s
@@ -89,8 +88,7 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 	return &OnGPU{Memory: r.Local.Memory, Peer: r.Remote.Memory, Out: r.Out[0].Speed, Back: r.Back[0].Speed}
 }
 
-// carry adds the traffic between the GPUs to that of the rail; unknown parts make the sum
-// unknown.
+// carry adds the traffic between the GPUs to that of the rail; unknown parts make the sum unknown.
 func (r *Result) carry(t Test) {
 	took := (t.Warm + t.Span) / gpuShare
 	switch verbs.Cause(r.GPU.Cause) {

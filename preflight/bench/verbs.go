@@ -19,9 +19,8 @@ const (
 	verbsPing  = 8
 )
 
-// Verbs measures RDMA writes between two HCAs, as NCCL sends them, on devices that this
-// process can open. It compares all bytes. It runs in a child process, since a driver can
-// hang.
+// Verbs measures RDMA writes between two HCAs, as NCCL sends them, on devices that this process can
+// open. It compares all bytes. It runs in a child process, since a driver can hang.
 func Verbs(opens func(hca string) bool) Measurer {
 	return Measurer{Kind: "verbs", Can: func(p Port) bool { return p.HCA != "" && opens(p.HCA) }, Run: runVerbs}
 }

@@ -1,5 +1,4 @@
-// Package blame finds which nodes or links explain the failures among attempts
-// between nodes.
+// Package blame finds which nodes or links explain the failures among attempts between nodes.
 package blame
 
 import (

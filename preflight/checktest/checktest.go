@@ -39,8 +39,7 @@ func Wants(t *testing.T, got finding.Finding, want string) {
 	}
 }
 
-// Four returns a node of a job of four, by torchrun: the store is at host0, this node
-// at 10.0.0.5.
+// Four returns a node of a job of four, by torchrun: the store is at host0, this node at 10.0.0.5.
 func Four() preflight.Input {
 	return preflight.Input{
 		Addr: netip.MustParseAddr("10.0.0.5"),

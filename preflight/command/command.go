@@ -20,10 +20,9 @@ func Checks() []preflight.Check {
 	return slices.Concat(commandChecks(), envChecks())
 }
 
-// commandChecks starts with two checks of the command that end in two exit statuses, as
-// in a shell: 127 if the command is not found, 126 if it is not executable. Both look
-// at the first word of the line, which launch executes; numactl or uv run find the
-// command after them on their own.
+// commandChecks starts with two checks of the command that end in two exit statuses, as in a shell:
+// 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
+// line, which launch executes; numactl or uv run find the command after them on their own.
 func commandChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "command.found", Limit: preflight.Computed,

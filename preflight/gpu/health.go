@@ -54,9 +54,8 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
 			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
 	}
-	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before
-	// these three are done. The others name what to drain, and may concern another GPU
-	// of the domain.
+	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
+	// are done. The others name what to drain, and may concern another GPU of the domain.
 	says := func(f finding.Finding) finding.Finding {
 		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
 	}
@@ -120,8 +119,7 @@ func withXIDs(in preflight.Input, d gpu.GPU, f finding.Finding) finding.Finding 
 	return f
 }
 
-// recent returns the recent faults of a GPU in the kernel log, which does not show a
-// later reset.
+// recent returns the recent faults of a GPU in the kernel log, which does not show a later reset.
 func recent(in preflight.Input, pci string) []gpu.XID {
 	limit := in.Threshold("gpu.xid")
 	return slices.DeleteFunc(slices.Clone(in.Node.GPUs.XIDs), func(x gpu.XID) bool {

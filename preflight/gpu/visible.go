@@ -121,8 +121,7 @@ func twice(words []string) string {
 	return ""
 }
 
-// called returns how a person finds a GPU: its index, its address and the end of its
-// UUID.
+// called returns how a person finds a GPU: its index, its address and the end of its UUID.
 func called(d gpu.GPU) string {
 	const tail = 8
 	var marks []string

@@ -192,8 +192,7 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 	return f.Do("dig @%s %s   # repeats it; repair the server, or take its line out of /etc/resolv.conf", fix, name), true
 }
 
-// disagree finds servers that know different addresses of a name, or of which only some
-// know it.
+// disagree finds servers that know different addresses of a name, or of which only some know it.
 func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 	var sure []dns.Said
 	for _, s := range said {

@@ -110,9 +110,8 @@ func (b blamed) reach(posts []Post) finding.Finding {
 		Do("%s", fix)
 }
 
-// beside judges calls to the other addresses on which a library waits. It fails only
-// where the user's own setting names the address: a library may not use what it chooses
-// itself.
+// beside judges calls to the other addresses on which a library waits. It fails only where the
+// user's own setting names the address: a library may not use what it chooses itself.
 func (b blamed) beside(posts []Post) judged {
 	e := b.common()
 	w := wordsOf(e, posts)

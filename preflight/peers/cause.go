@@ -65,8 +65,7 @@ func (b blamed) names() string {
 	return finding.Some(out)
 }
 
-// what describes the calls, or long messages, that fail, and the nodes between which they
-// fail.
+// what describes the calls, or long messages, that fail, and the nodes between which they fail.
 func (b blamed) what(noun string) string {
 	who, tried := b.names(), fmt.Sprintf("%d of %d tried", len(b.edges), b.calls)
 	switch b.side {

@@ -47,10 +47,9 @@ func groupsBySetting(posts []Post, name string) []group {
 	})
 }
 
-// consequence returns the setting that a node's plan derives from a trait, by the ID of
-// its rule: where only one node has the trait, only that node has the setting. stops
-// reports whether NCCL stops then; it opens sockets of another family by the address of
-// its peer.
+// consequence returns the setting that a node's plan derives from a trait, by the ID of its rule:
+// where only one node has the trait, only that node has the setting. stops reports whether NCCL
+// stops then; it opens sockets of another family by the address of its peer.
 func consequence(rule string) (setting string, stops bool) {
 	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
 		"same.family": "NCCL_SOCKET_FAMILY"}[rule]

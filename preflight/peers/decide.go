@@ -50,19 +50,17 @@ type Decision struct {
 	Survey   *finding.Survey `json:"survey,omitempty"`   // for launch check
 }
 
-// judged is a finding about several nodes, with the nodes that must leave if it is a
-// failure.
+// judged is a finding about several nodes, with the nodes that must leave if it is a failure.
 type judged struct {
 	finding.Finding
 	unfit []int // ranks
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that is not reached, or
-// does not reach the others, is unfit. A difference that may work is a warning that names
-// the minority; where it is known to hang or kill the job, the minority is unfit. Where
-// only the store address identifies the job, a node with another command than node rank 0
-// is unfit: it may belong to another job. A check that one node's user switched off
-// applies to no node.
+// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not
+// reach the others, is unfit. A difference that may work is a warning that names the minority;
+// where it is known to hang or kill the job, the minority is unfit. Where only the store address
+// identifies the job, a node with another command than node rank 0 is unfit: it may belong to
+// another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {

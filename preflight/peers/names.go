@@ -12,9 +12,8 @@ import (
 	"launch/preflight/calls"
 )
 
-// compareNames judges the names of the nodes. launch gives the job addresses, so each
-// finding is at most a warning, and a cluster in which few or no nodes have names is
-// fine.
+// compareNames judges the names of the nodes. launch gives the job addresses, so each finding is at
+// most a warning, and a cluster in which few or no nodes have names is fine.
 func compareNames(posts []Post) []judged {
 	out := strayNames(posts)
 	var answered []Post

@@ -130,10 +130,9 @@ func portsOfRails(t Traits) string {
 	return ""
 }
 
-// otherLayer returns why a node dies whose ports are all InfiniBand while those of the
-// others are all Ethernet, or vice versa: NCCL does not connect the two
-// (src/transport/net_ib/connect.cc, "Try selecting NICs of only one link type using
-// NCCL_IB_HCA").
+// otherLayer returns why a node dies whose ports are all InfiniBand while those of the others are
+// all Ethernet, or vice versa: NCCL does not connect the two (src/transport/net_ib/connect.cc, "Try
+// selecting NICs of only one link type using NCCL_IB_HCA").
 func otherLayer(p, most Post) string {
 	layer := func(p Post) string {
 		ports := cmp.Or(p.Traits.NCCLPorts, portsOfRails(p.Traits))

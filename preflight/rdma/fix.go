@@ -10,9 +10,8 @@ import (
 	"launch/preflight"
 )
 
-// fixFor returns the fix where verbs fail on a device, by the cause that fabric/verbs
-// names (docs/verbs.md): for a device that does not open, and for a port that carries
-// no data.
+// fixFor returns the fix where verbs fail on a device, by the cause that fabric/verbs names
+// (docs/verbs.md): for a device that does not open, and for a port that carries no data.
 func fixFor(in preflight.Input, c verbs.Cause, h fabric.HCA) string {
 	switch c {
 	case verbs.NoLibrary:

@@ -14,9 +14,8 @@ import (
 	"launch/preflight"
 )
 
-// rdmaLink reports cards like the rails that have no link. Where no rail is left, it
-// reports ports with a cable that nothing brings up: an InfiniBand fabric without a
-// subnet manager.
+// rdmaLink reports cards like the rails that have no link. Where no rail is left, it reports ports
+// with a cable that nothing brings up: an InfiniBand fabric without a subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	if why := noRDMA(in); why != "" {
 		return finding.Skips(why)
@@ -135,8 +134,7 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	return f.Breaking(overTCP).Do("%s", fix), true
 }
 
-// rdmaOpen warns only if no device opens: a container often has one of its host's
-// devices.
+// rdmaOpen warns only if no device opens: a container often has one of its host's devices.
 func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
 		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""

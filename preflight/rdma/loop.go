@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// loopBudget limits all ports together: they are tried at the same time, each in a
-	// process of its own. A connection that nothing acknowledges fails after half a
-	// second to two.
+	// loopBudget limits all ports together: they are tried at the same time, each in a process of
+	// its own. A connection that nothing acknowledges fails after half a second to two.
 	loopBudget = 3 * time.Second
 
 	// loopLong is the longer of two messages: several packets and pages. The memory

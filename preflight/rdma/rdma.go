@@ -85,11 +85,10 @@ func noRails(in preflight.Input, ports []rail.Port) string {
 	return ""
 }
 
-// noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job
-// on CPUs uses TCP, whatever else the machine has: there must be GPUs, UCX or an MPI.
-// NCCL alone is no sign, since each torch has it and site profiles set its variables on
-// all machines; it counts with a card that it could run on. "launch check" without a
-// command looks at all devices.
+// noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job on CPUs
+// uses TCP, whatever else the machine has: there must be GPUs, UCX or an MPI. NCCL alone is no
+// sign, since each torch has it and site profiles set its variables on all machines; it counts with
+// a card that it could run on. "launch check" without a command looks at all devices.
 func noRDMA(in preflight.Input) string {
 	s, line := in.Node.Software, in.Job.Line
 	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""

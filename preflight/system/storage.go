@@ -75,8 +75,7 @@ func uses(in preflight.Input) []use {
 	return out
 }
 
-// disks returns the folders with the file system of each; nil if this run looks at
-// none.
+// disks returns the folders with the file system of each; nil if this run looks at none.
 func disks(ctx context.Context, in preflight.Input) ([]use, []fabric.Disk) {
 	if in.Disks == nil {
 		return nil, nil

@@ -121,8 +121,7 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 		}))
 }
 
-// portEphemeral looks at ports that the user fixed; launch itself chooses ports outside
-// the range.
+// portEphemeral looks at ports that the user fixed; launch itself chooses ports outside the range.
 func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	var found []finding.Finding
 	// better is a port that launch chooses itself.

@@ -20,8 +20,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.What }
 
-// Parse reads NAME=VALUE, with the value in the unit of the threshold. The
-// error is a *Error.
+// Parse reads NAME=VALUE, with the value in the unit of the threshold. The error is a *Error.
 func Parse(text string) (name string, value float64, err error) {
 	name, written, ok := strings.Cut(text, "=")
 	name, written = strings.TrimSpace(name), strings.TrimSpace(written)

@@ -1,5 +1,4 @@
-// Package threshold holds the numbers that checks compare with, which
-// --threshold changes.
+// Package threshold holds the numbers that checks compare with, which --threshold changes.
 package threshold
 
 // Unit is the unit of a threshold.

@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// write is one transaction under way: what it has changed so far is already in
-// the store's map.
+// write is one transaction under way: what it has changed so far is already in the store's map.
 type write struct {
 	s   *Store
 	evs change

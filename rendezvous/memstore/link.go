@@ -54,10 +54,9 @@ func (l *Link) Client() *clientv3.Client {
 // KV is the link as etcd's service KV, for a test that listens in.
 func (l *Link) KV() pb.KVClient { return adapter.KvServerToKvClient(kvServer{l: l}) }
 
-// SetFaults lets f choose what becomes of each request, a protobuf message, and
-// how long it is on the way, there and back; nil: nothing. It is called for one
-// request at a time. Of a watch's events only the delay is asked, with a nil
-// request.
+// SetFaults lets f choose what becomes of each request, a protobuf message, and how long it is on
+// the way, there and back; nil: nothing. It is called for one request at a time. Of a watch's
+// events only the delay is asked, with a nil request.
 func (l *Link) SetFaults(f func(request any) (Fault, time.Duration)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,8 +153,7 @@ func over(ctx context.Context) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// carry takes a request to the store, lets it be done in one piece, and takes
-// the reply back.
+// carry takes a request to the store, lets it be done in one piece, and takes the reply back.
 func carry[R any](ctx context.Context, l *Link, request any, do func() (R, error)) (R, error) {
 	var none R
 	fault, delay := l.fate(request)

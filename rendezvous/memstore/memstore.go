@@ -20,8 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Store is one etcd. What it holds is never changed in place: replies and
-// events share it.
+// Store is one etcd. What it holds is never changed in place: replies and events share it.
 type Store struct {
 	mu      sync.Mutex
 	down    bool

@@ -114,8 +114,7 @@ func (c *Client) follow(onEvent func(rendezvous.Event)) {
 // within returns the limit of a call with a budget.
 func within(budget time.Duration) time.Duration { return max(budget, time.Second) + slack }
 
-// ask calls a method of the companion and waits for its answer for as long as
-// limit and ctx allow.
+// ask calls a method of the companion and waits for its answer for as long as limit and ctx allow.
 func ask[T any](ctx context.Context, c *Client, limit time.Duration, method string, args any) (out T, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
 	defer cancel()
@@ -188,9 +187,8 @@ func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
 	return err
 }
 
-// StoreReady returns a channel that is closed when, after Go, the job's own store
-// on node rank 0 answers, or there is nothing left to wait for: rank 0 or the
-// rendezvous is gone.
+// StoreReady returns a channel that is closed when, after Go, the job's own store on node rank 0
+// answers, or there is nothing left to wait for: rank 0 or the rendezvous is gone.
 func (c *Client) StoreReady() <-chan struct{} {
 	ready := make(chan none)
 	go func() {
@@ -219,8 +217,7 @@ func (c *Client) Fate(ctx context.Context) (rendezvous.Fate, error) {
 	return ask[rendezvous.Fate](ctx, c, noLimit, "Fate", none{})
 }
 
-// Return makes this node wait for a world again, with a new port for the job's
-// own store.
+// Return makes this node wait for a world again, with a new port for the job's own store.
 func (c *Client) Return(ctx context.Context) error {
 	self, err := ask[rendezvous.Member](ctx, c, callLimit, "Return", none{})
 	if err == nil {

@@ -177,8 +177,7 @@ func (p *companion) event(e rendezvous.Event) {
 	}
 }
 
-// late reports a node that is missing after the go, and ends the command with
-// --fail-fast.
+// late reports a node that is missing after the go, and ends the command with --fail-fast.
 func (p *companion) late(e rendezvous.Event) {
 	if e.Kind != rendezvous.Late {
 		return

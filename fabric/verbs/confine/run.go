@@ -12,10 +12,9 @@ import (
 	"launch/internal/child"
 )
 
-// Run runs verbs.Run in a child process, for limit at most, even if the driver
-// hangs. The child talks to the other end through its parent, which calls say. The
-// error is a *verbs.Error. If the child hangs or crashes, the other end gets the
-// error too.
+// Run runs verbs.Run in a child process, for limit at most, even if the driver hangs. The child
+// talks to the other end through its parent, which calls say. The error is a *verbs.Error. If the
+// child hangs or crashes, the other end gets the error too.
 func Run(ctx context.Context, t verbs.Test, limit time.Duration, say verbs.Exchange) (verbs.Result, error) {
 	var a answer[verbs.Result]
 	answered := false
@@ -41,8 +40,7 @@ func Run(ctx context.Context, t verbs.Test, limit time.Duration, say verbs.Excha
 			if err != nil {
 				back, theirs = 'e', []byte(err.Error())
 			}
-			// A child that has run out of time does not read this. Its result
-			// is the next frame.
+			// A child that has run out of time does not read this. Its result is the next frame.
 			_ = writeFrame(to, back, theirs)
 		}
 	})
