@@ -53,9 +53,7 @@ func parseFilter(s string, limit int) filter {
 }
 
 // match reports whether the filter selects a device; port is -1 for an interface.
-func (f filter) match(name string, port int) bool {
-	return f.listed(name, port) != f.not
-}
+func (f filter) match(name string, port int) bool { return f.listed(name, port) != f.not }
 
 func (f filter) listed(name string, port int) bool {
 	if len(f.items) == 0 { // NCCL: no list, no restriction

@@ -32,14 +32,10 @@ func ifnameLint() []lintRule {
 }
 
 // ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs here.
-func (v *view) ncclSure() bool {
-	return v.World.Nodes > 1 && v.gpuCount() > 0
-}
+func (v *view) ncclSure() bool { return v.World.Nodes > 1 && v.gpuCount() > 0 }
 
 // glooSure reports the same for Gloo: without GPUs it is torch's only backend.
-func (v *view) glooSure() bool {
-	return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != ""
-}
+func (v *view) glooSure() bool { return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != "" }
 
 // fixIfname returns the fix: the interface to the peers if known, else to drop the setting.
 func fixIfname(v *view, d setting.Decided, mark string) string {
@@ -66,8 +62,7 @@ func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
 		filter{}.interfaces(v.Node.Interfaces, 0)))
-	return f.Breaking(noSocket).
-		Do("%s", fixIfname(v, d, "=")), true
+	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "=")), true
 }
 
 func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
@@ -79,8 +74,7 @@ func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 			continue
 		}
 		return worst(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
-			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).
-			Do("%s", fixIfname(v, d, "")), true
+			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, "")), true
 	}
 	return none()
 }
@@ -131,8 +125,7 @@ func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
 		d.Name, d.Value, v.World.Nodes).
-		Breaking("the other nodes cannot connect to this one").
-		Do("%s", fixIfname(v, d, mark)), true
+		Breaking("the other nodes cannot connect to this one").Do("%s", fixIfname(v, d, mark)), true
 }
 
 // selected returns the interfaces that a setting of NCCL or Gloo selects, whether the
@@ -177,6 +170,5 @@ func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	}
 	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address",
-		d.Value).
-		Breaking(noSocket).Do("%s", drop(d)), true
+		d.Value).Breaking(noSocket).Do("%s", drop(d)), true
 }

@@ -141,8 +141,7 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 			state = "is not set"
 		}
 		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s",
-			d.Value, index, p, state).
-			See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
+			d.Value, index, p, state).See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
 			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
 	}
 	return none()
@@ -203,8 +202,7 @@ func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	switch {
 	case strings.EqualFold(d.Value, software.None) && needs != "":
 		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
-			d.Value, needs).
-			Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
+			d.Value, needs).Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
 	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
 		return finding.Warnf("NCCL_NET_PLUGIN=%s: NCCL does not find this plugin", d.Value).
 			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").

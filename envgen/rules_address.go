@@ -26,15 +26,13 @@ func addressRules() []rule {
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",
-		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too",
-		value: "AF_INET6",
-		used:  func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
+		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too", value: "AF_INET6",
+		used: func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
 	}, {
 		name: "GLOO_SOCKET_IFNAME", scope: setting.Node, source: "gloo/transport/tcp/device.cc",
 		alone: "listens on this node's first address for its host name, else on loopback",
-		when:  "that is loopback, another interface or another subnet",
-		value: "NAME of the interface, exactly",
-		used:  torch, want: wantHost(setting.Gloo),
+		when:  "that is loopback, another interface or another subnet", value: "NAME of the interface, exactly",
+		used: torch, want: wantHost(setting.Gloo),
 		agrees: func(v *view, value string) bool {
 			via, _, ok := v.via()
 			return ok && slices.Contains(strings.Split(value, ","), via.Name)

@@ -19,9 +19,8 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)",
-		value: "Socket",
-		used:  nccl, want: (*view).wantNet,
+		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket",
+		used: nccl, want: (*view).wantNet,
 		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
@@ -37,40 +36,28 @@ func fabricRules() []rule {
 		used:  nccl, want: (*view).wantPKey,
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
-		source: "NCCL src/transport/net_ib/connect.cc",
-		alone:  "has the timeout 18 (20 from 2.23)",
-		when:   "more than 64 nodes share the fabric",
-		value:  "22",
-		used:   nccl, want: (*view).wantTimeout,
+		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
+		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
-		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
-		alone:  "opens one queue pair per connection",
-		when:   "a RoCE rail is a bond: one queue pair uses only one of its cables",
-		value:  "2",
-		used:   nccl, want: (*view).wantQPs,
+		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
+		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2",
+		used: nccl, want: (*view).wantQPs,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
-		source: "NVIDIA/nccl#1015",
-		alone:  "splits each message over the queue pairs (in 2.18 and 2.19)",
-		when:   "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
-		value:  "0",
-		used:   nccl, want: (*view).wantSplit,
+		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
+		when: "NCCL_IB_QPS_PER_CONNECTION is set for a bond", value: "0", used: nccl, want: (*view).wantSplit,
 	}, {
 		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
-		source: "NCCL src/graph/paths.cc",
-		alone:  "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
-		when:   "the GPUs are GH200, GB200 or GB300",
-		value:  "1",
-		used:   nccl, want: (*view).wantC2C,
+		source: "NCCL src/graph/paths.cc", alone: "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
+		when: "the GPUs are GH200, GB200 or GB300", value: "1", used: nccl, want: (*view).wantC2C,
 	}, {
 		name: "FI_PROVIDER", scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
 		alone: "offers every provider; aws-ofi-nccl chooses efa on its own from 1.5.1",
-		when:  "the fabric is EFA and the plugin is older",
-		value: "efa",
-		used:  func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
+		when:  "the fabric is EFA and the plugin is older", value: "efa",
+		used: func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
 	}}
 }
 

@@ -20,8 +20,7 @@ func frameworkRules() []rule {
 	}, {
 		name: "NIXL_ETCD_NAMESPACE", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
 		alone: "writes the keys of all jobs under /nixl/agents", when: "as for NIXL_ETCD_ENDPOINTS",
-		value: "/nixl/agents/JOB",
-		used:  (*view).nixl, want: (*view).wantNamespace,
+		value: "/nixl/agents/JOB", used: (*view).nixl, want: (*view).wantNamespace,
 	}, {
 		name: "JAX_COORDINATOR_ADDRESS", scope: setting.Job, source: "jax-ml/jax jax/_src/distributed.py",
 		alone: "finds the coordinator on its own only under Slurm, Open MPI and on TPUs",

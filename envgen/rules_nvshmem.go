@@ -17,8 +17,7 @@ func nvshmemRules() []rule {
 	out := []rule{{
 		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", scope: setting.Node, source: boot,
 		alone: "takes the first interface, like NCCL before 2.28.3", when: "as for NCCL_SOCKET_IFNAME",
-		value: "=NAME of the interface",
-		used:  used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
+		value: "=NAME of the interface", used: used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
 	}, {
 		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", scope: setting.Job, source: boot,
 		alone: "uses IPv4", when: "the nodes reach each other by IPv6", value: "AF_INET6",
@@ -37,8 +36,7 @@ func nvshmemRules() []rule {
 		used: used, want: (*view).wantHCAList,
 	}, {
 		name: "NVSHMEM_ENABLE_NIC_PE_MAPPING", scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
-		alone: "ignores NVSHMEM_HCA_LIST", when: "that is set", value: "1",
-		used: used, want: (*view).wantMapping,
+		alone: "ignores NVSHMEM_HCA_LIST", when: "that is set", value: "1", used: used, want: (*view).wantMapping,
 	}, {
 		name: "NVSHMEM_HCA_PREFIX", scope: setting.Node, source: source,
 		alone: "takes only HCAs with mlx5 in their names, for IBGDA",

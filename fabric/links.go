@@ -31,8 +31,7 @@ func links() ([]Interface, error) {
 	for _, l := range list {
 		a := l.Attrs()
 		f := Interface{
-			Index: a.Index, Name: a.Name, Kind: linkKind(l), MTU: a.MTU, NUMA: -1,
-			Up:      a.Flags&net.FlagUp != 0,
+			Index: a.Index, Name: a.Name, Kind: linkKind(l), MTU: a.MTU, NUMA: -1, Up: a.Flags&net.FlagUp != 0,
 			Running: a.Flags&net.FlagRunning != 0,
 		}
 		if a.Slave != nil || a.MasterIndex != 0 {

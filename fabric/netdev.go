@@ -99,9 +99,7 @@ func above(ifaces []Interface, name string) string {
 	return name
 }
 
-func here(ifaces []Interface, name string) bool {
-	return name != "" && indexOf(ifaces, name) >= 0
-}
+func here(ifaces []Interface, name string) bool { return name != "" && indexOf(ifaces, name) >= 0 }
 
 // indexOf returns the index of the interface with that name, -1 if there is none.
 func indexOf(ifaces []Interface, name string) int {

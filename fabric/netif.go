@@ -53,8 +53,7 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 		unknown = append(unknown, Unknown{
 			What: "class/net",
 			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay "+
-				"unknown",
-				strings.Join(strangers, ", ")),
+				"unknown", strings.Join(strangers, ", ")),
 		})
 	}
 	sortByIndex(links)
@@ -86,21 +85,12 @@ func sysInterface(d *dir, name string) Interface {
 	typ := d.number("type", 0)
 	kind := sysKind(d, flags, typ)
 	return Interface{
-		Index: d.number("ifindex", 0),
-		Name:  name,
-		Kind:  kind,
-		Type:  typ,
-		Up:    up,
+		Index: d.number("ifindex", 0), Name: name, Kind: kind, Type: typ, Up: up,
 		// sysfs omits IFF_RUNNING from flags; the kernel computes it so
 		// (dev_get_flags, netif_oper_up).
-		Running: up && (oper == "up" || oper == "unknown" || oper == ""),
-		MTU:     d.number("mtu", 0),
-		Speed:   speed(d),
-		Driver:  driver(d, "device"),
-		Master:  d.link("master"),
-		NUMA:    d.number("device/numa_node", unknownNUMA),
-		DevPort: devPort(d, kind),
-		PCI:     netFunction(d),
+		Running: up && (oper == "up" || oper == "unknown" || oper == ""), MTU: d.number("mtu", 0),
+		Speed: speed(d), Driver: driver(d, "device"), Master: d.link("master"),
+		NUMA: d.number("device/numa_node", unknownNUMA), DevPort: devPort(d, kind), PCI: netFunction(d),
 	}
 }
 

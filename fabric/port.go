@@ -16,12 +16,9 @@ const pkeyGap = 4
 func readPort(d *dir, n int) Port {
 	at := path.Join("ports", strconv.Itoa(n))
 	p := Port{
-		Num:       n,
-		State:     d.number(path.Join(at, "state"), 0),
-		PhysState: d.number(path.Join(at, "phys_state"), 0),
-		LinkLayer: d.line(path.Join(at, "link_layer")),
-		LID:       d.number(path.Join(at, "lid"), 0),
-		SMLID:     d.number(path.Join(at, "sm_lid"), 0),
+		Num: n, State: d.number(path.Join(at, "state"), 0),
+		PhysState: d.number(path.Join(at, "phys_state"), 0), LinkLayer: d.line(path.Join(at, "link_layer")),
+		LID: d.number(path.Join(at, "lid"), 0), SMLID: d.number(path.Join(at, "sm_lid"), 0),
 	}
 	if s := d.line(path.Join(at, "rate")); s != "" {
 		rate, err := leadingRate(s)
@@ -77,8 +74,7 @@ func gids(d *dir, port string) []GID {
 			continue
 		}
 		out = append(out, GID{
-			Index: index, Addr: addr,
-			Type:   d.line(path.Join(port, "gid_attrs/types", entry)),
+			Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
 			Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
 		})
 	}

@@ -76,8 +76,7 @@ func readText(fsys fs.FS, name string) string {
 func system(proc, etc, sys fs.FS, names []string) System {
 	s := System{
 		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
-		Hosts:    parseHosts(readText(etc, "hosts"), names),
-		Cgroup:   cgroup(proc, sys),
+		Hosts:    parseHosts(readText(etc, "hosts"), names), Cgroup: cgroup(proc, sys),
 		Procs:    parseProcs(readText(proc, "self/limits")),
 		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
 	}

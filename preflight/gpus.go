@@ -72,8 +72,7 @@ func inOrder(in Input, s Visible) bool {
 	}
 	all := in.Node.GPUs.Devices
 	return !slices.ContainsFunc(all, func(d gpu.GPU) bool {
-		return d.Name != all[0].Name && d.Err == "" &&
-			all[0].Err == ""
+		return d.Name != all[0].Name && d.Err == "" && all[0].Err == ""
 	})
 }
 

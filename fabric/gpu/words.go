@@ -111,14 +111,10 @@ func computeMode(n int) string {
 }
 
 // fabricState names nvmlGpuFabricState_t; 0 is a GPU in no fabric.
-func fabricState(n int) string {
-	return word(n, "", "not_started", "in_progress", "completed")
-}
+func fabricState(n int) string { return word(n, "", "not_started", "in_progress", "completed") }
 
 // fabricHealth names the summary of nvmlGpuFabricInfo_v3_t; 0 means none.
-func fabricHealth(n int) string {
-	return word(n, "", "healthy", "unhealthy", "limited_capacity")
-}
+func fabricHealth(n int) string { return word(n, "", "healthy", "unhealthy", "limited_capacity") }
 
 // fabricProblems returns the problems in the mask of nvmlGpuFabricInfo_v2_t. The first
 // four have two bits each, of which 1 is yes; then four bits for the configuration, of

@@ -28,8 +28,7 @@ type Recorder struct {
 func NewRecorder(live fabric.Roots) *Recorder {
 	return &Recorder{live: live, rec: recording{
 		Format: recordingFormat, Dirs: []string{}, Links: map[string]string{}, Files: map[string]string{},
-		Errors: map[string]string{}, ACS: map[string]string{},
-		Answers: answers{Environment: map[string]string{}},
+		Errors: map[string]string{}, ACS: map[string]string{}, Answers: answers{Environment: map[string]string{}},
 	}}
 }
 

@@ -77,11 +77,9 @@ func (t *tree) add(name string, n *node) error {
 	return nil
 }
 
-func (t *tree) dir(name string) error        { return t.add(name, &node{children: map[string]*node{}}) }
-func (t *tree) file(name, data string) error { return t.add(name, &node{data: data}) }
-func (t *tree) fail(name string, why error) error {
-	return t.add(name, &node{err: why})
-}
+func (t *tree) dir(name string) error             { return t.add(name, &node{children: map[string]*node{}}) }
+func (t *tree) file(name, data string) error      { return t.add(name, &node{data: data}) }
+func (t *tree) fail(name string, why error) error { return t.add(name, &node{err: why}) }
 
 func (t *tree) link(name, target string) error {
 	if target == "" || len(target) > 4096 || strings.ContainsRune(target, 0) {

@@ -154,9 +154,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 
 // preference between kinds that are otherwise equal: a network made only for RDMA is
 // meant for the job.
-func preference(k Kind) int {
-	return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k)
-}
+func preference(k Kind) int { return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k) }
 
 // equal reports whether two classes are rails of two kinds together. DPUs next to plain
 // HCAs are not.

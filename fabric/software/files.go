@@ -83,9 +83,7 @@ func (f files) file(name string) bool {
 }
 
 // text returns the beginning of a file, "" if it cannot be read.
-func (f files) text(name string) string {
-	return string(f.bytes(name, maxText))
-}
+func (f files) text(name string) string { return string(f.bytes(name, maxText)) }
 
 func (f files) open(name string) (fs.File, bool) {
 	p, m, ok := f.resolve(name)

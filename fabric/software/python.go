@@ -160,8 +160,7 @@ func (d detector) sites(prefix, minor string, user bool) (dirs []string) {
 		dirs = append(dirs, "/usr/local/lib/"+py+"/dist-packages", "/usr/local/lib/"+py+"/site-packages",
 			"/usr/local/lib64/"+py+"/site-packages")
 	}
-	return append(dirs,
-		path.Join(prefix, "lib", py, "site-packages"), path.Join(prefix, "lib64", py, "site-packages"),
+	return append(dirs, path.Join(prefix, "lib", py, "site-packages"), path.Join(prefix, "lib64", py, "site-packages"),
 		path.Join(prefix, "lib/python3/dist-packages"), path.Join(prefix, "lib", py, "dist-packages"))
 }
 

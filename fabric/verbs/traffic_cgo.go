@@ -40,8 +40,7 @@ func (s *session) probe() *Error {
 func (s *session) pingpong(qp, n int, first bool, ways int, t Test) (Latency, *Error) {
 	trips := make([]uint64, t.Pings)
 	end, e := s.ended(n, C.lv_pingpong(s.c, C.int(qp), C.int(map[bool]int{true: 1}[first]), C.size_t(n),
-		C.uint64_t(t.Pings),
-		C.uint64_t(t.PingSpan), (*C.uint64_t)(unsafe.Pointer(&trips[0])), C.uint64_t(stall)))
+		C.uint64_t(t.Pings), C.uint64_t(t.PingSpan), (*C.uint64_t)(unsafe.Pointer(&trips[0])), C.uint64_t(stall)))
 	if e != nil || !first {
 		return Latency{Size: n}, e
 	}

@@ -133,8 +133,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	}
 	p := Port{
 		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid),
-		MaxMsg:    int(a.max_msg_sz),
-		ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
+		MaxMsg: int(a.max_msg_sz), ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
 		GIDSlots: int(a.gid_tbl_len), PKeySlots: int(a.pkey_tbl_len),
 	}
 	switch a.link_layer {

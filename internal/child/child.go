@@ -103,10 +103,7 @@ func Command(name string) *exec.Cmd {
 		}
 	}
 	return &exec.Cmd{
-		Path:        "/proc/self/exe",
-		Args:        []string{"launch"},
-		Env:         env,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		Path: "/proc/self/exe", Args: []string{"launch"}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 }
 

@@ -47,12 +47,8 @@ func Detach(cmd *exec.Cmd) (pid int, err error) {
 	defer w.Close()
 
 	c := exec.Cmd{
-		Path:        cmd.Path,
-		Args:        cmd.Args,
-		Dir:         cmd.Dir,
-		Stderr:      cmd.Stderr,
-		ExtraFiles:  append(slices.Clip(cmd.ExtraFiles), w),
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Stderr: cmd.Stderr,
+		ExtraFiles: append(slices.Clip(cmd.ExtraFiles), w), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	order := fmt.Sprintf("%d %d", os.Getpid(), 3+len(cmd.ExtraFiles))
 	c.Env = Merge(cmd.Env, []string{varDetach + "=" + order}, nil)

@@ -48,9 +48,7 @@ const shell = "/bin/sh"
 //
 // An error may wrap ErrNotFound or ErrNotExecutable. After it signals are no longer
 // handled as before, so only report it and end.
-func Exec(path string, argv, env []string) error {
-	return Inherited().exec(path, argv, env)
-}
+func Exec(path string, argv, env []string) error { return Inherited().exec(path, argv, env) }
 
 func (s State) exec(path string, argv, env []string) error {
 	runtime.LockOSThread() // the mask and the death signal belong to a thread

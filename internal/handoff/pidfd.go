@@ -33,10 +33,7 @@ func WaitPidfd(ctx context.Context, f *os.File) error {
 	defer wake.Close()
 	defer context.AfterFunc(ctx, func() { waker.Close() })()
 	defer waker.Close()
-	fds := []unix.PollFd{
-		{Fd: int32(f.Fd()), Events: unix.POLLIN},
-		{Fd: int32(wake.Fd()), Events: unix.POLLIN},
-	}
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	for {
 		_, err := unix.Poll(fds, -1)
 		switch {

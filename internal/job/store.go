@@ -15,8 +15,7 @@ import (
 func (r *resolver) ports() error {
 	claims := []claim{explicit(r.in.Flags.MasterPort)}
 	if (r.job.Several() || r.job.Tasks.Size > 0) && !strings.HasPrefix(r.backend(), "etcd") {
-		claims = append(claims,
-			endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
+		claims = append(claims, endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
 			endpointPort(r.ambient("PET_RDZV_ENDPOINT")), r.ambient("PET_MASTER_PORT"), r.masterPort())
 	}
 	v, notes, err := choose("master-port", equal[int], parsePort, claims...)

@@ -46,11 +46,9 @@ type mpi struct {
 
 func mpis() []mpi {
 	return []mpi{{
-		by: "mpirun", each: "mpirun --map-by ppr:1:node",
-		rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
-		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
-		nodes: "OMPI_MCA_orte_num_nodes",
-		job:   []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
+		by: "mpirun", each: "mpirun --map-by ppr:1:node", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
+		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", nodes: "OMPI_MCA_orte_num_nodes",
+		job: []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
 	}, {
 		by: "mpiexec", each: "mpiexec -ppn 1",
 		rank: "PMI_RANK", size: "PMI_SIZE", local: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS",
@@ -134,8 +132,7 @@ func (r *resolver) numbers(to map[string]*int) error {
 	for _, name := range slices.Sorted(maps.Keys(to)) {
 		n, err := strconv.Atoi(r.own[name])
 		if err != nil || n < 0 {
-			return r.variable(name).refuse(r.without(name),
-				"it is not an integer from 0")
+			return r.variable(name).refuse(r.without(name), "it is not an integer from 0")
 		}
 		*to[name] = n
 	}

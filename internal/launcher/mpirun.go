@@ -182,8 +182,7 @@ func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
 	addr, err := netip.ParseAddr(w.MasterAddr)
 	if _, set := lookup(env, "MASTER_ADDR"); err == nil && !addr.IsLoopback() && !set {
 		const why = "for torch's env:// initialization"
-		out = append(out,
-			identity("MASTER_ADDR", w.MasterAddr, setting.Job, why),
+		out = append(out, identity("MASTER_ADDR", w.MasterAddr, setting.Job, why),
 			identity("MASTER_PORT", w.MasterPort.String(), setting.Job, why))
 	}
 	return out

@@ -66,8 +66,7 @@ func New(token string) (*Keys, error) {
 	}
 	k := &Keys{
 		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
-		pool:    x509.NewCertPool(),
+		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pool: x509.NewCertPool(),
 	}
 	if k.pair, err = tls.X509KeyPair(k.CertPEM, k.KeyPEM); err != nil {
 		return nil, fmt.Errorf("read the certificate back: %w", err)

@@ -35,8 +35,7 @@ type Listener struct {
 // MaxAbout bytes, its answer to a caller that asks about this node.
 func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listener, error) {
 	if len(about) > MaxAbout {
-		return nil, fmt.Errorf("open the side channel: %d bytes about this node, the limit is %d",
-			len(about), MaxAbout)
+		return nil, fmt.Errorf("open the side channel: %d bytes about this node, the limit is %d", len(about), MaxAbout)
 	}
 	return open(netip.AddrPortFrom(addr, 0), keys, id, about, time.Now)
 }

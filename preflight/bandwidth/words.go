@@ -293,8 +293,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
 		}
 		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).
-			Named("bench.measured").
-			Breaking("a rail that carries no data may hang the job that uses it").
+			Named("bench.measured").Breaking("a rail that carries no data may hang the job that uses it").
 			Do("%s", p.ends[all[c.Bad[0]].from].reach(first.Cause))
 		out = append(out, f)
 	}

@@ -29,8 +29,7 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	r, err := confine.Run(ctx, verbs.Test{
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
 		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
-		BothWays:  true,
-		PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
+		BothWays: true, PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
 	}, t.hostLimit(), verbs.Exchange(say))
 	if err != nil {
 		return Result{}, err

@@ -18,7 +18,6 @@ import (
 func Table() preflight.Table {
 	return preflight.Table{
 		Node:  slices.Concat(command.Checks(), network.Checks(), gpu.Checks(), rdma.Checks(), system.Checks()),
-		Peers: peers.Checks(),
-		Rates: rates(),
+		Peers: peers.Checks(), Rates: rates(),
 	}
 }

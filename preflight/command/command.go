@@ -16,19 +16,15 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
-	return slices.Concat(commandChecks(), envChecks())
-}
+func Checks() []preflight.Check { return slices.Concat(commandChecks(), envChecks()) }
 
 // commandChecks starts with two checks of the command that end in two exit statuses, as in a shell:
 // 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
 // line, which launch executes; numactl or uv run find the command after them on their own.
 func commandChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "command.found", Limit: preflight.Computed,
-		Title: "the command exists on this node",
-		Doc:   "Where one node cannot start the command, all others wait for it.",
-		Run:   preflight.One(commandFound),
+		ID: "command.found", Limit: preflight.Computed, Title: "the command exists on this node",
+		Doc: "Where one node cannot start the command, all others wait for it.", Run: preflight.One(commandFound),
 	}, {
 		ID: "command.executable", Needs: []string{"command.found"}, Limit: preflight.Computed,
 		Title: "this user may execute the command",
@@ -69,8 +65,7 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s exists", name)
 	case err != nil:
 		return stops(in, finding.Failf("%s is not found on this node", name)).
-			See("look up "+name, "%v", err).
-			Do("activate the environment that has %s, or give its full path", name)
+			See("look up "+name, "%v", err).Do("activate the environment that has %s, or give its full path", name)
 	case path == name:
 		return finding.Passf("%s", path)
 	}
@@ -101,8 +96,7 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 			f = f.Do("ls -l %s   # copy it to this node, or mount its file system", path)
 		}
 	case errors.Is(err, fs.ErrPermission):
-		f = finding.Failf("%s cannot be read by this user", path).
-			Do("ls -ld %s   # and the directories above it", path)
+		f = finding.Failf("%s cannot be read by this user", path).Do("ls -ld %s   # and the directories above it", path)
 	case err != nil:
 		return finding.Skipf("could not tell: %v", err)
 	case mode.IsDir():

@@ -18,8 +18,7 @@ func envChecks() []preflight.Check {
 		Run: inherited("no inherited variable names a wrong interface",
 			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
 	}, {
-		ID: "env.harmful", Limit: preflight.Computed,
-		Title: "no inherited variable is known to be harmful here",
+		ID: "env.harmful", Limit: preflight.Computed, Title: "no inherited variable is known to be harmful here",
 		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
 			"docs/env.md lists each with its own ID, which --skip takes, too.",
 		Run: inherited("no inherited variable is known to be harmful",

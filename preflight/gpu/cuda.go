@@ -117,8 +117,7 @@ func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	compat, known := forwardCompat(in, runtime)
 	f := finding.FailOr(u.Certain && known && compat == "", "driver %s is too old for CUDA %s, which torch uses",
-		facts.Driver, runtime).
-		See("NVML", "driver %s, CUDA up to %s", facts.Driver, facts.CUDA).
+		facts.Driver, runtime).See("NVML", "driver %s, CUDA up to %s", facts.Driver, facts.CUDA).
 		See(in.Node.Software.Torch.Path, "torch %s, CUDA %s", in.Node.Software.Torch.Version, runtime).
 		Breaking("CUDA does not start (\"driver version is insufficient for CUDA runtime version\"), and torch sees no GPU").
 		Do("install driver %d or later on this node, or a torch for CUDA %d", need[0], served(have))

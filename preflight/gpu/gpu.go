@@ -70,14 +70,12 @@ func useChecks() []preflight.Check {
 		Run: gpuBusy,
 	}, {
 		ID: "gpu.throttle", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "no GPU is slowed down by power or heat",
-		Doc:   "All ranks wait for the slowest GPU.",
-		Run:   preflight.One(gpuThrottle),
+		Title: "no GPU is slowed down by power or heat", Doc: "All ranks wait for the slowest GPU.",
+		Run: preflight.One(gpuThrottle),
 	}, {
 		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"}, Limit: preflight.Computed,
 		Title: "each GPU has as many NVLinks up as the others of its model",
-		Doc:   "A link that is down slows all collectives of the node, and may stop them.",
-		Run:   gpuNVLink,
+		Doc:   "A link that is down slows all collectives of the node, and may stop them.", Run: gpuNVLink,
 	}, {
 		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "GPUs reach each other's memory, and network cards reach it across a common PCIe switch",
@@ -144,10 +142,8 @@ func noGPU(in preflight.Input) finding.Finding {
 	const fix = "nvidia-smi\nin a container: docker run --gpus all …"
 	if in.Exists == nil { // it may have AMD GPUs
 		return finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").
-			See("NVML", "%s", why).
-			Breaking(breaks).Do(fix)
+			See("NVML", "%s", why).Breaking(breaks).Do(fix)
 	}
 	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
-		See("/dev/kfd", "does not exist: no AMD GPU either").
-		Breaking(breaks).Do(fix)
+		See("/dev/kfd", "does not exist: no AMD GPU either").Breaking(breaks).Do(fix)
 }

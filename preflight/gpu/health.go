@@ -67,8 +67,7 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 			Do("%s", reset), true
 	case "reboot", "system_reboot":
 		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
-			called(d))).
-			Do("%s", reboot), true
+			called(d))).Do("%s", reboot), true
 	}
 	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
 		called(d), strings.ReplaceAll(d.Recovery, "_", " "))).

@@ -39,8 +39,7 @@ func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
 		switch {
 		case len(foreign) > 0 && d.ComputeMode == "exclusive_process" && !shared:
 			out = append(out, finding.FailOr(u.Certain, "%s serves one process at a time, and %s uses it",
-				called(d), whose(foreign[0])).
-				See("NVML", "compute mode %s, %s", d.ComputeMode, holders(foreign)).
+				called(d), whose(foreign[0])).See("NVML", "compute mode %s, %s", d.ComputeMode, holders(foreign)).
 				Breaking("CUDA refuses a second process: \"all CUDA-capable devices are busy or unavailable\"").
 				Do("%s", ending(foreign)+"\nor sudo nvidia-smi -i "+number(d)+" -c DEFAULT"))
 		case !shared && taken(in, d, foreign):

@@ -17,14 +17,11 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
-	return slices.Concat(storeChecks(), dnsChecks(), addrChecks())
-}
+func Checks() []preflight.Check { return slices.Concat(storeChecks(), dnsChecks(), addrChecks()) }
 
 func addrChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "host.resolves", Limit: preflight.Computed,
-		Title: "this node's own host name resolves",
+		ID: "host.resolves", Limit: preflight.Computed, Title: "this node's own host name resolves",
 		Doc: "Gloo and c10d look up their own host name. Where it has no address, Gloo listens on loopback, and every " +
 			"lookup may cost seconds.",
 		Run: preflight.One(hostResolves),

@@ -79,8 +79,7 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 	}
 	all := func(six bool) bool {
 		return !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
-			return a.Unmap().Is6() != six || a.Unmap().
-				IsLoopback()
+			return a.Unmap().Is6() != six || a.Unmap().IsLoopback()
 		})
 	}
 	switch {
@@ -130,8 +129,7 @@ func twoHosts(in preflight.Input, host string) bool {
 		for _, b := range addrs[:i] {
 			for _, nic := range in.Node.Interfaces {
 				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool {
-					return !a.IsLoopback() && p.Contains(a) &&
-						p.Contains(b)
+					return !a.IsLoopback() && p.Contains(a) && p.Contains(b)
 				}) {
 					return true
 				}

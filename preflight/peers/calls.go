@@ -229,8 +229,7 @@ func (b blamed) large() finding.Finding {
 	case c.Hole && c.MTU > 0:
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
 		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the "+
-			"firewall",
-			b.shrink(c.MTU), c.IfMTU)
+			"firewall", b.shrink(c.MTU), c.IfMTU)
 	default:
 		f = f.Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
 			"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)

@@ -21,14 +21,12 @@ import (
 // Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "rdma.link", Limit: preflight.Computed,
-		Title: "the link of every rail of the training fabric is up",
+		ID: "rdma.link", Limit: preflight.Computed, Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
 			"or hangs.",
 		Run: rdmaLink,
 	}, {
-		ID: "rdma.open", Limit: preflight.Computed,
-		Title: "this process may use the RDMA cards of this node",
+		ID: "rdma.open", Limit: preflight.Computed, Title: "this process may use the RDMA cards of this node",
 		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
 			"NCCL then takes TCP and reports it only in its log.",
 		Run: rdmaOpen,
@@ -45,13 +43,11 @@ func Checks() []preflight.Check {
 		Doc:   "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
 		Run:   rdmaRate,
 	}, {
-		ID: "rdma.errors", Limit: preflight.Network,
-		Title: "no rail counts link errors during the check",
-		Doc:   "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
-		Run:   rdmaErrors,
+		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
+		Doc: "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
+		Run: rdmaErrors,
 	}, {
-		ID: "rdma.gid", Limit: preflight.Computed,
-		Title: "each RoCE rail has an address",
+		ID: "rdma.gid", Limit: preflight.Computed, Title: "each RoCE rail has an address",
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
 		Run: preflight.One(rdmaGID),
@@ -62,10 +58,8 @@ func Checks() []preflight.Check {
 			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
 		Run: preflight.One(rdmaMTU),
 	}, {
-		ID: "rdma.firmware", Limit: preflight.Computed,
-		Title: "cards of one kind have one firmware",
-		Doc:   "A card that missed an upgrade behaves differently from the others.",
-		Run:   preflight.One(rdmaFirmware),
+		ID: "rdma.firmware", Limit: preflight.Computed, Title: "cards of one kind have one firmware",
+		Doc: "A card that missed an upgrade behaves differently from the others.", Run: preflight.One(rdmaFirmware),
 	}, {
 		ID: "rdma.plugin", Limit: preflight.Computed,
 		Title: "NCCL has the plugin that this fabric needs",

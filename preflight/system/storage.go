@@ -18,8 +18,7 @@ const (
 
 func storageChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "storage.answers", Limit: preflight.Storage,
-		Title: "the file systems that the job uses answer",
+		ID: "storage.answers", Limit: preflight.Storage, Title: "the file systems that the job uses answer",
 		Doc: "A process that touches a file of a server that is gone sleeps in the kernel until the server is back. On " +
 			"some file systems it cannot even be killed.",
 		Run: storageAnswers,

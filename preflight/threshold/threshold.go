@@ -45,13 +45,11 @@ func All() []Threshold {
 			Doc: "difference between a node's wall clock and those of the others"},
 		// Modern links correct a few damaged symbols or packets a second (NVSentinel
 		// allows 10 of both).
-		{Name: "rdma.errors", Unit: Number, Default: 10,
-			Doc: "link errors per second on a rail that is idle"},
+		{Name: "rdma.errors", Unit: Number, Default: 10, Doc: "link errors per second on a rail that is idle"},
 		// NCCL makes a segment of almost 10 MB for each connection between two ranks of
 		// a node that have no direct path; two rings and a tree are about six of them.
 		// NCCL's manual asks for 1 GB in containers, whose default is 64 MiB in all.
-		{Name: "shm.size", Unit: Bytes, Default: 64 << 20,
-			Doc: "free space in /dev/shm for each process of this node"},
+		{Name: "shm.size", Unit: Bytes, Default: 64 << 20, Doc: "free space in /dev/shm for each process of this node"},
 		// The logs and temporary files of any longer job take more.
 		{Name: "storage.space", Unit: Bytes, Default: 100 << 20,
 			Doc: "free space for temporary files, and in the working directory"},

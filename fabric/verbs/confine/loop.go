@@ -22,9 +22,7 @@ const (
 
 // Children returns the functions that Loop and Run call in children. A program
 // passes them to child.Dispatch.
-func Children() child.Table {
-	return child.Table{loopChild: loopAnswer, runChild: runAnswer}
-}
+func Children() child.Table { return child.Table{loopChild: loopAnswer, runChild: runAnswer} }
 
 // answer is the last message of a child of this package.
 type answer[T any] struct {
