@@ -2,7 +2,12 @@
 // job, how certain that is, and why. It reads nothing, judges no health and sets no variable.
 package rail
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+
+	"launch/fabric"
+)
 
 // Role is the purpose of a device, according to the facts.
 type Role string
@@ -65,4 +70,85 @@ func (v *view) roles(d decision) []NIC {
 		out = append(out, nic)
 	}
 	return append(out, v.hcaRoles(d)...)
+}
+
+// Kind is the kind of a node's training fabric.
+type Kind string
+
+// Kinds of fabric.
+const (
+	InfiniBand Kind = "infiniband"
+	RoCE       Kind = "roce"
+	EFA        Kind = "efa"
+	Slingshot  Kind = "slingshot"
+	OmniPath   Kind = "omnipath"
+	TCP        Kind = "tcp"
+	Mixed      Kind = "mixed"   // equally good rails of several kinds
+	Unknown    Kind = "unknown" // devices of an unknown protocol, or no network is visible at all
+)
+
+// Fabric is the training fabric of a node.
+type Fabric struct {
+	Kind  Kind   `json:"kind"`
+	Why   string `json:"why"`
+	Sure  bool   `json:"sure"`            // false: decided by a rule of thumb
+	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
+	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
+	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
+}
+
+// Rail is one port of the training fabric.
+type Rail struct {
+	HCA    string  `json:"hca"`           // "" for a fabric without verbs devices (Slingshot, TCP): see Netdev
+	PCI    string  `json:"pci,omitempty"` // its PCI function
+	Port   int     `json:"port,omitempty"`
+	Netdev string  `json:"netdev,omitempty"`
+	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
+	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
+	// GID is the index of the GID for a RoCE connection: RoCE v2, an address of this
+	// namespace, IPv4 before IPv6. -1: no GID fits, or it needs none.
+	GID  int      `json:"gid"`
+	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
+}
+
+// Name returns the name that a person uses for the rail: its HCA, or else its interface. If several
+// ports of an HCA are rails, the port follows as in NCCL ("mlx4_0:2").
+func (f Fabric) Name(r Rail) string {
+	if r.HCA == "" {
+		if r.Netdev == "" {
+			return r.PCI
+		}
+		return r.Netdev
+	}
+	ports := 0
+	for _, other := range f.Rails {
+		if other.HCA == r.HCA {
+			ports++
+		}
+	}
+	if ports > 1 {
+		return portName(r.HCA, r.Port)
+	}
+	return r.HCA
+}
+
+// Of returns the training fabric of a node. addr is the address that the node's peers
+// use (see fabric.RouteTo). A peer's address works too if it is in a directly connected
+// network. The zero Addr means that it is unknown.
+func Of(n fabric.Node, addr netip.Addr) Fabric {
+	v := look(n, addr)
+	d := v.decide()
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, NICs: v.roles(d)}
+	rails := d.rails
+	if len(rails) == 0 && d.kind != Unknown {
+		rails = v.plain(f.NICs)
+	}
+	for _, c := range rails {
+		f.Rails = append(f.Rails, Rail{
+			HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev,
+			Link: c.port.LinkLayer, Rate: c.port.Rate, GID: v.gid(c),
+		})
+	}
+	v.pair(&f)
+	return f
 }

@@ -4,8 +4,12 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
+	"launch/fabric/gpu"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -146,4 +150,39 @@ func noGPU(in preflight.Input) finding.Finding {
 	}
 	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
 		See("/dev/kfd", "does not exist: no AMD GPU either").Breaking(breaks).Do(fix)
+}
+
+// number returns a GPU as nvidia-smi -i takes it.
+func number(d gpu.GPU) string { return strconv.Itoa(d.Index) }
+
+func whose(p gpu.Process) string {
+	if p.Name == "" {
+		return fmt.Sprintf("process %d of the machine", p.PID)
+	}
+	return fmt.Sprintf("%s (pid %d of the machine)", p.Name, p.PID)
+}
+
+func holders(list []gpu.Process) string {
+	var out []string
+	for _, p := range list {
+		s := whose(p)
+		if p.Memory > 0 {
+			s += ", " + finding.Size(p.Memory)
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return "no visible process"
+	}
+	return finding.Some(out)
+}
+
+// ending returns the commands that end processes. NVML has their pids on the machine,
+// which differ from those in a container.
+func ending(list []gpu.Process) string {
+	var pids []string
+	for _, p := range list {
+		pids = append(pids, strconv.Itoa(p.PID))
+	}
+	return "ps -fp " + strings.Join(pids, ",") + "   # on the machine itself, outside any container; end what is left over"
 }
