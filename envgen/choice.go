@@ -31,11 +31,7 @@ func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 }
 
 func names(all []fabric.Interface) string {
-	words := make([]string, len(all))
-	for i, f := range all {
-		words[i] = f.Name
-	}
-	return strings.Join(words, ", ")
+	return finding.Join(all, func(f fabric.Interface) string { return f.Name })
 }
 
 // ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best

@@ -11,7 +11,6 @@ import (
 	"launch/internal/finding"
 )
 
-// hcaPort is one port of an HCA.
 type hcaPort struct {
 	hca fabric.HCA
 	fabric.Port
@@ -93,11 +92,7 @@ func contains(all []hcaPort, p hcaPort) bool {
 // portList returns ports in the notation of NCCL_IB_HCA (without its mark),
 // UCX_NET_DEVICES and NVSHMEM_HCA_LIST.
 func portList(all []hcaPort) string {
-	words := make([]string, len(all))
-	for i, p := range all {
-		words[i] = p.String()
-	}
-	return strings.Join(words, ",")
+	return strings.Join(finding.Map(all, hcaPort.String), ",")
 }
 
 // hcaWhy returns the role of a port's device, and why.

@@ -51,14 +51,8 @@ func Lint(in Input) []finding.Finding {
 
 // LintIDs returns the IDs of all findings of Lint.
 func LintIDs() []string {
-	var out []string
-	for _, r := range lintRules() {
-		out = append(out, r.id)
-	}
-	for _, r := range lackRules() {
-		out = append(out, r.id)
-	}
-	return out
+	return slices.Concat(finding.Map(lintRules(), func(r lintRule) string { return r.id }),
+		finding.Map(lackRules(), func(r lackRule) string { return r.id }))
 }
 
 func lintRules() []lintRule {
@@ -110,11 +104,9 @@ type plain struct {
 
 // plainLint returns the rules for settings that are wrong on every machine.
 func plainLint() []lintRule {
-	var out []lintRule
-	for _, p := range plains() {
-		out = append(out, lintRule{id: p.id, names: p.names, what: "it " + p.is, gone: p.gone, look: p.look})
-	}
-	return out
+	return finding.Map(plains(), func(p plain) lintRule {
+		return lintRule{id: p.id, names: p.names, what: "it " + p.is, gone: p.gone, look: p.look}
+	})
 }
 
 func plains() []plain {
@@ -175,11 +167,7 @@ func obsolete() [][2]string {
 }
 
 func obsoleteNames() []string {
-	var names []string
-	for _, o := range obsolete() {
-		names = append(names, o[0])
-	}
-	return names
+	return finding.Map(obsolete(), func(o [2]string) string { return o[0] })
 }
 
 func lintObsolete(_ *view, d setting.Decided) (finding.Finding, bool) {
@@ -241,8 +229,7 @@ func fastrakScripts() []string {
 }
 
 // lackScript finds a script that was not sourced: the scripts change with the modules, which refuse
-// other values, so the
-// user has to source them and not to copy them.
+// other values, so the user has to source them and not to copy them.
 func lackScript(v *view) (finding.Finding, bool) {
 	if !v.gpus() || v.Mpirun || v.Script || !v.apart() ||
 		v.uses("", "NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TUNER_") {

@@ -65,14 +65,12 @@ func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 	return none()
 }
 
-// listedWhole reports whether the list has a name in full.
 func (f filter) listedWhole(name string) bool {
 	return slices.ContainsFunc(f.items, func(it filterItem) bool { return it.name == name })
 }
 
 // lintHCA finds a list without an ACTIVE port. It fails only if the RDMA module is fixed: otherwise
-// NCCL uses TCP without a
-// message.
+// NCCL uses TCP without a message.
 func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()

@@ -1,6 +1,7 @@
 package envgen
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -34,12 +35,7 @@ func Variables() []Variable {
 	for _, r := range rules() {
 		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true, span: r.span}
 	}
-	var out []Variable
-	for _, v := range all {
-		out = append(out, v)
-	}
-	slices.SortFunc(out, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(all), func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // ReadByMpirun reports whether mpirun itself reads a variable of the plan, so that its

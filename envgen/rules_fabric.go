@@ -107,11 +107,9 @@ func (v *view) railWords() string {
 }
 
 func (v *view) strangerSeen() []finding.Seen {
-	var seen []finding.Seen
-	for _, p := range v.strangers() {
-		seen = append(seen, finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name, What: v.hcaWhy(p)})
-	}
-	return seen
+	return finding.Map(v.strangers(), func(p hcaPort) finding.Seen {
+		return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name, What: v.hcaWhy(p)}
+	})
 }
 
 // wantHCA is for the lists of ports of NCCL and NVSHMEM, which has no mark.
@@ -156,12 +154,8 @@ func vendorModules() []string {
 func (v *view) sameHCAs(value string) bool {
 	f := parseFilter(value, maxIBs)
 	rails := v.rails()
-	for _, p := range v.ncclPorts() {
-		if f.match(p.hca.Name, p.Num) != contains(rails, p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.ncclPorts(),
+		func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) != contains(rails, p) })
 }
 
 // wantPKey is for the partition table: a key's highest bit is full membership (IBTA
@@ -187,10 +181,7 @@ func (v *view) wantPKey() want {
 }
 
 func (p hcaPort) pkeysSeen() finding.Seen {
-	var words []string
-	for _, k := range p.PKeys {
-		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
-	}
+	words := finding.Map(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) })
 	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
 		What: strings.Join(words, ", ")}
 }

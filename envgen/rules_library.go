@@ -315,10 +315,7 @@ func (v *view) wantTFConfig() want {
 		Type  string `json:"type"`
 		Index int    `json:"index"`
 	}
-	var workers []string
-	for _, h := range v.World.Hosts {
-		workers = append(workers, net.JoinHostPort(h, strconv.Itoa(port)))
-	}
+	workers := finding.Map(v.World.Hosts, func(h string) string { return net.JoinHostPort(h, strconv.Itoa(port)) })
 	b, err := json.Marshal(struct {
 		Cluster map[string][]string `json:"cluster"`
 		Task    task                `json:"task"`

@@ -22,7 +22,6 @@ func roceOnly(v *view) bool  { return len(v.roceRails()) > 0 }
 func verbsOnly(v *view) bool { return len(v.rails()) > 0 }
 func efaOnly(v *view) bool   { return v.fab.Kind == rail.EFA }
 
-// unsets returns the table.
 func unsets() []unset { return slices.Concat(wireUnsets(), ncclUnsets(), libraryUnsets()) }
 
 // The sources of most rows.

@@ -183,7 +183,6 @@ func rateLanes(s string) int {
 	return n
 }
 
-// ueventValue returns the value of a key in a uevent file.
 func ueventValue(uevent, key string) string {
 	for line := range strings.Lines(uevent) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && k == key {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -76,13 +77,8 @@ func routeByConnect(dst netip.Addr) (Route, error) {
 
 // refused reports whether netlink is forbidden (a sandbox), rather than the route missing.
 func refused(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
-		syscall.EOPNOTSUPP} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
+		syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // carrier returns the name of the interface that is up and has the address; "" if none

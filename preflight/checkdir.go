@@ -226,7 +226,6 @@ func notStarted(path string, err error) finding.Finding {
 	return f.Do("file %s   # built for this machine?", launcher.Quote([]string{path}))
 }
 
-// firstLine returns the first line of a file.
 func firstLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

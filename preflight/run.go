@@ -125,11 +125,7 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 }
 
 func idsOf(table []Check) []string {
-	all := make([]string, len(table))
-	for i, c := range table {
-		all[i] = c.ID
-	}
-	return all
+	return finding.Map(table, func(c Check) string { return c.ID })
 }
 
 // UnknownError reports an ID that no check has.

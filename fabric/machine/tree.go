@@ -25,18 +25,16 @@ const (
 // tree is a directory tree in memory that behaves as the kernel's do: it follows links
 // anywhere in a path, which may dangle and never lead out of it.
 type tree struct {
-	root    *node
-	entries int
-	bytes   int
+	root           *node
+	entries, bytes int
 }
 
 // node is an entry of a tree: a directory if children is not nil, a link if target is
 // not "", else a file.
 type node struct {
-	children map[string]*node
-	target   string
-	data     string
-	err      error // the error of reading it
+	children     map[string]*node
+	target, data string
+	err          error // the error of reading it
 }
 
 func newTree() *tree { return &tree{root: &node{children: map[string]*node{}}} }

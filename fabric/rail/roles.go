@@ -27,7 +27,6 @@ func towards(n fabric.Node, addr netip.Addr) (name string, sure bool) {
 	return name, false
 }
 
-// interfaceRole returns the role of an interface, on its own.
 func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	nic := func(role Role, sure bool, format string, a ...any) NIC {
 		return NIC{Name: f.Name, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}

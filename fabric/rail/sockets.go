@@ -36,7 +36,6 @@ func (d *decision) sockets(v *view) {
 	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
 }
 
-// overTCP returns an interface as a rail.
 func overTCP(i fabric.Interface) candidate {
 	port := fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
 	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}

@@ -55,8 +55,7 @@ func (e *CrashError) Error() string {
 		how = "died of " + unix.SignalName(e.Signal)
 	}
 	s := fmt.Sprintf("child %q %s", e.Name, how)
-	line := strings.TrimPrefix(mainLine(e.Stderr), fmt.Sprintf(errorPrefix, e.Name))
-	if line != "" {
+	if line := strings.TrimPrefix(mainLine(e.Stderr), fmt.Sprintf(errorPrefix, e.Name)); line != "" {
 		s += ": " + line
 	}
 	return s

@@ -73,12 +73,11 @@ func Talk(ctx context.Context, name string, limit time.Duration,
 
 // talking is a child in a conversation.
 type talking struct {
-	cmd    *exec.Cmd
-	to     *os.File
-	from   *os.File
-	stderr *tail
-	ended  chan error
-	err    error // of its Wait
+	cmd      *exec.Cmd
+	to, from *os.File
+	stderr   *tail
+	ended    chan error
+	err      error // of its Wait
 }
 
 func startTalking(name string, limit time.Duration) (*talking, error) {

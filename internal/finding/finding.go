@@ -161,11 +161,13 @@ const MaxSeen = 6
 // Micros returns a latency as text.
 func Micros(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1e3) }
 
-// Join returns the texts of all, separated by commas.
-func Join[T any](all []T, text func(T) string) string {
-	words := make([]string, len(all))
-	for i, v := range all {
-		words[i] = text(v)
+// Map returns f of each element.
+func Map[T, U any](all []T, f func(T) U) (out []U) {
+	for _, v := range all {
+		out = append(out, f(v))
 	}
-	return strings.Join(words, ", ")
+	return out
 }
+
+// Join returns the texts of all, separated by commas.
+func Join[T any](all []T, text func(T) string) string { return strings.Join(Map(all, text), ", ") }

@@ -236,7 +236,6 @@ func (c claim) String() string { return c.from.Name + "=" + c.raw }
 // explicit returns the claim of a flag or LAUNCH_*.
 func explicit(v setting.Value[string]) claim { return claim{v.V, v.From, v.Set} }
 
-// scheduled returns the claim of a scheduler.
 func scheduled(raw, name string) claim {
 	return claim{raw, setting.Source{Tier: setting.Scheduler, Name: name}, true}
 }
@@ -290,7 +289,6 @@ func (c claim) refuse(fix, format string, a ...any) *exit.Error {
 	return exit.Errorf(code, "%s: %s", c, fmt.Sprintf(format, a...)).Do("%s", fix)
 }
 
-// contradiction returns a configuration error.
 func contradiction(fix, format string, a ...any) *exit.Error {
 	return exit.Errorf(exit.Config, format, a...).Do("%s", fix)
 }

@@ -60,8 +60,7 @@ func (s *Listener) Close() {
 
 // take serves one connection, for no longer than a call may last.
 func (s *Listener) take(c *net.TCPConn) {
-	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	if !s.converse(c, from) {
+	if !s.converse(c, c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()) {
 		_ = c.SetLinger(0) // drop what a dead path does not take
 	}
 }

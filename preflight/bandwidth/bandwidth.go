@@ -123,7 +123,6 @@ func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	return out
 }
 
-// railEnd is one rail of one node.
 type railEnd struct {
 	rank    int
 	node    string
@@ -157,13 +156,11 @@ func (f flow) share() float64 { return f.speed / f.nominal }
 
 // plane is one rail of all nodes, usually one plane of switches.
 type plane struct {
-	name  string
-	kind  string
-	ends  []*railEnd
-	flows []flow
-	lost  []flow
-	found []suspect
-	dead  []int // ranks whose port could not be measured
+	name, kind  string
+	ends        []*railEnd
+	flows, lost []flow
+	found       []suspect
+	dead        []int // ranks whose port could not be measured
 
 	median  float64 // of the ports' usual speeds, in units of flow.nominal
 	spread  float64
@@ -329,11 +326,7 @@ func (c *rates) refer(slow float64) {
 
 // nominal returns the rate of most of its ports, Gb/s; 0 if unknown.
 func (p *plane) nominal() float64 {
-	var all []float64
-	for _, e := range p.ends {
-		all = append(all, e.port.Rate)
-	}
-	return medianOf(all)
+	return medianOf(finding.Map(p.ends, func(e *railEnd) float64 { return e.port.Rate }))
 }
 
 // bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and
@@ -356,5 +349,4 @@ func medianOf[T cmp.Ordered](all []T) (mid T) {
 	return all[len(all)/2]
 }
 
-// label returns the name of a port and its node.
 func (e *railEnd) label() string { return fmt.Sprintf("%s of %s", e.port.Name, e.node) }

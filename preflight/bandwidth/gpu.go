@@ -130,10 +130,9 @@ func (c *rates) besideGPUs() (out finding.Report) {
 	if len(order) == 0 {
 		return out
 	}
-	var why []string
-	for _, reason := range order[:min(len(order), few)] {
-		why = append(why, fmt.Sprintf("%s (%s)", reason, finding.Some(slices.Compact(where[reason]))))
-	}
+	why := finding.Map(order[:min(len(order), few)], func(reason string) string {
+		return fmt.Sprintf("%s (%s)", reason, finding.Some(slices.Compact(where[reason])))
+	})
 	if len(order) > few {
 		why = append(why, fmt.Sprintf("%d more reasons", len(order)-few))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"launch/internal/finding"
 	"launch/preflight/bench"
 	"launch/preflight/blame"
 )
@@ -302,11 +303,7 @@ func (c *rates) rails() []RailRate {
 
 // unit returns the reference of most of a plane's flows.
 func (p *plane) unit() float64 {
-	var all []float64
-	for _, f := range p.flows {
-		all = append(all, f.nominal)
-	}
-	return medianOf(all)
+	return medianOf(finding.Map(p.flows, func(f flow) float64 { return f.nominal }))
 }
 
 func (c *rates) ports() []PortRate {

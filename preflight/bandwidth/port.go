@@ -36,10 +36,7 @@ const (
 // by HCA or interface. The error names a missing one.
 func Ports(n fabric.Node, addr netip.Addr, only []string) ([]bench.Port, error) {
 	f := rail.Of(n, addr)
-	var out []bench.Port
-	for _, r := range f.Rails {
-		out = append(out, ratePort(n, r, f.Name(r)))
-	}
+	out := finding.Map(f.Rails, func(r rail.Rail) bench.Port { return ratePort(n, r, f.Name(r)) })
 	if len(only) == 0 {
 		return out, nil
 	}

@@ -108,9 +108,5 @@ func Verdicts(t *testing.T, table []preflight.Check, id string, in preflight.Inp
 
 // Lines returns the status, ID and What of each finding.
 func Lines(r finding.Report) []string {
-	var out []string
-	for _, f := range r {
-		out = append(out, string(f.Status)+" "+f.ID+": "+f.What)
-	}
-	return out
+	return finding.Map(r, func(f finding.Finding) string { return string(f.Status) + " " + f.ID + ": " + f.What })
 }

@@ -40,8 +40,7 @@ func eachCause(all []edge, n int, bad func(edge) bool, tell func(blamed)) {
 
 // unfit returns the ranks that must leave: for a link the node that is not rank 0, and
 // all nodes where nothing works.
-func (b blamed) unfit() []int {
-	var out []int
+func (b blamed) unfit() (out []int) {
 	switch b.side {
 	case blame.Between:
 		return []int{b.nodes[1].Rank}
@@ -49,20 +48,13 @@ func (b blamed) unfit() []int {
 		for r := range b.rest {
 			out = append(out, r)
 		}
-	default:
-		for _, p := range b.nodes {
-			out = append(out, p.Rank)
-		}
+		return out
 	}
-	return out
+	return ranksOf(b.nodes)
 }
 
 func (b blamed) names() string {
-	var out []string
-	for _, p := range b.nodes {
-		out = append(out, p.Name)
-	}
-	return finding.Some(out)
+	return finding.Some(finding.Map(b.nodes, func(p Post) string { return p.Name }))
 }
 
 // what describes the calls, or long messages, that fail, and the nodes between which they fail.

@@ -87,11 +87,7 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 }
 
 func ranksOf(posts []Post) []int {
-	var out []int
-	for _, p := range posts {
-		out = append(out, p.Rank)
-	}
-	return out
+	return finding.Map(posts, func(p Post) int { return p.Rank })
 }
 
 func away(d time.Duration) string {

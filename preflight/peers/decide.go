@@ -5,6 +5,7 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,11 +142,7 @@ func compareLines(posts []Post) (out []judged) {
 }
 
 func namesOf(posts []Post, ranks []int) []string {
-	var out []string
-	for _, r := range ranks {
-		out = append(out, posts[r].Name)
-	}
-	return out
+	return finding.Map(ranks, func(r int) string { return posts[r].Name })
 }
 
 // group is the nodes that share a value.
@@ -189,7 +186,6 @@ func groups(posts []Post, of func(Post) string) []group {
 	return gs
 }
 
-// ranksIn returns the ranks of several groups.
 func ranksIn(gs []group) []int {
 	var out []int
 	for _, g := range gs {
@@ -203,12 +199,8 @@ func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
 
 // differs describes the nodes that differ from the first group.
 func differs(gs []group) string {
-	var out []string
-	for _, g := range gs[1:] {
-		out = append(out, fmt.Sprintf("%s has %q", finding.Some(g.names), g.value))
-	}
 	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
-		strings.Join(out, ", "))
+		finding.Join(gs[1:], func(g group) string { return fmt.Sprintf("%s has %q", finding.Some(g.names), g.value) }))
 }
 
 // most is the number of groups that a message names.
@@ -271,18 +263,14 @@ func columns(posts []Post, table []preflight.Check) []string {
 			made[id] = true
 		}
 	}
-	var out, more []string
+	var out []string
 	for _, c := range table {
 		if made[c.ID] {
 			out = append(out, c.ID)
 			delete(made, c.ID)
 		}
 	}
-	for id := range made {
-		more = append(more, id)
-	}
-	slices.Sort(more)
-	return append(out, more...)
+	return append(out, slices.Sorted(maps.Keys(made))...)
 }
 
 // All returns the findings of single nodes and between nodes, the failures first.

@@ -226,10 +226,7 @@ func (u unlike) judge(posts []Post) judged {
 	if r.do != nil {
 		f.Fix = r.do(u.groups[1].first, u.groups[0].first)
 	}
-	var titles []string
-	for _, r := range u.rules {
-		titles = append(titles, r.title)
-	}
+	titles := finding.Map(u.rules, func(r traitRule) string { return r.title })
 	v := judged{}
 	for i, g := range u.groups {
 		if i < most {

@@ -149,11 +149,10 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 	f := finding.Passf("")
 	least, most := time.Duration(0), time.Duration(0)
 	for _, l := range good {
-		var figures []string
-		for _, s := range l.result.Sizes {
-			figures = append(figures, fmt.Sprintf("%s in %s, %s", finding.Size(uint64(s.Write.Size)),
-				finding.Micros(s.Write.Median), finding.Speed(s.Speed)))
-		}
+		figures := finding.Map(l.result.Sizes, func(s verbs.LoopSize) string {
+			return fmt.Sprintf("%s in %s, %s", finding.Size(uint64(s.Write.Size)),
+				finding.Micros(s.Write.Median), finding.Speed(s.Speed))
+		})
 		f = f.See("loopback of "+l.Name, "%s", strings.Join(figures, "; "))
 		if len(l.result.Sizes) > 0 {
 			short := l.result.Sizes[0].Write.Median

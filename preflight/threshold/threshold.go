@@ -120,10 +120,7 @@ func Parse(text string) (name string, value float64, err error) {
 }
 
 func noThreshold(name string, table []Threshold) error {
-	var known []string
-	for _, t := range table {
-		known = append(known, t.Name)
-	}
+	known := finding.Map(table, func(t Threshold) string { return t.Name })
 	e := &Error{What: fmt.Sprintf("no threshold %q; the names are %s", name, strings.Join(known, ", ")),
 		Fix: table[0].example()}
 	if meant := spelling.Closest(name, known); meant != "" {
@@ -133,7 +130,6 @@ func noThreshold(name string, table []Threshold) error {
 	return e
 }
 
-// example returns NAME=VALUE with the default.
 func (t Threshold) example() string { return t.Name + "=" + t.Unit.Format(t.Default) }
 
 func (u Unit) words() string {

@@ -10,12 +10,10 @@ import (
 
 // watch is one range that a stream follows.
 type watch struct {
-	id       int64
-	key, end []byte
-	from     int64 // the next revision to look at; may be in the future
-	prev     bool
-	noPut    bool
-	noDelete bool
+	id                    int64
+	key, end              []byte
+	from                  int64 // the next revision to look at; may be in the future
+	prev, noPut, noDelete bool
 }
 
 // watchStream is one client's watches, which share a stream.
