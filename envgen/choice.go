@@ -12,10 +12,9 @@ import (
 	"launch/internal/finding"
 )
 
-// decoys returns the interfaces that reach no other machine: the bridges and tunnels
-// of containers, guests and VPNs, interfaces without carrier or with only a link-local
-// address, and the host's end of a container's veth. In a container, or if a veth
-// leads to the peers, the end of a veth is unknown.
+// decoys returns the interfaces that reach no other machine: the bridges and tunnels of containers,
+// guests and VPNs, interfaces without carrier or with only a link-local address, and the host's end of
+// a container's veth. In a container, or if a veth leads to the peers, the end of a veth is unknown.
 func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	away := map[string]bool{}
 	for _, nic := range v.fab.NICs {

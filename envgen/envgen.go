@@ -1,7 +1,6 @@
-// Package envgen computes the plan: from the facts of the node, its peers and the
-// variables that are set already, the few variables that the libraries would get
-// wrong on their own, each with its reason and evidence. It also lints the variables
-// that are set already. It runs nothing and reads no file.
+// Package envgen computes the plan: from the facts of the node, its peers and the variables that are
+// set already, the few variables that the libraries would get wrong on their own, each with its reason
+// and evidence. It also lints the variables that are set already. It runs nothing and reads no file.
 package envgen
 
 import (
@@ -49,8 +48,7 @@ type Input struct {
 	Files map[string]string
 }
 
-// Plan is the variables to set, in a stable order, and those that the user's own
-// value replaces (Kept).
+// Plan is the variables to set, in a stable order, and those that the user's own value replaces (Kept).
 type Plan []setting.Var
 
 // rule is one variable that the plan may set. docs/env.md and Explain show the texts;

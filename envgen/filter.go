@@ -14,10 +14,9 @@ const (
 	maxIBs = 32
 )
 
-// filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and
-// NCCL_IB_HCA: an optional ^ (all but these), an optional = (whole names instead of
-// prefixes), then names separated by commas, each with an optional port (src/misc/utils.cc
-// parseStringList, src/os/linux.cc ncclOsFindInterfaces).
+// filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and NCCL_IB_HCA: an optional
+// ^ (all but these), an optional = (whole names instead of prefixes), then names separated by commas,
+// each with an optional port (src/misc/utils.cc parseStringList, src/os/linux.cc ncclOsFindInterfaces).
 type filter struct {
 	not, exact bool
 	items      []filterItem

@@ -91,9 +91,7 @@ func contains(all []hcaPort, p hcaPort) bool {
 
 // portList returns ports in the notation of NCCL_IB_HCA (without its mark),
 // UCX_NET_DEVICES and NVSHMEM_HCA_LIST.
-func portList(all []hcaPort) string {
-	return strings.Join(finding.Map(all, hcaPort.String), ",")
-}
+func portList(all []hcaPort) string { return strings.Join(finding.Map(all, hcaPort.String), ",") }
 
 // hcaWhy returns the role of a port's device, and why.
 func (v *view) hcaWhy(p hcaPort) string {

@@ -46,8 +46,7 @@ func fixIfname(v *view, d setting.Decided, mark string) string {
 	return put(d, mark+via.Name)
 }
 
-// addressed reports whether the addresses of the interfaces are known: with sysfs
-// alone they are not.
+// addressed reports whether the addresses of the interfaces are known: with sysfs alone they are not.
 func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
@@ -79,8 +78,7 @@ func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	return none()
 }
 
-// lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only
-// torch.distributed.rpc uses it.
+// lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only torch.distributed.rpc uses it.
 func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || !addressed(v.Node) || hasAddress(v.Node, d.Value) {
 		return none()

@@ -119,8 +119,7 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintPKey finds a wrong entry: the variable is an index into the table, not a key as
-// in many guides.
+// lintPKey finds a wrong entry: the variable is an index into the table, not a key as in many guides.
 func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {

@@ -12,8 +12,7 @@ import (
 	"launch/internal/setting"
 )
 
-// addressRules returns the rules that choose the interface by which the other nodes
-// reach this node.
+// addressRules returns the rules that choose the interface by which the other nodes reach this node.
 func addressRules() []rule {
 	const first = "takes the first interface in its own order: ib*, then all but docker*, lo* and virbr*"
 	torch := func(v *view) bool { return v.Torch && !v.Mpirun }

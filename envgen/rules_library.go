@@ -300,8 +300,7 @@ func (v *view) wantCoordinator() want {
 		seen: saw("rendezvous", value)}
 }
 
-// wantTFConfig is for TensorFlow, which needs the address of every node. Only a
-// scheduler lists them.
+// wantTFConfig is for TensorFlow, which needs the address of every node. Only a scheduler lists them.
 func (v *view) wantTFConfig() want {
 	port := int(v.World.Master.Port())
 	if !v.World.Master.IsValid() || port == 0 {

@@ -24,8 +24,7 @@ const (
 	verbsBudget = 3 * time.Second
 )
 
-// persistenced exists while NVIDIA's persistence daemon runs. In a container, the
-// runtime passes it on.
+// persistenced exists while NVIDIA's persistence daemon runs. In a container, the runtime passes it on.
 const persistenced = "run/nvidia-persistenced/socket"
 
 // The names of this package's children.
@@ -40,9 +39,8 @@ func Children() child.Table {
 	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
 
-// AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote
-// to the kernel log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with
-// the persistence daemon.
+// AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel
+// log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with the persistence daemon.
 func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)

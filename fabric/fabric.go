@@ -35,8 +35,7 @@ type Roots struct {
 	// RDMA returns the mode of the RDMA subsystem's network namespaces, "shared" or
 	// "exclusive". nil: not recorded.
 	RDMA func() (string, error)
-	// Env returns a variable of this process' environment, "" where it is not set. nil:
-	// not recorded.
+	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.
 	Env func(name string) string
 }
 

@@ -100,9 +100,8 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 // drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
 var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
 
-// driverByName returns the driver of a device without a function or parent: a software
-// device, or one of a recording without the PCI bus. It uses the type, else the name if
-// it is the kernel's own.
+// driverByName returns the driver of a device without a function or parent: a software device, or one
+// of a recording without the PCI bus. It uses the type, else the name if it is the kernel's own.
 func driverByName(name, hcaType string) string {
 	if id, ok := strings.CutPrefix(hcaType, "MT"); ok {
 		if driver := mellanoxDriver(id); driver != "" {

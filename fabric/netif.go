@@ -87,16 +87,14 @@ func sysInterface(d *dir, name string) Interface {
 	kind := sysKind(d, flags, typ)
 	return Interface{
 		Index: d.number("ifindex", 0), Name: name, Kind: kind, Type: typ, Up: up,
-		// sysfs omits IFF_RUNNING from flags; the kernel computes it so
-		// (dev_get_flags, netif_oper_up).
+		// sysfs omits IFF_RUNNING from flags; the kernel computes it so (dev_get_flags, netif_oper_up).
 		Running: up && (oper == "up" || oper == "unknown" || oper == ""), MTU: d.number("mtu", 0),
 		Speed: speed(d), Driver: driver(d, "device"), Master: d.link("master"),
 		NUMA: d.number("device/numa_node", unknownNUMA), DevPort: devPort(d, kind), PCI: netFunction(d),
 	}
 }
 
-// devPort returns the port, from 0, of the interface's function. Drivers before Linux
-// 3.15 use dev_id.
+// devPort returns the port, from 0, of the interface's function. Drivers before Linux 3.15 use dev_id.
 func devPort(d *dir, kind string) int {
 	if kind != "physical" && kind != "ipoib" {
 		return 0

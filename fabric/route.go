@@ -114,8 +114,7 @@ func zoneName(zone string) string {
 	return zone
 }
 
-// dumpTries is how often a list is read again if it changed during the read (containers
-// start and end).
+// dumpTries is how often a list is read again if it changed during the read (containers start and end).
 const dumpTries = 3
 
 // links returns the kernel's list of the interfaces of this network namespace with their addresses.

@@ -185,10 +185,9 @@ func container(r Roots, n *Node) Container {
 	return c
 }
 
-// rdmaMode returns the mode that "rdma system show" prints. It asks only if there is an
-// RDMA device, since the socket alone makes the kernel look for a module. Without an
-// answer by netlink, the module's parameter has the same value (ib_devices_shared_netns
-// in drivers/infiniband/core/device.c).
+// rdmaMode returns the mode that "rdma system show" prints. It asks only if there is an RDMA device,
+// since the socket alone makes the kernel look for a module. Without an answer by netlink, the module's
+// parameter has the same value (ib_devices_shared_netns in drivers/infiniband/core/device.c).
 func rdmaMode(r Roots, n *Node) string {
 	if r.RDMA != nil && len(n.HCAs) > 0 {
 		if mode, err := r.RDMA(); err == nil && (mode == "shared" || mode == "exclusive") {

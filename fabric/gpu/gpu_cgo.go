@@ -77,8 +77,7 @@ func (a *asker) has(what string, functions ...string) bool {
 	return false
 }
 
-// device asks one GPU everything. The handle is nil if the GPU cannot be asked about
-// its neighbours.
+// device asks one GPU everything. The handle is nil if the GPU cannot be asked about its neighbours.
 func (a *asker) device(i int, g *GPU) nvml.Device {
 	dev, ret := a.lib.DeviceGetHandleByIndex(i)
 	if ret != nvml.SUCCESS {

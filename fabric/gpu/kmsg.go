@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// XID is a fault that NVIDIA's driver wrote to the kernel log: all faults of one kind
-// on one device. NVML reports faults only while they happen (nvmlEventSetWait), so
-// earlier ones are only in the log.
+// XID is a fault that NVIDIA's driver wrote to the kernel log: all faults of one kind on one device.
+// NVML reports faults only while they happen (nvmlEventSetWait), so earlier ones are only in the log.
 type XID struct {
 	PCI    string `json:"pci"`              // of the GPU or, for an SXid, the NVSwitch
 	Switch bool   `json:"switch,omitempty"` // an SXid

@@ -122,8 +122,7 @@ func fabricV(d nvml.Device, g *GPU) nvml.Return {
 		}
 		return ret
 	}
-	// A library that knows only the second form answers ARGUMENT_VERSION_MISMATCH, or
-	// INVALID_ARGUMENT.
+	// A library that knows only the second form answers ARGUMENT_VERSION_MISMATCH, or INVALID_ARGUMENT.
 	if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH && ret != nvml.ERROR_INVALID_ARGUMENT {
 		return ret
 	}

@@ -95,8 +95,7 @@ func throttle(bits uint64) []string {
 	return out
 }
 
-// word returns the word for one of NVML's numbers, or the number, since a newer driver
-// may have more.
+// word returns the word for one of NVML's numbers, or the number, since a newer driver may have more.
 func word(n int, words ...string) string {
 	if n >= 0 && n < len(words) {
 		return words[n]

@@ -127,8 +127,7 @@ func relative(from, to string) string {
 	return strings.Repeat("../", up) + to
 }
 
-// errnos are the errors of reading kernel files, by name: their numbers differ between
-// architectures.
+// errnos are the errors of reading kernel files, by name: their numbers differ between architectures.
 var errnos = map[string]syscall.Errno{
 	"EACCES": syscall.EACCES, "EAGAIN": syscall.EAGAIN, "EBUSY": syscall.EBUSY,
 	"EINVAL": syscall.EINVAL, "EIO": syscall.EIO,

@@ -152,12 +152,10 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
 }
 
-// preference between kinds that are otherwise equal: a network made only for RDMA is
-// meant for the job.
+// preference between kinds that are otherwise equal: a network made only for RDMA is meant for the job.
 func preference(k Kind) int { return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k) }
 
-// equal reports whether two classes are rails of two kinds together. DPUs next to plain
-// HCAs are not.
+// equal reports whether two classes are rails of two kinds together. DPUs next to plain HCAs are not.
 func (v *view) equal(a, b class, of map[class][]candidate) bool {
 	plain := func(c candidate) bool { return !v.isBlueField(c) }
 	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&

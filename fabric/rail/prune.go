@@ -28,8 +28,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	return keep, gone
 }
 
-// even reports whether the ports can be dealt to the GPUs evenly: then each of them is
-// probably a rail.
+// even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
 // narrow returns the ports that are faster than their PCIe link could ever be. HGX B200

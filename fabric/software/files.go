@@ -12,8 +12,7 @@ import (
 const (
 	// maxLinks is the kernel's own limit of symbolic links in a path.
 	maxLinks = 40
-	// maxText limits what is read of a text file: version.py and pyvenv.cfg have a few
-	// hundred bytes.
+	// maxText limits what is read of a text file: version.py and pyvenv.cfg have a few hundred bytes.
 	maxText = 16 << 10
 )
 
@@ -21,8 +20,7 @@ const (
 // absolute link stays within the root.
 type files struct{ root fs.FS }
 
-// real returns the file that a path leads to, with every link followed. ok is false if
-// there is none.
+// real returns the file that a path leads to, with every link followed. ok is false if there is none.
 func (f files) real(name string) (p string, ok bool) {
 	p, _, ok = f.resolve(name)
 	return p, ok

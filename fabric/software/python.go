@@ -130,8 +130,7 @@ func (d detector) python(file string) (version string, sites []string) {
 	return version, sites
 }
 
-// named returns the version in an interpreter's name, or the only one for which its
-// prefix has modules.
+// named returns the version in an interpreter's name, or the only one for which its prefix has modules.
 func (d detector) named(base, prefix string) string {
 	if m := versioned.FindStringSubmatch(base); m != nil {
 		return m[1]

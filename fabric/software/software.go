@@ -1,7 +1,6 @@
-// Package software finds out which versions of torch, NCCL, its network plugin and
-// their dependencies the job's command would load. It reads the files that the shell,
-// Python and the dynamic loader would read, in their order. It runs nothing, imports
-// nothing (torch takes seconds) and judges nothing.
+// Package software finds out which versions of torch, NCCL, its network plugin and their dependencies
+// the job's command would load. It reads the files that the shell, Python and the dynamic loader would
+// read, in their order. It runs nothing, imports nothing (torch takes seconds) and judges nothing.
 package software
 
 import (

@@ -58,9 +58,8 @@ func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bo
 	return nil
 }
 
-// Devices lists the RDMA devices of this process, opens each, and reads its properties
-// and its ports. It blocks for as long as a driver does. The error is ErrNoLibrary,
-// ErrNoStack or libibverbs' own.
+// Devices lists the RDMA devices of this process, opens each, and reads its properties and its ports.
+// It blocks for as long as a driver does. The error is ErrNoLibrary, ErrNoStack or libibverbs' own.
 func Devices() ([]Device, error) {
 	l, err := load()
 	if err != nil {

@@ -130,8 +130,7 @@ func question(ctx context.Context, server netip.AddrPort, name string, kind uint
 	return a
 }
 
-// exchange asks over UDP, a second time if no answer arrives, and over TCP if the
-// answer is too long.
+// exchange asks over UDP, a second time if no answer arrives, and over TCP if the answer is too long.
 func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Msg, error) {
 	c := &wire.Client{UDPSize: packet, Timeout: resend}
 	var r *wire.Msg

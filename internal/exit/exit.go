@@ -25,8 +25,7 @@ const (
 	Signal      = 128 // plus the signal's number
 )
 
-// Error is a failure with its exit status. Fix is what to do: a line to paste if
-// there is one, or "".
+// Error is a failure with its exit status. Fix is what to do: a line to paste if there is one, or "".
 type Error struct {
 	Code int    `json:"code"`
 	What string `json:"what"`

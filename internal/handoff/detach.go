@@ -24,10 +24,9 @@ const (
 	varChild  = "LAUNCH_CHILD"  // the name of the child that internal/child runs
 )
 
-// Detach starts cmd, which is this executable again (child.Command), in a session
-// of its own. It becomes a child of pid 1 (or of a subreaper) and not of this
-// process, so that the command has no child it does not know. If this process is
-// pid 1 itself, cmd remains its child and is killed with it.
+// Detach starts cmd, which is this executable again (child.Command), in a session of its own. It
+// becomes a child of pid 1 (or of a subreaper) and not of this process, so that the command has no
+// child it does not know. If this process is pid 1 itself, cmd remains its child and is killed with it.
 //
 // Detach uses Path, Args, Env (nil is empty), Dir, ExtraFiles and Stderr of cmd;
 // Stderr is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3,

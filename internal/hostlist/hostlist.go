@@ -38,9 +38,8 @@ func (p *parser) errorf(at int, format string, a ...any) error {
 	return &SyntaxError{Text: p.text, Column: at + 1, What: fmt.Sprintf(format, a...)}
 }
 
-// Expand returns the names of a host list in order, duplicates included. Several
-// brackets in one name multiply, the last one fastest. A range has the width of its
-// lower bound: a[08-10] is a08, a09, a10.
+// Expand returns the names of a host list in order, duplicates included. Several brackets in one name
+// multiply, the last one fastest. A range has the width of its lower bound: a[08-10] is a08, a09, a10.
 func Expand(s string) ([]string, error) {
 	p := &parser{text: s}
 	var all []string

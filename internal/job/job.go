@@ -78,8 +78,7 @@ type Job struct {
 // Several reports whether the job has more than one node, standby nodes included.
 func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
 
-// Flags are the explicit settings: flags and LAUNCH_*, each with its source.
-// The zero field is unset.
+// Flags are the explicit settings: flags and LAUNCH_*, each with its source. The zero field is unset.
 type Flags struct {
 	NNodes     setting.Value[string] // "4", or "2:4"
 	Spares     int

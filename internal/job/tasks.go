@@ -56,9 +56,8 @@ func mpis() []mpi {
 	}}
 }
 
-// mpi reads the variables of the MPI that started this process. They go before the
-// scheduler's, which may have started the MPI's daemon on this node. The only
-// process of a job counts as started by hand.
+// mpi reads the variables of the MPI that started this process. They go before the scheduler's, which
+// may have started the MPI's daemon on this node. The only process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
 	if r.looking() {
 		return false, nil

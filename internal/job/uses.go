@@ -23,8 +23,7 @@ func libraries() map[string]string {
 // maxScript is large enough for the imports at the head of any script.
 const maxScript = 256 << 10
 
-// uses finds the libraries that the command names or its script imports. It runs
-// and imports nothing.
+// uses finds the libraries that the command names or its script imports. It runs and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
 	var found []string

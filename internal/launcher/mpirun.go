@@ -45,8 +45,7 @@ func (l *Line) parseMpirun() {
 	}
 }
 
-// mpirunSection records the options in Argv[start:end] and returns the index of the
-// program after them.
+// mpirunSection records the options in Argv[start:end] and returns the index of the program after them.
 func (l *Line) mpirunSection(start, end int) int {
 	arity := mpirunArity()
 	if l.Hydra() {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// prefix is a program that runs the rest of its line as a command. short follows
-// getopt: a letter, with ':' after it if it takes a value. long names have '=' if
-// they take one, '[' if only as --name=value.
+// prefix is a program that runs the rest of its line as a command. short follows getopt: a letter, with
+// ':' after it if it takes a value. long names have '=' if they take one, '[' if only as --name=value.
 type prefix struct {
 	names       string // space-separated
 	sub         string // "run" in uv run, "profile" in nsys profile

@@ -68,9 +68,8 @@ func (r rewrite) viaEnv() Exec {
 	return e
 }
 
-// unset removes the PET_ variables of the rewritten options from the environment:
-// workers inherit them, and a torchrun in the script would use them. It removes
-// assignments of an env prefix from the line.
+// unset removes the PET_ variables of the rewritten options from the environment: workers inherit them,
+// and a torchrun in the script would use them. It removes assignments of an env prefix from the line.
 func (r rewrite) unset(e *Exec, drop map[int]bool) {
 	for _, o := range torchOptions() {
 		if o.noEnv || r.act(o) == left {

@@ -11,9 +11,8 @@ import (
 	"launch/internal/setting"
 )
 
-// rdzvTimeout is how many seconds torchrun's store waits if the user's rdzv_conf
-// has no timeout. All checks are over by then, so it covers the slowest import of
-// torch from a cold shared file system.
+// rdzvTimeout is how many seconds torchrun's store waits if the user's rdzv_conf has no timeout. All
+// checks are over by then, so it covers the slowest import of torch from a cold shared file system.
 const rdzvTimeout = "600"
 
 func (l *Line) parseTorchrun(module string) error {

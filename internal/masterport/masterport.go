@@ -129,9 +129,8 @@ type Use struct {
 	By     string // "python3 (pid 4711)"; "": another user's or container's process, or it does not listen
 }
 
-// Look returns which process uses a port; procfs is /proc. It holds nothing, not
-// even for a moment, that would prevent another launch from holding the port. The
-// error is any other obstacle to its use.
+// Look returns which process uses a port; procfs is /proc. It holds nothing, not even for a moment,
+// that would prevent another launch from holding the port. The error is any other obstacle to its use.
 func Look(procfs fs.FS, at netip.AddrPort) (Use, error) {
 	socket, err := bindTo(at)
 	inode := ""

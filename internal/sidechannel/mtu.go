@@ -126,8 +126,7 @@ func (s *sounding) sound(ctx context.Context, full int) MTU {
 	return s.result(full)
 }
 
-// result returns what is known by now. A router's report may be late, so it reads
-// the queue once more.
+// result returns what is known by now. A router's report may be late, so it reads the queue once more.
 func (s *sounding) result(full int) MTU {
 	s.heed()
 	s.mu.Lock()

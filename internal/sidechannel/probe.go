@@ -17,8 +17,7 @@ import (
 const (
 	// Time for three SYN retransmissions, after 1, 3 and 7 s (RFC 6298).
 	dialBudget = 8 * time.Second
-	// A full listener accepts the next call when one ends; a listener on a busy
-	// machine answers late.
+	// A full listener accepts the next call when one ends; a listener on a busy machine answers late.
 	greetBudget = 5 * time.Second
 	clockBudget = 5 * time.Second
 	clockRounds = 4

@@ -161,8 +161,7 @@ func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
 	return c, true
 }
 
-// converse serves one call. It returns false if unsent bytes may be left that the
-// path does not take.
+// converse serves one call. It returns false if unsent bytes may be left that the path does not take.
 func (s *Listener) converse(c net.Conn, from netip.Addr) bool {
 	began := time.Now()
 	_ = c.SetDeadline(began.Add(helloBudget))

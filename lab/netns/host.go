@@ -146,8 +146,7 @@ func (h *Host) silence(verb string, to *Host) {
 	h.lab.must("-n", h.ns, "route", verb, "blackhole", to.Addr+"/32")
 }
 
-// Decoy adds a bridge that leads nowhere, as container engines do:
-// Decoy("docker0", "172.17.0.1/16").
+// Decoy adds a bridge that leads nowhere, as container engines do: Decoy("docker0", "172.17.0.1/16").
 func (h *Host) Decoy(name, cidr string) {
 	h.lab.t.Helper()
 	h.lab.must("-n", h.ns, "link", "add", name, "type", "bridge")

@@ -45,9 +45,8 @@ type Lab struct {
 // pattern of path/filepath, such as the files of the command under test.
 func (l *Lab) MayLeave(patterns ...string) { l.left = append(l.left, patterns...) }
 
-// New builds a lab of n hosts, host0 to host<n-1> with the addresses
-// 10.77.0.1 to 10.77.0.<n>, and takes it down when the test ends. The test
-// fails if a process or a file of a host is left by then.
+// New builds a lab of n hosts, host0 to host<n-1> with the addresses 10.77.0.1 to 10.77.0.<n>, and
+// takes it down when the test ends. The test fails if a process or a file of a host is left by then.
 func New(t testing.TB, n int) *Lab {
 	t.Helper()
 	require(t)

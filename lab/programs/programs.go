@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Run calls build with a temporary directory, runs the tests of a package, and returns
-// the exit status.
+// Run calls build with a temporary directory, runs the tests of a package, and returns the exit status.
 func Run(m *testing.M, build func(dir string) error) int {
 	// Most of these tests wait; the default is one for each core.
 	flag.Parse()

@@ -22,8 +22,7 @@ const (
 	held = 3 * time.Minute
 )
 
-// Node is this node's end of its measurements: a listener by which two ends agree on each
-// measurement.
+// Node is this node's end of its measurements: a listener by which two ends agree on each measurement.
 type Node struct {
 	Name  string // in words
 	Ports []Port

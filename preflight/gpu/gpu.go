@@ -127,9 +127,8 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 		Do("%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
 }
 
-// noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless
-// the line asks for GPUs. "gpu" may also mean AMD GPUs, which NVML does not know and
-// whose driver is /dev/kfd.
+// noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless the line asks
+// for GPUs. "gpu" may also mean AMD GPUs, which NVML does not know and whose driver is /dev/kfd.
 func noGPU(in preflight.Input) finding.Finding {
 	why := in.Node.GPUs.Absent
 	switch {

@@ -71,9 +71,8 @@ func hostsAddr(in preflight.Input) string {
 	return "127.0.1.1"
 }
 
-// addrUsable fails only for an address that no other machine can reach by definition.
-// A link-local IPv4 address works between two machines on one cable, and a container
-// bridge works for its containers.
+// addrUsable fails only for an address that no other machine can reach by definition. A link-local IPv4
+// address works between two machines on one cable, and a container bridge works for its containers.
 func addrUsable(_ context.Context, in preflight.Input) finding.Finding {
 	a := in.Addr.Unmap()
 	switch {

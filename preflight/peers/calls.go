@@ -238,8 +238,7 @@ func (b blamed) large() finding.Finding {
 	return b.see(f)
 }
 
-// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE
-// frames do not.
+// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE frames do not.
 func (b blamed) hole() finding.Finding {
 	c := b.common().call
 	return b.see(finding.Warnf("%s: over %d bytes they vanish silently, and the interface sends up to %d",

@@ -86,9 +86,7 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	return clock, doubt
 }
 
-func ranksOf(posts []Post) []int {
-	return finding.Map(posts, func(p Post) int { return p.Rank })
-}
+func ranksOf(posts []Post) []int { return finding.Map(posts, func(p Post) int { return p.Rank }) }
 
 func away(d time.Duration) string {
 	if d < 0 {

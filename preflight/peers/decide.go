@@ -88,8 +88,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	return d
 }
 
-// Waive returns the decision with each failure between nodes as a warning, so that no
-// node must leave.
+// Waive returns the decision with each failure between nodes as a warning, so that no node must leave.
 func (d Decision) Waive() Decision {
 	d.Go, d.Unfit, d.Who = true, nil, ""
 	d.Findings = slices.Clone(d.Findings)
@@ -171,8 +170,7 @@ func having(posts []Post, of func(Post) string) []Post {
 	return slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return of(p) == "" })
 }
 
-// groups sorts the nodes by value: the largest group first, of equal ones that with the
-// lowest rank.
+// groups sorts the nodes by value: the largest group first, of equal ones that with the lowest rank.
 func groups(posts []Post, of func(Post) string) []group {
 	var gs []group
 	for _, p := range posts {

@@ -79,8 +79,7 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	return t
 }
 
-// family returns the family of an address; "" for none and for loopback, which never
-// leaves a machine.
+// family returns the family of an address; "" for none and for loopback, which never leaves a machine.
 func family(a netip.Addr) string {
 	switch a = a.Unmap(); {
 	case !a.IsValid() || a.IsLoopback():
@@ -160,8 +159,7 @@ func kindOfGID(p rail.Port) string {
 	return "RoCE v2, IPv6"
 }
 
-// subnetOf returns the upper half of an InfiniBand port's first GID, which the subnet
-// manager assigns.
+// subnetOf returns the upper half of an InfiniBand port's first GID, which the subnet manager assigns.
 func subnetOf(p rail.Port) string {
 	if p.Facts.LinkLayer != "InfiniBand" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 {
 		return ""

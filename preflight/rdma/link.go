@@ -95,10 +95,9 @@ func unmanaged(h fabric.HCA) int {
 
 const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 
-// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the
-// part of the driver that makes it is not loaded, or the devices are in another network
-// namespace. Ethernet cards count only if there is one for each of several GPUs, since a
-// single card may serve any purpose.
+// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the part of the
+// driver that makes it is not loaded, or the devices are in another network namespace. Ethernet cards
+// count only if there is one for each of several GPUs, since a single card may serve any purpose.
 func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	u, why := preflight.GPUsOf(in)
 	off := false

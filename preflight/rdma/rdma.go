@@ -184,8 +184,7 @@ func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("one firmware for each kind of card")
 }
 
-// rdmaPlugin applies only where NCCL itself was found: otherwise there is no sign that
-// the job uses it.
+// rdmaPlugin applies only where NCCL itself was found: otherwise there is no sign that the job uses it.
 func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	f, s := rail.Of(in.Node, in.Addr), in.Node.Software
 	switch {

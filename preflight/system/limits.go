@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data
-	// loaders), and for each rank of the job (a Gloo pair, the connections of the store
-	// on rank 0, NCCL's bootstrap).
+	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data loaders), and for
+	// each rank of the job (a Gloo pair, the connections of the store on rank 0, NCCL's bootstrap).
 	filesOwn     = 256
 	filesPerRank = 4
 )

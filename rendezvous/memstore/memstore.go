@@ -1,7 +1,6 @@
-// Package memstore is test support: an etcd v3 that lives in the memory of one
-// process and can be broken on purpose. It answers at the level of etcd's
-// protobuf services, and its clients are real ones (clientv3) that call it
-// without a connection, so what runs above them is what runs in production.
+// Package memstore is test support: an etcd v3 that lives in the memory of one process and can be
+// broken on purpose. It answers at the level of etcd's protobuf services, and its clients are real ones
+// (clientv3) that call it without a connection, so what runs above them is what runs in production.
 //
 // All that takes time is made of timers and channels: inside a testing/synctest
 // bubble a lease of ten seconds runs out at once, and exactly then.
@@ -175,8 +174,7 @@ func (s *Store) renew(id int64) int64 {
 	return l.ttl
 }
 
-// overdue ends a lease at its time, which may have been moved while its timer
-// was already on the way.
+// overdue ends a lease at its time, which may have been moved while its timer was already on the way.
 func (s *Store) overdue(id int64, l *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

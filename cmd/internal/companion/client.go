@@ -179,8 +179,7 @@ func (c *Client) Round(ctx context.Context, name string, mine []byte, budget tim
 	}
 }
 
-// Go reports to the other nodes that this node starts; on the store host it
-// waits for their reports.
+// Go reports to the other nodes that this node starts; on the store host it waits for their reports.
 func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
 	c.master = master
 	_, err := ask[none](ctx, c, callLimit, "Go", master)
@@ -205,8 +204,7 @@ func (c *Client) Handoff(ctx context.Context) error {
 	return err
 }
 
-// Ended reports to the other nodes that this node's command has ended; see
-// rendezvous.Session.Ended.
+// Ended reports to the other nodes that this node's command has ended; see rendezvous.Session.Ended.
 func (c *Client) Ended(status int) error {
 	_, err := ask[none](context.Background(), c, handoffLimit, "Ended", status)
 	return err

@@ -68,8 +68,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	return nil
 }
 
-// Go reports that this node starts. Rank 0 then holds its port until the job's
-// own store listens there.
+// Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
 func (p *companion) Go(master rendezvous.Member, _ *none) (err error) {
 	defer p.call(&err)()
 	if err = p.session.Start(p.ctx); err != nil {
@@ -140,8 +139,7 @@ func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
 	return nil
 }
 
-// openSideChannel listens everywhere if this node has several addresses for the
-// other nodes to call.
+// openSideChannel listens everywhere if this node has several addresses for the other nodes to call.
 func (p *companion) openSideChannel(self *rendezvous.Member) (err error) {
 	at := p.spec.Listen
 	if len(p.spec.Self.Addrs) > 0 {
