@@ -19,9 +19,8 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket",
-		used: nccl, want: (*view).wantNet,
-		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
+		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket", used: nccl,
+		want: (*view).wantNet, agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
 		alone: "takes every ACTIVE port of any vendor, speed and transport, InfiniBand and Ethernet",
@@ -42,9 +41,8 @@ func fabricRules() []rule {
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
-		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2",
-		used: nccl, want: (*view).wantQPs,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
+		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
+		want: (*view).wantQPs, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
 		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",

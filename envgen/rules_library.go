@@ -26,16 +26,14 @@ func mpiRules() []rule {
 	const astray, subnet = "one of them reaches no other machine, and all hosts are in one subnet", "that subnet"
 	hydra := func(mpi string) func(*view) bool { return func(v *view) bool { return v.Mpirun && v.MPI == mpi } }
 	return []rule{{
-		name:  "OMPI_MCA_btl_tcp_if_include",
-		scope: setting.Job, source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
-		alone: every, when: astray, value: subnet,
+		name: "OMPI_MCA_btl_tcp_if_include", scope: setting.Job,
+		source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c", alone: every, when: astray, value: subnet,
 		used: unless("OMPI_MCA_btl_tcp_if_exclude", func(*view) bool { return true }), want: (*view).wantSubnet,
 		agrees: (*view).includes,
 	}, {
-		name:  "OMPI_MCA_oob_tcp_if_include",
-		scope: setting.Job, source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c",
-		alone: every + " (up to 4)", when: astray, value: subnet,
-		used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet,
+		name: "OMPI_MCA_oob_tcp_if_include", scope: setting.Job,
+		source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c", alone: every + " (up to 4)", when: astray,
+		value: subnet, used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet,
 		agrees: (*view).includes,
 	}, {
 		name: "PRTE_MCA_prte_if_include", scope: setting.Job, source: "open-mpi/ompi#12508, docs/mca.rst",
@@ -113,8 +111,7 @@ func (v *view) wantUCXDevices() want {
 	}
 	p := rails[0]
 	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP",
-		because: v.railWords(),
-		seen:    []finding.Seen{p.driverSeen()}}
+		because: v.railWords(), seen: []finding.Seen{p.driverSeen()}}
 }
 
 // nvshmemRules returns the rules for NVSHMEM, which makes NCCL's choices under its own names.
@@ -127,17 +124,15 @@ func nvshmemRules() []rule {
 		alone: "takes the first interface, like NCCL before 2.28.3", when: "as for NCCL_SOCKET_IFNAME",
 		value: "=NAME of the interface", used: used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
 	}, {
-		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", scope: setting.Job, source: boot,
-		alone: "uses IPv4", when: "the nodes reach each other by IPv6", value: "AF_INET6",
-		used: used, want: (*view).wantNVSHMEMFamily,
+		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", scope: setting.Job, source: boot, alone: "uses IPv4",
+		when: "the nodes reach each other by IPv6", value: "AF_INET6", used: used, want: (*view).wantNVSHMEMFamily,
 	}, {
 		name: "NVSHMEM_REMOTE_TRANSPORT", scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "uses InfiniBand verbs (ibrc)", when: "the fabric is EFA or Slingshot", value: "libfabric",
 		used: used, want: (*view).wantTransport,
 	}, {
-		name: "NVSHMEM_LIBFABRIC_PROVIDER", scope: setting.Job, source: source,
-		alone: "uses the provider cxi", when: "the fabric is EFA", value: "efa",
-		used: used, want: (*view).wantNVSHMEMProvider,
+		name: "NVSHMEM_LIBFABRIC_PROVIDER", scope: setting.Job, source: source, alone: "uses the provider cxi",
+		when: "the fabric is EFA", value: "efa", used: used, want: (*view).wantNVSHMEMProvider,
 	}, {
 		name: "NVSHMEM_HCA_LIST", scope: setting.Node, source: source,
 		alone: "uses every ACTIVE port", when: "as for NCCL_IB_HCA", value: "HCA:PORT,… of the training fabric",
@@ -274,8 +269,7 @@ func (v *view) wantEtcd() want {
 	}
 	value := strings.Join(v.World.Store, ",")
 	return want{value: value, wrong: "NIXL would find no etcd, or nixlbench one on its own node",
-		because: "it is the store of this job",
-		seen:    saw("the store of this job", value)}
+		because: "it is the store of this job", seen: saw("the store of this job", value)}
 }
 
 func (v *view) wantNamespace() want {

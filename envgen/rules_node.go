@@ -28,9 +28,8 @@ func nodeRules() []rule {
 		span:   span{since: "2.24", before: "2.26.5"},
 		source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
 		alone:  "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
-		when:   "a container's system call filter denies that right: no CAP_SYS_NICE", value: "0",
-		used: node, want: (*view).wantCuMemHost,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
+		when:   "a container's system call filter denies that right: no CAP_SYS_NICE", value: "0", used: node,
+		want: (*view).wantCuMemHost, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
 		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
@@ -41,9 +40,8 @@ func nodeRules() []rule {
 	}, {
 		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4",
-		used: node, want: (*view).wantThreads,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4", used: node,
+		want: (*view).wantThreads, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}}
 }
 

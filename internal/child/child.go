@@ -180,9 +180,8 @@ const Slack = 2 * killDelay
 // limit, when ctx ends, and when the program has ended and left other processes.
 func Run(ctx context.Context, p Program) End {
 	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
-	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env,
-		Stdin: bytes.NewReader(p.Stdin), Stdout: out, Stderr: errs,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
+	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin),
+		Stdout: out, Stderr: errs, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
 	if err := cmd.Start(); err != nil {
 		return End{NotStarted: err}
 	}

@@ -107,9 +107,8 @@ const gpuShare = 2
 func (t Test) gpuTest() verbs.Test {
 	return verbs.Test{
 		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		GPU: &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem},
-		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm / gpuShare,
-		Span: t.Span / gpuShare, BothWays: true,
+		GPU: &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem}, QPs: min(max(t.Streams, 1), maxStreams/2),
+		Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm / gpuShare, Span: t.Span / gpuShare, BothWays: true,
 	}
 }
 
