@@ -13,9 +13,8 @@ import (
 // Torch is a Python that has torch.
 type Torch struct {
 	Python string // absolute; torchrun is in the same directory
-	// What its torchrun needs in the environment. torch 1.13 on Python 3.11 loses
-	// its defaults of these two and ends with an AttributeError; 9 is a local rank
-	// that does not exist.
+	// What its torchrun needs in the environment. torch 1.13 on Python 3.11 loses its defaults of
+	// these two and ends with an AttributeError; 9 is a local rank that does not exist.
 	Env []string
 }
 
