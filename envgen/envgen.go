@@ -1,13 +1,18 @@
-// Package envgen computes the plan: from the facts of the node, its peers and the
-// variables that are set already, the few variables that the libraries would get
-// wrong on their own, each with its reason and evidence. It also lints the variables
-// that are set already. It runs nothing and reads no file.
+// Package envgen computes the plan: from the facts of the node, its peers and the variables that are
+// set already, the few variables that the libraries would get wrong on their own, each with its reason
+// and evidence. It also lints the variables that are set already. It runs nothing and reads no file.
 package envgen
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
+	"path"
+	"slices"
+	"strings"
 
 	"launch/fabric"
+	"launch/internal/finding"
 	"launch/internal/setting"
 )
 
@@ -43,6 +48,216 @@ type Input struct {
 	Files map[string]string
 }
 
-// Plan is the variables to set, in a stable order, and those that the user's own
-// value replaces (Kept).
+// Plan is the variables to set, in a stable order, and those that the user's own value replaces (Kept).
 type Plan []setting.Var
+
+// rule is one variable that the plan may set. docs/env.md and Explain show the texts;
+// want is the same as code.
+type rule struct {
+	name    string
+	library string // reads it
+	scope   setting.Scope
+	span    span   // versions of NCCL for which a rule of NCCL applies
+	alone   string // what the library does on its own: completes "NCCL …"
+	when    string // where that is wrong: completes "set where …"
+	value   string // what is set then
+	source  string
+	single  bool             // the rule applies to a job on one machine too
+	head    bool             // mpirun itself reads it, on its own node
+	used    func(*view) bool // the job may use the library
+	want    func(*view) want
+	agrees  func(v *view, value string) bool // a value has the effect of want; nil: it is equal
+}
+
+// want is the right value, and what the library would do without it.
+type want struct {
+	value   string
+	wrong   string // what is wrong with the library's own choice: "NCCL would …"; "" if it is right
+	because string // why value is right; then a different value of the user is shown with it
+	not     string // why nothing is set, unless the library is right: "no RDMA port is ACTIVE"
+	seen    []finding.Seen
+}
+
+func right(not string) want { return want{not: not} }
+
+// saw returns one piece of evidence.
+func saw(where, what string) []finding.Seen { return []finding.Seen{{Where: where, What: what}} }
+
+// verdict is a rule and its result.
+type verdict struct {
+	rule
+	want
+	user   setting.Decided // in force, where decided
+	given  bool            // it is decided
+	agreed bool            // and has the effect of want
+}
+
+// sets reports whether the plan sets the variable.
+func (d verdict) sets() bool { return !d.given && d.wrong != "" && d.want.value != "" }
+
+// kept reports whether the plan shows the user's value next to its own.
+func (d verdict) kept() bool { return d.given && !d.agreed && d.want.value != "" && d.because != "" }
+
+// judge returns the verdicts of the rules of all libraries in use.
+func (v *view) judge() []verdict {
+	var out []verdict
+	for _, r := range rules() {
+		if !r.used(v) {
+			continue
+		}
+		d := verdict{rule: r}
+		d.user, d.given = v.decided(r.name)
+		agrees := func(value string) bool {
+			if r.agrees == nil {
+				return value == d.want.value
+			}
+			return r.agrees(v, value)
+		}
+		if !v.apart() && !r.single {
+			d.want = right("the job is on one machine")
+		} else if version := v.versionOf(r); !r.span.holds(version) {
+			d.want = right(spanWords(r, version))
+		} else {
+			d.want = r.want(v)
+		}
+		// A value that would not select what it names (an interface that is down, a
+		// family that it lacks) is worse than no value.
+		if d.want.value != "" && !agrees(d.want.value) {
+			d.want.value, d.not = "", "no value would be right here"
+		}
+		d.agreed = d.given && d.want.value != "" && agrees(d.user.Value)
+		out = append(out, d)
+	}
+	return out
+}
+
+// perNode reports whether the rule is about one node and the command is mpirun, which
+// would carry the value to the other nodes.
+func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == setting.Node && !r.head }
+
+// versionOf returns the version for the span of a rule.
+func (v *view) versionOf(r rule) version {
+	if r.library == setting.NCCL {
+		return v.nccl
+	}
+	return version{}
+}
+
+func spanWords(r rule, now version) string {
+	if !now.known() {
+		return fmt.Sprintf("it is for %s %s; the version here is unknown and counts as a current one",
+			r.library, r.span)
+	}
+	return fmt.Sprintf("it is for %s %s; this is %d.%d.%d", r.library, r.span, now[0], now[1], now[2])
+}
+
+// Make returns the plan: the variables without which a library would make a wrong choice. The plan
+// is empty if the libraries choose right on their own. It never replaces a variable that is set;
+// one with another effect is listed as Kept, with the right value. For mpirun it has only constants
+// of the job and what mpirun itself reads.
+func Make(in Input) Plan {
+	var plan Plan
+	v := look(in)
+	for _, d := range v.judge() {
+		if v.perNode(d.rule) || !d.sets() && !d.kept() {
+			continue
+		}
+		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen,
+			Reason: d.wrong}
+		if d.because != "" {
+			p.Reason += "; " + d.because
+		}
+		if d.kept() {
+			p.Kept, p.User, p.From = true, d.user.Value, d.user.From
+			p.Seen = saw(d.user.From, d.user.Name+"="+d.user.Value)
+			p.Reason = "your value is used, but " + d.because
+		}
+		plan = append(plan, p)
+	}
+	return plan
+}
+
+// rules returns the rules in the order of a plan.
+func rules() []rule {
+	all := slices.Concat(addressRules(), fabricRules(), gidRules(), nodeRules(), mpiRules(), nvshmemRules(),
+		frameworkRules())
+	for i := range all {
+		all[i].library = setting.Library(all[i].name)
+	}
+	return all
+}
+
+// Variable is a name that a plan may set or that the lint checks.
+type Variable struct {
+	Name    string // a pattern of path.Match if a lint rule is for several
+	Library string
+	Sets    bool // a plan may have it
+	Gone    bool // the lint reports that no library reads it
+	span    span
+}
+
+// For reports whether a plan may have it with a version of NCCL, "2.27.5".
+func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVersion(nccl)) }
+
+// Variables returns all variables by name, to search the libraries for them.
+func Variables() []Variable {
+	all := map[string]Variable{}
+	for _, u := range unsets() {
+		all[u.name] = Variable{Name: u.name, Library: setting.Library(u.name)}
+	}
+	for _, r := range lintRules() {
+		for _, n := range r.names {
+			all[n] = Variable{Name: n, Library: setting.Library(n), Gone: all[n].Gone || r.gone}
+		}
+	}
+	for _, r := range rules() {
+		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true, span: r.span}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// ReadByMpirun reports whether mpirun itself reads a variable of the plan, so that its
+// own environment needs it: Open MPI's daemons do not see -x.
+func ReadByMpirun(name string) bool {
+	return slices.ContainsFunc(rules(), func(r rule) bool { return r.head && r.name == name })
+}
+
+// constants returns the variables that have to be equal on all nodes, as patterns of
+// path.Match. With a difference ranks disagree about messages, or hang.
+func constants() []string {
+	return []string{
+		"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_IB_DISABLE", "NCCL_SOCKET_FAMILY", "NCCL_ALGO", "NCCL_PROTO",
+		"NCCL_BUFFSIZE", "NCCL_*_CHUNKSIZE", "NCCL_M??_NCHANNELS", "NCCL_M??_CTAS", "NCCL_CROSS_NIC", "NCCL_PXN_*",
+		"NCCL_P2P_*", "NCCL_SHM_DISABLE", "NCCL_MNNVL_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_CUMEM_ENABLE",
+		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
+		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
+		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*",
+	}
+}
+
+// Constants returns the settings in force here that have to be equal on all nodes,
+// from the environment, files and the plan. The nodes compare them.
+func Constants(p Plan, decided []setting.Decided) map[string]string {
+	out := map[string]string{}
+	for _, d := range decided {
+		if _, ok := out[d.Name]; !ok && isConstant(d.Name) {
+			out[d.Name] = d.Value
+		}
+	}
+	for _, v := range p {
+		if v.Scope == setting.Job && !v.Kept {
+			out[v.Name] = v.Value
+		}
+	}
+	return out
+}
+
+func isConstant(name string) bool {
+	return slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, name) })
+}
+
+// matches reports whether a well-formed pattern matches a name.
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
+}

@@ -14,10 +14,9 @@ const (
 	maxIBs = 32
 )
 
-// filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and
-// NCCL_IB_HCA: an optional ^ (all but these), an optional = (whole names instead of
-// prefixes), then names separated by commas, each with an optional port (src/misc/utils.cc
-// parseStringList, src/os/linux.cc ncclOsFindInterfaces).
+// filter is NCCL's notation for a set of devices, as in NCCL_SOCKET_IFNAME and NCCL_IB_HCA: an optional
+// ^ (all but these), an optional = (whole names instead of prefixes), then names separated by commas,
+// each with an optional port (src/misc/utils.cc parseStringList, src/os/linux.cc ncclOsFindInterfaces).
 type filter struct {
 	not, exact bool
 	items      []filterItem
@@ -53,9 +52,7 @@ func parseFilter(s string, limit int) filter {
 }
 
 // match reports whether the filter selects a device; port is -1 for an interface.
-func (f filter) match(name string, port int) bool {
-	return f.listed(name, port) != f.not
-}
+func (f filter) match(name string, port int) bool { return f.listed(name, port) != f.not }
 
 func (f filter) listed(name string, port int) bool {
 	if len(f.items) == 0 { // NCCL: no list, no restriction
@@ -107,9 +104,8 @@ func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interfac
 	return out[:min(len(out), maxIfs)]
 }
 
-// leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0
-// without digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and
-// "1,2" is 1.
+// leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0 without
+// digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and "1,2" is 1.
 func leadingInt(s string, base int) int {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	sign := 1

@@ -15,9 +15,8 @@ import (
 // Formats returns the formats of Render; the first is for eval in a shell.
 func Formats() []string { return []string{"shell", "dotenv", "json", "kubernetes", "mpirun", "hydra"} }
 
-// Render returns the variables that a plan sets in one of the Formats, without those
-// that the user's value replaces. It fails for a value that the format cannot hold (a
-// control character).
+// Render returns the variables that a plan sets in one of the Formats, without those that the
+// user's value replaces. It fails for a value that the format cannot hold (a control character).
 func Render(format string, p Plan) (string, error) {
 	p = slices.DeleteFunc(slices.Clone(p), func(v setting.Var) bool { return v.Kept })
 	switch format {
@@ -90,9 +89,8 @@ func object(p Plan) (string, error) {
 	return string(b) + "\n", err
 }
 
-// kubernetes returns a container's env. Go's ASCII strings are valid double-quoted
-// YAML; in them the kubelet replaces $(NAME) and reads $$ as $ (core/v1
-// EnvVar.value).
+// kubernetes returns a container's env. Go's ASCII strings are valid double-quoted YAML; in them
+// the kubelet replaces $(NAME) and reads $$ as $ (core/v1 EnvVar.value).
 func kubernetes(p Plan) (string, error) {
 	if len(p) == 0 {
 		return "env: []\n", nil

@@ -48,8 +48,7 @@ func (c gidChoice) of(p fabric.Port) int {
 	return now.Index
 }
 
-// beyondLink reports whether an entry is valid for the library: fe80:: is not, 169.254
-// is.
+// beyondLink reports whether an entry is valid for the library: fe80:: is not, 169.254 is.
 func beyondLink(g fabric.GID) bool {
 	return !g.Addr.IsUnspecified() && (g.Addr.Is4() || !g.Addr.IsLinkLocalUnicast())
 }
@@ -65,9 +64,8 @@ func roceVersion(g fabric.GID) int {
 	return 0
 }
 
-// rightGID returns the entry that a rail should use, or -1: the one in the facts; with
-// only RoCE v1 (ConnectX-3) the first one with an address; for a port without an
-// address its link-local one.
+// rightGID returns the entry that a rail should use, or -1: the one in the facts; with only RoCE v1
+// (ConnectX-3) the first one with an address; for a port without an address its link-local one.
 func (v *view) rightGID(p hcaPort) int {
 	for _, r := range v.fab.Rails {
 		if r.HCA == p.hca.Name && r.Port == p.Num && r.GID >= 0 {

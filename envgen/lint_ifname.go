@@ -31,19 +31,13 @@ func ifnameLint() []lintRule {
 	}
 }
 
-// ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs
-// here.
-func (v *view) ncclSure() bool {
-	return v.World.Nodes > 1 && v.gpuCount() > 0
-}
+// ncclSure reports whether the job will start NCCL's network: several nodes, and GPUs here.
+func (v *view) ncclSure() bool { return v.World.Nodes > 1 && v.gpuCount() > 0 }
 
 // glooSure reports the same for Gloo: without GPUs it is torch's only backend.
-func (v *view) glooSure() bool {
-	return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != ""
-}
+func (v *view) glooSure() bool { return v.World.Nodes > 1 && v.Torch && v.Node.GPUs.Absent != "" }
 
-// fixIfname returns the fix: the interface to the peers if known, else to drop the
-// setting.
+// fixIfname returns the fix: the interface to the peers if known, else to drop the setting.
 func fixIfname(v *view, d setting.Decided, mark string) string {
 	via, _, ok := v.via()
 	if !ok {
@@ -52,8 +46,7 @@ func fixIfname(v *view, d setting.Decided, mark string) string {
 	return put(d, mark+via.Name)
 }
 
-// addressed reports whether the addresses of the interfaces are known: with sysfs
-// alone they are not.
+// addressed reports whether the addresses of the interfaces are known: with sysfs alone they are not.
 func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
@@ -68,8 +61,7 @@ func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
 		filter{}.interfaces(v.Node.Interfaces, 0)))
-	return f.Breaking(noSocket).
-		Do("%s", fixIfname(v, d, "=")), true
+	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "=")), true
 }
 
 func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
@@ -81,14 +73,12 @@ func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 			continue
 		}
 		return worst(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
-			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).
-			Do("%s", fixIfname(v, d, "")), true
+			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, "")), true
 	}
 	return none()
 }
 
-// lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only
-// torch.distributed.rpc uses it.
+// lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only torch.distributed.rpc uses it.
 func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" || !addressed(v.Node) || hasAddress(v.Node, d.Value) {
 		return none()
@@ -103,8 +93,7 @@ func hasAddress(n fabric.Node, name string) bool {
 		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
 }
 
-// notExact returns why a name is invalid: it has NCCL's notation, or is not an
-// interface.
+// notExact returns why a name is invalid: it has NCCL's notation, or is not an interface.
 func notExact(n fabric.Node, name string) string {
 	switch {
 	case strings.ContainsAny(name, "^=,"):
@@ -134,8 +123,7 @@ func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
 		d.Name, d.Value, v.World.Nodes).
-		Breaking("the other nodes cannot connect to this one").
-		Do("%s", fixIfname(v, d, mark)), true
+		Breaking("the other nodes cannot connect to this one").Do("%s", fixIfname(v, d, mark)), true
 }
 
 // selected returns the interfaces that a setting of NCCL or Gloo selects, whether the
@@ -152,8 +140,7 @@ func selected(v *view, d setting.Decided) (names []string, sure bool, mark strin
 	return names, v.ncclSure(), "="
 }
 
-// lintVirtual never fails: a container network can route between the bridges of its
-// nodes.
+// lintVirtual never fails: a container network can route between the bridges of its nodes.
 func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	names, _, mark := selected(v, d)
 	why := ""
@@ -181,6 +168,5 @@ func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	}
 	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address",
-		d.Value).
-		Breaking(noSocket).Do("%s", drop(d)), true
+		d.Value).Breaking(noSocket).Do("%s", drop(d)), true
 }

@@ -23,11 +23,9 @@ func libraryLint() []lintRule {
 			"PRTE_MCA_prte_if_include"}, look: lintInclude,
 			what: "it selects no interface of this node, or is set together with an exclusion"},
 		{id: "env.ompi-exclude", names: []string{"OMPI_MCA_btl_tcp_if_exclude", "OMPI_MCA_oob_tcp_if_exclude"},
-			look: lintExclude,
-			what: "it replaces Open MPI's default exclusion of loopback"},
+			look: lintExclude, what: "it replaces Open MPI's default exclusion of loopback"},
 		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"},
-			look: lintOMPIObsolete,
-			what: "this Open MPI does not read it: openib from 4.0, orte and oob from 5.0"},
+			look: lintOMPIObsolete, what: "this Open MPI does not read it: openib from 4.0, orte and oob from 5.0"},
 		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, look: lintUCXOff,
 			what: "UCX is excluded on a node with InfiniBand or RoCE, as by Debian's file"},
 		{id: "env.impi-fabrics", names: []string{"I_MPI_FABRICS"}, look: lintIntelFabrics,
@@ -129,9 +127,8 @@ func (v *view) includesAny(word string) bool {
 	return false
 }
 
-// lintExclude finds a list without loopback: a value replaces the default
-// 127.0.0.1/8,sppp (btl_tcp_component.c), so Open MPI connects to its peers at
-// 127.0.0.1.
+// lintExclude finds a list without loopback: a value replaces the default 127.0.0.1/8,sppp
+// (btl_tcp_component.c), so Open MPI connects to its peers at 127.0.0.1.
 func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Value == "" {
 		return none()

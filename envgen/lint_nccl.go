@@ -58,8 +58,7 @@ func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
 		Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
 }
 
-// integers returns the settings that NCCL reads as numbers and that people write as
-// text.
+// integers returns the settings that NCCL reads as numbers and that people write as text.
 func integers() []string {
 	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT",
 		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}
@@ -67,8 +66,7 @@ func integers() []string {
 
 // lintNumber finds text: NCCL uses strtoll (src/misc/param.cc), so it is 0.
 func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
-	v := strings.TrimLeft(d.Value, " \t+-")
-	if v == "" || digit(v[0]) < 10 {
+	if v := strings.TrimLeft(d.Value, " \t+-"); v == "" || digit(v[0]) < 10 {
 		return none()
 	}
 	return finding.Warnf("%s=%s is not a number: NCCL reads it as 0", d.Name, d.Value).
@@ -112,9 +110,8 @@ func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a
-// 3-bit field of the queue pair (InfiniBand specification, Local Ack Timeout and
-// Retry Count).
+// lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a 3-bit field
+// of the queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
 func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {

@@ -65,14 +65,12 @@ func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 	return none()
 }
 
-// listedWhole reports whether the list has a name in full.
 func (f filter) listedWhole(name string) bool {
 	return slices.ContainsFunc(f.items, func(it filterItem) bool { return it.name == name })
 }
 
 // lintHCA finds a list without an ACTIVE port. It fails only if the RDMA module is fixed: otherwise
-// NCCL uses TCP without a
-// message.
+// NCCL uses TCP without a message.
 func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()
@@ -121,8 +119,7 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		Do("%s", drop(d)), true
 }
 
-// lintPKey finds a wrong entry: the variable is an index into the table, not a key as
-// in many guides.
+// lintPKey finds a wrong entry: the variable is an index into the table, not a key as in many guides.
 func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {
@@ -141,8 +138,7 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 			state = "is not set"
 		}
 		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s",
-			d.Value, index, p, state).
-			See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
+			d.Value, index, p, state).See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
 			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
 	}
 	return none()
@@ -203,8 +199,7 @@ func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	switch {
 	case strings.EqualFold(d.Value, software.None) && needs != "":
 		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
-			d.Value, needs).
-			Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
+			d.Value, needs).Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
 	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
 		return finding.Warnf("NCCL_NET_PLUGIN=%s: NCCL does not find this plugin", d.Value).
 			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").

@@ -12,8 +12,7 @@ import (
 	"launch/internal/setting"
 )
 
-// addressRules returns the rules that choose the interface by which the other nodes
-// reach this node.
+// addressRules returns the rules that choose the interface by which the other nodes reach this node.
 func addressRules() []rule {
 	const first = "takes the first interface in its own order: ib*, then all but docker*, lo* and virbr*"
 	torch := func(v *view) bool { return v.Torch && !v.Mpirun }
@@ -26,15 +25,13 @@ func addressRules() []rule {
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",
-		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too",
-		value: "AF_INET6",
-		used:  func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
+		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too", value: "AF_INET6",
+		used: func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
 	}, {
 		name: "GLOO_SOCKET_IFNAME", scope: setting.Node, source: "gloo/transport/tcp/device.cc",
 		alone: "listens on this node's first address for its host name, else on loopback",
-		when:  "that is loopback, another interface or another subnet",
-		value: "NAME of the interface, exactly",
-		used:  torch, want: wantHost(setting.Gloo),
+		when:  "that is loopback, another interface or another subnet", value: "NAME of the interface, exactly",
+		used: torch, want: wantHost(setting.Gloo),
 		agrees: func(v *view, value string) bool {
 			via, _, ok := v.via()
 			return ok && slices.Contains(strings.Split(value, ","), via.Name)

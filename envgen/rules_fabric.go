@@ -19,10 +19,8 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)",
-		value: "Socket",
-		used:  nccl, want: (*view).wantNet,
-		agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
+		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket", used: nccl,
+		want: (*view).wantNet, agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
 		alone: "takes every ACTIVE port of any vendor, speed and transport, InfiniBand and Ethernet",
@@ -37,51 +35,36 @@ func fabricRules() []rule {
 		used:  nccl, want: (*view).wantPKey,
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
-		source: "NCCL src/transport/net_ib/connect.cc",
-		alone:  "has the timeout 18 (20 from 2.23)",
-		when:   "more than 64 nodes share the fabric",
-		value:  "22",
-		used:   nccl, want: (*view).wantTimeout,
+		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
+		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
-		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc",
-		alone:  "opens one queue pair per connection",
-		when:   "a RoCE rail is a bond: one queue pair uses only one of its cables",
-		value:  "2",
-		used:   nccl, want: (*view).wantQPs,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
+		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
+		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
+		want: (*view).wantQPs, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
-		source: "NVIDIA/nccl#1015",
-		alone:  "splits each message over the queue pairs (in 2.18 and 2.19)",
-		when:   "NCCL_IB_QPS_PER_CONNECTION is set for a bond",
-		value:  "0",
-		used:   nccl, want: (*view).wantSplit,
+		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
+		when: "NCCL_IB_QPS_PER_CONNECTION is set for a bond", value: "0", used: nccl, want: (*view).wantSplit,
 	}, {
 		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
-		source: "NCCL src/graph/paths.cc",
-		alone:  "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
-		when:   "the GPUs are GH200, GB200 or GB300",
-		value:  "1",
-		used:   nccl, want: (*view).wantC2C,
+		source: "NCCL src/graph/paths.cc", alone: "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
+		when: "the GPUs are GH200, GB200 or GB300", value: "1", used: nccl, want: (*view).wantC2C,
 	}, {
 		name: "FI_PROVIDER", scope: setting.Job, source: "aws/aws-ofi-nccl src/platform-aws.cpp",
 		alone: "offers every provider; aws-ofi-nccl chooses efa on its own from 1.5.1",
-		when:  "the fabric is EFA and the plugin is older",
-		value: "efa",
-		used:  func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
+		when:  "the fabric is EFA and the plugin is older", value: "efa",
+		used: func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
 	}}
 }
 
-// strays reports whether the only devices that NCCL's IB module would take are not a
-// fabric.
+// strays reports whether the only devices that NCCL's IB module would take are not a fabric.
 func (v *view) strays() bool {
 	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
 }
 
-// needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a
-// plugin.
+// needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a plugin.
 func (v *view) needsPlugin() bool { return v.fab.Kind == rail.EFA || v.fab.Kind == rail.Slingshot }
 
 func (v *view) wantNet() want {
@@ -122,11 +105,9 @@ func (v *view) railWords() string {
 }
 
 func (v *view) strangerSeen() []finding.Seen {
-	var seen []finding.Seen
-	for _, p := range v.strangers() {
-		seen = append(seen, finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name, What: v.hcaWhy(p)})
-	}
-	return seen
+	return finding.Map(v.strangers(), func(p hcaPort) finding.Seen {
+		return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name, What: v.hcaWhy(p)}
+	})
 }
 
 // wantHCA is for the lists of ports of NCCL and NVSHMEM, which has no mark.
@@ -162,8 +143,7 @@ func (v *view) netIs(modules []string) bool {
 	return slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(net, m) })
 }
 
-// vendorModules returns the network modules of clouds, whose own scripts set their
-// variables.
+// vendorModules returns the network modules of clouds, whose own scripts set their variables.
 func vendorModules() []string {
 	return []string{"gib", "fastrak", "gpudirecttcpx", "aws libfabric", "libfabric", "ofi"}
 }
@@ -172,12 +152,8 @@ func vendorModules() []string {
 func (v *view) sameHCAs(value string) bool {
 	f := parseFilter(value, maxIBs)
 	rails := v.rails()
-	for _, p := range v.ncclPorts() {
-		if f.match(p.hca.Name, p.Num) != contains(rails, p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.ncclPorts(),
+		func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) != contains(rails, p) })
 }
 
 // wantPKey is for the partition table: a key's highest bit is full membership (IBTA
@@ -203,18 +179,14 @@ func (v *view) wantPKey() want {
 }
 
 func (p hcaPort) pkeysSeen() finding.Seen {
-	var words []string
-	for _, k := range p.PKeys {
-		words = append(words, fmt.Sprintf("%d: %s", k.Index, k.Key))
-	}
+	words := finding.Map(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) })
 	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
 		What: strings.Join(words, ", ")}
 }
 
 func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
 
-// many is the number of nodes above which the timeout of NCCL before 2.23 is too
-// short.
+// many is the number of nodes above which the timeout of NCCL before 2.23 is too short.
 const many = 64
 
 func (v *view) wantTimeout() want {

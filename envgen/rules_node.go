@@ -22,33 +22,26 @@ func nodeRules() []rule {
 		source: "Azure azhpc-images components/customizations, NCCL src/graph/topo.cc",
 		alone:  "reads the topology from sysfs, which Azure's hypervisor flattens, or " + virtualTopology,
 		when:   "Azure's file for this size is visible (also in a container) and lists the devices of this machine",
-		value:  "the path of that file",
-		used:   node, want: (*view).wantTopo,
+		value:  "the path of that file", used: node, want: (*view).wantTopo,
 	}, {
 		name: "NCCL_CUMEM_HOST_ENABLE", scope: setting.Node, single: true,
 		span:   span{since: "2.24", before: "2.26.5"},
 		source: "NCCL docs/userguide/source/troubleshooting/runtime_and_mpi_issues.rst",
 		alone:  "uses host memory that needs the right to choose a NUMA node (2.24.0 to 2.26.4), or crashes",
-		when:   "a container's system call filter denies that right: no CAP_SYS_NICE",
-		value:  "0",
-		used:   node, want: (*view).wantCuMemHost,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
+		when:   "a container's system call filter denies that right: no CAP_SYS_NICE", value: "0", used: node,
+		want: (*view).wantCuMemHost, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) == 0 },
 	}, {
 		name: "NCCL_SOCKET_NTHREADS", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
 		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
-		value:  "4, NVIDIA's value for 100G",
-		used:   node, want: (*view).wantThreads,
+		value:  "4, NVIDIA's value for 100G", used: node, want: (*view).wantThreads,
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}, {
 		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
-		alone:  "opens one connection per helper thread",
-		when:   "as NCCL_SOCKET_NTHREADS",
-		value:  "4",
-		used:   node, want: (*view).wantThreads,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4", used: node,
+		want: (*view).wantThreads, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}}
 }
 
@@ -134,8 +127,7 @@ func (v *view) topology(text string) (n int, missing string) {
 	}
 }
 
-// pci reports whether this machine has the function, or the list of functions is
-// unknown.
+// pci reports whether this machine has the function, or the list of functions is unknown.
 func (v *view) pci(addr string) bool {
 	if len(v.Node.PCI) == 0 {
 		return true

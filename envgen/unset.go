@@ -22,7 +22,6 @@ func roceOnly(v *view) bool  { return len(v.roceRails()) > 0 }
 func verbsOnly(v *view) bool { return len(v.rails()) > 0 }
 func efaOnly(v *view) bool   { return v.fab.Kind == rail.EFA }
 
-// unsets returns the table.
 func unsets() []unset { return slices.Concat(wireUnsets(), ncclUnsets(), libraryUnsets()) }
 
 // The sources of most rows.
@@ -33,9 +32,8 @@ func wireUnsets() []unset {
 	return []unset{
 		{name: "NCCL_IB_DISABLE", here: verbsOnly, source: doc,
 			alone: "uses InfiniBand and RoCE where there are any", why: "1 means TCP on a machine with a fabric"},
-		{name: "NCCL_IB_TC", here: roceOnly, source: wire,
-			alone: "uses traffic class 0",
-			why:   "only the operator of the fabric knows the class with its guarantees"},
+		{name: "NCCL_IB_TC", here: roceOnly, source: wire, alone: "uses traffic class 0",
+			why: "only the operator of the fabric knows the class with its guarantees"},
 		{name: "NCCL_IB_SL", here: verbsOnly, source: wire, alone: "uses service level 0", why: "as for NCCL_IB_TC"},
 		{name: "NCCL_IB_RETRY_CNT", here: verbsOnly, source: wire,
 			alone: "tries 7 times, the maximum of the field", why: "there is no larger value"},
@@ -60,9 +58,8 @@ func ncclUnsets() []unset {
 	return []unset{
 		{name: "NCCL_P2P_DISABLE", source: doc,
 			alone: "uses NVLink and PCIe between GPUs where they support it", why: "it is for diagnosis"},
-		{name: "NCCL_SHM_DISABLE", source: doc,
-			alone: "uses shared memory where there is no P2P",
-			why:   "it is for diagnosis; enlarge a small /dev/shm instead"},
+		{name: "NCCL_SHM_DISABLE", source: doc, alone: "uses shared memory where there is no P2P",
+			why: "it is for diagnosis; enlarge a small /dev/shm instead"},
 		{name: "NCCL_P2P_LEVEL", source: "NCCL src/graph/paths.cc",
 			alone: "uses P2P where it is safe on this CPU", why: "only a measurement shows what is best"},
 		{name: "NCCL_SHM_USE_CUDA_MEMCPY", here: pcieOnly, source: doc,
@@ -71,12 +68,10 @@ func ncclUnsets() []unset {
 		{name: "NCCL_NVLS_ENABLE", source: doc, alone: "uses NVLink SHARP where it works",
 			why: "the library detects it"},
 		{name: "NCCL_MNNVL_ENABLE", here: func(v *view) bool { return v.nvlinkDomain() != "" },
-			source: "NCCL src/init.cc, src/mnnvl.cc",
-			alone:  "uses NVLink between nodes of one domain",
-			why:    "0 hides that IMEX is down: fix IMEX, or set 0 on all nodes"},
-		{name: "NCCL_CUMEM_ENABLE", source: doc,
-			alone: "uses cuMem if the driver has it",
-			why:   "0 turns NVLink between nodes and registered buffers off"},
+			source: "NCCL src/init.cc, src/mnnvl.cc", alone: "uses NVLink between nodes of one domain",
+			why: "0 hides that IMEX is down: fix IMEX, or set 0 on all nodes"},
+		{name: "NCCL_CUMEM_ENABLE", source: doc, alone: "uses cuMem if the driver has it",
+			why: "0 turns NVLink between nodes and registered buffers off"},
 		{name: "NCCL_ALGO", source: doc,
 			alone: "chooses for each size and topology", why: "a fixed choice is wrong for other sizes"},
 		{name: "NCCL_PROTO", source: doc, alone: "chooses for each size and topology", why: "as for NCCL_ALGO"},
@@ -88,9 +83,8 @@ func ncclUnsets() []unset {
 			alone: "does not reduce in the switches", why: "the operator of the fabric has to offer SHARP"},
 		{name: "NCCL_IGNORE_CPU_AFFINITY", source: "NCCL src/graph/topo.cc",
 			alone: "uses only the cores that it was given", why: "the starter of the ranks assigns the cores"},
-		{name: "NCCL_HOSTID", source: "NCCL src/misc/utils.cc",
-			alone: "identifies a machine by host name and boot id",
-			why:   "it is for several containers of one job on one machine"},
+		{name: "NCCL_HOSTID", source: "NCCL src/misc/utils.cc", alone: "identifies a machine by host name and boot id",
+			why: "it is for several containers of one job on one machine"},
 		{name: "NCCL_RAS_ADDR", source: "NCCL src/ras/client_support.cc",
 			alone: "answers ncclras at localhost:28028", why: "only a second job on the node needs another port"},
 		{name: "NCCL_DEBUG", source: doc,
@@ -115,9 +109,8 @@ func libraryUnsets() []unset {
 		{name: "FI_CXI_RX_MATCH_MODE", here: func(v *view) bool { return v.fab.Kind == rail.Slingshot },
 			source: "libfabric man/fi_cxi.7.md",
 			alone:  "matches in hardware", why: "each site with Slingshot has its own profile"},
-		{name: "UCX_TLS", source: "UCX src/ucp/core/ucp_context.c",
-			alone: "chooses among all transports",
-			why:   "a list often lacks a transport that is needed: self, sm, cuda"},
+		{name: "UCX_TLS", source: "UCX src/ucp/core/ucp_context.c", alone: "chooses among all transports",
+			why: "a list often lacks a transport that is needed: self, sm, cuda"},
 		{name: "UCX_IB_GID_INDEX", here: roceOnly, source: "UCX src/uct/ib/base/ib_device.c",
 			alone: "prefers RoCE v2 with IPv4", why: "its own choice is right, also with link-local addresses"},
 		{name: "UCX_IB_TRAFFIC_CLASS", here: roceOnly, source: "UCX src/uct/ib/base/ib_device.c",
@@ -125,8 +118,7 @@ func libraryUnsets() []unset {
 		{name: "OMPI_MCA_btl_tcp_if_exclude", source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c",
 			alone: "excludes 127.0.0.1/8", why: "an inclusion is more precise, and needs no name of an interface"},
 		{name: "OMPI_MCA_pml", source: "Open MPI opal/mca/common/ucx/common_ucx.c",
-			alone: "uses UCX for the drivers mlx*",
-			why:   "the lint finds a distribution's file that turns UCX off"},
+			alone: "uses UCX for the drivers mlx*", why: "the lint finds a distribution's file that turns UCX off"},
 		{name: "I_MPI_FABRICS", source: "Intel MPI Library Developer Reference",
 			alone: "uses shared memory and libfabric", why: "the others were removed in 2019"},
 		{name: "OMP_NUM_THREADS", source: "torch/distributed/run.py",

@@ -1,8 +1,10 @@
 package envgen
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"launch/fabric"
@@ -108,10 +110,9 @@ func (v *view) plugin() string {
 	return ""
 }
 
-// via returns the interface by which the other nodes reach this node, and the address
-// on it. ok is false for a single node, for nodes on one machine (loopback), and if no
-// interface has the address (NAT, a virtual address): then no interface is better
-// than another.
+// via returns the interface by which the other nodes reach this node, and the address on it. ok is
+// false for a single node, for nodes on one machine (loopback), and if no interface has the address
+// (NAT, a virtual address): then no interface is better than another.
 func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
 		return via, addr, false
@@ -120,8 +121,7 @@ func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	return via, addr, ok && via.Kind != "loopback"
 }
 
-// holder returns the interface that is up and has the address, and the address with
-// its prefix.
+// holder returns the interface that is up and has the address, and the address with its prefix.
 func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) {
 	a = a.Unmap().WithZone("")
 	i, ok := n.InterfaceOf(a)
@@ -137,4 +137,58 @@ func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) 
 // node's devices those of the job.
 func (v *view) head() bool {
 	return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal)
+}
+
+// version is the version of a library, "2.27.5"; the zero version is unknown.
+type version [3]int
+
+// parseVersion parses the leading numbers of "2.27.5+cuda12.9".
+func parseVersion(s string) version {
+	var v version
+	for i := range v {
+		end := 0
+		for end < len(s) && digit(s[end]) < 10 {
+			end++
+		}
+		n, err := strconv.Atoi(s[:end])
+		if err != nil {
+			return v
+		}
+		v[i] = n
+		if end == len(s) || s[end] != '.' {
+			return v
+		}
+		s = s[end+1:]
+	}
+	return v
+}
+
+func (v version) known() bool { return v != version{} }
+
+func (v version) compare(w version) int {
+	return cmp.Or(cmp.Compare(v[0], w[0]), cmp.Compare(v[1], w[1]), cmp.Compare(v[2], w[2]))
+}
+
+// span is a range of versions: from since on, before before; "" is open.
+type span struct{ since, before string }
+
+// holds reports whether a version is in the range. An unknown version counts as a
+// current one: it is only in a range with an open end.
+func (s span) holds(v version) bool {
+	if !v.known() {
+		return s.before == ""
+	}
+	return (s.since == "" || v.compare(parseVersion(s.since)) >= 0) &&
+		(s.before == "" || v.compare(parseVersion(s.before)) < 0)
+}
+
+func (s span) String() string {
+	var words []string
+	if s.since != "" {
+		words = append(words, "from "+s.since)
+	}
+	if s.before != "" {
+		words = append(words, "before "+s.before)
+	}
+	return strings.Join(words, ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"time"
 
 	"launch/fabric/gpu"
@@ -23,8 +24,7 @@ const (
 	verbsBudget = 3 * time.Second
 )
 
-// persistenced exists while NVIDIA's persistence daemon runs. In a container, the
-// runtime passes it on.
+// persistenced exists while NVIDIA's persistence daemon runs. In a container, the runtime passes it on.
 const persistenced = "run/nvidia-persistenced/socket"
 
 // The names of this package's children.
@@ -39,9 +39,8 @@ func Children() child.Table {
 	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
 
-// AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote
-// to the kernel log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with
-// the persistence daemon.
+// AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel
+// log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with the persistence daemon.
 func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)
@@ -67,8 +66,7 @@ func gpuLimit(roots Roots) time.Duration {
 	return gpuBudget + time.Duration(gpu.Count(roots.Proc))*each
 }
 
-// AskVerbs queries libibverbs in a child, if sysfs shows an RDMA device. It takes 3 s
-// at most.
+// AskVerbs queries libibverbs in a child, if sysfs shows an RDMA device. It takes 3 s at most.
 func AskVerbs(ctx context.Context, roots Roots) verbs.Facts {
 	class := dir{fsys: roots.filled().Sys, name: classInfiniBand}
 	if len(class.names("")) == 0 {
@@ -91,4 +89,48 @@ func unanswered(library string, err error) string {
 		return s
 	}
 	return fmt.Sprintf("%s: %v", library, err)
+}
+
+// deviceBudget limits the time to read one device from sysfs. A healthy device takes milliseconds;
+// one whose firmware does not answer can take a minute per file (mlx5's command timeout).
+const deviceBudget = 3 * time.Second
+
+// reading is the value read from a device, and the first thing that could not be read.
+type reading[T any] struct {
+	value T
+	bad   *Unknown
+}
+
+// each reads devices concurrently and returns the answers in the order of names. A
+// device that exceeds its time limit becomes an Unknown and delays no other device. Its
+// goroutine is abandoned, since nothing ends a read in the kernel.
+func each[T any](ctx context.Context, fsys fs.FS, class string, names []string,
+	read func(d *dir, name string) T) []reading[T] {
+	type answer struct {
+		i int
+		reading[T]
+	}
+	answers := make(chan answer, len(names)) // buffered, so that late readers end too
+	for i, name := range names {
+		go func() {
+			d := dir{fsys: fsys, name: path.Join(class, name)}
+			v := read(&d, name)
+			answers <- answer{i, reading[T]{v, d.bad}}
+		}()
+	}
+	out := make([]reading[T], len(names))
+	for i, name := range names {
+		out[i].bad = &Unknown{What: path.Join(class, name), Why: "it did not answer within " + deviceBudget.String()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, deviceBudget)
+	defer cancel()
+	for range names {
+		select {
+		case a := <-answers:
+			out[a.i] = a.reading
+		case <-ctx.Done():
+			return out
+		}
+	}
+	return out
 }

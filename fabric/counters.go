@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// Counters count since the port was started, and old ones stop at their largest value,
-// so only the difference of two readings is meaningful. Each reading of an HCA's
-// counter is a command to the firmware, and a refused one writes a line to the kernel
-// log. Detect reads none (Documentation/ABI/stable/sysfs-class-infiniband,
-// …/testing/sysfs-class-net-statistics).
+// Counters count since the port was started, and old ones stop at their largest value, so only the
+// difference of two readings is meaningful. Each reading of an HCA's counter is a command to the
+// firmware, and a refused one writes a line to the kernel log. Detect reads none
+// (Documentation/ABI/stable/sysfs-class-infiniband, …/testing/sysfs-class-net-statistics).
 
 // LinkErrors are the counters of one port that show a bad link.
 type LinkErrors struct {
@@ -63,8 +62,7 @@ func counter(sys fs.FS, dir, name, owner string) (uint64, error) {
 	return n, nil
 }
 
-// countersOf returns the folder of a port's standard counters; the driver's own are
-// next to it.
+// countersOf returns the folder of a port's standard counters; the driver's own are next to it.
 func countersOf(hca string, port int) string {
 	return path.Join(classInfiniBand, hca, "ports", strconv.Itoa(port), "counters")
 }

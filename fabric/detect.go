@@ -44,12 +44,8 @@ func Live() Roots {
 		// DirFS, not os.Root: /sys is a forest of links, which the kernel resolves in
 		// one call and os.Root in one call per component.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
-		Root:  os.DirFS("/"),
-		Links: links,
-		Shm:   shm,
-		Route: RouteTo,
-		RDMA:  netlink.RdmaSystemGetNetnsMode,
-		Env:   os.Getenv,
+		Root: os.DirFS("/"), Links: links, Shm: shm, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
+		Env: os.Getenv,
 	}
 	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
 	return r
@@ -143,8 +139,7 @@ func product(vendor, name string) string {
 	return strings.TrimSpace(vendor + " " + name)
 }
 
-// farAway is an address of no network (RFC 5737), so the route to it is the default
-// route.
+// farAway is an address of no network (RFC 5737), so the route to it is the default route.
 var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // errMissing is the error for a file that every Linux has.

@@ -35,8 +35,7 @@ type Roots struct {
 	// RDMA returns the mode of the RDMA subsystem's network namespaces, "shared" or
 	// "exclusive". nil: not recorded.
 	RDMA func() (string, error)
-	// Env returns a variable of this process' environment, "" where it is not set. nil:
-	// not recorded.
+	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.
 	Env func(name string) string
 }
 
@@ -171,8 +170,7 @@ type Card struct {
 	Minor  int    `json:"minor"` // of /dev/nvidiaN; -1 unknown
 }
 
-// Distance is how far two functions are from each other, in the terms of nvidia-smi
-// topo -m.
+// Distance is how far two functions are from each other, in the terms of nvidia-smi topo -m.
 type Distance string
 
 // Distances, the nearest first.

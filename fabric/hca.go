@@ -3,7 +3,9 @@ package fabric
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
+	"net/netip"
 	"path"
 	"regexp"
 	"slices"
@@ -13,9 +15,8 @@ import (
 
 const classInfiniBand = "class/infiniband"
 
-// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and
-// never counters/: on a restricted function, each such read fails in the firmware and
-// fills the kernel log.
+// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
+// on a restricted function, each such read fails in the firmware and fills the kernel log.
 func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
@@ -89,8 +90,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if h.Driver == "" {
 		h.Driver = driverByName(h.Name, h.Type)
 	}
-	// hca_type is MT and the decimal number of the PCI device, also where the bus is
-	// hidden.
+	// hca_type is MT and the decimal number of the PCI device, also where the bus is hidden.
 	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
 		h.VF = true
 	}
@@ -100,9 +100,8 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 // drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
 var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
 
-// driverByName returns the driver of a device without a function or parent: a software
-// device, or one of a recording without the PCI bus. It uses the type, else the name if
-// it is the kernel's own.
+// driverByName returns the driver of a device without a function or parent: a software device, or one
+// of a recording without the PCI bus. It uses the type, else the name if it is the kernel's own.
 func driverByName(name, hcaType string) string {
 	if id, ok := strings.CutPrefix(hcaType, "MT"); ok {
 		if driver := mellanoxDriver(id); driver != "" {
@@ -119,9 +118,8 @@ func driverByName(name, hcaType string) string {
 	return cmp.Or(drivers[word], word)
 }
 
-// mellanoxDriver returns the driver of a Mellanox device by its decimal number (the
-// tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c). ConnectX
-// to ConnectX-3 use mlx4.
+// mellanoxDriver returns the driver of a Mellanox device by its decimal number (the tables in
+// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c). ConnectX to ConnectX-3 use mlx4.
 func mellanoxDriver(decimal string) string {
 	id, err := strconv.Atoi(decimal)
 	switch {
@@ -156,4 +154,98 @@ func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 		}
 	}
 	return nodes
+}
+
+// pkeyGap unset entries end the table of partition keys: subnet managers fill it from
+// its start, and reading one of its 128 entries is a command to the firmware.
+const pkeyGap = 4
+
+func readPort(d *dir, n int) Port {
+	at := path.Join("ports", strconv.Itoa(n))
+	p := Port{
+		Num: n, State: d.number(path.Join(at, "state"), 0),
+		PhysState: d.number(path.Join(at, "phys_state"), 0), LinkLayer: d.line(path.Join(at, "link_layer")),
+		LID: d.number(path.Join(at, "lid"), 0), SMLID: d.number(path.Join(at, "sm_lid"), 0),
+	}
+	if s := d.line(path.Join(at, "rate")); s != "" {
+		rate, err := leadingRate(s)
+		if err != nil {
+			d.blame(path.Join(at, "rate"), err)
+		}
+		p.Rate, p.Lanes = rate, rateLanes(s)
+	}
+	p.PKeys = pkeys(d, path.Join(at, "pkeys"))
+	p.GIDs = gids(d, at)
+	return p
+}
+
+// pkeys returns the partition keys that are set. Bit 15 is the membership, so 0x0000
+// and 0x8000 are unset.
+func pkeys(d *dir, table string) []PKey {
+	var out []PKey
+	unset := 0
+	for _, entry := range byNumber(d.names(table)) {
+		index, err := strconv.Atoi(entry)
+		if err != nil || index < 0 {
+			continue
+		}
+		s := d.line(path.Join(table, entry))
+		if k, err := strconv.ParseUint(s, 0, 16); err == nil && k&0x7fff != 0 {
+			out, unset = append(out, PKey{Index: index, Key: s}), 0
+		} else if unset++; unset == pkeyGap {
+			break
+		}
+	}
+	return out
+}
+
+// gids reads a port's GID table. The kernel keeps it in memory, so its up to 256 entries cost
+// little. Type and netdev are not read for an unset entry: they are errors (EINVAL).
+func gids(d *dir, port string) []GID {
+	var out []GID
+	table := path.Join(port, "gids")
+	for _, entry := range byNumber(d.names(table)) {
+		index, err := strconv.Atoi(entry)
+		if err != nil || index < 0 {
+			continue
+		}
+		s := d.line(path.Join(table, entry))
+		if s == "" {
+			continue
+		}
+		addr, set, err := parseGID(s)
+		if err != nil {
+			d.blame(path.Join(table, entry), err)
+		}
+		if !set {
+			continue
+		}
+		out = append(out, GID{
+			Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
+			Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
+		})
+	}
+	return out
+}
+
+// parseGID reads eight groups of hexadecimal digits. An IPv4 address is unmapped. An
+// unset entry is all zeros, or only the prefix of link-local addresses.
+func parseGID(s string) (addr netip.Addr, set bool, err error) {
+	addr, err = netip.ParseAddr(s)
+	if err != nil || !addr.Is6() || addr.Zone() != "" {
+		return netip.Addr{}, false, fmt.Errorf("%q is not a GID", s)
+	}
+	b := addr.As16()
+	if [8]byte(b[8:]) == [8]byte{} && (b[0] == 0 || b[0] == 0xfe) {
+		return netip.Addr{}, false, nil
+	}
+	return addr.Unmap(), true, nil
+}
+
+// byNumber sorts names that are numbers by value.
+func byNumber(names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // no leading zeros
+	})
+	return names
 }

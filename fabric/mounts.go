@@ -1,9 +1,22 @@
 package fabric
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/child"
 )
 
 // mount is one line of mountinfo.
@@ -96,4 +109,143 @@ func (m mount) remote() bool {
 		return !strings.HasPrefix(m.at, "/proc/")
 	}
 	return true
+}
+
+// Disk is the file system of a path.
+type Disk struct {
+	Path     string `json:"path"`  // the path, as given
+	Mount    string `json:"mount"` // mount point
+	Kind     string `json:"kind"`  // "nfs4", "ext4"
+	Source   string `json:"source"`
+	Free     int64  `json:"free"` // bytes free for this user, and in all
+	Size     int64  `json:"size"`
+	Inodes   int64  `json:"inodes"` // free inodes; InodeMax is 0 where the file system has no fixed number
+	InodeMax int64  `json:"inode_max"`
+	ReadOnly bool   `json:"read_only"`
+	NoWrite  bool   `json:"no_write"`       // this user may not write there
+	Proto    string `json:"proto"`          // of an NFS mount: tcp, rdma, udp
+	Meant    string `json:"meant"`          // the proto in fstab for this mount point
+	Err      string `json:"err,omitempty"`  // why there is no answer: "no such file or directory"
+	Late     string `json:"late,omitempty"` // time spent waiting in vain
+}
+
+// Time limits of file systems: first for all together, in which an automounter may
+// mount them, then for each alone, to find the one that hangs.
+const (
+	disksBudget = 2 * time.Second
+	diskBudget  = time.Second
+)
+
+const diskChild = "disk"
+
+// RememberDisks returns an AskDisks that asks for the same paths once.
+func RememberDisks() func(ctx context.Context, paths []string) []Disk {
+	var mu sync.Mutex
+	var asked []string
+	var answer []Disk
+	return func(ctx context.Context, paths []string) []Disk {
+		mu.Lock() // held while asking: other callers wait for the answer
+		defer mu.Unlock()
+		if answer == nil || !slices.Equal(asked, paths) {
+			asked, answer = slices.Clone(paths), AskDisks(ctx, paths)
+		}
+		return answer
+	}
+}
+
+// AskDisks returns the file systems of paths. A child asks those that may wait for a server, since
+// a system call on an NFS mount whose server is gone never returns. It takes 3 s at most.
+func AskDisks(ctx context.Context, paths []string) []Disk {
+	mounts := parseMounts(readText(os.DirFS("/proc"), "self/mountinfo"))
+	if !slices.ContainsFunc(mounts, mount.remote) {
+		return disks(paths)
+	}
+	var out []Disk
+	err := child.Ask(ctx, diskChild, paths, &out, disksBudget)
+	if err == nil && len(out) == len(paths) {
+		return out
+	}
+	out = make([]Disk, len(paths))
+	var wg sync.WaitGroup
+	for i, p := range paths {
+		wg.Go(func() { out[i] = askDisk(ctx, p, mounts) })
+	}
+	wg.Wait()
+	return out
+}
+
+func askDisk(ctx context.Context, path string, mounts []mount) Disk {
+	var one []Disk
+	err := child.Ask(ctx, diskChild, []string{path}, &one, diskBudget)
+	if err == nil && len(one) == 1 {
+		return one[0]
+	}
+	m := holds(mounts, filepath.Clean(path)) // links are not followed: that could hang
+	d := Disk{Path: path, Mount: m.at, Kind: m.kind, Source: m.source}
+	if _, late := errors.AsType[*child.TimeoutError](err); late {
+		d.Late = (disksBudget + diskBudget).String()
+	} else {
+		d.Err = unanswered("the file system", err)
+	}
+	return d
+}
+
+// diskAnswer is the child of AskDisks.
+func diskAnswer(_ context.Context, in io.Reader, out io.Writer) error {
+	var paths []string
+	if err := json.NewDecoder(in).Decode(&paths); err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(disks(paths))
+}
+
+func disks(paths []string) []Disk {
+	mounts := parseMounts(readText(os.DirFS("/proc"), "self/mountinfo"))
+	fstab := parseFstab(readText(os.DirFS("/etc"), "fstab"))
+	out := make([]Disk, len(paths))
+	for i, p := range paths {
+		out[i] = disk(p, mounts, fstab)
+	}
+	return out
+}
+
+func disk(path string, mounts, fstab []mount) Disk {
+	d := Disk{Path: path}
+	var st unix.Statfs_t
+	err := unix.Statfs(path, &st)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Statfs(path, &st)
+	}
+	if err != nil {
+		d.Err = err.Error()
+		return d
+	}
+	d.Free, d.Size = int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize
+	d.Inodes, d.InodeMax = int64(st.Ffree), int64(st.Files)
+	d.ReadOnly = st.Flags&unix.ST_RDONLY != 0
+	d.NoWrite = unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) != nil
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return d
+	}
+	m := holds(mounts, real)
+	d.Mount, d.Kind, d.Source = m.at, m.kind, m.source
+	if strings.HasPrefix(m.kind, "nfs") {
+		d.Proto = m.option("proto")
+		d.Meant = meant(fstab, m)
+	}
+	return d
+}
+
+// meant returns the transport in fstab for a mount point.
+func meant(fstab []mount, m mount) string {
+	for _, f := range fstab {
+		if f.at == m.at && strings.HasPrefix(f.kind, "nfs") {
+			if slices.Contains(f.options, "rdma") { // short for proto=rdma
+				return "rdma"
+			}
+			return f.option("proto")
+		}
+	}
+	return ""
 }

@@ -2,10 +2,14 @@ package fabric
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Vendors.
@@ -87,8 +91,7 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	p.ACS = acs.on(p.Path)
 }
 
-// lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable
-// width.
+// lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable width.
 func lanes(d *dir, file string) int {
 	if n := d.number(file, 0); n > 0 && n <= 32 {
 		return n
@@ -117,9 +120,8 @@ func generation(speed string) int {
 	return 0
 }
 
-// PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its
-// number of lanes is unknown. The rates are PCI-SIG's. Up to the second generation, 8
-// of 10 bits are data.
+// PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its number of lanes
+// is unknown. The rates are PCI-SIG's. Up to the second generation, 8 of 10 bits are data.
 func PCIeRate(gen, lanes int) float64 {
 	switch {
 	case gen < 1 || gen > 7 || lanes < 1 || lanes > 32:
@@ -159,10 +161,9 @@ func functionOf(target string) string {
 	return ""
 }
 
-// isVF recognizes the virtual functions of Mellanox by their number, since a VM does
-// not see their physical function. They are even numbers from Connect-IB to ConnectX-6
-// Dx, whose 0x101e serves all later cards (the tables in
-// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
+// isVF recognizes the virtual functions of Mellanox by their number, since a VM does not see their
+// physical function. They are even numbers from Connect-IB to ConnectX-6 Dx, whose 0x101e serves
+// all later cards (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
 	if vendor != vendorMellanox || err != nil {
@@ -212,4 +213,138 @@ func (p PCI) isHCA() bool {
 		return false
 	}
 	return strings.HasPrefix(p.Class, "0x0207")
+}
+
+// Extended capabilities of a PCIe function, and Access Control Services (PCI Express
+// Base Specification, 7.6.3 and 7.7.11).
+const (
+	extendedStart = 0x100
+	acsCapability = 0x000d
+	acsControl    = 6    // offset of its control register
+	acsRedirects  = 0x0c // P2P request redirect, P2P completion redirect
+	extendedMax   = 48   // more capabilities than any sane list has
+)
+
+// redirects caches which bridges send traffic between two of their devices up to the
+// root instead of across. Each bridge is read once.
+type redirects struct {
+	sys    fs.FS
+	mu     sync.Mutex
+	states map[string]string
+}
+
+// on returns "on" if a bridge of a path redirects, "off" if all were read and none
+// does, "" if one could not be read. An unprivileged user reads only 64 bytes of each
+// function, and a VM sees no bridges of its host.
+func (r *redirects) on(above []string) string {
+	state := ""
+	for i, bridge := range above {
+		if i == 0 { // the root is not a function
+			continue
+		}
+		switch r.bridge(bridge) {
+		case "on":
+			return "on"
+		case "":
+			return ""
+		}
+		state = "off"
+	}
+	return state
+}
+
+func (r *redirects) bridge(addr string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state, asked := r.states[addr]
+	if !asked {
+		if r.states == nil {
+			r.states = map[string]string{}
+		}
+		state = ReadACS(r.sys, path.Join(pciDevices, addr, "config"))
+		r.states[addr] = state
+	}
+	return state
+}
+
+// ReadACS reads from its config file whether a bridge redirects: "on", "off", or ""
+// where that could not be read. It walks the list of extended capabilities and reads
+// nothing else, since each read of four bytes goes to the device.
+func ReadACS(sys fs.FS, name string) string {
+	f, err := sys.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	config, ok := f.(io.ReaderAt)
+	if !ok {
+		return ""
+	}
+	at := int64(extendedStart)
+	for range extendedMax {
+		var b [4]byte
+		if n, _ := config.ReadAt(b[:], at); n < len(b) {
+			return ""
+		}
+		header := binary.LittleEndian.Uint32(b[:])
+		if header&0xffff == acsCapability {
+			if n, _ := config.ReadAt(b[:2], at+acsControl); n < 2 {
+				return ""
+			}
+			if binary.LittleEndian.Uint16(b[:])&acsRedirects != 0 {
+				return "on"
+			}
+			return "off"
+		}
+		if at = int64(header >> 20 &^ 3); at < extendedStart || header == ^uint32(0) {
+			return "off"
+		}
+	}
+	return "off"
+}
+
+// Distance returns how far two PCI functions are from each other, by the bridges above
+// each; "" where the bridges or a NUMA node are unknown. Behind one switch, one more
+// bridge is between each device and the switch's own: the switch's port.
+func (n Node) Distance(a, b string) Distance {
+	pa, okA := n.Function(a)
+	pb, okB := n.Function(b)
+	if !okA || !okB {
+		return ""
+	}
+	if slot(a) == slot(b) {
+		return PIX
+	}
+	common := 0
+	for common < min(len(pa.Path), len(pb.Path)) && pa.Path[common] == pb.Path[common] {
+		common++
+	}
+	switch between := max(len(pa.Path), len(pb.Path)) - common; {
+	case common >= 2 && between <= 1:
+		return PIX
+	case common >= 2:
+		return PXB
+	case common == 1:
+		return PHB
+	case pa.NUMA < 0 || pb.NUMA < 0:
+		return ""
+	case pa.NUMA == pb.NUMA:
+		return NODE
+	}
+	return SYS
+}
+
+// slot returns an address without its function: "0000:1b:00".
+func slot(addr string) string {
+	s, _, _ := strings.Cut(addr, ".")
+	return s
+}
+
+// Rank orders distances, the nearest first at 0; an unknown one is the farthest.
+func (d Distance) Rank() int {
+	order := []Distance{PIX, PXB, PHB, NODE, SYS}
+	if i := slices.Index(order, d); i >= 0 {
+		return i
+	}
+	return len(order)
 }

@@ -8,22 +8,22 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // maxFile limits what is read of one file: a sysfs attribute is one page, and the
 // longest other file is /proc/self/limits.
 const maxFile = 8 << 10
 
-// ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with
-// one read(2): some drivers answer EAGAIN, and Go's poller would wait forever for them
-// to become readable.
+// ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with one read(2):
+// some drivers answer EAGAIN, and Go's poller would wait forever for them to become readable.
 func ReadFile(fsys fs.FS, name string) (string, error) {
 	return readInto(make([]byte, maxFile), fsys, name)
 }
 
-// readInto is ReadFile with a reusable buffer: a node with RoCE has thousands of small
-// files.
+// readInto is ReadFile with a reusable buffer: a node with RoCE has thousands of small files.
 func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -183,7 +183,6 @@ func rateLanes(s string) int {
 	return n
 }
 
-// ueventValue returns the value of a key in a uevent file.
 func ueventValue(uevent, key string) string {
 	for line := range strings.Lines(uevent) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && k == key {
@@ -207,4 +206,74 @@ type empty struct{}
 
 func (empty) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// Time limits for one file. The first file that exceeds its limit is probably on a lost
+// server or a pending mount; later files get less time, since they may be there too.
+const (
+	fileBudget  = 2 * time.Second
+	fileBudget2 = 100 * time.Millisecond
+)
+
+// errLate is the error for a file that took too long.
+var errLate = errors.New("its file system does not answer")
+
+// Bounded returns fsys with a time limit for each call: a call on a mount whose server
+// is gone never returns and is abandoned. Reading from an open file has no limit.
+func Bounded(fsys fs.FS) fs.FS { return &bounded{fsys: fsys} }
+
+type bounded struct {
+	fsys fs.FS
+	late atomic.Bool // a call has exceeded its limit
+}
+
+// waited returns the answer of call, or errLate.
+func waited[T any](b *bounded, op, name string, call func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1) // buffered, so that a late call ends too
+	go func() {
+		v, err := call()
+		done <- answer{v, err}
+	}()
+	limit := fileBudget
+	if b.late.Load() {
+		limit = fileBudget2
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-timer.C:
+		b.late.Store(true)
+		var none T
+		return none, &fs.PathError{Op: op, Path: name, Err: errLate}
+	}
+}
+
+func (b *bounded) Open(name string) (fs.File, error) {
+	return waited(b, "open", name, func() (fs.File, error) { return b.fsys.Open(name) })
+}
+
+func (b *bounded) Stat(name string) (fs.FileInfo, error) {
+	return waited(b, "stat", name, func() (fs.FileInfo, error) { return fs.Stat(b.fsys, name) })
+}
+
+func (b *bounded) Lstat(name string) (fs.FileInfo, error) {
+	return waited(b, "lstat", name, func() (fs.FileInfo, error) { return fs.Lstat(b.fsys, name) })
+}
+
+func (b *bounded) ReadLink(name string) (string, error) {
+	return waited(b, "readlink", name, func() (string, error) { return fs.ReadLink(b.fsys, name) })
+}
+
+func (b *bounded) ReadFile(name string) ([]byte, error) {
+	return waited(b, "read", name, func() ([]byte, error) { return fs.ReadFile(b.fsys, name) })
+}
+
+func (b *bounded) ReadDir(name string) ([]fs.DirEntry, error) {
+	return waited(b, "readdir", name, func() ([]fs.DirEntry, error) { return fs.ReadDir(b.fsys, name) })
 }

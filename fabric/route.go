@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -74,16 +75,10 @@ func routeByConnect(dst netip.Addr) (Route, error) {
 	return Route{Src: c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")}, nil
 }
 
-// refused reports whether netlink is forbidden (a sandbox), rather than the route
-// missing.
+// refused reports whether netlink is forbidden (a sandbox), rather than the route missing.
 func refused(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
-		syscall.EOPNOTSUPP} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT,
+		syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // carrier returns the name of the interface that is up and has the address; "" if none
@@ -117,4 +112,85 @@ func zoneName(zone string) string {
 		}
 	}
 	return zone
+}
+
+// dumpTries is how often a list is read again if it changed during the read (containers start and end).
+const dumpTries = 3
+
+// links returns the kernel's list of the interfaces of this network namespace with their addresses.
+func links() ([]Interface, error) {
+	list, err := dump(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	names := map[int]string{}
+	for _, l := range list {
+		names[l.Attrs().Index] = l.Attrs().Name
+	}
+	var out []Interface
+	for _, l := range list {
+		a := l.Attrs()
+		f := Interface{
+			Index: a.Index, Name: a.Name, Kind: linkKind(l), MTU: a.MTU, NUMA: -1, Up: a.Flags&net.FlagUp != 0,
+			Running: a.Flags&net.FlagRunning != 0,
+		}
+		if a.Slave != nil || a.MasterIndex != 0 {
+			f.Master = names[a.MasterIndex]
+		}
+		for _, addr := range addrs {
+			if p, ok := prefix(addr.IPNet); ok && addr.LinkIndex == a.Index {
+				f.Addrs = append(f.Addrs, p)
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func dump[T any](list func() ([]T, error)) (out []T, err error) {
+	for range dumpTries {
+		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return out, err
+}
+
+// linkKind translates the kernel's kind of a link; "" where it has none, as for hardware.
+func linkKind(l netlink.Link) string {
+	if l.Attrs().Flags&net.FlagLoopback != 0 {
+		return "loopback"
+	}
+	switch t := l.Type(); t {
+	case "device":
+		return ""
+	case "bond", "bridge", "vlan", "veth", "macvlan", "ipvlan", "vxlan", "ipoib":
+		return t
+	case "team":
+		return "bond"
+	case "macvtap":
+		return "macvlan"
+	case "ipvtap":
+		return "ipvlan"
+	case "tun", "tuntap", "wireguard":
+		return "tun"
+	default:
+		return "virtual"
+	}
+}
+
+func prefix(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	addr, ok := netip.AddrFromSlice(n.IP)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(addr.Unmap(), ones), true
 }

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// System is the configuration of the operating system, beyond its devices. It is one
-// answer of Roots, since most of its files are too long or too private to be recorded
-// as they are.
+// System is the configuration of the operating system, beyond its devices. It is one answer of
+// Roots, since most of its files are too long or too private to be recorded as they are.
 type System struct {
 	Resolver Resolver    `json:"resolver,omitzero"`
 	Hosts    []HostsLine `json:"hosts,omitempty"` // lines of /etc/hosts with this node's name or one of Options.Names
@@ -21,9 +20,8 @@ type System struct {
 	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC of this user; math.MaxUint64 unlimited, 0 unknown
 	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports, both ends inclusive
 
-	// Image is a digest of /etc/machine-id, which is the same on clones of one disk
-	// image; "" if there is none. The id itself must stay on its machine
-	// (machine-id(5)).
+	// Image is a digest of /etc/machine-id, which is the same on clones of one disk image; "" if
+	// there is none. The id itself must stay on its machine (machine-id(5)).
 	Image string `json:"image,omitempty"`
 
 	// Capabilities that lift a limit. They count only in the first user namespace,
@@ -57,8 +55,7 @@ type Cgroup struct {
 	PidsUsed int64 `json:"pids_used,omitempty"` // current number in the group with that limit
 }
 
-// maxText limits the size of a text file: a hosts file of a thousand nodes is tens of
-// kilobytes.
+// maxText limits the size of a text file: a hosts file of a thousand nodes is tens of kilobytes.
 const maxText = 1 << 20
 
 // readText reads a whole text file, "" if there is none.
@@ -79,8 +76,7 @@ func readText(fsys fs.FS, name string) string {
 func system(proc, etc, sys fs.FS, names []string) System {
 	s := System{
 		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
-		Hosts:    parseHosts(readText(etc, "hosts"), names),
-		Cgroup:   cgroup(proc, sys),
+		Hosts:    parseHosts(readText(etc, "hosts"), names), Cgroup: cgroup(proc, sys),
 		Procs:    parseProcs(readText(proc, "self/limits")),
 		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
 	}
@@ -118,8 +114,7 @@ func firstNamespace(uidMap string) bool {
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(math.MaxUint32, 10)
 }
 
-// parseStatus reads the real user and the effective capabilities; -1 and 0 where they
-// are missing.
+// parseStatus reads the real user and the effective capabilities; -1 and 0 where they are missing.
 func parseStatus(status string) (uid int, caps uint64) {
 	uid = -1
 	for line := range strings.Lines(status) {
@@ -154,4 +149,108 @@ func parsePorts(text string) [][2]int {
 		}
 	}
 	return out
+}
+
+// container identifies the container runtime. Kubernetes is checked first, since its
+// containers also have the marks of their runtime.
+func container(r Roots, n *Node) Container {
+	env := func(string) string { return "" }
+	if r.Env != nil {
+		env = r.Env
+	}
+	proc := dir{fsys: r.Proc}
+	cgroup := proc.line("self/cgroup")
+	there := func(name string) bool {
+		_, err := fs.Stat(r.Root, name)
+		return err == nil
+	}
+	var c Container
+	switch {
+	case env("KUBERNETES_SERVICE_HOST") != "", strings.Contains(cgroup, "kubepods"),
+		there("var/run/secrets/kubernetes.io/serviceaccount"):
+		c.Kind = "kubernetes"
+	case env("APPTAINER_CONTAINER") != "", env("SINGULARITY_CONTAINER") != "", there(".singularity.d"):
+		c.Kind = "apptainer"
+	case there("run/.containerenv"), env("container") == "podman", strings.Contains(cgroup, "libpod"):
+		c.Kind = "podman"
+	case there(".dockerenv"), env("container") == "docker", strings.Contains(cgroup, "/docker"):
+		c.Kind = "docker"
+	case strings.Contains(cgroup, "/lxc"), env("container") == "lxc":
+		c.Kind = "lxc"
+	case env("container") != "": // systemd-nspawn and others set it
+		c.Kind = env("container")
+	}
+	c.RDMA = rdmaMode(r, n)
+	n.note(proc.bad)
+	return c
+}
+
+// rdmaMode returns the mode that "rdma system show" prints. It asks only if there is an RDMA device,
+// since the socket alone makes the kernel look for a module. Without an answer by netlink, the module's
+// parameter has the same value (ib_devices_shared_netns in drivers/infiniband/core/device.c).
+func rdmaMode(r Roots, n *Node) string {
+	if r.RDMA != nil && len(n.HCAs) > 0 {
+		if mode, err := r.RDMA(); err == nil && (mode == "shared" || mode == "exclusive") {
+			return mode
+		}
+	}
+	sys := dir{fsys: r.Sys}
+	defer func() { n.note(sys.bad) }()
+	switch sys.line("module/ib_core/parameters/netns_mode") {
+	case "Y":
+		return "shared"
+	case "N":
+		return "exclusive"
+	}
+	return ""
+}
+
+// cloud identifies the provider by the marks that cloud-init's ds-identify and the
+// providers' documents name. A Hyper-V VM is Azure only by its asset tag. Where a
+// container hides DMI, the network cards of Amazon and Google identify them.
+func cloud(dmi *dir, bus []PCI) Cloud {
+	vendor, product := dmi.line("sys_vendor"), dmi.line("product_name")
+	tag, chassis := dmi.line("chassis_asset_tag"), dmi.line("chassis_vendor")
+	var c Cloud
+	switch {
+	case vendor == "Amazon EC2":
+		c = Cloud{Provider: "aws", SKU: product}
+	case strings.HasPrefix(product, "Google Compute Engine"):
+		c.Provider = "gcp"
+	case tag == "7783-7084-3265-9085-8269-3286-77":
+		c.Provider = "azure"
+	case tag == "OracleCloud.com":
+		c.Provider = "oci"
+	case vendor == "Alibaba Cloud":
+		c.Provider = "alibaba"
+	case tag == "ibmcloud", strings.HasPrefix(chassis, "IBM:Cloud Compute Server"),
+		strings.HasPrefix(vendor, "IBM:Cloud Compute Server"):
+		c.Provider = "ibm"
+	}
+	for _, p := range bus {
+		if c.Provider == "" {
+			c.Provider = map[string]string{vendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
+		}
+	}
+	c.Virtual = virtual(c, vendor, product)
+	return c
+}
+
+// virtual recognizes a hypervisor by the names in its firmware (the table of systemd's
+// detect-virt). The CPU's own flag would be surer, but on many kernels reading /proc/cpuinfo stops
+// every CPU for milliseconds. Metal instances of EC2 have the same vendor as its VMs.
+func virtual(c Cloud, vendor, product string) bool {
+	switch {
+	case c.Provider == "aws" && c.SKU != "":
+		return !strings.Contains(c.SKU, ".metal")
+	case c.Provider == "azure", c.Provider == "gcp":
+		return true
+	}
+	for _, mark := range []string{"QEMU", "KVM", "KubeVirt", "OpenStack", "VMware", "VirtualBox", "innotek", "Xen",
+		"Bochs", "Parallels", "BHYVE", "Alibaba Cloud ECS"} {
+		if strings.Contains(vendor, mark) || strings.Contains(product, mark) {
+			return true
+		}
+	}
+	return product == "Virtual Machine" // Hyper-V
 }

@@ -124,9 +124,8 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 	return userVerdict(e, path)
 }
 
-// userVerdict returns the finding of a check that ended: exit status 0 is a pass, 75
-// a skip, any other a failure. A graver status in the last line of output counts
-// instead.
+// userVerdict returns the finding of a check that ended: exit status 0 is a pass, 75 a skip, any
+// other a failure. A graver status in the last line of output counts instead.
 func userVerdict(e child.End, path string) finding.Finding {
 	line := lastLine(e.Stdout)
 	f := finding.Finding{Status: finding.Fail,
@@ -227,7 +226,6 @@ func notStarted(path string, err error) finding.Finding {
 	return f.Do("file %s   # built for this machine?", launcher.Quote([]string{path}))
 }
 
-// firstLine returns the first line of a file.
 func firstLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

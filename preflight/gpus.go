@@ -9,9 +9,8 @@ import (
 	"launch/internal/launcher"
 )
 
-// Processes returns the number of processes on this node according to the command
-// line. ok is false where the number depends on facts that are not known here, such
-// as the number of CPUs.
+// Processes returns the number of processes on this node according to the command line. ok is false
+// where the number depends on facts that are not known here, such as the number of CPUs.
 func Processes(in Input) (n int, ok bool) {
 	v := in.Job.NProc
 	if !v.Set {
@@ -73,8 +72,7 @@ func inOrder(in Input, s Visible) bool {
 	}
 	all := in.Node.GPUs.Devices
 	return !slices.ContainsFunc(all, func(d gpu.GPU) bool {
-		return d.Name != all[0].Name && d.Err == "" &&
-			all[0].Err == ""
+		return d.Name != all[0].Name && d.Err == "" && all[0].Err == ""
 	})
 }
 

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"launch/fabric"
@@ -17,6 +19,7 @@ import (
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/internal/job"
+	"launch/internal/launcher"
 	"launch/preflight/threshold"
 )
 
@@ -102,8 +105,7 @@ type Input struct {
 	Stat func(path string) (fs.FileMode, error)
 	// LinkErrors reads the counters of a port of an HCA.
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
-	// Loop makes a port send data to itself, within the limit. Its error is a
-	// *verbs.Error.
+	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
 	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
 	// PortUse reports which process uses a port of this machine. An error means that
 	// the port cannot be used for another reason.
@@ -153,3 +155,101 @@ func (in Input) Getenv(name string) (string, bool) {
 
 // Threshold returns the value that applies for a name of the table of thresholds.
 func (in Input) Threshold(name string) float64 { return threshold.Of(in.Thresholds, name) }
+
+// ifnamePrefix starts the IDs of lint findings about variables that name an interface.
+const ifnamePrefix = "env.ifname."
+
+// LintCheck returns the ID of the check that reports a finding of the lint.
+func LintCheck(id string) string {
+	if strings.HasPrefix(id, ifnamePrefix) {
+		return "env.interfaces"
+	}
+	return "env.harmful"
+}
+
+// ofLint applies Skip and Only to the IDs of the lint's findings: a skipped one becomes
+// a skip, and one in Only runs the check that reports it, with that finding alone.
+func (o Options) ofLint(in Input) (Options, Input) {
+	var lint []finding.Finding
+	for _, f := range in.Lint {
+		switch {
+		case slices.Contains(o.Skip, f.ID):
+			lint = append(lint, finding.Skipf("switched off by the user").Named(f.ID))
+		case len(o.Only) == 0 || slices.Contains(o.Only, f.ID) || slices.Contains(o.Only, LintCheck(f.ID)):
+			lint = append(lint, f)
+		}
+	}
+	in.Lint = lint
+	for _, id := range o.Only {
+		if slices.Contains(in.LintIDs, id) {
+			o.Only = append(slices.Clone(o.Only), LintCheck(id))
+		}
+	}
+	return o, in
+}
+
+// Place is the environment that started this process, and that sets its limits.
+type Place string
+
+const (
+	InKubernetes Place = "kubernetes"
+	InContainer  Place = "container" // Docker or Podman, which have the same options
+	InSlurm      Place = "slurm"
+	InSystemd    Place = "systemd"
+	InShell      Place = "shell" // a user's login
+)
+
+// place returns the innermost environment: a container has its own limits wherever it runs.
+func (in Input) place() Place {
+	switch in.Node.Container.Kind {
+	case "kubernetes":
+		return InKubernetes
+	case "docker", "podman":
+		return InContainer
+	}
+	if _, slurm := in.Getenv("SLURM_JOB_ID"); slurm {
+		return InSlurm
+	}
+	if _, unit := in.Getenv("INVOCATION_ID"); unit { // systemd.exec(5)
+		return InSystemd
+	}
+	return InShell
+}
+
+// Remedy returns the fix for the environment of this process, or the one for a shell.
+func (in Input) Remedy(all map[Place]string) string {
+	if s, ok := all[in.place()]; ok {
+		return s
+	}
+	return all[InShell]
+}
+
+// chdir matches the options by which a prefix of the command changes the working
+// directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
+var chdir = regexp.MustCompile(`^(-[0-9A-Za-z]*C|--?c(d|h|wd)|--directory)`)
+
+// Moves reports whether a prefix of the command may change the working directory.
+func Moves(line launcher.Line) bool {
+	for _, p := range line.Prefix {
+		switch program, _, _ := strings.Cut(p, " "); program {
+		case "hatch": // runs in its project's directory
+			return true
+		case "env", "uv", "conda", "poetry", "gdb":
+			return slices.ContainsFunc(line.Argv[:line.At], chdir.MatchString)
+		}
+	}
+	return false
+}
+
+// MoreMemlock returns how to raise the limit of locked memory.
+func (in Input) MoreMemlock() string {
+	return in.Remedy(map[Place]string{
+		InKubernetes: "securityContext: {capabilities: {add: [\"IPC_LOCK\"]}} in the container\n" +
+			"or raise the limit: LimitMEMLOCK=infinity in the runtime's unit (containerd.service)",
+		InContainer: "docker run --ulimit memlock=-1:-1 …",
+		InSlurm: "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, LimitMEMLOCK=infinity in slurmd.service, " +
+			"then restart slurmd",
+		InSystemd: "LimitMEMLOCK=infinity in the unit's [Service]",
+		InShell:   "ulimit -l unlimited\nor in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and log in again",
+	})
+}

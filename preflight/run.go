@@ -19,8 +19,7 @@ type Options struct {
 	More     []Check  // the user's own checks, after those of the table
 }
 
-// grace is the time that a check has, once its limit is over, to report what it
-// knows.
+// grace is the time that a check has, once its limit is over, to report what it knows.
 const grace = 250 * time.Millisecond
 
 // result is the outcome of a check, valid once done is closed.
@@ -32,11 +31,10 @@ type result struct {
 	failed string
 }
 
-// Run runs the checks of a table and those of opt.More in parallel, each within its
-// own limit, and reports in the order of the table. A check is a skip where one of its
-// Needs failed, so one cause is reported once. A check without a Run only makes its ID
-// valid in opt. The error is an unknown ID or the cause that ended ctx; a failed check
-// is no error.
+// Run runs the checks of a table and those of opt.More in parallel, each within its own limit, and
+// reports in the order of the table. A check is a skip where one of its Needs failed, so one cause
+// is reported once. A check without a Run only makes its ID valid in opt. The error is an unknown
+// ID or the cause that ended ctx; a failed check is no error.
 func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Report, error) {
 	if err := opt.Known(table, in.LintIDs); err != nil {
 		return nil, err
@@ -127,11 +125,7 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 }
 
 func idsOf(table []Check) []string {
-	all := make([]string, len(table))
-	for i, c := range table {
-		all[i] = c.ID
-	}
-	return all
+	return finding.Map(table, func(c Check) string { return c.ID })
 }
 
 // UnknownError reports an ID that no check has.

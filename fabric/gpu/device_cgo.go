@@ -190,11 +190,27 @@ func (a *asker) migDevices(d nvml.Device, g *GPU) nvml.Return {
 	return nvml.SUCCESS
 }
 
-// busID returns an address as sysfs writes it. Old libraries fill in only the short
-// form.
+// busID returns an address as sysfs writes it. Old libraries fill in only the short form.
 func busID(p nvml.PciInfo) string {
 	if long := text(p.BusId[:]); long != "" {
 		return sysfsPCI(long)
 	}
 	return sysfsPCI(text(p.BusIdLegacy[:]))
+}
+
+// recovery returns the query for the action that the driver requires before the next
+// use. A driver before R565 has no such field, which is not an error.
+func recovery() question {
+	return by("recovery", "nvmlDeviceGetFieldValues", func(d nvml.Device, g *GPU) nvml.Return {
+		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+		if ret := d.GetFieldValues(values); ret != nvml.SUCCESS {
+			return ret
+		}
+		n, ok := number(values[0])
+		if !ok {
+			return nvml.ERROR_NOT_SUPPORTED
+		}
+		g.Recovery = recoveryAction(int(n))
+		return nvml.SUCCESS
+	})
 }

@@ -114,6 +114,4 @@ func sysfsPCI(busID string) string {
 }
 
 // cudaVersion writes NVML's number (12080) as NVIDIA writes it ("12.8").
-func cudaVersion(n int) string {
-	return strconv.Itoa(n/1000) + "." + strconv.Itoa(n%1000/10)
-}
+func cudaVersion(n int) string { return strconv.Itoa(n/1000) + "." + strconv.Itoa(n%1000/10) }

@@ -111,8 +111,7 @@ type NVLink struct {
 	Down    []int    `json:"down,omitempty"`    // numbers of the links that are down; unanswered ones are in Unknown
 	Remotes []Remote `json:"remotes,omitempty"` // the devices at the other ends of the links that are up
 
-	// Errors of all links since the driver was loaded; -1 if the GPU does not count
-	// them.
+	// Errors of all links since the driver was loaded; -1 if the GPU does not count them.
 	CRC        int64 `json:"crc"` // of flow control and data
 	Replays    int64 `json:"replays"`
 	Recoveries int64 `json:"recoveries"`

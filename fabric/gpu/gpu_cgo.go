@@ -15,9 +15,8 @@ type asker struct {
 	facts *Facts
 }
 
-// ask asks NVML. It calls nothing before Init has succeeded, and no function that the
-// library lacks: go-nvml leaves NVML's symbols to the loader, and a call of a missing
-// one ends the process.
+// ask asks NVML. It calls nothing before Init has succeeded, and no function that the library
+// lacks: go-nvml leaves NVML's symbols to the loader, and a call of a missing one ends the process.
 //
 // It does not call Shutdown: the process ends with its answer, and a Shutdown that
 // hangs would cost the answer.
@@ -54,8 +53,7 @@ func ask() Facts {
 	return f
 }
 
-// exports reports whether the library has one of the functions, which are versions of
-// one.
+// exports reports whether the library has one of the functions, which are versions of one.
 func (a *asker) exports(functions []string) bool {
 	for _, name := range functions {
 		known, asked := a.knows[name]
@@ -79,8 +77,7 @@ func (a *asker) has(what string, functions ...string) bool {
 	return false
 }
 
-// device asks one GPU everything. The handle is nil if the GPU cannot be asked about
-// its neighbours.
+// device asks one GPU everything. The handle is nil if the GPU cannot be asked about its neighbours.
 func (a *asker) device(i int, g *GPU) nvml.Device {
 	dev, ret := a.lib.DeviceGetHandleByIndex(i)
 	if ret != nvml.SUCCESS {

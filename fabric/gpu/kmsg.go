@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// XID is a fault that NVIDIA's driver wrote to the kernel log: all faults of one kind
-// on one device. NVML reports faults only while they happen (nvmlEventSetWait), so
-// earlier ones are only in the log.
+// XID is a fault that NVIDIA's driver wrote to the kernel log: all faults of one kind on one device.
+// NVML reports faults only while they happen (nvmlEventSetWait), so earlier ones are only in the log.
 type XID struct {
 	PCI    string `json:"pci"`              // of the GPU or, for an SXid, the NVSwitch
 	Switch bool   `json:"switch,omitempty"` // an SXid
@@ -32,15 +31,13 @@ const (
 	// logBudget limits the time of reading. A log of the usual size (log_buf_len below
 	// 16 MiB) takes a fraction of it.
 	logBudget = 500 * time.Millisecond
-	// maxText is long enough for the description of a fault, without a dump of
-	// registers.
+	// maxText is long enough for the description of a fault, without a dump of registers.
 	maxText = 120
 )
 
-// KernelLog adds the XIDs of the kernel log, from this boot as far as the log goes
-// back. They are unknown in most containers, which lack the file, and without
-// CAP_SYSLOG on most kernels (kernel.dmesg_restrict). It takes half a second at most
-// and works while the driver hangs.
+// KernelLog adds the XIDs of the kernel log, from this boot as far as the log goes back. They are
+// unknown in most containers, which lack the file, and without CAP_SYSLOG on most kernels
+// (kernel.dmesg_restrict). It takes half a second at most and works while the driver hangs.
 func (f *Facts) KernelLog() {
 	fd, err := syscall.Open(kernelLog, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == nil {
@@ -93,9 +90,8 @@ func count(seen []XID, x XID) []XID {
 	return slices.Insert(seen, 0, x)
 }
 
-// parseRecord splits "priority,sequence,microseconds,flags[,…];message". It refuses a
-// record that a program wrote: its facility is not the kernel's (0), and its text could
-// be anything.
+// parseRecord splits "priority,sequence,microseconds,flags[,…];message". It refuses a record that a
+// program wrote: its facility is not the kernel's (0), and its text could be anything.
 func parseRecord(record string) (at time.Duration, message string, ok bool) {
 	head, message, found := strings.Cut(record, ";")
 	fields := strings.Split(head, ",")
@@ -119,8 +115,7 @@ var (
 	// …") or an NVSwitch ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, …").
 	xidRE = regexp.MustCompile(`^(?:NVRM|nvidia-nvswitch\d+): (S?)Xid ` +
 		`\((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\): (\d{1,6})(?:, (.*))?$`)
-	// whoRE matches the process that was running then: it is private, and not the
-	// cause.
+	// whoRE matches the process that was running then: it is private, and not the cause.
 	whoRE = regexp.MustCompile(`^(?:pid='?[^,]*, )?(?:name='?[^,]*, )?`)
 )
 

@@ -11,8 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// maxLinks is more than any GPU has: 18 since Hopper, and the headers of newer drivers
-// mention 36.
+// maxLinks is more than any GPU has: 18 since Hopper, and the headers of newer drivers mention 36.
 const maxLinks = 36
 
 // nvlink asks whether each link is up and where it leads, and reads the errors of all
@@ -97,8 +96,7 @@ func (l *NVLink) errors(d nvml.Device) {
 	}
 }
 
-// number returns a field's value, in any of NVML's types. ok is false if the GPU does
-// not count it.
+// number returns a field's value, in any of NVML's types. ok is false if the GPU does not count it.
 func number(v nvml.FieldValue) (n int64, ok bool) {
 	if nvml.Return(v.NvmlReturn) != nvml.SUCCESS {
 		return 0, false
@@ -124,8 +122,7 @@ func fabricV(d nvml.Device, g *GPU) nvml.Return {
 		}
 		return ret
 	}
-	// A library that knows only the second form answers ARGUMENT_VERSION_MISMATCH, or
-	// INVALID_ARGUMENT.
+	// A library that knows only the second form answers ARGUMENT_VERSION_MISMATCH, or INVALID_ARGUMENT.
 	if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH && ret != nvml.ERROR_INVALID_ARGUMENT {
 		return ret
 	}

@@ -77,9 +77,8 @@ func sentence(call string, code int) string {
 	return s
 }
 
-// throttle names the bits of nvmlClocksEventReasons (nvml.h). hw_slowdown, sw_thermal,
-// hw_thermal and power_brake mean a fault, or a lack of power or cooling; healthy GPUs
-// have the others too.
+// throttle names the bits of nvmlClocksEventReasons (nvml.h). hw_slowdown, sw_thermal, hw_thermal
+// and power_brake mean a fault, or a lack of power or cooling; healthy GPUs have the others too.
 func throttle(bits uint64) []string {
 	names := []string{"idle", "application_clocks", "sw_power_cap", "hw_slowdown", "sync_boost",
 		"sw_thermal", "hw_thermal", "power_brake", "display_clocks"}
@@ -96,8 +95,7 @@ func throttle(bits uint64) []string {
 	return out
 }
 
-// word returns the word for one of NVML's numbers, or the number, since a newer driver
-// may have more.
+// word returns the word for one of NVML's numbers, or the number, since a newer driver may have more.
 func word(n int, words ...string) string {
 	if n >= 0 && n < len(words) {
 		return words[n]
@@ -112,14 +110,10 @@ func computeMode(n int) string {
 }
 
 // fabricState names nvmlGpuFabricState_t; 0 is a GPU in no fabric.
-func fabricState(n int) string {
-	return word(n, "", "not_started", "in_progress", "completed")
-}
+func fabricState(n int) string { return word(n, "", "not_started", "in_progress", "completed") }
 
 // fabricHealth names the summary of nvmlGpuFabricInfo_v3_t; 0 means none.
-func fabricHealth(n int) string {
-	return word(n, "", "healthy", "unhealthy", "limited_capacity")
-}
+func fabricHealth(n int) string { return word(n, "", "healthy", "unhealthy", "limited_capacity") }
 
 // fabricProblems returns the problems in the mask of nvmlGpuFabricInfo_v2_t. The first
 // four have two bits each, of which 1 is yes; then four bits for the configuration, of

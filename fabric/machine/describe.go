@@ -12,7 +12,6 @@ import (
 	"launch/fabric"
 )
 
-// describe builds a machine from a text.
 func (m *Machine) describe(text string) error {
 	blocks, err := parseText(text)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"launch/fabric"
 )
 
-// devices writes the interfaces and HCAs of a function; those with function "" are
-// virtual.
+// devices writes the interfaces and HCAs of a function; those with function "" are virtual.
 func (w *writer) devices(b *block, dir, function string) {
 	for _, d := range b.below {
 		switch {
@@ -30,8 +29,7 @@ func (w *writer) devices(b *block, dir, function string) {
 	}
 }
 
-// hca writes: hca NAME [type=] [fw=] [board=] [node=] [guid=] [system=]
-// [uverbs=] [parent=].
+// hca writes: hca NAME [type=] [fw=] [board=] [node=] [guid=] [system=] [uverbs=] [parent=].
 func (w *writer) hca(b *block, dir, function string) {
 	name := b.word(1)
 	at := path.Join(dir, "infiniband", name)
@@ -218,8 +216,7 @@ func uevent(name, kind string) string {
 	return "INTERFACE=" + name
 }
 
-// gpu writes the NVIDIA driver's own files, which need no NVML: gpu MODEL [uuid=]
-// [minor=].
+// gpu writes the NVIDIA driver's own files, which need no NVML: gpu MODEL [uuid=] [minor=].
 func (w *writer) gpu(b *block, function string) {
 	w.file(b, "proc/driver/nvidia/gpus/"+function+"/information", fmt.Sprintf(
 		"Model: \t\t %s\nIRQ:   \t\t 16\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\n"+

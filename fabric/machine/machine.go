@@ -6,6 +6,7 @@ package machine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +25,7 @@ type Machine struct {
 	answers answers
 }
 
-// answers is what a machine reported other than by files. A nil answer was not
-// recorded.
+// answers is what a machine reported other than by files. A nil answer was not recorded.
 type answers struct {
 	Links       []fabric.Interface `json:"links,omitempty"` // rtnetlink, with addresses
 	Route       *fabric.Route      `json:"route,omitempty"` // the default route
@@ -154,8 +154,7 @@ func copyLinks(links []fabric.Interface) []fabric.Interface {
 	return out
 }
 
-// Detect returns the node that this machine was, and nothing of the machine that
-// replays it.
+// Detect returns the node that this machine was, and nothing of the machine that replays it.
 func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	a := m.answers
 	var opt fabric.Options
@@ -174,4 +173,19 @@ func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	n := fabric.Detect(ctx, m.Roots(), opt)
 	n.HostAddrs, n.HostErr = a.HostAddrs, a.HostErr
 	return n
+}
+
+// acsConfig returns a bridge's registers for fabric.ReadACS: a list of extended
+// capabilities with only Access Control Services, with redirection on or off. "" gives
+// the 64 bytes that an unprivileged user can read.
+func acsConfig(state string) string {
+	if state == "" {
+		return string(make([]byte, 64))
+	}
+	b := make([]byte, 0x108)
+	binary.LittleEndian.PutUint32(b[0x100:], 0x0001000d)
+	if state == "on" {
+		binary.LittleEndian.PutUint16(b[0x106:], 0x0c)
+	}
+	return string(b)
 }

@@ -28,8 +28,7 @@ type Recorder struct {
 func NewRecorder(live fabric.Roots) *Recorder {
 	return &Recorder{live: live, rec: recording{
 		Format: recordingFormat, Dirs: []string{}, Links: map[string]string{}, Files: map[string]string{},
-		Errors: map[string]string{}, ACS: map[string]string{},
-		Answers: answers{Environment: map[string]string{}},
+		Errors: map[string]string{}, ACS: map[string]string{}, Answers: answers{Environment: map[string]string{}},
 	}}
 }
 
@@ -107,9 +106,8 @@ func (r *Recorder) keep(f func(*answers)) {
 	f(&r.rec.Answers)
 }
 
-// File returns the recording of the node that Detect found. It replaces host names,
-// addresses, GUIDs and UUIDs, each consistently, so that it does not reveal the
-// machine.
+// File returns the recording of the node that Detect found. It replaces host names, addresses,
+// GUIDs and UUIDs, each consistently, so that it does not reveal the machine.
 func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,8 +185,7 @@ func (w *watched) note(name string, f func(real string)) {
 	f(path.Join(w.prefix, real))
 }
 
-// failed records an error. A file that does not exist, or is below a file, needs no
-// record.
+// failed records an error. A file that does not exist, or is below a file, needs no record.
 func (w *watched) failed(name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return

@@ -1,9 +1,13 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 )
 
@@ -117,9 +121,33 @@ func split(line string) ([]word, error) {
 	}
 }
 
-// relative returns the target of a link in directory from to path to; both are relative
-// to /.
+// relative returns the target of a link in directory from to path to; both are relative to /.
 func relative(from, to string) string {
 	up := strings.Count(path.Clean(from), "/") + 1
 	return strings.Repeat("../", up) + to
+}
+
+// errnos are the errors of reading kernel files, by name: their numbers differ between architectures.
+var errnos = map[string]syscall.Errno{
+	"EACCES": syscall.EACCES, "EAGAIN": syscall.EAGAIN, "EBUSY": syscall.EBUSY,
+	"EINVAL": syscall.EINVAL, "EIO": syscall.EIO,
+	"ENODATA": syscall.ENODATA, "ENODEV": syscall.ENODEV, "ENXIO": syscall.ENXIO, "EOPNOTSUPP": syscall.EOPNOTSUPP,
+	"EPERM": syscall.EPERM, "ETIMEDOUT": syscall.ETIMEDOUT,
+}
+
+func errnoOf(name string) (syscall.Errno, error) {
+	if e, ok := errnos[name]; ok {
+		return e, nil
+	}
+	return 0, fmt.Errorf("unknown error %q; known are %v", name, slices.Sorted(maps.Keys(errnos)))
+}
+
+// nameOf returns the name of an error; EIO if it is not in the table.
+func nameOf(err error) string {
+	for name, e := range errnos {
+		if errors.Is(err, e) {
+			return name
+		}
+	}
+	return "EIO"
 }

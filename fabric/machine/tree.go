@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Limits of a recording. A machine with 40 HCAs and all their counters stays far below
-// them.
+// Limits of a recording. A machine with 40 HCAs and all their counters stays far below them.
 const (
 	maxEntries = 200_000
 	maxBytes   = 64 << 20
@@ -26,24 +25,21 @@ const (
 // tree is a directory tree in memory that behaves as the kernel's do: it follows links
 // anywhere in a path, which may dangle and never lead out of it.
 type tree struct {
-	root    *node
-	entries int
-	bytes   int
+	root           *node
+	entries, bytes int
 }
 
 // node is an entry of a tree: a directory if children is not nil, a link if target is
 // not "", else a file.
 type node struct {
-	children map[string]*node
-	target   string
-	data     string
-	err      error // the error of reading it
+	children     map[string]*node
+	target, data string
+	err          error // the error of reading it
 }
 
 func newTree() *tree { return &tree{root: &node{children: map[string]*node{}}} }
 
-// add adds an entry at a path, with the directories above it. Adding the same entry
-// twice is fine.
+// add adds an entry at a path, with the directories above it. Adding the same entry twice is fine.
 func (t *tree) add(name string, n *node) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
 		return fmt.Errorf("%q is not a path below the root", name)
@@ -79,11 +75,9 @@ func (t *tree) add(name string, n *node) error {
 	return nil
 }
 
-func (t *tree) dir(name string) error        { return t.add(name, &node{children: map[string]*node{}}) }
-func (t *tree) file(name, data string) error { return t.add(name, &node{data: data}) }
-func (t *tree) fail(name string, why error) error {
-	return t.add(name, &node{err: why})
-}
+func (t *tree) dir(name string) error             { return t.add(name, &node{children: map[string]*node{}}) }
+func (t *tree) file(name, data string) error      { return t.add(name, &node{data: data}) }
+func (t *tree) fail(name string, why error) error { return t.add(name, &node{err: why}) }
 
 func (t *tree) link(name, target string) error {
 	if target == "" || len(target) > 4096 || strings.ContainsRune(target, 0) {

@@ -47,10 +47,9 @@ func (c class) String() string {
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 
-// decide finds the rails. No single property does: docs/fabric.md has machines on which
-// names, rate, link layer and topology each mislead. So it sorts the ports into classes
-// of one link layer and rate, takes the best class, and removes ports that do not
-// belong to it for another reason.
+// decide finds the rails. No single property does: docs/fabric.md has machines on which names,
+// rate, link layer and topology each mislead. So it sorts the ports into classes of one link layer
+// and rate, takes the best class, and removes ports that do not belong to it for another reason.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
 	d := decision{unable: unable, bare: v.bare()}
@@ -99,8 +98,7 @@ func (v *view) decide() decision {
 	return d
 }
 
-// place gives a port of another class its role: a rail that runs slower than its like,
-// or another.
+// place gives a port of another class its role: a rail that runs slower than its like, or another.
 func (d *decision) place(v *view, c candidate, best class, count int) {
 	if v.degraded(c, d.rails) {
 		d.rails = append(d.rails, c)
@@ -154,14 +152,10 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
 }
 
-// preference between kinds that are otherwise equal: a network made only for RDMA is
-// meant for the job.
-func preference(k Kind) int {
-	return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k)
-}
+// preference between kinds that are otherwise equal: a network made only for RDMA is meant for the job.
+func preference(k Kind) int { return slices.Index([]Kind{Unknown, RoCE, OmniPath, InfiniBand}, k) }
 
-// equal reports whether two classes are rails of two kinds together. DPUs next to plain
-// HCAs are not.
+// equal reports whether two classes are rails of two kinds together. DPUs next to plain HCAs are not.
 func (v *view) equal(a, b class, of map[class][]candidate) bool {
 	plain := func(c candidate) bool { return !v.isBlueField(c) }
 	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&
@@ -191,26 +185,22 @@ func (v *view) besides(c candidate) (role Role, sure bool) {
 	return Storage, false
 }
 
-// fastEnough, in Gb/s, separates storage from management among the ports next to a
-// training fabric.
+// fastEnough, in Gb/s, separates storage from management among the ports next to a training fabric.
 const fastEnough = 100
 
-// isWayOut reports whether a port leads to the peers or, if they are unknown, out of
-// this machine.
+// isWayOut reports whether a port leads to the peers or, if they are unknown, out of this machine.
 func (v *view) isWayOut(c candidate) bool {
 	i, ok := v.node.Interface(c.port.Netdev)
 	return ok && v.leadsOut(i)
 }
 
-// leadsOut reports whether an interface is the way to the peers, or its bond or virtual
-// switch is.
+// leadsOut reports whether an interface is the way to the peers, or its bond or virtual switch is.
 func (v *view) leadsOut(i fabric.Interface) bool {
 	out := cmp.Or(v.peer, v.node.Route.Interface)
 	return out != "" && (i.Name == out || i.Master == out)
 }
 
-// explain describes the rails in one line, and withdraws certainty if the facts are too
-// few.
+// explain describes the rails in one line, and withdraws certainty if the facts are too few.
 func (d *decision) explain(v *view) {
 	count, subnets := map[class]int{}, map[int]bool{}
 	var order []class

@@ -10,10 +10,9 @@ import (
 	"launch/fabric"
 )
 
-// prune removes the ports from a class that share its link layer and rate but are not
-// rails. Each step needs a reason of its own, and a weak reason also needs a clear
-// majority against the port. No port is removed if every GPU has the same number of
-// ports.
+// prune removes the ports from a class that share its link layer and rate but are not rails. Each
+// step needs a reason of its own, and a weak reason also needs a clear majority against the port.
+// No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
@@ -29,8 +28,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	return keep, gone
 }
 
-// even reports whether the ports can be dealt to the GPUs evenly: then each of them is
-// probably a rail.
+// even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
 // narrow returns the ports that are faster than their PCIe link could ever be. HGX B200

@@ -1,9 +1,14 @@
-// Package rail interprets the facts of a node: which network device has which role in a
-// training job, how certain that is, and why. It reads nothing, judges no health and
-// sets no variable.
+// Package rail interprets the facts of a node: which network device has which role in a training
+// job, how certain that is, and why. It reads nothing, judges no health and sets no variable.
 package rail
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"launch/fabric"
+)
 
 // Role is the purpose of a device, according to the facts.
 type Role string
@@ -33,8 +38,7 @@ type NIC struct {
 	Missing bool `json:"missing,omitempty"`
 }
 
-// roles returns the role of each interface (in kernel order), then of each HCA (by
-// name).
+// roles returns the role of each interface (in kernel order), then of each HCA (by name).
 func (v *view) roles(d decision) []NIC {
 	type owner struct {
 		hca  string
@@ -67,4 +71,183 @@ func (v *view) roles(d decision) []NIC {
 		out = append(out, nic)
 	}
 	return append(out, v.hcaRoles(d)...)
+}
+
+// Kind is the kind of a node's training fabric.
+type Kind string
+
+// Kinds of fabric.
+const (
+	InfiniBand Kind = "infiniband"
+	RoCE       Kind = "roce"
+	EFA        Kind = "efa"
+	Slingshot  Kind = "slingshot"
+	OmniPath   Kind = "omnipath"
+	TCP        Kind = "tcp"
+	Mixed      Kind = "mixed"   // equally good rails of several kinds
+	Unknown    Kind = "unknown" // devices of an unknown protocol, or no network is visible at all
+)
+
+// Fabric is the training fabric of a node.
+type Fabric struct {
+	Kind  Kind   `json:"kind"`
+	Why   string `json:"why"`
+	Sure  bool   `json:"sure"`            // false: decided by a rule of thumb
+	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
+	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
+	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
+}
+
+// Rail is one port of the training fabric.
+type Rail struct {
+	HCA    string  `json:"hca"`           // "" for a fabric without verbs devices (Slingshot, TCP): see Netdev
+	PCI    string  `json:"pci,omitempty"` // its PCI function
+	Port   int     `json:"port,omitempty"`
+	Netdev string  `json:"netdev,omitempty"`
+	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
+	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
+	// GID is the index of the GID for a RoCE connection: RoCE v2, an address of this
+	// namespace, IPv4 before IPv6. -1: no GID fits, or it needs none.
+	GID  int      `json:"gid"`
+	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
+}
+
+// Name returns the name that a person uses for the rail: its HCA, or else its interface. If several
+// ports of an HCA are rails, the port follows as in NCCL ("mlx4_0:2").
+func (f Fabric) Name(r Rail) string {
+	if r.HCA == "" {
+		if r.Netdev == "" {
+			return r.PCI
+		}
+		return r.Netdev
+	}
+	ports := 0
+	for _, other := range f.Rails {
+		if other.HCA == r.HCA {
+			ports++
+		}
+	}
+	if ports > 1 {
+		return portName(r.HCA, r.Port)
+	}
+	return r.HCA
+}
+
+// Of returns the training fabric of a node. addr is the address that the node's peers
+// use (see fabric.RouteTo). A peer's address works too if it is in a directly connected
+// network. The zero Addr means that it is unknown.
+func Of(n fabric.Node, addr netip.Addr) Fabric {
+	v := look(n, addr)
+	d := v.decide()
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, NICs: v.roles(d)}
+	rails := d.rails
+	if len(rails) == 0 && d.kind != Unknown {
+		rails = v.plain(f.NICs)
+	}
+	for _, c := range rails {
+		f.Rails = append(f.Rails, Rail{
+			HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev,
+			Link: c.port.LinkLayer, Rate: c.port.Rate, GID: v.gid(c),
+		})
+	}
+	v.pair(&f)
+	return f
+}
+
+// sockets finds the interfaces of a machine whose jobs use TCP over several of them.
+// They have one driver, can be dealt to the GPUs evenly, and exclude the way out. A
+// cloud without RDMA gives each GPU a network in this way (GCP's A3).
+func (d *decision) sockets(v *view) {
+	by := map[string][]fabric.Interface{}
+	for _, i := range v.node.Interfaces {
+		if i.Kind == "physical" && i.Driver != "" && i.Up && i.Running && reachable(i) && i.Master == "" && !v.leadsOut(i) {
+			by[i.Driver] = append(by[i.Driver], i)
+		}
+	}
+	var best []fabric.Interface
+	for _, list := range by {
+		even := len(list) > 1 && len(v.gpus) > 1 && (len(list)%len(v.gpus) == 0 || len(v.gpus)%len(list) == 0)
+		if even && (len(list) > len(best) || len(list) == len(best) && list[0].Driver < best[0].Driver) {
+			best = list
+		}
+	}
+	if best == nil {
+		return
+	}
+	d.sure = false
+	d.why += fmt.Sprintf("; %d interfaces of driver %s besides the way out, for %d GPUs", len(best), best[0].Driver,
+		len(v.gpus))
+	for _, i := range best {
+		d.rails = append(d.rails, overTCP(i))
+	}
+	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
+}
+
+func overTCP(i fabric.Interface) candidate {
+	port := fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
+	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
+}
+
+// plain returns the rail of a job with only one network: the interface that the peers
+// use or that leads out, else the fastest that could carry traffic.
+func (v *view) plain(nics []NIC) []candidate {
+	var best fabric.Interface
+	rank := func(i fabric.Interface, role Role) int {
+		switch {
+		case role == Peer:
+			return 3
+		case role != Management:
+			return 0
+		case v.leadsOut(i):
+			return 2
+		}
+		return 1
+	}
+	top := 0
+	for _, nic := range nics {
+		i, ok := v.node.Interface(nic.Name)
+		if nic.HCA || !ok {
+			continue
+		}
+		if r := rank(i, nic.Role); r > top || r == top && r > 0 && i.Speed > best.Speed {
+			best, top = i, r
+		}
+	}
+	if top == 0 {
+		return nil
+	}
+	return []candidate{overTCP(best)}
+}
+
+// slingshot makes the Cassini NICs of a node its rails, if it has any: they speak
+// libfabric's cxi and show no RDMA device, only an Ethernet interface.
+func (d *decision) slingshot(v *view, able []candidate) {
+	for _, p := range v.node.PCI {
+		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
+			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, fabric.Port{LinkLayer: "Ethernet"},
+				Slingshot})
+		}
+	}
+	if len(d.rails) == 0 {
+		return
+	}
+	d.kind, d.sure = Slingshot, true
+	d.why = fmt.Sprintf("%d x Slingshot (Cassini)", len(d.rails))
+	for i := range d.rails {
+		d.rails[i].port.Netdev, d.rails[i].port.Rate = v.hsn(d.rails[i])
+	}
+	for _, c := range able {
+		role, sure := v.besides(c)
+		d.others = append(d.others, ruled{c, role, "the fabric of this machine is Slingshot", sure})
+	}
+}
+
+// hsn returns the interface of a Cassini NIC, and its speed in Gb/s.
+func (v *view) hsn(c candidate) (name string, rate float64) {
+	for _, i := range v.node.Interfaces {
+		if i.PCI == c.hca.PCI {
+			return i.Name, float64(i.Speed) / 1000
+		}
+	}
+	return "", 0
 }

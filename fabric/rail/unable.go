@@ -21,8 +21,7 @@ const (
 // noLID is the local identifier of a port that no subnet manager has configured.
 const noLID = 0xffff
 
-// unable returns the role of an HCA that cannot be a rail, and why; ok is false for any
-// other.
+// unable returns the role of an HCA that cannot be a rail, and why; ok is false for any other.
 func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	nic := func(role Role, sure bool, format string, a ...any) (NIC, bool) {
 		return NIC{Name: h.Name, HCA: true, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}, true

@@ -99,9 +99,8 @@ func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
 	return Unknown
 }
 
-// PCI classes (the kernel's include/linux/pci_ids.h): a base class and a subclass. Only
-// InfiniBand's proves anything about an HCA: RoCE and EFA have Ethernet's, and
-// ConnectX-3 may have "other network".
+// PCI classes (the kernel's include/linux/pci_ids.h): a base class and a subclass. Only InfiniBand's
+// proves anything about an HCA: RoCE and EFA have Ethernet's, and ConnectX-3 may have "other network".
 const (
 	classEthernet      = "0x0200"
 	classInfiniBand    = "0x0207"

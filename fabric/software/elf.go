@@ -16,11 +16,9 @@ const (
 	// maxStrings limits the search of a library's constants. NCCL's are below 1 MiB;
 	// those of a torch with NCCL inside, about 10 MiB.
 	maxStrings = 32 << 20
-	// maxHash limits what is hashed of a library without a build id; network plugins
-	// are smaller.
+	// maxHash limits what is hashed of a library without a build id; network plugins are smaller.
 	maxHash = 4 << 20
-	// maxName limits one string of a dynamic section: an rpath of torch's has 200
-	// bytes.
+	// maxName limits one string of a dynamic section: an rpath of torch's has 200 bytes.
 	maxName = 4 << 10
 )
 
@@ -30,8 +28,7 @@ type object struct {
 	rpath, runpath []string // absolute, $ORIGIN replaced
 }
 
-// needsNCCL returns the name of NCCL or RCCL that the object needs, "" if it needs
-// neither.
+// needsNCCL returns the name of NCCL or RCCL that the object needs, "" if it needs neither.
 func (o object) needsNCCL() string {
 	for _, name := range []string{"libnccl.so.2", "librccl.so.1"} {
 		if slices.Contains(o.needed, name) {
@@ -60,10 +57,9 @@ func (f files) elf(name string) (e *elf.File, close func() error, ok bool) {
 	return e, r.Close, true
 }
 
-// object reads the dynamic section of a file. It reads the strings one by one, since
-// the string table of libtorch_cuda.so has 6 MB of C++ names. As for glibc, $ORIGIN is
-// the folder of the name, not of a link's target: uv may link each file of a package
-// into its cache.
+// object reads the dynamic section of a file. It reads the strings one by one, since the string
+// table of libtorch_cuda.so has 6 MB of C++ names. As for glibc, $ORIGIN is the folder of the name,
+// not of a link's target: uv may link each file of a package into its cache.
 func (f files) object(name string) (o object, ok bool) {
 	e, done, ok := f.elf(name)
 	if !ok {

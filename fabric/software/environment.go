@@ -33,9 +33,8 @@ func (d detector) environment() (dir string, makes bool) {
 	return "", false
 }
 
-// uv follows uv's order: the project's .venv; without a project, the active environment
-// or the nearest .venv. What it would make for only this run, or which interpreter it
-// would choose, is unknown.
+// uv follows uv's order: the project's .venv; without a project, the active environment or the nearest
+// .venv. What it would make for only this run, or which interpreter it would choose, is unknown.
 func (d detector) uv(words []string) string {
 	for _, w := range words {
 		name, _, _ := strings.Cut(w, "=")

@@ -1,16 +1,18 @@
 package software
 
 import (
+	"bytes"
+	"encoding/binary"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
 const (
 	// maxLinks is the kernel's own limit of symbolic links in a path.
 	maxLinks = 40
-	// maxText limits what is read of a text file: version.py and pyvenv.cfg have a few
-	// hundred bytes.
+	// maxText limits what is read of a text file: version.py and pyvenv.cfg have a few hundred bytes.
 	maxText = 16 << 10
 )
 
@@ -18,8 +20,7 @@ const (
 // absolute link stays within the root.
 type files struct{ root fs.FS }
 
-// real returns the file that a path leads to, with every link followed. ok is false if
-// there is none.
+// real returns the file that a path leads to, with every link followed. ok is false if there is none.
 func (f files) real(name string) (p string, ok bool) {
 	p, _, ok = f.resolve(name)
 	return p, ok
@@ -70,8 +71,7 @@ func inside(p string) string {
 	return p
 }
 
-// mode returns the type and the permissions of a path's target; ok is false if there is
-// none.
+// mode returns the type and the permissions of a path's target; ok is false if there is none.
 func (f files) mode(name string) (m fs.FileMode, ok bool) {
 	_, m, ok = f.resolve(name)
 	return m, ok
@@ -84,9 +84,7 @@ func (f files) file(name string) bool {
 }
 
 // text returns the beginning of a file, "" if it cannot be read.
-func (f files) text(name string) string {
-	return string(f.bytes(name, maxText))
-}
+func (f files) text(name string) string { return string(f.bytes(name, maxText)) }
 
 func (f files) open(name string) (fs.File, bool) {
 	p, m, ok := f.resolve(name)
@@ -109,4 +107,144 @@ func (f files) names(dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the
+// DT_RPATH of the file that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
+// default directories. torch's wheels have a DT_RPATH, so LD_LIBRARY_PATH does not
+// replace the NCCL that they were installed with (pytorch/builder#1150).
+type loader struct {
+	files
+	preload, path string // LD_PRELOAD, LD_LIBRARY_PATH
+	dir           string // the working directory
+	cache         map[string]string
+}
+
+const cacheFile = "/etc/ld.so.cache"
+
+// defaults are glibc's directories and Debian's multiarch directories, which a
+// container without a cache needs.
+func defaults() []string {
+	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
+		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
+}
+
+// find returns the file that a name is loaded from when o needs it, with every link
+// followed; "" if there is none. The zero object means no file.
+func (l *loader) find(name string, o object) string {
+	if name == "" {
+		return ""
+	}
+	if strings.Contains(name, "/") {
+		return l.at(name)
+	}
+	for _, p := range strings.FieldsFunc(l.preload, func(r rune) bool { return r == ' ' || r == ':' }) {
+		if base := path.Base(p); base == name || strings.HasPrefix(base, name+".") {
+			if found := l.at(p); found != "" {
+				return found
+			}
+		}
+	}
+	var dirs []string
+	if len(o.runpath) == 0 {
+		dirs = append(dirs, o.rpath...)
+	}
+	if l.path != "" {
+		dirs = append(dirs, strings.FieldsFunc(l.path, func(r rune) bool { return r == ':' || r == ';' })...)
+	}
+	for _, dir := range append(dirs, o.runpath...) {
+		if found := l.at(dir + "/" + name); found != "" {
+			return found
+		}
+	}
+	if l.cache == nil {
+		l.cache = parseCache(l.bytes(cacheFile, maxCache))
+	}
+	if found := l.at(l.cache[name]); found != "" {
+		return found
+	}
+	for _, dir := range defaults() {
+		if found := l.at(dir + "/" + name); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// at returns the real path of a library, "" if there is no file.
+func (l *loader) at(name string) string {
+	if name == "" {
+		return ""
+	}
+	if !path.IsAbs(name) {
+		name = l.dir + "/" + name
+	}
+	p, m, ok := l.resolve(name)
+	if !ok || !m.IsRegular() {
+		return ""
+	}
+	return p
+}
+
+// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM, which
+// no build of torch or NCCL has.
+func split(paths, file string) []string {
+	origin := path.Dir(file)
+	var out []string
+	for p := range strings.SplitSeq(paths, ":") {
+		p = strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(p)
+		if p != "" && !strings.Contains(p, "$") {
+			out = append(out, p)
+		}
+	}
+	return slices.Clip(out)
+}
+
+// maxCache limits what is read of ld.so.cache; a full desktop has 200 KiB.
+const maxCache = 8 << 20
+
+// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes,
+// entries of 24, then the strings, whose offsets count from the start of the header.
+// Before glibc 2.32, an older format precedes it.
+const (
+	cacheMagic  = "glibc-ld.so.cache1.1"
+	cacheHeader = 48
+	cacheEntry  = 24
+)
+
+// parseCache reads ld.so.cache: the file of each name; the first entry of a name wins.
+// It skips entries for 32-bit programs.
+func parseCache(b []byte) map[string]string {
+	out := map[string]string{}
+	at := bytes.Index(b, []byte(cacheMagic))
+	if at < 0 || len(b)-at < cacheHeader {
+		return out
+	}
+	b = b[at:]
+	n := int(binary.LittleEndian.Uint32(b[len(cacheMagic):]))
+	for i := range min(n, (len(b)-cacheHeader)/cacheEntry) {
+		e := b[cacheHeader+i*cacheEntry:]
+		flags := binary.LittleEndian.Uint32(e)
+		if flags&0xff00 == 0 { // FLAG_REQUIRED_MASK: 0 is the 32-bit ABI of i386
+			continue
+		}
+		name, file := cString(b, binary.LittleEndian.Uint32(e[4:])), cString(b, binary.LittleEndian.Uint32(e[8:]))
+		if _, seen := out[name]; !seen && name != "" && file != "" {
+			out[name] = file
+		}
+	}
+	return out
+}
+
+// cString returns the text at an offset, up to its NUL.
+func cString(b []byte, at uint32) string {
+	if int64(at) >= int64(len(b)) {
+		return ""
+	}
+	b = b[at:]
+	end := bytes.IndexByte(b, 0)
+	if end < 0 {
+		return ""
+	}
+	return string(b[:end])
 }

@@ -130,8 +130,7 @@ func (d detector) python(file string) (version string, sites []string) {
 	return version, sites
 }
 
-// named returns the version in an interpreter's name, or the only one for which its
-// prefix has modules.
+// named returns the version in an interpreter's name, or the only one for which its prefix has modules.
 func (d detector) named(base, prefix string) string {
 	if m := versioned.FindStringSubmatch(base); m != nil {
 		return m[1]
@@ -160,8 +159,7 @@ func (d detector) sites(prefix, minor string, user bool) (dirs []string) {
 		dirs = append(dirs, "/usr/local/lib/"+py+"/dist-packages", "/usr/local/lib/"+py+"/site-packages",
 			"/usr/local/lib64/"+py+"/site-packages")
 	}
-	return append(dirs,
-		path.Join(prefix, "lib", py, "site-packages"), path.Join(prefix, "lib64", py, "site-packages"),
+	return append(dirs, path.Join(prefix, "lib", py, "site-packages"), path.Join(prefix, "lib64", py, "site-packages"),
 		path.Join(prefix, "lib/python3/dist-packages"), path.Join(prefix, "lib", py, "dist-packages"))
 }
 
@@ -196,8 +194,7 @@ func (d detector) torch(f *Facts, sites []string) {
 	}
 }
 
-// assignments returns the NAME = VALUE lines of a text; for torch/version.py, only
-// constants.
+// assignments returns the NAME = VALUE lines of a text; for torch/version.py, only constants.
 func assignments(text string) map[string]string {
 	out := map[string]string{}
 	for _, m := range assigned.FindAllStringSubmatch(text, -1) {

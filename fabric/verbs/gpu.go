@@ -9,8 +9,7 @@ type GPU struct {
 	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem or nv_peer_mem is loaded: no DMA-BUF needed
 }
 
-// How the HCA accesses a GPU's memory: by a DMA-BUF, or by its address through a kernel
-// module.
+// How the HCA accesses a GPU's memory: by a DMA-BUF, or by its address through a kernel module.
 const (
 	byDMABuf  = "dmabuf"
 	byPeermem = "peermem"
@@ -24,8 +23,7 @@ const (
 	stepGPUCopy  = "copy from or to the GPU's memory"
 )
 
-// ofLoad returns why libcuda could not be loaded: it is missing or broken, or lacks a
-// function.
+// ofLoad returns why libcuda could not be loaded: it is missing or broken, or lacks a function.
 func ofLoad(missing bool, why string) *Error {
 	e := &Error{Cause: NoCUDA, Step: stepLoadCUDA, Text: "the libcuda.so.1 here is too old: it lacks " + why}
 	if missing {
@@ -35,8 +33,7 @@ func ofLoad(missing bool, why string) *Error {
 	return e
 }
 
-// cudaErrors are the errors of CUDA with a cause of their own (enum cudaError_enum in
-// cuda.h).
+// cudaErrors are the errors of CUDA with a cause of their own (enum cudaError_enum in cuda.h).
 var cudaErrors = map[int]struct {
 	cause Cause
 	words string

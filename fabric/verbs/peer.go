@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Exchange sends the other end a message outside the fabric, and returns the other
-// end's message of the same step. Both ends call it the same number of times, and each
-// call is a barrier.
+// Exchange sends the other end a message outside the fabric, and returns the other end's message of
+// the same step. Both ends call it the same number of times, and each call is a barrier.
 type Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
 // Test is a test of one port against a port of another node. Device, Port, GID, PKey
@@ -45,8 +44,7 @@ type Test struct {
 // probeSize is the size of a message that fits into any packet.
 const probeSize = 64
 
-// Limits of a test, so that a message of the other end can allocate only so much in
-// this process.
+// Limits of a test, so that a message of the other end can allocate only so much in this process.
 const (
 	maxPorts = 8 // of a device: twice the largest known number
 	maxQPs   = 32
@@ -192,8 +190,7 @@ func kindOf(a netip.Addr) string {
 	return "an IPv6 address"
 }
 
-// samePKey reports whether two keys are of one partition, with at least one full
-// member.
+// samePKey reports whether two keys are of one partition, with at least one full member.
 func samePKey(a, b string) bool {
 	var x, y uint16
 	if _, err := fmt.Sscanf(a, "0x%x", &x); err != nil {

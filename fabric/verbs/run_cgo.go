@@ -7,10 +7,9 @@ import (
 	"math/rand/v2"
 )
 
-// Run tests a port against the port of the other end's Run. The ends may begin in
-// any order. Run returns soon after ctx ends, unless a driver hangs; package
-// confine survives that too. The error is an *Error, and both ends get one. The
-// Result holds what was measured before the error.
+// Run tests a port against the port of the other end's Run. The ends may begin in any order. Run
+// returns soon after ctx ends, unless a driver hangs; package confine survives that too. The error
+// is an *Error, and both ends get one. The Result holds what was measured before the error.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {
 	r := &run{say: say}
 	r.t, r.err = t.filled()
@@ -32,8 +31,7 @@ type run struct {
 	phase uint64 // number of phases so far: each has its own pattern
 }
 
-// step sends this end's error to the other end, and returns the error of either end
-// that says more.
+// step sends this end's error to the other end, and returns the error of either end that says more.
 func (r *run) step(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
@@ -114,8 +112,7 @@ func (r *run) connect(ctx context.Context) *Error {
 	return nil // the first phase begins by reporting it
 }
 
-// phases runs the test. This end reports the result of each phase when the next one
-// begins.
+// phases runs the test. This end reports the result of each phase when the next one begins.
 func (r *run) phases(ctx context.Context) *Error {
 	for _, lead := range []bool{true, false} {
 		if _, e := r.stream(ctx, lead, probeSize, true); e != nil {
@@ -218,9 +215,8 @@ func (r *run) ping(ctx context.Context, n int) *Error {
 	return nil
 }
 
-// explain finds out why a transfer failed. It looks at both ports, and whether a short
-// message still arrives over a connection that has not failed. Both ends do so, and
-// report to each other.
+// explain finds out why a transfer failed. It looks at both ports, and whether a short message
+// still arrives over a connection that has not failed. Both ends do so, and report to each other.
 func (r *run) explain(ctx context.Context, n int, e *Error) *Error {
 	own := r.err
 	a := after{size: n, worked: r.sent, mtu: r.res.MTU, heard: e.Cause != PeerGone, remote: r.res.Remote}

@@ -141,8 +141,7 @@ func gidList(gids []gidEntry) string {
 	return out
 }
 
-// prepare creates the connections, not yet connected: one for probes, and t.QPs for the
-// load.
+// prepare creates the connections, not yet connected: one for probes, and t.QPs for the load.
 func (s *session) prepare(t Test, qps int) *Error {
 	stride := t.stride()
 	about := subject{device: t.Device, port: t.Port, bytes: uint64(stride) * uint64(qps+1),

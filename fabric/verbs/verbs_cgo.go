@@ -58,9 +58,8 @@ func (l library) each(f func(list **C.struct_lv_device, i C.int, name string) bo
 	return nil
 }
 
-// Devices lists the RDMA devices of this process, opens each, and reads its properties
-// and its ports. It blocks for as long as a driver does. The error is ErrNoLibrary,
-// ErrNoStack or libibverbs' own.
+// Devices lists the RDMA devices of this process, opens each, and reads its properties and its ports.
+// It blocks for as long as a driver does. The error is ErrNoLibrary, ErrNoStack or libibverbs' own.
 func Devices() ([]Device, error) {
 	l, err := load()
 	if err != nil {
@@ -78,8 +77,7 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// notListed returns why a device is not in the list. The library omits devices without
-// their file.
+// notListed returns why a device is not in the list. The library omits devices without their file.
 func notListed(name string) *Error {
 	if nodes, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(nodes) == 0 {
 		return &Error{Cause: NoNode, Step: stepOpen,
@@ -134,8 +132,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	}
 	p := Port{
 		Num: n, State: int(a.state), Phys: int(a.phys_state), LID: int(a.lid), SMLID: int(a.sm_lid),
-		MaxMsg:    int(a.max_msg_sz),
-		ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
+		MaxMsg: int(a.max_msg_sz), ActiveMTU: mtuBytes(int(a.active_mtu)), MaxMTU: mtuBytes(int(a.max_mtu)),
 		GIDSlots: int(a.gid_tbl_len), PKeySlots: int(a.pkey_tbl_len),
 	}
 	switch a.link_layer {

@@ -19,8 +19,7 @@ const (
 	// killDelay is how long a child may take to die of SIGKILL: a millisecond,
 	// unless it sleeps uninterruptibly.
 	killDelay = 200 * time.Millisecond
-	// maxAnswer is far above the facts of the largest node (kilobytes); a longer
-	// answer is a bug.
+	// maxAnswer is far above the facts of the largest node (kilobytes); a longer answer is a bug.
 	maxAnswer = 4 << 20
 	// maxStderr has room for the whole trace of one goroutine.
 	maxStderr = 16 << 10
@@ -56,16 +55,14 @@ func (e *CrashError) Error() string {
 		how = "died of " + unix.SignalName(e.Signal)
 	}
 	s := fmt.Sprintf("child %q %s", e.Name, how)
-	line := strings.TrimPrefix(mainLine(e.Stderr), fmt.Sprintf(errorPrefix, e.Name))
-	if line != "" {
+	if line := strings.TrimPrefix(mainLine(e.Stderr), fmt.Sprintf(errorPrefix, e.Name)); line != "" {
 		s += ": " + line
 	}
 	return s
 }
 
-// mainLine returns the line of a stderr that explains the end: the head of a Go
-// trace if there is one (the runtime catches SIGSEGV of C code and exits with
-// status 2), else the last line.
+// mainLine returns the line of a stderr that explains the end: the head of a Go trace if there is
+// one (the runtime catches SIGSEGV of C code and exits with status 2), else the last line.
 func mainLine(stderr string) string {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	for _, l := range lines {
@@ -82,8 +79,7 @@ func mainLine(stderr string) string {
 // At limit, or when ctx is done, it kills the child with its whole group. A child
 // that SIGKILL does not end is abandoned and reported, never waited for.
 //
-// Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is too
-// long or not JSON.
+// Errors: *TimeoutError, *CrashError, the cause of ctx, or an answer that is too long or not JSON.
 func Ask(ctx context.Context, name string, in, out any, limit time.Duration) error {
 	return ask(ctx, name, in, out, limit, killGroup)
 }
@@ -91,8 +87,7 @@ func Ask(ctx context.Context, name string, in, out any, limit time.Duration) err
 // killGroup kills a child and all that it started.
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 
-// ask is Ask with kill as a parameter: no test can make a process that survives
-// SIGKILL.
+// ask is Ask with kill as a parameter: no test can make a process that survives SIGKILL.
 func ask(ctx context.Context, name string, in, out any, limit time.Duration, kill func(pid int)) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
@@ -190,8 +185,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the last max bytes. It has a lock, since an abandoned child may still
-// write.
+// tail keeps the last max bytes. It has a lock, since an abandoned child may still write.
 type tail struct {
 	mu  sync.Mutex
 	b   []byte

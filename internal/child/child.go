@@ -4,6 +4,7 @@
 package child
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -53,10 +54,9 @@ const errorPrefix = "launch: child %q: "
 // must never take a child for one. GORACE is for a build with the race detector.
 var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
-// Dispatch is the first statement of main and of each TestMain. In a process
-// that is not a child it returns false at once. In a child it runs the named
-// function over stdin and stdout, prints its error to stderr, and returns the
-// exit status.
+// Dispatch is the first statement of main and of each TestMain. In a process that is not a child it
+// returns false at once. In a child it runs the named function over stdin and stdout, prints its
+// error to stderr, and returns the exit status.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
 	if !ok || name == "" || len(os.Args) != 1 {
@@ -85,10 +85,9 @@ func Dispatch(t Table) (code int, isChild bool) {
 	return 0, true
 }
 
-// Command returns the command that starts the named child. It has a process group
-// of its own, so that Ctrl-C does not reach it and a kill of the group reaches
-// all that it started. Its environment holds only what passed names, and its own
-// variables.
+// Command returns the command that starts the named child. It has a process group of its own, so
+// that Ctrl-C does not reach it and a kill of the group reaches all that it started. Its
+// environment holds only what passed names, and its own variables.
 //
 // ExtraFiles of the caller arrive as 3, 4, …. Descriptors that launch inherited
 // without close-on-exec arrive too, at their old numbers, until the child calls
@@ -105,16 +104,12 @@ func Command(name string) *exec.Cmd {
 		}
 	}
 	return &exec.Cmd{
-		Path:        "/proc/self/exe",
-		Args:        []string{"launch"},
-		Env:         env,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		Path: "/proc/self/exe", Args: []string{"launch"}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 }
 
-// CloseInherited closes every inherited descriptor from 3+keep on; the first keep
-// after stderr are ExtraFiles of Command. Descriptors that Go itself has opened
-// are close-on-exec and remain open.
+// CloseInherited closes every inherited descriptor from 3+keep on; the first keep after stderr are
+// ExtraFiles of Command. Descriptors that Go itself has opened are close-on-exec and remain open.
 func CloseInherited(keep int) error {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -155,4 +150,70 @@ func depth() (int, error) {
 		return 0, fmt.Errorf("%s=%q is not a depth", varDepth, s)
 	}
 	return d, nil
+}
+
+// maxOutput is how many bytes are kept of what a program writes: the last ones.
+const maxOutput = 64 << 10
+
+// Program is a program to run within a limit.
+type Program struct {
+	Path, Dir string
+	Env       []string
+	Stdin     []byte
+	Limit     time.Duration // then it is killed
+}
+
+// End is how a Program ended, and the last 64 KiB of each stream that it wrote.
+type End struct {
+	NotStarted     error
+	Late           bool   // it was killed: at its limit, or when the context ended
+	Stuck          int    // the pid that SIGKILL does not end
+	Signal         string // that killed it: "SIGSEGV"
+	Status         int    // its exit status
+	Stdout, Stderr string
+}
+
+// Slack is how long after its limit Run may return.
+const Slack = 2 * killDelay
+
+// Run runs a program in a process group of its own. It kills the group at the
+// limit, when ctx ends, and when the program has ended and left other processes.
+func Run(ctx context.Context, p Program) End {
+	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
+	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin),
+		Stdout: out, Stderr: errs, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
+	if err := cmd.Start(); err != nil {
+		return End{NotStarted: err}
+	}
+	pid := cmd.Process.Pid
+	ended := make(chan error, 1)
+	go func() { // outlives Run only if the kernel does not end the program
+		// Kill the group before Wait frees the program's pid for another group.
+		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		killGroup(pid)
+		ended <- cmd.Wait()
+	}()
+	limit := time.NewTimer(p.Limit)
+	defer limit.Stop()
+	e := End{}
+	select {
+	case <-ended:
+	case <-limit.C:
+		e.Late = true
+	case <-ctx.Done():
+		e.Late = true
+	}
+	if e.Late && !endNow(pid, ended, killGroup) {
+		e.Stuck = pid
+	}
+	e.Stdout, e.Stderr = out.String(), errs.String()
+	if e.Late {
+		return e
+	}
+	ws := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if e.Status = ws.ExitStatus(); ws.Signaled() {
+		e.Signal = unix.SignalName(ws.Signal())
+	}
+	return e
 }

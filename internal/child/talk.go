@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Talk starts the named child and connects talk to its standard input and output.
-// When talk returns, the child reads an end of file, and is to end. limit, ctx and
-// a child that cannot be killed are as in Ask. The ctx of talk ends when the child
-// does.
+// Talk starts the named child and connects talk to its standard input and output. When talk
+// returns, the child reads an end of file, and is to end. limit, ctx and a child that cannot be
+// killed are as in Ask. The ctx of talk ends when the child does.
 //
 // Errors: *TimeoutError, *CrashError, the cause of ctx, or talk's own.
 func Talk(ctx context.Context, name string, limit time.Duration,
@@ -74,12 +73,11 @@ func Talk(ctx context.Context, name string, limit time.Duration,
 
 // talking is a child in a conversation.
 type talking struct {
-	cmd    *exec.Cmd
-	to     *os.File
-	from   *os.File
-	stderr *tail
-	ended  chan error
-	err    error // of its Wait
+	cmd      *exec.Cmd
+	to, from *os.File
+	stderr   *tail
+	ended    chan error
+	err      error // of its Wait
 }
 
 func startTalking(name string, limit time.Duration) (*talking, error) {

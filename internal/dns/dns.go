@@ -31,8 +31,7 @@ const (
 	Garbage     Says = "no DNS"      // the answer is not a DNS message
 )
 
-// Negative reports a definite answer without an address: no other server need be
-// asked.
+// Negative reports a definite answer without an address: no other server need be asked.
 func (s Says) Negative() bool { return s == NotFound || s == NoData }
 
 // Definite reports an answer that ends a lookup of glibc's.
@@ -68,8 +67,7 @@ const (
 // packet is the largest answer over UDP that is requested: no path fragments it.
 const packet = 1232
 
-// Ask asks a server for the addresses of a name, A and AAAA at once. It ends
-// within Budget.
+// Ask asks a server for the addresses of a name, A and AAAA at once. It ends within Budget.
 func Ask(ctx context.Context, server netip.AddrPort, name string) Answer {
 	return addresses(ctx, server, name, true)
 }
@@ -94,9 +92,8 @@ func addresses(ctx context.Context, server netip.AddrPort, name string, recurse 
 	return merge(both[0], both[1])
 }
 
-// merge makes one answer of two: the addresses of either, else the more definite
-// answer. A server that answers A but not AAAA, as some load balancers do, has
-// answered.
+// merge makes one answer of two: the addresses of either, else the more definite answer. A server
+// that answers A but not AAAA, as some load balancers do, has answered.
 func merge(a, b Answer) Answer {
 	out := a
 	switch {
@@ -133,8 +130,7 @@ func question(ctx context.Context, server netip.AddrPort, name string, kind uint
 	return a
 }
 
-// exchange asks over UDP, a second time if no answer arrives, and over TCP if the
-// answer is too long.
+// exchange asks over UDP, a second time if no answer arrives, and over TCP if the answer is too long.
 func exchange(ctx context.Context, m *wire.Msg, server netip.AddrPort) (*wire.Msg, error) {
 	c := &wire.Client{UDPSize: packet, Timeout: resend}
 	var r *wire.Msg

@@ -30,10 +30,9 @@ func At(servers []netip.Addr) []netip.AddrPort {
 	return out
 }
 
-// Candidates returns the names that a name may mean, in the order in which glibc
-// tries them (resolv/res_query.c, __res_context_search). The search list precedes
-// the name itself if that has fewer dots than ndots, and follows it otherwise. A
-// name with a final dot means itself alone.
+// Candidates returns the names that a name may mean, in the order in which glibc tries them
+// (resolv/res_query.c, __res_context_search). The search list precedes the name itself if that has
+// fewer dots than ndots, and follows it otherwise. A name with a final dot means itself alone.
 func (c Config) Candidates(name string) []string {
 	if whole, ok := strings.CutSuffix(name, "."); ok {
 		return []string{whole}
@@ -115,8 +114,7 @@ func (c Config) survey(ctx context.Context, server netip.AddrPort, name string) 
 	return s
 }
 
-// ahead asks for all names but the first at once. The returned function waits for
-// one answer.
+// ahead asks for all names but the first at once. The returned function waits for one answer.
 func (c Config) ahead(ctx context.Context, server netip.AddrPort, names []string) func(i int) Answer {
 	answers := make([]chan Answer, len(names))
 	for i := 1; i < len(names); i++ {
@@ -157,11 +155,10 @@ func (c Config) ReverseAll(ctx context.Context, a netip.Addr) []Answer {
 // healthy ones take milliseconds.
 const patience = 300 * time.Millisecond
 
-// Find looks a name up as glibc does, but asks all servers at once. The first of the
-// list with a definite answer decides; a late one is skipped. If there is no such
-// name, and caches may keep that answer, Find asks the zone's own server too, which
-// knows a new name first. It ends within two Budgets, and returns nil if it finds no
-// address.
+// Find looks a name up as glibc does, but asks all servers at once. The first of the list with a
+// definite answer decides; a late one is skipped. If there is no such name, and caches may keep
+// that answer, Find asks the zone's own server too, which knows a new name first. It ends within
+// two Budgets, and returns nil if it finds no address.
 func (c Config) Find(ctx context.Context, name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, 2*Budget)
 	defer cancel()

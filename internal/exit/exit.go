@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// Exit statuses of launch itself. After the handoff the status is the
-// command's own.
+// Exit statuses of launch itself. After the handoff the status is the command's own.
 const (
 	Usage       = 64
 	Unfit       = 65
@@ -26,8 +25,7 @@ const (
 	Signal      = 128 // plus the signal's number
 )
 
-// Error is a failure with its exit status. Fix is what to do: a line to paste if
-// there is one, or "".
+// Error is a failure with its exit status. Fix is what to do: a line to paste if there is one, or "".
 type Error struct {
 	Code int    `json:"code"`
 	What string `json:"what"`
@@ -47,8 +45,7 @@ func (e *Error) Do(format string, a ...any) *Error {
 	return e
 }
 
-// CannotWrite returns the error for a file that a flag names and that cannot be
-// written.
+// CannotWrite returns the error for a file that a flag names and that cannot be written.
 func CannotWrite(flag, file string, err error) *Error {
 	return Errorf(Usage, "%s %s: %v", flag, file, err).
 		Do("ls -ld %s %s   # a file in a directory, both of which this user can write", filepath.Dir(file), file)

@@ -24,18 +24,16 @@ const (
 	varChild  = "LAUNCH_CHILD"  // the name of the child that internal/child runs
 )
 
-// Detach starts cmd, which is this executable again (child.Command), in a session
-// of its own. It becomes a child of pid 1 (or of a subreaper) and not of this
-// process, so that the command has no child it does not know. If this process is
-// pid 1 itself, cmd remains its child and is killed with it.
+// Detach starts cmd, which is this executable again (child.Command), in a session of its own. It
+// becomes a child of pid 1 (or of a subreaper) and not of this process, so that the command has no
+// child it does not know. If this process is pid 1 itself, cmd remains its child and is killed with it.
 //
 // Detach uses Path, Args, Env (nil is empty), Dir, ExtraFiles and Stderr of cmd;
 // Stderr is nil or an *os.File. Stdin and stdout are /dev/null, ExtraFiles are 3,
 // 4, …. It passes no other descriptor on, not even one that launch inherited.
 //
-// It costs one fork more than a plain start: the intermediate process forks in the
-// ELF constructor, before Go starts. Without cgo it runs Stage, a second start of
-// the executable.
+// It costs one fork more than a plain start: the intermediate process forks in the ELF constructor,
+// before Go starts. Without cgo it runs Stage, a second start of the executable.
 func Detach(cmd *exec.Cmd) (pid int, err error) {
 	if _, ok := cmd.Stderr.(*os.File); !ok && cmd.Stderr != nil {
 		return 0, errors.New("detach: stderr must be a file, no process would be left to copy it")
@@ -48,12 +46,8 @@ func Detach(cmd *exec.Cmd) (pid int, err error) {
 	defer w.Close()
 
 	c := exec.Cmd{
-		Path:        cmd.Path,
-		Args:        cmd.Args,
-		Dir:         cmd.Dir,
-		Stderr:      cmd.Stderr,
-		ExtraFiles:  append(slices.Clip(cmd.ExtraFiles), w),
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Stderr: cmd.Stderr,
+		ExtraFiles: append(slices.Clip(cmd.ExtraFiles), w), SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	order := fmt.Sprintf("%d %d", os.Getpid(), 3+len(cmd.ExtraFiles))
 	c.Env = Merge(cmd.Env, []string{varDetach + "=" + order}, nil)

@@ -17,10 +17,7 @@ func Inherited() State {
 		return State{}
 	}
 	return State{
-		Known:       true,
-		Nofile:      uint64(in.nofile_soft),
-		blocked:     signals(in.blocked),
-		ignored:     signals(in.ignored),
-		deathSignal: int(in.death_signal),
+		Known: true, Nofile: uint64(in.nofile_soft), blocked: signals(in.blocked),
+		ignored: signals(in.ignored), deathSignal: int(in.death_signal),
 	}
 }

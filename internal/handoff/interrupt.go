@@ -31,8 +31,7 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 	if ignore := Inherited().ignorable(); len(ignore) > 0 { // Ignore without a list means all
 		signal.Ignore(ignore...)
 	}
-	listen := heard()
-	if len(listen) > 0 { // Notify without a list means all
+	if listen := heard(); len(listen) > 0 { // Notify without a list means all
 		signal.Notify(c, listen...)
 	}
 	var got atomic.Pointer[os.Signal]
@@ -86,7 +85,6 @@ func (s State) ignorable() []os.Signal {
 	return out
 }
 
-// heard returns the signals to listen to.
 func heard() []os.Signal {
 	var out []os.Signal
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {

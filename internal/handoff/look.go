@@ -26,14 +26,12 @@ var (
 // defaultPath is where execvp(3) looks if PATH is not set.
 const defaultPath = "/bin:/usr/bin"
 
-// LookPath returns the file that a shell would run for name: name itself if it has
-// a slash, else the first executable of that name in the PATH of env. dir is the
-// directory that relative paths start from; "" is the working directory. The
-// returned path is relative to dir if PATH is.
+// LookPath returns the file that a shell would run for name: name itself if it has a slash, else
+// the first executable of that name in the PATH of env. dir is the directory that relative paths
+// start from; "" is the working directory. The returned path is relative to dir if PATH is.
 //
-// It also reads the start of the file, so that a node whose command cannot start
-// fails before the other nodes wait for it. Errors wrap ErrNotFound or
-// ErrNotExecutable.
+// It also reads the start of the file, so that a node whose command cannot start fails before the
+// other nodes wait for it. Errors wrap ErrNotFound or ErrNotExecutable.
 func LookPath(name string, env []string, dir string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("empty command name: %w", ErrNotFound)
@@ -139,8 +137,7 @@ func readHead(file string) []byte {
 	return head[:n]
 }
 
-// isText reports whether a shell would run a file without "#!": its first line has
-// no zero byte.
+// isText reports whether a shell would run a file without "#!": its first line has no zero byte.
 func isText(head []byte) bool {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	return bytes.IndexByte(line, 0) < 0

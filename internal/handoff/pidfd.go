@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +16,7 @@ import (
 // after an exec. The companion gets it in place of a parent death signal, which
 // fires at the exec if another thread than the first does it.
 //
-// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3,
-// gVisor).
+// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3, gVisor).
 func SelfPidfd() (*os.File, error) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -34,10 +35,7 @@ func WaitPidfd(ctx context.Context, f *os.File) error {
 	defer wake.Close()
 	defer context.AfterFunc(ctx, func() { waker.Close() })()
 	defer waker.Close()
-	fds := []unix.PollFd{
-		{Fd: int32(f.Fd()), Events: unix.POLLIN},
-		{Fd: int32(wake.Fd()), Events: unix.POLLIN},
-	}
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	for {
 		_, err := unix.Poll(fds, -1)
 		switch {
@@ -52,4 +50,44 @@ func WaitPidfd(ctx context.Context, f *os.File) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// pidfdInfo is struct pidfd_info of linux/pidfd.h, in its first size.
+type pidfdInfo struct {
+	mask, cgroup uint64
+	ids          [11]uint32 // pid, tgid, ppid, and eight user and group ids
+	exit         int32      // as wait(2) has it
+}
+
+const (
+	infoExit = 1 << 3 // PIDFD_INFO_EXIT, Linux 6.15
+	// getInfo is PIDFD_GET_INFO: _IOWR(0xFF, 11, struct pidfd_info).
+	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
+)
+
+// PidfdStatus returns the exit status, as a shell has it, of a process that has ended and is not a
+// child of this one. The kernel reports it from Linux 6.15 on, once the parent has reaped the
+// process: wait bounds that. ok is false if the kernel does not report it.
+func PidfdStatus(fd int, wait time.Duration) (status int, ok bool) {
+	poll := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always reported: it was reaped
+	for end := time.Now().Add(wait); ; {
+		n, err := unix.Poll(poll, int(max(time.Until(end), 0)/time.Millisecond))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 || poll[0].Revents&unix.POLLHUP == 0 {
+			return 0, false
+		}
+		break
+	}
+	info := pidfdInfo{mask: infoExit}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), getInfo, uintptr(unsafe.Pointer(&info)))
+	if errno != 0 || info.mask&infoExit == 0 {
+		return 0, false
+	}
+	ws := unix.WaitStatus(info.exit)
+	if ws.Signaled() {
+		return 128 + int(ws.Signal()), true
+	}
+	return ws.ExitStatus(), true
 }

@@ -3,8 +3,11 @@
 package hostlist
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
 )
 
 // MaxNames bounds the names of one expression: a typing error such as
@@ -35,9 +38,8 @@ func (p *parser) errorf(at int, format string, a ...any) error {
 	return &SyntaxError{Text: p.text, Column: at + 1, What: fmt.Sprintf(format, a...)}
 }
 
-// Expand returns the names of a host list in order, duplicates included. Several
-// brackets in one name multiply, the last one fastest. A range has the width of its
-// lower bound: a[08-10] is a08, a09, a10.
+// Expand returns the names of a host list in order, duplicates included. Several brackets in one name
+// multiply, the last one fastest. A range has the width of its lower bound: a[08-10] is a08, a09, a10.
 func Expand(s string) ([]string, error) {
 	p := &parser{text: s}
 	var all []string
@@ -177,4 +179,60 @@ func (p *parser) number(open int) (string, error) {
 	default:
 		return digits, nil
 	}
+}
+
+// Counts returns Slurm's numbers per node, as in SLURM_TASKS_PER_NODE: 4(x2),8 is 4, 4, 8.
+func Counts(s string) ([]int, error) {
+	p := &parser{text: s}
+	var out []int
+	at := 0
+	for item := range strings.SplitSeq(s, ",") {
+		value, times, repeated := strings.Cut(item, "(x")
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 {
+			return nil, p.errorf(at, "%q is not a number", value)
+		}
+		repeat := 1
+		if repeated {
+			text, closed := strings.CutSuffix(times, ")")
+			if repeat, err = strconv.Atoi(text); err != nil || repeat < 1 || !closed {
+				return nil, p.errorf(at+len(value), "%q where (xN) was expected", "(x"+times)
+			}
+		}
+		if repeat > MaxNames-len(out) {
+			return nil, p.errorf(at, "more than %d nodes", MaxNames)
+		}
+		for range repeat {
+			out = append(out, n)
+		}
+		at += len(item) + 1
+	}
+	return out, nil
+}
+
+// Hostfile returns the hosts of an MPI hostfile, in order and each once: the first field of a line,
+// without "user@" and ":slots"; # begins a comment. It fails if r does, or for a line over 64 KiB.
+func Hostfile(r io.Reader) ([]string, error) {
+	var out []string
+	seen := map[string]bool{}
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		line, _, _ := strings.Cut(s.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		host := words[0][strings.LastIndexByte(words[0], '@')+1:]
+		if strings.Count(host, ":") == 1 { // more are an IPv6 address
+			host, _, _ = strings.Cut(host, ":")
+		}
+		if host != "" && !seen[host] {
+			seen[host] = true
+			out = append(out, host)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("read the hostfile: %w", err)
+	}
+	return out, nil
 }

@@ -55,9 +55,8 @@ const (
 	prteMCA = "PRTE_MCA_"
 )
 
-// onLine returns what an mpirun line sets: --mca NAME VALUE goes before
-// OMPI_MCA_NAME (mpirun(1)); -x NAME=VALUE and Hydra's -genv and -env replace an
-// inherited variable.
+// onLine returns what an mpirun line sets: --mca NAME VALUE goes before OMPI_MCA_NAME (mpirun(1));
+// -x NAME=VALUE and Hydra's -genv and -env replace an inherited variable.
 func onLine(l launcher.Line) []setting.Decided {
 	var out []setting.Decided
 	prefix := map[string]string{"mca": ompiMCA, "gmca": ompiMCA, "omca": ompiMCA, "gomca": ompiMCA,
@@ -91,10 +90,9 @@ func (r *resolver) ncclFiles() []string {
 	return append(files, "/etc/nccl.conf")
 }
 
-// ucxFiles returns UCX's files, the one that wins first: UCX reads them in the
-// reverse order and overwrites (src/ucs/config/parser.c
-// ucs_config_parse_config_files). The directory of the build is /etc/ucx in
-// distributions; HPC-X names its own.
+// ucxFiles returns UCX's files, the one that wins first: UCX reads them in the reverse order and
+// overwrites (src/ucs/config/parser.c ucs_config_parse_config_files). The directory of the build is
+// /etc/ucx in distributions; HPC-X names its own.
 func (r *resolver) ucxFiles() []string {
 	var files []string
 	for _, dir := range []string{r.in.Dir, r.env["UCX_CONFIG_DIR"], r.env["HOME"]} {
@@ -125,8 +123,7 @@ func (r *resolver) etcs() []string {
 // (mca_base_override_param_file).
 func (r *resolver) overrides() []string { return r.inEtc("openmpi-mca-params-override.conf") }
 
-// mcaFiles returns Open MPI's files (mca_base_param_files): the user's, then the
-// installation's.
+// mcaFiles returns Open MPI's files (mca_base_param_files): the user's, then the installation's.
 func (r *resolver) mcaFiles() []string {
 	return slices.Concat(r.inHome(".openmpi/mca-params.conf"), r.inEtc("openmpi-mca-params.conf"))
 }

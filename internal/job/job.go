@@ -1,10 +1,14 @@
-// Package job resolves which node this is, how many nodes the job has, what is
-// launched and which settings are already decided. Every value has its source. A
-// flag or LAUNCH_* goes before the wrapped command line, then the scheduler, then
-// the environment.
+// Package job resolves which node this is, how many nodes the job has, what is launched and which
+// settings are already decided. Every value has its source. A flag or LAUNCH_* goes before the
+// wrapped command line, then the scheduler, then the environment.
 package job
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/internal/setting"
@@ -34,13 +38,11 @@ const PodHostName = "pod's host name"
 // same store address may have different command lines.
 const StoreAddress = "store address"
 
-// DefaultStorePort is where an embedded store listens unless --store names a
-// port. It is outside Linux's default ephemeral range (32768-60999) and not
-// one of torch's (29400, 29500).
+// DefaultStorePort is where an embedded store listens unless --store names a port. It is outside
+// Linux's default ephemeral range (32768-60999) and not one of torch's (29400, 29500).
 const DefaultStorePort = 29377
 
-// DefaultMasterPort is torch's own default master port
-// (torch/distributed/run.py).
+// DefaultMasterPort is torch's own default master port (torch/distributed/run.py).
 const DefaultMasterPort = 29500
 
 // Job is this node's place in the job, and the job itself.
@@ -76,8 +78,7 @@ type Job struct {
 // Several reports whether the job has more than one node, standby nodes included.
 func (j Job) Several() bool { return j.Nodes.V+j.Spares > 1 }
 
-// Flags are the explicit settings: flags and LAUNCH_*, each with its source.
-// The zero field is unset.
+// Flags are the explicit settings: flags and LAUNCH_*, each with its source. The zero field is unset.
 type Flags struct {
 	NNodes     setting.Value[string] // "4", or "2:4"
 	Spares     int
@@ -88,4 +89,31 @@ type Flags struct {
 	MasterPort setting.Value[string]
 	As         setting.Value[string] // "torchrun": the command is a script that calls torchrun
 	KeepRdzv   bool
+}
+
+// id names the job. An embedded store belongs to one job: without a job name its
+// port is the name. So nodes that spell the host differently, or run different
+// lines, join one job, and launch reports the difference. Many jobs share an etcd:
+// there the name is a hash of what all nodes of the job share, endpoints and line.
+func (r *resolver) id() error {
+	line := said(r.line.RdzvID)
+	if line.raw == "none" { // torchrun's own default
+		line = claim{}
+	}
+	pet := r.petFor("PET_RDZV_ID")
+	if pet.raw == "none" {
+		pet = claim{}
+	}
+	if err := choosing(r, &r.job.ID, "id", explicit(r.in.Flags.Job), line, r.sched.id, pet); err != nil ||
+		r.job.ID.Set {
+		return err
+	}
+	if st := r.job.Store.V; st.Embedded {
+		r.job.ID = derived("store-"+strconv.Itoa(st.Port), StoreAddress)
+		return nil
+	}
+	words := append([]string{strings.Join(r.job.Store.V.Endpoints, ",")}, r.line.Everywhere()...)
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	r.job.ID = derived(hex.EncodeToString(sum[:5]), "store address and command")
+	return nil
 }

@@ -96,8 +96,7 @@ func (r *resolver) index() error {
 		for _, c := range []claim{line, pet} {
 			if c.set {
 				r.note(finding.Skipf("%s is not used: torchrun ignores it with --rdzv-backend %s", c, b).
-					Named("job.index").
-					Do("use launch's own --node-rank, before torchrun: it works with every backend"))
+					Named("job.index").Do("use launch's own --node-rank, before torchrun: it works with every backend"))
 			}
 		}
 		line, pet = claim{}, claim{}

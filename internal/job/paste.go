@@ -68,8 +68,7 @@ func (r *resolver) stray() (ours, argv []string) {
 	return ours, argv
 }
 
-// flag returns the name of launch's own flag at argv[i] and the number of its
-// words, or "".
+// flag returns the name of launch's own flag at argv[i] and the number of its words, or "".
 func (r *resolver) flag(argv []string, i int) (name string, words int) {
 	word, ok := strings.CutPrefix(argv[i], "--")
 	name, _, joined := strings.Cut(word, "=")

@@ -10,8 +10,7 @@ import (
 	"launch/internal/hostlist"
 )
 
-// scheduler holds the claims of Kubernetes, Slurm or the MPI that started this
-// process.
+// scheduler holds the claims of Kubernetes, Slurm or the MPI that started this process.
 type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order

@@ -12,10 +12,9 @@ import (
 	"launch/internal/setting"
 )
 
-// Tasks is this process's place among the tasks of the job, where srun or mpirun
-// started launch several times on at least one node. The first task of a node
-// (Local 0) starts the node, the others follow it. The zero Tasks is one task on
-// each node.
+// Tasks is this process's place among the tasks of the job, where srun or mpirun started launch
+// several times on at least one node. The first task of a node (Local 0) starts the node, the
+// others follow it. The zero Tasks is one task on each node.
 type Tasks struct {
 	Rank      int    `json:"rank"`            // of this task in the job
 	Size      int    `json:"size"`            // tasks in the job
@@ -35,9 +34,8 @@ type tasks struct {
 	guessed bool   // nodes is a quotient
 }
 
-// mpi is an MPI's starter and the variables that it sets for its processes. Seen:
-// Open MPI 4.1.4 and 5.0.11, MPICH 5.0.2, Intel MPI 2021.19. None sets the number
-// of the node.
+// mpi is an MPI's starter and the variables that it sets for its processes. Seen: Open MPI 4.1.4
+// and 5.0.11, MPICH 5.0.2, Intel MPI 2021.19. None sets the number of the node.
 type mpi struct {
 	by, each                     string
 	rank, size, local, localSize string
@@ -48,11 +46,9 @@ type mpi struct {
 
 func mpis() []mpi {
 	return []mpi{{
-		by: "mpirun", each: "mpirun --map-by ppr:1:node",
-		rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
-		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
-		nodes: "OMPI_MCA_orte_num_nodes",
-		job:   []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
+		by: "mpirun", each: "mpirun --map-by ppr:1:node", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
+		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", nodes: "OMPI_MCA_orte_num_nodes",
+		job: []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
 	}, {
 		by: "mpiexec", each: "mpiexec -ppn 1",
 		rank: "PMI_RANK", size: "PMI_SIZE", local: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS",
@@ -60,9 +56,8 @@ func mpis() []mpi {
 	}}
 }
 
-// mpi reads the variables of the MPI that started this process. They go before the
-// scheduler's, which may have started the MPI's daemon on this node. The only
-// process of a job counts as started by hand.
+// mpi reads the variables of the MPI that started this process. They go before the scheduler's, which
+// may have started the MPI's daemon on this node. The only process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
 	if r.looking() {
 		return false, nil
@@ -117,8 +112,7 @@ func (r *resolver) mpiNodes(m mpi) error {
 	return nil
 }
 
-// looking reports whether there is no command: nothing is started, so no other node
-// is needed.
+// looking reports whether there is no command: nothing is started, so no other node is needed.
 func (r *resolver) looking() bool { return len(r.in.Argv) == 0 }
 
 // joined returns the variables that are set, as one text.
@@ -137,8 +131,7 @@ func (r *resolver) numbers(to map[string]*int) error {
 	for _, name := range slices.Sorted(maps.Keys(to)) {
 		n, err := strconv.Atoi(r.own[name])
 		if err != nil || n < 0 {
-			return r.variable(name).refuse(r.without(name),
-				"it is not an integer from 0")
+			return r.variable(name).refuse(r.without(name), "it is not an integer from 0")
 		}
 		*to[name] = n
 	}
@@ -237,9 +230,8 @@ func (r *resolver) oneEach() error {
 		"%s, but torchrun runs once per node: it starts its processes itself", what)
 }
 
-// first resolves the index of a node with tasks. Task 0 listens at MASTER_ADDR, the
-// address of node 0, so node 0 is the node with task 0. Only the first task of a
-// node joins and needs an index.
+// first resolves the index of a node with tasks. Task 0 listens at MASTER_ADDR, the address of node
+// 0, so node 0 is the node with task 0. Only the first task of a node joins and needs an index.
 func (r *resolver) first() error {
 	t, index := r.job.Tasks, r.job.Index
 	if t.Size == 0 {

@@ -23,8 +23,7 @@ func libraries() map[string]string {
 // maxScript is large enough for the imports at the head of any script.
 const maxScript = 256 << 10
 
-// uses finds the libraries that the command names or its script imports. It runs
-// and imports nothing.
+// uses finds the libraries that the command names or its script imports. It runs and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
 	var found []string
@@ -127,8 +126,7 @@ func (r *resolver) whichMPI() string {
 	return ""
 }
 
-// binary returns the file of a program as execvp(3) finds it, links resolved; "" if
-// not found.
+// binary returns the file of a program as execvp(3) finds it, links resolved; "" if not found.
 func (r *resolver) binary(name string) string {
 	places := []string{r.absolute(name)}
 	if !strings.Contains(name, "/") {

@@ -34,8 +34,7 @@ type match struct {
 
 var negative = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
 
-// parse parses the options and returns the index in Argv of the script, or of the
-// end.
+// parse parses the options and returns the index in Argv of the script, or of the end.
 func (p *argparser) parse() (rest int, err error) {
 	for i := 0; i < len(p.words); {
 		w := p.words[i]
@@ -144,9 +143,8 @@ func (p *argparser) prefixed(w string) []match {
 	return out
 }
 
-// ambiguous refuses an abbreviation, unless all its options take the same arguments
-// and do not matter to launch: the installed torchrun decides (1.13 has fewer
-// options than 2.x).
+// ambiguous refuses an abbreviation, unless all its options take the same arguments and do not
+// matter to launch: the installed torchrun decides (1.13 has fewer options than 2.x).
 func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error) {
 	var names []string
 	same := true

@@ -1,7 +1,6 @@
-// Package launcher parses and rewrites the command line after launch. Each wrapped
-// launcher (torchrun, mpirun, a plain program) has one file with what its line asks
-// for (Parse) and what it becomes in a known world (Command). The package runs
-// nothing and reads no file; the environment is a parameter.
+// Package launcher parses and rewrites the command line after launch. Each wrapped launcher (torchrun,
+// mpirun, a plain program) has one file with what its line asks for (Parse) and what it becomes in a
+// known world (Command). The package runs nothing and reads no file; the environment is a parameter.
 package launcher
 
 import (
@@ -127,8 +126,7 @@ type World struct {
 // Task is the place of one of several tasks on each node.
 type Task struct{ Rank, Size, Local, LocalSize int }
 
-// Change is one difference between the line as typed and as executed, with its
-// reason, for --dry-run.
+// Change is one difference between the line as typed and as executed, with its reason, for --dry-run.
 type Change struct {
 	Old    string `json:"old,omitempty"` // as typed; "" when added
 	New    string `json:"new,omitempty"` // as executed; "" when removed

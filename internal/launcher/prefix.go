@@ -7,26 +7,23 @@ import (
 	"strings"
 )
 
-// prefix is a program that runs the rest of its line as a command. short follows
-// getopt: a letter, with ':' after it if it takes a value. long names have '=' if
-// they take one, '[' if only as --name=value.
+// prefix is a program that runs the rest of its line as a command. short follows getopt: a letter, with
+// ':' after it if it takes a value. long names have '=' if they take one, '[' if only as --name=value.
 type prefix struct {
-	names   string // space-separated
-	sub     string // "run" in uv run, "profile" in nsys profile
-	short   string
-	long    string
-	values  bool   // every option not in short or long takes a value
-	words   int    // positionals before the command: taskset's mask
-	until   string // the command follows this argument, and nothing else is parsed
-	assigns bool   // env: NAME=VALUE before the command
-	module  bool   // -m/--module takes the command's module, as python's does
-	numbers bool   // -10 is an option: nice
+	names       string // space-separated
+	sub         string // "run" in uv run, "profile" in nsys profile
+	short, long string
+	values      bool   // every option not in short or long takes a value
+	words       int    // positionals before the command: taskset's mask
+	until       string // the command follows this argument, and nothing else is parsed
+	assigns     bool   // env: NAME=VALUE before the command
+	module      bool   // -m/--module takes the command's module, as python's does
+	numbers     bool   // -10 is an option: nice
 }
 
-// prefixes returns the programs whose lines launch can parse reliably; an option
-// that is not in a row ends the search, and the line counts as a plain program.
-// Container starters (singularity, docker run) are left out: their command runs in
-// another file system.
+// prefixes returns the programs whose lines launch can parse reliably; an option that is not in a
+// row ends the search, and the line counts as a plain program. Container starters (singularity,
+// docker run) are left out: their command runs in another file system.
 func prefixes() []prefix {
 	return []prefix{
 		{names: "env", short: "i0vu:C:", assigns: true,

@@ -1,24 +1,26 @@
 // Package masterport reserves a TCP port for the job's own store, from its
 // announcement until the store listens there: "import torch" takes seconds.
 //
-// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections
-// are refused, and a program that binds it in the ordinary way gets "address in
-// use". The store, which sets SO_REUSEADDR, binds and listens as well as the
-// holder. So could a second launch: between launches an abstract unix socket
-// decides, which belongs to a network namespace as the port does.
+// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections are refused, and a
+// program that binds it in the ordinary way gets "address in use". The store, which sets
+// SO_REUSEADDR, binds and listens as well as the holder. So could a second launch: between launches
+// an abstract unix socket decides, which belongs to a network namespace as the port does.
 package masterport
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/process"
 )
 
-// ErrTaken: another process of this machine uses or holds the port, or this user
-// may not have it.
+// ErrTaken: another process of this machine uses or holds the port, or this user may not have it.
 var ErrTaken = errors.New("the port is not available")
 
 // Held is a port that is reserved for one job.
@@ -31,9 +33,8 @@ type Held struct {
 // Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
-// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is
-// ErrTaken if another process uses it or another launch holds it; Look may find
-// which.
+// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is ErrTaken if another
+// process uses it or another launch holds it; Look may find which.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)
@@ -119,4 +120,34 @@ func bind(family int, addr unix.Sockaddr) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "port"), nil
+}
+
+// Use is the use of a port of this machine.
+type Use struct {
+	Taken  bool   // no other process can listen there, or a launch holds it
+	Launch bool   // the process that uses it is a launch
+	By     string // "python3 (pid 4711)"; "": another user's or container's process, or it does not listen
+}
+
+// Look returns which process uses a port; procfs is /proc. It holds nothing, not even for a moment,
+// that would prevent another launch from holding the port. The error is any other obstacle to its use.
+func Look(procfs fs.FS, at netip.AddrPort) (Use, error) {
+	socket, err := bindTo(at)
+	inode := ""
+	switch {
+	case err == nil:
+		socket.Close()
+		inode = process.UnixSocket(procfs, mutexName(int(at.Port())))
+		if inode == "" {
+			return Use{}, nil
+		}
+		return Use{Taken: true, Launch: true, By: process.OwnerOf(procfs, inode).String()}, nil
+	case !errors.Is(err, unix.EADDRINUSE):
+		return Use{}, fmt.Errorf("bind %s: %w", at, err)
+	}
+	if inode, err = process.Listener(procfs, at); err != nil || inode == "" {
+		return Use{Taken: true}, nil
+	}
+	by := process.OwnerOf(procfs, inode)
+	return Use{Taken: true, Launch: strings.HasPrefix(by.Name, "launch"), By: by.String()}, nil
 }

@@ -1,10 +1,18 @@
-// Package process reads from /proc what the kernel says of the processes of
-// this machine: state, parent, start time, descendants, and the sockets that
-// they listen on.
+// Package process reads from /proc what the kernel says of the processes of this machine: state,
+// parent, start time, descendants, and the sockets that they listen on.
 package process
 
 import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/procfs"
 )
@@ -50,4 +58,166 @@ func Descendants(pid int) []int {
 		next = append(next, children[next[0]]...)
 	}
 	return out
+}
+
+// TCP_ESTABLISHED and TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp prints them.
+const (
+	tcpEstablished = "01"
+	tcpListen      = "0A"
+)
+
+// Listening reports whether a process listens on port, at any address, in the
+// network namespace that procfs (/proc) shows. It does not connect.
+func Listening(procfs fs.FS, port int) (bool, error) {
+	inode, err := Listener(procfs, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)))
+	return inode != "", err
+}
+
+// Reached returns an address of this machine at which another machine has
+// connected to port, or the zero Addr. A connection between two addresses of
+// loopback, or from an address to itself, is this machine's own.
+func Reached(procfs fs.FS, port int) netip.Addr {
+	var at netip.Addr
+	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
+		if a := s.local.Addr(); int(s.local.Port()) == port && a.IsGlobalUnicast() && a != s.remote.Addr() {
+			at = a
+		}
+		return !at.IsValid()
+	})
+	return at
+}
+
+// Owner is a process that has a socket open. The zero Owner is a process that this user cannot see.
+type Owner struct{ PID, Name string }
+
+func (o Owner) String() string {
+	if o.PID == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (pid %s)", o.Name, o.PID)
+}
+
+// OwnerOf returns the process that has the socket with this inode open.
+func OwnerOf(procfs fs.FS, inode string) Owner {
+	links, _ := fs.Glob(procfs, "[1-9]*/fd/*")
+	for _, l := range links {
+		if to, err := fs.ReadLink(procfs, l); err != nil || to != "socket:["+inode+"]" {
+			continue
+		}
+		pid, _, _ := strings.Cut(l, "/")
+		comm, err := fs.ReadFile(procfs, pid+"/comm")
+		if err != nil {
+			continue // it has ended
+		}
+		return Owner{pid, strings.TrimSpace(string(comm))}
+	}
+	return Owner{}
+}
+
+// Listener returns the inode of the TCP socket that keeps another one from
+// listening at an address, or "".
+func Listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
+	err = sockets(procfs, tcpListen, func(s socket) bool {
+		if s.local.Port() == at.Port() && conflict(s.local.Addr(), at.Addr().Unmap()) {
+			inode = s.inode
+		}
+		return inode == ""
+	})
+	return inode, err
+}
+
+// UnixSocket returns the inode of the unix socket with this name, or "". An abstract name begins
+// with '@'. In /proc/net/unix the seventh field is the inode and the eighth the name.
+func UnixSocket(procfs fs.FS, name string) string {
+	f, err := procfs.Open("net/unix")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if f := strings.Fields(lines.Text()); len(f) == 8 && f[7] == name {
+			return f[6]
+		}
+	}
+	return ""
+}
+
+// socket is a line of /proc/net/tcp or tcp6.
+type socket struct {
+	local, remote netip.AddrPort
+	inode         string
+}
+
+// sockets calls more for each TCP socket in a state until more returns false.
+// prometheus/procfs would parse every line of the table before the first is
+// seen; the host of a store with 10,000 nodes asks this often.
+func sockets(procfs fs.FS, state string, more func(socket) bool) error {
+	for _, table := range []string{"net/tcp", "net/tcp6"} {
+		f, err := procfs.Open(table)
+		if errors.Is(err, fs.ErrNotExist) && table == "net/tcp6" {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return fmt.Errorf("read %q: %w", table, err)
+		}
+		on, err := readSockets(f, state, more)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("read %q: %w", table, err)
+		}
+		if !on {
+			break
+		}
+	}
+	return nil
+}
+
+// readSockets reads /proc/net/tcp or tcp6. After a header line the fields are split by blanks: the
+// second and third are the local and remote address and port in hex, the fourth is the state, the
+// tenth the inode (Documentation/networking/proc_net_tcp.rst). It returns false if more did.
+func readSockets(r io.Reader, state string, more func(socket) bool) (bool, error) {
+	lines := bufio.NewScanner(r)
+	lines.Scan()
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		if len(f) < 10 || f[3] != state {
+			continue
+		}
+		if !more(socket{end(f[1]), end(f[2]), f[9]}) {
+			return false, nil
+		}
+	}
+	return true, lines.Err()
+}
+
+// end parses an address and port of these tables; invalid text gives the zero AddrPort.
+func end(text string) netip.AddrPort {
+	addr, port, _ := strings.Cut(text, ":")
+	p, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(local(addr), uint16(p))
+}
+
+// local parses an address of these tables: 32-bit words in the machine's own
+// byte order. Invalid text gives the zero Addr.
+func local(text string) netip.Addr {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b)%4 != 0 {
+		return netip.Addr{}
+	}
+	for i := 0; i < len(b); i += 4 {
+		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a.Unmap()
+}
+
+// conflict reports whether a socket that listens at a keeps another from listening at b: the
+// addresses are equal, or one covers the other. :: covers both families.
+func conflict(a, b netip.Addr) bool {
+	covers := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return a.IsValid() && (a == b || covers(a, b) || covers(b, a))
 }

@@ -1,7 +1,6 @@
-// Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN)
-// into mutual TLS: no file to distribute, no clock to agree on. A process that
-// knows the token has the key of the one certificate that both sides of a
-// connection present and trust.
+// Package secret turns the one token that a job's nodes share (LAUNCH_TOKEN) into mutual TLS: no
+// file to distribute, no clock to agree on. A process that knows the token has the key of the one
+// certificate that both sides of a connection present and trust.
 package secret
 
 import (
@@ -67,8 +66,7 @@ func New(token string) (*Keys, error) {
 	}
 	k := &Keys{
 		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
-		pool:    x509.NewCertPool(),
+		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pool: x509.NewCertPool(),
 	}
 	if k.pair, err = tls.X509KeyPair(k.CertPEM, k.KeyPEM); err != nil {
 		return nil, fmt.Errorf("read the certificate back: %w", err)
@@ -96,9 +94,8 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
-// Either returns the settings of a client whose store may be launch's own or an
-// etcd: it accepts the one certificate, or one that this system trusts for the
-// host.
+// Either returns the settings of a client whose store may be launch's own or an etcd: it accepts
+// the one certificate, or one that this system trusts for the host.
 func (k *Keys) Either() *tls.Config {
 	c := k.Client()
 	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is the endpoint's

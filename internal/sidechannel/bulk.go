@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// bulkBudget ends an exchange that is merely slow. A direction counts as
-	// stalled if nothing arrives for stallAfter: three retransmissions from Linux's
-	// least timeout on (0.2, 0.6 and 1.4 s), so that a lost segment or two are no
-	// stall.
+	// bulkBudget ends an exchange that is merely slow. A direction counts as stalled if nothing
+	// arrives for stallAfter: three retransmissions from Linux's least timeout on (0.2, 0.6 and 1.4
+	// s), so that a lost segment or two are no stall.
 	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
 	bulkTick               = 20 * time.Millisecond
 )
@@ -27,9 +26,8 @@ type Bulk struct {
 	Took      time.Duration
 }
 
-// Flow is one direction. Bytes that are missing without a stall were cut off, or
-// slow if it took 2 s. If Back stalls, the other process may be stopped: blame the
-// path only if MTU agrees.
+// Flow is one direction. Bytes that are missing without a stall were cut off, or slow if it took 2
+// s. If Back stalls, the other process may be stopped: blame the path only if MTU agrees.
 type Flow struct {
 	Arrived int  // bytes; out: those that the other side's kernel has acknowledged
 	Stalled bool // bytes are missing, and none has arrived for the last 1.6 s

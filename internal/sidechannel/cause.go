@@ -16,8 +16,7 @@ import (
 // Cause is why a call failed, in one or two words.
 type Cause string
 
-// The causes. After a success compare the ID as well: another launch may have the
-// port by now.
+// The causes. After a success compare the ID as well: another launch may have the port by now.
 const (
 	Refused  Cause = "refused"          // the address refuses: nothing listens there, or a firewall rejects
 	Dropped  Cause = "dropped"          // no SYN was answered

@@ -36,8 +36,7 @@ func usual() []int {
 		16000, 32000, 65520}
 }
 
-// MTU is which sizes of IP packets pass unfragmented. Sizes are of the whole packet,
-// in bytes.
+// MTU is which sizes of IP packets pass unfragmented. Sizes are of the whole packet, in bytes.
 type MTU struct {
 	// Answered: a small datagram was answered. Otherwise nothing is known: a filter
 	// may drop UDP, or the peer has no UDP socket.
@@ -45,15 +44,13 @@ type MTU struct {
 	Tried    int // the largest that was sent: Options.IfMTU, or less if the interface takes less
 	Out      int // the largest that arrived there; less than Tried: the path there takes no more
 	Back     int // the largest that arrived there and whose answer of the same size arrived here
-	// Told is the limit that a router on the path there reported; 0: none. TCP
-	// follows it.
+	// Told is the limit that a router on the path there reported; 0: none. TCP follows it.
 	Told int
 }
 
-// BlackHole reports whether large packets vanish silently where small ones pass.
-// Compare the MTU of the peer's own interface as well. And if only the path back
-// takes less, routers report that to the peer: a load that arrives shows that the
-// peer follows them.
+// BlackHole reports whether large packets vanish silently where small ones pass. Compare the MTU of
+// the peer's own interface as well. And if only the path back takes less, routers report that to
+// the peer: a load that arrives shows that the peer follows them.
 func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Told == 0 }
 
 // sounding is one series of probes.
@@ -129,8 +126,7 @@ func (s *sounding) sound(ctx context.Context, full int) MTU {
 	return s.result(full)
 }
 
-// result returns what is known by now. A router's report may be late, so it reads
-// the queue once more.
+// result returns what is known by now. A router's report may be late, so it reads the queue once more.
 func (s *sounding) result(full int) MTU {
 	s.heed()
 	s.mu.Lock()

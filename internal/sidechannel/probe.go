@@ -17,8 +17,7 @@ import (
 const (
 	// Time for three SYN retransmissions, after 1, 3 and 7 s (RFC 6298).
 	dialBudget = 8 * time.Second
-	// A full listener accepts the next call when one ends; a listener on a busy
-	// machine answers late.
+	// A full listener accepts the next call when one ends; a listener on a busy machine answers late.
 	greetBudget = 5 * time.Second
 	clockBudget = 5 * time.Second
 	clockRounds = 4
@@ -48,9 +47,8 @@ type Answer struct {
 	Retrans             int    // segments that this side sent again, SYN included (TCP_INFO)
 }
 
-// Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a
-// few round trips on a healthy path, and up to about 2 s more if datagrams or
-// segments get lost.
+// Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a few round
+// trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
 	began := time.Now()
@@ -119,8 +117,7 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn
 	return c.(*net.TCPConn), nil
 }
 
-// greet sends a hello, inside TLS if there are keys. The deadline includes the
-// handshake.
+// greet sends a hello, inside TLS if there are keys. The deadline includes the handshake.
 func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
 	c := raw
 	if keys != nil {

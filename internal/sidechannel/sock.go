@@ -22,9 +22,8 @@ func TCPInfo(c *net.TCPConn) (info unix.TCPInfo) {
 	return info
 }
 
-// setNoPort has connect choose the port: bind would search for one that is free
-// towards every address, which takes long if thousands are in use (ip(7),
-// IP_BIND_ADDRESS_NO_PORT).
+// setNoPort has connect choose the port: bind would search for one that is free towards every
+// address, which takes long if thousands are in use (ip(7), IP_BIND_ADDRESS_NO_PORT).
 func setNoPort(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
 }
@@ -38,9 +37,8 @@ func setSounding(_, _ string, c syscall.RawConn) error {
 	})
 }
 
-// tooBig empties the kernel's queue of a socket's failed datagrams. It returns the
-// least MTU that this node's own interface and routers on the path reported; 0: none
-// (ip(7), IP_RECVERR).
+// tooBig empties the kernel's queue of a socket's failed datagrams. It returns the least MTU that
+// this node's own interface and routers on the path reported; 0: none (ip(7), IP_RECVERR).
 func tooBig(c *net.UDPConn) (here, told int) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -21,10 +21,9 @@ type Talks struct {
 	talk func(ctx context.Context, c *Conversation)
 }
 
-// ListenTalks opens a listener at an address and port (0: a free one). keys is nil if
-// there is no secret; id, at most 64 bytes, is its answer to every caller. It calls
-// talk for each caller, several at a time, with a ctx that ends with the listener;
-// the conversation is over when talk returns.
+// ListenTalks opens a listener at an address and port (0: a free one). keys is nil if there is no
+// secret; id, at most 64 bytes, is its answer to every caller. It calls talk for each caller, several
+// at a time, with a ctx that ends with the listener; the conversation is over when talk returns.
 func ListenTalks(at netip.AddrPort, keys *tls.Config, id string,
 	talk func(ctx context.Context, c *Conversation)) (*Talks, error) {
 	t := &Talks{talk: talk}

@@ -109,8 +109,7 @@ const (
 	datagramLen = 8 + passLen
 )
 
-// datagram is a question or, with the other word, its answer. Both sizes are of the
-// UDP payload.
+// datagram is a question or, with the other word, its answer. Both sizes are of the UDP payload.
 type datagram struct {
 	size, want int
 	pass       pass

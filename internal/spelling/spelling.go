@@ -7,10 +7,9 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Closest returns the entry of known that was most likely meant, or "". It
-// prefers an entry that is a slip or two away. Otherwise it is the only entry
-// that begins with name, or an entry that shares its first or last part (timeout,
-// join-timeout). '-', '_' and '.' separate parts; case is ignored.
+// Closest returns the entry of known that was most likely meant, or "". It prefers an entry that is
+// a slip or two away. Otherwise it is the only entry that begins with name, or an entry that shares
+// its first or last part (timeout, join-timeout). '-', '_' and '.' separate parts; case is ignored.
 func Closest(name string, known []string) string {
 	name = strings.ToLower(name)
 	best, least := "", min(1+len(name)/4, len(name)-1)

@@ -23,10 +23,9 @@ type Attempt struct {
 	status  syscall.WaitStatus
 }
 
-// Start starts the command with launch's own standard streams, in its process
-// group, so that a terminal treats both alike. os/exec passes other descriptors,
-// limits, the signal mask and ignored signals on unchanged. If launch is killed,
-// the command gets SIGTERM.
+// Start starts the command with launch's own standard streams, in its process group, so that a
+// terminal treats both alike. os/exec passes other descriptors, limits, the signal mask and ignored
+// signals on unchanged. If launch is killed, the command gets SIGTERM.
 func Start(path string, argv, env []string) (*Attempt, error) {
 	// launch adopts the processes that the command leaves; Stop ends them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -95,9 +94,8 @@ func (a *Attempt) Stop(grace time.Duration) error {
 // once, unless it is stuck in a call.
 const killBudget = 5 * time.Second
 
-// killAll kills all descendants of this process, also those that appear meanwhile.
-// Its error names one that does not end. It leaves the status of the command to
-// Start.
+// killAll kills all descendants of this process, also those that appear meanwhile. Its error names
+// one that does not end. It leaves the status of the command to Start.
 func killAll(command int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killBudget)
 	defer cancel()

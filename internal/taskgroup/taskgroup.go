@@ -1,7 +1,6 @@
-// Package taskgroup lets the tasks of a node start as one: the first does the work,
-// the others wait for its result. They connect at an abstract unix socket, which
-// belongs to the network namespace and leaves no file. Any process may take its
-// name, so both sides check the other's user id first.
+// Package taskgroup lets the tasks of a node start as one: the first does the work, the others wait
+// for its result. They connect at an abstract unix socket, which belongs to the network namespace
+// and leaves no file. Any process may take its name, so both sides check the other's user id first.
 package taskgroup
 
 import (

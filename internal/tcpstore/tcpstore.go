@@ -1,11 +1,9 @@
-// Package tcpstore checks whether a torch TCPStore answers. The store of a live
-// job is the only foreign listener that launch ever connects to, and only with
-// the complete handshake below: a legacy store serves all ranks from one thread,
-// and half a request stops it until the connection closes.
+// Package tcpstore checks whether a torch TCPStore answers. The store of a live job is the only foreign
+// listener that launch ever connects to, and only with the complete handshake below: a legacy store
+// serves all ranks from one thread, and half a request stops it until the connection closes.
 //
-// The dialect depends on the version of torch. Up to 1.13 (and 2.0) the commands
-// start at once (D0). From 2.2 on a connection begins with VALIDATE, and the
-// commands have other numbers (D2).
+// The dialect depends on the version of torch. Up to 1.13 (and 2.0) the commands start at once
+// (D0). From 2.2 on a connection begins with VALIDATE, and the commands have other numbers (D2).
 package tcpstore
 
 import (
@@ -55,20 +53,18 @@ const (
 )
 
 var (
-	// askD2 is VALIDATE with its magic number, then GETNUMKEYS (7) four times,
-	// so that the request is complete in every dialect. D0 reads it as SET (0)
-	// of a key of 0x070707073c85f7ce bytes, finds that impossible and closes.
-	// Integers are in the machine's byte order, which is little-endian wherever
-	// torch runs.
+	// askD2 is VALIDATE with its magic number, then GETNUMKEYS (7) four times, so that the request
+	// is complete in every dialect. D0 reads it as SET (0) of a key of 0x070707073c85f7ce bytes,
+	// finds that impossible and closes. Integers are in the machine's byte order, which is
+	// little-endian wherever torch runs.
 	askD2 = []byte{0x00, 0xce, 0xf7, 0x85, 0x3c, 7, 7, 7, 7}
 	// askD0 is GETNUMKEYS of D0.
 	askD0 = []byte{6}
 )
 
-// Probe asks the store at addr for its number of keys: a store that answers
-// serves. It changes nothing in the store. But each connection costs the store a
-// reverse lookup of the peer's address, in the thread that serves all ranks (seen
-// in torch 2.15, both servers): let one node probe, not every node.
+// Probe asks the store at addr for its number of keys: a store that answers serves. It changes nothing
+// in the store. But each connection costs the store a reverse lookup of the peer's address, in the
+// thread that serves all ranks (seen in torch 2.15, both servers): let one node probe, not every node.
 //
 // It ends within seconds, earlier if ctx does. Errors wrap ErrRefused, ErrSilent,
 // ErrNotAStore, the cause of ctx or a network error (no route, timed out).

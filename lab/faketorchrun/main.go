@@ -1,8 +1,7 @@
-// Command faketorchrun replaces torchrun in end-to-end tests. It takes the options
-// of a static rendezvous, and waits for the other nodes at a store that speaks the
-// beginning of torch's TCPStore protocol. Then it prints one line for each rank that
-// torchrun would have started, and ends. It starts in milliseconds where torch needs
-// seconds.
+// Command faketorchrun replaces torchrun in end-to-end tests. It takes the options of a static
+// rendezvous, and waits for the other nodes at a store that speaks the beginning of torch's
+// TCPStore protocol. Then it prints one line for each rank that torchrun would have started, and
+// ends. It starts in milliseconds where torch needs seconds.
 //
 // FAKE_EXIT is the exit status after all nodes joined; FAKE_LINGER (a Go
 // duration) is how long the node "trains" before.

@@ -43,8 +43,7 @@ func (h *Host) setUp(hosts string) {
 
 	// ip netns exec mounts these files over /etc.
 	etc := filepath.Join("/etc/netns", h.ns)
-	// No name server: the resolver then asks this host's port 53, which
-	// refuses at once.
+	// No name server: the resolver then asks this host's port 53, which refuses at once.
 	for name, text := range map[string]string{"hosts": hosts, "resolv.conf": "# no name server\n"} {
 		h.write(filepath.Join(etc, name), text)
 	}
@@ -130,15 +129,13 @@ func (h *Host) Port(change ...string) {
 	h.lab.must(append([]string{"-n", h.lab.sw, "link", "set", h.port}, change...)...)
 }
 
-// Cut pulls the host's cable: its address and its programs remain, and nothing
-// arrives.
+// Cut pulls the host's cable: its address and its programs remain, and nothing arrives.
 func (h *Host) Cut() { h.lab.t.Helper(); h.Port("down") }
 
 // Heal plugs the cable in again.
 func (h *Host) Heal() { h.lab.t.Helper(); h.Port("up") }
 
-// Mute drops all packets from this host to another, until Unmute: requests
-// arrive, answers do not.
+// Mute drops all packets from this host to another, until Unmute: requests arrive, answers do not.
 func (h *Host) Mute(to *Host) { h.lab.t.Helper(); h.silence("add", to) }
 
 // Unmute ends a Mute.
@@ -149,8 +146,7 @@ func (h *Host) silence(verb string, to *Host) {
 	h.lab.must("-n", h.ns, "route", verb, "blackhole", to.Addr+"/32")
 }
 
-// Decoy adds a bridge that leads nowhere, as container engines do:
-// Decoy("docker0", "172.17.0.1/16").
+// Decoy adds a bridge that leads nowhere, as container engines do: Decoy("docker0", "172.17.0.1/16").
 func (h *Host) Decoy(name, cidr string) {
 	h.lab.t.Helper()
 	h.lab.must("-n", h.ns, "link", "add", name, "type", "bridge")

@@ -1,8 +1,7 @@
-// Package netns is a laboratory of several hosts on one machine. Each host is a
-// network namespace on one Ethernet switch, with its own address, /etc/hosts,
-// /dev/shm, temporary directory and boot id. All share the kernel host name, as
-// machines cloned from one image may, and the clock and the files.
-// It needs root and iproute2; a test without them is skipped with the reason.
+// Package netns is a laboratory of several hosts on one machine. Each host is a network namespace
+// on one Ethernet switch, with its own address, /etc/hosts, /dev/shm, temporary directory and boot
+// id. All share the kernel host name, as machines cloned from one image may, and the clock and the
+// files. It needs root and iproute2; a test without them is skipped with the reason.
 package netns
 
 import (
@@ -22,9 +21,8 @@ import (
 // of the test process, a number within it, and the host.
 const prefix = "launchlab"
 
-// grace is how long processes may outlive the commands of the test before the cleanup
-// reports them. The companion must end one second after its command; the rest is for
-// a busy machine.
+// grace is how long processes may outlive the commands of the test before the cleanup reports them.
+// The companion must end one second after its command; the rest is for a busy machine.
 const grace = 5 * time.Second
 
 // labs numbers the labs of this process, so that parallel tests do not share
@@ -47,9 +45,8 @@ type Lab struct {
 // pattern of path/filepath, such as the files of the command under test.
 func (l *Lab) MayLeave(patterns ...string) { l.left = append(l.left, patterns...) }
 
-// New builds a lab of n hosts, host0 to host<n-1> with the addresses
-// 10.77.0.1 to 10.77.0.<n>, and takes it down when the test ends. The test
-// fails if a process or a file of a host is left by then.
+// New builds a lab of n hosts, host0 to host<n-1> with the addresses 10.77.0.1 to 10.77.0.<n>, and
+// takes it down when the test ends. The test fails if a process or a file of a host is left by then.
 func New(t testing.TB, n int) *Lab {
 	t.Helper()
 	require(t)

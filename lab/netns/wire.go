@@ -47,8 +47,7 @@ func (h *Host) Long(delay time.Duration, loss float64) {
 	})
 }
 
-// taps opens interfaces of another namespace, in a thread that is used for nothing
-// else.
+// taps opens interfaces of another namespace, in a thread that is used for nothing else.
 func taps(ns string, names ...string) (files []*os.File, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Run calls build with a temporary directory, runs the tests of a package, and returns
-// the exit status.
+// Run calls build with a temporary directory, runs the tests of a package, and returns the exit status.
 func Run(m *testing.M, build func(dir string) error) int {
 	// Most of these tests wait; the default is one for each core.
 	flag.Parse()
@@ -29,8 +28,7 @@ func Run(m *testing.M, build func(dir string) error) int {
 	return m.Run()
 }
 
-// Build builds launch, and into a directory of its own the stand-in under the
-// name torchrun.
+// Build builds launch, and into a directory of its own the stand-in under the name torchrun.
 func Build(dir string) (launch, fake string, err error) {
 	if launch, err = Launch(dir); err != nil {
 		return "", "", err
@@ -39,8 +37,7 @@ func Build(dir string) (launch, fake string, err error) {
 	return launch, fake, Go(filepath.Join(fake, "torchrun"), "launch/lab/faketorchrun")
 }
 
-// Launch builds launch into a directory, unless LAUNCH_TEST_BIN names one that was
-// built already.
+// Launch builds launch into a directory, unless LAUNCH_TEST_BIN names one that was built already.
 func Launch(dir string) (string, error) {
 	launch := os.Getenv("LAUNCH_TEST_BIN")
 	if launch == "" {

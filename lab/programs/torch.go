@@ -13,9 +13,9 @@ import (
 // Torch is a Python that has torch.
 type Torch struct {
 	Python string // absolute; torchrun is in the same directory
-	// Env is what its torchrun needs in the environment. torch 1.13 on Python 3.11
-	// loses its defaults of two variables and ends with an AttributeError. 9 is a
-	// local rank that does not exist.
+	// Env is what its torchrun needs in the environment. torch 1.13 on Python 3.11 loses its
+	// defaults of two variables and ends with an AttributeError. 9 is a local rank that does not
+	// exist.
 	Env []string
 }
 

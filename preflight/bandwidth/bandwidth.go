@@ -123,7 +123,6 @@ func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	return out
 }
 
-// railEnd is one rail of one node.
 type railEnd struct {
 	rank    int
 	node    string
@@ -141,8 +140,7 @@ const (
 	received = 1
 )
 
-// flow is one direction of a measured pair of ports; the ports are numbers within the
-// plane.
+// flow is one direction of a measured pair of ports; the ports are numbers within the plane.
 type flow struct {
 	from, to int
 	speed    float64 // bytes/s
@@ -158,13 +156,11 @@ func (f flow) share() float64 { return f.speed / f.nominal }
 
 // plane is one rail of all nodes, usually one plane of switches.
 type plane struct {
-	name  string
-	kind  string
-	ends  []*railEnd
-	flows []flow
-	lost  []flow
-	found []suspect
-	dead  []int // ranks whose port could not be measured
+	name, kind  string
+	ends        []*railEnd
+	flows, lost []flow
+	found       []suspect
+	dead        []int // ranks whose port could not be measured
 
 	median  float64 // of the ports' usual speeds, in units of flow.nominal
 	spread  float64
@@ -267,12 +263,11 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 	return true
 }
 
-// measure computes the usual speed of each port in each direction: the upper median of
-// its partners. With two of three healthy partners a healthy port reaches its full speed,
-// and a slow port never does. So the share of slow ports is right, and the median is that
-// of a healthy port as long as these are the majority. (Of all flows twice as many are
-// slow, since each has two ends.) The spread is the difference of flows to the slower of
-// their two ends, and of ports to each other.
+// measure computes the usual speed of each port in each direction: the upper median of its partners.
+// With two of three healthy partners a healthy port reaches its full speed, and a slow port never does.
+// So the share of slow ports is right, and the median is that of a healthy port as long as these are
+// the majority. (Of all flows twice as many are slow, since each has two ends.) The spread is the
+// difference of flows to the slower of their two ends, and of ports to each other.
 func (p *plane) measure() {
 	var usual, off []float64
 	var latency []time.Duration
@@ -330,11 +325,7 @@ func (c *rates) refer(slow float64) {
 
 // nominal returns the rate of most of its ports, Gb/s; 0 if unknown.
 func (p *plane) nominal() float64 {
-	var all []float64
-	for _, e := range p.ends {
-		all = append(all, e.port.Rate)
-	}
-	return medianOf(all)
+	return medianOf(finding.Map(p.ends, func(e *railEnd) float64 { return e.port.Rate }))
 }
 
 // bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and
@@ -357,5 +348,4 @@ func medianOf[T cmp.Ordered](all []T) (mid T) {
 	return all[len(all)/2]
 }
 
-// label returns the name of a port and its node.
 func (e *railEnd) label() string { return fmt.Sprintf("%s of %s", e.port.Name, e.node) }

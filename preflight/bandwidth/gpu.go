@@ -70,8 +70,7 @@ type RailGPU struct {
 // switches are slow: only the switch is between them, so half the speed means a detour.
 const gpuShare = 0.5
 
-// onGPUs returns the flows of a plane that were also measured between GPUs, with the
-// speeds.
+// onGPUs returns the flows of a plane that were also measured between GPUs, with the speeds.
 func (p *plane) onGPUs() (flows []flow, speeds []float64) {
 	for _, f := range p.flows {
 		g := f.sample.GPU
@@ -105,8 +104,7 @@ func (p *plane) gpu() *RailGPU {
 	return &RailGPU{medianOf(speeds), medianOf(shares), strings.Join(slices.Compact(ways), " and ")}
 }
 
-// besideGPUs reports the speed of each rail between GPUs, and once for all why it was not
-// measured.
+// besideGPUs reports the speed of each rail between GPUs, and once for all why it was not measured.
 func (c *rates) besideGPUs() (out finding.Report) {
 	for _, p := range c.planes {
 		if r := p.gpu(); r != nil {
@@ -132,10 +130,9 @@ func (c *rates) besideGPUs() (out finding.Report) {
 	if len(order) == 0 {
 		return out
 	}
-	var why []string
-	for _, reason := range order[:min(len(order), few)] {
-		why = append(why, fmt.Sprintf("%s (%s)", reason, finding.Some(slices.Compact(where[reason]))))
-	}
+	why := finding.Map(order[:min(len(order), few)], func(reason string) string {
+		return fmt.Sprintf("%s (%s)", reason, finding.Some(slices.Compact(where[reason])))
+	})
 	if len(order) > few {
 		why = append(why, fmt.Sprintf("%d more reasons", len(order)-few))
 	}

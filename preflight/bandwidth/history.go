@@ -116,11 +116,7 @@ func usual(runs []PastRate) (out []PastRate) {
 	runs = runs[max(0, len(runs)-usualRuns):]
 	for _, way := range []func(p *PastRate) *float64{func(p *PastRate) *float64 { return &p.Out },
 		func(p *PastRate) *float64 { return &p.In }} {
-		var all []float64
-		for _, p := range runs {
-			all = append(all, *way(&p))
-		}
-		mid := medianOf(all)
+		mid := medianOf(finding.Map(runs, func(p PastRate) float64 { return *way(&p) }))
 		for _, p := range slices.Backward(runs) {
 			if mid > 0 && *way(&p) >= asBefore*mid {
 				was := PastRate{At: p.At, Node: p.Node, Rail: p.Rail, Kind: p.Kind, Nodes: p.Nodes}

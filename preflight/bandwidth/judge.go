@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"launch/internal/finding"
 	"launch/preflight/bench"
 	"launch/preflight/blame"
 )
@@ -94,9 +95,8 @@ func (c *rates) merge() {
 // turns is the number of rounds for suspects.
 const turns = 2
 
-// again returns the pairs to measure again: a suspected port with a port that passed and
-// that it has not met, and a path between two ports once more. In each turn a port is in
-// one pair.
+// again returns the pairs to measure again: a suspected port with a port that passed and that it
+// has not met, and a path between two ports once more. In each turn a port is in one pair.
 func (c *rates) again() []Meeting {
 	var out []Meeting
 	for _, p := range c.planes {
@@ -303,11 +303,7 @@ func (c *rates) rails() []RailRate {
 
 // unit returns the reference of most of a plane's flows.
 func (p *plane) unit() float64 {
-	var all []float64
-	for _, f := range p.flows {
-		all = append(all, f.nominal)
-	}
-	return medianOf(all)
+	return medianOf(finding.Map(p.flows, func(f flow) float64 { return f.nominal }))
 }
 
 func (c *rates) ports() []PortRate {
@@ -368,8 +364,7 @@ func (c *rates) pairs() []PairRate {
 	return out[:min(len(out), maxPairs)]
 }
 
-// busyOf returns the samples that were not taken since a port is in use, once for both
-// directions.
+// busyOf returns the samples that were not taken since a port is in use, once for both directions.
 func busyOf(p *plane) (out []*bench.Sample) {
 	for i, f := range p.lost {
 		if i%2 == 0 && f.lost == bench.CauseBusy {

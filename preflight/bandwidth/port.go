@@ -17,10 +17,9 @@ import (
 // The share of a link's rate that must arrive as payload. It is no limit of any product:
 // bytes of the headers over bytes of the packet, and a share that a healthy card exceeds.
 const (
-	// A RoCE v2 packet has 82 bytes in addition to its payload: preamble, Ethernet, gap
-	// (38), IPv4 (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA
-	// volume 1, 5.2 and annex A17.) A TCP segment has 90: 38, IPv4 (20), TCP with
-	// timestamps (32), of which 52 are within the MTU.
+	// A RoCE v2 packet has 82 bytes in addition to its payload: preamble, Ethernet, gap (38), IPv4
+	// (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA volume 1, 5.2 and annex A17.) A
+	// TCP segment has 90: 38, IPv4 (20), TCP with timestamps (32), of which 52 are within the MTU.
 	roceBeside, ibBeside, tcpBeside, tcpInside = 82, 30, 90, 52
 	// pcieShare is the share of a PCIe link that TLP headers, acknowledgements and
 	// 128b/130b leave with the smallest payload of 128 bytes (PCIe base specification).
@@ -36,10 +35,7 @@ const (
 // by HCA or interface. The error names a missing one.
 func Ports(n fabric.Node, addr netip.Addr, only []string) ([]bench.Port, error) {
 	f := rail.Of(n, addr)
-	var out []bench.Port
-	for _, r := range f.Rails {
-		out = append(out, ratePort(n, r, f.Name(r)))
-	}
+	out := finding.Map(f.Rails, func(r rail.Rail) bench.Port { return ratePort(n, r, f.Name(r)) })
 	if len(only) == 0 {
 		return out, nil
 	}
@@ -183,8 +179,7 @@ const (
 // 4 % of the other direction. Up to twice that is no other job.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
-// besideShare is the share of a port's traffic that is another job where its rate is not
-// known.
+// besideShare is the share of a port's traffic that is another job where its rate is not known.
 const besideShare = 0.2
 
 // inUse returns the bytes per second from which on a port carries another job.
@@ -195,8 +190,7 @@ func inUse(p bench.Port) float64 {
 	return busyUnknown
 }
 
-// Busy returns why a port must not be disturbed, by its traffic in either direction in
-// bytes/s, or "".
+// Busy returns why a port must not be disturbed, by its traffic in either direction in bytes/s, or "".
 func Busy(p bench.Port, node string, sent, received float64) string {
 	if max(sent, received) <= inUse(p) {
 		return ""

@@ -202,10 +202,7 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 func (s *suspect) slowRail() finding.Finding {
 	p := s.plane
 	if s.Side == blame.Apart {
-		var names []string
-		for _, e := range s.ends {
-			names = append(names, e.node)
-		}
+		names := finding.Map(s.ends, func(e *railEnd) string { return e.node })
 		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s",
 			p.name, finding.Some(names), s.Rest, s.against()).Named("bench.rail").
 			Breaking("collectives over all nodes wait for the path between the groups")
@@ -255,10 +252,7 @@ func (p *plane) trained() (out finding.Report) {
 }
 
 func (p *plane) link() string {
-	var all []string
-	for _, e := range p.ends {
-		all = append(all, e.port.Link)
-	}
+	all := finding.Map(p.ends, func(e *railEnd) string { return e.port.Link })
 	return medianOf(all)
 }
 
@@ -274,10 +268,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 		arcs = append(arcs, blame.Arc{From: f.from, To: f.to, Bad: f.lost != ""})
 	}
 	for _, c := range blame.Find(arcs, len(p.ends)) {
-		var who []string
-		for _, n := range c.Nodes {
-			who = append(who, p.ends[n].node)
-		}
+		who := finding.Map(c.Nodes, func(n int) string { return p.ends[n].node })
 		first := all[c.Bad[0]].sample
 		where := "between any nodes"
 		switch {
@@ -293,8 +284,7 @@ func (p *plane) unmeasured() (out finding.Report) {
 			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
 		}
 		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).
-			Named("bench.measured").
-			Breaking("a rail that carries no data may hang the job that uses it").
+			Named("bench.measured").Breaking("a rail that carries no data may hang the job that uses it").
 			Do("%s", p.ends[all[c.Bad[0]].from].reach(first.Cause))
 		out = append(out, f)
 	}
@@ -322,9 +312,6 @@ func (e *railEnd) reach(cause string) string {
 		"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.port.Name, e.node)
 }
 
-func ranksOfEnds(ends []*railEnd) (out []int) {
-	for _, e := range ends {
-		out = append(out, e.rank)
-	}
-	return out
+func ranksOfEnds(ends []*railEnd) []int {
+	return finding.Map(ends, func(e *railEnd) int { return e.rank })
 }

@@ -16,16 +16,13 @@ import (
 )
 
 const (
-	// again is the pause of the leader before it calls again: the other one may not
-	// listen yet.
+	// again is the pause of the leader before it calls again: the other one may not listen yet.
 	again = 50 * time.Millisecond
-	// held limits the wait of a caller whose turn has not come; after it the caller has
-	// hung up.
+	// held limits the wait of a caller whose turn has not come; after it the caller has hung up.
 	held = 3 * time.Minute
 )
 
-// Node is this node's end of its measurements: a listener by which two ends agree on each
-// measurement.
+// Node is this node's end of its measurements: a listener by which two ends agree on each measurement.
 type Node struct {
 	Name  string // in words
 	Ports []Port
@@ -84,8 +81,7 @@ type terms struct {
 // longest limits the test of the other side.
 const longest = time.Minute
 
-// Open listens at an address and port (0: any port). server is nil without a shared
-// secret.
+// Open listens at an address and port (0: any port). server is nil without a shared secret.
 func (n *Node) Open(at netip.AddrPort, server *tls.Config) (err error) {
 	n.Ready()
 	n.talks, err = sidechannel.ListenTalks(at, server, n.Name[:min(len(n.Name), 64)], n.take)
@@ -341,8 +337,7 @@ func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 	return out
 }
 
-// call retries until the other side answers, or until the node that answers is the wrong
-// one.
+// call retries until the other side answers, or until the node that answers is the wrong one.
 func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conversation, error) {
 	var why error
 	for {

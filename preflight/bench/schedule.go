@@ -12,11 +12,8 @@ import (
 // number; 0 or the full number measures each pair once. The result follows from n and
 // nonce alone, as that of Partner does, so a node needs to know only its partners.
 //
-// The rounds are consecutive: the pairs of any two of them connect all nodes in one path,
-// so each node is compared with all others, if indirectly. The nonce decides where the
-// rounds start.
-// together as one path through all nodes, so that a node is always compared
-// with all others, if by way of some. Where they begin is the nonce's.
+// The rounds are consecutive: the pairs of any two of them connect all nodes in one path, so each
+// node is compared with all others, if indirectly. The nonce decides where the rounds start.
 func Rounds(n int, nonce string, most int) []int {
 	all := circle(n)
 	if most < 1 || most > all {

@@ -38,8 +38,7 @@ func TCP() Measurer {
 	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
 }
 
-// door is what the answering end tells the leader: where its streams connect, and their
-// ticket.
+// door is what the answering end tells the leader: where its streams connect, and their ticket.
 type door struct {
 	At     netip.AddrPort `json:"at"`
 	Ticket []byte         `json:"ticket"`
@@ -158,9 +157,8 @@ func (s *seen) answer(ctx context.Context, t Test, l *net.TCPListener, ticket []
 	return err
 }
 
-// bound binds a socket to a rail's interface, since two rails in one network would
-// otherwise both use the first of them. Before Linux 5.7 only root may do that; otherwise
-// the address must suffice.
+// bound binds a socket to a rail's interface, since two rails in one network would otherwise both use
+// the first of them. Before Linux 5.7 only root may do that; otherwise the address must suffice.
 func bound(p Port, c interface{ Control(func(uintptr)) error }) error {
 	if p.Netdev == "" {
 		return nil

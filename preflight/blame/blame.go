@@ -1,5 +1,4 @@
-// Package blame finds which nodes or links explain the failures among attempts
-// between nodes.
+// Package blame finds which nodes or links explain the failures among attempts between nodes.
 package blame
 
 import (
@@ -36,11 +35,10 @@ type Culprit struct {
 	Back  bool  // for a link: the other direction is good
 }
 
-// Find explains the bad arcs between n nodes by as few nodes and links as possible, the
-// gravest first. In this order: all arcs are bad, so no single node is the cause; the
-// nodes fall into groups with only good arcs inside and only bad ones between; most arcs
-// to or from a node are bad, the worst node first, leaving out the arcs explained so far;
-// what remains is the link between two nodes.
+// Find explains the bad arcs between n nodes by as few nodes and links as possible, the gravest first.
+// In this order: all arcs are bad, so no single node is the cause; the nodes fall into groups with only
+// good arcs inside and only bad ones between; most arcs to or from a node are bad, the worst node
+// first, leaving out the arcs explained so far; what remains is the link between two nodes.
 func Find(all []Arc, n int) []Culprit {
 	var left, wrong []int
 	for i, a := range all {
@@ -93,8 +91,7 @@ func links(all []Arc, left []int, n int) []Culprit {
 	return pairs
 }
 
-// worst returns the node and side with the most bad arcs, if more than half of at least
-// two are bad.
+// worst returns the node and side with the most bad arcs, if more than half of at least two are bad.
 func worst(all []Arc, left []int, n int) (Culprit, bool) {
 	type tally struct{ bad, all int }
 	ins, outs := map[int]tally{}, map[int]tally{}

@@ -16,20 +16,15 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
-	return slices.Concat(commandChecks(), envChecks())
-}
+func Checks() []preflight.Check { return slices.Concat(commandChecks(), envChecks()) }
 
-// commandChecks starts with two checks of the command that end in two exit statuses, as
-// in a shell: 127 if the command is not found, 126 if it is not executable. Both look
-// at the first word of the line, which launch executes; numactl or uv run find the
-// command after them on their own.
+// commandChecks starts with two checks of the command that end in two exit statuses, as in a shell:
+// 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
+// line, which launch executes; numactl or uv run find the command after them on their own.
 func commandChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "command.found", Limit: preflight.Computed,
-		Title: "the command exists on this node",
-		Doc:   "Where one node cannot start the command, all others wait for it.",
-		Run:   preflight.One(commandFound),
+		ID: "command.found", Limit: preflight.Computed, Title: "the command exists on this node",
+		Doc: "Where one node cannot start the command, all others wait for it.", Run: preflight.One(commandFound),
 	}, {
 		ID: "command.executable", Needs: []string{"command.found"}, Limit: preflight.Computed,
 		Title: "this user may execute the command",
@@ -70,8 +65,7 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s exists", name)
 	case err != nil:
 		return stops(in, finding.Failf("%s is not found on this node", name)).
-			See("look up "+name, "%v", err).
-			Do("activate the environment that has %s, or give its full path", name)
+			See("look up "+name, "%v", err).Do("activate the environment that has %s, or give its full path", name)
 	case path == name:
 		return finding.Passf("%s", path)
 	}
@@ -102,8 +96,7 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 			f = f.Do("ls -l %s   # copy it to this node, or mount its file system", path)
 		}
 	case errors.Is(err, fs.ErrPermission):
-		f = finding.Failf("%s cannot be read by this user", path).
-			Do("ls -ld %s   # and the directories above it", path)
+		f = finding.Failf("%s cannot be read by this user", path).Do("ls -ld %s   # and the directories above it", path)
 	case err != nil:
 		return finding.Skipf("could not tell: %v", err)
 	case mode.IsDir():
@@ -170,4 +163,39 @@ func stops(in preflight.Input, f finding.Finding) finding.Finding {
 		return f.Breaking("the command cannot start")
 	}
 	return f.Breaking("this node cannot start the job, and the other nodes would wait for it")
+}
+
+// envChecks report the findings of the lint in the inherited settings, each with the
+// ID that the lint gives it.
+func envChecks() []preflight.Check {
+	return []preflight.Check{{
+		ID: "env.interfaces", Limit: preflight.Computed,
+		Title: "the interfaces that inherited variables name exist on this node",
+		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
+			"on another machine.",
+		Run: inherited("no inherited variable names a wrong interface",
+			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
+	}, {
+		ID: "env.harmful", Limit: preflight.Computed, Title: "no inherited variable is known to be harmful here",
+		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
+			"docs/env.md lists each with its own ID, which --skip takes, too.",
+		Run: inherited("no inherited variable is known to be harmful",
+			func(id string) bool { return preflight.LintCheck(id) == "env.harmful" }),
+	}}
+}
+
+// inherited returns a Run that reports those findings of the lint that are its own.
+func inherited(pass string, mine func(id string) bool) func(context.Context, preflight.Input) []finding.Finding {
+	return func(_ context.Context, in preflight.Input) []finding.Finding {
+		var out []finding.Finding
+		for _, f := range in.Lint {
+			if mine(f.ID) {
+				out = append(out, f)
+			}
+		}
+		if len(out) == 0 {
+			out = append(out, finding.Passf("%s", pass))
+		}
+		return out
+	}
 }

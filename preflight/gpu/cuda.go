@@ -11,9 +11,8 @@ import (
 	"launch/preflight"
 )
 
-// gpuDriver judges a driver that could not be asked at all. It fails only where library
-// and kernel module differ: then CUDA refuses (error 803), and so does NCCL, which asks
-// NVML itself.
+// gpuDriver judges a driver that could not be asked at all. It fails only where library and kernel
+// module differ: then CUDA refuses (error 803), and so does NCCL, which asks NVML itself.
 func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 	facts := in.Node.GPUs
 	switch {
@@ -118,8 +117,7 @@ func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	compat, known := forwardCompat(in, runtime)
 	f := finding.FailOr(u.Certain && known && compat == "", "driver %s is too old for CUDA %s, which torch uses",
-		facts.Driver, runtime).
-		See("NVML", "driver %s, CUDA up to %s", facts.Driver, facts.CUDA).
+		facts.Driver, runtime).See("NVML", "driver %s, CUDA up to %s", facts.Driver, facts.CUDA).
 		See(in.Node.Software.Torch.Path, "torch %s, CUDA %s", in.Node.Software.Torch.Version, runtime).
 		Breaking("CUDA does not start (\"driver version is insufficient for CUDA runtime version\"), and torch sees no GPU").
 		Do("install driver %d or later on this node, or a torch for CUDA %d", need[0], served(have))
@@ -139,9 +137,8 @@ func served(driver []int) int {
 	return releases()[len(releases())-1].major
 }
 
-// forwardCompat returns a libcuda.so.1 that a program may load in place of the driver's
-// (CUDA Compatibility, "Forward Compatibility"). known is false where this run looks at
-// no files.
+// forwardCompat returns a libcuda.so.1 that a program may load in place of the driver's (CUDA
+// Compatibility, "Forward Compatibility"). known is false where this run looks at no files.
 func forwardCompat(in preflight.Input, runtime string) (file string, known bool) {
 	if in.Exists == nil {
 		return "", false

@@ -4,8 +4,12 @@ package gpu
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
+	"launch/fabric/gpu"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -70,14 +74,12 @@ func useChecks() []preflight.Check {
 		Run: gpuBusy,
 	}, {
 		ID: "gpu.throttle", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "no GPU is slowed down by power or heat",
-		Doc:   "All ranks wait for the slowest GPU.",
-		Run:   preflight.One(gpuThrottle),
+		Title: "no GPU is slowed down by power or heat", Doc: "All ranks wait for the slowest GPU.",
+		Run: preflight.One(gpuThrottle),
 	}, {
 		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"}, Limit: preflight.Computed,
 		Title: "each GPU has as many NVLinks up as the others of its model",
-		Doc:   "A link that is down slows all collectives of the node, and may stop them.",
-		Run:   gpuNVLink,
+		Doc:   "A link that is down slows all collectives of the node, and may stop them.", Run: gpuNVLink,
 	}, {
 		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
 		Title: "GPUs reach each other's memory, and network cards reach it across a common PCIe switch",
@@ -125,9 +127,8 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 		Do("%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
 }
 
-// noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless
-// the line asks for GPUs. "gpu" may also mean AMD GPUs, which NVML does not know and
-// whose driver is /dev/kfd.
+// noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless the line asks
+// for GPUs. "gpu" may also mean AMD GPUs, which NVML does not know and whose driver is /dev/kfd.
 func noGPU(in preflight.Input) finding.Finding {
 	why := in.Node.GPUs.Absent
 	switch {
@@ -144,10 +145,40 @@ func noGPU(in preflight.Input) finding.Finding {
 	const fix = "nvidia-smi\nin a container: docker run --gpus all …"
 	if in.Exists == nil { // it may have AMD GPUs
 		return finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").
-			See("NVML", "%s", why).
-			Breaking(breaks).Do(fix)
+			See("NVML", "%s", why).Breaking(breaks).Do(fix)
 	}
 	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
-		See("/dev/kfd", "does not exist: no AMD GPU either").
-		Breaking(breaks).Do(fix)
+		See("/dev/kfd", "does not exist: no AMD GPU either").Breaking(breaks).Do(fix)
+}
+
+// number returns a GPU as nvidia-smi -i takes it.
+func number(d gpu.GPU) string { return strconv.Itoa(d.Index) }
+
+func whose(p gpu.Process) string {
+	if p.Name == "" {
+		return fmt.Sprintf("process %d of the machine", p.PID)
+	}
+	return fmt.Sprintf("%s (pid %d of the machine)", p.Name, p.PID)
+}
+
+func holders(list []gpu.Process) string {
+	var out []string
+	for _, p := range list {
+		s := whose(p)
+		if p.Memory > 0 {
+			s += ", " + finding.Size(p.Memory)
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return "no visible process"
+	}
+	return finding.Some(out)
+}
+
+// ending returns the commands that end processes. NVML has their pids on the machine,
+// which differ from those in a container.
+func ending(list []gpu.Process) string {
+	pids := finding.Map(list, func(p gpu.Process) string { return strconv.Itoa(p.PID) })
+	return "ps -fp " + strings.Join(pids, ",") + "   # on the machine itself, outside any container; end what is left over"
 }

@@ -54,9 +54,8 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
 			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
 	}
-	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before
-	// these three are done. The others name what to drain, and may concern another GPU
-	// of the domain.
+	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
+	// are done. The others name what to drain, and may concern another GPU of the domain.
 	says := func(f finding.Finding) finding.Finding {
 		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
 	}
@@ -68,8 +67,7 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 			Do("%s", reset), true
 	case "reboot", "system_reboot":
 		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
-			called(d))).
-			Do("%s", reboot), true
+			called(d))).Do("%s", reboot), true
 	}
 	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
 		called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
@@ -120,8 +118,7 @@ func withXIDs(in preflight.Input, d gpu.GPU, f finding.Finding) finding.Finding 
 	return f
 }
 
-// recent returns the recent faults of a GPU in the kernel log, which does not show a
-// later reset.
+// recent returns the recent faults of a GPU in the kernel log, which does not show a later reset.
 func recent(in preflight.Input, pci string) []gpu.XID {
 	limit := in.Threshold("gpu.xid")
 	return slices.DeleteFunc(slices.Clone(in.Node.GPUs.XIDs), func(x gpu.XID) bool {
@@ -163,4 +160,47 @@ func age(x gpu.XID) string {
 		return finding.Count(int(d/time.Minute), "minute")
 	}
 	return finding.Count(int(d/time.Hour), "hour")
+}
+
+// xid is a fault in the kernel log that is due to the hardware, or that leaves the GPU
+// unusable until a reset.
+type xid struct {
+	code  int
+	means string
+}
+
+// xids returns rows of NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
+// docs.nvidia.com/deploy/xid-errors): those whose immediate action is to reset the GPU (RESET_GPU),
+// to restart the machine (RESTART_BM) or to look at cables (CHECK_MECHANICALS), or which have the
+// workflow of a double bit error or of NVLink. The action follows each row. Not here are those with
+// RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's own or over, and
+// 109 and 155, which hung programs and sleeping links cause, too.
+func xids() []xid {
+	return []xid{
+		{46, "the GPU stopped processing"},               // RESET_GPU
+		{48, "uncorrectable memory error"},               // WORKFLOW_XID_48: reset or reboot clears it
+		{54, "no auxiliary power"},                       // CHECK_MECHANICALS
+		{62, "its microcontroller halted"},               // RESET_GPU
+		{64, "a bad memory row could not be replaced"},   // RESET_GPU
+		{74, "NVLink error"},                             // WORKFLOW_NVLINK_ERR (Ampere, Hopper)
+		{79, "it fell off the bus"},                      // RESTART_BM
+		{95, "uncontained memory error"},                 // RESET_GPU
+		{110, "security fault"},                          // RESET_GPU
+		{119, "its GSP did not answer"},                  // RESET_GPU
+		{120, "error in its GSP"},                        // RESET_GPU
+		{136, "NVLink training failed"},                  // RESET_GPU
+		{140, "uncorrectable memory error, not handled"}, // RESET_GPU
+		{143, "it could not be initialized"},             // RESET_GPU
+		{158, "fatal timeout"},                           // RESET_GPU
+	}
+}
+
+// xidMeans returns the meaning of a code, or "" if the table does not have it.
+func xidMeans(code int) string {
+	for _, x := range xids() {
+		if x.code == code {
+			return x.means
+		}
+	}
+	return ""
 }

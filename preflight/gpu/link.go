@@ -14,10 +14,9 @@ import (
 	"launch/preflight"
 )
 
-// gpuFabric checks GPUs behind NVSwitches: the fabric manager gives each its place
-// (nvml.h, nvmlGpuFabricInfo_t), and CUDA does not start before
-// (CUDA_ERROR_SYSTEM_NOT_READY, 802). Without a visible switch the state alone does not
-// count: a GPU that was passed to a VM has one, too.
+// gpuFabric checks GPUs behind NVSwitches: the fabric manager gives each its place (nvml.h,
+// nvmlGpuFabricInfo_t), and CUDA does not start before (CUDA_ERROR_SYSTEM_NOT_READY, 802). Without
+// a visible switch the state alone does not count: a GPU that was passed to a VM has one, too.
 func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	u, why := preflight.GPUsOf(in)
 	if why != "" {
@@ -67,8 +66,7 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Skipf("no NVSwitch here")
 }
 
-// hasSwitch reports whether this node has an NVSwitch: on the bus, or at the end of a
-// link.
+// hasSwitch reports whether this node has an NVSwitch: on the bus, or at the end of a link.
 func hasSwitch(in preflight.Input) bool {
 	return slices.ContainsFunc(in.Node.PCI, func(p fabric.PCI) bool { return p.Driver == "nvidia-nvswitch" }) ||
 		slices.ContainsFunc(in.Node.GPUs.Devices, onSwitch)

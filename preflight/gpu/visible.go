@@ -121,8 +121,7 @@ func twice(words []string) string {
 	return ""
 }
 
-// called returns how a person finds a GPU: its index, its address and the end of its
-// UUID.
+// called returns how a person finds a GPU: its index, its address and the end of its UUID.
 func called(d gpu.GPU) string {
 	const tail = 8
 	var marks []string
@@ -136,4 +135,165 @@ func called(d gpu.GPU) string {
 		return fmt.Sprintf("GPU %d", d.Index)
 	}
 	return fmt.Sprintf("GPU %d (%s)", d.Index, strings.Join(marks, ", "))
+}
+
+// pass returns the result of a check without faults.
+func pass(u preflight.UsedGPUs) []finding.Finding {
+	return []finding.Finding{finding.Passf("%s", finding.Count(len(u.Devices), "GPU"))}
+}
+
+// isHelper reports whether a process has a context on a GPU and leaves the GPU to the
+// job: the control of MPS, which shares GPUs on purpose, and NVIDIA's monitoring.
+func isHelper(p gpu.Process) bool {
+	return strings.HasPrefix(p.Name, "nvidia-") || p.Name == "nv-hostengine" || p.Name == "dcgmi" ||
+		p.Name == "dcgm-exporter"
+}
+
+func isMPS(p gpu.Process) bool { return strings.HasPrefix(p.Name, "nvidia-cuda-mps") }
+
+// gpuBusy reports the processes on the GPUs. NVML lists those of the whole machine, with
+// their pids outside this container; none belongs to the job, which has not started.
+func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
+	u, why := preflight.GPUsOf(in)
+	if why != "" {
+		return finding.Skips(why)
+	}
+	var out []finding.Finding
+	var busy []gpu.GPU
+	for _, d := range u.Devices {
+		foreign := slices.DeleteFunc(slices.Clone(d.Processes), isHelper)
+		shared := slices.ContainsFunc(d.Processes, isMPS)
+		switch {
+		case len(foreign) > 0 && d.ComputeMode == "exclusive_process" && !shared:
+			out = append(out, finding.FailOr(u.Certain, "%s serves one process at a time, and %s uses it",
+				called(d), whose(foreign[0])).See("NVML", "compute mode %s, %s", d.ComputeMode, holders(foreign)).
+				Breaking("CUDA refuses a second process: \"all CUDA-capable devices are busy or unavailable\"").
+				Do("%s", ending(foreign)+"\nor sudo nvidia-smi -i "+number(d)+" -c DEFAULT"))
+		case !shared && taken(in, d, foreign):
+			busy = append(busy, d)
+		}
+	}
+	if len(busy) > 0 {
+		out = append(out, busyWarning(busy))
+	}
+	if len(out) == 0 {
+		return pass(u)
+	}
+	return out
+}
+
+func busyWarning(busy []gpu.GPU) finding.Finding {
+	var names []string
+	var all []gpu.Process
+	f := finding.Warnf("")
+	for _, d := range busy {
+		foreign := slices.DeleteFunc(slices.Clone(d.Processes), isHelper)
+		names = append(names, called(d))
+		all = append(all, foreign...)
+		f = f.See("NVML", "%s: %s of %s used; %s",
+			called(d), finding.Size(d.MemoryUsed), finding.Size(d.Memory), holders(foreign))
+	}
+	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] +
+		" in use by another process"
+	if len(all) == 0 {
+		f.What = finding.Some(names) + map[bool]string{true: " has", false: " have"}[len(busy) == 1] +
+			" memory in use, by a process that is not visible here"
+		return f.Breaking("the job has less memory, and dies where it needs more").
+			Do("nvidia-smi   # on the machine itself, outside any container")
+	}
+	return f.Breaking("the job has less memory and time on these GPUs, and may run out of memory").Do("%s", ending(all))
+}
+
+// taken reports whether more of a GPU is in use than monitoring takes. Where the share of
+// a process is not known (it is in another container) the total of the GPU counts, and
+// without any process only a large part of it, since the driver uses some itself.
+func taken(in preflight.Input, d gpu.GPU, foreign []gpu.Process) bool {
+	limit := in.Threshold("gpu.busy")
+	var sum uint64
+	known := true
+	for _, p := range foreign {
+		sum += p.Memory
+		known = known && p.Memory > 0
+	}
+	switch {
+	case len(foreign) > 0 && known:
+		return float64(sum) >= limit
+	case len(foreign) > 0:
+		return float64(max(sum, d.MemoryUsed)) >= limit
+	}
+	// The kernel also uses GPU memory that is a NUMA node of the machine.
+	return d.MemoryNUMA < 0 && d.Memory > 0 && d.MemoryUsed > d.Memory/5 && float64(d.MemoryUsed) >= limit &&
+		len(d.Processes) == 0
+}
+
+func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
+	u, why := preflight.GPUsOf(in)
+	if why != "" {
+		return finding.Skips(why)
+	}
+	var out []finding.Finding
+	var sliced []string
+	for _, d := range u.Devices {
+		if d.ComputeMode == "prohibited" {
+			out = append(out, finding.FailOr(u.Certain, "%s is in compute mode prohibited", called(d)).
+				See("NVML", "compute mode %s", d.ComputeMode).
+				Breaking("CUDA refuses every process on it").Do("sudo nvidia-smi -i %s -c DEFAULT", number(d)))
+		}
+		if d.MIG == "on" {
+			sliced = append(sliced, called(d))
+		}
+	}
+	if len(sliced) > 0 && len(u.Devices) > 1 {
+		out = append(out, finding.Warnf("%s of %s in MIG mode: %s", finding.Count(len(sliced), "GPU"),
+			finding.Count(len(u.Devices), "GPU"), finding.Some(sliced)).
+			Breaking("a process sees one slice only, slices have neither NVLink nor P2P, and NCCL refuses two ranks on one GPU").
+			Do("sudo nvidia-smi -mig 0   # all GPUs idle\nor one slice for each process: %s", preflight.CUDAVisible))
+	}
+	if len(out) == 0 {
+		return pass(u)
+	}
+	return out
+}
+
+// gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these
+// are slow on purpose.
+func gpuThrottle(_ context.Context, in preflight.Input) finding.Finding {
+	u, why := preflight.GPUsOf(in)
+	if why != "" {
+		return finding.Skipf("%s", why)
+	}
+	words := map[string]string{
+		"power_brake": "the power brake of the machine (too little power, or a failed power supply)",
+		"hw_thermal":  "heat", "sw_thermal": "heat", "hw_slowdown": "the hardware (heat or power)",
+	}
+	var names, reasons []string
+	f := finding.Warnf("")
+	for _, d := range u.Devices {
+		var own []string
+		for _, r := range d.Throttle {
+			if w := words[r]; w != "" && (r != "hw_slowdown" || len(d.Throttle) == 1) && !slices.Contains(own, w) {
+				own = append(own, w)
+			}
+		}
+		if len(own) == 0 && slices.Contains(d.Throttle, "hw_slowdown") {
+			own = []string{words["hw_slowdown"]}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		names = append(names, called(d))
+		for _, w := range own {
+			if !slices.Contains(reasons, w) {
+				reasons = append(reasons, w)
+			}
+		}
+		f = f.See("NVML", "%s: %s", called(d), strings.Join(d.Throttle, ", "))
+	}
+	if len(names) == 0 {
+		return pass(u)[0]
+	}
+	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(names) == 1] +
+		" slowed down by " + strings.Join(reasons, " and by ")
+	return f.Breaking("all ranks wait for the slowest GPU").
+		Do("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # then inspect the machine's power supplies and fans")
 }

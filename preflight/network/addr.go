@@ -17,14 +17,11 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
-	return slices.Concat(storeChecks(), dnsChecks(), addrChecks())
-}
+func Checks() []preflight.Check { return slices.Concat(storeChecks(), dnsChecks(), addrChecks()) }
 
 func addrChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "host.resolves", Limit: preflight.Computed,
-		Title: "this node's own host name resolves",
+		ID: "host.resolves", Limit: preflight.Computed, Title: "this node's own host name resolves",
 		Doc: "Gloo and c10d look up their own host name. Where it has no address, Gloo listens on loopback, and every " +
 			"lookup may cost seconds.",
 		Run: preflight.One(hostResolves),
@@ -74,9 +71,8 @@ func hostsAddr(in preflight.Input) string {
 	return "127.0.1.1"
 }
 
-// addrUsable fails only for an address that no other machine can reach by definition.
-// A link-local IPv4 address works between two machines on one cable, and a container
-// bridge works for its containers.
+// addrUsable fails only for an address that no other machine can reach by definition. A link-local IPv4
+// address works between two machines on one cable, and a container bridge works for its containers.
 func addrUsable(_ context.Context, in preflight.Input) finding.Finding {
 	a := in.Addr.Unmap()
 	switch {

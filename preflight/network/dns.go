@@ -18,8 +18,7 @@ import (
 
 func dnsChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "dns.servers", Limit: preflight.Network,
-		Title: "the name servers answer, and agree",
+		ID: "dns.servers", Limit: preflight.Network, Title: "the name servers answer, and agree",
 		Doc: "A server that is dead, or knows fewer names, delays every lookup of every process, by 5 s by default, or " +
 			"makes a name unknown on some nodes only.",
 		Run: dnsServers,
@@ -30,8 +29,7 @@ func dnsChecks() []preflight.Check {
 			"name, the node connects to another host than the one that is named.",
 		Run: preflight.One(dnsSearch),
 	}, {
-		ID: "dns.reverse", Limit: preflight.Network,
-		Title: "lookups of the names of addresses are not delayed",
+		ID: "dns.reverse", Limit: preflight.Network, Title: "lookups of the names of addresses are not delayed",
 		Doc: "torch's store on node rank 0 looks up the name of each process that connects, one after the other. Where " +
 			"no server answers, the start takes seconds for each.",
 		Run: preflight.One(dnsReverse),
@@ -192,8 +190,7 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 	return f.Do("dig @%s %s   # repeats it; repair the server, or take its line out of /etc/resolv.conf", fix, name), true
 }
 
-// disagree finds servers that know different addresses of a name, or of which only some
-// know it.
+// disagree finds servers that know different addresses of a name, or of which only some know it.
 func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 	var sure []dns.Said
 	for _, s := range said {
@@ -213,8 +210,7 @@ func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 	}
 	f := finding.Warnf("the name servers disagree on %s: %s", name,
 		finding.Join(sure, func(s dns.Said) string {
-			return s.Server.Addr().
-				String() + " answers " + verbatim(s.Result())
+			return s.Server.Addr().String() + " answers " + verbatim(s.Result())
 		}))
 	for _, s := range sure {
 		f.Seen = append(f.Seen, saidSeen(s))

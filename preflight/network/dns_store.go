@@ -79,8 +79,7 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 	}
 	all := func(six bool) bool {
 		return !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
-			return a.Unmap().Is6() != six || a.Unmap().
-				IsLoopback()
+			return a.Unmap().Is6() != six || a.Unmap().IsLoopback()
 		})
 	}
 	switch {
@@ -130,8 +129,7 @@ func twoHosts(in preflight.Input, host string) bool {
 		for _, b := range addrs[:i] {
 			for _, nic := range in.Node.Interfaces {
 				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool {
-					return !a.IsLoopback() && p.Contains(a) &&
-						p.Contains(b)
+					return !a.IsLoopback() && p.Contains(a) && p.Contains(b)
 				}) {
 					return true
 				}
@@ -149,9 +147,8 @@ func hostsSeen(in preflight.Input, host string, f finding.Finding) finding.Findi
 	return f
 }
 
-// inTime returns the result that the system's resolver would have with more time: it
-// waits for a dead server before it asks the next, which may know that the name does
-// not exist.
+// inTime returns the result that the system's resolver would have with more time: it waits for a
+// dead server before it asks the next, which may know that the name does not exist.
 func inTime(ctx context.Context, in preflight.Input, host string, err error) error {
 	e, ok := errors.AsType[*net.DNSError](err)
 	if in.Servers == nil || ok && e.IsNotFound || !slices.Contains(toServers(in), host) {
@@ -165,9 +162,8 @@ func inTime(ctx context.Context, in preflight.Input, host string, err error) err
 	return &net.DNSError{Err: "no such host", Name: host, Server: said[i].Server.String(), IsNotFound: true}
 }
 
-// servedBeside adds the answer of each server to a finding about a name that the
-// system's resolver did not find: a server may know it, may not answer, or may keep
-// "no such name" in its cache.
+// servedBeside adds the answer of each server to a finding about a name that the system's resolver
+// did not find: a server may know it, may not answer, or may keep "no such name" in its cache.
 func servedBeside(ctx context.Context, in preflight.Input, host string, f finding.Finding) finding.Finding {
 	if in.Servers == nil || !slices.Contains(toServers(in), host) {
 		return f

@@ -19,13 +19,11 @@ import (
 
 func storeChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "store.resolves", Limit: preflight.Network,
-		Title: "this node can resolve the name of the store",
-		Doc:   "A node that cannot find the store never joins, and the others wait for it until their time is up.",
-		Run:   preflight.One(storeResolves),
+		ID: "store.resolves", Limit: preflight.Network, Title: "this node can resolve the name of the store",
+		Doc: "A node that cannot find the store never joins, and the others wait for it until their time is up.",
+		Run: preflight.One(storeResolves),
 	}, {
-		ID: "store.port", Limit: preflight.Network,
-		Title: "no other program listens where this node hosts the store",
+		ID: "store.port", Limit: preflight.Network, Title: "no other program listens where this node hosts the store",
 		Doc: "The store cannot start where another program has its port, and the other nodes would connect to that " +
 			"program.",
 		Run: preflight.One(storePort),
@@ -221,8 +219,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	}
 	f := answered(in, all, open, silent)
 	if open == 0 && unasked > 0 {
-		f = finding.Skipf("could not tell: the address of %s was not found in time",
-			finding.Join(all, endpoint.String))
+		f = finding.Skipf("could not tell: the address of %s was not found in time", finding.Join(all, endpoint.String))
 	}
 	f.Seen = seen
 	return f

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -110,9 +111,8 @@ func (b blamed) reach(posts []Post) finding.Finding {
 		Do("%s", fix)
 }
 
-// beside judges calls to the other addresses on which a library waits. It fails only
-// where the user's own setting names the address: a library may not use what it chooses
-// itself.
+// beside judges calls to the other addresses on which a library waits. It fails only where the
+// user's own setting names the address: a library may not use what it chooses itself.
 func (b blamed) beside(posts []Post) judged {
 	e := b.common()
 	w := wordsOf(e, posts)
@@ -230,8 +230,7 @@ func (b blamed) large() finding.Finding {
 	case c.Hole && c.MTU > 0:
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
 		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the "+
-			"firewall",
-			b.shrink(c.MTU), c.IfMTU)
+			"firewall", b.shrink(c.MTU), c.IfMTU)
 	default:
 		f = f.Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
 			"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
@@ -239,8 +238,7 @@ func (b blamed) large() finding.Finding {
 	return b.see(f)
 }
 
-// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE
-// frames do not.
+// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE frames do not.
 func (b blamed) hole() finding.Finding {
 	c := b.common().call
 	return b.see(finding.Warnf("%s: over %d bytes they vanish silently, and the interface sends up to %d",
@@ -282,4 +280,101 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 		f = f.See(fmt.Sprintf("%s calls %s at %s", e.from.Name, e.to.Name, e.call.Addr), "%s", said)
 	}
 	return f
+}
+
+// blamed is one cause of failed calls, with the nodes and calls that it concerns.
+type blamed struct {
+	side  blame.Side
+	nodes []Post // the node; both ends of a link; the nodes outside the largest group
+	rest  int    // the number of other nodes
+	calls int    // the number of calls on this side, good ones too
+	edges []edge // the failed calls that this explains
+	back  bool   // for a link: the other direction works
+}
+
+// eachCause reports the causes of the bad calls between n nodes; see blame.Find.
+func eachCause(all []edge, n int, bad func(edge) bool, tell func(blamed)) {
+	arcs, nodes := make([]blame.Arc, len(all)), map[int]Post{}
+	for i, e := range all {
+		arcs[i] = blame.Arc{From: e.from.Rank, To: e.to.Rank, Bad: bad(e)}
+		nodes[e.from.Rank], nodes[e.to.Rank] = e.from, e.to
+	}
+	for _, c := range blame.Find(arcs, n) {
+		b := blamed{side: c.Side, rest: c.Rest, calls: c.Tried, back: c.Back}
+		for _, rank := range c.Nodes {
+			b.nodes = append(b.nodes, nodes[rank])
+		}
+		for _, i := range c.Bad {
+			b.edges = append(b.edges, all[i])
+		}
+		tell(b)
+	}
+}
+
+// unfit returns the ranks that must leave: for a link the node that is not rank 0, and
+// all nodes where nothing works.
+func (b blamed) unfit() (out []int) {
+	switch b.side {
+	case blame.Between:
+		return []int{b.nodes[1].Rank}
+	case blame.Everywhere:
+		for r := range b.rest {
+			out = append(out, r)
+		}
+		return out
+	}
+	return ranksOf(b.nodes)
+}
+
+func (b blamed) names() string {
+	return finding.Some(finding.Map(b.nodes, func(p Post) string { return p.Name }))
+}
+
+// what describes the calls, or long messages, that fail, and the nodes between which they fail.
+func (b blamed) what(noun string) string {
+	who, tried := b.names(), fmt.Sprintf("%d of %d tried", len(b.edges), b.calls)
+	switch b.side {
+	case blame.Everywhere:
+		return fmt.Sprintf("%s do not get through between any of the %d nodes (%s)", noun, b.rest, tried)
+	case blame.Apart:
+		return fmt.Sprintf("%s do not get through between two groups of nodes: %s, and the other %d (%s)",
+			noun, who, b.rest, tried)
+	case blame.ToAndFrom:
+		return fmt.Sprintf("%s to and from %s do not get through (%s)", noun, who, tried)
+	case blame.ToNode:
+		return fmt.Sprintf("%s to %s do not get through (%s), while those from it do", noun, who, tried)
+	case blame.FromNode:
+		return fmt.Sprintf("%s from %s do not get through (%s), while those to it do", noun, who, tried)
+	}
+	from, to := b.edges[0].from.Name, b.edges[0].to.Name
+	if len(b.edges) > 1 {
+		return fmt.Sprintf("%s between %s and %s do not get through in either direction", noun, from, to)
+	}
+	back := ""
+	if b.back {
+		back = ", while those back do"
+	}
+	return fmt.Sprintf("%s from %s to %s do not get through%s", noun, from, to, back)
+}
+
+// common returns a failed call with the most frequent cause.
+func (b blamed) common() edge {
+	n, best := map[sidechannel.Cause]int{}, b.edges[0]
+	for _, e := range b.edges {
+		n[e.call.Cause]++
+	}
+	for _, e := range b.edges {
+		if n[e.call.Cause] > n[best.call.Cause] {
+			best = e
+		}
+	}
+	return best
+}
+
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
 }

@@ -86,13 +86,7 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	return clock, doubt
 }
 
-func ranksOf(posts []Post) []int {
-	var out []int
-	for _, p := range posts {
-		out = append(out, p.Rank)
-	}
-	return out
-}
+func ranksOf(posts []Post) []int { return finding.Map(posts, func(p Post) int { return p.Rank }) }
 
 func away(d time.Duration) string {
 	if d < 0 {

@@ -5,11 +5,13 @@ package peers
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"launch/internal/finding"
+	"launch/preflight"
 	"launch/preflight/calls"
 	"launch/preflight/threshold"
 )
@@ -50,19 +52,17 @@ type Decision struct {
 	Survey   *finding.Survey `json:"survey,omitempty"`   // for launch check
 }
 
-// judged is a finding about several nodes, with the nodes that must leave if it is a
-// failure.
+// judged is a finding about several nodes, with the nodes that must leave if it is a failure.
 type judged struct {
 	finding.Finding
 	unfit []int // ranks
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that is not reached, or
-// does not reach the others, is unfit. A difference that may work is a warning that names
-// the minority; where it is known to hang or kill the job, the minority is unfit. Where
-// only the store address identifies the job, a node with another command than node rank 0
-// is unfit: it may belong to another job. A check that one node's user switched off
-// applies to no node.
+// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not
+// reach the others, is unfit. A difference that may work is a warning that names the minority;
+// where it is known to hang or kill the job, the minority is unfit. Where only the store address
+// identifies the job, a node with another command than node rank 0 is unfit: it may belong to
+// another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {
@@ -88,8 +88,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	return d
 }
 
-// Waive returns the decision with each failure between nodes as a warning, so that no
-// node must leave.
+// Waive returns the decision with each failure between nodes as a warning, so that no node must leave.
 func (d Decision) Waive() Decision {
 	d.Go, d.Unfit, d.Who = true, nil, ""
 	d.Findings = slices.Clone(d.Findings)
@@ -142,11 +141,7 @@ func compareLines(posts []Post) (out []judged) {
 }
 
 func namesOf(posts []Post, ranks []int) []string {
-	var out []string
-	for _, r := range ranks {
-		out = append(out, posts[r].Name)
-	}
-	return out
+	return finding.Map(ranks, func(r int) string { return posts[r].Name })
 }
 
 // group is the nodes that share a value.
@@ -175,8 +170,7 @@ func having(posts []Post, of func(Post) string) []Post {
 	return slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return of(p) == "" })
 }
 
-// groups sorts the nodes by value: the largest group first, of equal ones that with the
-// lowest rank.
+// groups sorts the nodes by value: the largest group first, of equal ones that with the lowest rank.
 func groups(posts []Post, of func(Post) string) []group {
 	var gs []group
 	for _, p := range posts {
@@ -190,7 +184,6 @@ func groups(posts []Post, of func(Post) string) []group {
 	return gs
 }
 
-// ranksIn returns the ranks of several groups.
 func ranksIn(gs []group) []int {
 	var out []int
 	for _, g := range gs {
@@ -204,12 +197,8 @@ func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
 
 // differs describes the nodes that differ from the first group.
 func differs(gs []group) string {
-	var out []string
-	for _, g := range gs[1:] {
-		out = append(out, fmt.Sprintf("%s has %q", finding.Some(g.names), g.value))
-	}
 	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
-		strings.Join(out, ", "))
+		finding.Join(gs[1:], func(g group) string { return fmt.Sprintf("%s has %q", finding.Some(g.names), g.value) }))
 }
 
 // most is the number of groups that a message names.
@@ -232,4 +221,61 @@ func shares(gs []group, has func(Post) string, kinds string) string {
 		parts = append(parts, fmt.Sprintf("and %d more %s", n, kinds))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// maxCalls is the number of calls in a survey: a picture cannot show more, and all nodes
+// read it. Failed calls are first.
+const maxCalls = 512
+
+// NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
+// The table gives the order of the checks.
+func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey {
+	s := finding.Survey{Checks: columns(posts, table)}
+	for _, p := range posts {
+		s.NotJudged = append(s.NotJudged, p.Skip...)
+		n := finding.Surveyed{Rank: p.Rank, Name: p.Name, Unfit: slices.Contains(d.Unfit, p.Rank) ||
+			len(p.Local.Failed()) > 0}
+		for _, id := range s.Checks {
+			n.Cells = append(n.Cells, p.Outcomes[id])
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	slices.Sort(s.NotJudged)
+	s.NotJudged = slices.Compact(s.NotJudged)
+	for _, wrong := range []bool{true, false} {
+		for _, e := range edges(posts) {
+			if bad := e.call.Bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
+				s.Calls = append(s.Calls, finding.Called{From: e.from.Rank, To: e.to.Rank, Bad: bad})
+			}
+		}
+	}
+	return s
+}
+
+// columns returns the checks that some node made, in the order of the table and with
+// those that are not in it at the end.
+func columns(posts []Post, table []preflight.Check) []string {
+	made := map[string]bool{}
+	for _, p := range posts {
+		for id := range p.Outcomes {
+			made[id] = true
+		}
+	}
+	var out []string
+	for _, c := range table {
+		if made[c.ID] {
+			out = append(out, c.ID)
+			delete(made, c.ID)
+		}
+	}
+	return append(out, slices.Sorted(maps.Keys(made))...)
+}
+
+// All returns the findings of single nodes and between nodes, the failures first.
+func (d Decision) All() finding.Report {
+	all := slices.Concat(d.Nodes, d.Findings)
+	slices.SortStableFunc(all, func(a, b finding.Finding) int {
+		return preflight.Gravity(b.Status) - preflight.Gravity(a.Status)
+	})
+	return all
 }

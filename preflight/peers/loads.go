@@ -123,11 +123,7 @@ func compareLoads(posts []Post) (out []judged) {
 }
 
 func loadsOf(posts []Post) []Loads {
-	out := make([]Loads, len(posts))
-	for i, p := range posts {
-		out[i] = p.Loads
-	}
-	return out
+	return finding.Map(posts, func(p Post) Loads { return p.Loads })
 }
 
 func sameNodes(a, b group) bool { return slices.Equal(a.ranks, b.ranks) }
@@ -183,11 +179,7 @@ func (d difference) finding() finding.Finding {
 
 // has returns everything that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
 func (d difference) has(p Post) string {
-	var out []string
-	for _, r := range d.rules {
-		out = append(out, r.title+" "+r.of(p.Loads).Version)
-	}
-	return strings.Join(out, ", ")
+	return finding.Join(d.rules, func(r loadRule) string { return r.title + " " + r.of(p.Loads).Version })
 }
 
 func runtime(l Loads) software.Item {

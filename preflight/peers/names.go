@@ -12,9 +12,8 @@ import (
 	"launch/preflight/calls"
 )
 
-// compareNames judges the names of the nodes. launch gives the job addresses, so each
-// finding is at most a warning, and a cluster in which few or no nodes have names is
-// fine.
+// compareNames judges the names of the nodes. launch gives the job addresses, so each finding is at
+// most a warning, and a cluster in which few or no nodes have names is fine.
 func compareNames(posts []Post) []judged {
 	out := strayNames(posts)
 	var answered []Post
@@ -86,8 +85,7 @@ func strayNames(posts []Post) (out []judged) {
 		}
 		who := finding.Some(namesOf(posts, ranksOf(w.who)))
 		f := finding.Warnf("the name of %s leads to %s on %s, %s", w.to.Name, w.stray.Addr, who, is).Named("peer.name").
-			Breaking("%swould reach another machine", byName).
-			See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
+			Breaking("%swould reach another machine", byName).See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
 		if w.stray.Hosts {
 			f = f.Do("correct the line in /etc/hosts on %s", who)
 		} else {
@@ -168,8 +166,7 @@ func unknownNames(posts []Post) judged {
 		few = append(slices.Clone(few), fmt.Sprintf("and %d more", more))
 	}
 	return judged{Finding: finding.Warnf("the name servers do not know all nodes: %s", strings.Join(few, "; ")).
-		Named("peer.name").
-		Breaking("%swould not find them", byName).
+		Named("peer.name").Breaking("%swould not find them", byName).
 		Do("getent hosts %s   # repeats it\nadd %s to the DNS, or to /etc/hosts on each node", names[0],
 			finding.Some(names))}
 }

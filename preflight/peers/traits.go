@@ -12,6 +12,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/fabric/rail"
+	"launch/internal/finding"
 	"launch/preflight"
 )
 
@@ -78,8 +79,7 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	return t
 }
 
-// family returns the family of an address; "" for none and for loopback, which never
-// leaves a machine.
+// family returns the family of an address; "" for none and for loopback, which never leaves a machine.
 func family(a netip.Addr) string {
 	switch a = a.Unmap(); {
 	case !a.IsValid() || a.IsLoopback():
@@ -159,8 +159,7 @@ func kindOfGID(p rail.Port) string {
 	return "RoCE v2, IPv6"
 }
 
-// subnetOf returns the upper half of an InfiniBand port's first GID, which the subnet
-// manager assigns.
+// subnetOf returns the upper half of an InfiniBand port's first GID, which the subnet manager assigns.
 func subnetOf(p rail.Port) string {
 	if p.Facts.LinkLayer != "InfiniBand" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 {
 		return ""
@@ -189,4 +188,88 @@ func counted(words []string, number bool) string {
 		slices.Sort(out)
 	}
 	return strings.Join(out, " + ")
+}
+
+// compareScripts reports the nodes on which the content of the script differs. Different
+// commands are reported already, and a script of another name is another script.
+func compareScripts(posts []Post) []judged {
+	if len(groups(posts, func(p Post) string { return p.Command })) > 1 {
+		return nil
+	}
+	script := func(p Post) string { return p.Script }
+	gs := groups(having(posts, script), script)
+	if len(gs) < 2 {
+		return nil
+	}
+	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").
+		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or " +
+			"computes wrong results").
+		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file " +
+			"system")}}
+}
+
+// compareConstants compares the settings that must be the same on all nodes
+// (Post.Constants). With different settings of NCCL the ranks of a job on GPUs disagree
+// about messages or choose different networks: then the minority is unfit.
+func compareConstants(posts []Post) (out []judged) {
+	names := map[string]bool{}
+	for _, p := range posts {
+		for name := range p.Constants {
+			names[name] = true
+		}
+	}
+	gpus := onGPU(loadsOf(posts))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		gs := groupsBySetting(posts, name)
+		if len(gs) < 2 || gpus && explained(posts, name) {
+			continue
+		}
+		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").
+			Breaking("ranks that disagree about their messages hang or fail").
+			Do("launch env --explain   # shows its source: the environment or the library's own files\n" +
+				"set it to the same value on all nodes, or on no node")
+		var unfit []int
+		if gpus && strings.HasPrefix(name, "NCCL_") {
+			f.Status = finding.Fail
+			unfit = ranksIn(gs[1:])
+		}
+		out = append(out, judged{f, unfit})
+	}
+	return out
+}
+
+func groupsBySetting(posts []Post, name string) []group {
+	return groups(posts, func(p Post) string {
+		if v, set := p.Constants[name]; set {
+			return name + "=" + v
+		}
+		return name + " not set"
+	})
+}
+
+// consequence returns the setting that a node's plan derives from a trait, by the ID of its rule:
+// where only one node has the trait, only that node has the setting. stops reports whether NCCL
+// stops then; it opens sockets of another family by the address of its peer.
+func consequence(rule string) (setting string, stops bool) {
+	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
+		"same.family": "NCCL_SOCKET_FAMILY"}[rule]
+	return setting, setting != "" && rule != "same.family"
+}
+
+// follows reports whether the setting differs between the same nodes as the trait.
+func (r traitRule) follows(posts []Post) bool {
+	setting, _ := consequence(r.id)
+	if setting == "" {
+		return false
+	}
+	a, b := r.groups(posts), groupsBySetting(posts, setting)
+	return len(a) > 1 && len(b) > 1 && sameOdd(a, b)
+}
+
+// explained reports whether the cause of a difference in a setting is reported already.
+func explained(posts []Post, setting string) bool {
+	return slices.ContainsFunc(traitRules(), func(r traitRule) bool {
+		of, _ := consequence(r.id)
+		return of == setting && r.follows(posts)
+	})
 }

@@ -131,10 +131,9 @@ func portsOfRails(t Traits) string {
 	return ""
 }
 
-// otherLayer returns why a node dies whose ports are all InfiniBand while those of the
-// others are all Ethernet, or vice versa: NCCL does not connect the two
-// (src/transport/net_ib/connect.cc, "Try selecting NICs of only one link type using
-// NCCL_IB_HCA").
+// otherLayer returns why a node dies whose ports are all InfiniBand while those of the others are
+// all Ethernet, or vice versa: NCCL does not connect the two (src/transport/net_ib/connect.cc, "Try
+// selecting NICs of only one link type using NCCL_IB_HCA").
 func otherLayer(p, most Post) string {
 	layer := func(p Post) string {
 		ports := cmp.Or(p.Traits.NCCLPorts, portsOfRails(p.Traits))
@@ -228,10 +227,7 @@ func (u unlike) judge(posts []Post) judged {
 	if r.do != nil {
 		f.Fix = r.do(u.groups[1].first, u.groups[0].first)
 	}
-	var titles []string
-	for _, r := range u.rules {
-		titles = append(titles, r.title)
-	}
+	titles := finding.Map(u.rules, func(r traitRule) string { return r.title })
 	v := judged{}
 	for i, g := range u.groups {
 		if i < most {

@@ -91,6 +91,5 @@ func grown(p rail.Port, a, b fabric.LinkErrors, seconds, limit float64) (finding
 	f.What = fmt.Sprintf("the link of %s is bad now: %s within %.1f s", p.Name, strings.Join(what, ", "), seconds)
 	return f.Breaking("transfers over it are repeated or time out, and every collective waits for them").
 		Do("mlxlink -d %s -m -c   # or ethtool -S %s; clean, reseat or replace the cable\nuntil then leave it out: "+
-			"NCCL_IB_HCA=^=%s",
-			p.PCI, p.Netdev, p.HCA), len(what) > 0
+			"NCCL_IB_HCA=^=%s", p.PCI, p.Netdev, p.HCA), len(what) > 0
 }

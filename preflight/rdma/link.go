@@ -14,9 +14,8 @@ import (
 	"launch/preflight"
 )
 
-// rdmaLink reports cards like the rails that have no link. Where no rail is left, it
-// reports ports with a cable that nothing brings up: an InfiniBand fabric without a
-// subnet manager.
+// rdmaLink reports cards like the rails that have no link. Where no rail is left, it reports ports
+// with a cable that nothing brings up: an InfiniBand fabric without a subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	if why := noRDMA(in); why != "" {
 		return finding.Skips(why)
@@ -96,10 +95,9 @@ func unmanaged(h fabric.HCA) int {
 
 const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 
-// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the
-// part of the driver that makes it is not loaded, or the devices are in another network
-// namespace. Ethernet cards count only if there is one for each of several GPUs, since a
-// single card may serve any purpose.
+// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the part of the
+// driver that makes it is not loaded, or the devices are in another network namespace. Ethernet cards
+// count only if there is one for each of several GPUs, since a single card may serve any purpose.
 func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	u, why := preflight.GPUsOf(in)
 	off := false
@@ -135,8 +133,7 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	return f.Breaking(overTCP).Do("%s", fix), true
 }
 
-// rdmaOpen warns only if no device opens: a container often has one of its host's
-// devices.
+// rdmaOpen warns only if no device opens: a container often has one of its host's devices.
 func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
 		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
@@ -185,4 +182,127 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 // are returns a number with its noun and verb.
 func are(n int, word string) string {
 	return finding.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
+}
+
+// rdmaRate compares ports of cards of one make.
+func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	ports := rail.PortsOf(in.Node, f)
+	if why := noRails(in, ports); why != "" {
+		return finding.Skips(why)
+	}
+	bus := map[string]fabric.PCI{}
+	for _, p := range in.Node.PCI {
+		bus[p.Addr] = p
+	}
+	var out []finding.Finding
+	for _, p := range ports {
+		best := p
+		wide := bus[p.PCI]
+		for _, o := range ports {
+			if !alike(p.Card, o.Card) || p.Facts.LinkLayer != o.Facts.LinkLayer || p.Card.Driver == "efa" {
+				continue
+			}
+			if o.Facts.Active() && o.Facts.Rate > best.Facts.Rate {
+				best = o
+			}
+			if b := bus[o.PCI]; b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
+				wide = b
+			}
+		}
+		own := bus[p.PCI]
+		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
+			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
+				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
+				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).
+				Breaking("every collective waits for the slowest rail").
+				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
+					p.PCI, cmp.Or(p.Netdev, p.HCA)))
+		}
+		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
+		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
+		case own.Lanes > 0 && wide.Lanes > own.Lanes:
+			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d",
+				p.Name, own.Lanes, wide.Addr, wide.Lanes).
+				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
+				Breaking("the card is slower than its port").
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser", p.PCI))
+		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
+			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
+				p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
+				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
+				Breaking("the card is slower than its port").
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser, or use a wider slot", p.PCI))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, finding.Passf("%s", f.Why))
+	}
+	return out
+}
+
+func laned(p fabric.Port) string {
+	if p.Lanes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d lanes)", p.Lanes)
+}
+
+// rdmaMTU compares the rails with each other, and each with its interface.
+func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
+	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
+	if why := noRails(in, ports); why != "" {
+		return finding.Skipf("%s", why)
+	}
+	most, right := 0, 0
+	for _, p := range ports {
+		has := p.Packets(in.Node)
+		most, right = max(most, has.Now), max(right, has.Netdev)
+	}
+	if most == 0 {
+		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not " +
+			"report it")
+	}
+	var small, line []string
+	f := finding.Warnf("")
+	behind := false
+	for _, p := range ports {
+		has := p.Packets(in.Node)
+		if has.Now == 0 || has.Now >= most && has.Now >= has.Fits {
+			continue
+		}
+		switch {
+		case has.Now < has.Fits:
+			behind = true
+			line = append(line, fmt.Sprintf("ip link set dev %s down; ip link set dev %[1]s up", p.Netdev))
+			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)",
+				p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
+		case has.Netdev > 0:
+			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
+			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.Name, p.Netdev, has.Netdev))
+		default:
+			small = append(small, fmt.Sprintf("%s (%d)", p.Name, has.Now))
+		}
+		if has.Netdev > 0 {
+			f = f.See("MTU of "+p.Netdev, "%d, so RoCE has room for %d", has.Netdev, rail.RoCEMTU(has.Netdev))
+		}
+		if v, ok := in.Node.Verbs.Port(p.HCA, p.Port); ok {
+			f = f.See("active_mtu of "+p.Name, "%d, at most %d (libibverbs)", v.ActiveMTU, v.MaxMTU)
+		}
+	}
+	if len(small) == 0 {
+		return finding.Passf("packets of %d bytes", most)
+	}
+	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s",
+		len(small), finding.Count(len(ports), "rail"), most, finding.Some(small))
+	if behind {
+		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s",
+			len(small), finding.Count(len(ports), "rail"), finding.Some(small))
+	}
+	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
+	if len(line) == 0 {
+		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +
+			"on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
+	}
+	return f.Do("%s\nand in the network's configuration, if the switch supports it", strings.Join(line, "; "))
 }

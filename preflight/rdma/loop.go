@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +18,8 @@ import (
 )
 
 const (
-	// loopBudget limits all ports together: they are tried at the same time, each in a
-	// process of its own. A connection that nothing acknowledges fails after half a
-	// second to two.
+	// loopBudget limits all ports together: they are tried at the same time, each in a process of
+	// its own. A connection that nothing acknowledges fails after half a second to two.
 	loopBudget = 3 * time.Second
 
 	// loopLong is the longer of two messages: several packets and pages. The memory
@@ -126,4 +126,165 @@ func partition(in preflight.Input) int {
 		}
 	}
 	return 0
+}
+
+// judgeLoops returns one finding for each cause, or one for all ports.
+func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
+	type kind struct {
+		status finding.Status
+		cause  verbs.Cause
+	}
+	failed := map[kind][]looped{}
+	var order []kind
+	var good []looped
+	var untold []string
+	for _, l := range all {
+		if l.err == nil {
+			good = append(good, l)
+			continue
+		}
+		if l.err.Cause == verbs.Memlock && (in.Node.System.IPCLock || in.Node.Limits.Memlock >= loopLocks) {
+			e := *l.err // a limit exists, but this port did not reach it
+			e.Cause, l.err = verbs.Resources, &e
+		}
+		k := kind{loopStatus(l, idle(all)), l.err.Cause}
+		switch {
+		case k.status == finding.Skip:
+			untold = append(untold, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
+			continue
+		case failed[k] == nil:
+			order = append(order, k)
+		}
+		failed[k] = append(failed[k], l)
+	}
+	var out []finding.Finding
+	for _, k := range order {
+		out = append(out, loopFails(in, k.status, failed[k], len(all)))
+	}
+	switch {
+	case len(out) > 0:
+		return out
+	case len(good) == 0:
+		return finding.Skips("could not tell: " + finding.Some(untold))
+	}
+	return []finding.Finding{loopPasses(good, untold)}
+}
+
+// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the
+// port and cannot give it up. It passes over a device that does not open or does not
+// answer (ncclIbInit in src/transport/net_ib).
+func loopStatus(l looped, idle bool) finding.Status {
+	switch c := l.err.Cause; c {
+	case verbs.NoRC, verbs.NoLibrary, verbs.NoStack, verbs.Late, verbs.Wrong, verbs.PeerGone:
+		return finding.Skip
+	case verbs.Stuck:
+		if !idle {
+			return finding.Skip
+		}
+	case verbs.Other:
+		if l.err.Errno == 0 && l.err.Status == 0 { // neither system nor device reported anything
+			return finding.Skip
+		}
+	case verbs.NoGID, verbs.Unreachable, verbs.Lost, verbs.Rejected:
+		if c == verbs.NoGID && l.GID < 0 || !reachesItself(l.Port) { // rdma.gid reports the first
+			return finding.Skip
+		}
+	case verbs.Permission, verbs.Gone, verbs.NotHere, verbs.Corrupt:
+		if !l.err.AtOpen() {
+			return finding.Fail
+		}
+	case verbs.Memlock:
+		return finding.Fail
+	}
+	return finding.Warn
+}
+
+// idle reports whether the machine had time for those ports that answered. On a busy one
+// a driver that hangs and a process that waits for its turn look the same.
+func idle(all []looped) bool {
+	slowest := time.Duration(0)
+	for _, l := range all {
+		if l.err == nil {
+			slowest = max(slowest, l.took)
+		}
+	}
+	good := slices.ContainsFunc(all, func(l looped) bool { return l.err == nil })
+	return good && slowest < loopBudget/4
+}
+
+// reachesItself reports whether a card is known to deliver a port's packets back to it.
+func reachesItself(p rail.Port) bool {
+	return slices.Contains([]string{"mlx5_core", "mlx4_core", "rdma_rxe"}, p.Card.Driver)
+}
+
+// loopFails returns the finding for the ports that failed in one way.
+func loopFails(in preflight.Input, status finding.Status, ports []looped, of int) finding.Finding {
+	first := ports[0]
+	var names, devices []string
+	f := finding.Finding{Status: status}
+	for _, l := range ports {
+		names = append(names, l.Name)
+		if !slices.Contains(devices, l.HCA) {
+			devices = append(devices, l.HCA)
+		}
+		if len(f.Seen) < finding.MaxSeen {
+			f = f.See("loopback of "+l.Name, "%s", l.err.Text)
+		}
+	}
+	does := "cannot carry data to itself"
+	if first.err.Cause == verbs.Corrupt {
+		does = "changes the data that it carries"
+	}
+	f.What = fmt.Sprintf("%s %s: %s", first.Name, does, first.err.Text)
+	if len(ports) > 1 {
+		f.What = fmt.Sprintf("%d of %s fail alike (%s): %s %s: %s", len(ports), finding.Count(of, "RDMA port"),
+			finding.Some(names), first.Name, does, first.err.Text)
+	}
+	f.Fix = fixFor(in, first.err.Cause, first.Card)
+	switch {
+	case len(ports) == of:
+	case in.Ports != nil:
+		f.Fix += "\nuntil then take it out of NCCL_IB_HCA"
+	default:
+		f.Fix += "\nuntil then leave it out: NCCL_IB_HCA=^=" + strings.Join(devices, ",")
+	}
+	switch {
+	case first.err.Cause == verbs.Corrupt:
+		return f.Breaking("the job computes with wrong numbers, or dies of them")
+	case first.err.AtOpen():
+		return f.Breaking("NCCL passes over it and reports it only in its log: " +
+			"with fewer rails than other nodes it is slower, or hangs")
+	case status == finding.Fail:
+		return f.Breaking("NCCL takes the port, and the job dies in its first collective (ncclSystemError)")
+	}
+	return f.Breaking("NCCL takes the port without trying it, and may hang or die in its first collective")
+}
+
+// loopPasses returns a pass with the measurements.
+func loopPasses(good []looped, untold []string) finding.Finding {
+	f := finding.Passf("")
+	least, most := time.Duration(0), time.Duration(0)
+	for _, l := range good {
+		figures := finding.Map(l.result.Sizes, func(s verbs.LoopSize) string {
+			return fmt.Sprintf("%s in %s, %s", finding.Size(uint64(s.Write.Size)),
+				finding.Micros(s.Write.Median), finding.Speed(s.Speed))
+		})
+		f = f.See("loopback of "+l.Name, "%s", strings.Join(figures, "; "))
+		if len(l.result.Sizes) > 0 {
+			short := l.result.Sizes[0].Write.Median
+			if least == 0 || short < least {
+				least = short
+			}
+			most = max(most, short)
+		}
+	}
+	f.What = fmt.Sprintf("%s: all data came back unchanged, in %s",
+		finding.Count(len(good), "port"), finding.Micros(least))
+	if most > least {
+		f.What += " to " + finding.Micros(most)
+	}
+	if len(untold) > 0 {
+		f.What += "; could not tell of " + finding.Some(untold)
+	}
+	return f
 }

@@ -13,6 +13,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
+	"launch/fabric/verbs"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -21,14 +22,12 @@ import (
 // Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "rdma.link", Limit: preflight.Computed,
-		Title: "the link of every rail of the training fabric is up",
+		ID: "rdma.link", Limit: preflight.Computed, Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
 			"or hangs.",
 		Run: rdmaLink,
 	}, {
-		ID: "rdma.open", Limit: preflight.Computed,
-		Title: "this process may use the RDMA cards of this node",
+		ID: "rdma.open", Limit: preflight.Computed, Title: "this process may use the RDMA cards of this node",
 		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
 			"NCCL then takes TCP and reports it only in its log.",
 		Run: rdmaOpen,
@@ -45,13 +44,11 @@ func Checks() []preflight.Check {
 		Doc:   "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
 		Run:   rdmaRate,
 	}, {
-		ID: "rdma.errors", Limit: preflight.Network,
-		Title: "no rail counts link errors during the check",
-		Doc:   "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
-		Run:   rdmaErrors,
+		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
+		Doc: "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
+		Run: rdmaErrors,
 	}, {
-		ID: "rdma.gid", Limit: preflight.Computed,
-		Title: "each RoCE rail has an address",
+		ID: "rdma.gid", Limit: preflight.Computed, Title: "each RoCE rail has an address",
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
 		Run: preflight.One(rdmaGID),
@@ -62,10 +59,8 @@ func Checks() []preflight.Check {
 			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
 		Run: preflight.One(rdmaMTU),
 	}, {
-		ID: "rdma.firmware", Limit: preflight.Computed,
-		Title: "cards of one kind have one firmware",
-		Doc:   "A card that missed an upgrade behaves differently from the others.",
-		Run:   preflight.One(rdmaFirmware),
+		ID: "rdma.firmware", Limit: preflight.Computed, Title: "cards of one kind have one firmware",
+		Doc: "A card that missed an upgrade behaves differently from the others.", Run: preflight.One(rdmaFirmware),
 	}, {
 		ID: "rdma.plugin", Limit: preflight.Computed,
 		Title: "NCCL has the plugin that this fabric needs",
@@ -85,11 +80,10 @@ func noRails(in preflight.Input, ports []rail.Port) string {
 	return ""
 }
 
-// noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job
-// on CPUs uses TCP, whatever else the machine has: there must be GPUs, UCX or an MPI.
-// NCCL alone is no sign, since each torch has it and site profiles set its variables on
-// all machines; it counts with a card that it could run on. "launch check" without a
-// command looks at all devices.
+// noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job on CPUs
+// uses TCP, whatever else the machine has: there must be GPUs, UCX or an MPI. NCCL alone is no
+// sign, since each torch has it and site profiles set its variables on all machines; it counts with
+// a card that it could run on. "launch check" without a command looks at all devices.
 func noRDMA(in preflight.Input) string {
 	s, line := in.Node.Software, in.Job.Line
 	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""
@@ -190,8 +184,7 @@ func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("one firmware for each kind of card")
 }
 
-// rdmaPlugin applies only where NCCL itself was found: otherwise there is no sign that
-// the job uses it.
+// rdmaPlugin applies only where NCCL itself was found: otherwise there is no sign that the job uses it.
 func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	f, s := rail.Of(in.Node, in.Addr), in.Node.Software
 	switch {
@@ -209,4 +202,83 @@ func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("could not tell which plugin NCCL would load")
 	}
 	return finding.Passf("%s", s.Plugin.Version)
+}
+
+// fixFor returns the fix where verbs fail on a device, by the cause that fabric/verbs names
+// (docs/verbs.md): for a device that does not open, and for a port that carries no data.
+func fixFor(in preflight.Input, c verbs.Cause, h fabric.HCA) string {
+	switch c {
+	case verbs.NoLibrary:
+		return "apt-get install libibverbs1 ibverbs-providers   # or dnf install libibverbs; in the image of the job"
+	case verbs.NoStack:
+		return "modprobe -a ib_uverbs " + moduleOf(h) + "   # on the machine itself; rdma link shows the devices"
+	case verbs.NoNode, verbs.Permission:
+		return in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "give the container a resource of the RDMA device plugin\n" +
+				"ls -l /dev/infiniband   # shows the devices that it has",
+			preflight.InContainer: "docker run --device /dev/infiniband …\nls -l /dev/infiniband   # shows the devices " +
+				"that it has",
+			preflight.InShell: "modprobe ib_uverbs; ls -l /dev/infiniband   " +
+				"# rdma-core's udev rules make the files, usable by everyone (mode 0666)",
+		})
+	case verbs.NotListed:
+		return in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "add ibverbs-providers to the image, and a resource of the RDMA device plugin to the " +
+				"container\n" +
+				"ls -l /dev/infiniband   # shows the devices that the container has",
+			preflight.InContainer: "add ibverbs-providers to the image, then docker run --device /dev/infiniband …",
+			preflight.InShell: "apt-get install ibverbs-providers   # or dnf install libibverbs; " +
+				"ls -l /dev/infiniband shows the devices",
+		})
+	case verbs.Memlock:
+		return in.MoreMemlock()
+	case verbs.Resources:
+		return fmt.Sprintf("rdma resource show; rdma resource show qp link %s   # then end what holds queues and memory",
+			h.Name)
+	case verbs.Provider:
+		return "bring library and driver to one release: rdma-core of the distribution with its own kernel, " +
+			"or MLNX_OFED or DOCA with their libraries, in the image, too"
+	case verbs.NotHere:
+		return in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "hostNetwork: true in the pod\nor attach the rail's interface to its network (Multus)",
+			preflight.InContainer:  "docker run --network host …",
+			preflight.InShell: "start the job in the network namespace of the rail's interface\n" +
+				"ip netns identify $$   # names this one",
+		})
+	}
+	return cardFix(c, h)
+}
+
+// cardFix returns the fix for a fault of a card, its port or its cable.
+func cardFix(c verbs.Cause, h fabric.HCA) string {
+	switch c {
+	case verbs.PortDown, verbs.NoLID:
+		return fmt.Sprintf("ibstat %s   # inspect its cable, the switch's port and, on InfiniBand, the subnet manager",
+			h.Name)
+	case verbs.NoPKey:
+		return fmt.Sprintf("grep . /sys/class/infiniband/%s/ports/*/pkeys/*   "+
+			"# the partition keys; NCCL_IB_PKEY is an index of them, 0 by default", h.Name)
+	case verbs.Unreachable, verbs.Lost, verbs.Rejected, verbs.NoGID:
+		return fmt.Sprintf("dmesg | grep %s\nwith another node: launch bench --server there, launch bench --client HOST here",
+			cmp.Or(h.PCI, h.Name))
+	case verbs.Corrupt:
+		return fmt.Sprintf("take this node out: dmesg | grep -i -e %s -e aer -e mce\nreplace its card, memory or PCIe slot",
+			cmp.Or(h.PCI, h.Name))
+	case verbs.Faulty, verbs.Gone, verbs.Stuck, verbs.Crashed:
+		reset := "the vendor's tool"
+		if strings.HasPrefix(h.Driver, "mlx") && h.PCI != "" {
+			reset = "mlxfwreset -d " + h.PCI + " r"
+		}
+		return fmt.Sprintf("dmesg | grep -e %s -e %s\nreset the card (%s), or take this node out and power it off and on",
+			cmp.Or(h.Driver, "rdma"), cmp.Or(h.PCI, h.Name), reset)
+	}
+	return "dmesg | tail; ibv_devinfo -d " + h.Name
+}
+
+// moduleOf returns the kernel module that makes the RDMA devices of a card.
+func moduleOf(h fabric.HCA) string {
+	if h.Driver == "" {
+		return "mlx5_ib (another vendor's: the module of that name)"
+	}
+	return strings.Replace(h.Driver, "_core", "_ib", 1)
 }

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data
-	// loaders), and for each rank of the job (a Gloo pair, the connections of the store
-	// on rank 0, NCCL's bootstrap).
+	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data loaders), and for
+	// each rank of the job (a Gloo pair, the connections of the store on rank 0, NCCL's bootstrap).
 	filesOwn     = 256
 	filesPerRank = 4
 )
@@ -27,14 +26,12 @@ func limitChecks() []preflight.Check {
 			"collective.",
 		Run: preflight.One(memlock),
 	}, {
-		ID: "limits.nofile", Limit: preflight.Computed,
-		Title: "a process may open a socket to every rank",
+		ID: "limits.nofile", Limit: preflight.Computed, Title: "a process may open a socket to every rank",
 		Doc: "The number of sockets grows with the ranks. Where the limit is low, the job stops while it connects, with " +
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
-		ID: "shm.size", Limit: preflight.Computed,
-		Title: "/dev/shm has space for the processes of this node",
+		ID: "shm.size", Limit: preflight.Computed, Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
 			"die of a bus error.",
 		Run: preflight.One(shmSize),
@@ -44,8 +41,7 @@ func limitChecks() []preflight.Check {
 // memlock never fails: the limit does not bind root and CAP_IPC_LOCK.
 func memlock(_ context.Context, in preflight.Input) finding.Finding {
 	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
-		return slices.ContainsFunc(h.Ports,
-			fabric.Port.Active)
+		return slices.ContainsFunc(h.Ports, fabric.Port.Active)
 	})
 	limit := in.Node.Limits.Memlock
 	switch {

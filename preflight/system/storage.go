@@ -18,8 +18,7 @@ const (
 
 func storageChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "storage.answers", Limit: preflight.Storage,
-		Title: "the file systems that the job uses answer",
+		ID: "storage.answers", Limit: preflight.Storage, Title: "the file systems that the job uses answer",
 		Doc: "A process that touches a file of a server that is gone sleeps in the kernel until the server is back. On " +
 			"some file systems it cannot even be killed.",
 		Run: storageAnswers,
@@ -75,8 +74,7 @@ func uses(in preflight.Input) []use {
 	return out
 }
 
-// disks returns the folders with the file system of each; nil if this run looks at
-// none.
+// disks returns the folders with the file system of each; nil if this run looks at none.
 func disks(ctx context.Context, in preflight.Input) ([]use, []fabric.Disk) {
 	if in.Disks == nil {
 		return nil, nil

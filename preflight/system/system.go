@@ -24,8 +24,7 @@ func Checks() []preflight.Check {
 
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "limits.pids", Limit: preflight.Computed,
-		Title: "the limits allow the processes and threads of the job",
+		ID: "limits.pids", Limit: preflight.Computed, Title: "the limits allow the processes and threads of the job",
 		Doc: "At the limit no process or thread can start: \"Resource temporarily unavailable\" in the middle of the " +
 			"job's start, on this node only.",
 		Run: preflight.One(pids),
@@ -41,8 +40,7 @@ func systemChecks() []preflight.Check {
 			"that range may be in use when the job needs it.",
 		Run: preflight.One(portEphemeral),
 	}, {
-		ID: "mesh.sidecar", Limit: preflight.Computed,
-		Title: "no service mesh is between this pod and its peers",
+		ID: "mesh.sidecar", Limit: preflight.Computed, Title: "no service mesh is between this pod and its peers",
 		Doc: "A sidecar proxy redirects every connection of its pod through itself. It breaks those that do not speak its " +
 			"protocol, slows down the others, and keeps the pod running after the job.",
 		Run: preflight.One(sidecar),
@@ -63,9 +61,7 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	switch {
 	case s.Cgroup.Pids > 0 && group < need:
 		return finding.Warnf("the control group has room for %d more processes and threads, %d processes of the job need "+
-			"about %d",
-			group, ranks, need).
-			See("pids.max", "%d, %d of them in use", s.Cgroup.Pids, s.Cgroup.PidsUsed).
+			"about %d", group, ranks, need).See("pids.max", "%d, %d of them in use", s.Cgroup.Pids, s.Cgroup.PidsUsed).
 			Breaking("processes end with \"Resource temporarily unavailable\" while they start").
 			Do("%s", in.Remedy(map[preflight.Place]string{
 				preflight.InKubernetes: "raise podPidsLimit in the kubelet's configuration of this node",
@@ -75,8 +71,7 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 			}))
 	case s.Procs > 0 && s.Procs < need && !s.FreeProcs:
 		return finding.Warnf("this user may have %d processes and threads, %d processes of the job need about %d",
-			s.Procs, ranks, need).
-			See("getrlimit RLIMIT_NPROC", "%d", s.Procs).
+			s.Procs, ranks, need).See("getrlimit RLIMIT_NPROC", "%d", s.Procs).
 			Breaking("processes end with \"Resource temporarily unavailable\" while they start").
 			Do("%s", in.Remedy(map[preflight.Place]string{
 				preflight.InContainer: "docker run --ulimit nproc=65536 …",
@@ -109,8 +104,7 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s for %d of the job's processes", finding.Size(limit), ranks)
 	}
 	return finding.Warnf("the control group grants %s to all processes, %d of the job need at least %s",
-		finding.Size(limit), ranks, finding.Size(need)).
-		See("memory.max", "%d bytes", limit).
+		finding.Size(limit), ranks, finding.Size(need)).See("memory.max", "%d bytes", limit).
 		Breaking("the kernel kills a process without a message, and the others wait for it").
 		Do("%s", in.Remedy(map[preflight.Place]string{
 			preflight.InKubernetes: "raise resources.limits.memory of the container",
@@ -121,8 +115,7 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 		}))
 }
 
-// portEphemeral looks at ports that the user fixed; launch itself chooses ports outside
-// the range.
+// portEphemeral looks at ports that the user fixed; launch itself chooses ports outside the range.
 func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	var found []finding.Finding
 	// better is a port that launch chooses itself.
@@ -199,8 +192,7 @@ func sidecar(_ context.Context, in preflight.Input) finding.Finding {
 				See("ports of this pod", "in use: %s",
 					finding.Join(m.ports, func(p uint16) string { return strconv.Itoa(int(p)) })).
 				Breaking("NCCL and Gloo do not speak its protocol: connections break or are slow, and the pod keeps running "+
-					"after the job").
-				Do("%s", m.fix)
+					"after the job").Do("%s", m.fix)
 		}
 	}
 	return finding.Passf("no sidecar listens here")

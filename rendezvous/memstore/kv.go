@@ -14,14 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// write is a transaction in progress. Its changes so far are in the store's map
-// already.
+// write is one transaction under way: what it has changed so far is already in the store's map.
 type write struct {
 	s   *Store
 	evs change
 }
 
-// rev returns the revision that the transaction's own reads and writes carry.
+// rev is the revision that the transaction's own reads and writes carry.
 func (w *write) rev() int64 {
 	if len(w.evs) > 0 {
 		return w.s.rev + 1
@@ -41,7 +40,7 @@ func inside(key string, from, end []byte) bool {
 	return key >= string(from) && key < string(end)
 }
 
-// find returns the pairs of a range, in the order of their keys.
+// find are the pairs of a range, in the order of their keys.
 func (s *Store) find(from, end []byte) []*mvccpb.KeyValue {
 	if len(end) == 0 {
 		if kv := s.kvs[string(from)]; kv != nil {
@@ -58,7 +57,6 @@ func (s *Store) find(from, end []byte) []*mvccpb.KeyValue {
 	return out
 }
 
-// get reads a range.
 func (w *write) get(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if r.Revision != 0 || r.MinModRevision != 0 || r.MaxModRevision != 0 || r.MinCreateRevision != 0 ||
 		r.MaxCreateRevision != 0 {
@@ -83,7 +81,6 @@ func (w *write) get(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	return out, nil
 }
 
-// order sorts pairs as a request asks.
 func order(kvs []*mvccpb.KeyValue, r *pb.RangeRequest) {
 	less := func(a, b *mvccpb.KeyValue) int {
 		switch r.SortTarget {
@@ -106,7 +103,6 @@ func order(kvs []*mvccpb.KeyValue, r *pb.RangeRequest) {
 	})
 }
 
-// put writes a pair.
 func (w *write) put(r *pb.PutRequest) *pb.PutResponse {
 	s, old := w.s, w.s.kvs[string(r.Key)]
 	kv := &mvccpb.KeyValue{Key: r.Key, Value: r.Value, Lease: r.Lease, Version: 1, CreateRevision: s.rev + 1,
@@ -127,7 +123,6 @@ func (w *write) put(r *pb.PutRequest) *pb.PutResponse {
 	return out
 }
 
-// remove deletes a range.
 func (w *write) remove(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	gone := w.s.find(r.Key, r.RangeEnd)
 	for _, kv := range gone {
@@ -140,7 +135,6 @@ func (w *write) remove(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	return out
 }
 
-// drop deletes a pair.
 func (w *write) drop(kv *mvccpb.KeyValue) {
 	delete(w.s.kvs, string(kv.Key))
 	w.s.unbind(kv)
@@ -148,14 +142,14 @@ func (w *write) drop(kv *mvccpb.KeyValue) {
 		Kv: &mvccpb.KeyValue{Key: kv.Key, ModRevision: w.s.rev + 1}, PrevKv: kv})
 }
 
-// unbind removes a pair from its lease.
+// unbind takes a pair that goes from its lease.
 func (s *Store) unbind(kv *mvccpb.KeyValue) {
 	if l := s.leases[kv.Lease]; l != nil {
 		delete(l.keys, string(kv.Key))
 	}
 }
 
-// kvServer implements etcd's service KV.
+// kvServer is etcd's service KV.
 type kvServer struct {
 	pb.UnimplementedKVServer
 	l *Link

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Link is the connection of one client to the store, which a test can break.
+// Link is one client's way to the store, and where it breaks.
 type Link struct {
 	s *Store
 
@@ -22,16 +22,16 @@ type Link struct {
 	breaks map[*context.CancelCauseFunc]bool
 }
 
-// Fault is what happens to a request.
+// Fault is what becomes of a request.
 type Fault int
 
 const (
 	None      Fault = iota
 	Refuse          // it never reaches the store; the client gets an error
-	DropReply       // the store carries it out, but the client gets an error
+	DropReply       // it is carried out; the client gets an error all the same
 )
 
-// Dial returns a new link.
+// Dial makes a new link.
 func (s *Store) Dial() *Link {
 	l := &Link{s: s, whole: make(chan struct{}), breaks: map[*context.CancelCauseFunc]bool{}}
 	close(l.whole)
@@ -41,7 +41,7 @@ func (s *Store) Dial() *Link {
 	return l
 }
 
-// Client returns a client over this link. Inside a synctest bubble it must be made
+// Client is a client over this link. Inside a synctest bubble it must be made
 // and closed there, and Bubbles called before.
 func (l *Link) Client() *clientv3.Client {
 	c := clientv3.NewCtxClient(context.Background())
@@ -51,20 +51,20 @@ func (l *Link) Client() *clientv3.Client {
 	return c
 }
 
-// KV returns the link as etcd's service KV, for a test that intercepts requests.
+// KV is the link as etcd's service KV, for a test that listens in.
 func (l *Link) KV() pb.KVClient { return adapter.KvServerToKvClient(kvServer{l: l}) }
 
-// SetFaults lets f choose the fault of each request, a protobuf message, and its
-// delay in each direction; nil: no faults. It is called for one request at a time.
-// The events of a watch have only a delay: f then gets a nil request.
+// SetFaults lets f choose what becomes of each request, a protobuf message, and how long it is on
+// the way, there and back; nil: nothing. It is called for one request at a time. Of a watch's
+// events only the delay is asked, with a nil request.
 func (l *Link) SetFaults(f func(request any) (Fault, time.Duration)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.faults = f
 }
 
-// Cut delays all messages, in both directions, until Heal: a partition that loses
-// no data, as with TCP.
+// Cut holds up all that is on the way, in both directions, until Heal: a
+// partition that loses no packet for good, as with TCP.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,9 @@ func (l *Link) Heal() {
 
 // Break ends the client's streams (watches, renewals), as when the connection
 // is reset; the client opens new ones.
-func (l *Link) Break() {
+func (l *Link) Break() { l.breakStreams() }
+
+func (l *Link) breakStreams() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for end := range l.breaks {
@@ -97,7 +99,7 @@ func (l *Link) Break() {
 	clear(l.breaks)
 }
 
-// streamContext returns a context that ends with the stream's own or when the link's streams break.
+// streamContext ends with the stream's own or when the link's streams break.
 func (l *Link) streamContext(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -111,7 +113,6 @@ func (l *Link) streamContext(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// fate returns the fault of a request and its delay.
 func (l *Link) fate(request any) (Fault, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +122,7 @@ func (l *Link) fate(request any) (Fault, time.Duration) {
 	return l.faults(request)
 }
 
-// pass waits as a message does that crosses the link once.
+// pass is one way over the link.
 func (l *Link) pass(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		select {
@@ -143,7 +144,7 @@ func (l *Link) pass(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// over returns why a context ended, as gRPC does.
+// over says why a context ended, as gRPC would.
 func over(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if _, ok := status.FromError(err); ok {
@@ -152,8 +153,7 @@ func over(ctx context.Context) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// carry takes a request to the store, carries it out atomically, and returns the
-// reply.
+// carry takes a request to the store, lets it be done in one piece, and takes the reply back.
 func carry[R any](ctx context.Context, l *Link, request any, do func() (R, error)) (R, error) {
 	var none R
 	fault, delay := l.fate(request)
@@ -173,7 +173,6 @@ func carry[R any](ctx context.Context, l *Link, request any, do func() (R, error
 	return out, err
 }
 
-// locked runs do while it holds the store.
 func locked[R any](s *Store, do func() (R, error)) (out R, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

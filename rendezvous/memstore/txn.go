@@ -3,6 +3,7 @@ package memstore
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -44,12 +45,7 @@ func (s *Store) holds(c *pb.Compare) bool {
 	if len(kvs) == 0 {
 		return c.Target != pb.Compare_VALUE && matches(c, &mvccpb.KeyValue{})
 	}
-	for _, kv := range kvs {
-		if !matches(c, kv) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(kvs, func(kv *mvccpb.KeyValue) bool { return !matches(c, kv) })
 }
 
 // matches returns whether a compare is true of a pair.

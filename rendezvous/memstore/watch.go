@@ -10,15 +10,13 @@ import (
 
 // watch is one range that a stream follows.
 type watch struct {
-	id       int64
-	key, end []byte
-	from     int64 // the next revision to send; may be in the future
-	prev     bool
-	noPut    bool
-	noDelete bool
+	id                    int64
+	key, end              []byte
+	from                  int64 // the next revision to look at; may be in the future
+	prev, noPut, noDelete bool
 }
 
-// watchStream has the watches of one client, which share a stream.
+// watchStream is one client's watches, which share a stream.
 type watchStream struct {
 	l       *Link
 	life    int
@@ -27,7 +25,6 @@ type watchStream struct {
 	next    int64
 }
 
-// nudge wakes the stream.
 func (w *watchStream) nudge() {
 	select {
 	case w.wake <- struct{}{}:
@@ -35,7 +32,7 @@ func (w *watchStream) nudge() {
 	}
 }
 
-// watchServer implements etcd's service Watch.
+// watchServer is etcd's service Watch.
 type watchServer struct {
 	pb.UnimplementedWatchServer
 	l *Link
@@ -133,8 +130,8 @@ func (w *watchStream) create(c *pb.WatchCreateRequest) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: s.header(), WatchId: x.id, Created: true}
 }
 
-// news returns the events that a watch has not received, one response for each
-// revision, as etcd sends them to a current watch.
+// news are the events that a watch has not had, one response for each revision
+// as etcd sends them to a watch that is up to date.
 func (s *Store) news(x *watch) []*pb.WatchResponse {
 	var out []*pb.WatchResponse
 	for i, evs := range s.since(x.from) {
@@ -158,8 +155,8 @@ func (s *Store) news(x *watch) []*pb.WatchResponse {
 	return out
 }
 
-// inbox reads a stream's messages at once: a client that waits for the read may
-// itself have to read first.
+// inbox takes a stream's messages off it at once: a client that waits until it
+// is heard may be the one that has to hear first.
 type inbox[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -188,7 +185,7 @@ func newInbox[T any](recv func() (T, error), nudge func()) *inbox[T] {
 	return b
 }
 
-// take returns the messages and empties the inbox; the error follows them.
+// take empties the box; the error follows its messages.
 func (b *inbox[T]) take() ([]T, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// slow is the number of seconds after which a test is named when it ends, to show
-// progress.
+// slow is the number of seconds after which a test is named when it ends, to show progress.
 const slow = 5
 
 // event is a line of "go test -json" (go doc test2json).

@@ -114,8 +114,7 @@ func (c *Client) follow(onEvent func(rendezvous.Event)) {
 // within returns the limit of a call with a budget.
 func within(budget time.Duration) time.Duration { return max(budget, time.Second) + slack }
 
-// ask calls a method of the companion and waits for its answer for as long as
-// limit and ctx allow.
+// ask calls a method of the companion and waits for its answer for as long as limit and ctx allow.
 func ask[T any](ctx context.Context, c *Client, limit time.Duration, method string, args any) (out T, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
 	defer cancel()
@@ -180,17 +179,15 @@ func (c *Client) Round(ctx context.Context, name string, mine []byte, budget tim
 	}
 }
 
-// Go reports to the other nodes that this node starts; on the store host it
-// waits for their reports.
+// Go reports to the other nodes that this node starts; on the store host it waits for their reports.
 func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
 	c.master = master
 	_, err := ask[none](ctx, c, callLimit, "Go", master)
 	return err
 }
 
-// StoreReady returns a channel that is closed when, after Go, the job's own store
-// on node rank 0 answers, or there is nothing left to wait for: rank 0 or the
-// rendezvous is gone.
+// StoreReady returns a channel that is closed when, after Go, the job's own store on node rank 0
+// answers, or there is nothing left to wait for: rank 0 or the rendezvous is gone.
 func (c *Client) StoreReady() <-chan struct{} {
 	ready := make(chan none)
 	go func() {
@@ -207,8 +204,7 @@ func (c *Client) Handoff(ctx context.Context) error {
 	return err
 }
 
-// Ended reports to the other nodes that this node's command has ended; see
-// rendezvous.Session.Ended.
+// Ended reports to the other nodes that this node's command has ended; see rendezvous.Session.Ended.
 func (c *Client) Ended(status int) error {
 	_, err := ask[none](context.Background(), c, handoffLimit, "Ended", status)
 	return err
@@ -219,8 +215,7 @@ func (c *Client) Fate(ctx context.Context) (rendezvous.Fate, error) {
 	return ask[rendezvous.Fate](ctx, c, noLimit, "Fate", none{})
 }
 
-// Return makes this node wait for a world again, with a new port for the job's
-// own store.
+// Return makes this node wait for a world again, with a new port for the job's own store.
 func (c *Client) Return(ctx context.Context) error {
 	self, err := ask[rendezvous.Member](ctx, c, callLimit, "Return", none{})
 	if err == nil {

@@ -1,8 +1,7 @@
-// Package companion is the small process that outlives execve in a job of
-// several nodes. launch starts it before the join, in a session of its own. It
-// holds this node's lease, the embedded store on the store host, and the port
-// for the job's own store. It decides nothing, and ends within a second of the
-// command.
+// Package companion is the small process that outlives execve in a job of several nodes. launch
+// starts it before the join, in a session of its own. It holds this node's lease, the embedded
+// store on the store host, and the port for the job's own store. It decides nothing, and ends
+// within a second of the command.
 //
 // Client is launch's side; Main is the process. launch calls the methods of the
 // companion by JSON-RPC over a socket pair, which ends with the handoff.
@@ -26,17 +25,15 @@ type Spec struct {
 	Endpoints []string          `json:"endpoints"`
 	Embedded  bool              `json:"embedded"`
 	Access    rendezvous.Access `json:"access,omitzero"` // to an etcd that runs already
-	// Serve is where to host the store; empty: another node does. If this job's
-	// own store has the port already (a second node on one machine), the
-	// companion connects instead.
+	// Serve is where to host the store; empty: another node does. If this job's own store has the
+	// port already (a second node on one machine), the companion connects instead.
 	Serve []netip.AddrPort `json:"serve,omitempty"`
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 
 	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
-	// StartTimeout is how long after the go the companion reports a node that is
-	// lost or has not started. FailFast then ends the command; before the go it
-	// ends the wait if one node is unfit.
+	// StartTimeout is how long after the go the companion reports a node that is lost or has not
+	// started. FailFast then ends the command; before the go it ends the wait if one node is unfit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	JSON         bool          `json:"json,omitempty"` // the form of what is printed after the handoff

@@ -72,8 +72,7 @@ func sent(err error) error {
 	return errors.New(string(text))
 }
 
-// received returns the error that sent was given, or text where net/rpc itself
-// refuses a call.
+// received returns the error that sent was given, or text where net/rpc itself refuses a call.
 func received(text rpc.ServerError) error {
 	var f fault
 	if json.Unmarshal([]byte(text), &f) != nil {

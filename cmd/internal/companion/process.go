@@ -100,9 +100,8 @@ func Main(print Print) child.Func {
 	}
 }
 
-// wait waits for the end of launch, or of the command that it became, and
-// returns why this node leaves. After the handoff stderr remains open for
-// StartTimeout only, to report a node that has not started.
+// wait waits for the end of launch, or of the command that it became, and returns why this node leaves.
+// After the handoff stderr remains open for StartTimeout only, to report a node that has not started.
 func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string) {
 	var started <-chan time.Time
 	handedOff := p.handedOff
@@ -158,8 +157,7 @@ func (p *companion) clear(why string) {
 	}
 }
 
-// report waits until launch asks for news, and answers n. With that launch has
-// seen all earlier news.
+// report waits until launch asks for news, and answers n. With that launch has seen all earlier news.
 func (p *companion) report(ctx context.Context, n news) {
 	select {
 	case p.news <- n:
@@ -177,8 +175,7 @@ func (p *companion) event(e rendezvous.Event) {
 	}
 }
 
-// late reports a node that is missing after the go, and ends the command with
-// --fail-fast.
+// late reports a node that is missing after the go, and ends the command with --fail-fast.
 func (p *companion) late(e rendezvous.Event) {
 	if e.Kind != rendezvous.Late {
 		return

@@ -25,8 +25,7 @@ import (
 // has become free: an earlier run may just be ending.
 const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
 
-// listening is the name under which rank 0 publishes that the job's own store
-// answers.
+// listening is the name under which rank 0 publishes that the job's own store answers.
 const listening = "listening"
 
 // listenPoll is the pause between two looks whether the job's own store
@@ -69,8 +68,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	return nil
 }
 
-// Go reports that this node starts. Rank 0 then holds its port until the job's
-// own store listens there.
+// Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
 func (p *companion) Go(master rendezvous.Member, _ *none) (err error) {
 	defer p.call(&err)()
 	if err = p.session.Start(p.ctx); err != nil {
@@ -93,10 +91,9 @@ func (p *companion) StoreReady(master rendezvous.Member, _ *none) (err error) {
 	return err
 }
 
-// awaitStore releases the port once the job's own store has it, asks that store
-// once whether it answers, and reports it to the other nodes. They don't ask on
-// their own: torch's store looks up the name of each node that connects, in the
-// one thread that serves all ranks.
+// awaitStore releases the port once the job's own store has it, asks that store once whether it
+// answers, and reports it to the other nodes. They don't ask on their own: torch's store looks up
+// the name of each node that connects, in the one thread that serves all ranks.
 func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self rendezvous.Member) {
 	defer port.Close()
 	proc := os.DirFS("/proc")
@@ -142,8 +139,7 @@ func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
 	return nil
 }
 
-// openSideChannel listens everywhere if this node has several addresses for the
-// other nodes to call.
+// openSideChannel listens everywhere if this node has several addresses for the other nodes to call.
 func (p *companion) openSideChannel(self *rendezvous.Member) (err error) {
 	at := p.spec.Listen
 	if len(p.spec.Self.Addrs) > 0 {
@@ -155,10 +151,9 @@ func (p *companion) openSideChannel(self *rendezvous.Member) (err error) {
 	return err
 }
 
-// hold reserves the port for the job's own store. A port that the user insists
-// on is for rank 0: another node on the same machine takes a different one.
-// While rank 0 is unknown, the port is only preferred. last is the port of the
-// start before, which is the last choice.
+// hold reserves the port for the job's own store. A port that the user insists on is for rank 0:
+// another node on the same machine takes a different one. While rank 0 is unknown, the port is only
+// preferred. last is the port of the start before, which is the last choice.
 func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error) {
 	switch {
 	case !s.Fixed || !s.Embedded && self.Index < 0:
@@ -212,8 +207,7 @@ func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*c
 	}
 }
 
-// TLS returns what the token's keys are for in a connection to the store; nil:
-// it is not encrypted.
+// TLS returns what the token's keys are for in a connection to the store; nil: it is not encrypted.
 func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
 	switch {
 	case keys == nil:

@@ -46,9 +46,8 @@ type Place struct {
 type Finder struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Route   func(dst netip.Addr) (fabric.Route, error)
-	// Servers, if set, asks the name servers themselves, without their caches, while
-	// Resolve does not know the name of an embedded store. It returns soon: nil if
-	// there is no address yet.
+	// Servers, if set, asks the name servers themselves, without their caches, while Resolve does
+	// not know the name of an embedded store. It returns soon: nil if there is no address yet.
 	Servers func(ctx context.Context, host string) []netip.Addr
 	// Hosts, if set, overrides whether this node hosts an embedded store: for an
 	// endpoint with NAT or a virtual address.
@@ -309,8 +308,7 @@ func (f Finder) own(p *Place, j job.Job, n fabric.Node, host string, addrs []net
 	return nil
 }
 
-// match returns the address that --addr means: an IP address, a CIDR or the name of
-// an interface.
+// match returns the address that --addr means: an IP address, a CIDR or the name of an interface.
 func match(want string, n fabric.Node) (netip.Addr, bool) {
 	prefix, cidrErr := netip.ParsePrefix(want)
 	addr, addrErr := netip.ParseAddr(want)

@@ -1,5 +1,4 @@
-// Package machinetest holds machines of many kinds for tests, each a short text based
-// on a real one.
+// Package machinetest holds machines of many kinds for tests, each a short text based on a real one.
 package machinetest
 
 import (
