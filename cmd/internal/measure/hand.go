@@ -190,7 +190,7 @@ func (b *Bench) serverAt(ctx context.Context) (at netip.AddrPort, from netip.Add
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
 	}
-	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return b.BitLen() - b.BitLen() }) // IPv4 first
+	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	at = netip.AddrPortFrom(addrs[0], uint16(b.Port))
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", at.String()) // asks for the route, and sends nothing
 	if err != nil {
