@@ -43,7 +43,7 @@ func (a *app) badValue(value, variable, name string) error {
 	if variable != "" {
 		from, equals = variable, "="
 	}
-	e := exit.Errorf(exit.Usage, "%s: invalid value %s", from, value)
+	e := exit.Errorf(exit.Usage, "%s: %s is not a valid value", from, value)
 	all := a.startFlags()
 	for _, c := range a.subcommands() {
 		all = append(all, c.Flags...)
