@@ -19,7 +19,7 @@ LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The laboratory's and the model's tests run other binaries, which the detector
 # does not see.
-RACE ?= $(shell go list ./... | grep -v -e /cmd/ -e /lab/ -e /model -e archtest)
+RACE ?= $(shell go list ./... | grep -v -e /cmd/launch -e /lab/ -e /model -e archtest)
 FUZZTIME ?= 10s
 
 build: ## bin/launch, and bin/launch-static without cgo

@@ -93,9 +93,10 @@ func (f *flags) declareJob(m maker) {
 	o := m.o
 	f.store = m.str(grpJob, "store", "WHERE",
 		"the store: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store)
-	f.nnodes = m.str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or how many are enough and how many are wanted; "+
+	f.nnodes = m.str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or MIN:MAX: start with MIN, take up to MAX; "+
 		"default: from the command line, Slurm or Kubernetes", &o.NNodes)
-	f.spares = m.number(grpJob, "spares", "K", "allow up to K standby nodes; a standby replaces a node that is lost", 0,
+	f.spares = m.number(grpJob, "spares", "K",
+		"allow up to K standby nodes; one replaces a node lost before the start or, with --restarts, between two attempts", 0,
 		&o.Spares)
 	f.nodeRank = m.str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; default: from the scheduler, or by arrival",
 		&o.NodeRank)
@@ -105,10 +106,11 @@ func (f *flags) declareJob(m maker) {
 		"this node's address for the other nodes: an IP, a CIDR or an interface; default: by the route to the store", &o.Addr)
 	f.masterPort = m.str(grpJob, "master-port", "PORT",
 		"port of torch's store on rank 0; default: 29500 or the next free one", &o.MasterPort)
-	f.portRange = m.text(grpJob, "port-range", "LO-HI", "where to look for a free port", start.DefaultPortRange,
+	f.portRange = m.text(grpJob, "port-range", "LO-HI", "range for the port of torch's store, if the wanted one is taken",
+		start.DefaultPortRange,
 		&o.PortRange)
-	f.storeHost = m.text(grpJob, "store-host", "yes|no", "whether this node hosts the store, "+
-		"where its address does not show it (NAT, a virtual IP)", "", &o.StoreHost)
+	f.storeHost = m.text(grpJob, "store-host", "yes|no", "say whether this node hosts the store, "+
+		"if its address does not show it (NAT, a virtual IP)", "", &o.StoreHost)
 }
 
 func (f *flags) declareEtcd(m maker) {
@@ -133,8 +135,8 @@ func (f *flags) declareCheck(m maker) {
 			"comma list)"}
 	f.checkDir = m.text(grpCheck, "check-dir", "DIR", "run each executable file there as a check: exit status 0 is ok, "+
 		"75 a skip, any other a failure", "", &o.CheckDir)
-	f.bench = m.text(grpCheck, "bench", "short|full", "measure the rails between all nodes before the start, "+
-		"for at most 5 s or for long; rank 0's value counts for all", "", &o.Bench)
+	f.bench = m.text(grpCheck, "bench", "short|full|no", "measure the rails between all nodes before the start: "+
+		"short, at most 5 s; full, 5 s for each direction and partner; rank 0's value counts", "", &o.Bench)
 	f.local = m.yes(grpCheck, "local", "check this node alone, although the job has several", &o.Local)
 }
 
@@ -150,8 +152,8 @@ func (f *flags) declareBench(m maker) {
 	f.full = m.yes(grpBench, "full", "measure 5 s for each direction, and 7 partners for each node", &o.Full)
 	f.tcp = m.yes(grpBench, "tcp", "measure over TCP even where there is an HCA", &o.TCP)
 	f.memory = m.text(grpBench, "memory", "auto|host|gpu",
-		"measure again from GPU to GPU if a GPU is close to the HCA (auto), "+
-			"never (host), or with the nearest GPU at any distance (gpu)", measure.MemoryAuto, &o.Memory)
+		"also measure from GPU to GPU: auto, if a GPU is close to the HCA; "+
+			"gpu, with the nearest GPU at any distance; host, never", measure.MemoryAuto, &o.Memory)
 	f.force = m.yes(grpBench, "force", "measure although another job uses the port", &o.Force)
 	f.history = m.text(grpBench, "history", "FILE",
 		"append the rates of this node's rails to FILE, and report what was lost since the last run",
@@ -166,15 +168,15 @@ func (f *flags) declareStart(m maker) {
 		"with --nnodes MIN:MAX: once MIN nodes have joined, wait this long after each arrival for more",
 		start.DefaultLastCall, &o.LastCall)
 	f.startTimeout = m.duration(grpStart, "start-timeout",
-		"name a node that is lost, or has not started, this long after the start",
+		"watch the start for this long, and report a node that is lost or has not started by then; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
 	f.failFast = m.yes(grpStart, "fail-fast",
-		"end all nodes when one is unfit, or late or lost after the start, instead of waiting", &o.FailFast)
+		"do not wait: end all nodes if one is unfit, or is lost or has not started within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",
 		"keep torchrun's own rendezvous, with correct settings, instead of a static one", &o.KeepRdzv)
-	f.as = m.str(grpStart, "as", "torchrun", "the command is a script that calls torchrun", &o.As)
+	f.as = m.str(grpStart, "as", "torchrun", "the command is a script that calls torchrun (the only value)", &o.As)
 	f.dryRun = m.yes(grpStart, "dry-run", "print what a start would do; execute nothing, open no connection", &o.DryRun)
 }
 
@@ -183,7 +185,7 @@ func (f *flags) declareOutput(m maker, a *app) {
 	f.textfile = m.text(grpOutput, "textfile", "FILE", "also write the outcome for node_exporter's textfile collector", "",
 		&o.Textfile)
 	f.interval = m.duration(grpOutput, "interval", "write the file again at this interval, until a signal", 0, &a.interval)
-	f.html = m.text(grpOutput, "html", "FILE", "also write the outcome as a page", "", &o.HTML)
+	f.html = m.text(grpOutput, "html", "FILE", "also write the outcome as an HTML page", "", &o.HTML)
 	f.watch = m.yes(grpOutput, "watch", "print again at every change, until Ctrl-C", &a.watch)
 	f.svg = m.text(grpOutput, "svg", "FILE", "also draw it as a picture", "", &a.svg)
 	f.record = m.text(grpOutput, "record", "FILE", "record this node, without its names and addresses, for --from", "",

@@ -73,9 +73,9 @@ type Status struct {
 // Table returns every exit status. A status is never reused for another meaning.
 func Table() []Status {
 	return []Status{
-		{0, "the command's own status. Once the command runs, every other status is its own too, " +
-			"also one of 64 to 78: `launch` then printed no line `launch: error:` (with --json: no `error` record). " +
-			"0 is also the status of a standby node (--spares) that was not needed", ""},
+		{0, "the command ended well, or a standby node (--spares) was not needed. Once the command runs, each status " +
+			"is the command's own, even 64 to 78: `launch` itself failed only if it printed `launch: error:` " +
+			"(with --json: an `error` record)", ""},
 		{Usage, "the command line of launch is wrong: an unknown flag, an invalid value, no command",
 			"read the hint; nothing was started anywhere"},
 		{Unfit, "this node is unfit: one of its checks failed, or `launch bench` found it slow",

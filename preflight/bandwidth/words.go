@@ -128,7 +128,7 @@ func (s *suspect) with() string {
 		partners[f.from], partners[f.to] = true, true
 	}
 	delete(partners, s.Nodes[0])
-	text := fmt.Sprintf("%d of %d it met", len(partners), s.met())
+	text := fmt.Sprintf("%d of the %d partners it was measured with", len(partners), s.met())
 	if len(s.again) > 0 {
 		other := s.again[0].from
 		if other == s.Nodes[0] {
@@ -212,7 +212,7 @@ func (s *suspect) slowRail() finding.Finding {
 	}
 	how := "than the rails of its kind"
 	if p.refer <= p.median {
-		how = "than its ports are good for by their own rate, MTU and PCIe link"
+		how = "than the rate, MTU and PCIe link of its ports allow"
 	}
 	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.Rest, how, s.against()).Named("bench.rail").
 		Breaking("%s", slowestWaits)
@@ -289,7 +289,8 @@ func (p *plane) unmeasured() (out finding.Report) {
 		out = append(out, f)
 	}
 	if busy := busyOf(p); len(busy) > 0 {
-		out = append(out, finding.Skipf("rail %s is not judged where others use it, in %d of its pairs (--force measures "+
+		out = append(out, finding.Skipf("rail %s is not judged in %d of its pairs, since other jobs use it (--force "+
+			"measures "+
 			"and "+
 			"judges them anyway): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
 	}

@@ -195,7 +195,6 @@ func servedBeside(ctx context.Context, in preflight.Input, host string, f findin
 	return f
 }
 
-// unready is what to do where the name of a pod does not appear.
 // unready returns what to do where the name of a pod does not appear.
 func unready(host string) string {
 	return "if it stays away: is " + host + " the name of a pod of a headless Service (clusterIP: None) " +

@@ -233,7 +233,8 @@ func answered(in preflight.Input, all []endpoint, open, silent int) finding.Find
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
-		return finding.Warnf("%s does not answer at all, where a machine without a store would refuse", names).
+		return finding.Warnf("%s does not answer at all; a running machine without a store would refuse the connection",
+			names).
 			Breaking("this node waits until its time is up: that machine is down, its address belongs to another one, or a " +
 				"firewall " +
 				"drops packets").

@@ -107,7 +107,7 @@ func (b blamed) reach(posts []Post) finding.Finding {
 		}
 	}
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
-		Breaking("ranks connect to each other in both directions; they would time out minutes later without a cause").
+		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").
 		Do("%s", fix)
 }
 

@@ -76,16 +76,16 @@ func strayNames(posts []Post) (out []judged) {
 		}
 	}
 	for _, w := range all[:min(len(all), most)] {
-		is := "which no node of the job has"
+		is, reached := "which no node of the job has", "another machine"
 		switch owner, owned := at[w.stray.Addr]; {
 		case w.stray.Addr.IsLoopback():
-			is = "which is loopback"
+			is, reached = "which is loopback", "their own machine"
 		case owned:
 			is = "which is " + owner.Name
 		}
 		who := finding.Some(namesOf(posts, ranksOf(w.who)))
 		f := finding.Warnf("the name of %s leads to %s on %s, %s", w.to.Name, w.stray.Addr, who, is).Named("peer.name").
-			Breaking("%swould reach another machine", byName).See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
+			Breaking("%swould reach %s", byName, reached).See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
 		if w.stray.Hosts {
 			f = f.Do("correct the line in /etc/hosts on %s", who)
 		} else {

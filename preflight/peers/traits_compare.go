@@ -73,7 +73,7 @@ func fabricRules() []traitRule {
 			fix:    "launch fabric   # on that node: shows its ports\nor choose equally many on every node: NCCL_IB_HCA"},
 		{id: "same.hca", title: "number and kind of ports in NCCL_IB_HCA", of: func(t Traits) string { return t.NCCLPorts },
 			dies: otherLayer, or: portsOfRails,
-			breaks: "data that one node sends over more ports than the other has for it waits there: NCCL is slower, " +
+			breaks: "a node with fewer ports takes data more slowly than the others send it: NCCL is slower, " +
 				"and some versions hang (NVIDIA/nccl#2428)",
 			fix: "choose equally many of one kind on every node\nor leave it to launch: unset NCCL_IB_HCA; " +
 				"launch env --explain shows the choice"},

@@ -128,7 +128,7 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 			found = append(found, finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)",
 				port, name, in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
 				See("net.ipv4.ip_local_port_range", "%d %d", in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
-				Breaking("where a connection of any process has it by chance, the job cannot listen there").
+				Breaking("if an outgoing connection of any process uses that port, the job cannot listen on it").
 				Do("%s", fix))
 		}
 	}
