@@ -135,9 +135,7 @@ func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) 
 
 // head reports whether the node of mpirun is one of its hosts: only then are this
 // node's devices those of the job.
-func (v *view) head() bool {
-	return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal)
-}
+func (v *view) head() bool { return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal) }
 
 // version is the version of a library, "2.27.5"; the zero version is unknown.
 type version [3]int

@@ -124,9 +124,7 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	}
 }
 
-func idsOf(table []Check) []string {
-	return finding.Map(table, func(c Check) string { return c.ID })
-}
+func idsOf(table []Check) []string { return finding.Map(table, func(c Check) string { return c.ID }) }
 
 // UnknownError reports an ID that no check has.
 type UnknownError struct {

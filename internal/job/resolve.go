@@ -276,8 +276,7 @@ func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, er
 }
 
 func equal[T comparable](a, b T) bool { return a == b }
-
-func text(c claim) (string, error) { return c.raw, nil }
+func text(c claim) (string, error)    { return c.raw, nil }
 
 // refuse returns the error for an invalid claim: a usage error for a flag or the
 // command line, a configuration error for the environment.

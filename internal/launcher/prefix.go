@@ -45,8 +45,7 @@ func prefixes() []prefix {
 		{names: "setsid", short: "cfw", long: "ctty fork wait"},
 		{names: "strace", short: "cCdfFhiknqrtTvVwxyYzZDAa:b:e:E:I:o:O:p:P:s:S:u:U:X:",
 			long: "follow-forks output-separately output= trace= string-limit= decode-fds[ stack-traces " +
-				"summary-only timestamps[ absolute-timestamps[ relative-timestamps[ syscall-times[ " +
-				"seccomp-bpf"},
+				"summary-only timestamps[ absolute-timestamps[ relative-timestamps[ syscall-times[ seccomp-bpf"},
 		{names: "gdb cuda-gdb", until: "--args"},
 		{names: "nsys", sub: "profile", short: "h", long: "help", values: true},
 		{names: "nsys", sub: "launch", short: "h", long: "help", values: true},

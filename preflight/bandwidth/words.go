@@ -195,8 +195,7 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 		a.port.Name, way, a.node, b.node, s.against()).
 		Named("bench.way").Breaking("collectives that pair these two wait for it")
 	return s.see(f).Do("inspect the path between their switches: an uplink that is down or at a lower rate, errors on " +
-		"it, " +
-		"or flows that share one of several uplinks")
+		"it, or flows that share one of several uplinks")
 }
 
 func (s *suspect) slowRail() finding.Finding {
@@ -207,8 +206,7 @@ func (s *suspect) slowRail() finding.Finding {
 			p.name, finding.Some(names), s.Rest, s.against()).Named("bench.rail").
 			Breaking("collectives over all nodes wait for the path between the groups")
 		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows " +
-			"are " +
-			"spread over them")
+			"are spread over them")
 	}
 	how := "than the rails of its kind"
 	if p.refer <= p.median {

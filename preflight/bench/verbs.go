@@ -121,9 +121,7 @@ func (t Test) gpuTakes() time.Duration {
 }
 
 // GPULimit returns the time that it may add.
-func (t Test) GPULimit() time.Duration {
-	return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget
-}
+func (t Test) GPULimit() time.Duration { return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget }
 
 // onGPU measures between GPUs if both ends have one; both get the same result. An error is
 // a reason, not a failure of the rail.

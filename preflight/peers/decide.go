@@ -161,8 +161,7 @@ func (g group) who() []string {
 	return out
 }
 
-func ranked(p Post) string { return rankedAs(p.Name, p.Rank) }
-
+func ranked(p Post) string                  { return rankedAs(p.Name, p.Rank) }
 func rankedAs(name string, rank int) string { return fmt.Sprintf("%s (rank %d)", name, rank) }
 
 // having returns the nodes with a known value; an unknown one is no difference.

@@ -122,11 +122,8 @@ func compareLoads(posts []Post) (out []judged) {
 	return out
 }
 
-func loadsOf(posts []Post) []Loads {
-	return finding.Map(posts, func(p Post) Loads { return p.Loads })
-}
-
-func sameNodes(a, b group) bool { return slices.Equal(a.ranks, b.ranks) }
+func loadsOf(posts []Post) []Loads { return finding.Map(posts, func(p Post) Loads { return p.Loads }) }
+func sameNodes(a, b group) bool    { return slices.Equal(a.ranks, b.ranks) }
 
 // unread reports the nodes whose version is not known while that of others is.
 func unread(r loadRule, posts []Post) finding.Finding {

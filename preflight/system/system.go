@@ -18,9 +18,7 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
-	return slices.Concat(limitChecks(), systemChecks(), storageChecks())
-}
+func Checks() []preflight.Check { return slices.Concat(limitChecks(), systemChecks(), storageChecks()) }
 
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
