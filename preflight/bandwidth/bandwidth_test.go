@@ -40,7 +40,8 @@ func TestWhoIsSlowIsSaidInWords(t *testing.T) {
 		never        []string
 	}{
 		{"a port", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 0.5}}, []int{3},
-			[]string{"bench.port: rail mlx5_1 of node-0003 is slow both ways", "3 of the 3 partners it was measured with and again with node-",
+			[]string{"bench.port: rail mlx5_1 of node-0003 is slow both ways",
+				"3 of the 3 partners it was measured with and again with node-",
 				"mlxlink -d mlx5_1"}, []string{"bench.node", "no other rail"}},
 		{"what it sends", 8, 2, map[sickPort]factor{{3, 1}: {0.5, 1}}, []int{3},
 			[]string{"bench.port: rail mlx5_1 of node-0003 sends slowly"}, nil},
