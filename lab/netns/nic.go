@@ -3,11 +3,15 @@ package netns
 import "fmt"
 
 // NIC gives the host one more interface, up, on the same switch: NIC("eth1", "192.168.50.7/24").
+// Linux answers ARP for all addresses on all interfaces; arp_ignore 1 ends that, or the
+// frames for eth0 would arrive by the new cable, which may carry shorter ones.
 func (h *Host) NIC(name, cidr string) {
 	h.lab.t.Helper()
 	h.lab.must("-n", h.ns, "link", "add", name, "type", "veth", "peer", "name", h.port+name, "netns", h.lab.sw)
 	h.lab.must("-n", h.lab.sw, "link", "set", h.port+name, "master", "br0", "up")
 	h.lab.must("-n", h.ns, "addr", "add", cidr, "dev", name)
+	h.lab.must("netns", "exec", h.ns, "sh", "-c",
+		"[ ! -w /proc/sys/net/ipv4/conf/all/arp_ignore ] || echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore")
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
 }
 
