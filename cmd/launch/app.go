@@ -68,7 +68,7 @@ func (a *app) dispatch(args []string) int {
 	c := a.cli()
 	line := []string{"launch"}
 	if !dashed && a.subcommand(rest) != nil {
-		a.Word, line = rest[0], append(line, rest[0])
+		a.Subcommand, line = rest[0], append(line, rest[0])
 		c.Commands, c.Flags = a.subcommands(), nil // variables of flags that it does not have are ignored
 		more, args, err := a.splitSubcommand(rest[1:])
 		own, rest = slices.Concat(own, more), args // its flags may be on either side of its name
@@ -77,13 +77,13 @@ func (a *app) dispatch(args []string) int {
 			return a.Fail(err, nil)
 		}
 		if slices.ContainsFunc(more, wantsHelp) {
-			a.UI.Print(subcommandHelp(c.Command(a.Word)))
+			a.UI.Print(subcommandHelp(c.Command(a.Subcommand)))
 			return 0
 		}
 	}
 	a.own = own
 	a.flags = newFlags(a) // now that the typed flags are known
-	if c.Flags = a.startFlags(); a.Word != "" {
+	if c.Flags = a.startFlags(); a.Subcommand != "" {
 		c.Commands, c.Flags = a.subcommands(), nil
 	}
 	if err := c.Run(slices.Concat(line, own, []string{"--"}, rest)); err != nil {

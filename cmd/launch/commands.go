@@ -94,7 +94,9 @@ func (a *app) subcommand(words []string) *cli.Command {
 }
 
 // takesCommand reports whether a command may follow.
-func (a *app) takesCommand() bool { return a.Word == "" || a.Word == "check" || a.Word == "env" }
+func (a *app) takesCommand() bool {
+	return a.Subcommand == "" || a.Subcommand == "check" || a.Subcommand == "env"
+}
 
 // takes returns the names of flags, and whether each needs a value.
 func takes(flags []cli.Flag) map[string]bool {

@@ -32,7 +32,7 @@ import (
 // connect returns the store that the flags name. This process does not join the job.
 func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	if !a.Opt.Store.Set {
-		line := slices.Concat([]string{"launch", a.Word}, c.Args().Slice(), []string{"--store", "host0"})
+		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})
 		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))
 	}

@@ -24,7 +24,7 @@ var badValue = regexp.MustCompile(`^(?:invalid (?:boolean )?value|could not pars
 
 // usageError turns an error of the flag package into one that suggests a fix.
 func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
-	e := exit.Errorf(exit.Usage, "%v", err).Do("%s --help lists the flags", strings.TrimSpace("launch "+a.Word))
+	e := exit.Errorf(exit.Usage, "%v", err).Do("%s --help lists the flags", strings.TrimSpace("launch "+a.Subcommand))
 	if m := badValue.FindStringSubmatch(err.Error()); m != nil {
 		return a.badValue(m[1], strings.Trim(m[2], `"`), m[3])
 	}
@@ -78,7 +78,7 @@ func (a *app) unknownFlag(e *exit.Error, name string) {
 	if _, own := known[name]; own {
 		owner := a.ownerOf(name)
 		e.What = fmt.Sprintf("%s belongs to %s, not to %s", typed, owner, a.called())
-		if a.Word == "" {
+		if a.Subcommand == "" {
 			e.Fix = strings.Trim(owner, "`") + " " + typed + " --store HOST   # from another terminal"
 		}
 		return
@@ -107,10 +107,10 @@ func (a *app) ownerOf(flag string) string {
 
 // called returns the name of this part of launch.
 func (a *app) called() string {
-	if a.Word == "" {
+	if a.Subcommand == "" {
 		return "a start"
 	}
-	return "`launch " + a.Word + "`"
+	return "`launch " + a.Subcommand + "`"
 }
 
 // meantForLaunch adds to the error of a command that was not found the

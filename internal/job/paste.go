@@ -16,8 +16,8 @@ func (r *resolver) paste(flags ...string) string { return r.pasteOf(r.in.Argv, f
 
 func (r *resolver) pasteOf(argv []string, flags ...string) string {
 	words := []string{"launch"}
-	if r.in.Word != "" {
-		words = append(words, r.in.Word)
+	if r.in.Subcommand != "" {
+		words = append(words, r.in.Subcommand)
 	}
 	words = append(words, flags...)
 	f := r.in.Flags

@@ -64,7 +64,7 @@ func TestOwnFlagsAfterTheCommandAreNoticed(t *testing.T) {
 }
 
 func TestTheLineToPasteIsTheOneThatWasTyped(t *testing.T) {
-	in := Input{Word: "check"}.with(func(f *Flags) {
+	in := Input{Subcommand: "check"}.with(func(f *Flags) {
 		f.NNodes, f.Job = flagged("--nnodes", "3"),
 			flagged("--job", "j")
 	})

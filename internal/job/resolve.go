@@ -17,15 +17,15 @@ import (
 
 // Input is everything that Resolve looks at.
 type Input struct {
-	Word     string          // the subcommand ("check"), after which the command may be empty; "" for a start
-	Argv     []string        // the command after launch's own flags
-	Own      map[string]bool // launch's own flags, and whether they take a value
-	Flags    Flags
-	Env      []string // as os.Environ gives it
-	Root     fs.FS    // "/", for etc/hosts and NCCL's files; nil reads none
-	Home     string   // the user's home directory by the password database, as NCCL takes it
-	Dir      string   // the working directory, for a relative NCCL_CONF_FILE
-	Hostname string   // the kernel's host name
+	Subcommand string          // the subcommand ("check"), after which the command may be empty; "" for a start
+	Argv       []string        // the command after launch's own flags
+	Own        map[string]bool // launch's own flags, and whether they take a value
+	Flags      Flags
+	Env        []string // as os.Environ gives it
+	Root       fs.FS    // "/", for etc/hosts and NCCL's files; nil reads none
+	Home       string   // the user's home directory by the password database, as NCCL takes it
+	Dir        string   // the working directory, for a relative NCCL_CONF_FILE
+	Hostname   string   // the kernel's host name
 }
 
 // resolver gathers the job.
@@ -47,7 +47,7 @@ func Resolve(in Input) (Job, error) {
 		return Job{}, as.refuse("--as torchrun", "launch knows torchrun and program")
 	}
 	argv := in.Argv
-	if len(argv) == 0 && in.Word != "" {
+	if len(argv) == 0 && in.Subcommand != "" {
 		argv = []string{"true"}
 	}
 	line, err := launcher.Parse(argv, as.raw)

@@ -180,10 +180,10 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 	if !strings.HasPrefix(bad.Fix, "mpirun … launch --store HOST python t.py") {
 		t.Errorf("fix %q", bad.Fix)
 	}
-	if j := resolve(t, Input{Word: "check", Env: each}); j.Nodes.V != 1 {
+	if j := resolve(t, Input{Subcommand: "check", Env: each}); j.Nodes.V != 1 {
 		t.Errorf("launch check needs no other node: %+v", j)
 	}
-	if j := resolve(t, Input{Word: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 ||
+	if j := resolve(t, Input{Subcommand: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 ||
 		j.Tasks != (Tasks{}) {
 		t.Errorf("launch check in a step: %+v", j)
 	}

@@ -33,12 +33,12 @@ func (s *Start) check(ctx context.Context) error {
 		switch {
 		case err == nil:
 			in.Addr, in.Serve = place.Addr, place.Serve
-			if s.Word == "" {
+			if s.Subcommand == "" {
 				known := s.Input
 				known.World.Addr = place.Addr
 				in.Lint = envgen.Lint(known)
 			}
-		case !late && s.Word == "":
+		case !late && s.Subcommand == "":
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Start) checkInput() preflight.Input {
 	if s.from != nil { // this machine has other files
 		in.LookPath, in.Exists, in.Stat, in.Disks, in.Dir = nil, nil, nil, nil, ""
 	}
-	if s.Word == "check" && len(s.argv) == 0 { // nothing is started, so nothing can be missing
+	if s.Subcommand == "check" && len(s.argv) == 0 { // nothing is started, so nothing can be missing
 		in.Job.Line.Argv, in.LookPath = nil, nil
 	}
 	if s.Opt.DryRun {

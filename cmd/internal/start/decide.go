@@ -35,7 +35,7 @@ func (s *Start) decide(ctx context.Context) error {
 	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
 		return err
 	}
-	round, checking := GoRound, s.Word == "check"
+	round, checking := GoRound, s.Subcommand == "check"
 	if checking {
 		round = checkRound
 	}

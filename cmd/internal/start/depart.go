@@ -111,7 +111,7 @@ const (
 // excuse reports to the nodes of the job, as far as their store answers, that
 // this node is unfit and does not join.
 func (s *Start) excuse(ctx context.Context, err error) {
-	if s.Word != "" || s.Opt.DryRun || !s.Job.Several() || s.Job.Tasks.Local > 0 || s.caught() != nil {
+	if s.Subcommand != "" || s.Opt.DryRun || !s.Job.Several() || s.Job.Tasks.Local > 0 || s.caught() != nil {
 		return
 	}
 	f := Failure(err, nil)

@@ -44,7 +44,7 @@ func (s *Start) replay() error {
 	if o.Recording == "" {
 		return nil
 	}
-	if s.Word == "" && !o.DryRun {
+	if s.Subcommand == "" && !o.DryRun {
 		return exit.Errorf(exit.Usage, "%s %s: launch cannot start on a recorded node", o.From("from"), o.Recording).
 			Do("launch --dry-run --from %s COMMAND", o.Recording)
 	}
@@ -79,7 +79,7 @@ func (s *Start) root() fs.FS {
 // one node that fail here fail alike.
 func (s *Start) resolve(ctx context.Context) error {
 	err := s.ResolveJob()
-	if err != nil && s.Word == "" {
+	if err != nil && s.Subcommand == "" {
 		return s.alike(ctx, err)
 	}
 	return err
@@ -91,7 +91,7 @@ func (s *Start) ResolveJob() error {
 	dir, _ := os.Getwd()
 	var err error
 	s.Job, err = job.Resolve(job.Input{
-		Word: s.Word, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
+		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
 	if err == nil && s.from == nil {

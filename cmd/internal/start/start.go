@@ -33,13 +33,13 @@ import (
 type Start struct {
 	Record
 
-	Opt     *Options
-	UI      *ui.UI
-	Checks  preflight.Table
-	Version string
-	Word    string          // the subcommand, such as "check"; "" for a start
-	Flags   map[string]bool // the flags of a start, and whether each takes a value
-	Pending finding.Report  // findings about the command line that are not printed yet
+	Opt        *Options
+	UI         *ui.UI
+	Checks     preflight.Table
+	Version    string
+	Subcommand string          // the subcommand, such as "check"; "" for a start
+	Flags      map[string]bool // the flags of a start, and whether each takes a value
+	Pending    finding.Report  // findings about the command line that are not printed yet
 	// Hint adds to an error what may have been meant by a command that was not
 	// found; nil adds nothing.
 	Hint func(err error, command string) error
@@ -121,7 +121,7 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 	if ctx.Err() != nil {
 		sig = s.caught()
 	}
-	if n, ok := sig.(syscall.Signal); ok && s.Word == "bench" {
+	if n, ok := sig.(syscall.Signal); ok && s.Subcommand == "bench" {
 		err, sig = exit.Errorf(exit.Signal+int(n), "%s before the bench had a result; the other nodes see "+
 			"that this one has left", exit.SignalText(n)), nil
 	}
