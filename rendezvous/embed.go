@@ -5,35 +5,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/client/pkg/v3/transport"
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/config"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 )
 
 // Server is an embedded store: an etcd of one member that lives as long as the job
 // needs it, and deletes its data at the end.
 type Server struct {
-	etcd   *embed.Etcd
+	etcd   *etcdserver.EtcdServer
+	grpc   *grpc.Server
+	listen []net.Listener
 	kv     pb.KVServer // etcd's own services
 	leases pb.LeaseServer
-	up     chan struct{} // closed when these are set, and the store signed
 	dir    string
 	lock   *os.File
 	once   sync.Once
@@ -69,107 +73,106 @@ const garbage = 400
 // Serve starts an embedded store for job on the given addresses, with mutual
 // TLS where keys is not nil; this process exists for it. The error
 // wraps ErrPortTaken where another process listens there.
-func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (*Server, error) {
+func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (s *Server, err error) {
 	hostOnce()
 	debug.SetGCPercent(garbage)
-	dir, lock, err := storeDir()
-	if err != nil {
-		return nil, fmt.Errorf("make a folder for the store: %w", err)
-	}
-	s := &Server{dir: dir, lock: lock, failed: make(chan error, 1), up: make(chan struct{})}
-	cfg, err := s.config(listen, keys)
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("write the store's keys: %w", err)
-	}
-	wd, _ := os.Getwd()
-	defer func() { _ = os.Chdir(wd) }()
-	if err := os.Chdir(dir); err != nil { // etcd makes its sockets in the working directory
-		s.Close()
-		return nil, err
-	}
-	s.etcd, err = embed.StartEtcd(cfg)
-	if err != nil {
-		s.Close()
-		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use") {
-			return nil, fmt.Errorf("serve the store on %v: %w", listen, ErrPortTaken)
+	s = &Server{failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			s.Close()
+			s, err = nil, fmt.Errorf("serve the store on %v: %w", listen, err)
 		}
-		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
+	}()
+	for _, at := range listen {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return s, ErrPortTaken
+		}
+		if err != nil {
+			return s, err
+		}
+		s.listen = append(s.listen, l)
 	}
-	s.kv, s.leases = v3rpc.NewQuotaKVServer(s.etcd.Server), v3rpc.NewQuotaLeaseServer(s.etcd.Server)
+	if s.dir, s.lock, err = storeDir(); err != nil {
+		return s, fmt.Errorf("make a folder for the store: %w", err)
+	}
+	etcd, err := etcdserver.NewServer(s.config())
+	if err != nil {
+		return s, err
+	}
+	s.etcd = etcd
+	etcd.Start()
 	select {
-	case <-s.etcd.Server.ReadyNotify():
-	case err := <-s.etcd.Err():
-		s.Close()
-		return nil, fmt.Errorf("serve the store on %v: %w", listen, err)
+	case <-etcd.ReadyNotify():
+	case err := <-s.failed:
+		return s, err
 	case <-ctx.Done():
-		s.Close()
-		return nil, ctx.Err()
+		return s, ctx.Err()
 	}
+	s.kv, s.leases = v3rpc.NewQuotaKVServer(etcd), v3rpc.NewQuotaLeaseServer(etcd)
 	if err := s.sign(ctx, job); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("sign the store: %w", err)
+		return s, fmt.Errorf("sign the store: %w", err)
 	}
-	close(s.up)
+	s.grpc = s.services(keys)
+	for _, l := range s.listen {
+		go func() { _ = s.grpc.Serve(l) }()
+	}
 	return s, nil
 }
 
-// config returns the settings of etcd for this store.
-func (s *Server) config(listen []netip.AddrPort, keys *TLS) (cfg *embed.Config, err error) {
-	cfg = embed.NewConfig()
-	cfg.Name, cfg.Dir = "launch", filepath.Join(s.dir, "d")
-	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{
+// services returns the gRPC server of what a node needs: etcd's keys, leases and watches, and
+// the call Enter. etcd's other services (users, members, snapshots) and its web pages are not served.
+func (s *Server) services(keys *TLS) *grpc.Server {
+	opts := []grpc.ServerOption{
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
+		grpc.MaxRecvMsgSize(int(s.etcd.Cfg.MaxRequestBytesWithOverhead())),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive}),
 	}
-	cfg.ServiceRegister = func(g *grpc.Server) { g.RegisterService(s.service(), s) }
-	cfg.EnableGRPCGateway = false // no client uses etcd's JSON
-	scheme := "http"
 	if keys != nil {
-		scheme = "https"
-		if cfg.ClientTLSInfo, err = keys.files(s.dir); err != nil {
-			return nil, err
-		}
+		opts = append(opts, grpc.Creds(credentials.NewTLS(keys.Server)))
 	}
-	cfg.ListenClientUrls = nil
-	for _, a := range listen {
-		cfg.ListenClientUrls = append(cfg.ListenClientUrls, url.URL{Scheme: scheme, Host: a.String()})
-	}
-	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-	// HTTP has a socket of its own, which has no user: else etcd would detect the
-	// protocol of each connection, and serve gRPC over TLS by net/http.
-	cfg.ListenClientHttpUrls = []url.URL{socket("http")}
-	cfg.ListenPeerUrls = []url.URL{socket("peer")}
-	cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	// One member elects itself: short timing makes it ready in about 0.1 s.
-	cfg.TickMs, cfg.ElectionMs = 50, 250
-	cfg.UnsafeNoFsync = true // the data ends with the process: no need to survive a power cut
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapcore.NewNopCore(),
-		zap.WithFatalHook(failure{s.dir, s.failed})))
-	return cfg, nil
+	g := grpc.NewServer(opts...)
+	pb.RegisterKVServer(g, s.kv)
+	pb.RegisterLeaseServer(g, s.leases)
+	pb.RegisterWatchServer(g, v3rpc.NewWatchServer(s.etcd))
+	g.RegisterService(s.service(), s)
+	return g
 }
 
-// socket returns the address of a Unix socket in the working directory of the start.
-func socket(name string) url.URL { return url.URL{Scheme: "unix", Host: name + newID()[:6] + ":0"} }
+// minKeepalive is how often a client may ask whether the connection lives. etcd's clients ask
+// at most every 10 s.
+const minKeepalive = 5 * time.Second
 
-// files writes the keys as files for etcd, in a folder that only this user can enter
-// and that is deleted with the store.
-func (k *TLS) files(dir string) (transport.TLSInfo, error) {
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	err := errors.Join(os.WriteFile(cert, k.CertPEM, 0o600), os.WriteFile(key, k.KeyPEM, 0o600))
-	// The certificate names no address: the key alone identifies a node of the job.
-	return transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: cert, ClientCertAuth: true,
-		SkipClientSANVerify: true, Logger: zap.NewNop()}, err
+// config returns the settings of etcd for this store. What is not explained is etcd's own
+// default (server/embed/config.go, which links much that a store does not need).
+func (s *Server) config() config.ServerConfig {
+	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(failure{s.dir, s.failed}))
+	const name = "launch"
+	// The only member has no peers: etcd needs an address for it, and nobody listens there.
+	peer := types.MustNewURLs([]string{"http://127.0.0.1:2380"})
+	return config.ServerConfig{
+		Name: name, DataDir: filepath.Join(s.dir, "d"), Logger: lg,
+		PeerURLs: peer, InitialPeerURLsMap: types.URLsMap{name: peer}, NewCluster: true,
+		// One member elects itself: short timing makes it ready in about 0.1 s.
+		TickMs: 50, ElectionTicks: 5, InitialElectionTickAdvance: true,
+		UnsafeNoFsync: true, // the data ends with the process: no need to survive a power cut
+		SnapshotCount: etcdserver.DefaultSnapshotCount, SnapshotCatchUpEntries: etcdserver.DefaultSnapshotCatchUpEntries,
+		MaxSnapFiles: 5, MaxWALFiles: 5, BackendFreelistType: "hashmap",
+		MaxTxnOps: 128, MaxRequestBytes: 3 << 19,
+		WarningApplyDuration: 100 * time.Millisecond, WarningUnaryRequestDuration: 300 * time.Millisecond,
+		AuthToken: "simple", TokenTTL: 300, BcryptCost: 10,
+		DowngradeCheckTime: 5 * time.Second, CompactHashCheckTime: time.Minute,
+		ServerFeatureGate: features.NewDefaultServerFeatureGate(name, lg), Metrics: "basic",
+		MaxLearners: membership.DefaultMaxLearners, V2Deprecation: config.V2DeprDefault,
+	}
 }
 
 // Endpoints returns the addresses (host:port) of the store.
 func (s *Server) Endpoints() []string {
 	var out []string
-	for _, l := range s.etcd.Clients {
-		if l.Addr().Network() == "tcp" {
-			out = append(out, l.Addr().String())
-		}
+	for _, l := range s.listen {
+		out = append(out, l.Addr().String())
 	}
 	return out
 }
@@ -181,28 +184,38 @@ func (s *Server) sign(ctx context.Context, job string) error {
 	if err != nil {
 		return err
 	}
-	c := v3client.New(s.etcd.Server)
-	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	_, err = c.Put(ctx, storeKey, string(v))
+	_, err = s.kv.Put(ctx, &pb.PutRequest{Key: []byte(storeKey), Value: v})
 	return err
 }
 
-// Drop removes the store's data, just before the process and the store end. (Close
-// waits up to 7 s for the watches of the other nodes to end.)
+// Drop removes the store's data, just before the process and the store end.
 func (s *Server) Drop() { _ = os.RemoveAll(s.dir) }
 
-// Close stops the store and removes its data.
+// Close stops the store and removes its data. A request that is under way has graceful time to end.
 func (s *Server) Close() {
 	s.once.Do(func() {
-		if s.etcd != nil {
-			s.etcd.Close()
+		if s.grpc != nil {
+			hard := time.AfterFunc(graceful, s.grpc.Stop)
+			s.grpc.GracefulStop() // watches have no end: they last until Stop
+			hard.Stop()
 		}
-		_ = os.RemoveAll(s.dir)
-		_ = s.lock.Close()
+		for _, l := range s.listen {
+			_ = l.Close()
+		}
+		if s.etcd != nil {
+			s.etcd.Stop()
+		}
+		if s.dir != "" {
+			_ = os.RemoveAll(s.dir)
+			_ = s.lock.Close()
+		}
 	})
 }
+
+// graceful is how long Close waits for requests.
+const graceful = 100 * time.Millisecond
 
 // storeDir makes a folder for the store's data below TMPDIR, else /tmp, /var/tmp,
 // /dev/shm: the first that is writable. It also removes the folders of killed processes

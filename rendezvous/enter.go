@@ -39,11 +39,6 @@ func (s *Server) service() *grpc.ServiceDesc {
 // enter serves one node, until the node or the store ends.
 func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	ctx := node.Context()
-	select {
-	case <-s.up:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	var lease pb.LeaseGrantRequest
 	if err := node.RecvMsg(&lease); err != nil {
 		return err
@@ -76,7 +71,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	}
 	// The watch begins before the transaction: etcd serves a watch that begins in the
 	// past only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
-	watch := s.etcd.Server.Watchable().NewWatchStream()
+	watch := s.etcd.Watchable().NewWatchStream()
 	defer watch.Close()
 	if _, err := watch.Watch(ctx, 0, []byte(k.Control()), []byte(clientv3.GetPrefixRangeEnd(k.Control())), 0); err != nil {
 		return err

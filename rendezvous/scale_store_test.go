@@ -97,7 +97,7 @@ func benchKeys() *TLS {
 	if err != nil {
 		panic(err) // it is ours
 	}
-	return &TLS{Client: k.Client(), CertPEM: k.CertPEM, KeyPEM: k.KeyPEM}
+	return &TLS{Client: k.Client(), Server: k.Server()}
 }
 
 // storeProcess is a store in a process of its own.

@@ -51,10 +51,7 @@ type Store struct {
 
 // TLS is the mutual TLS of an embedded store: client and server present the same
 // certificate.
-type TLS struct {
-	Client          *tls.Config
-	CertPEM, KeyPEM []byte
-}
+type TLS struct{ Client, Server *tls.Config }
 
 // TokenName is the name in a certificate that is made from a token. By this name a
 // node without a token recognizes what is missing.

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"launch/internal/secret"
 )
 
@@ -115,6 +118,34 @@ func TestStoreSpeaksNothingButGRPC(t *testing.T) {
 	}
 }
 
+// TestStoreServesNothingThatNoNodeNeeds: members, users and snapshots of the store's etcd are
+// for no process on the network.
+func TestStoreServesNothingThatNoNodeNeeds(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c, err := Connect(short(t, 5*time.Second), Store{Endpoints: serveHere(t).Endpoints(), Job: "j"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := short(t, 5*time.Second)
+	for name, call := range map[string]func() error{
+		"members": func() error { _, err := c.MemberList(ctx); return err },
+		"users":   func() error { _, err := c.AuthEnable(ctx); return err },
+		"defrag":  func() error { _, err := c.Defragment(ctx, c.Endpoints()[0]); return err },
+		"snapshot": func() error {
+			r, err := c.Snapshot(ctx)
+			if err == nil {
+				_, err = r.Read(make([]byte, 1))
+			}
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // keysOfToken are two different secrets, by internal/secret's rules; here any
 // certificate would do.
 func keysOfToken(t *testing.T, token string) *TLS {
@@ -123,7 +154,7 @@ func keysOfToken(t *testing.T, token string) *TLS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &TLS{Client: k.Client(), CertPEM: k.CertPEM, KeyPEM: k.KeyPEM}
+	return &TLS{Client: k.Client(), Server: k.Server()}
 }
 
 func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {

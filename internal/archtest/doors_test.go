@@ -83,13 +83,13 @@ var doors = map[string][]string{
 	// Why a job does not run: evidence comes as values of its own.
 	"diagnose": {"internal/finding"},
 
-	// Agreement. client/pkg for etcd's form of TLS settings, api for the errors
+	// Agreement. client/pkg for etcd's form of a member's address, api for the errors
 	// that trying again does not change, zap and grpc to hand it a silent logger
 	// and the pause between two tries; unix for the owner of a process id, proc
 	// for whether its process is still the one that registered.
 	// protocol has the decisions, which rendezvous carries out.
 	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3",
-		"go.etcd.io/etcd/client/pkg/v3/transport", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap",
+		"go.etcd.io/etcd/client/pkg/v3/types", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap",
 		"google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
@@ -196,7 +196,7 @@ var testDoors = map[string][]string{
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
 	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine",
-		"github.com/prometheus/client_golang/prometheus"},
+		"github.com/prometheus/client_golang/prometheus", "go.etcd.io/etcd/client/pkg/v3/transport"},
 	// The real store that memstore is held against.
 	"rendezvous/memstore": {"rendezvous"},
 }

@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/big"
@@ -31,8 +30,6 @@ const name = "launch"
 
 // Keys are derived from a token.
 type Keys struct {
-	CertPEM, KeyPEM []byte // for a server that wants files; never outside a folder of mode 0700
-
 	pair tls.Certificate
 	pool *x509.CertPool
 }
@@ -60,18 +57,12 @@ func New(token string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("encode a key: %w", err)
-	}
-	k := &Keys{
-		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pool: x509.NewCertPool(),
-	}
-	if k.pair, err = tls.X509KeyPair(k.CertPEM, k.KeyPEM); err != nil {
 		return nil, fmt.Errorf("read the certificate back: %w", err)
 	}
-	k.pool.AppendCertsFromPEM(k.CertPEM)
+	k := &Keys{pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool: x509.NewCertPool()}
+	k.pool.AddCert(cert)
 	return k, nil
 }
 

@@ -76,7 +76,7 @@ func TestAStrangerIsRefusedByEachSide(t *testing.T) {
 }
 
 func TestAllNodesMakeTheSameCertificate(t *testing.T) {
-	if a, b := keys(t, token), keys(t, token); !bytes.Equal(a.CertPEM, b.CertPEM) {
+	if a, b := keys(t, token), keys(t, token); !bytes.Equal(a.pair.Certificate[0], b.pair.Certificate[0]) {
 		t.Error("two certificates of one token differ")
 	}
 }

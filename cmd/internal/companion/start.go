@@ -213,7 +213,7 @@ func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
 	case keys == nil:
 		return nil
 	case embedded:
-		return &rendezvous.TLS{Client: keys.Client(), CertPEM: keys.CertPEM, KeyPEM: keys.KeyPEM}
+		return &rendezvous.TLS{Client: keys.Client(), Server: keys.Server()}
 	case strings.HasPrefix(endpoints[0], "https://"):
 		return &rendezvous.TLS{Client: keys.Either()}
 	}
