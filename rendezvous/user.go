@@ -3,7 +3,6 @@ package rendezvous
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -195,47 +194,6 @@ func (s *Session) Return(edit func(*Member)) {
 	s.node.Step(time.Now(), event{Kind: protocol.Return, Member: &m})
 	s.mu.Unlock()
 	s.nudge()
-}
-
-// Publish makes a value known to all nodes of the joined world, under a name
-// that no round uses; it vanishes with this node.
-func (s *Session) Publish(ctx context.Context, name string, value []byte) error {
-	var lease int64
-	s.state(func(n *protocol.Node) { lease = n.Lease() })
-	_, err := s.cli.Put(timeout(ctx), s.k.Result(s.joined().N, name), string(value),
-		clientv3.WithLease(clientv3.LeaseID(lease)))
-	return err
-}
-
-// Published waits until a value of the name is known. It returns false when m's key
-// or the store is lost: for a node that waits for a program that m starts.
-func (s *Session) Published(ctx context.Context, name string, m Member) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, err := s.cli.Get(timeout(ctx), s.k.Member(m))
-	if err != nil || len(r.Kvs) == 0 {
-		return false, ctx.Err()
-	}
-	w := s.after(ctx, s.k.Member(m), r.Header.Revision)
-	gone := func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypeDelete }
-	for {
-		s.mu.Lock()
-		_, known := s.node.Known(name)
-		up, changed := s.node.Up(), s.changed
-		s.mu.Unlock()
-		if known || !up {
-			return known, nil
-		}
-		select {
-		case r, ok := <-w:
-			if watched(r, ok) != nil || slices.ContainsFunc(r.Events, gone) {
-				return false, ctx.Err()
-			}
-		case <-changed:
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
 }
 
 // Leave takes this node out at once and publishes why, then ends the session.

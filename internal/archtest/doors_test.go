@@ -124,11 +124,11 @@ var doors = map[string][]string{
 	"internal/pty": {unixPkg},
 	// The companion holds what outlives execve: the lease and the store
 	// (rendezvous, the etcd client that both share), the reserved port until the
-	// job's own store answers (tcpstore), the side channel, the mutual TLS of
-	// both (secret), and the pidfd of the command (handoff). It reports a finding
-	// about a node that is late.
+	// job's own store listens, the side channel, the mutual TLS of both (secret),
+	// and the pidfd of the command (handoff). It reports a finding about a node
+	// that is late.
 	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
-		"internal/masterport", "internal/process", "internal/secret", "internal/tcpstore", "rendezvous", etcd, unixPkg},
+		"internal/masterport", "internal/process", "internal/secret", "rendezvous", etcd, unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.

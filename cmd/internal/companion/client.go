@@ -43,7 +43,6 @@ type Client struct {
 
 	rpc     *rpc.Client
 	rounds  int                   // how many there were: the ID of the last
-	master  rendezvous.Member     // of the present start
 	failure atomic.Pointer[fault] // why the companion ends, if it could report it
 	done    chan none             // closed when the connection has ended
 }
@@ -180,21 +179,9 @@ func (c *Client) Round(ctx context.Context, name string, mine []byte, budget tim
 }
 
 // Go reports to the other nodes that this node starts; on the store host it waits for their reports.
-func (c *Client) Go(ctx context.Context, master rendezvous.Member) error {
-	c.master = master
-	_, err := ask[none](ctx, c, callLimit, "Go", master)
+func (c *Client) Go(ctx context.Context) error {
+	_, err := ask[none](ctx, c, callLimit, "Go", none{})
 	return err
-}
-
-// StoreReady returns a channel that is closed when, after Go, the job's own store on node rank 0
-// answers, or there is nothing left to wait for: rank 0 or the rendezvous is gone.
-func (c *Client) StoreReady() <-chan struct{} {
-	ready := make(chan none)
-	go func() {
-		defer close(ready)
-		_, _ = ask[none](context.Background(), c, noLimit, "StoreReady", c.master)
-	}()
-	return ready
 }
 
 // Handoff prepares the companion for execve: from then on it watches the

@@ -16,7 +16,6 @@ import (
 	"launch/internal/process"
 	"launch/internal/secret"
 	"launch/internal/sidechannel"
-	"launch/internal/tcpstore"
 	"launch/rendezvous"
 )
 
@@ -24,9 +23,6 @@ import (
 // one's store to answer for this job. Every sameJobTry it looks whether the port
 // has become free: an earlier run may just be ending.
 const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
-
-// listening is the name under which rank 0 publishes that the job's own store answers.
-const listening = "listening"
 
 // listenPoll is the pause between two looks whether the job's own store
 // listens; it grows to listenPollMax.
@@ -69,7 +65,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 }
 
 // Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
-func (p *companion) Go(master rendezvous.Member, _ *none) (err error) {
+func (p *companion) Go(none, *none) (err error) {
 	defer p.call(&err)()
 	if err = p.session.Start(p.ctx); err != nil {
 		return err
@@ -77,24 +73,15 @@ func (p *companion) Go(master rendezvous.Member, _ *none) (err error) {
 	p.sideChannel.Close()
 	p.running, p.endRun = context.WithCancel(p.ctx)
 	if ctx, port := p.running, p.port; p.world.Rank == 0 {
-		p.wg.Go(func() { p.awaitStore(ctx, port, master) })
+		p.wg.Go(func() { p.awaitStore(ctx, port) })
 	} else {
 		port.Close()
 	}
 	return nil
 }
 
-// StoreReady waits until the job's own store answers, or rank 0 is gone.
-func (p *companion) StoreReady(master rendezvous.Member, _ *none) (err error) {
-	defer p.call(&err)()
-	_, err = p.session.Published(p.running, listening, master)
-	return err
-}
-
-// awaitStore releases the port once the job's own store has it, asks that store once whether it
-// answers, and reports it to the other nodes. They don't ask on their own: torch's store looks up
-// the name of each node that connects, in the one thread that serves all ranks.
-func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self rendezvous.Member) {
+// awaitStore releases the port once the job's own store has it.
+func (p *companion) awaitStore(ctx context.Context, port *masterport.Held) {
 	defer port.Close()
 	proc := os.DirFS("/proc")
 	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
@@ -103,17 +90,9 @@ func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self 
 		case <-ctx.Done():
 			return
 		}
-		on, err := process.Listening(proc, port.Port)
-		if err != nil {
+		if on, err := process.Listening(proc, port.Port); on || err != nil {
 			return
 		}
-		if !on {
-			continue
-		}
-		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
-			_ = p.session.Publish(ctx, listening, []byte("{}"))
-		}
-		return
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
-	"launch/internal/launcher"
 	"launch/rendezvous"
 )
 
@@ -89,24 +88,13 @@ func (s *Start) obeyDecision(context.Context) error {
 	return errAgain
 }
 
-// storeWait bounds how long the other nodes of a torchrun job wait for rank 0's
-// store. Then they start anyway: torchrun itself waits for 15 minutes.
-const storeWait = 60 * time.Second
-
 // release follows the decision that all start. The other nodes follow it already,
 // so only a signal or a newer process in its place stops this node, and not even
 // the death of its companion does.
 func (s *Start) release(ctx context.Context) error {
-	err := s.comp.Go(ctx, s.World.Master)
+	err := s.comp.Go(ctx)
 	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
 		return newer
-	}
-	if err == nil && s.Job.Line.Kind == launcher.Torchrun && s.World.Rank != 0 && !s.Opt.KeepRdzv {
-		select {
-		case <-time.After(storeWait):
-		case <-s.comp.StoreReady():
-		case <-ctx.Done():
-		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
