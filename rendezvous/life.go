@@ -29,7 +29,8 @@ func (s *Session) run(ctx context.Context) {
 		}
 		_, other := errors.AsType[*OtherStoreError](err)
 		l.ctx = ctx
-		if l.feed(event{Kind: protocol.Fail, Err: err, Fatal: other}) != nil {
+		ended := s.cfg.Hangup.within(s.answered, s.cfg.TTL-time.Second)
+		if l.feed(event{Kind: protocol.Fail, Err: err, Fatal: other, Ended: ended}) != nil {
 			return
 		}
 		if time.Since(began) > 2*retryMax {
@@ -89,6 +90,7 @@ func (l *life) next() (event, error) {
 		if !ok {
 			return event{}, errors.New("the lease was lost")
 		}
+		s.answered = time.Now()
 		return event{Kind: protocol.Woken}, nil
 	case r, ok := <-l.control:
 		return event{Kind: protocol.Control, KVs: s.changes(r.Events)}, watched(r, ok)
@@ -174,7 +176,7 @@ func (l *life) request(a action) (event, error) {
 		if err != nil {
 			return e, fmt.Errorf("%s: %w", a.What, reason(l.ctx, err))
 		}
-		l.way, l.lease = way, g.ID
+		l.way, l.lease, s.answered = way, g.ID, time.Now()
 		e.Lease, e.Rev = int64(g.ID), g.Revision
 		return e, nil
 	case protocol.Await:

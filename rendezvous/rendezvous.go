@@ -64,6 +64,7 @@ type (
 	SpareError      = protocol.SpareError
 	MissingError    = protocol.MissingError
 	BrokenError     = protocol.BrokenError
+	RunOverError    = protocol.RunOverError
 	UnfitError      = protocol.UnfitError
 
 	keys   = protocol.Keys

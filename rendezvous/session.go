@@ -37,7 +37,10 @@ type Config struct {
 	// FailFast ends the wait for a world when a node has reported that it is not
 	// fit, and the job cannot do without it.
 	FailFast bool
-	Events   func(Event) // may be nil; called from one goroutine at a time
+	// Hangup, where set, is that of the Store: without it a node cannot know that its run goes on
+	// in a store that was started again.
+	Hangup *Hangup
+	Events func(Event) // may be nil; called from one goroutine at a time
 }
 
 // crowd returns the load of the joining nodes on the store, in nodes.
@@ -53,6 +56,8 @@ type Session struct {
 	stop context.CancelFunc
 	done chan struct{}
 	kick chan struct{} // asks the state for another pass
+
+	answered time.Time // when the store last granted or renewed the lease; for run alone
 
 	mu       sync.Mutex
 	node     *protocol.Node

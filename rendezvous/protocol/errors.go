@@ -51,6 +51,17 @@ func (e *SpareError) Error() string {
 	return fmt.Sprintf("the job ran on %s and did not need this node", others)
 }
 
+// RunOverError reports that the run of the job that this node was part of has ended, or
+// has gone on without it.
+type RunOverError struct {
+	Self Member
+	Why  string
+}
+
+func (e *RunOverError) Error() string {
+	return fmt.Sprintf("the run of %s is over: %s", e.Self.Name(), e.Why)
+}
+
 // MissingError reports that the time ran out before all nodes had joined.
 type MissingError struct {
 	Attendance

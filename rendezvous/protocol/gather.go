@@ -10,6 +10,24 @@ import (
 // that runs in an earlier epoch does not wait.
 func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
 
+// fits returns whether a waiting member may take part in the present epoch: a member of
+// a run takes part in that run only.
+func (n *Node) fits(m registered) bool {
+	return waits(m) && m.wants(n.ep) && (m.Run == "" || m.Run == n.ep.Run)
+}
+
+// claim returns the run that the members of an emptied store go on with: the one of the
+// member that waits for longest; "": none of them was part of a run.
+func (n *Node) claim() (run string) {
+	var oldest int64
+	for _, m := range n.lead.members {
+		if waits(m) && m.Run != "" && (oldest == 0 || m.create < oldest) {
+			run, oldest = m.Run, m.create
+		}
+	}
+	return run
+}
+
 // earliest returns the member that waits for longest. Later members have a later
 // revision, so that it stays the same until it goes or an older one waits again.
 func (n *Node) earliest() (registered, bool) {
@@ -31,7 +49,7 @@ func (n *Node) earliest() (registered, bool) {
 func (n *Node) here() []registered {
 	var out []registered
 	for _, m := range n.lead.members {
-		if waits(m) && m.wants(n.ep) {
+		if n.fits(m) {
 			out = append(out, m)
 		}
 	}
@@ -50,7 +68,7 @@ func (n *Node) gather() {
 	first, ok := n.earliest()
 	switch {
 	case !ok:
-	case n.ep.State == "" || !first.wants(n.ep):
+	case n.ep.State == "" || !first.wants(n.ep) || n.ep.Run == "" && n.ep.Last == "" && n.claim() != "":
 		n.open(n.ep.Why)
 	case n.enough():
 		n.seal()
@@ -67,7 +85,7 @@ func (n *Node) enough() bool {
 	if len(l.members) >= least { // else a look at each, for each that joins, would cost the square
 		for _, m := range l.members {
 			switch {
-			case waits(m) && m.wants(n.ep):
+			case n.fits(m):
 				count++
 				hosted = hosted || m.First
 			case m.Left == "" && m.Phase != PhaseArrived:

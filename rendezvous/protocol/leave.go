@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // start publishes that this node has read that it may start.
 func (n *Node) start(e Event) {
@@ -57,8 +60,12 @@ func (n *Node) follow(e Event) {
 		n.reply(Action{Err: n.fatal})
 	case ep.Nonce == n.joined.Nonce && ep.State == Over:
 		n.reply(Action{Fate: &fate})
+	case n.Up() && n.runOver() != "":
+		n.reply(Action{Err: &RunOverError{n.self, n.runOver()}})
+	case n.Up() && ep.Run != n.joined.Run && !n.sawEnd:
+		n.awaitRun()
 	case ep.Nonce != n.joined.Nonce && (ep.N != 0 || n.Up()):
-		fate.Again = true
+		fate.Again, fate.Why = true, cmp.Or(ep.Why, "the store was started again")
 		n.reply(Action{Fate: &fate})
 	case !n.until.IsZero() && !n.now.Before(n.until):
 		n.reply(Action{Err: n.lastKnown(nil)})
@@ -67,10 +74,42 @@ func (n *Node) follow(e Event) {
 	}
 }
 
+// runOver returns why the run that this node takes part in is over; "": it is not, as far
+// as the store knows.
+func (n *Node) runOver() string {
+	switch ep, run := n.ep, n.joined.Run; {
+	case run == "":
+		return ""
+	case ep.Run == run && ep.State == Over && ep.Nonce != n.joined.Nonce:
+		return "it ended without this node"
+	case ep.Run != run && (ep.Run != "" || ep.Last != ""):
+		return "another run of the job has begun"
+	}
+	return ""
+}
+
+// runGrace is how long a node waits for others of its run to return to an emptied store: a
+// few tries at a store that has just come back.
+const runGrace = 5 * time.Second
+
+// awaitRun waits until another node of the run has returned to an emptied store. A node goes
+// on with its run there if it knows that the run cannot have ended: it saw the end of the
+// store, which still counted it as present then. This node does not.
+func (n *Node) awaitRun() {
+	if n.emptied.IsZero() {
+		n.emptied = n.now
+	}
+	if left := runGrace - n.now.Sub(n.emptied); left > 0 {
+		n.wait(left)
+		return
+	}
+	n.reply(Action{Err: &RunOverError{n.self, "it was cut off, and the store has been started again since"}})
+}
+
 // comeBack makes this node one that waits for a world again.
 func (n *Node) comeBack(e Event) {
 	n.user, n.self = Idle, *e.Member
-	n.self.Phase, n.self.Status = PhaseArrived, 0
+	n.self.Phase, n.self.Status, n.self.Run = PhaseArrived, 0, n.joined.Run
 	n.edits++
 	clear(n.posts)
 	n.wake(0)

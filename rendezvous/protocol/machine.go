@@ -225,6 +225,7 @@ type Event struct {
 	KVs   []KV
 	Err   error
 	Fatal bool // Fail: a new life would end like this one
+	Ended bool // Fail: the other end closed the connection, or refused one, while the lease held
 
 	Lease   int64
 	Addr    netip.Addr

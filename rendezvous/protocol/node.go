@@ -67,13 +67,15 @@ type Node struct {
 	self        Member
 	edits, said int // changes of self, and how many of them its key has
 	lease       int64
-	leases      []int64 // of this life and of earlier ones that may still hold this node's keys
-	leadLease   int64   // the lease that this node leads with
-	wasUp       bool    // it was registered before
-	doubt       int64   // revision before a first registration that may have become true; 0: none
-	doubtful    int64   // revision before the registration that this life tries
-	trouble     error   // why it is not registered
-	lost        bool    // and people know
+	leases      []int64   // of this life and of earlier ones that may still hold this node's keys
+	leadLease   int64     // the lease that this node leads with
+	wasUp       bool      // it was registered before
+	doubt       int64     // revision before a first registration that may have become true; 0: none
+	doubtful    int64     // revision before the registration that this life tries
+	sawEnd      bool      // it saw that the store ended, which still counted it as present
+	emptied     time.Time // when it first saw that the store does not know its run
+	trouble     error     // why it is not registered
+	lost        bool      // and people know
 	fatal       error
 	holder      Member    // the holder of the key that this node wants
 	holderMod   int64     // the revision of that key
@@ -197,6 +199,7 @@ func (n *Node) fail(e Event) {
 		return
 	}
 	n.doubts()
+	n.sawEnd = n.sawEnd || e.Ended
 	n.phase, n.lead, n.trouble = Down, nil, e.Err
 	if !n.lost && (!n.goes() || n.self.Restarts > 0) { // once, until it is back
 		n.notify(Notice{Kind: Lost, Text: e.Err.Error()})

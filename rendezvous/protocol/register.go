@@ -114,7 +114,9 @@ func (n *Node) replaced(e Event) {
 // entered takes in that the registration is true, and the control keys as they
 // were then.
 func (n *Node) entered(e Event) {
-	n.snapshot(e.KVs)
+	if n.snapshot(e.KVs); n.ep.Run == n.joined.Run {
+		n.sawEnd, n.emptied = false, time.Time{}
+	}
 	n.rival, n.leases = nil, []int64{n.lease}
 	if e.Took {
 		n.leadLease = n.lease

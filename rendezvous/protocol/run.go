@@ -84,7 +84,8 @@ func (n *Node) verdict() (over bool, why string) {
 func (n *Node) finish(why string) {
 	ep := n.ep
 	if why != "" && ep.Restart < ep.Restarts {
-		n.reopen(ep.Restart+1, why)
+		ep.Restart++
+		n.reopen(ep, why)
 		return
 	}
 	ep.State, ep.Why = Over, why

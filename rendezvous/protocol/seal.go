@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,20 +16,22 @@ const batch = 120
 // open opens an epoch after the present one, for the next run where this one's is
 // over.
 func (n *Node) open(why string) {
-	restart := n.ep.Restart
 	if n.ep.runs() {
-		restart = 0
+		n.reopen(Epoch{N: n.ep.N, Last: n.ep.Run}, why)
+		return
 	}
-	n.reopen(restart, why)
+	n.reopen(n.ep, why)
 }
 
-// reopen is open within a run.
-func (n *Node) reopen(restart int, why string) {
-	ep := n.ep
-	next := Epoch{N: ep.N, State: Open, Size: ep.Size, Min: ep.Min, First: ep.First, Why: why,
-		Restarts: ep.Restarts, Restart: restart}
-	if ep.State != Open { // an open one that only learns its size stays the same
+// reopen opens an epoch of the run and the restart of ep.
+func (n *Node) reopen(ep Epoch, why string) {
+	next := Epoch{N: ep.N, State: Open, Size: n.ep.Size, Min: n.ep.Min, First: n.ep.First, Why: why, Run: ep.Run,
+		Last: ep.Last, Restarts: n.ep.Restarts, Restart: ep.Restart}
+	if n.ep.State != Open { // an open one that only learns its size stays the same
 		next.N++
+	}
+	if next.Run == "" && next.Last == "" { // the store knows no run: it is new, or was emptied
+		next.Run = n.claim()
 	}
 	for _, m := range n.lead.members {
 		next.N = max(next.N, m.Epoch+1)
@@ -139,7 +142,7 @@ func (n *Node) seated(e Event) {
 func (n *Node) sealIt() {
 	l, ep := n.lead, n.ep
 	next := Epoch{N: ep.N, Nonce: l.draft.nonce, State: Sealed, Size: len(l.list), Min: ep.Min, First: ep.First,
-		Master: &l.list[0], Restarts: ep.Restarts, Restart: ep.Restart}
+		Run: cmp.Or(ep.Run, l.draft.nonce), Last: ep.Last, Master: &l.list[0], Restarts: ep.Restarts, Restart: ep.Restart}
 	for _, m := range l.list {
 		next.N = max(next.N, m.Epoch+1)
 	}

@@ -39,6 +39,9 @@ func (n *Node) look(e Event) {
 		}
 		n.user = Idle
 		n.reply(Action{Err: end})
+	case self.Run != "" && n.Up() && n.runOver() != "":
+		n.user = Idle
+		n.reply(Action{Err: &RunOverError{self, n.runOver()}})
 	case ep.Nonce != "" && (ep.Nonce == n.joined.Nonce || ep.Nonce == n.outside):
 		n.rest(0)
 	case ep.State == Sealed:

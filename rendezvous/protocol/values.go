@@ -46,6 +46,9 @@ type Member struct {
 
 	Epoch int    `json:"epoch,omitempty"` // the highest epoch that it has seen, for a store that returned empty
 	Phase string `json:"phase"`           // PhaseArrived, …
+	// Run is the run that this node was part of when its world ended; "": none. It
+	// takes part in no other.
+	Run string `json:"run,omitempty"`
 	// Restarts is how often this node allows the job to be started again;
 	// 0: launch has become the command, and no process watches its end.
 	Restarts int `json:"restarts,omitempty"`
@@ -92,6 +95,10 @@ type Epoch struct {
 	Size  int        `json:"size"`            // how many it takes; once sealed, how many it has
 	Min   int        `json:"min,omitempty"`   // as in Member
 	First string     `json:"first,omitempty"` // the node that set the size
+	// Run is the run of the job: the nonce of its first world. It remains with each restart. Last is
+	// the run before, which is over.
+	Run  string `json:"run,omitempty"`
+	Last string `json:"last,omitempty"`
 	// Master is node rank 0; nil while open.
 	Master *Member `json:"master,omitempty"`
 	// Why is the reason why an epoch was opened again, or why it is over.

@@ -23,6 +23,7 @@ type fault struct {
 	Spare      *rendezvous.SpareError      `json:"spare,omitempty"`
 	Other      *rendezvous.OtherStoreError `json:"other,omitempty"`
 	Broken     *rendezvous.BrokenError     `json:"broken,omitempty"`
+	RunOver    *rendezvous.RunOverError    `json:"run_over,omitempty"`
 	Unfit      *rendezvous.UnfitError      `json:"unfit,omitempty"`
 }
 

@@ -56,6 +56,7 @@ type companion struct {
 	sideChannel *sidechannel.Listener
 	server      *rendezvous.Server
 	client      *clientv3.Client
+	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
 	world       *rendezvous.World
 	running     context.Context // of the present start, from its go on

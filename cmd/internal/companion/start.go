@@ -59,7 +59,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	}
 	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
 		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast,
-		Hosted: s.Embedded, OwnStore: s.Embedded, Events: p.event})
+		Hosted: s.Embedded, OwnStore: s.Embedded, Hangup: &p.hangup, Events: p.event})
 	*out = self
 	return nil
 }
@@ -153,7 +153,7 @@ func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error)
 
 // connect hosts the store if this node is to, and connects to it.
 func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*clientv3.Client, error) {
-	at := rendezvous.Store{Endpoints: s.Endpoints, Access: s.Access}
+	at := rendezvous.Store{Endpoints: s.Endpoints, Access: s.Access, Hangup: &p.hangup}
 	if s.Embedded {
 		at.Job = s.Job
 	}

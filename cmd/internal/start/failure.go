@@ -97,6 +97,10 @@ func refused(err error) *exit.Error {
 	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e)
 	}
+	if e, ok := errors.AsType[*rendezvous.RunOverError](err); ok {
+		return exit.Errorf(exit.Duplicate, "%v", e).
+			Do("nothing runs here any more: start launch with the same line to take part in another run")
+	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
 		return exit.Errorf(exit.Config, "%v", e).Do("give the same number on every node: --nnodes %s", e.Want)
 	}
