@@ -9,6 +9,7 @@ import (
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/envgen"
+	"launch/fabric"
 	"launch/internal/job"
 	"launch/internal/process"
 	"launch/internal/setting"
@@ -66,12 +67,12 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
 	defer cancel()
-	f := storeaddr.Finder{Hosts: hosts}
+	f := storeaddr.Finder{Resolve: systemResolver, Route: fabric.RouteTo, Hosts: hosts}
 	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
 		f.Servers = servers.Find
 	}
 	if budget > firstLook {
-		f.Tell = func(host string, err error) {
+		f.Report = func(host string, err error) {
 			s.UI.Note("the store host %q does not resolve yet: %v; retrying", host, err)
 		}
 	}

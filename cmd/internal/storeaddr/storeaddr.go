@@ -4,6 +4,7 @@
 package storeaddr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,10 @@ type Place struct {
 	Serve     []netip.AddrPort // host the store here; empty: another node does, or it is external
 	Addr      netip.Addr       // this node's address for its peers
 	Guess     bool             // Addr is a guess: this node hosts the store, but the store's name has another address
-	Interface string           // of Addr
 	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere if Addr is a guess
 }
 
-// Finder is what Find asks; the zero value asks this machine.
+// Finder is what Find asks.
 type Finder struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Route   func(dst netip.Addr) (fabric.Route, error)
@@ -52,8 +52,8 @@ type Finder struct {
 	// Hosts, if set, overrides whether this node hosts an embedded store: for an
 	// endpoint with NAT or a virtual address.
 	Hosts *bool
-	// Tell is called if the store's name does not resolve yet, once for each reason.
-	Tell func(host string, err error)
+	// Report, if set, is called if the store's name does not resolve yet, once for each reason.
+	Report func(host string, err error)
 }
 
 // NameError: the store's name did not resolve in time.
@@ -77,15 +77,15 @@ func (e *AddrError) Error() string {
 
 // Find waits until the store's name resolves, and returns the store's place.
 func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, error) {
-	f = f.defaults()
 	s := j.Store.V
 	host := s.Host
 	if !s.Embedded { // a certificate may name it, and its name is not new
 		f.Servers = nil
-		var err error
-		if host, err = hostOf(s.Endpoints[0]); err != nil {
-			return Place{}, err
+		u, err := url.Parse(s.Endpoints[0])
+		if err != nil {
+			return Place{}, fmt.Errorf("read endpoint %q: %w", s.Endpoints[0], err)
 		}
+		host = u.Hostname()
 	}
 	addrs, early, err := f.resolve(ctx, host)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
 	}
-	if err := f.own(&p, j, n, host, addrs); err != nil {
+	if p.Addr, err = f.own(j, n, host, addrs); err != nil {
 		return Place{}, err
 	}
 	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !loopbackName(host) && !slices.Contains(addrs, p.Addr)
@@ -110,26 +110,6 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 		p.Listen = netip.IPv6Unspecified()
 	}
 	return p, nil
-}
-
-func (f Finder) defaults() Finder {
-	if f.Resolve == nil {
-		f.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
-	}
-	if f.Route == nil {
-		f.Route = fabric.RouteTo
-	}
-	return f
-}
-
-func hostOf(endpoint string) (string, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return "", fmt.Errorf("read endpoint %q: %w", endpoint, err)
-	}
-	return u.Hostname(), nil
 }
 
 // resolve waits for the addresses of a name. early reports that the name servers
@@ -140,32 +120,25 @@ func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, e
 	}
 	type answer struct {
 		addrs []netip.Addr
+		early bool
 		err   error
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	system, servers := make(chan answer, 1), make(chan []netip.Addr, 1)
+	answers := make(chan answer, 2)
 	go func() {
 		addrs, err := f.askSystem(asking, host)
-		system <- answer{addrs, err}
+		answers <- answer{addrs, false, err}
 	}()
 	if f.Servers != nil {
 		go func() {
 			if addrs := f.askServers(asking, host); len(addrs) > 0 {
-				servers <- addrs
+				answers <- answer{addrs, true, nil}
 			}
 		}()
 	}
-	select {
-	case a := <-system:
-		addrs, err = a.addrs, a.err
-	case addrs = <-servers:
-		early = true
-	}
-	for i := range addrs {
-		addrs[i] = addrs[i].Unmap()
-	}
-	return addrs, early, err
+	first := <-answers
+	return first.addrs, first.early, first.err
 }
 
 // askServers asks the name servers, after a pause for the system's resolver, until
@@ -197,12 +170,11 @@ func (f Finder) askSystem(ctx context.Context, host string) (addrs []netip.Addr,
 			err = errors.New("no address")
 		}
 		if err != nil {
-			why := plain(err)
-			if f.Tell != nil && ctx.Err() == nil && !reported[why.Error()] {
-				f.Tell(host, why)
-				reported[why.Error()] = true
+			last = plain(err)
+			if f.Report != nil && ctx.Err() == nil && !reported[last.Error()] {
+				f.Report(host, last)
+				reported[last.Error()] = true
 			}
-			last = why
 			return err
 		}
 		addrs = found
@@ -215,10 +187,7 @@ func (f Finder) askSystem(ctx context.Context, host string) (addrs []netip.Addr,
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause
 		}
-		if last == nil {
-			last = err
-		}
-		return nil, &NameError{Host: host, Err: last}
+		return nil, &NameError{Host: host, Err: cmp.Or(last, err)}
 	}
 	return addrs, nil
 }
@@ -273,39 +242,32 @@ func loopbackName(host string) bool {
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// own sets this node's address for its peers: the one of --addr, else the one from
+// own returns this node's address for its peers: the one of --addr, else the one from
 // which this node reaches the store.
-func (f Finder) own(p *Place, j job.Job, n fabric.Node, host string, addrs []netip.Addr) error {
+func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (netip.Addr, error) {
 	if j.Addr.Set {
 		a, ok := match(j.Addr.V, n)
 		if !ok {
-			return &AddrError{Want: j.Addr.V, Have: have(n)}
+			return a, &AddrError{Want: j.Addr.V, Have: have(n)}
 		}
-		p.Addr = a
-	} else {
-		var errs []error
-		for _, dst := range addrs {
-			if dst.IsLoopback() && !loopbackName(host) {
-				dst = elsewhere
-			}
-			r, err := f.Route(dst)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			p.Addr = r.Src.Unmap()
-			break
-		}
-		if !p.Addr.IsValid() {
-			if p.Addr = first(n); !p.Addr.IsValid() {
-				return fmt.Errorf("find this node's address: %w", errors.Join(errs...))
-			}
-		}
+		return a, nil
 	}
-	if i, ok := n.InterfaceOf(p.Addr); ok {
-		p.Interface = i.Name
+	var errs []error
+	for _, dst := range addrs {
+		if dst.IsLoopback() && !loopbackName(host) {
+			dst = elsewhere
+		}
+		r, err := f.Route(dst)
+		if err == nil && r.Src.IsValid() {
+			return r.Src.Unmap(), nil
+		}
+		errs = append(errs, err)
 	}
-	return nil
+	a := first(n)
+	if !a.IsValid() {
+		return a, fmt.Errorf("find this node's address: %w", errors.Join(errs...))
+	}
+	return a, nil
 }
 
 // match returns the address that --addr means: an IP address, a CIDR or the name of an interface.
