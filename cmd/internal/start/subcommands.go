@@ -50,8 +50,7 @@ func (s *Start) reportAlone(context.Context) error {
 
 // checked returns the outcome of a check.
 func (s *Start) checked(survey finding.Survey) ui.Checked {
-	c := ui.Checked{Survey: survey, Node: s.Node, Own: s.Local, Titles: s.Checks.Titles(), Version: s.Version,
-		At: time.Now(), Took: time.Since(s.began)}
+	c := ui.Checked{Survey: survey, Outcome: s.outcome(time.Since(s.began)), Own: s.Local}
 	for _, p := range s.Checks.Peers {
 		c.Peers = append(c.Peers, p.ID)
 	}
@@ -209,10 +208,15 @@ type benchRounds struct {
 	*observer
 }
 
+// outcome returns what the reports of a check and of a bench have in common.
+func (s *Start) outcome(took time.Duration) ui.Outcome {
+	return ui.Outcome{Node: s.Node, Titles: s.Checks.Titles(), Version: s.Version, At: time.Now(), Took: took}
+}
+
 // benched returns the report of a bench.
 func (s *Start) benched(r measure.Result) ui.Benched {
-	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
-		Titles: s.Checks.Titles()}
+	out := ui.Benched{Verdict: r.Verdict, Outcome: s.outcome(r.Took)}
+	out.Self = r.Self
 	if s.Job.Several() {
 		out.Job = ui.Identity(s.Job)
 	}

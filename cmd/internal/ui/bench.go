@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/fabric"
 	"launch/internal/finding"
 	"launch/preflight/bandwidth"
 )
@@ -14,13 +13,7 @@ import (
 // Benched is the outcome of one launch bench.
 type Benched struct {
 	bandwidth.Verdict
-	Self    int    // this node's rank
-	Job     string // identity of the job; "": two nodes, --server and --client
-	Node    fabric.Node
-	Titles  map[string]string // what each check asks, by ID
-	Version string
-	At      time.Time
-	Took    time.Duration
+	Outcome
 }
 
 // Sentence returns the outcome in one line.
@@ -114,6 +107,12 @@ func gigabytes(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
+// bound returns the speed below which a rail is slow.
+func bound(r bandwidth.RailRate) string { return gigabytes(max(r.Slow, r.Floor)) }
+
+// spread returns how far the measurements of a rail differ.
+func spread(r bandwidth.RailRate) string { return fmt.Sprintf("%.1f", 100*r.Spread) }
+
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
 
 // maxRails is the most rails that the table shows.
@@ -133,8 +132,8 @@ func railTable(b Benched) string {
 			fmt.Fprintf(&t, "%-12s %-5s %5d not measured\n", cut(visible(r.Name), 12), "-", r.Ports)
 			continue
 		}
-		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports,
-			gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), 100*r.Spread)
+		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5s%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports,
+			gigabytes(r.Median), bound(r), micros(r.Latency), micros(r.Tail), spread(r))
 	}
 	return t.String()
 }

@@ -6,12 +6,6 @@ import (
 	"launch/internal/finding"
 )
 
-// benchRail is a row of the table of rails.
-type benchRail struct {
-	Name, Kind, Median, Slow, Latency, Tail, Spread string
-	Ports                                           int
-}
-
 // heatPicture is a grid of senders and receivers for each rail, or one grid of nodes and rails.
 type heatPicture struct {
 	Width, Height int
@@ -37,24 +31,9 @@ type heatWord struct {
 func BenchHTML(b Benched) ([]byte, error) {
 	shown := append(gravest(b.Findings), of(b.Findings, finding.Skip)...)
 	return page{
-		Sentence: sentenceCase(b.Sentence()), Summary: b.tail(), Job: b.Job, Bad: len(b.Named) > 0,
-		Findings: pageFindings(shown, b.Titles), Rails: railsOf(b), Heat: heatOf(b),
-		Version: b.Version, At: b.At.Format(pageTime), Host: b.Node.Hostname,
+		Outcome: b.Outcome, Sentence: sentenceCase(b.Sentence()), Summary: b.tail(), Bad: len(b.Named) > 0,
+		Findings: shown, Rails: b.Rails, Heat: heatOf(b),
 	}.render("bench")
-}
-
-// railsOf returns a row for each rail.
-func railsOf(b Benched) []benchRail {
-	var out []benchRail
-	for _, r := range b.Rails {
-		row := benchRail{Name: r.Name, Kind: "not measured", Ports: r.Ports}
-		if r.Kind != "" {
-			row.Kind, row.Median, row.Slow = r.Kind, gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor))
-			row.Latency, row.Tail, row.Spread = micros(r.Latency), micros(r.Tail), fmt.Sprintf("%.1f %%", 100*r.Spread)
-		}
-		out = append(out, row)
-	}
-	return out
 }
 
 // Sizes of the picture, in pixels. gridDrawn is the most nodes whose pairs are drawn; of more nodes, heatDrawn are
