@@ -77,9 +77,9 @@ func (a *app) metrics(c *cli.Context) error {
 		case err != nil:
 			return err
 		case a.Opt.Textfile == "":
-			return a.UI.PrintNodeMetrics(m)
+			return a.UI.PrintMetrics(m)
 		}
-		if err := ui.WriteNodeMetrics(a.Opt.Textfile, m); err != nil {
+		if err := ui.WriteMetrics(a.Opt.Textfile, m); err != nil {
 			return exit.CannotWrite(a.Opt.From("textfile"), a.Opt.Textfile, err)
 		}
 		return nil

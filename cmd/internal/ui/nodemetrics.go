@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -20,24 +19,6 @@ type NodeMetrics struct {
 	Counters []fabric.PortCounters
 	At       time.Time
 	Took     time.Duration
-}
-
-// WriteNodeMetrics writes metrics in the format of node_exporter's textfile collector. It replaces the file as a whole.
-func WriteNodeMetrics(file string, m NodeMetrics) error {
-	if err := writeText(file, m.registry()); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	return nil
-}
-
-// PrintNodeMetrics writes the same metrics, as data.
-func (u *UI) PrintNodeMetrics(m NodeMetrics) error {
-	text, err := textOf(m.registry())
-	if err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	u.Print(text)
-	return nil
 }
 
 // samples collects values that were read once. Describe sends nothing, so the registry accepts any metric.
