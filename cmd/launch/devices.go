@@ -118,7 +118,7 @@ func (a *app) metrics(c *cli.Context) error {
 func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
 	began := time.Now()
 	var r reading
-	if from := a.Replayed(); from != nil {
+	if from := a.Machine; from != nil {
 		r.Node = from.Detect(ctx)
 		r.Counters = fabric.ReadPortCounters(from.Roots().Sys, r.Node.HCAs)
 	} else if err := child.Ask(ctx, metricsChild, nil, &r, metricsLimit); err != nil {

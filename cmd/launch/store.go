@@ -46,7 +46,7 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 	}
 	s := j.Store.V
 	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
-		TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
+		TLS: companion.TLS(a.Keys, s.Embedded, s.Endpoints)}, nil
 }
 
 // jobStore is a store that answers, and the jobs that the command line names; none:
@@ -230,7 +230,7 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys(), true, nil))
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys, true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
 		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()),
 			Fix: "launch store --store " + job.NextPort(listen.String())}
@@ -249,7 +249,7 @@ func (a *app) serve(c *cli.Context) error {
 		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
 	}
 	scheme := "http"
-	if a.Keys() != nil {
+	if a.Keys != nil {
 		scheme = "https"
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)

@@ -86,7 +86,7 @@ func (s *Start) unfit() error {
 
 // choose returns which checks run, the user's own included.
 func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
-	opt := preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
+	opt := s.options()
 	if s.Opt.CheckDir == "" {
 		return opt, nil
 	}
@@ -106,15 +106,12 @@ func (s *Start) checkInput() preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
 		Thresholds: s.Opt.Thresholds, Ports: envgen.Ports(s.Input),
-		Env:      os.LookupEnv,
-		LookPath: searchPath,
-		Exists:   func(path string) bool { _, err := os.Stat(path); return err == nil },
-		Stat:     readable,
-		Disks:    fabric.RememberDisks(),
+		Env: os.LookupEnv,
 	}
-	in.Dir, _ = os.Getwd()
-	if s.from != nil { // this machine has other files
-		in.LookPath, in.Exists, in.Stat, in.Disks, in.Dir = nil, nil, nil, nil, ""
+	if s.Machine == nil { // a recorded node has other files
+		in.LookPath, in.Stat, in.Disks = searchPath, readable, fabric.RememberDisks()
+		in.Exists = func(path string) bool { _, err := os.Stat(path); return err == nil }
+		in.Dir, _ = os.Getwd()
 	}
 	if s.Subcommand == "check" && len(s.argv) == 0 { // nothing is started, so nothing can be missing
 		in.Job.Line.Argv, in.LookPath = nil, nil
@@ -122,7 +119,7 @@ func (s *Start) checkInput() preflight.Input {
 	if s.Opt.DryRun {
 		return in
 	}
-	if s.from == nil {
+	if s.Machine == nil {
 		sys := fabric.Live().Sys
 		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
 		in.Loop = confine.Loop
@@ -131,7 +128,7 @@ func (s *Start) checkInput() preflight.Input {
 		return in
 	}
 	in.Resolve = systemResolver
-	if s.from == nil {
+	if s.Machine == nil {
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}

@@ -100,15 +100,15 @@ func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
 
 // options returns which checks the user has selected.
 func (s *Start) options() preflight.Options {
-	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only}
+	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
 }
 
 // call calls the other nodes. Their names are looked up too, unless the user
 // has switched that off or the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
-	if s.keys != nil {
-		c.Keys = s.keys.Client()
+	if s.Keys != nil {
+		c.Keys = s.Keys.Client()
 	}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip

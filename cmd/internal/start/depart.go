@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"launch/cmd/internal/companion"
-	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/rendezvous"
@@ -128,7 +127,8 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 }
 
-// leaveNote writes a note for the other nodes.
+// leaveNote writes a note for the other nodes. With --fail-fast the store's host hosts the store
+// until they have read it: they then end, instead of waiting for a store until their time runs out.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, noteBudget)
@@ -146,49 +146,36 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 	}
 	at := s.Job.Store.V
 	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at),
-		TLS: companion.TLS(s.keys, at.Embedded, place.Endpoints)}
+		TLS: companion.TLS(s.Keys, at.Embedded, place.Endpoints)}
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
-	if len(place.Serve) > 0 {
-		if s.Opt.FailFast {
-			return s.hostNote(whole, place, store, note)
-		}
+	if len(place.Serve) > 0 && !s.Opt.FailFast {
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
 		defer cancel()
 	}
-	cli, err := rendezvous.Connect(ctx, store, nil)
-	if err != nil {
-		return err
-	}
-	defer cli.Close()
-	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
-}
-
-// hostNote hosts the store until the others have read why this node, which was
-// to host it, does not join. With --fail-fast they then end; else they would
-// wait for a store until their time runs out.
-func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvous.Store, note rendezvous.Note) error {
-	ctx, cancel := context.WithTimeout(ctx, rendezvous.Linger)
-	defer cancel()
-	id := s.Job.ID.V
-	server, err := rendezvous.Serve(ctx, id, at.Serve, store.TLS)
-	if err == nil {
-		defer server.Drop()
-		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
-			rendezvous.Linger)
-	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
-		return err
+	var server *rendezvous.Server // which the others wait for
+	if len(place.Serve) > 0 && s.Opt.FailFast {
+		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
+		defer cancel()
+		server, err = rendezvous.Serve(ctx, s.Job.ID.V, place.Serve, store.TLS)
+		if err == nil {
+			defer server.Drop()
+			s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
+				rendezvous.Linger)
+		} else if !errors.Is(err, rendezvous.ErrPortTaken) {
+			return err
+		}
 	}
 	cli, err := rendezvous.Connect(ctx, store, nil)
 	if err != nil {
 		return err
 	}
 	defer cli.Close()
-	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
+	if err := rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note); err != nil || server == nil {
 		return err
 	}
-	rendezvous.AwaitReaders(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
+	rendezvous.AwaitReaders(ctx, cli, s.Job.ID.V, note.Name, s.Job.Nodes.V-1)
 	return nil
 }

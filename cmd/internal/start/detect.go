@@ -2,7 +2,6 @@ package start
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -32,8 +31,8 @@ func (s *Start) detect(ctx context.Context) error {
 
 // DetectNode returns the facts of this node, or of the recorded one.
 func (s *Start) DetectNode(ctx context.Context) fabric.Node {
-	if s.from != nil {
-		return s.from.Detect(ctx)
+	if s.Machine != nil {
+		return s.Machine.Detect(ctx)
 	}
 	return s.DetectLive(ctx, fabric.Live())
 }
@@ -149,7 +148,7 @@ func (s *Start) openStore() []string {
 		if s.Job.Store.V.Embedded {
 			e = "http://" + e
 		}
-		if !strings.HasPrefix(e, "http://") || s.keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
+		if !strings.HasPrefix(e, "http://") || s.Keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
 			return nil
 		}
 		urls = append(urls, e)
@@ -189,10 +188,10 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	own := func(addr netip.Addr) bool { return addr.IsLoopback() || n.IsLocal(addr) }
 	for _, h := range hosts {
 		addr, err := netip.ParseAddr(h)
-		if err != nil && s.from == nil && !s.Opt.DryRun {
+		if err != nil && s.Machine == nil && !s.Opt.DryRun {
 			var all []netip.Addr
-			if all, err = net.DefaultResolver.LookupNetIP(ctx, "ip", h); len(all) > 0 {
-				addr = all[0].Unmap()
+			if all, err = systemResolver(ctx, h); len(all) > 0 {
+				addr = all[0]
 			}
 		}
 		if err != nil || !addr.IsValid() {
@@ -201,7 +200,7 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 		if w.Peers = append(w.Peers, addr); own(addr) && w.Addr.IsValid() {
 			continue
 		}
-		if s.from != nil {
+		if s.Machine != nil {
 			w.Addr = n.Route.Src
 		} else if r, err := fabric.RouteTo(addr); err == nil {
 			w.Addr = r.Src

@@ -40,7 +40,7 @@ func (s *Start) printEnv(ctx context.Context) error {
 	if len(s.argv) == 0 {
 		in.Torch = true
 	}
-	if s.Job.Several() && s.from != nil {
+	if s.Job.Several() && s.Machine != nil {
 		in.World.Addr = s.Node.Route.Src
 	} else if s.Job.Several() {
 		p, err := s.find(ctx, firstLook)

@@ -30,7 +30,7 @@ func (s *Start) Prepare(has map[string]bool) error {
 		return nil
 	}
 	var err error
-	if s.keys, err = secret.New(s.Opt.Token); err != nil {
+	if s.Keys, err = secret.New(s.Opt.Token); err != nil {
 		return exit.Errorf(exit.Config, "LAUNCH_TOKEN: %v", err).
 			Do("export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes")
 	}
@@ -54,7 +54,7 @@ func (s *Start) replay() error {
 	}
 	data, err := os.ReadFile(o.Recording)
 	if err == nil {
-		s.from, err = machine.Read(data)
+		s.Machine, err = machine.Read(data)
 	}
 	if err != nil {
 		return exit.Errorf(exit.Usage, "%s %s: %v", o.From("from"), o.Recording, err).
@@ -64,13 +64,10 @@ func (s *Start) replay() error {
 	return nil
 }
 
-// Replayed returns the machine of --from, or nil.
-func (s *Start) Replayed() *machine.Machine { return s.from }
-
 // root returns the files of this machine, or of a recording.
 func (s *Start) root() fs.FS {
-	if s.from != nil {
-		return s.from.Roots().Root
+	if s.Machine != nil {
+		return s.Machine.Roots().Root
 	}
 	return fabric.Bounded(os.DirFS("/"))
 }
@@ -94,10 +91,10 @@ func (s *Start) ResolveJob() error {
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
-	if err == nil && s.from == nil {
+	if err == nil && s.Machine == nil {
 		err = s.readInputs()
 	}
-	if at := s.Job.Store.V; s.keys != nil && s.Job.Several() && !at.Embedded &&
+	if at := s.Job.Store.V; s.Keys != nil && s.Job.Several() && !at.Embedded &&
 		!strings.HasPrefix(at.Endpoints[0], "https://") {
 		s.Pending = append(s.Pending,
 			finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
@@ -122,6 +119,3 @@ func homeDir() string {
 	}
 	return os.Getenv("HOME")
 }
-
-// Keys returns the keys of LAUNCH_TOKEN, or nil.
-func (s *Start) Keys() *secret.Keys { return s.keys }

@@ -44,8 +44,9 @@ type Start struct {
 	// found; nil adds nothing.
 	Hint func(err error, command string) error
 
-	keys   *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
-	from   *machine.Machine // of --from; nil: this machine
+	Keys    *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
+	Machine *machine.Machine // of --from; nil: this machine
+
 	argv   []string
 	began  time.Time
 	status int // the exit status, unless a stage fails

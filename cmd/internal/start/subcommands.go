@@ -23,7 +23,7 @@ import (
 func (s *Start) Check(ctx context.Context, argv []string) int {
 	s.argv = argv
 	return s.run(ctx, (*Start).resolve, func(s *Start, ctx context.Context) error {
-		together := s.Job.Several() && !s.Opt.Local && s.from == nil
+		together := s.Job.Several() && !s.Opt.Local && s.Machine == nil
 		switch t := s.Job.Tasks; {
 		case together && t.Local > 0:
 			s.UI.Note("task %d of this node: its first task checks the node", t.Local)
@@ -140,7 +140,7 @@ func (s *Start) Bench(ctx context.Context) int {
 
 // bench returns a bench with this run's settings.
 func (s *Start) bench() *measure.Bench {
-	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.keys, UI: s.UI}
+	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.Keys, UI: s.UI}
 }
 
 // benchByHand measures between two nodes.
