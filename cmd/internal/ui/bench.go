@@ -57,7 +57,7 @@ func (u *UI) Bench(b Benched) {
 		return
 	}
 	u.findings(u.out, b.Findings)
-	u.Print(railTable(b) + heat(b) + "launch: " + b.outcome() + "\n")
+	u.Print(b.text())
 }
 
 // Rails writes, in a start, how fast the rails are. Findings writes the findings.
@@ -74,8 +74,10 @@ func (u *UI) bandwidth(out bool, b Benched) {
 	u.Emit(out, "bench", b.Verdict)
 }
 
-// outcome returns the outcome and what was measured.
-func (b Benched) outcome() string { return visible(b.Sentence()) + "; " + b.tail() }
+// text returns the rates of the rails, and the outcome.
+func (b Benched) text() string {
+	return railTable(b) + heat(b) + "launch: " + visible(b.Sentence()) + "; " + b.tail() + "\n"
+}
 
 // benchSummary is the last JSON line of launch bench.
 type benchSummary struct {

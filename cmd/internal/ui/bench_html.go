@@ -15,10 +15,10 @@ type heatPicture struct {
 }
 
 type heatCell struct {
-	X, Y, W, H int
-	Level      int // 0 to 9, share of the expected speed in tenths; 10: all of it
-	Slow       bool
-	Text, Tip  string
+	X, Y      int
+	Level     int // 0 to 9, share of the expected speed in tenths; 10: all of it
+	Slow      bool
+	Text, Tip string
 }
 
 type heatWord struct {
@@ -36,8 +36,8 @@ func BenchHTML(b Benched) ([]byte, error) {
 	}.render("bench")
 }
 
-// Sizes of the picture, in pixels. gridDrawn is the most nodes whose pairs are drawn; of more nodes, heatDrawn are
-// rows.
+// Sizes of the picture, in pixels; page.html has those within a cell. gridDrawn is the most nodes whose pairs are
+// drawn; of more nodes, heatDrawn are rows.
 const (
 	cellWide, cellHigh   = 26, 20
 	nameWide, headHigh   = 190, 40
@@ -130,8 +130,5 @@ func (p *heatPicture) word(x, y int, anchor, text string) {
 
 func (p *heatPicture) cell(x, y int, share float64, slow bool, tip string) {
 	level := min(max(int(10*share+0.05), 0), 10)
-	p.Cells = append(p.Cells, heatCell{
-		X: x, Y: y, W: cellWide - 1, H: cellHigh - 1,
-		Level: level, Slow: slow, Text: fmt.Sprintf("%.0f", min(100*share, 999)), Tip: tip,
-	})
+	p.Cells = append(p.Cells, heatCell{x, y, level, slow, fmt.Sprintf("%.0f", min(100*share, 999)), tip})
 }

@@ -139,16 +139,9 @@ func (u *UI) Fail(f exit.Error) {
 		return
 	}
 	u.print(u.err, "launch: "+u.paint("31", "error: "), "               ", f.What)
-	for _, l := range lines(f.Fix) {
+	for l := range strings.SplitSeq(f.Fix, "\n") {
 		u.fix(u.err, "launch: hint:  ", "               ", l)
 	}
-}
-
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
 }
 
 // round returns a duration with two or three digits.

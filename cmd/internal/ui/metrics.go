@@ -81,14 +81,7 @@ func (c Checked) registry() *prometheus.Registry {
 	return s.registry()
 }
 
+// level returns the number of an outcome; -1: skipped.
 func level(s finding.Status) float64 {
-	switch s {
-	case finding.Pass:
-		return 0
-	case finding.Warn:
-		return 1
-	case finding.Fail:
-		return 2
-	}
-	return -1
+	return float64(slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail}, s))
 }

@@ -73,7 +73,7 @@ func (u *UI) Survey(c Checked) {
 	}
 	u.findings(u.out, c.Report)
 	if c.Bench != nil {
-		u.Print(railTable(*c.Bench) + heat(*c.Bench) + "launch: " + c.Bench.outcome() + "\n")
+		u.Print(c.Bench.text())
 	}
 	u.Print("launch: " + visible(c.Sentence()) + "; " + c.summary() + "\n")
 }

@@ -183,7 +183,10 @@ var prose = regexp.MustCompile(`^[^#]*(, | (an?|and|are|is|of|or|that|the|to|wit
 
 // fix writes what to do, the first line after a prefix and the others indented. A command is never broken.
 func (u *UI) fix(w io.Writer, prefix, indent, text string) {
-	for _, l := range lines(text) {
+	if text == "" {
+		return
+	}
+	for l := range strings.SplitSeq(text, "\n") {
 		if prose.MatchString(l) {
 			u.print(w, prefix, indent, l)
 		} else {
