@@ -108,11 +108,11 @@ func takes(flags []cli.Flag) map[string]bool {
 	return out
 }
 
-// allFlags returns the names of all flags, and whether each needs a value.
-func (a *app) allFlags() map[string]bool {
+// allFlags returns the flags of a start, then those of all subcommands.
+func (a *app) allFlags() []cli.Flag {
 	all := a.startFlags()
 	for _, c := range a.subcommands() {
 		all = append(all, c.Flags...)
 	}
-	return takes(all)
+	return all
 }

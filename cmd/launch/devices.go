@@ -98,11 +98,8 @@ func (a *app) metrics(c *cli.Context) error {
 		if ctx.Err() != nil { // a signal ends it
 			return nil
 		}
-		now := ""
-		if err != nil {
-			now = err.Error()
-		}
-		if now != last && now != "" {
+		now := fmt.Sprint(err)
+		if err != nil && now != last {
 			a.UI.Note("%s; the file is unchanged; retrying in %v", now, every)
 		}
 		last = now

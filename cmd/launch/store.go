@@ -142,40 +142,47 @@ func (a *app) states(ctx context.Context, s jobStore) (shown []ui.Job, err error
 		return nil, err
 	}
 	for _, id := range jobs {
-		ep, known, err := rendezvous.Current(ctx, s.Client, id)
-		if err != nil {
+		j, known, err := state(ctx, s.Client, id)
+		switch {
+		case err != nil:
 			return nil, s.lostError(err)
-		}
-		ms, err := rendezvous.Members(ctx, s.Client, id)
-		if err != nil {
-			return nil, s.lostError(err)
-		}
-		var notes []rendezvous.Note
-		if ep.State == "" || ep.State == rendezvous.Open {
-			if notes, err = rendezvous.Notes(ctx, s.Client, id, len(ms) > 0); err != nil {
-				return nil, s.lostError(err)
-			}
-		}
-		if !known && len(ms)+len(notes) == 0 {
+		case !known:
 			return nil, a.unknownJob(s, id)
 		}
-		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
-		if err != nil {
-			return nil, s.lostError(err)
-		}
-		if ep.State == "" && len(ms) > 0 { // the leader is about to write it
-			ep.Size, ep.Min = ms[0].Size, ms[0].Min
-		}
-		var ready map[int]bool
-		if ep.State == rendezvous.Sealed {
-			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, start.GoRound); err != nil {
-				return nil, s.lostError(err)
-			}
-		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready,
-			Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
+		shown = append(shown, j)
 	}
 	return shown, nil
+}
+
+// state returns a job as it is now; false: the store does not know it.
+func state(ctx context.Context, c *rendezvous.Client, id string) (j ui.Job, known bool, err error) {
+	ep, known, err := rendezvous.Current(ctx, c, id)
+	if err != nil {
+		return j, known, err
+	}
+	ms, err := rendezvous.Members(ctx, c, id)
+	if err != nil {
+		return j, known, err
+	}
+	var notes []rendezvous.Note
+	if ep.State == "" || ep.State == rendezvous.Open {
+		notes, err = rendezvous.Notes(ctx, c, id, len(ms) > 0)
+	}
+	if known = known || len(ms)+len(notes) > 0; err != nil || !known {
+		return j, known, err
+	}
+	places, err := rendezvous.Places(ctx, c, id, ep.Nonce)
+	if err != nil {
+		return j, known, err
+	}
+	if ep.State == "" && len(ms) > 0 { // the leader is about to write it
+		ep.Size, ep.Min = ms[0].Size, ms[0].Min
+	}
+	j = ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(ep, places, ms, notes))}
+	if ep.State == rendezvous.Sealed {
+		j.Ready, err = rendezvous.Ready(ctx, c, id, ep.N, start.GoRound)
+	}
+	return j, known, err
 }
 
 // evidence returns a job's state as diagnose takes it.

@@ -44,10 +44,7 @@ func (a *app) badValue(value, variable, name string) error {
 		from, equals = variable, "="
 	}
 	e := exit.Errorf(exit.Usage, "%s: %s is not a valid value", from, value)
-	all := a.startFlags()
-	for _, c := range a.subcommands() {
-		all = append(all, c.Flags...)
-	}
+	all := a.allFlags()
 	i := slices.IndexFunc(all, func(f cli.Flag) bool { return f.Names()[0] == name })
 	if i < 0 {
 		return e
@@ -74,7 +71,7 @@ func (a *app) unknownFlag(e *exit.Error, name string) {
 			typed = word
 		}
 	}
-	known := a.allFlags()
+	known := takes(a.allFlags())
 	if _, own := known[name]; own {
 		owner := a.ownerOf(name)
 		e.What = fmt.Sprintf("%s belongs to %s, not to %s", typed, owner, a.called())
@@ -139,7 +136,7 @@ func (a *app) meantForLaunch(err error, command string) error {
 // are not read: LAUNCH_NNOES. Others may have a LAUNCH_ of their own.
 func (a *app) misnamed(environ []string) finding.Report {
 	known := []string{"TOKEN", "STORE_PASSWORD"}
-	for name := range a.allFlags() {
+	for name := range takes(a.allFlags()) {
 		known = append(known, strings.TrimPrefix(start.Variable(name), "LAUNCH_"))
 	}
 	slices.Sort(known)
