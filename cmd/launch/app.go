@@ -132,8 +132,7 @@ func (a *app) splitSubcommand(args []string) (own, rest []string, err error) {
 	}
 }
 
-// split separates launch's own flags from what follows. dashed reports a -- in
-// between.
+// split separates launch's own flags from what follows. dashed reports a -- in between.
 func (a *app) split(args []string) (own, rest []string, dashed bool, err error) {
 	needsValue := takes(a.allFlags())
 	for i := 0; i < len(args); i++ {

@@ -1,6 +1,5 @@
-// Command launch is one word before torchrun or mpirun: it checks what would
-// make the job hang, agrees on ranks, sets what the libraries would get wrong,
-// and becomes the command.
+// Command launch is one word before torchrun or mpirun: it checks what would make the job hang, agrees
+// on ranks, sets what the libraries would get wrong, and becomes the command.
 package main
 
 import (

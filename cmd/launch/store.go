@@ -49,8 +49,7 @@ func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
 		TLS: companion.TLS(a.Keys, s.Embedded, s.Endpoints)}, nil
 }
 
-// jobStore is a store that answers, and the jobs that the command line names; none:
-// all jobs.
+// jobStore is a store that answers, and the jobs that the command line names; none: all jobs.
 type jobStore struct {
 	*rendezvous.Client
 	at   rendezvous.Store
@@ -277,8 +276,7 @@ func (a *app) store(c *cli.Context) error {
 		Do("launch store, or launch store clean")
 }
 
-// refuseRunning refuses named jobs that do not exist or still run, before anything
-// is removed.
+// refuseRunning refuses named jobs that do not exist or still run, before anything is removed.
 func (a *app) refuseRunning(ctx context.Context, s jobStore) error {
 	if len(s.jobs) == 0 {
 		return nil

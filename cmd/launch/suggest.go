@@ -36,8 +36,7 @@ func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
 	return e
 }
 
-// badValue returns the error for an invalid value, with a valid one for a flag of
-// its type.
+// badValue returns the error for an invalid value, with a valid one for a flag of its type.
 func (a *app) badValue(value, variable, name string) error {
 	from, equals := "--"+name, " "
 	if variable != "" {

@@ -87,9 +87,8 @@ func require(t testing.TB) {
 	_ = exec.Command("ip", "netns", "del", probe).Run()
 }
 
-// hostsFile returns /etc/hosts of every host. The shared kernel host name resolves
-// to 127.0.1.1, as Debian's installer writes it, so no host finds its own address by
-// its own name.
+// hostsFile returns /etc/hosts of every host. The shared kernel host name resolves to 127.0.1.1, as
+// Debian's installer writes it, so no host finds its own address by its own name.
 func (l *Lab) hostsFile() string {
 	var b strings.Builder
 	kernel, _ := os.Hostname()

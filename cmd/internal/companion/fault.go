@@ -11,8 +11,8 @@ import (
 	"launch/rendezvous"
 )
 
-// fault is an error that crosses the socket with its type: at most one of the
-// pointers is set, else Kind may name a sentinel.
+// fault is an error that crosses the socket with its type: one pointer, else Kind names a sentinel, or
+// neither.
 type fault struct {
 	Text       string                      `json:"text"`
 	Kind       string                      `json:"kind,omitempty"`

@@ -29,8 +29,7 @@ const (
 )
 
 const (
-	// clearBudget bounds how long calls in progress may take to end: a store
-	// that is just starting, and its folder; or news of a failure.
+	// clearBudget bounds how long calls in progress, and the news of a failure, may take to end.
 	clearBudget = time.Second
 	// statusBudget bounds the wait for the status of a command that has ended:
 	// the kernel has none for this process until the command's parent asks for it.

@@ -20,16 +20,14 @@ import (
 	"launch/rendezvous"
 )
 
-// sameJobBudget is how long a second node on one machine waits for the first
-// one's store to answer for this job. Every sameJobTry it looks whether the port
-// has become free: an earlier run may just be ending.
+// sameJobBudget is how long a second node on one machine waits for the first one's store. Every
+// sameJobTry it tries the port again: an earlier run may just be ending.
 const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
 
 // listening is the name under which rank 0 publishes that the job's own store answers.
 const listening = "listening"
 
-// listenPoll is the pause between two looks whether the job's own store
-// listens; it grows to listenPollMax.
+// listenPoll is the first pause between two looks whether the job's own store listens.
 const listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
 
 // Start gets the port, the side channel, the store and the membership.

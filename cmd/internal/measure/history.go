@@ -15,8 +15,7 @@ import (
 	"launch/preflight/bandwidth"
 )
 
-// Past returns the rates of this node's rails from --history; nil without such a
-// file.
+// Past returns the rates of this node's rails from --history; nil: there is no such file.
 func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	if b.History == "" {
 		return nil, nil

@@ -29,8 +29,7 @@ type Rounds interface {
 	WhileJoined(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
-// The rounds of a bench: where each node listens, the first measurements, and the
-// second ones.
+// The rounds of a bench: where each node listens, the first measurements, the second ones.
 const offerRound, ratesRound, againRound = "offer", "rates", "again"
 
 // runner is one bench of this node.

@@ -63,8 +63,7 @@ func (s *Start) verdict(context.Context) error {
 	return s.unfit()
 }
 
-// unfit returns the error that ends a start because of this node's own checks; nil:
-// the start continues.
+// unfit returns the error that ends a start because of this node's own checks, or nil.
 func (s *Start) unfit() error {
 	failed := s.Local.Failed()
 	for _, f := range failed { // the finding has the advice
@@ -100,8 +99,7 @@ func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
 	return opt, nil
 }
 
-// checkInput returns the input of the checks. A dry run opens no socket and sends
-// nothing.
+// checkInput returns the input of the checks. A dry run opens no socket.
 func (s *Start) checkInput() preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
@@ -140,8 +138,7 @@ func (s *Start) checkInput() preflight.Input {
 	return in
 }
 
-// searchPath finds a program in PATH. The error of a program that may not be
-// executed is fs.ErrPermission.
+// searchPath finds a program in PATH; fs.ErrPermission: it may not be executed.
 func searchPath(name string) (string, error) {
 	path, err := lookPath(name)
 	if errors.Is(err, handoff.ErrNotExecutable) {
@@ -164,8 +161,7 @@ func systemResolver(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-// nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses
-// none.
+// nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses none.
 func nameServers(n fabric.Node) dns.Config {
 	r := n.System.Resolver
 	if !slices.Contains(r.Services, "dns") && !slices.Contains(r.Services, "resolve") {
@@ -174,8 +170,7 @@ func nameServers(n fabric.Node) dns.Config {
 	return dns.Config{Servers: dns.At(r.Servers), Search: r.Search, Ndots: r.Ndots}
 }
 
-// readable asks without opening: the file may be a pipe that the shell made for
-// the command, as in python <(…).
+// readable does not open the file, which may be a pipe of the shell: python <(…).
 func readable(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"launch/rendezvous"
 )
 
-// depart leaves the job because of err: the other nodes learn why. It returns
-// how this node ends; nil: well.
+// depart leaves the job, reports err to the other nodes, and returns how this node ends; nil: well.
 func (s *Start) depart(ctx context.Context, err error) error {
 	if s.comp == nil {
 		s.excuse(ctx, err)
@@ -62,7 +61,6 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 }
 
 // missing turns a wait that ran out into an error that names the missing nodes.
-// It returns other errors as they are.
 func (s *Start) missing(err error) error {
 	m, ok := errors.AsType[*rendezvous.MissingError](err)
 	if !ok {
@@ -98,17 +96,14 @@ func (s *Start) missing(err error) error {
 }
 
 const (
-	// noteBudget bounds how long an unfit node delays its own end to report why to
-	// the others.
+	// noteBudget bounds how long an unfit node delays its own end to report why to the others.
 	noteBudget = 2 * time.Second
-	// hostBudget is the same for a node that would have hosted the store: only
-	// another launch on this machine can have it then. With --fail-fast the node
-	// hosts it for a while (rendezvous.Linger).
+	// hostBudget is the same for the store's host without --fail-fast: only another launch on this
+	// machine can host the store then.
 	hostBudget = 300 * time.Millisecond
 )
 
-// excuse reports to the nodes of the job, as far as their store answers, that
-// this node is unfit and does not join.
+// excuse reports to the other nodes, if their store answers, that this node is unfit and does not join.
 func (s *Start) excuse(ctx context.Context, err error) {
 	if s.Subcommand != "" || s.Opt.DryRun || !s.Job.Several() || s.Job.Tasks.Local > 0 || s.caught() != nil {
 		return
@@ -127,8 +122,8 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 }
 
-// leaveNote writes a note for the other nodes. With --fail-fast the store's host hosts the store
-// until they have read it: they then end, instead of waiting for a store until their time runs out.
+// leaveNote writes a note for the other nodes. With --fail-fast the store's host hosts the store until
+// they have read it, and they end at once.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, noteBudget)

@@ -17,8 +17,7 @@ import (
 	"launch/internal/secret"
 )
 
-// Prepare checks the settings before anything is done. has are the flags that
-// this command takes.
+// Prepare checks the settings before anything is done. has are the flags that this command takes.
 func (s *Start) Prepare(has map[string]bool) error {
 	if err := s.Opt.Check(has); err != nil {
 		return err
@@ -37,8 +36,7 @@ func (s *Start) Prepare(has map[string]bool) error {
 	return nil
 }
 
-// replay reads the machine of --from. Nothing starts on another node than this
-// one, and no connection is opened, as in a dry run.
+// replay reads the machine of --from. As in a dry run nothing starts, and no connection is opened.
 func (s *Start) replay() error {
 	o := s.Opt
 	if o.Recording == "" {
@@ -72,8 +70,7 @@ func (s *Start) root() fs.FS {
 	return fabric.Bounded(os.DirFS("/"))
 }
 
-// resolve fills in this node and the job. A subcommand may have no command. Tasks of
-// one node that fail here fail alike.
+// resolve fills in this node and the job. Tasks of one node fail alike.
 func (s *Start) resolve(ctx context.Context) error {
 	err := s.ResolveJob()
 	if err != nil && s.Subcommand == "" {
@@ -106,9 +103,8 @@ func (s *Start) ResolveJob() error {
 	return err
 }
 
-// homeDir returns this user's home directory as NCCL finds it: by the password
-// database and not by HOME. Only the file is read: a directory service can
-// hang, and a dry run opens no socket.
+// homeDir returns this user's home directory as NCCL finds it: by the password database. Only the file
+// is read: a directory service can hang.
 func homeDir() string {
 	b, _ := os.ReadFile("/etc/passwd")
 	uid := strconv.Itoa(os.Getuid())

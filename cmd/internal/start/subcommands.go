@@ -18,8 +18,7 @@ import (
 	"launch/preflight/peers"
 )
 
-// Check is launch check: the checks of this node, or of all nodes of a job. It
-// starts nothing, and returns the exit status.
+// Check is launch check, of this node or of all nodes of a job. It returns the exit status.
 func (s *Start) Check(ctx context.Context, argv []string) int {
 	s.argv = argv
 	return s.run(ctx, (*Start).resolve, func(s *Start, ctx context.Context) error {
@@ -89,16 +88,14 @@ func (s *Start) checkTogether(ctx context.Context) error {
 }
 
 const (
-	// readRound is over when all nodes have read the result of a check: then
-	// they may leave, and the store with the node that hosts it.
+	// readRound ends when all nodes have read the result of a check; then the store's host may end.
 	readRound = "read"
-	// partBudget bounds the wait for slow readers; lastWords is how long the
-	// store's host lets the others see that all have read it.
+	// partBudget bounds the wait for slow readers; lastWords is how long the store's host lets the
+	// others see that all have read it.
 	partBudget, lastWords = 2 * time.Second, 200 * time.Millisecond
 )
 
-// part waits until all nodes have the result. A node that is lost now delays
-// none.
+// part waits until all nodes have the result. A node that is lost now delays none.
 func (s *Start) part(ctx context.Context) error {
 	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
 	if _, err := s.comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !s.comp.Self.First {
@@ -124,8 +121,7 @@ func (s *Start) write(c ui.Checked) error {
 	return s.writePage(ui.CheckHTML(c))
 }
 
-// Bench is launch bench: it measures the rails between the nodes of a job, or
-// between two by hand, and returns the exit status.
+// Bench is launch bench, between the nodes of a job or two by hand. It returns the exit status.
 func (s *Start) Bench(ctx context.Context) int {
 	o := s.Opt
 	typed := func(flag string) bool { return o.Given[flag] }
