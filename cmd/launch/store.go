@@ -30,22 +30,20 @@ import (
 )
 
 // connect returns the store that the flags name. This process does not join the job.
-func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
+func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 	if !a.Opt.Store.Set {
 		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
+		return rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))
 	}
 	// Any number does: this process only reads.
 	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
 	a.Warn()
-	err := a.ResolveJob()
-	j := a.Job
-	if err != nil {
-		return j, rendezvous.Store{}, err
+	if err := a.ResolveJob(); err != nil {
+		return rendezvous.Store{}, err
 	}
-	s := j.Store.V
-	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
+	s := a.Job.Store.V
+	return rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
 		TLS: companion.TLS(a.Keys, s.Embedded, s.Endpoints)}, nil
 }
 
@@ -58,14 +56,13 @@ type jobStore struct {
 
 // openStore connects to the store that the flags name, for the jobs in args and --job.
 func (a *app) openStore(ctx context.Context, c *cli.Context, args []string) (s jobStore, err error) {
-	var j job.Job
-	if j, s.at, err = a.connect(c); err != nil {
+	if s.at, err = a.connect(c); err != nil {
 		return s, err
 	}
 	if s.jobs = args; a.Opt.Job.Set {
 		s.jobs = append(s.jobs, a.Opt.Job.V)
 	}
-	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); j.Store.V.Embedded {
+	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); a.Job.Store.V.Embedded {
 		err = start.Unreached(err)
 	}
 	return s, err
@@ -223,16 +220,16 @@ func (a *app) serve(c *cli.Context) error {
 	a.Warn()
 	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
 	if a.Opt.Store.Set {
-		j, _, err := a.connect(c)
-		if err != nil {
+		if _, err := a.connect(c); err != nil {
 			return err
 		}
-		addr, err := netip.ParseAddr(j.Store.V.Host)
-		if err != nil || !j.Store.V.Embedded {
+		at := a.Job.Store.V
+		addr, err := netip.ParseAddr(at.Host)
+		if err != nil || !at.Embedded {
 			return exit.Errorf(exit.Usage, "--store %q is not an IP address to listen on", a.Opt.Store.V).
 				Do("--store 0.0.0.0:2379, or an address of this machine")
 		}
-		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
+		listen = netip.AddrPortFrom(addr, uint16(at.Port))
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()

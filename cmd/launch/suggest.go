@@ -117,10 +117,7 @@ func (a *app) meantForLaunch(err error, command string) error {
 		return err
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
-	var known []string
-	for _, s := range a.subcommands() {
-		known = append(known, s.Name)
-	}
+	known := finding.Map(a.subcommands(), func(c *cli.Command) string { return c.Name })
 	if s := spelling.Closest(command, known); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
 	} else if s := spelling.Closest(command, starters); s != "" {

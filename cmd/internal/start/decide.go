@@ -163,11 +163,7 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 func (s *Start) listens() []peers.Listen {
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
-	var out []peers.Listen
-	for _, l := range envgen.Listens(in, s.Plan) {
-		out = append(out, peers.Listen(l))
-	}
-	return out
+	return finding.Map(envgen.Listens(in, s.Plan), func(l envgen.Listen) peers.Listen { return peers.Listen(l) })
 }
 
 // loads returns what this node would load.

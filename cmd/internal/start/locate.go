@@ -2,6 +2,7 @@ package start
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/envgen"
 	"launch/fabric"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/process"
 	"launch/internal/setting"
@@ -122,9 +124,7 @@ func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
 	}
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr
-	for _, l := range envgen.Listens(in, envgen.Make(in)) {
-		m.Addrs = append(m.Addrs, l.Addr)
-	}
+	m.Addrs = finding.Map(envgen.Listens(in, envgen.Make(in)), func(l envgen.Listen) netip.Addr { return l.Addr })
 	if s.Job.Index.Set {
 		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
 	}

@@ -14,7 +14,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/setting"
-	"launch/preflight/bandwidth"
+	"launch/preflight"
 	"launch/preflight/peers"
 )
 
@@ -49,26 +49,19 @@ func (s *Start) reportAlone(context.Context) error {
 
 // checked returns the outcome of a check.
 func (s *Start) checked(survey finding.Survey) ui.Checked {
-	c := ui.Checked{Survey: survey, Outcome: s.outcome(time.Since(s.began)), Own: s.Local}
-	for _, p := range s.Checks.Peers {
-		c.Peers = append(c.Peers, p.ID)
-	}
-	return c
+	return ui.Checked{Survey: survey, Outcome: s.outcome(time.Since(s.began)), Own: s.Local,
+		Peers: finding.Map(s.Checks.Peers, func(c preflight.Check) string { return c.ID })}
 }
 
 // checkTogether reports on all nodes, the same on each of them.
 func (s *Start) checkTogether(ctx context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
-	s.Job.ID.V = "check-" + s.Job.ID.V // a start of the job is another job
-	s.Opt.StartTimeout = 0             // no node is waited for after it
 	s.UI.Note("checking %s together; --local checks this one alone", ui.Nodes(s.Job.Nodes.V, s.Job.Min))
-	err := s.do(ctx, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
-		return s.gather(ctx, (*Start).measureFirst, (*Start).decide)
-	}, (*Start).part)
-	if err != nil {
+	if err := s.together(ctx, (*Start).measureFirst, (*Start).decide); err != nil {
 		s.UI.Findings(s.Local, false)
 		return err
 	}
+	s.part(ctx)
 	s.leave("its check is over")
 	c := s.checked(*s.decision.Survey)
 	c.Self, c.Job, c.Report = s.World.Rank, ui.Identity(s.Job), s.decision.All()
@@ -77,11 +70,10 @@ func (s *Start) checkTogether(ctx context.Context) error {
 		c.Bench, c.Report = &b, slices.Concat(c.Report, b.Findings)
 	}
 	s.UI.Survey(c)
-	unfit := func(n finding.Surveyed) bool { return n.Unfit }
 	switch i := slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
 		s.status = exit.Unfit
-	case slices.ContainsFunc(c.Nodes, unfit):
+	case len(c.Unfit()) > 0:
 		s.status = exit.PeerUnfit
 	}
 	return s.write(c)
@@ -96,16 +88,24 @@ const (
 )
 
 // part waits until all nodes have the result. A node that is lost now delays none.
-func (s *Start) part(ctx context.Context) error {
+func (s *Start) part(ctx context.Context) {
 	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
 	if _, err := s.comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !s.comp.Self.First {
-		return nil
+		return
 	}
 	select {
 	case <-time.After(lastWords):
 	case <-ctx.Done():
 	}
-	return nil
+}
+
+// together takes the nodes of a job through steps, under another name: a start of the job is another job.
+func (s *Start) together(ctx context.Context, steps ...stage) error {
+	s.Job.ID.V = s.Subcommand + "-" + s.Job.ID.V
+	s.Opt.StartTimeout = 0 // no node is waited for after it
+	return s.do(ctx, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
+		return s.gather(ctx, steps...)
+	})
 }
 
 // write writes the outcome of a check to --textfile and --html.
@@ -168,32 +168,29 @@ func (s *Start) benchTogether(ctx context.Context) error {
 		s.UI.Note("task %d of this node: its first task measures", t.Local)
 		return nil
 	}
-	var was []bandwidth.PastRate
-	var out measure.Result
+	if err := s.detect(ctx); err != nil {
+		return err
+	}
 	b := s.bench()
-	err := s.do(ctx, (*Start).detect, func(s *Start, ctx context.Context) (err error) {
-		if _, err = b.RailsOf(s.Node, netip.Addr{}); err != nil { // before other nodes wait for this one
-			return err
-		}
-		if was, err = b.Past(s.Node.Hostname); err != nil {
-			return err
-		}
-		s.UI.Findings(s.Job.Notes, false)
-		s.Job.ID.V = "bench-" + s.Job.ID.V // a start of the job is another job
-		s.Opt.StartTimeout = 0             // no node is waited for after it
-		return nil
-	}, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
-		return s.gather(ctx, func(s *Start, ctx context.Context) (err error) {
-			out, err = b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, was, s.deadline)
-			return err
-		})
+	if _, err := b.RailsOf(s.Node, netip.Addr{}); err != nil { // before other nodes wait for this one
+		return err
+	}
+	was, err := b.Past(s.Node.Hostname)
+	if err != nil {
+		return err
+	}
+	s.UI.Findings(s.Job.Notes, false)
+	var out measure.Result
+	err = s.together(ctx, func(s *Start, ctx context.Context) (err error) {
+		out, err = b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, was, s.deadline)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	s.status = out.Status()
 	err = s.reportBench(out)
-	_ = s.part(ctx)
+	s.part(ctx)
 	s.leave("its bench is over")
 	return err
 }

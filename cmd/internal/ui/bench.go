@@ -20,10 +20,7 @@ type Benched struct {
 func (b Benched) Sentence() string {
 	names := b.names()
 	busy := func(f finding.Finding) bool { return f.ID == "bench.busy" }
-	var named []string
-	for _, rank := range b.Named {
-		named = append(named, names[rank])
-	}
+	named := finding.Map(b.Named, func(rank int) string { return names[rank] })
 	switch {
 	case b.Measured == 0:
 		return "nothing was measured"
