@@ -27,8 +27,7 @@ func (f *flags) identity() []cli.Flag {
 	return []cli.Flag{f.store, f.nnodes, f.nodeRank, f.job, f.addr, f.masterPort, f.storeHost, f.keepRdzv, f.as}
 }
 
-// subcommands returns launch's subcommands, each with the flags that it takes.
-// Any other first word is the command to run, and after -- so are these.
+// subcommands returns launch's subcommands with their flags. Any other first word is the command to run.
 func (a *app) subcommands() []*cli.Command {
 	f := a.flags
 	gather := slices.Concat(f.identity(), f.etcd(), []cli.Flag{f.portRange, f.joinTimeout, f.lastCall, f.allPairs,

@@ -36,8 +36,7 @@ func (a *app) fabric(c *cli.Context) error {
 	return nil
 }
 
-// metricsChild reads the devices in a process of its own: one that hangs in a driver
-// is abandoned, so that launch itself runs for weeks without a stuck thread.
+// metricsChild reads the devices in another process, which is abandoned if it hangs in a driver.
 const metricsChild = "metrics"
 
 // metricsLimit bounds a reading. NVML alone takes 3 s for each GPU that sleeps.

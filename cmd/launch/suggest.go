@@ -61,8 +61,7 @@ func (a *app) badValue(value, variable, name string) error {
 	return e
 }
 
-// unknownFlag describes a flag, as typed, that another subcommand takes, or that
-// resembles one of launch's.
+// unknownFlag describes a flag that another subcommand takes, or that resembles one of launch's.
 func (a *app) unknownFlag(e *exit.Error, name string) {
 	typed := "--" + name
 	for _, w := range a.own {

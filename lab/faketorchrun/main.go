@@ -21,8 +21,7 @@ import (
 	"time"
 )
 
-// joinLimit is how long nodes wait for each other. Tests end sooner; the limit ends
-// the processes of a failed test.
+// joinLimit is how long nodes wait for each other; it ends the processes of a failed test.
 const joinLimit = 60 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
@@ -114,8 +113,7 @@ func parse(args []string) (node, error) {
 	return n, nil
 }
 
-// join waits for all nodes at the store of rank 0. The func that it returns ends
-// the store once every node has seen all others.
+// join waits for all nodes at rank 0's store; leave ends the store once every node has seen all others.
 func join(ctx context.Context, n node) (leave func(), err error) {
 	leave = func() {}
 	if n.rank == 0 {

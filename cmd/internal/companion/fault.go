@@ -11,8 +11,7 @@ import (
 	"launch/rendezvous"
 )
 
-// fault is an error that crosses the socket with its type: one pointer, else Kind names a sentinel, or
-// neither.
+// fault is an error that crosses the socket with its type: a pointer is set, or Kind names a sentinel.
 type fault struct {
 	Text       string                      `json:"text"`
 	Kind       string                      `json:"kind,omitempty"`

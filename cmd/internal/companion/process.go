@@ -84,8 +84,7 @@ func Main(print Print) child.Func {
 		go server.ServeCodec(jsonrpc.NewServerCodec(os.NewFile(fdSocket, "launch")))
 
 		why := p.wait(ended, term)
-		// First close stderr: a process that reads the command's output through a
-		// pipe waits until the last writer has closed it.
+		// First close stderr: who reads the command's output through a pipe waits for the last writer.
 		closeStderr()
 		cancel()
 		idle := make(chan none)

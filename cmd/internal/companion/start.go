@@ -115,8 +115,8 @@ func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self 
 	}
 }
 
-// Return makes this node wait for a world again. It gets another port, since
-// what listened on the last one may still be ending, and a new side channel.
+// Return makes this node wait for a world again, with a new side channel, and another port: what listened on
+// the last one may still be ending.
 func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
 	defer p.call(&err)()
 	p.endRun()

@@ -39,8 +39,7 @@ const (
 	MemoryGPU  = "gpu"
 )
 
-// DefaultPort is where --server listens: next to the embedded store's port,
-// outside Linux's ephemeral range.
+// DefaultPort is next to the embedded store's port, outside Linux's ephemeral range.
 const DefaultPort = job.DefaultStorePort + 1
 
 // Bench is a bench with its settings.
@@ -119,8 +118,7 @@ const (
 	fullRounds = 7
 )
 
-// The tests of a pair of ports. Three rounds of quickTest, and two of doubtful pairs, fit into
-// quickBudget.
+// The tests of a pair of ports. quickBudget fits three rounds of quickTest, and two of doubtful pairs.
 func quickTest() bench.Test {
 	return bench.Test{Streams: 4, Warm: 100 * time.Millisecond, Span: 200 * time.Millisecond, Pings: 500}
 }

@@ -22,15 +22,13 @@ import (
 	"launch/internal/job"
 )
 
-// nameRetryMax bounds the pause between two questions for a name that does not
-// resolve yet, such as the name of a pod that is about to start.
+// nameRetryMax bounds the pause between two questions for a name, such as that of a pod that starts.
 const nameRetryMax = 250 * time.Millisecond
 
 // nameBudget bounds one question; glibc waits 5 s for each server.
 const nameBudget = 5 * time.Second
 
-// elsewhere is an address of a documentation network (RFC 5737): its route is the
-// default route. It is only looked up, nothing is sent.
+// elsewhere is in a documentation network (RFC 5737): its route, to which nothing is sent, is the default one.
 var elsewhere = netip.MustParseAddr("192.0.2.1")
 
 // Place is where the store is, and where this node is.
@@ -49,8 +47,7 @@ type Finder struct {
 	// Servers, if set, asks the name servers themselves, without their caches, while Resolve does
 	// not know the name of an embedded store. It returns soon: nil if there is no address yet.
 	Servers func(ctx context.Context, host string) []netip.Addr
-	// Hosts, if set, overrides whether this node hosts an embedded store: for an
-	// endpoint with NAT or a virtual address.
+	// Hosts, if set, overrides whether this node hosts an embedded store: behind NAT or a virtual address.
 	Hosts *bool
 	// Report, if set, is called if the store's name does not resolve yet, once for each reason.
 	Report func(host string, err error)
@@ -112,8 +109,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	return p, nil
 }
 
-// resolve waits for the addresses of a name. early reports that the name servers
-// know them before the system's resolver.
+// resolve waits for the addresses of a name; early: name servers know them before the system's resolver.
 func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, early bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a.Unmap()}, false, nil
@@ -141,8 +137,7 @@ func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, e
 	return first.addrs, first.early, first.err
 }
 
-// askServers asks the name servers, after a pause for the system's resolver, until
-// there is an address or ctx ends.
+// askServers asks the name servers, later than the system's resolver, until there is an address.
 func (f Finder) askServers(ctx context.Context, host string) []netip.Addr {
 	tick := time.NewTicker(nameRetryMax)
 	defer tick.Stop()
@@ -217,9 +212,8 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 	if !mine {
 		return nil
 	}
-	// A name that means loopback here (Debian's "127.0.1.1 host0") means another
-	// address on the other nodes. An address of another machine (NAT) cannot be
-	// bound. In both cases listen on all addresses.
+	// Listen on all addresses if a name is loopback here alone (Debian's "127.0.1.1 host0"), or if its
+	// address is another machine's (NAT) and cannot be bound.
 	if len(local) == 0 || !loopbackName(host) && slices.ContainsFunc(local, netip.Addr.IsLoopback) {
 		any := netip.IPv4Unspecified()
 		if slices.ContainsFunc(addrs, netip.Addr.Is6) {
@@ -242,8 +236,7 @@ func loopbackName(host string) bool {
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// own returns this node's address for its peers: the one of --addr, else the one from
-// which this node reaches the store.
+// own returns this node's address for its peers: the one of --addr, or the source of the route to the store.
 func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (netip.Addr, error) {
 	if j.Addr.Set {
 		a, ok := match(j.Addr.V, n)
@@ -299,8 +292,7 @@ func have(n fabric.Node) []string {
 	return out
 }
 
-// first returns the first address that other nodes could use, for a machine without
-// a default route: up, not loopback, not link-local, hardware before software.
+// first returns the first address that other nodes could use, hardware before software.
 func first(n fabric.Node) netip.Addr {
 	for _, hardware := range []bool{true, false} {
 		for _, i := range n.Interfaces {

@@ -199,8 +199,7 @@ func cellsOf(b Benched, rail string) map[[2]int]float64 {
 	return out
 }
 
-// nodesByRails returns a row for each node, the slowest first, and two numbers for each rail: the best speed that it
-// sent and received.
+// nodesByRails returns a row for each node, the slowest first, with the best speed in and out of each rail.
 func nodesByRails(b Benched) string {
 	rails := b.Rails[:min(len(b.Rails), heatRails)]
 	var t strings.Builder

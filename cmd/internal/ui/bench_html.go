@@ -36,8 +36,8 @@ func BenchHTML(b Benched) ([]byte, error) {
 	}.render("bench")
 }
 
-// Sizes of the picture, in pixels; page.html has those within a cell. gridDrawn is the most nodes whose pairs are
-// drawn; of more nodes, heatDrawn are rows.
+// Sizes in pixels; page.html has those within a cell. gridDrawn is the most nodes whose pairs are drawn; of
+// more nodes, heatDrawn are rows.
 const (
 	cellWide, cellHigh   = 26, 20
 	nameWide, headHigh   = 190, 40

@@ -149,8 +149,7 @@ func (b *box) fit(width int) {
 	b.h = y + row + gap
 }
 
-// cards returns the devices: GPUs, HCAs, hardware without an RDMA device, NVSwitches, and the interfaces that carry
-// traffic and belong to no HCA.
+// cards returns GPUs, HCAs, hardware without an RDMA device, NVSwitches, and interfaces that carry traffic.
 func cards(n fabric.Node, f rail.Fabric) (out []*card) {
 	for _, g := range f.GPUs {
 		c := &card{class: "gpu", name: fmt.Sprintf("GPU %d", g.Index), numa: g.NUMA}

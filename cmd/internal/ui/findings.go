@@ -105,8 +105,7 @@ func (u *UI) Report(r finding.Report, took time.Duration) {
 	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
 }
 
-// apart returns a report without the skips that share a reason, and these skips as one row for each reason, with all
-// their IDs.
+// apart returns a report without the skips that share a reason, and these in one row for each reason.
 func apart(r finding.Report) (looked, skipped finding.Report) {
 	same := map[string]int{}
 	for _, f := range r {

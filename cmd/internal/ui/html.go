@@ -13,8 +13,7 @@ import (
 	"launch/preflight/bandwidth"
 )
 
-// templates are the pages of launch check --html and launch bench --html. A page is one file without scripts that
-// refers to nothing outside itself.
+// templates are the pages of --html. A page is one file without scripts that refers to nothing outside itself.
 //
 //go:embed page.html
 var templates string

@@ -104,8 +104,7 @@ func (s *samples) port(h fabric.HCA, p fabric.Port, role string) {
 	}
 }
 
-// counted adds the counters of a port: bytes by metrics of their own, the others by their names in /sys, which covers
-// the counters of new drivers.
+// counted adds the counters of a port: bytes by metrics of their own, the others by their names in /sys.
 func (s *samples) counted(c fabric.PortCounters) {
 	id := []string{"hca", c.HCA, "port", strconv.Itoa(c.Port)}
 	for _, n := range c.Counters {
