@@ -7,13 +7,13 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"launch/envgen"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/masterport"
@@ -93,11 +93,7 @@ func (s *Start) releaseTasks(ctx context.Context) {
 
 // taskNames lists tasks by their local number.
 func taskNames(local []int) string {
-	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(local), "[]"), " ", ", ")
-	if len(local) == 1 {
-		return "task number " + list
-	}
-	return "tasks number " + list
+	return finding.Noun(len(local), "task") + " number " + finding.Join(local, strconv.Itoa)
 }
 
 // holdPort picks the port of the store of a job of one node, which has no companion. It begins at a
