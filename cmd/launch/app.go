@@ -132,10 +132,9 @@ func (a *app) splitSubcommand(args []string) (own, rest []string, err error) {
 	}
 }
 
-// split separates launch's own flags from what follows. dashed reports a -- in
-// between.
+// split separates launch's own flags from what follows. dashed reports a -- in between.
 func (a *app) split(args []string) (own, rest []string, dashed bool, err error) {
-	takes := a.allFlags()
+	needsValue := takes(a.allFlags())
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		if w == "--" {
@@ -147,7 +146,7 @@ func (a *app) split(args []string) (own, rest []string, dashed bool, err error) 
 		own = append(own, w)
 		name, _, joined := strings.Cut(strings.TrimLeft(w, "-"), "=")
 		a.Opt.Given[name] = true
-		if takes[name] && !joined {
+		if needsValue[name] && !joined {
 			if i++; i == len(args) {
 				return own, nil, false, exit.Errorf(exit.Usage, "%s needs a value", w).Do("launch --help lists the flags")
 			}

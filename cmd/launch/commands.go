@@ -27,8 +27,7 @@ func (f *flags) identity() []cli.Flag {
 	return []cli.Flag{f.store, f.nnodes, f.nodeRank, f.job, f.addr, f.masterPort, f.storeHost, f.keepRdzv, f.as}
 }
 
-// subcommands returns launch's subcommands, each with the flags that it takes.
-// Any other first word is the command to run, and after -- so are these.
+// subcommands returns launch's subcommands with their flags. Any other first word is the command to run.
 func (a *app) subcommands() []*cli.Command {
 	f := a.flags
 	gather := slices.Concat(f.identity(), f.etcd(), []cli.Flag{f.portRange, f.joinTimeout, f.lastCall, f.allPairs,
@@ -108,11 +107,11 @@ func takes(flags []cli.Flag) map[string]bool {
 	return out
 }
 
-// allFlags returns the names of all flags, and whether each needs a value.
-func (a *app) allFlags() map[string]bool {
+// allFlags returns the flags of a start, then those of all subcommands.
+func (a *app) allFlags() []cli.Flag {
 	all := a.startFlags()
 	for _, c := range a.subcommands() {
 		all = append(all, c.Flags...)
 	}
-	return takes(all)
+	return all
 }

@@ -11,8 +11,7 @@ import (
 // completeFlag ends a line that a shell wants completed, as urfave/cli has it.
 const completeFlag = "--generate-bash-completion"
 
-// complete prints what may follow a line: flags and subcommands, or, where a
-// command has begun, its place on the line.
+// complete prints what may follow a line: flags and subcommands, or the place of the command.
 func (a *app) complete(own, rest []string) int {
 	c := a.cli()
 	c.Flags, c.Commands, c.EnableBashCompletion = a.startFlags(), a.subcommands(), true

@@ -36,8 +36,7 @@ func (a *app) fabric(c *cli.Context) error {
 	return nil
 }
 
-// metricsChild reads the devices in a process of its own: one that hangs in a driver
-// is abandoned, so that launch itself runs for weeks without a stuck thread.
+// metricsChild reads the devices in another process, which is abandoned if it hangs in a driver.
 const metricsChild = "metrics"
 
 // metricsLimit bounds a reading. NVML alone takes 3 s for each GPU that sleeps.
@@ -77,9 +76,9 @@ func (a *app) metrics(c *cli.Context) error {
 		case err != nil:
 			return err
 		case a.Opt.Textfile == "":
-			return a.UI.PrintNodeMetrics(m)
+			return a.UI.PrintMetrics(m)
 		}
-		if err := ui.WriteNodeMetrics(a.Opt.Textfile, m); err != nil {
+		if err := ui.WriteMetrics(a.Opt.Textfile, m); err != nil {
 			return exit.CannotWrite(a.Opt.From("textfile"), a.Opt.Textfile, err)
 		}
 		return nil
@@ -98,11 +97,8 @@ func (a *app) metrics(c *cli.Context) error {
 		if ctx.Err() != nil { // a signal ends it
 			return nil
 		}
-		now := ""
-		if err != nil {
-			now = err.Error()
-		}
-		if now != last && now != "" {
+		now := fmt.Sprint(err)
+		if err != nil && now != last {
 			a.UI.Note("%s; the file is unchanged; retrying in %v", now, every)
 		}
 		last = now
@@ -118,7 +114,7 @@ func (a *app) metrics(c *cli.Context) error {
 func (a *app) measured(ctx context.Context) (ui.NodeMetrics, error) {
 	began := time.Now()
 	var r reading
-	if from := a.Replayed(); from != nil {
+	if from := a.Machine; from != nil {
 		r.Node = from.Detect(ctx)
 		r.Counters = fabric.ReadPortCounters(from.Roots().Sys, r.Node.HCAs)
 	} else if err := child.Ask(ctx, metricsChild, nil, &r, metricsLimit); err != nil {

@@ -219,8 +219,7 @@ func (v *value) String() string {
 	return v.to.V
 }
 
-// commas is a comma list, which may be repeated. Empty entries of a variable
-// count as absent.
+// commas is a comma list, which may be repeated. Empty entries of a variable count as absent.
 type commas struct {
 	name string
 	to   *[]string

@@ -1,6 +1,5 @@
-// Command launch is one word before torchrun or mpirun: it checks what would
-// make the job hang, agrees on ranks, sets what the libraries would get wrong,
-// and becomes the command.
+// Command launch is one word before torchrun or mpirun: it checks what would make the job hang, agrees
+// on ranks, sets what the libraries would get wrong, and becomes the command.
 package main
 
 import (
@@ -36,8 +35,7 @@ func children() child.Table {
 	return t
 }
 
-// printLate prints what the companion reports after the handoff. The command
-// writes to the same terminal, so there is no colour and no live line.
+// printLate prints what the companion reports after the handoff, to the command's terminal: no colour.
 func printLate(json bool, f finding.Finding, note string) {
 	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: json, Env: func(string) string { return "dumb" }})
 	u.Findings(finding.Report{f}, false)

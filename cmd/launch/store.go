@@ -30,27 +30,24 @@ import (
 )
 
 // connect returns the store that the flags name. This process does not join the job.
-func (a *app) connect(c *cli.Context) (job.Job, rendezvous.Store, error) {
+func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 	if !a.Opt.Store.Set {
 		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})
-		return job.Job{}, rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
+		return rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))
 	}
 	// Any number does: this process only reads.
 	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
 	a.Warn()
-	err := a.ResolveJob()
-	j := a.Job
-	if err != nil {
-		return j, rendezvous.Store{}, err
+	if err := a.ResolveJob(); err != nil {
+		return rendezvous.Store{}, err
 	}
-	s := j.Store.V
-	return j, rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
-		TLS: companion.TLS(a.Keys(), s.Embedded, s.Endpoints)}, nil
+	s := a.Job.Store.V
+	return rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
+		TLS: companion.TLS(a.Keys, s.Embedded, s.Endpoints)}, nil
 }
 
-// jobStore is a store that answers, and the jobs that the command line names; none:
-// all jobs.
+// jobStore is a store that answers, and the jobs that the command line names; none: all jobs.
 type jobStore struct {
 	*rendezvous.Client
 	at   rendezvous.Store
@@ -59,14 +56,13 @@ type jobStore struct {
 
 // openStore connects to the store that the flags name, for the jobs in args and --job.
 func (a *app) openStore(ctx context.Context, c *cli.Context, args []string) (s jobStore, err error) {
-	var j job.Job
-	if j, s.at, err = a.connect(c); err != nil {
+	if s.at, err = a.connect(c); err != nil {
 		return s, err
 	}
 	if s.jobs = args; a.Opt.Job.Set {
 		s.jobs = append(s.jobs, a.Opt.Job.V)
 	}
-	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); j.Store.V.Embedded {
+	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); a.Job.Store.V.Embedded {
 		err = start.Unreached(err)
 	}
 	return s, err
@@ -142,40 +138,47 @@ func (a *app) states(ctx context.Context, s jobStore) (shown []ui.Job, err error
 		return nil, err
 	}
 	for _, id := range jobs {
-		ep, known, err := rendezvous.Current(ctx, s.Client, id)
-		if err != nil {
+		j, known, err := state(ctx, s.Client, id)
+		switch {
+		case err != nil:
 			return nil, s.lostError(err)
-		}
-		ms, err := rendezvous.Members(ctx, s.Client, id)
-		if err != nil {
-			return nil, s.lostError(err)
-		}
-		var notes []rendezvous.Note
-		if ep.State == "" || ep.State == rendezvous.Open {
-			if notes, err = rendezvous.Notes(ctx, s.Client, id, len(ms) > 0); err != nil {
-				return nil, s.lostError(err)
-			}
-		}
-		if !known && len(ms)+len(notes) == 0 {
+		case !known:
 			return nil, a.unknownJob(s, id)
 		}
-		places, err := rendezvous.Places(ctx, s.Client, id, ep.Nonce)
-		if err != nil {
-			return nil, s.lostError(err)
-		}
-		if ep.State == "" && len(ms) > 0 { // the leader is about to write it
-			ep.Size, ep.Min = ms[0].Size, ms[0].Min
-		}
-		var ready map[int]bool
-		if ep.State == rendezvous.Sealed {
-			if ready, err = rendezvous.Ready(ctx, s.Client, id, ep.N, start.GoRound); err != nil {
-				return nil, s.lostError(err)
-			}
-		}
-		shown = append(shown, ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Ready: ready,
-			Verdict: diagnose.Start(evidence(ep, places, ms, notes))})
+		shown = append(shown, j)
 	}
 	return shown, nil
+}
+
+// state returns a job as it is now; false: the store does not know it.
+func state(ctx context.Context, c *rendezvous.Client, id string) (j ui.Job, known bool, err error) {
+	ep, known, err := rendezvous.Current(ctx, c, id)
+	if err != nil {
+		return j, known, err
+	}
+	ms, err := rendezvous.Members(ctx, c, id)
+	if err != nil {
+		return j, known, err
+	}
+	var notes []rendezvous.Note
+	if ep.State == "" || ep.State == rendezvous.Open {
+		notes, err = rendezvous.Notes(ctx, c, id, len(ms) > 0)
+	}
+	if known = known || len(ms)+len(notes) > 0; err != nil || !known {
+		return j, known, err
+	}
+	places, err := rendezvous.Places(ctx, c, id, ep.Nonce)
+	if err != nil {
+		return j, known, err
+	}
+	if ep.State == "" && len(ms) > 0 { // the leader is about to write it
+		ep.Size, ep.Min = ms[0].Size, ms[0].Min
+	}
+	j = ui.Job{ID: id, Epoch: ep, Places: places, Members: ms, Verdict: diagnose.Start(evidence(ep, places, ms, notes))}
+	if ep.State == rendezvous.Sealed {
+		j.Ready, err = rendezvous.Ready(ctx, c, id, ep.N, start.GoRound)
+	}
+	return j, known, err
 }
 
 // evidence returns a job's state as diagnose takes it.
@@ -217,20 +220,20 @@ func (a *app) serve(c *cli.Context) error {
 	a.Warn()
 	listen := netip.AddrPortFrom(netip.IPv6Unspecified(), job.DefaultStorePort)
 	if a.Opt.Store.Set {
-		j, _, err := a.connect(c)
-		if err != nil {
+		if _, err := a.connect(c); err != nil {
 			return err
 		}
-		addr, err := netip.ParseAddr(j.Store.V.Host)
-		if err != nil || !j.Store.V.Embedded {
+		at := a.Job.Store.V
+		addr, err := netip.ParseAddr(at.Host)
+		if err != nil || !at.Embedded {
 			return exit.Errorf(exit.Usage, "--store %q is not an IP address to listen on", a.Opt.Store.V).
 				Do("--store 0.0.0.0:2379, or an address of this machine")
 		}
-		listen = netip.AddrPortFrom(addr, uint16(j.Store.V.Port))
+		listen = netip.AddrPortFrom(addr, uint16(at.Port))
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys(), true, nil))
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys, true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
 		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()),
 			Fix: "launch store --store " + job.NextPort(listen.String())}
@@ -249,7 +252,7 @@ func (a *app) serve(c *cli.Context) error {
 		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
 	}
 	scheme := "http"
-	if a.Keys() != nil {
+	if a.Keys != nil {
 		scheme = "https"
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
@@ -270,8 +273,7 @@ func (a *app) store(c *cli.Context) error {
 		Do("launch store, or launch store clean")
 }
 
-// refuseRunning refuses named jobs that do not exist or still run, before anything
-// is removed.
+// refuseRunning refuses named jobs that do not exist or still run, before anything is removed.
 func (a *app) refuseRunning(ctx context.Context, s jobStore) error {
 	if len(s.jobs) == 0 {
 		return nil

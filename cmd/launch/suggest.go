@@ -36,18 +36,14 @@ func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
 	return e
 }
 
-// badValue returns the error for an invalid value, with a valid one for a flag of
-// its type.
+// badValue returns the error for an invalid value, with a valid one for a flag of its type.
 func (a *app) badValue(value, variable, name string) error {
 	from, equals := "--"+name, " "
 	if variable != "" {
 		from, equals = variable, "="
 	}
 	e := exit.Errorf(exit.Usage, "%s: %s is not a valid value", from, value)
-	all := a.startFlags()
-	for _, c := range a.subcommands() {
-		all = append(all, c.Flags...)
-	}
+	all := a.allFlags()
 	i := slices.IndexFunc(all, func(f cli.Flag) bool { return f.Names()[0] == name })
 	if i < 0 {
 		return e
@@ -65,8 +61,7 @@ func (a *app) badValue(value, variable, name string) error {
 	return e
 }
 
-// unknownFlag describes a flag, as typed, that another subcommand takes, or that
-// resembles one of launch's.
+// unknownFlag describes a flag that another subcommand takes, or that resembles one of launch's.
 func (a *app) unknownFlag(e *exit.Error, name string) {
 	typed := "--" + name
 	for _, w := range a.own {
@@ -74,7 +69,7 @@ func (a *app) unknownFlag(e *exit.Error, name string) {
 			typed = word
 		}
 	}
-	known := a.allFlags()
+	known := takes(a.allFlags())
 	if _, own := known[name]; own {
 		owner := a.ownerOf(name)
 		e.What = fmt.Sprintf("%s belongs to %s, not to %s", typed, owner, a.called())
@@ -121,10 +116,7 @@ func (a *app) meantForLaunch(err error, command string) error {
 		return err
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
-	var known []string
-	for _, s := range a.subcommands() {
-		known = append(known, s.Name)
-	}
+	known := finding.Map(a.subcommands(), func(c *cli.Command) string { return c.Name })
 	if s := spelling.Closest(command, known); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
 	} else if s := spelling.Closest(command, starters); s != "" {
@@ -139,7 +131,7 @@ func (a *app) meantForLaunch(err error, command string) error {
 // are not read: LAUNCH_NNOES. Others may have a LAUNCH_ of their own.
 func (a *app) misnamed(environ []string) finding.Report {
 	known := []string{"TOKEN", "STORE_PASSWORD"}
-	for name := range a.allFlags() {
+	for name := range takes(a.allFlags()) {
 		known = append(known, strings.TrimPrefix(start.Variable(name), "LAUNCH_"))
 	}
 	slices.Sort(known)

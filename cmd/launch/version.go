@@ -9,8 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The Makefile sets version and commit with -X. The build itself does not ask git, so
-// that it is the same from any folder.
+// The Makefile sets version and commit with -X; the build does not ask git: it is the same in any folder.
 var (
 	version = "dev"
 	commit  = "unknown"

@@ -141,7 +141,7 @@ var doors = map[string][]string{
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit",
 		"internal/finding", "internal/job", "internal/launcher",
 		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6",
-		"github.com/prometheus/client_golang/prometheus", "golang.org/x/term"},
+		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt", "golang.org/x/term"},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.

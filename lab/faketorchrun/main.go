@@ -21,8 +21,7 @@ import (
 	"time"
 )
 
-// joinLimit is how long nodes wait for each other. Tests end sooner; the limit ends
-// the processes of a failed test.
+// joinLimit is how long nodes wait for each other; it ends the processes of a failed test.
 const joinLimit = 60 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
@@ -114,39 +113,41 @@ func parse(args []string) (node, error) {
 	return n, nil
 }
 
-// join waits for all nodes at the store of rank 0. The func that it returns ends
-// the store once every node has seen all others.
+// join waits for all nodes at rank 0's store; leave ends the store once every node has seen all others.
 func join(ctx context.Context, n node) (leave func(), err error) {
 	leave = func() {}
 	if n.rank == 0 {
-		s, err := serve(n.addr)
+		s, err := serve(n.addr, n.nodes)
 		if err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
-		leave = func() { s.waitFor(ctx, "met/", n.nodes); s.ln.Close() }
+		leave = func() { s.await(ctx); s.ln.Close() }
 	}
 	c, err := dial(ctx, n.addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store %s: %w", n.addr, err)
 	}
-	defer c.Close()
+	defer c.Close() // reports to the store that this node has seen all others
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = c.SetDeadline(deadline)
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	me := strconv.Itoa(n.rank)
-	if twice, err := add(c, "node/"+me); err != nil {
-		return nil, err
-	} else if twice > 1 {
+	twice, err := ask(c, addOne(me))
+	if err != nil {
+		return nil, fmt.Errorf("add %q: %w", me, err)
+	}
+	if twice > 1 {
 		return nil, errors.New("a second node has rank " + me)
 	}
-	for r := range n.nodes {
-		if err := wait(c, "node/"+strconv.Itoa(r)); err != nil {
-			return nil, err
+	for {
+		joined, err := ask(c, []byte{opGetNumKeys})
+		if err != nil {
+			return nil, fmt.Errorf("wait for %d nodes: %w", n.nodes, err)
 		}
+		if joined >= int64(n.nodes) {
+			return leave, nil
+		}
+		time.Sleep(retry)
 	}
-	// Rank 0 may end as soon as it has counted this node. This node has seen all
-	// others, so it ignores the answer, or a connection that ended or was reset.
-	_, _ = add(c, "met/"+me)
-	return leave, nil
 }

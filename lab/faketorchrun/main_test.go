@@ -72,7 +72,7 @@ func TestNodesWaitForEachOther(t *testing.T) {
 }
 
 func TestStoreAnswersTheHandshakeOfARealOne(t *testing.T) {
-	s, err := serve("127.0.0.1:0")
+	s, err := serve("127.0.0.1:0", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 )
@@ -17,7 +16,6 @@ import (
 const (
 	opValidate   = 0
 	opAdd        = 4
-	opWait       = 6
 	opGetNumKeys = 7
 
 	magic  = 0x3C85F7CE
@@ -27,15 +25,15 @@ const (
 
 // store counts keys.
 type store struct {
-	ln net.Listener
+	ln   net.Listener
+	left sync.WaitGroup // the nodes whose connection has not ended
 
-	mu      sync.Mutex
-	keys    map[string]int64
-	changed chan struct{} // closed and replaced by every add
+	mu   sync.Mutex
+	keys map[string]int64
 }
 
 // serve listens on every address, as torch does, whatever the host in addr.
-func serve(addr string) (*store, error) {
+func serve(addr string, nodes int) (*store, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -44,7 +42,8 @@ func serve(addr string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{ln: ln, keys: map[string]int64{}, changed: make(chan struct{})}
+	s := &store{ln: ln, keys: map[string]int64{}}
+	s.left.Add(nodes)
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -65,7 +64,7 @@ func (s *store) talk(c net.Conn) {
 		if err != nil {
 			return
 		}
-		var reply any
+		var reply int64
 		switch op {
 		case opValidate:
 			var m uint32
@@ -74,25 +73,22 @@ func (s *store) talk(c net.Conn) {
 			}
 			continue
 		case opGetNumKeys:
-			reply = s.count("")
+			s.mu.Lock()
+			reply = int64(len(s.keys))
+			s.mu.Unlock()
 		case opAdd:
 			key, err := readKey(r)
 			var by int64
 			if err != nil || binary.Read(r, binary.LittleEndian, &by) != nil {
 				return
 			}
-			reply = s.add(key, by)
-		case opWait:
-			var n uint64
-			if binary.Read(r, binary.LittleEndian, &n) != nil || n != 1 {
-				return
+			s.mu.Lock()
+			s.keys[key] += by
+			reply = s.keys[key]
+			s.mu.Unlock()
+			if reply == 1 {
+				defer s.left.Done()
 			}
-			key, err := readKey(r)
-			if err != nil {
-				return
-			}
-			s.waitFor(context.Background(), key, 1)
-			reply = uint8(0)
 		default:
 			return
 		}
@@ -102,44 +98,13 @@ func (s *store) talk(c net.Conn) {
 	}
 }
 
-func (s *store) add(key string, by int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys[key] += by
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return s.keys[key]
-}
-
-// count returns the number of keys that begin with prefix.
-func (s *store) count(prefix string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var n int64
-	for k := range s.keys {
-		if strings.HasPrefix(k, prefix) {
-			n++
-		}
-	}
-	return n
-}
-
-// waitFor waits until n keys begin with prefix.
-func (s *store) waitFor(ctx context.Context, prefix string, n int) {
-	ctx, cancel := context.WithTimeout(ctx, joinLimit)
-	defer cancel()
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		if s.count(prefix) >= int64(n) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+// await waits until every node has joined and ended its connection.
+func (s *store) await(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() { s.left.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 	}
 }
 
@@ -163,32 +128,18 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 }
 
-func add(c net.Conn, key string) (int64, error) {
-	msg := binary.LittleEndian.AppendUint64(appendKey([]byte{opAdd}, key), 1)
-	if _, err := c.Write(msg); err != nil {
-		return 0, fmt.Errorf("add %q: %w", key, err)
+// ask sends a request and returns the number that answers it.
+func ask(c net.Conn, request []byte) (n int64, err error) {
+	if _, err = c.Write(request); err == nil {
+		err = binary.Read(c, binary.LittleEndian, &n)
 	}
-	var v int64
-	if err := binary.Read(c, binary.LittleEndian, &v); err != nil {
-		return 0, fmt.Errorf("add %q: %w", key, err)
-	}
-	return v, nil
+	return n, err
 }
 
-func wait(c net.Conn, key string) error {
-	msg := appendKey(binary.LittleEndian.AppendUint64([]byte{opWait}, 1), key)
-	if _, err := c.Write(msg); err != nil {
-		return fmt.Errorf("wait for %q: %w", key, err)
-	}
-	var b [1]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
-		return fmt.Errorf("wait for %q: %w", key, err)
-	}
-	return nil
-}
-
-func appendKey(b []byte, key string) []byte {
-	return append(binary.LittleEndian.AppendUint64(b, uint64(len(key))), key...)
+// addOne returns the request that adds 1 to a key.
+func addOne(key string) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte{opAdd}, uint64(len(key)))
+	return binary.LittleEndian.AppendUint64(append(b, key...), 1)
 }
 
 func readKey(r io.Reader) (string, error) {

@@ -104,8 +104,7 @@ func (h *Host) Etc(name, text string) {
 // Dir returns a directory for files of the host, which is removed with the lab.
 func (h *Host) Dir() string { return h.dir }
 
-// Signal sends a signal to every process of the host. SIGKILL is the host's
-// sudden end; new programs can be started afterwards, as after a reboot.
+// Signal sends a signal to every process of the host. SIGKILL is like a power cut and a reboot.
 func (h *Host) Signal(sig syscall.Signal) error {
 	sent := map[int]bool{}
 	for more := true; more; { // also processes that were forked meanwhile

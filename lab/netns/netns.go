@@ -17,16 +17,14 @@ import (
 	"time"
 )
 
-// prefix begins the name of every namespace of every lab; the rest is the pid
-// of the test process, a number within it, and the host.
+// prefix begins every namespace's name; the test's pid, a number within it, and the host follow.
 const prefix = "launchlab"
 
 // grace is how long processes may outlive the commands of the test before the cleanup reports them.
 // The companion must end one second after its command; the rest is for a busy machine.
 const grace = 5 * time.Second
 
-// labs numbers the labs of this process, so that parallel tests do not share
-// a name. The addresses may be the same: the switches are not connected.
+// labs numbers the labs of this process. Parallel ones may have the same addresses.
 var labs atomic.Int32
 
 // Lab is n hosts on one switch.
@@ -41,8 +39,7 @@ type Lab struct {
 	ends []func() // called after all processes have ended
 }
 
-// MayLeave permits files in a host's TMPDIR or /dev/shm whose name matches a
-// pattern of path/filepath, such as the files of the command under test.
+// MayLeave permits files in a host's TMPDIR or /dev/shm, by patterns of path/filepath.
 func (l *Lab) MayLeave(patterns ...string) { l.left = append(l.left, patterns...) }
 
 // New builds a lab of n hosts, host0 to host<n-1> with the addresses 10.77.0.1 to 10.77.0.<n>, and
@@ -87,9 +84,8 @@ func require(t testing.TB) {
 	_ = exec.Command("ip", "netns", "del", probe).Run()
 }
 
-// hostsFile returns /etc/hosts of every host. The shared kernel host name resolves
-// to 127.0.1.1, as Debian's installer writes it, so no host finds its own address by
-// its own name.
+// hostsFile returns /etc/hosts of every host. The shared kernel host name resolves to 127.0.1.1, as
+// Debian's installer writes it, so no host finds its own address by its own name.
 func (l *Lab) hostsFile() string {
 	var b strings.Builder
 	kernel, _ := os.Hostname()
@@ -137,8 +133,7 @@ func remove(ns string) {
 	_ = os.RemoveAll(filepath.Join("/etc/netns", ns))
 }
 
-// sweep removes the labs of test processes that no longer run: a test that
-// was killed could not clean up.
+// sweep removes the labs of test processes that were killed.
 func sweep() {
 	names, _ := filepath.Glob("/var/run/netns/" + prefix + "-*")
 	for _, path := range names {

@@ -15,8 +15,7 @@ func (h *Host) NIC(name, cidr string) {
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
 }
 
-// Shape limits the rate of an interface in each direction to the given Mbit/s; 0
-// sets no limit. Packets that wait longer than a tenth of a second are dropped.
+// Shape limits an interface to Mbit/s in each direction (0: no limit), with a queue of a tenth of a second.
 func (h *Host) Shape(nic string, out, in int) {
 	h.lab.t.Helper()
 	port := h.port + nic

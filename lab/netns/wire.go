@@ -12,13 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is how many frames a long wire holds; further frames are lost, as in a
-// switch whose buffer is full.
+// waiting is how many frames a long wire holds; further frames are lost, as in a switch.
 const waiting = 4096
 
-// Long turns the host's cable into a wide-area link: each frame arrives later by
-// delay, in either direction, and a share of the frames (0 to 1) is lost. It needs
-// /dev/net/tun; netem is missing from many kernels.
+// Long turns the host's cable into a wide-area link: frames arrive later by delay, and a share of them (0 to 1)
+// is lost. It needs /dev/net/tun; many kernels lack netem.
 func (h *Host) Long(delay time.Duration, loss float64) {
 	l := h.lab
 	l.t.Helper()

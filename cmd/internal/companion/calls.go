@@ -10,8 +10,7 @@ import (
 // service is the name of the methods in this file to net/rpc.
 const service = "Companion"
 
-// call begins a call; the function that it returns ends it. Before the answer
-// launch sees all earlier news, and err gets the form that crosses the socket.
+// call begins a call; the func that it returns ends it: launch sees earlier news, and err may cross the socket.
 func (p *companion) call(err *error) (end func()) {
 	p.busy.RLock()
 	return func() {
@@ -68,8 +67,7 @@ type round struct {
 	err      error
 }
 
-// Round begins a round, or continues it with launch's verdict on the posts. It
-// returns the result, or the posts for the next verdict.
+// Round begins or continues a round with launch's verdict. It returns the result, or posts for a verdict.
 func (p *companion) Round(q question, out *answer) (err error) {
 	defer p.call(&err)()
 	known, continued := p.rounds.LoadOrStore(q.ID,

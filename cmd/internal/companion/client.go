@@ -24,8 +24,7 @@ var ErrDied = errors.New("the companion process died")
 // ErrSilent: the companion runs, but does not answer.
 var ErrSilent = errors.New("the companion process does not answer: is it stopped?")
 
-// How long the companion may take to answer: slack is added to a call's own
-// budget, since it asks a lost store which nodes are missing.
+// Limits of answers: slack is added to a call's own budget, to ask a lost store which nodes are missing.
 const (
 	slack        = 10 * time.Second
 	callLimit    = 15 * time.Second // rendezvous waits 5 s for the other nodes
@@ -33,8 +32,7 @@ const (
 	noLimit      = 100 * 365 * 24 * time.Hour
 )
 
-// leaveBudget bounds how long an interrupted node takes leave. The other nodes
-// learn of it then, or when the lease ends.
+// leaveBudget bounds how long launch waits for the other nodes to learn why it leaves.
 const leaveBudget = 2 * time.Second
 
 // Client is launch's side of its companion.
@@ -184,8 +182,7 @@ func (c *Client) Go(ctx context.Context) error {
 	return err
 }
 
-// Handoff prepares the companion for execve: from then on it watches the
-// command that this process becomes.
+// Handoff prepares the companion for execve: from then on it watches the command.
 func (c *Client) Handoff(ctx context.Context) error {
 	_, err := ask[none](ctx, c, handoffLimit, "Handoff", none{})
 	return err

@@ -48,8 +48,7 @@ type Spec struct {
 	Secret string     `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
 }
 
-// Print prints a finding and, unless empty, a note. The companion has no
-// terminal of its own: it prints between the lines of the command.
+// Print prints a finding and a note, if not empty, between the lines of the command.
 type Print func(json bool, f finding.Finding, note string)
 
 // The arguments and results of the calls. They are types without names of their

@@ -11,8 +11,7 @@ import (
 	"launch/rendezvous"
 )
 
-// fault is an error that crosses the socket with its type: at most one of the
-// pointers is set, else Kind may name a sentinel.
+// fault is an error that crosses the socket with its type: a pointer is set, or Kind names a sentinel.
 type fault struct {
 	Text       string                      `json:"text"`
 	Kind       string                      `json:"kind,omitempty"`

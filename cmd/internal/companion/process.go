@@ -29,8 +29,7 @@ const (
 )
 
 const (
-	// clearBudget bounds how long calls in progress may take to end: a store
-	// that is just starting, and its folder; or news of a failure.
+	// clearBudget bounds how long calls in progress, and the news of a failure, may take to end.
 	clearBudget = time.Second
 	// statusBudget bounds the wait for the status of a command that has ended:
 	// the kernel has none for this process until the command's parent asks for it.
@@ -86,8 +85,7 @@ func Main(print Print) child.Func {
 		go server.ServeCodec(jsonrpc.NewServerCodec(os.NewFile(fdSocket, "launch")))
 
 		why := p.wait(ended, term)
-		// First close stderr: a process that reads the command's output through a
-		// pipe waits until the last writer has closed it.
+		// First close stderr: who reads the command's output through a pipe waits for the last writer.
 		closeStderr()
 		cancel()
 		idle := make(chan none)

@@ -19,13 +19,11 @@ import (
 	"launch/rendezvous"
 )
 
-// sameJobBudget is how long a second node on one machine waits for the first
-// one's store to answer for this job. Every sameJobTry it looks whether the port
-// has become free: an earlier run may just be ending.
+// sameJobBudget is how long a second node on one machine waits for the first one's store. Every
+// sameJobTry it tries the port again: an earlier run may just be ending.
 const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
 
-// listenPoll is the pause between two looks whether the job's own store
-// listens; it grows to listenPollMax.
+// listenPoll is the first pause between two looks whether the job's own store listens.
 const listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
 
 // Start gets the port, the side channel, the store and the membership.
@@ -96,8 +94,8 @@ func (p *companion) awaitStore(ctx context.Context, port *masterport.Held) {
 	}
 }
 
-// Return makes this node wait for a world again. It gets another port, since
-// what listened on the last one may still be ending, and a new side channel.
+// Return makes this node wait for a world again, with a new side channel, and another port: what listened on
+// the last one may still be ending.
 func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
 	defer p.call(&err)()
 	p.endRun()

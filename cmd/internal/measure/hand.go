@@ -19,8 +19,7 @@ import (
 	"launch/preflight/bench"
 )
 
-// byHand is one of two nodes that a person started, in any order. The client is
-// rank 0 of the two, and leads.
+// byHand is one of two nodes that a person started. The client is rank 0 of the two, and leads.
 type byHand struct {
 	*Bench
 	facts fabric.Node

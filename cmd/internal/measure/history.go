@@ -15,8 +15,7 @@ import (
 	"launch/preflight/bandwidth"
 )
 
-// Past returns the rates of this node's rails from --history; nil without such a
-// file.
+// Past returns the rates of this node's rails from --history; nil: there is no such file.
 func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	if b.History == "" {
 		return nil, nil
@@ -49,8 +48,7 @@ func (b *Bench) noHistory(err error) error {
 		Do("mv %s %s.old   # launch then begins a new file; or choose another: --history FILE", b.History, b.History)
 }
 
-// Remember appends a line for each of this node's rails, in one write: the file
-// may be one of several nodes.
+// Remember appends a line for each of this node's rails, in one write: several nodes may share the file.
 func (b *Bench) Remember(host string, r Result, at time.Time) error {
 	past := bandwidth.PastOf(host, r.Self, r.Nodes, r.Own, at)
 	if b.History == "" || len(past) == 0 {

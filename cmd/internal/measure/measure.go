@@ -1,6 +1,5 @@
-// Package measure measures the rails between all nodes of a joined world, or
-// between two nodes by hand. preflight/bench takes the samples, and
-// preflight/bandwidth judges them.
+// Package measure measures the rails between all nodes of a joined world, or between two nodes by hand.
+// preflight/bench takes the samples, and preflight/bandwidth judges them.
 package measure
 
 import (
@@ -40,8 +39,7 @@ const (
 	MemoryGPU  = "gpu"
 )
 
-// DefaultPort is where --server listens: next to the embedded store's port,
-// outside Linux's ephemeral range.
+// DefaultPort is next to the embedded store's port, outside Linux's ephemeral range.
 const DefaultPort = job.DefaultStorePort + 1
 
 // Bench is a bench with its settings.
@@ -107,14 +105,12 @@ func (o *Options) Check(from func(string) string, typed func(string) bool, ofJob
 }
 
 const (
-	// quickBudget is what a bench takes by default, from the moment all nodes
-	// have joined to its verdict: the rest of 5 s is for the join and for a
-	// machine without a spare processor. What three rounds leave of it is for
-	// second measurements, less quickTalk for the exchange between the nodes.
+	// quickBudget is what a bench takes by default from the join to its verdict, so that both take 5 s.
+	// Three rounds leave the rest to second measurements, less quickTalk for the exchange between
+	// nodes.
 	quickBudget, quickTalk = 3600 * time.Millisecond, 100 * time.Millisecond
-	// firstWait is how long a node waits for the partner of its first round, and
-	// waitStep how much longer in each round after it: a lost node delays its
-	// partners. The wait never exceeds maxWait.
+	// firstWait is how long a node waits for the partner of its first round, and waitStep how much
+	// longer in each later one, up to maxWait: a lost node delays its partners.
 	firstWait, waitStep, maxWait = 2 * time.Second, time.Second, 6 * time.Second
 	// againFactor is how many times longer a doubtful pair is measured, if there is time.
 	againFactor = 2
@@ -122,8 +118,7 @@ const (
 	fullRounds = 7
 )
 
-// quickTest, handTest and fullTest are the tests of a pair of ports. Three
-// rounds of the first, and two of doubtful pairs, fit into quickBudget.
+// The tests of a pair of ports. quickBudget fits three rounds of quickTest, and two of doubtful pairs.
 func quickTest() bench.Test {
 	return bench.Test{Streams: 4, Warm: 100 * time.Millisecond, Span: 200 * time.Millisecond, Pings: 500}
 }

@@ -29,8 +29,7 @@ type Rounds interface {
 	WhileJoined(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
-// The rounds of a bench: where each node listens, the first measurements, and the
-// second ones.
+// The rounds of a bench: where each node listens, the first measurements, the second ones.
 const offerRound, ratesRound, againRound = "offer", "rates", "again"
 
 // runner is one bench of this node.
@@ -49,8 +48,7 @@ type runner struct {
 	deadline time.Time
 }
 
-// Nodes measures between all nodes of a joined world. Each node gets the same
-// verdict. deadline bounds the exchange before the first measurement.
+// Nodes measures between all nodes of a world, which get the same verdict. deadline bounds what precedes.
 func (b *Bench) Nodes(ctx context.Context, facts fabric.Node, w rendezvous.World, rounds Rounds,
 	was []bandwidth.PastRate, deadline time.Time) (Result, error) {
 	r := &runner{Bench: b, rounds: rounds, world: w, test: b.test(quickTest()), deadline: deadline, began: time.Now(),

@@ -14,8 +14,7 @@ import (
 	"launch/preflight/bench"
 )
 
-// idleCheck is how long the counters of the ports are watched before the bench
-// sends: a training job sends several times within it.
+// idleCheck is how long the ports' counters are watched first: a training job sends several times within it.
 const idleCheck = 200 * time.Millisecond
 
 // RailsOf returns this node's rails, or those that --rails names.
@@ -76,8 +75,7 @@ func (m *meter) read(i int) (fabric.Traffic, error) {
 	return fabric.ReadTraffic(fabric.Live().Sys, m.ports[i].Netdev, m.ports[i].HCA, m.ports[i].Num)
 }
 
-// moved returns the traffic of a port since the meter was read, and the time
-// between; false where the counters are unreadable or were reset.
+// moved returns the traffic since the meter was read, and the time; false: unreadable counters, or a reset.
 func (m *meter) moved(i int) (t fabric.Traffic, took time.Duration, ok bool) {
 	now, err := m.read(i)
 	if err != nil || m.errs[i] != nil || now.Sent < m.was[i].Sent || now.Received < m.was[i].Received {
@@ -87,8 +85,7 @@ func (m *meter) moved(i int) (t fabric.Traffic, took time.Duration, ok bool) {
 		true
 }
 
-// disturbed returns the ports that other programs used while this node took
-// samples, each with the reason.
+// disturbed returns the ports that other programs used during the samples, each with the reason.
 func (m *meter) disturbed(name string, rank int, own []bench.Sample) map[string]string {
 	if m == nil {
 		return nil

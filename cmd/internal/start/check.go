@@ -63,8 +63,7 @@ func (s *Start) verdict(context.Context) error {
 	return s.unfit()
 }
 
-// unfit returns the error that ends a start because of this node's own checks; nil:
-// the start continues.
+// unfit returns the error that ends a start because of this node's own checks, or nil.
 func (s *Start) unfit() error {
 	failed := s.Local.Failed()
 	for _, f := range failed { // the finding has the advice
@@ -86,7 +85,7 @@ func (s *Start) unfit() error {
 
 // choose returns which checks run, the user's own included.
 func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
-	opt := preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
+	opt := s.options()
 	if s.Opt.CheckDir == "" {
 		return opt, nil
 	}
@@ -100,21 +99,17 @@ func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
 	return opt, nil
 }
 
-// checkInput returns the input of the checks. A dry run opens no socket and sends
-// nothing.
+// checkInput returns the input of the checks. A dry run opens no socket.
 func (s *Start) checkInput() preflight.Input {
 	in := preflight.Input{
 		Job: s.Job, Node: s.Node, Lint: envgen.Lint(s.Input), LintIDs: envgen.LintIDs(),
 		Thresholds: s.Opt.Thresholds, Ports: envgen.Ports(s.Input),
-		Env:      os.LookupEnv,
-		LookPath: searchPath,
-		Exists:   func(path string) bool { _, err := os.Stat(path); return err == nil },
-		Stat:     readable,
-		Disks:    fabric.RememberDisks(),
+		Env: os.LookupEnv,
 	}
-	in.Dir, _ = os.Getwd()
-	if s.from != nil { // this machine has other files
-		in.LookPath, in.Exists, in.Stat, in.Disks, in.Dir = nil, nil, nil, nil, ""
+	if s.Machine == nil { // a recorded node has other files
+		in.LookPath, in.Stat, in.Disks = searchPath, readable, fabric.RememberDisks()
+		in.Exists = func(path string) bool { _, err := os.Stat(path); return err == nil }
+		in.Dir, _ = os.Getwd()
 	}
 	if s.Subcommand == "check" && len(s.argv) == 0 { // nothing is started, so nothing can be missing
 		in.Job.Line.Argv, in.LookPath = nil, nil
@@ -122,7 +117,7 @@ func (s *Start) checkInput() preflight.Input {
 	if s.Opt.DryRun {
 		return in
 	}
-	if s.from == nil {
+	if s.Machine == nil {
 		sys := fabric.Live().Sys
 		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
 		in.Loop = confine.Loop
@@ -131,7 +126,7 @@ func (s *Start) checkInput() preflight.Input {
 		return in
 	}
 	in.Resolve = systemResolver
-	if s.from == nil {
+	if s.Machine == nil {
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
@@ -143,8 +138,7 @@ func (s *Start) checkInput() preflight.Input {
 	return in
 }
 
-// searchPath finds a program in PATH. The error of a program that may not be
-// executed is fs.ErrPermission.
+// searchPath finds a program in PATH; fs.ErrPermission: it may not be executed.
 func searchPath(name string) (string, error) {
 	path, err := lookPath(name)
 	if errors.Is(err, handoff.ErrNotExecutable) {
@@ -167,8 +161,7 @@ func systemResolver(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-// nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses
-// none.
+// nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses none.
 func nameServers(n fabric.Node) dns.Config {
 	r := n.System.Resolver
 	if !slices.Contains(r.Services, "dns") && !slices.Contains(r.Services, "resolve") {
@@ -177,8 +170,7 @@ func nameServers(n fabric.Node) dns.Config {
 	return dns.Config{Servers: dns.At(r.Servers), Search: r.Search, Ndots: r.Ndots}
 }
 
-// readable asks without opening: the file may be a pipe that the shell made for
-// the command, as in python <(…).
+// readable does not open the file, which may be a pipe of the shell: python <(…).
 func readable(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {

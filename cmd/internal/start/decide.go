@@ -25,12 +25,10 @@ import (
 	"launch/preflight/peers"
 )
 
-// GoRound is the round that decides whether all nodes start, checkRound the
-// round of launch check, after which none does.
+// GoRound decides whether all nodes start; after checkRound, of launch check, none does.
 const GoRound, checkRound = "go", "check"
 
-// decide plans, calls the other nodes, posts the result, and fills in the one
-// decision. The plan is first, so that a line that cannot run ends no other node.
+// decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
 	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
 		return err
@@ -57,8 +55,7 @@ func (s *Start) decide(ctx context.Context) error {
 	return json.Unmarshal(out, &s.decision)
 }
 
-// post returns this node's part of the decision. In a start each node prints its own
-// findings in full, so the post is brief.
+// post returns this node's part of the decision, brief in a start: each node prints its own findings.
 func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
@@ -100,15 +97,14 @@ func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
 
 // options returns which checks the user has selected.
 func (s *Start) options() preflight.Options {
-	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only}
+	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
 }
 
-// call calls the other nodes. Their names are looked up too, unless the user
-// has switched that off or the name servers are known not to answer.
+// call calls the other nodes, and looks up their names unless the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
-	if s.keys != nil {
-		c.Keys = s.keys.Client()
+	if s.Keys != nil {
+		c.Keys = s.Keys.Client()
 	}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
@@ -163,16 +159,11 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 	return s.commandFor(w, envgen.Make(in))
 }
 
-// listens returns the addresses where NCCL and Gloo will listen, other than this
-// node's own.
+// listens returns the addresses where NCCL and Gloo will listen, other than this node's own.
 func (s *Start) listens() []peers.Listen {
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
-	var out []peers.Listen
-	for _, l := range envgen.Listens(in, s.Plan) {
-		out = append(out, peers.Listen(l))
-	}
-	return out
+	return finding.Map(envgen.Listens(in, s.Plan), func(l envgen.Listen) peers.Listen { return peers.Listen(l) })
 }
 
 // loads returns what this node would load.
@@ -192,8 +183,7 @@ func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]strin
 	return peers.TraitsOf(in, rail.Of(n, addr))
 }
 
-// commandOf returns the part of the line that should be the same on all nodes:
-// the script and its arguments, with the program by its last name.
+// commandOf returns what should be the same on all nodes: the program's last name, and its arguments.
 func commandOf(l launcher.Line) string {
 	rest := l.Argv[l.Rest:]
 	if len(rest) == 0 {
@@ -206,15 +196,13 @@ func commandOf(l launcher.Line) string {
 	return text
 }
 
-// The script is read for its sum: no program is longer than scriptMost, and a
-// file system that does not answer is given up after scriptWait.
+// Limits of reading a script for its checksum: its size, and the wait for the file system.
 const (
 	scriptMost = 4 << 20
 	scriptWait = time.Second
 )
 
-// scriptOf returns the script's content as a short text to compare, or "" if
-// there is none or it could not be read.
+// scriptOf returns size and checksum of the script; "": there is none, or it cannot be read.
 func scriptOf(l launcher.Line) string {
 	if l.Script <= 0 || l.Script >= len(l.Argv) {
 		return ""

@@ -10,14 +10,12 @@ import (
 	"time"
 
 	"launch/cmd/internal/companion"
-	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/rendezvous"
 )
 
-// depart leaves the job because of err: the other nodes learn why. It returns
-// how this node ends; nil: well.
+// depart leaves the job, reports err to the other nodes, and returns how this node ends; nil: well.
 func (s *Start) depart(ctx context.Context, err error) error {
 	if s.comp == nil {
 		s.excuse(ctx, err)
@@ -63,7 +61,6 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 }
 
 // missing turns a wait that ran out into an error that names the missing nodes.
-// It returns other errors as they are.
 func (s *Start) missing(err error) error {
 	m, ok := errors.AsType[*rendezvous.MissingError](err)
 	if !ok {
@@ -99,17 +96,14 @@ func (s *Start) missing(err error) error {
 }
 
 const (
-	// noteBudget bounds how long an unfit node delays its own end to report why to
-	// the others.
+	// noteBudget bounds how long an unfit node delays its own end to report why to the others.
 	noteBudget = 2 * time.Second
-	// hostBudget is the same for a node that would have hosted the store: only
-	// another launch on this machine can have it then. With --fail-fast the node
-	// hosts it for a while (rendezvous.Linger).
+	// hostBudget is the same for the store's host without --fail-fast: only another launch on this
+	// machine can host the store then.
 	hostBudget = 300 * time.Millisecond
 )
 
-// excuse reports to the nodes of the job, as far as their store answers, that
-// this node is unfit and does not join.
+// excuse reports to the other nodes, if their store answers, that this node is unfit and does not join.
 func (s *Start) excuse(ctx context.Context, err error) {
 	if s.Subcommand != "" || s.Opt.DryRun || !s.Job.Several() || s.Job.Tasks.Local > 0 || s.caught() != nil {
 		return
@@ -128,7 +122,8 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 }
 
-// leaveNote writes a note for the other nodes.
+// leaveNote writes a note for the other nodes. With --fail-fast the store's host hosts the store until
+// they have read it, and they end at once.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, noteBudget)
@@ -146,49 +141,36 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 	}
 	at := s.Job.Store.V
 	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at),
-		TLS: companion.TLS(s.keys, at.Embedded, place.Endpoints)}
+		TLS: companion.TLS(s.Keys, at.Embedded, place.Endpoints)}
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
-	if len(place.Serve) > 0 {
-		if s.Opt.FailFast {
-			return s.hostNote(whole, place, store, note)
-		}
+	if len(place.Serve) > 0 && !s.Opt.FailFast {
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
 		defer cancel()
 	}
-	cli, err := rendezvous.Connect(ctx, store, nil)
-	if err != nil {
-		return err
-	}
-	defer cli.Close()
-	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
-}
-
-// hostNote hosts the store until the others have read why this node, which was
-// to host it, does not join. With --fail-fast they then end; else they would
-// wait for a store until their time runs out.
-func (s *Start) hostNote(ctx context.Context, at storeaddr.Place, store rendezvous.Store, note rendezvous.Note) error {
-	ctx, cancel := context.WithTimeout(ctx, rendezvous.Linger)
-	defer cancel()
-	id := s.Job.ID.V
-	server, err := rendezvous.Serve(ctx, id, at.Serve, store.TLS)
-	if err == nil {
-		defer server.Drop()
-		s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
-			rendezvous.Linger)
-	} else if !errors.Is(err, rendezvous.ErrPortTaken) {
-		return err
+	var server *rendezvous.Server // which the others wait for
+	if len(place.Serve) > 0 && s.Opt.FailFast {
+		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
+		defer cancel()
+		server, err = rendezvous.Serve(ctx, s.Job.ID.V, place.Serve, store.TLS)
+		if err == nil {
+			defer server.Drop()
+			s.UI.Note("hosting the store for up to %s, so that the other nodes learn why this one does not join",
+				rendezvous.Linger)
+		} else if !errors.Is(err, rendezvous.ErrPortTaken) {
+			return err
+		}
 	}
 	cli, err := rendezvous.Connect(ctx, store, nil)
 	if err != nil {
 		return err
 	}
 	defer cli.Close()
-	if err := rendezvous.WriteNote(ctx, cli, id, note); err != nil || server == nil {
+	if err := rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note); err != nil || server == nil {
 		return err
 	}
-	rendezvous.AwaitReaders(ctx, cli, id, note.Name, s.Job.Nodes.V-1)
+	rendezvous.AwaitReaders(ctx, cli, s.Job.ID.V, note.Name, s.Job.Nodes.V-1)
 	return nil
 }

@@ -2,7 +2,6 @@ package start
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -22,8 +21,7 @@ import (
 	"launch/internal/launcher"
 )
 
-// detect fills in the facts of this node, and what the plan is computed from. A
-// lone CPU program asks for little, and starts at once.
+// detect fills in the facts of this node, and what the plan is computed from.
 func (s *Start) detect(ctx context.Context) error {
 	s.Node = s.DetectNode(ctx)
 	s.Input = s.planInput(ctx)
@@ -32,8 +30,8 @@ func (s *Start) detect(ctx context.Context) error {
 
 // DetectNode returns the facts of this node, or of the recorded one.
 func (s *Start) DetectNode(ctx context.Context) fabric.Node {
-	if s.from != nil {
-		return s.from.Detect(ctx)
+	if s.Machine != nil {
+		return s.Machine.Detect(ctx)
 	}
 	return s.DetectLive(ctx, fabric.Live())
 }
@@ -51,8 +49,7 @@ func (s *Start) DetectLive(ctx context.Context, roots fabric.Roots) fabric.Node 
 	})
 }
 
-// Recorded returns the facts of this node, and writes them to the file of
-// --record.
+// Recorded returns the facts of this node, and writes them to the file of --record.
 func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 	file := s.Opt.Record
 	if file == "" {
@@ -84,8 +81,8 @@ func storeNames(s job.Store) []string {
 	return names
 }
 
-// software returns what finds the software that the command loads. nil: it is
-// compared with no other node's (a lone program), or mpirun loads it elsewhere.
+// software returns what finds the software that the command loads; nil: no other node compares it, or
+// mpirun loads it elsewhere.
 func (s *Start) software() func(context.Context) software.Facts {
 	if !s.Job.Several() && !s.Opt.DryRun || s.Job.Line.Kind == launcher.Mpirun {
 		return nil
@@ -95,8 +92,7 @@ func (s *Start) software() func(context.Context) software.Facts {
 	}
 }
 
-// loaded returns the job's command as software.Detect takes it. Without a
-// command it is the torchrun that a start would find.
+// loaded returns the job's command as software.Detect takes it; without a command, torchrun.
 func loaded(j job.Job) software.Command {
 	l := j.Line
 	cmd := software.Command{Program: string(launcher.Torchrun), Env: settled(j), Home: homeDir()}
@@ -111,8 +107,7 @@ func loaded(j job.Job) software.Command {
 	return cmd
 }
 
-// settled returns the environment of the command after its env(1) prefixes, with
-// what NCCL reads from its own files: NCCL_NET_PLUGIN may be set there.
+// settled returns the environment of the command, and the variables that NCCL reads from its files.
 func settled(j job.Job) []string {
 	env := j.Line.Environ(handoff.Environ())
 	var files []string
@@ -149,7 +144,7 @@ func (s *Start) openStore() []string {
 		if s.Job.Store.V.Embedded {
 			e = "http://" + e
 		}
-		if !strings.HasPrefix(e, "http://") || s.keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
+		if !strings.HasPrefix(e, "http://") || s.Keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
 			return nil
 		}
 		urls = append(urls, e)
@@ -177,10 +172,8 @@ func python(l launcher.Line) bool {
 	return false
 }
 
-// mpirunWorld returns the hosts of mpirun's own list, as this head sees them. A
-// host whose address is unknown is not among the peers. A name of this machine
-// gets the address by which the others reach it. For a recording,
-// and in a dry run, no name is looked up.
+// mpirunWorld returns the hosts of mpirun's list whose address is known. A name of this machine gets
+// the address by which the others reach it. A dry run and a recording look up no name.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node
 	w := envgen.World{Nodes: max(len(hosts), 1)}
@@ -189,10 +182,10 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	own := func(addr netip.Addr) bool { return addr.IsLoopback() || n.IsLocal(addr) }
 	for _, h := range hosts {
 		addr, err := netip.ParseAddr(h)
-		if err != nil && s.from == nil && !s.Opt.DryRun {
+		if err != nil && s.Machine == nil && !s.Opt.DryRun {
 			var all []netip.Addr
-			if all, err = net.DefaultResolver.LookupNetIP(ctx, "ip", h); len(all) > 0 {
-				addr = all[0].Unmap()
+			if all, err = systemResolver(ctx, h); len(all) > 0 {
+				addr = all[0]
 			}
 		}
 		if err != nil || !addr.IsValid() {
@@ -201,7 +194,7 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 		if w.Peers = append(w.Peers, addr); own(addr) && w.Addr.IsValid() {
 			continue
 		}
-		if s.from != nil {
+		if s.Machine != nil {
 			w.Addr = n.Route.Src
 		} else if r, err := fabric.RouteTo(addr); err == nil {
 			w.Addr = r.Src

@@ -13,8 +13,7 @@ import (
 	"launch/internal/setting"
 )
 
-// Env is launch env: it prints the plan by --format, or with --explain its
-// reasons. It returns the exit status.
+// Env is launch env: it prints the plan or its reasons, and returns the exit status.
 func (s *Start) Env(ctx context.Context, argv []string) int {
 	s.argv = argv
 	return s.run(ctx, (*Start).format, (*Start).resolve, (*Start).detect, (*Start).printEnv)
@@ -40,7 +39,7 @@ func (s *Start) printEnv(ctx context.Context) error {
 	if len(s.argv) == 0 {
 		in.Torch = true
 	}
-	if s.Job.Several() && s.from != nil {
+	if s.Job.Several() && s.Machine != nil {
 		in.World.Addr = s.Node.Route.Src
 	} else if s.Job.Several() {
 		p, err := s.find(ctx, firstLook)
@@ -118,8 +117,7 @@ func perNode(in envgen.Input, plan envgen.Plan) []string {
 // maxFile is larger than any file that a rule reads.
 const maxFile = 1 << 20
 
-// readFiles returns the contents of the files that exist; nil where there is no
-// root.
+// readFiles returns the contents of the files that exist; nil: there is no root.
 func readFiles(root fs.FS, names []string) map[string]string {
 	if root == nil {
 		return nil

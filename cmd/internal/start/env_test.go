@@ -88,7 +88,7 @@ func TestHostsOfMpirunAreThoseWhoseAddressIsKnown(t *testing.T) {
 	n := fabric.Node{Route: fabric.Route{Src: netip.MustParseAddr("10.0.0.5")},
 		Interfaces: []fabric.Interface{{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/24")}}}}
 	j := job.Job{Hosts: []string{"127.0.0.1", "localhost", "10.0.0.6"}}
-	replayed := &Start{Opt: &Options{}, from: &machine.Machine{}, Record: Record{Job: j, Node: n}}
+	replayed := &Start{Opt: &Options{}, Machine: &machine.Machine{}, Record: Record{Job: j, Node: n}}
 	want := envgen.World{Nodes: 3, Addr: n.Route.Src, Peers: []netip.Addr{n.Route.Src, netip.MustParseAddr("10.0.0.6")}}
 	got := replayed.mpirunWorld(t.Context())
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})); diff != "" {

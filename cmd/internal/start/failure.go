@@ -136,8 +136,7 @@ func stored(err error) *exit.Error {
 	return nil
 }
 
-// Unreached adds to the error of a store that does not answer that an embedded
-// store ends with its job.
+// Unreached adds to the error of a store that does not answer: an embedded one ends with its job.
 func Unreached(err error) error {
 	if !errors.Is(err, rendezvous.ErrUnreachable) {
 		return err

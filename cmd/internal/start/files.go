@@ -15,9 +15,8 @@ import (
 	"launch/rendezvous"
 )
 
-// readInputs refuses input files that cannot be read, before the node does or
-// waits for anything. A file that only a variable names counts where it is used:
-// many shells set the variables of etcdctl.
+// readInputs refuses input files that cannot be read. A file that only a variable names counts where it
+// is used: many shells set the variables of etcdctl.
 func (s *Start) readInputs() error {
 	j := s.Job
 	var more []preflight.Check

@@ -32,17 +32,15 @@ func (s *Start) welcome(context.Context) error {
 	return nil
 }
 
-// Values of --bench. Rank 0's counts for all nodes, so that they agree without
-// another round, and a line that differs delays no node.
+// Values of --bench. Rank 0's counts for all nodes, so they need no round to agree.
 const (
 	benchNo    = "no"
 	benchShort = "short"
 	benchFull  = "full"
 )
 
-// measureFirst has all nodes measure their rails before they decide, if rank 0
-// asks for it. A slow rail is a warning: a slow job runs. The measurement does
-// not count as waiting.
+// measureFirst has all nodes measure their rails before they decide, if rank 0 asks for it. A slow rail
+// is a warning. The measurement does not count as waiting.
 func (s *Start) measureFirst(ctx context.Context) error {
 	s.measured = nil
 	asks := func(level string) bool { return level == benchShort || level == benchFull }
@@ -66,8 +64,8 @@ func (s *Start) measureFirst(ctx context.Context) error {
 	return nil
 }
 
-// obeyDecision prints the findings between the nodes. It returns errAgain if
-// another node is unfit and a replacement is waited for.
+// obeyDecision prints the findings between the nodes; errAgain: another node is unfit and gets
+// replaced.
 func (s *Start) obeyDecision(context.Context) error {
 	d := s.decision
 	if s.Peer = d.Findings; s.measured != nil {
@@ -88,9 +86,8 @@ func (s *Start) obeyDecision(context.Context) error {
 	return errAgain
 }
 
-// release follows the decision that all start. The other nodes follow it already,
-// so only a signal or a newer process in its place stops this node, and not even
-// the death of its companion does.
+// release follows the decision that all start. The other nodes follow it already, so only a signal or a
+// newer process in its place stops this node.
 func (s *Start) release(ctx context.Context) error {
 	err := s.comp.Go(ctx)
 	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {

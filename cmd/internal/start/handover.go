@@ -14,8 +14,7 @@ import (
 	"launch/internal/launcher"
 )
 
-// handOver becomes the command, and lets the other tasks of this node do the
-// same. It returns only an error.
+// handOver becomes the command, as do the other tasks of this node. It returns only an error.
 func (s *Start) handOver(ctx context.Context) error {
 	s.announce()
 	s.releaseTasks(ctx)
@@ -50,8 +49,7 @@ func (s *Start) commandFor(w launcher.World, plan envgen.Plan) (err error) {
 	return err
 }
 
-// prepared returns the path and the environment that the command is executed
-// with.
+// prepared returns the path and the environment that the command is executed with.
 func (s *Start) prepared() (path string, env []string, err error) {
 	var set, unset []string
 	mpirun := s.Job.Line.Kind == launcher.Mpirun

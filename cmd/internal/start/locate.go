@@ -2,6 +2,7 @@ package start
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/envgen"
+	"launch/fabric"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/process"
 	"launch/internal/setting"
@@ -16,19 +19,15 @@ import (
 	"launch/rendezvous"
 )
 
-// firstLook bounds the wait for the store's name before the checks of this
-// node: a fault here is reported before a long wait for others.
+// firstLook bounds the wait for the store's name before the checks, which precede a long wait.
 const firstLook = time.Second
 
-// podNameDelay is how long a pod of an Indexed Job waits before it looks up
-// pod 0's name. Both start at the same time, and a name that is looked up
-// before the cluster's DNS has it stays unknown for as long as CoreDNS caches
-// that: 30 s in many configurations. Seen: without a pause 30 s lost in 4 of 5
-// starts, with half a second in none.
+// podNameDelay is how long a pod of an Indexed Job waits before it looks up pod 0's name: CoreDNS
+// caches for 30 s that there is no such name. Seen: without a pause 30 s lost in 4 of 5 starts, with
+// half a second in none.
 const podNameDelay = 700 * time.Millisecond
 
-// ofAPod reports whether the store's name is another pod's, which the cluster's
-// DNS is about to learn.
+// ofAPod reports whether the store's name is another pod's, which the cluster's DNS learns soon.
 func ofAPod(j job.Job) bool {
 	return j.Several() && j.Index.V > 0 && j.Store.From.Name == job.PodHostName
 }
@@ -66,12 +65,12 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
 	defer cancel()
-	f := storeaddr.Finder{Hosts: hosts}
+	f := storeaddr.Finder{Resolve: systemResolver, Route: fabric.RouteTo, Hosts: hosts}
 	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
 		f.Servers = servers.Find
 	}
 	if budget > firstLook {
-		f.Tell = func(host string, err error) {
+		f.Report = func(host string, err error) {
 			s.UI.Note("the store host %q does not resolve yet: %v; retrying", host, err)
 		}
 	}
@@ -82,8 +81,7 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	return place, err
 }
 
-// register starts the companion, which hosts the store if this node is its
-// host, and registers this node.
+// register registers this node by its companion, which hosts the store on the store's host.
 func (s *Start) register(ctx context.Context) error {
 	j, place := s.Job, *s.store
 	lo, hi, err := s.Opt.ports()
@@ -126,9 +124,7 @@ func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
 	}
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr
-	for _, l := range envgen.Listens(in, envgen.Make(in)) {
-		m.Addrs = append(m.Addrs, l.Addr)
-	}
+	m.Addrs = finding.Map(envgen.Listens(in, envgen.Make(in)), func(l envgen.Listen) netip.Addr { return l.Addr })
 	if s.Job.Index.Set {
 		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
 	}

@@ -13,8 +13,7 @@ import (
 // reminder is how often a log says that a wait goes on.
 const reminder = time.Minute
 
-// observer prints what happens while this node waits, and ends what is done for
-// a world that breaks up.
+// observer prints what happens while this node waits, and ends work for a world that breaks up.
 type observer struct {
 	ui      *ui.UI
 	timeout time.Duration // --join-timeout
@@ -26,8 +25,7 @@ type observer struct {
 	broken  func(why string) // ends what is done for the joined world; nil: nothing
 }
 
-// begin starts a wait, which the leader's events, a live line and reminders
-// describe until the returned func is called.
+// begin prints events, a live line and reminders until the returned func is called.
 func (o *observer) begin(began time.Time) (end func()) {
 	o.setJoined(false)
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -77,8 +75,8 @@ func (o *observer) setJoined(joined bool) {
 	o.joined = joined
 }
 
-// WhileJoined returns a context that is cancelled when the joined world breaks
-// up; its cause is then a *rendezvous.BrokenError.
+// WhileJoined returns a context that ends with a *rendezvous.BrokenError when the joined world breaks
+// up.
 func (o *observer) WhileJoined(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	o.onBreak(func(why string) { cancel(&rendezvous.BrokenError{Why: why}) })

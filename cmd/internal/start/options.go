@@ -85,8 +85,7 @@ func (o *Options) From(flag string) string {
 	return Variable(flag)
 }
 
-// Check refuses invalid values of the flags in has, those that this run does
-// not use included.
+// Check refuses invalid values of the flags in has, even of those that this run does not use.
 func (o *Options) Check(has map[string]bool) error {
 	if err := o.empty(has); err != nil {
 		return err
@@ -118,9 +117,8 @@ func (o *Options) Check(has map[string]bool) error {
 	return o.readThresholds()
 }
 
-// empty refuses an empty value where it can only be a mistake: a template that
-// was not filled in would otherwise start many jobs of one node. Other empty
-// variables count as unset.
+// empty refuses empty values that can only be mistakes: a template that was not filled in would start
+// many jobs of one node. Other empty variables count as unset.
 func (o *Options) empty(has map[string]bool) error {
 	for _, f := range []struct {
 		name, needs string
@@ -144,9 +142,8 @@ func (o *Options) empty(has map[string]bool) error {
 	return nil
 }
 
-// Etcd returns the credentials for an external etcd. The variables of etcdctl
-// may be meant for another etcd than the job's store, so they count only where
-// the store is one.
+// Etcd returns the credentials for an external etcd. The variables of etcdctl may be for another etcd
+// than the job's store.
 func (o *Options) Etcd(s job.Store) rendezvous.Access {
 	if s.Embedded {
 		return rendezvous.Access{}

@@ -9,9 +9,7 @@ import (
 	"launch/rendezvous"
 )
 
-// Record is what a start knows. The stages fill it from left to right, each
-// field in one stage. --dry-run --json prints it, and a user who reports a problem
-// sends it.
+// Record is what a start knows; each stage fills its fields. --dry-run --json prints it.
 type Record struct {
 	Job     job.Job           `json:"job"`
 	Node    fabric.Node       `json:"node"`

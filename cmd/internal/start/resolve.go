@@ -17,8 +17,7 @@ import (
 	"launch/internal/secret"
 )
 
-// Prepare checks the settings before anything is done. has are the flags that
-// this command takes.
+// Prepare checks the settings before anything is done. has are the flags that this command takes.
 func (s *Start) Prepare(has map[string]bool) error {
 	if err := s.Opt.Check(has); err != nil {
 		return err
@@ -30,15 +29,14 @@ func (s *Start) Prepare(has map[string]bool) error {
 		return nil
 	}
 	var err error
-	if s.keys, err = secret.New(s.Opt.Token); err != nil {
+	if s.Keys, err = secret.New(s.Opt.Token); err != nil {
 		return exit.Errorf(exit.Config, "LAUNCH_TOKEN: %v", err).
 			Do("export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes")
 	}
 	return nil
 }
 
-// replay reads the machine of --from. Nothing starts on another node than this
-// one, and no connection is opened, as in a dry run.
+// replay reads the machine of --from. As in a dry run nothing starts, and no connection is opened.
 func (s *Start) replay() error {
 	o := s.Opt
 	if o.Recording == "" {
@@ -54,7 +52,7 @@ func (s *Start) replay() error {
 	}
 	data, err := os.ReadFile(o.Recording)
 	if err == nil {
-		s.from, err = machine.Read(data)
+		s.Machine, err = machine.Read(data)
 	}
 	if err != nil {
 		return exit.Errorf(exit.Usage, "%s %s: %v", o.From("from"), o.Recording, err).
@@ -64,19 +62,15 @@ func (s *Start) replay() error {
 	return nil
 }
 
-// Replayed returns the machine of --from, or nil.
-func (s *Start) Replayed() *machine.Machine { return s.from }
-
 // root returns the files of this machine, or of a recording.
 func (s *Start) root() fs.FS {
-	if s.from != nil {
-		return s.from.Roots().Root
+	if s.Machine != nil {
+		return s.Machine.Roots().Root
 	}
 	return fabric.Bounded(os.DirFS("/"))
 }
 
-// resolve fills in this node and the job. A subcommand may have no command. Tasks of
-// one node that fail here fail alike.
+// resolve fills in this node and the job. Tasks of one node fail alike.
 func (s *Start) resolve(ctx context.Context) error {
 	err := s.ResolveJob()
 	if err != nil && s.Subcommand == "" {
@@ -94,10 +88,10 @@ func (s *Start) ResolveJob() error {
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
-	if err == nil && s.from == nil {
+	if err == nil && s.Machine == nil {
 		err = s.readInputs()
 	}
-	if at := s.Job.Store.V; s.keys != nil && s.Job.Several() && !at.Embedded &&
+	if at := s.Job.Store.V; s.Keys != nil && s.Job.Several() && !at.Embedded &&
 		!strings.HasPrefix(at.Endpoints[0], "https://") {
 		s.Pending = append(s.Pending,
 			finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))
@@ -109,9 +103,8 @@ func (s *Start) ResolveJob() error {
 	return err
 }
 
-// homeDir returns this user's home directory as NCCL finds it: by the password
-// database and not by HOME. Only the file is read: a directory service can
-// hang, and a dry run opens no socket.
+// homeDir returns this user's home directory as NCCL finds it: by the password database. Only the file
+// is read: a directory service can hang.
 func homeDir() string {
 	b, _ := os.ReadFile("/etc/passwd")
 	uid := strconv.Itoa(os.Getuid())
@@ -122,6 +115,3 @@ func homeDir() string {
 	}
 	return os.Getenv("HOME")
 }
-
-// Keys returns the keys of LAUNCH_TOKEN, or nil.
-func (s *Start) Keys() *secret.Keys { return s.keys }

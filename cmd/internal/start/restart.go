@@ -13,14 +13,12 @@ import (
 	"launch/rendezvous"
 )
 
-// stopGrace is how long a command may take to end before it is killed, when all
-// nodes start again: torchrun gives its workers 30 s (its agent's shutdown
-// timeout) and then kills them itself.
+// stopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s
+// (its agent's shutdown timeout).
 const stopGrace = 35 * time.Second
 
-// supervise runs the command as a child, and starts it again with all other
-// nodes when it fails on one node or a node is lost. It returns when nothing is
-// left to start; the exit status is the command's.
+// supervise runs the command as a child, and starts it again with all other nodes when it fails on one
+// or a node is lost. The exit status is the command's.
 func (s *Start) supervise(ctx context.Context) error {
 	for {
 		fate, err := s.attempt(ctx)
@@ -85,9 +83,8 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 }
 
-// severed ends the command of a node that has lost its place: the other nodes start
-// again without it, and the command must not run at the same time. If the command
-// has ended already, its own status counts.
+// severed ends the command of a node that has lost its place: the others start again without it. If the
+// command has ended already, its own status counts.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
@@ -123,15 +120,13 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	return f, nil
 }
 
-// stuck returns the error for processes of a command that do not end. They may still
-// hold GPU memory and ports, so the node cannot start again.
+// stuck returns the error for processes that do not end: they may hold GPU memory and ports.
 func stuck(err error) error {
 	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
 		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
-// pass forwards a signal that reached launch alone. A terminal sends its signals
-// to all of its foreground processes.
+// pass forwards a signal that reached launch alone; a terminal signals all foreground processes.
 func (s *Start) pass(run *supervise.Attempt) {
 	sig, _ := s.caught().(syscall.Signal)
 	if sig == 0 {
@@ -158,8 +153,7 @@ func (s *Start) spawn() (*supervise.Attempt, error) {
 	return run, nil
 }
 
-// repeat runs the command of a world of one node, and starts it again when it
-// fails.
+// repeat runs the command of a world of one node, and starts it again when it fails.
 func (s *Start) repeat(ctx context.Context) error {
 	s.announce()
 	for n := 1; ; n++ {

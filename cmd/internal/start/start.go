@@ -1,7 +1,5 @@
-// Package start owns the record of a run and the order in which it is filled,
-// as lists of stages. A start, a dry run, launch check, launch bench, launch
-// env, a restart and a task that follows another are different lists of the
-// same stages.
+// Package start owns the record of a run and the order in which it is filled. A start, a dry run,
+// launch check, bench and env, a restart and a task that follows another are lists of the same stages.
 package start
 
 import (
@@ -28,8 +26,7 @@ import (
 	"launch/rendezvous"
 )
 
-// Start is a run of launch on this node: its settings, its record, and what its
-// stages share.
+// Start is a run of launch on this node: its settings, its record, and what its stages share.
 type Start struct {
 	Record
 
@@ -40,12 +37,12 @@ type Start struct {
 	Subcommand string          // the subcommand, such as "check"; "" for a start
 	Flags      map[string]bool // the flags of a start, and whether each takes a value
 	Pending    finding.Report  // findings about the command line that are not printed yet
-	// Hint adds to an error what may have been meant by a command that was not
-	// found; nil adds nothing.
+	// Hint, if set, adds to an error what a command that was not found may have meant.
 	Hint func(err error, command string) error
 
-	keys   *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
-	from   *machine.Machine // of --from; nil: this machine
+	Keys    *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
+	Machine *machine.Machine // of --from; nil: this machine
+
 	argv   []string
 	began  time.Time
 	status int // the exit status, unless a stage fails
@@ -63,12 +60,10 @@ type Start struct {
 	measured *measure.Result
 }
 
-// stage is one step of a run: it reads what the stages before it wrote, and
-// writes its own part.
+// stage is one step of a run: it reads what earlier stages wrote, and writes its own part.
 type stage func(s *Start, ctx context.Context) error
 
-// Launch starts a command. It returns an exit status only if launch has not
-// become the command.
+// Launch starts a command. It returns an exit status only if launch has not become the command.
 func (s *Start) Launch(ctx context.Context, argv []string) int {
 	s.argv = argv
 	return s.run(ctx, (*Start).resolve, (*Start).byKind)
@@ -102,8 +97,7 @@ func agree(s *Start, ctx context.Context) error {
 	return s.gather(ctx, (*Start).welcome, (*Start).measureFirst, (*Start).decide, (*Start).obeyDecision)
 }
 
-// run runs stages under the signals of a run, prints why they fail, and returns
-// the exit status.
+// run runs stages, prints why they fail, and returns the exit status.
 func (s *Start) run(ctx context.Context, stages ...stage) int {
 	s.began = time.Now()
 	s.wait = observer{ui: s.UI, timeout: s.Opt.JoinTimeout}
@@ -146,8 +140,8 @@ func (s *Start) do(ctx context.Context, stages ...stage) error {
 // errAgain ends a step of gather: the node stays and waits for another world.
 var errAgain = errors.New("wait for another world")
 
-// gather joins a world and takes it through steps. When the world breaks up, or
-// a step returns errAgain, it begins again with the next world.
+// gather joins a world and takes it through steps, and again when the world breaks up or a step returns
+// errAgain.
 func (s *Start) gather(ctx context.Context, steps ...stage) error {
 	for {
 		err := s.do(ctx, append([]stage{(*Start).join}, steps...)...)

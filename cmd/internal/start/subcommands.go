@@ -14,16 +14,15 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/setting"
-	"launch/preflight/bandwidth"
+	"launch/preflight"
 	"launch/preflight/peers"
 )
 
-// Check is launch check: the checks of this node, or of all nodes of a job. It
-// starts nothing, and returns the exit status.
+// Check is launch check, of this node or of all nodes of a job. It returns the exit status.
 func (s *Start) Check(ctx context.Context, argv []string) int {
 	s.argv = argv
 	return s.run(ctx, (*Start).resolve, func(s *Start, ctx context.Context) error {
-		together := s.Job.Several() && !s.Opt.Local && s.from == nil
+		together := s.Job.Several() && !s.Opt.Local && s.Machine == nil
 		switch t := s.Job.Tasks; {
 		case together && t.Local > 0:
 			s.UI.Note("task %d of this node: its first task checks the node", t.Local)
@@ -50,27 +49,19 @@ func (s *Start) reportAlone(context.Context) error {
 
 // checked returns the outcome of a check.
 func (s *Start) checked(survey finding.Survey) ui.Checked {
-	c := ui.Checked{Survey: survey, Node: s.Node, Own: s.Local, Titles: s.Checks.Titles(), Version: s.Version,
-		At: time.Now(), Took: time.Since(s.began)}
-	for _, p := range s.Checks.Peers {
-		c.Peers = append(c.Peers, p.ID)
-	}
-	return c
+	return ui.Checked{Survey: survey, Outcome: s.outcome(time.Since(s.began)), Own: s.Local,
+		Peers: finding.Map(s.Checks.Peers, func(c preflight.Check) string { return c.ID })}
 }
 
 // checkTogether reports on all nodes, the same on each of them.
 func (s *Start) checkTogether(ctx context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
-	s.Job.ID.V = "check-" + s.Job.ID.V // a start of the job is another job
-	s.Opt.StartTimeout = 0             // no node is waited for after it
 	s.UI.Note("checking %s together; --local checks this one alone", ui.Nodes(s.Job.Nodes.V, s.Job.Min))
-	err := s.do(ctx, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
-		return s.gather(ctx, (*Start).measureFirst, (*Start).decide)
-	}, (*Start).part)
-	if err != nil {
+	if err := s.together(ctx, (*Start).measureFirst, (*Start).decide); err != nil {
 		s.UI.Findings(s.Local, false)
 		return err
 	}
+	s.part(ctx)
 	s.leave("its check is over")
 	c := s.checked(*s.decision.Survey)
 	c.Self, c.Job, c.Report = s.World.Rank, ui.Identity(s.Job), s.decision.All()
@@ -79,37 +70,42 @@ func (s *Start) checkTogether(ctx context.Context) error {
 		c.Bench, c.Report = &b, slices.Concat(c.Report, b.Findings)
 	}
 	s.UI.Survey(c)
-	unfit := func(n finding.Surveyed) bool { return n.Unfit }
 	switch i := slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
 		s.status = exit.Unfit
-	case slices.ContainsFunc(c.Nodes, unfit):
+	case len(c.Unfit()) > 0:
 		s.status = exit.PeerUnfit
 	}
 	return s.write(c)
 }
 
 const (
-	// readRound is over when all nodes have read the result of a check: then
-	// they may leave, and the store with the node that hosts it.
+	// readRound ends when all nodes have read the result of a check; then the store's host may end.
 	readRound = "read"
-	// partBudget bounds the wait for slow readers; lastWords is how long the
-	// store's host lets the others see that all have read it.
+	// partBudget bounds the wait for slow readers; lastWords is how long the store's host lets the
+	// others see that all have read it.
 	partBudget, lastWords = 2 * time.Second, 200 * time.Millisecond
 )
 
-// part waits until all nodes have the result. A node that is lost now delays
-// none.
-func (s *Start) part(ctx context.Context) error {
+// part waits until all nodes have the result. A node that is lost now delays none.
+func (s *Start) part(ctx context.Context) {
 	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
 	if _, err := s.comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !s.comp.Self.First {
-		return nil
+		return
 	}
 	select {
 	case <-time.After(lastWords):
 	case <-ctx.Done():
 	}
-	return nil
+}
+
+// together takes the nodes of a job through steps, under another name: a start of the job is another job.
+func (s *Start) together(ctx context.Context, steps ...stage) error {
+	s.Job.ID.V = s.Subcommand + "-" + s.Job.ID.V
+	s.Opt.StartTimeout = 0 // no node is waited for after it
+	return s.do(ctx, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
+		return s.gather(ctx, steps...)
+	})
 }
 
 // write writes the outcome of a check to --textfile and --html.
@@ -125,8 +121,7 @@ func (s *Start) write(c ui.Checked) error {
 	return s.writePage(ui.CheckHTML(c))
 }
 
-// Bench is launch bench: it measures the rails between the nodes of a job, or
-// between two by hand, and returns the exit status.
+// Bench is launch bench, between the nodes of a job or two by hand. It returns the exit status.
 func (s *Start) Bench(ctx context.Context) int {
 	o := s.Opt
 	typed := func(flag string) bool { return o.Given[flag] }
@@ -141,7 +136,7 @@ func (s *Start) Bench(ctx context.Context) int {
 
 // bench returns a bench with this run's settings.
 func (s *Start) bench() *measure.Bench {
-	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.keys, UI: s.UI}
+	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.Keys, UI: s.UI}
 }
 
 // benchByHand measures between two nodes.
@@ -173,32 +168,29 @@ func (s *Start) benchTogether(ctx context.Context) error {
 		s.UI.Note("task %d of this node: its first task measures", t.Local)
 		return nil
 	}
-	var was []bandwidth.PastRate
-	var out measure.Result
+	if err := s.detect(ctx); err != nil {
+		return err
+	}
 	b := s.bench()
-	err := s.do(ctx, (*Start).detect, func(s *Start, ctx context.Context) (err error) {
-		if _, err = b.RailsOf(s.Node, netip.Addr{}); err != nil { // before other nodes wait for this one
-			return err
-		}
-		if was, err = b.Past(s.Node.Hostname); err != nil {
-			return err
-		}
-		s.UI.Findings(s.Job.Notes, false)
-		s.Job.ID.V = "bench-" + s.Job.ID.V // a start of the job is another job
-		s.Opt.StartTimeout = 0             // no node is waited for after it
-		return nil
-	}, (*Start).locate, (*Start).register, func(s *Start, ctx context.Context) error {
-		return s.gather(ctx, func(s *Start, ctx context.Context) (err error) {
-			out, err = b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, was, s.deadline)
-			return err
-		})
+	if _, err := b.RailsOf(s.Node, netip.Addr{}); err != nil { // before other nodes wait for this one
+		return err
+	}
+	was, err := b.Past(s.Node.Hostname)
+	if err != nil {
+		return err
+	}
+	s.UI.Findings(s.Job.Notes, false)
+	var out measure.Result
+	err = s.together(ctx, func(s *Start, ctx context.Context) (err error) {
+		out, err = b.Nodes(ctx, s.Node, *s.World, benchRounds{s.comp, &s.wait}, was, s.deadline)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	s.status = out.Status()
 	err = s.reportBench(out)
-	_ = s.part(ctx)
+	s.part(ctx)
 	s.leave("its bench is over")
 	return err
 }
@@ -209,10 +201,15 @@ type benchRounds struct {
 	*observer
 }
 
+// outcome returns what the reports of a check and of a bench have in common.
+func (s *Start) outcome(took time.Duration) ui.Outcome {
+	return ui.Outcome{Node: s.Node, Titles: s.Checks.Titles(), Version: s.Version, At: time.Now(), Took: took}
+}
+
 // benched returns the report of a bench.
 func (s *Start) benched(r measure.Result) ui.Benched {
-	out := ui.Benched{Verdict: r.Verdict, Self: r.Self, Took: r.Took, At: time.Now(), Version: s.Version, Node: s.Node,
-		Titles: s.Checks.Titles()}
+	out := ui.Benched{Verdict: r.Verdict, Outcome: s.outcome(r.Took)}
+	out.Self = r.Self
 	if s.Job.Several() {
 		out.Job = ui.Identity(s.Job)
 	}

@@ -7,13 +7,13 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"launch/envgen"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/masterport"
@@ -23,19 +23,16 @@ import (
 )
 
 const (
-	// followSlack is what the first task of a node may take beyond
-	// --join-timeout: its checks, the release, and other tasks that are late.
+	// followSlack is what a node's first task may take beyond --join-timeout: checks, release, late
+	// tasks.
 	followSlack = time.Minute
-	// handBudget bounds how long the first task of a node waits for the others
-	// before it starts without them: they were started together.
+	// handBudget bounds how long the first task of a node waits for the others, which started with it.
 	handBudget = 10 * time.Second
-	// failBudget bounds it for a failure, which the others may be about to find
-	// on their own.
+	// failBudget is the same for a failure, which the others may find on their own.
 	failBudget = 2 * time.Second
 )
 
-// tasks are the tasks of this node, as its first one sees them. The zero value
-// is a node on which launch was started once.
+// tasks are the tasks of this node, as its first one sees them; empty: this is the only one.
 type tasks struct {
 	first *taskgroup.First
 	world launcher.World   // as handed on
@@ -61,8 +58,8 @@ func (s *Start) leadTasks(context.Context) (err error) {
 	return s.holdPort()
 }
 
-// failTasks reports to the other tasks of this node that there is no start. This
-// one has printed why by now: srun or mpirun may kill it when another ends.
+// failTasks reports to the other tasks of this node that there is no start. This one has printed why:
+// srun or mpirun may kill it when another ends.
 func (s *Start) failTasks(f exit.Error) {
 	if s.tasks.first != nil {
 		s.hand(context.Background(), handed{Failure: &f}, failBudget)
@@ -70,8 +67,7 @@ func (s *Start) failTasks(f exit.Error) {
 	}
 }
 
-// hand gives the other tasks of this node what they wait for, and returns those
-// that did not ask for it.
+// hand gives the other tasks of this node what they wait for, and returns those that did not ask.
 func (s *Start) hand(ctx context.Context, h handed, budget time.Duration) (missing []int) {
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -80,10 +76,8 @@ func (s *Start) hand(ctx context.Context, h handed, budget time.Duration) (missi
 	return s.tasks.first.Hand(ctx, b, budget)
 }
 
-// releaseTasks lets the other tasks of this node start with this one. From then
-// on the port of their store is task 0's: the command inherits no descriptor of
-// launch, and no process holds the port until the command listens. That is why
-// it is not the port that every job tries first.
+// releaseTasks lets the other tasks of this node start with this one. From then on no process holds the
+// port of their store until the command listens, so it is not the port that every job tries first.
 func (s *Start) releaseTasks(ctx context.Context) {
 	if s.tasks.first == nil {
 		return
@@ -99,16 +93,11 @@ func (s *Start) releaseTasks(ctx context.Context) {
 
 // taskNames lists tasks by their local number.
 func taskNames(local []int) string {
-	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(local), "[]"), " ", ", ")
-	if len(local) == 1 {
-		return "task number " + list
-	}
-	return "tasks number " + list
+	return finding.Noun(len(local), "task") + " number " + finding.Join(local, strconv.Itoa)
 }
 
-// holdPort picks the port of the store of a job of one node, which has no
-// companion to do it. It begins at a port that is this job's own, so that two
-// jobs that start at the same time do not take the same one.
+// holdPort picks the port of the store of a job of one node, which has no companion. It begins at a
+// port of this job's own, so that two jobs that start at the same time take different ones.
 func (s *Start) holdPort() error {
 	lo, hi, err := s.Opt.ports()
 	if err != nil {
@@ -157,16 +146,15 @@ func (s *Start) follow(ctx context.Context) error {
 	return s.commandFor(h.World, without(h.Plan, s.Job.Decided))
 }
 
-// without returns the plan without the variables that the task's own environment
-// sets.
+// without returns the plan without the variables that the task's own environment sets.
 func without(p envgen.Plan, decided []setting.Decided) envgen.Plan {
 	return slices.DeleteFunc(p, func(v setting.Var) bool {
 		return slices.ContainsFunc(decided, func(d setting.Decided) bool { return d.Name == v.Name })
 	})
 }
 
-// alike returns an error that each task of a node finds on its own. The first
-// task prints all of it; the others, after it, only what it is.
+// alike returns an error that each task of a node finds on its own. The first task prints it with its
+// advice.
 func (s *Start) alike(ctx context.Context, err error) error {
 	t := s.Job.Tasks
 	switch {
@@ -187,9 +175,8 @@ func task(t job.Tasks) launcher.Task {
 	return launcher.Task{Rank: t.Rank, Size: t.Size, Local: t.Local, LocalSize: t.LocalSize}
 }
 
-// groupOf returns what the tasks of this node have in common, and no others.
-// MPICH sets no such variable, but its daemon on this node starts each
-// task as a process group of its own.
+// groupOf returns what only the tasks of this node have in common. MPICH sets no such variable, but its
+// daemon starts each task as a process group of its own.
 func groupOf(t job.Tasks) string {
 	if t.Group != "" {
 		return t.Group

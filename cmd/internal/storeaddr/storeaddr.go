@@ -4,6 +4,7 @@
 package storeaddr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,13 @@ import (
 	"launch/internal/job"
 )
 
-// nameRetryMax bounds the pause between two questions for a name that does not
-// resolve yet, such as the name of a pod that is about to start.
+// nameRetryMax bounds the pause between two questions for a name, such as that of a pod that starts.
 const nameRetryMax = 250 * time.Millisecond
 
 // nameBudget bounds one question; glibc waits 5 s for each server.
 const nameBudget = 5 * time.Second
 
-// elsewhere is an address of a documentation network (RFC 5737): its route is the
-// default route. It is only looked up, nothing is sent.
+// elsewhere is in a documentation network (RFC 5737): its route, to which nothing is sent, is the default one.
 var elsewhere = netip.MustParseAddr("192.0.2.1")
 
 // Place is where the store is, and where this node is.
@@ -38,22 +37,20 @@ type Place struct {
 	Serve     []netip.AddrPort // host the store here; empty: another node does, or it is external
 	Addr      netip.Addr       // this node's address for its peers
 	Guess     bool             // Addr is a guess: this node hosts the store, but the store's name has another address
-	Interface string           // of Addr
 	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere if Addr is a guess
 }
 
-// Finder is what Find asks; the zero value asks this machine.
+// Finder is what Find asks.
 type Finder struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Route   func(dst netip.Addr) (fabric.Route, error)
 	// Servers, if set, asks the name servers themselves, without their caches, while Resolve does
 	// not know the name of an embedded store. It returns soon: nil if there is no address yet.
 	Servers func(ctx context.Context, host string) []netip.Addr
-	// Hosts, if set, overrides whether this node hosts an embedded store: for an
-	// endpoint with NAT or a virtual address.
+	// Hosts, if set, overrides whether this node hosts an embedded store: behind NAT or a virtual address.
 	Hosts *bool
-	// Tell is called if the store's name does not resolve yet, once for each reason.
-	Tell func(host string, err error)
+	// Report, if set, is called if the store's name does not resolve yet, once for each reason.
+	Report func(host string, err error)
 }
 
 // NameError: the store's name did not resolve in time.
@@ -77,15 +74,15 @@ func (e *AddrError) Error() string {
 
 // Find waits until the store's name resolves, and returns the store's place.
 func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, error) {
-	f = f.defaults()
 	s := j.Store.V
 	host := s.Host
 	if !s.Embedded { // a certificate may name it, and its name is not new
 		f.Servers = nil
-		var err error
-		if host, err = hostOf(s.Endpoints[0]); err != nil {
-			return Place{}, err
+		u, err := url.Parse(s.Endpoints[0])
+		if err != nil {
+			return Place{}, fmt.Errorf("read endpoint %q: %w", s.Endpoints[0], err)
 		}
+		host = u.Hostname()
 	}
 	addrs, early, err := f.resolve(ctx, host)
 	if err != nil {
@@ -102,7 +99,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
 	}
-	if err := f.own(&p, j, n, host, addrs); err != nil {
+	if p.Addr, err = f.own(j, n, host, addrs); err != nil {
 		return Place{}, err
 	}
 	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !loopbackName(host) && !slices.Contains(addrs, p.Addr)
@@ -112,64 +109,35 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	return p, nil
 }
 
-func (f Finder) defaults() Finder {
-	if f.Resolve == nil {
-		f.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
-	}
-	if f.Route == nil {
-		f.Route = fabric.RouteTo
-	}
-	return f
-}
-
-func hostOf(endpoint string) (string, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return "", fmt.Errorf("read endpoint %q: %w", endpoint, err)
-	}
-	return u.Hostname(), nil
-}
-
-// resolve waits for the addresses of a name. early reports that the name servers
-// know them before the system's resolver.
+// resolve waits for the addresses of a name; early: name servers know them before the system's resolver.
 func (f Finder) resolve(ctx context.Context, host string) (addrs []netip.Addr, early bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a.Unmap()}, false, nil
 	}
 	type answer struct {
 		addrs []netip.Addr
+		early bool
 		err   error
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	system, servers := make(chan answer, 1), make(chan []netip.Addr, 1)
+	answers := make(chan answer, 2)
 	go func() {
 		addrs, err := f.askSystem(asking, host)
-		system <- answer{addrs, err}
+		answers <- answer{addrs, false, err}
 	}()
 	if f.Servers != nil {
 		go func() {
 			if addrs := f.askServers(asking, host); len(addrs) > 0 {
-				servers <- addrs
+				answers <- answer{addrs, true, nil}
 			}
 		}()
 	}
-	select {
-	case a := <-system:
-		addrs, err = a.addrs, a.err
-	case addrs = <-servers:
-		early = true
-	}
-	for i := range addrs {
-		addrs[i] = addrs[i].Unmap()
-	}
-	return addrs, early, err
+	first := <-answers
+	return first.addrs, first.early, first.err
 }
 
-// askServers asks the name servers, after a pause for the system's resolver, until
-// there is an address or ctx ends.
+// askServers asks the name servers, later than the system's resolver, until there is an address.
 func (f Finder) askServers(ctx context.Context, host string) []netip.Addr {
 	tick := time.NewTicker(nameRetryMax)
 	defer tick.Stop()
@@ -197,12 +165,11 @@ func (f Finder) askSystem(ctx context.Context, host string) (addrs []netip.Addr,
 			err = errors.New("no address")
 		}
 		if err != nil {
-			why := plain(err)
-			if f.Tell != nil && ctx.Err() == nil && !reported[why.Error()] {
-				f.Tell(host, why)
-				reported[why.Error()] = true
+			last = plain(err)
+			if f.Report != nil && ctx.Err() == nil && !reported[last.Error()] {
+				f.Report(host, last)
+				reported[last.Error()] = true
 			}
-			last = why
 			return err
 		}
 		addrs = found
@@ -215,10 +182,7 @@ func (f Finder) askSystem(ctx context.Context, host string) (addrs []netip.Addr,
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 			return nil, cause
 		}
-		if last == nil {
-			last = err
-		}
-		return nil, &NameError{Host: host, Err: last}
+		return nil, &NameError{Host: host, Err: cmp.Or(last, err)}
 	}
 	return addrs, nil
 }
@@ -248,9 +212,8 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 	if !mine {
 		return nil
 	}
-	// A name that means loopback here (Debian's "127.0.1.1 host0") means another
-	// address on the other nodes. An address of another machine (NAT) cannot be
-	// bound. In both cases listen on all addresses.
+	// Listen on all addresses if a name is loopback here alone (Debian's "127.0.1.1 host0"), or if its
+	// address is another machine's (NAT) and cannot be bound.
 	if len(local) == 0 || !loopbackName(host) && slices.ContainsFunc(local, netip.Addr.IsLoopback) {
 		any := netip.IPv4Unspecified()
 		if slices.ContainsFunc(addrs, netip.Addr.Is6) {
@@ -273,39 +236,31 @@ func loopbackName(host string) bool {
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// own sets this node's address for its peers: the one of --addr, else the one from
-// which this node reaches the store.
-func (f Finder) own(p *Place, j job.Job, n fabric.Node, host string, addrs []netip.Addr) error {
+// own returns this node's address for its peers: the one of --addr, or the source of the route to the store.
+func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (netip.Addr, error) {
 	if j.Addr.Set {
 		a, ok := match(j.Addr.V, n)
 		if !ok {
-			return &AddrError{Want: j.Addr.V, Have: have(n)}
+			return a, &AddrError{Want: j.Addr.V, Have: have(n)}
 		}
-		p.Addr = a
-	} else {
-		var errs []error
-		for _, dst := range addrs {
-			if dst.IsLoopback() && !loopbackName(host) {
-				dst = elsewhere
-			}
-			r, err := f.Route(dst)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			p.Addr = r.Src.Unmap()
-			break
-		}
-		if !p.Addr.IsValid() {
-			if p.Addr = first(n); !p.Addr.IsValid() {
-				return fmt.Errorf("find this node's address: %w", errors.Join(errs...))
-			}
-		}
+		return a, nil
 	}
-	if i, ok := n.InterfaceOf(p.Addr); ok {
-		p.Interface = i.Name
+	var errs []error
+	for _, dst := range addrs {
+		if dst.IsLoopback() && !loopbackName(host) {
+			dst = elsewhere
+		}
+		r, err := f.Route(dst)
+		if err == nil && r.Src.IsValid() {
+			return r.Src.Unmap(), nil
+		}
+		errs = append(errs, err)
 	}
-	return nil
+	a := first(n)
+	if !a.IsValid() {
+		return a, fmt.Errorf("find this node's address: %w", errors.Join(errs...))
+	}
+	return a, nil
 }
 
 // match returns the address that --addr means: an IP address, a CIDR or the name of an interface.
@@ -337,8 +292,7 @@ func have(n fabric.Node) []string {
 	return out
 }
 
-// first returns the first address that other nodes could use, for a machine without
-// a default route: up, not loopback, not link-local, hardware before software.
+// first returns the first address that other nodes could use, hardware before software.
 func first(n fabric.Node) netip.Addr {
 	for _, hardware := range []bool{true, false} {
 		for _, i := range n.Interfaces {

@@ -65,24 +65,24 @@ func TestFind(t *testing.T) {
 	for _, tc := range []struct {
 		name, store, addr string
 		hosts             *bool
-		serve, own, ifc   string
+		serve, own        string
 		guess             bool
 	}{
 		{name: "the host of the store is known by its address", store: "host0",
-			serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
-		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1", ifc: "eth0"},
-		{name: "another node hosts it", store: "host1", own: "10.77.0.1", ifc: "eth0"},
+			serve: "10.77.0.1:29377", own: "10.77.0.1"},
+		{name: "an address literal", store: "10.77.0.1", serve: "10.77.0.1:29377", own: "10.77.0.1"},
+		{name: "another node hosts it", store: "host1", own: "10.77.0.1"},
 		{name: "a name that is loopback on this node is another address on others", store: "self",
-			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
+			serve: "0.0.0.0:29377", own: "10.77.0.1", guess: true},
 		{name: "a typed address is no guess", store: "self", addr: "docker0",
-			serve: "0.0.0.0:29377", own: "172.17.0.1", ifc: "docker0"},
-		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1", ifc: "lo"},
+			serve: "0.0.0.0:29377", own: "172.17.0.1"},
+		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1"},
 		{name: "a virtual address", store: "vip", hosts: &yes,
-			serve: "0.0.0.0:29377", own: "10.77.0.1", ifc: "eth0", guess: true},
-		{name: "--store-host no", store: "host0", hosts: &no, own: "10.77.0.1", ifc: "eth0"},
-		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1", ifc: "docker0"},
-		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1", ifc: "eth0"},
-		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1", ifc: "eth0"},
+			serve: "0.0.0.0:29377", own: "10.77.0.1", guess: true},
+		{name: "--store-host no", store: "host0", hosts: &no, own: "10.77.0.1"},
+		{name: "an interface as address", store: "host1", addr: "docker0", own: "172.17.0.1"},
+		{name: "a network as address", store: "host1", addr: "10.77.0.0/16", own: "10.77.0.1"},
+		{name: "an address as address", store: "host1", addr: "fd00::1", own: "fd00::1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			j := embedded(tc.store)
@@ -97,8 +97,8 @@ func TestFind(t *testing.T) {
 			if len(p.Serve) == 1 {
 				serve = p.Serve[0].String()
 			}
-			if diff := cmp.Diff([]string{tc.serve, tc.own, tc.ifc}, []string{serve, p.Addr.String(), p.Interface}); diff != "" {
-				t.Errorf("serve, address, interface (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]string{tc.serve, tc.own}, []string{serve, p.Addr.String()}); diff != "" {
+				t.Errorf("serve, address (-want +got):\n%s", diff)
 			}
 			if p.Guess != tc.guess {
 				t.Errorf("a guess: %v, want %v", p.Guess, tc.guess)
@@ -114,8 +114,8 @@ func TestFindReportsEachReasonOnce(t *testing.T) {
 	defer cancel()
 	var reasons []string
 	tries := 0
-	tell := func(_ string, err error) { reasons = append(reasons, err.Error()) }
-	f := Finder{Route: route, Tell: tell, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+	report := func(_ string, err error) { reasons = append(reasons, err.Error()) }
+	f := Finder{Route: route, Report: report, Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
 		tries++
 		why := fmt.Sprintf("read udp 10.0.0.7:%d->10.0.0.%d:53: read: connection refused", 30000+tries, 2+tries%2)
 		return nil, &net.DNSError{Name: host, Err: why}
@@ -134,8 +134,8 @@ func TestFindReportsEachReasonOnce(t *testing.T) {
 func TestFindEndsTheMomentTheNameAppears(t *testing.T) {
 	appears := time.Now().Add(300 * time.Millisecond)
 	reports := 0
-	tell := func(string, error) { reports++ }
-	f := Finder{Route: route, Tell: tell, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
+	report := func(string, error) { reports++ }
+	f := Finder{Route: route, Report: report, Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		if time.Now().Before(appears) {
 			return names(nil)(ctx, host)
 		}

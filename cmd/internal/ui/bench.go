@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/fabric"
 	"launch/internal/finding"
 	"launch/preflight/bandwidth"
 )
@@ -14,23 +13,14 @@ import (
 // Benched is the outcome of one launch bench.
 type Benched struct {
 	bandwidth.Verdict
-	Self    int    // this node's rank
-	Job     string // identity of the job; "": two nodes, --server and --client
-	Node    fabric.Node
-	Titles  map[string]string // what each check asks, by ID
-	Version string
-	At      time.Time
-	Took    time.Duration
+	Outcome
 }
 
 // Sentence returns the outcome in one line.
 func (b Benched) Sentence() string {
 	names := b.names()
 	busy := func(f finding.Finding) bool { return f.ID == "bench.busy" }
-	var named []string
-	for _, rank := range b.Named {
-		named = append(named, names[rank])
-	}
+	named := finding.Map(b.Named, func(rank int) string { return names[rank] })
 	switch {
 	case b.Measured == 0:
 		return "nothing was measured"
@@ -64,7 +54,7 @@ func (u *UI) Bench(b Benched) {
 		return
 	}
 	u.findings(u.out, b.Findings)
-	u.Print(railTable(b) + heat(b) + "launch: " + b.outcome() + "\n")
+	u.Print(b.text())
 }
 
 // Rails writes, in a start, how fast the rails are. Findings writes the findings.
@@ -81,8 +71,10 @@ func (u *UI) bandwidth(out bool, b Benched) {
 	u.Emit(out, "bench", b.Verdict)
 }
 
-// outcome returns the outcome and what was measured.
-func (b Benched) outcome() string { return visible(b.Sentence()) + "; " + b.tail() }
+// text returns the rates of the rails, and the outcome.
+func (b Benched) text() string {
+	return railTable(b) + heat(b) + "launch: " + visible(b.Sentence()) + "; " + b.tail() + "\n"
+}
 
 // benchSummary is the last JSON line of launch bench.
 type benchSummary struct {
@@ -114,6 +106,12 @@ func gigabytes(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
+// bound returns the speed below which a rail is slow.
+func bound(r bandwidth.RailRate) string { return gigabytes(max(r.Slow, r.Floor)) }
+
+// spread returns how far the measurements of a rail differ.
+func spread(r bandwidth.RailRate) string { return fmt.Sprintf("%.1f", 100*r.Spread) }
+
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
 
 // maxRails is the most rails that the table shows.
@@ -133,8 +131,8 @@ func railTable(b Benched) string {
 			fmt.Fprintf(&t, "%-12s %-5s %5d not measured\n", cut(visible(r.Name), 12), "-", r.Ports)
 			continue
 		}
-		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5.1f%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports,
-			gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor)), micros(r.Latency), micros(r.Tail), 100*r.Spread)
+		fmt.Fprintf(&t, "%-12s %-5s %5d %12s %12s %9s %9s %5s%%\n", cut(visible(r.Name), 12), visible(r.Kind), r.Ports,
+			gigabytes(r.Median), bound(r), micros(r.Latency), micros(r.Tail), spread(r))
 	}
 	return t.String()
 }
@@ -201,8 +199,7 @@ func cellsOf(b Benched, rail string) map[[2]int]float64 {
 	return out
 }
 
-// nodesByRails returns a row for each node, the slowest first, and two numbers for each rail: the best speed that it
-// sent and received.
+// nodesByRails returns a row for each node, the slowest first, with the best speed in and out of each rail.
 func nodesByRails(b Benched) string {
 	rails := b.Rails[:min(len(b.Rails), heatRails)]
 	var t strings.Builder

@@ -6,12 +6,6 @@ import (
 	"launch/internal/finding"
 )
 
-// benchRail is a row of the table of rails.
-type benchRail struct {
-	Name, Kind, Median, Slow, Latency, Tail, Spread string
-	Ports                                           int
-}
-
 // heatPicture is a grid of senders and receivers for each rail, or one grid of nodes and rails.
 type heatPicture struct {
 	Width, Height int
@@ -21,10 +15,10 @@ type heatPicture struct {
 }
 
 type heatCell struct {
-	X, Y, W, H int
-	Level      int // 0 to 9, share of the expected speed in tenths; 10: all of it
-	Slow       bool
-	Text, Tip  string
+	X, Y      int
+	Level     int // 0 to 9, share of the expected speed in tenths; 10: all of it
+	Slow      bool
+	Text, Tip string
 }
 
 type heatWord struct {
@@ -37,28 +31,13 @@ type heatWord struct {
 func BenchHTML(b Benched) ([]byte, error) {
 	shown := append(gravest(b.Findings), of(b.Findings, finding.Skip)...)
 	return page{
-		Sentence: sentenceCase(b.Sentence()), Summary: b.tail(), Job: b.Job, Bad: len(b.Named) > 0,
-		Findings: pageFindings(shown, b.Titles), Rails: railsOf(b), Heat: heatOf(b),
-		Version: b.Version, At: b.At.Format(pageTime), Host: b.Node.Hostname,
+		Outcome: b.Outcome, Sentence: sentenceCase(b.Sentence()), Summary: b.tail(), Bad: len(b.Named) > 0,
+		Findings: shown, Rails: b.Rails, Heat: heatOf(b),
 	}.render("bench")
 }
 
-// railsOf returns a row for each rail.
-func railsOf(b Benched) []benchRail {
-	var out []benchRail
-	for _, r := range b.Rails {
-		row := benchRail{Name: r.Name, Kind: "not measured", Ports: r.Ports}
-		if r.Kind != "" {
-			row.Kind, row.Median, row.Slow = r.Kind, gigabytes(r.Median), gigabytes(max(r.Slow, r.Floor))
-			row.Latency, row.Tail, row.Spread = micros(r.Latency), micros(r.Tail), fmt.Sprintf("%.1f %%", 100*r.Spread)
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
-// Sizes of the picture, in pixels. gridDrawn is the most nodes whose pairs are drawn; of more nodes, heatDrawn are
-// rows.
+// Sizes in pixels; page.html has those within a cell. gridDrawn is the most nodes whose pairs are drawn; of
+// more nodes, heatDrawn are rows.
 const (
 	cellWide, cellHigh   = 26, 20
 	nameWide, headHigh   = 190, 40
@@ -151,8 +130,5 @@ func (p *heatPicture) word(x, y int, anchor, text string) {
 
 func (p *heatPicture) cell(x, y int, share float64, slow bool, tip string) {
 	level := min(max(int(10*share+0.05), 0), 10)
-	p.Cells = append(p.Cells, heatCell{
-		X: x, Y: y, W: cellWide - 1, H: cellHigh - 1,
-		Level: level, Slow: slow, Text: fmt.Sprintf("%.0f", min(100*share, 999)), Tip: tip,
-	})
+	p.Cells = append(p.Cells, heatCell{x, y, level, slow, fmt.Sprintf("%.0f", min(100*share, 999)), tip})
 }

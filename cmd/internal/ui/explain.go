@@ -53,7 +53,9 @@ func (u *UI) explain(e envgen.Explanation) {
 	if e.Group() == "not set" { // docs/env.md and --json have the rest
 		return
 	}
-	row("for", versionsOf(e))
+	if e.Versions != "" {
+		row("for", e.Library+" "+e.Versions)
+	}
 	row("source", e.Source)
 }
 
@@ -63,11 +65,4 @@ func quoted(value string) string {
 		return "'" + value + "'"
 	}
 	return value
-}
-
-func versionsOf(e envgen.Explanation) string {
-	if e.Versions == "" {
-		return ""
-	}
-	return e.Library + " " + e.Versions
 }

@@ -51,7 +51,10 @@ func (u *UI) rails(f rail.Fabric) string {
 	if len(f.Rails) == 0 {
 		return b.String()
 	}
-	index := gpuIndex(f)
+	gpus := map[string]rail.GPU{}
+	for _, g := range f.GPUs {
+		gpus[g.PCI] = g
+	}
 	t := plainTable("RAIL", "RATE", "LINK", "GID", "NETDEV", "NEAREST GPU")
 	for _, r := range f.Rails {
 		gid := "-"
@@ -60,7 +63,7 @@ func (u *UI) rails(f rail.Fabric) string {
 		} else if r.HCA != "" && r.Link == "Ethernet" && f.Kind != rail.EFA {
 			gid = "none"
 		}
-		t.AppendRow(table.Row{f.Name(r), speed(r.Rate), linkWord(r.Link, "", f.Kind), gid, r.Netdev, nearest(f, r, index)})
+		t.AppendRow(table.Row{f.Name(r), speed(r.Rate), linkWord(r.Link, "", f.Kind), gid, r.Netdev, nearest(r, gpus)})
 	}
 	return b.String() + "\n" + t.Render() + "\n"
 }
@@ -71,13 +74,13 @@ func (u *UI) paragraph(text string) string {
 }
 
 // nearest returns the GPUs that have no nearer rail, and their distance: "0-3 SYS".
-func nearest(f rail.Fabric, r rail.Rail, index map[string]int) string {
+func nearest(r rail.Rail, gpus map[string]rail.GPU) string {
 	var words []string
 	for i := 0; i < len(r.GPUs); {
-		first := f.GPUs[index[r.GPUs[i]]]
+		first := gpus[r.GPUs[i]]
 		last := first
 		for i++; i < len(r.GPUs); i++ {
-			next := f.GPUs[index[r.GPUs[i]]]
+			next := gpus[r.GPUs[i]]
 			if next.Distance != first.Distance || next.Index != last.Index+1 {
 				break
 			}
@@ -90,14 +93,6 @@ func nearest(f rail.Fabric, r rail.Rail, index map[string]int) string {
 		words = append(words, word+" "+string(first.Distance))
 	}
 	return strings.Join(words, ", ")
-}
-
-func gpuIndex(f rail.Fabric) map[string]int {
-	index := map[string]int{}
-	for i, g := range f.GPUs {
-		index[g.PCI] = i
-	}
-	return index
 }
 
 // distances returns the distance of each rail to each GPU, if the table fits.
@@ -200,17 +195,9 @@ func (u *UI) interfaces(n fabric.Node, f rail.Fabric) string {
 // speed returns a rate with its unit.
 func speed(gbps float64) string {
 	if gbps == 0 {
-		return rate(gbps)
-	}
-	return rate(gbps) + " Gb/s"
-}
-
-// rate returns Gb/s for people.
-func rate(gbps float64) string {
-	if gbps == 0 {
 		return "?"
 	}
-	return strconv.FormatFloat(gbps, 'f', -1, 64)
+	return strconv.FormatFloat(gbps, 'f', -1, 64) + " Gb/s"
 }
 
 // loaded returns the software that a start would load; "" where nothing is known.

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,7 +36,6 @@ type card struct {
 // boxes returns the NUMA nodes, then the devices whose place on the bus is unknown.
 func boxes(n fabric.Node, f rail.Fabric) []*box {
 	bands := map[int]*box{}
-	var order []int
 	elsewhere := &box{label: "place on the PCI bus unknown"}
 	for _, c := range cards(n, f) {
 		if len(c.path) == 0 {
@@ -49,13 +49,11 @@ func boxes(n fabric.Node, f rail.Fabric) []*box {
 				band.label = "NUMA node unknown"
 			}
 			bands[c.numa] = band
-			order = append(order, c.numa)
 		}
 		band.add(c, c.path)
 	}
-	slices.Sort(order)
 	var out []*box
-	for _, numa := range order {
+	for _, numa := range slices.Sorted(maps.Keys(bands)) {
 		out = append(out, bands[numa].plain(0))
 	}
 	if len(elsewhere.cards) > 0 {
@@ -151,8 +149,7 @@ func (b *box) fit(width int) {
 	b.h = y + row + gap
 }
 
-// cards returns the devices: GPUs, HCAs, hardware without an RDMA device, NVSwitches, and the interfaces that carry
-// traffic and belong to no HCA.
+// cards returns GPUs, HCAs, hardware without an RDMA device, NVSwitches, and interfaces that carry traffic.
 func cards(n fabric.Node, f rail.Fabric) (out []*card) {
 	for _, g := range f.GPUs {
 		c := &card{class: "gpu", name: fmt.Sprintf("GPU %d", g.Index), numa: g.NUMA}

@@ -14,7 +14,7 @@ import (
 // role. The same facts give the same bytes; the picture refers to nothing outside itself.
 func FabricSVG(n fabric.Node, f rail.Fabric) []byte {
 	all := boxes(n, f)
-	var p picture
+	p := picture{used: map[string]bool{}}
 	y := margin + titleHeight
 	for _, b := range all {
 		b.fit(pictureWidth - 2*margin)
@@ -86,9 +86,6 @@ func (p *picture) box(b *box, x, y int) {
 
 // card draws one device.
 func (p *picture) card(c *card, x, y int) {
-	if p.used == nil {
-		p.used = map[string]bool{}
-	}
 	p.used[c.class] = true
 	look := paintOf(c.class)
 	fmt.Fprintf(&p.b, `<g class="device" data-name="%s"><title>%s</title>`, escaped(c.name), escaped(c.tip))

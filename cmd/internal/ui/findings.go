@@ -105,8 +105,7 @@ func (u *UI) Report(r finding.Report, took time.Duration) {
 	fmt.Fprintln(u.out, "launch: "+Summary(r, took))
 }
 
-// apart returns a report without the skips that share a reason, and these skips as one row for each reason, with all
-// their IDs.
+// apart returns a report without the skips that share a reason, and these in one row for each reason.
 func apart(r finding.Report) (looked, skipped finding.Report) {
 	same := map[string]int{}
 	for _, f := range r {
@@ -139,16 +138,9 @@ func (u *UI) Fail(f exit.Error) {
 		return
 	}
 	u.print(u.err, "launch: "+u.paint("31", "error: "), "               ", f.What)
-	for _, l := range lines(f.Fix) {
+	for l := range strings.SplitSeq(f.Fix, "\n") {
 		u.fix(u.err, "launch: hint:  ", "               ", l)
 	}
-}
-
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
 }
 
 // round returns a duration with two or three digits.

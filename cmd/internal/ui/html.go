@@ -10,47 +10,39 @@ import (
 	"strings"
 
 	"launch/internal/finding"
+	"launch/preflight/bandwidth"
 )
 
-// templates are the pages of launch check --html and launch bench --html. A page is one file without scripts that
-// refers to nothing outside itself.
+// templates are the pages of --html. A page is one file without scripts that refers to nothing outside itself.
 //
 //go:embed page.html
 var templates string
 
 // page fills a template.
 type page struct {
-	Sentence, Summary, Job string
-	Bad, Many              bool
-	Findings, Own          []pageFinding
-	Columns                []pageColumn
-	Skipped                int // checks that were skipped on every node
-	Rows                   []pageRow
-	Picture                *peersPicture
-	Rails                  []benchRail
-	Heat                   *heatPicture
-	Facts                  string
-	Version, At, Host      string
+	Outcome
+	Sentence, Summary string
+	Bad, Many         bool
+	Findings, Own     finding.Report
+	Checks            []string // the columns
+	Skipped           int      // checks that were skipped on every node
+	Rows              []pageRow
+	Picture           *peersPicture
+	Rails             []bandwidth.RailRate
+	Heat              *heatPicture
+	Facts             string
 }
 
-type pageFinding struct {
-	finding.Finding
-	Letter, Title string
-}
-
-type pageColumn struct{ ID, Title string }
-
+// pageRow is a node, or several with the same outcome.
 type pageRow struct {
-	Name, Nodes string
-	Unfit       bool
-	Cells       []pageCell
+	finding.Surveyed
+	Label, Nodes string
 }
-
-type pageCell struct{ Letter, Sign, Tip string }
 
 // render returns the page that a template and its values make.
 func (p page) render(name string) ([]byte, error) {
-	t, err := template.New("").Parse(templates)
+	t, err := template.New("").Funcs(template.FuncMap{"letter": statusClass, "gigabytes": gigabytes, "micros": micros,
+		"bound": bound, "spread": spread}).Parse(templates)
 	if err != nil {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
@@ -61,37 +53,23 @@ func (p page) render(name string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-const pageTime = "2006-01-02 15:04:05 MST"
-
 // CheckHTML returns the outcome of launch check as one page.
 func CheckHTML(c Checked) ([]byte, error) {
 	p := page{
-		Sentence: sentenceCase(c.Sentence()), Summary: c.summary(), Job: c.Job,
+		Outcome: c.Outcome, Sentence: sentenceCase(c.Sentence()), Summary: c.summary(),
 		Bad: len(c.Unfit()) > 0, Many: len(c.Nodes) > 1, Picture: peersOf(c.Survey),
-		Findings: pageFindings(gravest(c.Report), c.Titles), Own: pageFindings(c.Own, c.Titles),
-		Facts: c.facts(), Version: c.Version, At: c.At.Format(pageTime), Host: c.Node.Hostname,
+		Findings: gravest(c.Report), Own: c.Own, Facts: c.facts(),
 	}
 	if c.Bench != nil {
-		p.Rails, p.Heat = railsOf(*c.Bench), heatOf(*c.Bench)
+		p.Rails, p.Heat = c.Bench.Rails, heatOf(*c.Bench)
 		p.Bad = p.Bad || len(c.Bench.Named) > 0
 	}
 	made := madeChecks(c.Survey)
-	p.Skipped = len(c.Checks) - len(made.Checks)
-	for _, id := range made.Checks {
-		p.Columns = append(p.Columns, pageColumn{id, c.Titles[id]})
-	}
-	p.Rows = rowsOf(made)
+	p.Checks, p.Skipped, p.Rows = made.Checks, len(c.Checks)-len(made.Checks), rowsOf(made.Nodes)
 	return p.render("check")
 }
 
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-func pageFindings(r finding.Report, titles map[string]string) (out []pageFinding) {
-	for _, f := range r {
-		out = append(out, pageFinding{f, statusClass(f.Status), titles[f.ID]})
-	}
-	return out
-}
 
 // gravest returns the failures, then the warnings.
 func gravest(r finding.Report) finding.Report {
@@ -137,8 +115,7 @@ func madeChecks(s finding.Survey) finding.Survey {
 const aloneRows = 64
 
 // rowsOf returns the rows of the matrix: unfit nodes first, then nodes with a warning or failure.
-func rowsOf(s finding.Survey) []pageRow {
-	nodes := slices.Clone(s.Nodes)
+func rowsOf(nodes []finding.Surveyed) []pageRow {
 	weight := func(n finding.Surveyed) int {
 		switch {
 		case n.Unfit:
@@ -160,31 +137,14 @@ func rowsOf(s finding.Survey) []pageRow {
 		}
 		alike[key] = len(rows)
 		names[len(rows)] = []string{n.Name}
-		rows = append(rows, newRow(n, s.Checks))
+		rows = append(rows, pageRow{n, n.Name, fmt.Sprintf("rank %d", n.Rank)})
 	}
 	for i := range rows {
 		if all := names[i]; len(all) > 1 {
-			rows[i].Name, rows[i].Nodes = fmt.Sprintf("%s and %d alike", all[0], len(all)-1), Names(all, len(all))
+			rows[i].Label, rows[i].Nodes = fmt.Sprintf("%s and %d alike", all[0], len(all)-1), Names(all, len(all))
 		}
 	}
 	return rows
-}
-
-func newRow(n finding.Surveyed, checks []string) pageRow {
-	r := pageRow{Name: n.Name, Nodes: fmt.Sprintf("rank %d", n.Rank), Unfit: n.Unfit}
-	for i, id := range checks {
-		status := n.Cells[i]
-		letter := statusClass(status)
-		c := pageCell{Letter: letter, Sign: letter, Tip: n.Name + ": " + id + " " + string(status)}
-		switch status {
-		case finding.Fail:
-			c.Sign = "F"
-		case "":
-			c.Sign, c.Tip = "", n.Name+": "+id+" was not checked"
-		}
-		r.Cells = append(r.Cells, c)
-	}
-	return r
 }
 
 // statusClass returns the CSS class of a status, which is its letter.

@@ -103,8 +103,7 @@ func (p *peersPicture) place(nodes []finding.Surveyed, touched map[int]bool) {
 	}
 }
 
-// newEdge returns an arrow next to the line between two nodes, which leaves room for the arrow back. The label is
-// closer to the caller.
+// newEdge returns an arrow that leaves room for the arrow back. The label is closer to the caller.
 func newEdge(from, to drawnNode, bad string) drawnEdge {
 	dx, dy := float64(to.X-from.X), float64(to.Y-from.Y)
 	length := max(math.Hypot(dx, dy), 1)

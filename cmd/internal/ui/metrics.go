@@ -4,17 +4,57 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"launch/internal/finding"
 )
 
-// WriteMetrics writes the outcome for this node in the format of node_exporter's textfile collector. It replaces the
-// file as a whole; it writes into anything but a regular file (/dev/stdout, a pipe).
-func WriteMetrics(file string, c Checked) error {
+// Metrics are values for node_exporter's textfile collector.
+type Metrics interface{ registry() *prometheus.Registry }
+
+// WriteMetrics replaces a regular file, and writes into a device, a pipe or the target of a link.
+func WriteMetrics(file string, m Metrics) error {
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode().IsRegular() {
+		err = prometheus.WriteToTextfile(file, m.registry())
+	} else {
+		var text string
+		if text, err = textOf(m); err == nil {
+			err = os.WriteFile(file, []byte(text), 0o666)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}
+
+// PrintMetrics writes metrics, as data.
+func (u *UI) PrintMetrics(m Metrics) error {
+	text, err := textOf(m)
+	if err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	u.Print(text)
+	return nil
+}
+
+// textOf returns what prometheus writes into a file.
+func textOf(m Metrics) (string, error) {
+	families, err := m.registry().Gather()
+	var b strings.Builder
+	for _, f := range families {
+		_, _ = expfmt.MetricFamilyToText(&b, f) // a Builder does not fail
+	}
+	return b.String(), err
+}
+
+// registry returns the outcome for this node.
+func (c Checked) registry() *prometheus.Registry {
 	node := c.Node.Hostname
 	s := &samples{}
 	gauge := func(name, help string, value float64) { s.gauge(name, help, value, "node", node) }
@@ -38,47 +78,10 @@ func WriteMetrics(file string, c Checked) error {
 	gauge("launch_check_duration_seconds", "Duration of the checks.", c.Took.Seconds())
 	gauge("launch_check_timestamp_seconds", "Time at which the checks ended, in seconds since 1970.",
 		float64(c.At.UnixMilli())/1000)
-	if err := writeText(file, s.registry()); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	return nil
+	return s.registry()
 }
 
-// writeText replaces a regular file, and writes into a device, a pipe or the target of a link.
-func writeText(file string, reg *prometheus.Registry) error {
-	if info, err := os.Lstat(file); err != nil || info.Mode().IsRegular() {
-		return prometheus.WriteToTextfile(file, reg)
-	}
-	text, err := textOf(reg)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(text), 0o666)
-}
-
-// textOf returns what prometheus writes into a file.
-func textOf(reg *prometheus.Registry) (string, error) {
-	dir, err := os.MkdirTemp("", "launch-metrics-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "text")
-	if err := prometheus.WriteToTextfile(file, reg); err != nil {
-		return "", err
-	}
-	b, err := os.ReadFile(file)
-	return string(b), err
-}
-
+// level returns the number of an outcome; -1: skipped.
 func level(s finding.Status) float64 {
-	switch s {
-	case finding.Pass:
-		return 0
-	case finding.Warn:
-		return 1
-	case finding.Fail:
-		return 2
-	}
-	return -1
+	return float64(slices.Index([]finding.Status{finding.Pass, finding.Warn, finding.Fail}, s))
 }

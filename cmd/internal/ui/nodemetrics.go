@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -20,24 +19,6 @@ type NodeMetrics struct {
 	Counters []fabric.PortCounters
 	At       time.Time
 	Took     time.Duration
-}
-
-// WriteNodeMetrics writes metrics in the format of node_exporter's textfile collector. It replaces the file as a whole.
-func WriteNodeMetrics(file string, m NodeMetrics) error {
-	if err := writeText(file, m.registry()); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	return nil
-}
-
-// PrintNodeMetrics writes the same metrics, as data.
-func (u *UI) PrintNodeMetrics(m NodeMetrics) error {
-	text, err := textOf(m.registry())
-	if err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	u.Print(text)
-	return nil
 }
 
 // samples collects values that were read once. Describe sends nothing, so the registry accepts any metric.
@@ -100,23 +81,20 @@ func (m NodeMetrics) registry() *prometheus.Registry {
 	return s.registry()
 }
 
-// active and linkUp are states of an InfiniBand port (IBTA 1.4, PortInfo).
-const (
-	active = 4
-	linkUp = 5
-)
+// linkUp is a physical state of an InfiniBand port (IBTA 1.4, PortInfo).
+const linkUp = 5
 
 func (s *samples) port(h fabric.HCA, p fabric.Port, role string) {
 	id := []string{"hca", h.Name, "port", strconv.Itoa(p.Num)}
 	s.gauge("launch_rdma_port_info", "Facts of an RDMA port, and its role in launch fabric.", 1,
 		append(id, "link_layer", p.LinkLayer, "driver", h.Driver, "firmware", h.Firmware, "netdev", p.Netdev,
 			"pci", h.PCI, "role", role)...)
-	s.gauge("launch_rdma_port_active", "1: the port is ACTIVE.", flag(p.State == active), id...)
+	s.gauge("launch_rdma_port_active", "1: the port is ACTIVE.", flag(p.Active()), id...)
 	s.gauge("launch_rdma_port_state", "State: 1 DOWN, 2 INIT (no subnet manager yet), 3 ARMED, 4 ACTIVE, 0 unknown.",
 		float64(p.State), id...)
 	s.gauge("launch_rdma_port_physical_state",
 		"Physical state: 2 Polling, 3 Disabled, 5 LinkUp, 6 LinkErrorRecovery, 0 unknown.", float64(p.PhysState), id...)
-	if p.State == active && p.PhysState == linkUp && p.Rate > 0 {
+	if p.Active() && p.PhysState == linkUp && p.Rate > 0 {
 		s.gauge("launch_rdma_port_speed_bytes_per_second",
 			"Speed of the link in one direction, all lanes together; missing while the port is not ACTIVE.",
 			p.Rate*1e9/8, id...)
@@ -126,8 +104,7 @@ func (s *samples) port(h fabric.HCA, p fabric.Port, role string) {
 	}
 }
 
-// counted adds the counters of a port: bytes by metrics of their own, the others by their names in /sys, which covers
-// the counters of new drivers.
+// counted adds the counters of a port: bytes by metrics of their own, the others by their names in /sys.
 func (s *samples) counted(c fabric.PortCounters) {
 	id := []string{"hca", c.HCA, "port", strconv.Itoa(c.Port)}
 	for _, n := range c.Counters {

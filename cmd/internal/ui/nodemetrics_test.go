@@ -44,7 +44,7 @@ func sick(t *testing.T) NodeMetrics {
 }
 
 func TestNodeMetricsHaveKnownValuesOnly(t *testing.T) {
-	text, err := textOf(sick(t).registry())
+	text, err := textOf(sick(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := textOf(sick(t).registry())
+	text, err := textOf(sick(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPromtoolFindsNoFaultInTheMetrics(t *testing.T) {
 	if err != nil {
 		t.Skip("needs promtool in PATH (package prometheus)")
 	}
-	text, err := textOf(sick(t).registry())
+	text, err := textOf(sick(t))
 	if err != nil {
 		t.Fatal(err)
 	}

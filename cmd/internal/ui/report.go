@@ -15,13 +15,18 @@ import (
 // Checked is the outcome of one launch check.
 type Checked struct {
 	finding.Survey
+	Outcome
+	Own   finding.Report // all findings of this node
+	Peers []string       // IDs of the checks between nodes
+	Bench *Benched       // nil: nothing was measured
+}
+
+// Outcome is what a check and a bench have in common.
+type Outcome struct {
 	Self    int    // this node's rank
-	Job     string // identity of the job; "": this node alone was checked
+	Job     string // identity of the job; "": this node alone, or two nodes by hand
 	Node    fabric.Node
-	Own     finding.Report    // all findings of this node
-	Peers   []string          // IDs of the checks between nodes
 	Titles  map[string]string // what each check asks, by ID
-	Bench   *Benched          // nil: nothing was measured
 	Version string
 	At      time.Time
 	Took    time.Duration
@@ -68,7 +73,7 @@ func (u *UI) Survey(c Checked) {
 	}
 	u.findings(u.out, c.Report)
 	if c.Bench != nil {
-		u.Print(railTable(*c.Bench) + heat(*c.Bench) + "launch: " + c.Bench.outcome() + "\n")
+		u.Print(c.Bench.text())
 	}
 	u.Print("launch: " + visible(c.Sentence()) + "; " + c.summary() + "\n")
 }

@@ -43,8 +43,9 @@ func surveyed(n int) Checked {
 	}
 	own := append(finding.Report{finding.Passf("found").Named("command.found"),
 		finding.Skipf("no GPU").Named("gpu.count")}, s.Report[0])
-	return Checked{Survey: s, Self: 0, Job: "job check-x: 5 nodes", Node: fabric.Node{Hostname: "host0"}, Own: own,
-		Version: "v0", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 1500 * time.Millisecond}
+	return Checked{Survey: s, Own: own, Outcome: Outcome{Job: "job check-x: 5 nodes",
+		Node: fabric.Node{Hostname: "host0"}, Version: "v0", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Took: 1500 * time.Millisecond}}
 }
 
 // readPage returns the text of the page, which must be well formed.

@@ -78,8 +78,7 @@ func Event(e rendezvous.Event) string {
 	return ""
 }
 
-// Unfit returns which nodes are unfit and why, those with the same reason together. more is the number of unfit nodes
-// without a note.
+// Unfit returns which nodes are unfit and why, by reason. more is the number of those without a note.
 func Unfit(notes []rendezvous.Note, more int) string {
 	var texts, out []string
 	names := map[string][]string{}
@@ -249,8 +248,7 @@ func Var(v setting.Var) string {
 	return fmt.Sprintf("%s=%s   # %s", v.Name, v.Value, v.Reason)
 }
 
-// changes writes the changes of a command line with their reasons in a column. A long change does not push the other
-// reasons to the right.
+// changes writes the changes of a command line, with their reasons in a column next to short ones.
 func (u *UI) changes(all []launcher.Change) {
 	const widest = 40
 	heads := make([]string, len(all))

@@ -21,8 +21,7 @@ import (
 // Schema is the version of every JSON line that launch prints.
 const Schema = 1
 
-// UI writes the output of launch: data to Out, everything else to Err. Its methods may be called from several
-// goroutines.
+// UI writes data to Out, everything else to Err. Several goroutines may call its methods.
 type UI struct {
 	out      *sink
 	err      io.Writer
@@ -42,8 +41,7 @@ type Options struct {
 	Env  func(string) string // NO_COLOR, TERM
 }
 
-// New returns a UI for two writers. A terminal on errw gets colour (unless NO_COLOR is set or TERM=dumb) and a live
-// line during long waits.
+// New returns a UI. A terminal on errw gets colour (unless NO_COLOR is set or TERM=dumb) and a live line.
 func New(out, errw io.Writer, o Options) *UI {
 	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON}
 	u.width, u.outWidth = columns(errw), columns(out)
@@ -105,8 +103,8 @@ func (u *UI) line(w io.Writer, kind string, v any) {
 	}
 }
 
-// Emit writes v as a JSON line of a type: data, which the user asked for, to Out, else to Err. It does nothing in
-// text mode.
+// Emit writes v as a JSON line: data, which the user asked for, to Out, else to Err. In text mode it does
+// nothing.
 func (u *UI) Emit(data bool, kind string, v any) {
 	if !u.json {
 		return
@@ -134,8 +132,7 @@ func (u *UI) Note(format string, a ...any) {
 	u.redraw()
 }
 
-// Status shows a line that the next one replaces; it shows nothing on anything but a terminal. An empty text removes
-// the line.
+// Status shows a line, on a terminal only, that the next one replaces; "" removes it.
 func (u *UI) Status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,8 +145,7 @@ func (u *UI) Status(text string) {
 	u.redraw()
 }
 
-// Clear empties the terminal that Out is, for a table that replaces the last one. Anything but a terminal gets all
-// tables.
+// Clear empties the terminal, if Out is one, for a table that replaces the last one.
 func (u *UI) Clear() {
 	if u.outWidth > 0 && !u.json {
 		u.Print("\x1b[H\x1b[2J")
@@ -168,8 +164,7 @@ func (u *UI) redraw() {
 	}
 }
 
-// print writes text after a prefix, wrapped to the terminal with the following lines indented. A log gets one line,
-// which grep finds whole.
+// print writes text after a prefix, wrapped to the terminal; a log gets one line, which grep finds whole.
 func (u *UI) print(w io.Writer, prefix, indent, text string) {
 	width := u.width
 	if w == u.out {
@@ -183,7 +178,10 @@ var prose = regexp.MustCompile(`^[^#]*(, | (an?|and|are|is|of|or|that|the|to|wit
 
 // fix writes what to do, the first line after a prefix and the others indented. A command is never broken.
 func (u *UI) fix(w io.Writer, prefix, indent, text string) {
-	for _, l := range lines(text) {
+	if text == "" {
+		return
+	}
+	for l := range strings.SplitSeq(text, "\n") {
 		if prose.MatchString(l) {
 			u.print(w, prefix, indent, l)
 		} else {
@@ -193,8 +191,7 @@ func (u *UI) fix(w io.Writer, prefix, indent, text string) {
 	}
 }
 
-// visible returns text without what a terminal would obey or not show, since another node may have sent it. Several
-// lines become one.
+// visible returns text, which another node may have sent, on one line and without control characters.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -215,8 +212,8 @@ func visible(text string) string {
 // cut shortens text to width columns and shows that it did.
 func cut(s string, width int) string { return text.Snip(s, max(width, 1), "…") }
 
-// wrap breaks text at spaces into lines of at most width columns; a width under 20 means no limit. A longer word,
-// such as a path, is a line of its own and remains whole.
+// wrap breaks text at spaces into lines of at most width columns (under 20: no limit); a longer word remains
+// whole.
 func wrap(s string, width int) (lines []string) {
 	if width < 20 || text.StringWidthWithoutEscSequences(s) <= width {
 		return []string{s}
