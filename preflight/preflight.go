@@ -5,6 +5,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"net"
@@ -29,22 +30,14 @@ type Check struct {
 	Needs []string      // IDs of earlier checks; this check is skipped where one of them fails
 	Title string        // a statement that holds on a healthy node
 	Doc   string        // what goes wrong where it does not hold
-	Limit time.Duration // the time after which the check is a skip
-	Scope Scope         // empty: OfNode
+	Limit time.Duration // the time after which the check is a skip; 0: Computed
 
+	// Unless returns why the check does not apply here, or "". nil: it always applies.
+	Unless func(in Input) string
 	// Run returns one finding, or several where the check covers several things.
 	// A finding without an ID gets that of the check. Run returns when ctx ends.
 	Run func(ctx context.Context, in Input) []finding.Finding
 }
-
-// Scope is the subject of a check.
-type Scope string
-
-const (
-	OfNode  Scope = "node"  // one node, before it joins
-	OfPeers Scope = "peers" // the nodes compared with each other, once all have joined
-	OfBench Scope = "bench" // the rails, as launch bench measures them
-)
 
 // Table is every check. Package checks fills it.
 type Table struct {
@@ -120,16 +113,11 @@ type PortUse struct {
 }
 
 // Holder returns the process that uses the port, in words.
-func (u PortUse) Holder() string {
-	if u.By == "" {
-		return "a process that this user cannot see"
-	}
-	return u.By
-}
+func (u PortUse) Holder() string { return cmp.Or(u.By, "a process that this user cannot see") }
 
 // The usual limits of checks.
 const (
-	// Computed is the limit of a check that only computes; it guards against a bug.
+	// Computed is the default, for a check that only computes; it guards against a bug.
 	Computed = time.Second
 	// Network is the limit of a check that asks the network. A healthy name server
 	// answers within milliseconds, and resolv.conf allows 5 s for each that does not:
@@ -143,6 +131,14 @@ const (
 // One returns a Run for a func that returns one finding.
 func One(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
 	return func(ctx context.Context, in Input) []finding.Finding { return []finding.Finding{f(ctx, in)} }
+}
+
+// OrPass returns the findings, or a pass where there are none.
+func OrPass(found []finding.Finding, format string, a ...any) []finding.Finding {
+	if len(found) == 0 {
+		return []finding.Finding{finding.Passf(format, a...)}
+	}
+	return found
 }
 
 // Getenv looks up a variable of the environment.
@@ -217,12 +213,7 @@ func (in Input) place() Place {
 }
 
 // Remedy returns the fix for the environment of this process, or the one for a shell.
-func (in Input) Remedy(all map[Place]string) string {
-	if s, ok := all[in.place()]; ok {
-		return s
-	}
-	return all[InShell]
-}
+func (in Input) Remedy(all map[Place]string) string { return cmp.Or(all[in.place()], all[InShell]) }
 
 // chdir matches the options by which a prefix of the command changes the working
 // directory: env -C, uv run --directory, conda run --cwd, gdb -cd.

@@ -67,12 +67,19 @@ func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Rep
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("check this node: %w", context.Cause(ctx))
 	}
-	for i := range report {
-		if opt.WarnOnly && report[i].Status == finding.Fail {
-			report[i].Status = finding.Warn
-		}
+	if opt.WarnOnly {
+		Waive(report)
 	}
 	return report, nil
+}
+
+// Waive makes warnings of the failures in a report.
+func Waive(r finding.Report) {
+	for i := range r {
+		if r[i].Status == finding.Fail {
+			r[i].Status = finding.Warn
+		}
+	}
 }
 
 // after runs a check once the checks that it needs have ended. A needed check that
@@ -100,7 +107,8 @@ func after(ctx context.Context, c Check, in Input, results map[string]*result) (
 // nothing about the node, so it is a skip. A check that ignores the end of its
 // context is abandoned: it must not delay the job.
 func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
-	ctx, cancel := context.WithTimeout(ctx, c.Limit)
+	limit := cmp.Or(c.Limit, Computed)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found := make(chan []finding.Finding, 1)
 	go func() {
@@ -109,18 +117,22 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 				found <- []finding.Finding{finding.Skipf("could not tell: the check itself is broken (%v)", p)}
 			}
 		}()
+		if c.Unless != nil {
+			if why := c.Unless(in); why != "" {
+				found <- finding.Skips(why)
+				return
+			}
+		}
 		found <- c.Run(ctx, in)
 	}()
-	late := time.NewTimer(c.Limit + grace)
-	defer late.Stop()
 	select {
 	case fs := <-found:
 		for i := range fs {
 			fs[i].ID = cmp.Or(fs[i].ID, c.ID)
 		}
 		return fs
-	case <-late.C:
-		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", c.Limit).Named(c.ID)}
+	case <-time.After(limit + grace):
+		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", limit).Named(c.ID)}
 	}
 }
 

@@ -23,13 +23,12 @@ func Checks() []preflight.Check { return slices.Concat(commandChecks(), envCheck
 // line, which launch executes; numactl or uv run find the command after them on their own.
 func commandChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "command.found", Limit: preflight.Computed, Title: "the command exists on this node",
+		ID: "command.found", Title: "the command exists on this node",
 		Doc: "Where one node cannot start the command, all others wait for it.", Run: preflight.One(commandFound),
 	}, {
-		ID: "command.executable", Needs: []string{"command.found"}, Limit: preflight.Computed,
-		Title: "this user may execute the command",
-		Doc:   "Where one node cannot start the command, all others wait for it.",
-		Run:   preflight.One(commandExecutable),
+		ID: "command.executable", Needs: []string{"command.found"}, Title: "this user may execute the command",
+		Doc: "Where one node cannot start the command, all others wait for it.",
+		Run: preflight.One(commandExecutable),
 	}, {
 		ID: "command.script", Needs: []string{"command.found"}, Limit: preflight.Network,
 		Title: "this node can read the file that Python runs",
@@ -169,14 +168,13 @@ func stops(in preflight.Input, f finding.Finding) finding.Finding {
 // ID that the lint gives it.
 func envChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "env.interfaces", Limit: preflight.Computed,
-		Title: "the interfaces that inherited variables name exist on this node",
+		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
 		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
 			"on another machine.",
 		Run: inherited("no inherited variable names a wrong interface",
 			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
 	}, {
-		ID: "env.harmful", Limit: preflight.Computed, Title: "no inherited variable is known to be harmful here",
+		ID: "env.harmful", Title: "no inherited variable is known to be harmful here",
 		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
 			"docs/env.md lists each with its own ID, which --skip takes, too.",
 		Run: inherited("no inherited variable is known to be harmful",

@@ -21,21 +21,19 @@ func Checks() []preflight.Check { return slices.Concat(storeChecks(), dnsChecks(
 
 func addrChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "host.resolves", Limit: preflight.Computed, Title: "this node's own host name resolves",
+		ID: "host.resolves", Title: "this node's own host name resolves",
 		Doc: "Gloo and c10d look up their own host name. Where it has no address, Gloo listens on loopback, and every " +
 			"lookup may cost seconds.",
 		Run: preflight.One(hostResolves),
 	}, {
-		ID: "addr.usable", Limit: preflight.Computed,
-		Title: "the peers can reach the address that this node gives them",
+		ID: "addr.usable", Title: "the peers can reach the address that this node gives them",
 		Doc: "The nodes agree on an address that only this machine knows without an error, and the others then connect " +
 			"to themselves or to nothing.",
 		Run: preflight.One(addrUsable),
 	}, {
-		ID: "port.master", Limit: preflight.Computed,
-		Title: "the port of torch's own store is free",
-		Doc:   "Two jobs on one node use the same default port. The second one dies, or connects to the first one's store.",
-		Run:   preflight.One(portMaster),
+		ID: "port.master", Title: "the port of torch's own store is free",
+		Doc: "Two jobs on one node use the same default port. The second one dies, or connects to the first one's store.",
+		Run: preflight.One(portMaster),
 	}}
 }
 

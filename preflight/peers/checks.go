@@ -10,13 +10,7 @@ import (
 
 // Checks returns the checks that Decide makes, once all nodes have joined. They have no
 // Run: the nodes post what is compared.
-func Checks() []preflight.Check {
-	out := slices.Concat(callChecks(), lineChecks(), sameChecks())
-	for i := range out {
-		out[i].Scope = preflight.OfPeers
-	}
-	return out
-}
+func Checks() []preflight.Check { return slices.Concat(callChecks(), lineChecks(), sameChecks()) }
 
 // callChecks judge the calls between the nodes.
 func callChecks() []preflight.Check {

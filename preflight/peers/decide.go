@@ -92,11 +92,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 func (d Decision) Waive() Decision {
 	d.Go, d.Unfit, d.Who = true, nil, ""
 	d.Findings = slices.Clone(d.Findings)
-	for i, f := range d.Findings {
-		if f.Status == finding.Fail {
-			d.Findings[i].Status = finding.Warn
-		}
-	}
+	preflight.Waive(d.Findings)
 	return d
 }
 

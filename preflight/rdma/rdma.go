@@ -22,12 +22,12 @@ import (
 // Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "rdma.link", Limit: preflight.Computed, Title: "the link of every rail of the training fabric is up",
+		ID: "rdma.link", Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
 			"or hangs.",
 		Run: rdmaLink,
 	}, {
-		ID: "rdma.open", Limit: preflight.Computed, Title: "this process may use the RDMA cards of this node",
+		ID: "rdma.open", Title: "this process may use the RDMA cards of this node",
 		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
 			"NCCL then takes TCP and reports it only in its log.",
 		Run: rdmaOpen,
@@ -39,33 +39,30 @@ func Checks() []preflight.Check {
 			"leaves the card.",
 		Run: rdmaLoop,
 	}, {
-		ID: "rdma.rate", Limit: preflight.Computed,
-		Title: "the rails of one kind of card run at one rate, with all lanes",
-		Doc:   "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
-		Run:   rdmaRate,
+		ID: "rdma.rate", Title: "the rails of one kind of card run at one rate, with all lanes",
+		Doc: "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
+		Run: rdmaRate,
 	}, {
 		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
 		Doc: "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
 		Run: rdmaErrors,
 	}, {
-		ID: "rdma.gid", Limit: preflight.Computed, Title: "each RoCE rail has an address",
+		ID: "rdma.gid", Title: "each RoCE rail has an address",
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
 		Run: preflight.One(rdmaGID),
 	}, {
-		ID: "rdma.mtu", Limit: preflight.Computed,
-		Title: "the rails send packets of one size, as large as their interfaces allow",
+		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
 		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
 			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
 		Run: preflight.One(rdmaMTU),
 	}, {
-		ID: "rdma.firmware", Limit: preflight.Computed, Title: "cards of one kind have one firmware",
+		ID: "rdma.firmware", Title: "cards of one kind have one firmware",
 		Doc: "A card that missed an upgrade behaves differently from the others.", Run: preflight.One(rdmaFirmware),
 	}, {
-		ID: "rdma.plugin", Limit: preflight.Computed,
-		Title: "NCCL has the plugin that this fabric needs",
-		Doc:   "EFA and Slingshot need a plugin and libfabric. Without them NCCL takes TCP and reports it only in its log.",
-		Run:   preflight.One(rdmaPlugin),
+		ID: "rdma.plugin", Title: "NCCL has the plugin that this fabric needs",
+		Doc: "EFA and Slingshot need a plugin and libfabric. Without them NCCL takes TCP and reports it only in its log.",
+		Run: preflight.One(rdmaPlugin),
 	}}
 }
 

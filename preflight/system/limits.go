@@ -20,18 +20,17 @@ const (
 
 func limitChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "limits.memlock", Limit: preflight.Computed, Needs: []string{"rdma.loop"},
-		Title: "RDMA may lock enough memory",
+		ID: "limits.memlock", Needs: []string{"rdma.loop"}, Title: "RDMA may lock enough memory",
 		Doc: "An HCA reads and writes locked memory. Where the limit is low, registering memory fails in the first " +
 			"collective.",
 		Run: preflight.One(memlock),
 	}, {
-		ID: "limits.nofile", Limit: preflight.Computed, Title: "a process may open a socket to every rank",
+		ID: "limits.nofile", Title: "a process may open a socket to every rank",
 		Doc: "The number of sockets grows with the ranks. Where the limit is low, the job stops while it connects, with " +
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
-		ID: "shm.size", Limit: preflight.Computed, Title: "/dev/shm has space for the processes of this node",
+		ID: "shm.size", Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
 			"die of a bus error.",
 		Run: preflight.One(shmSize),

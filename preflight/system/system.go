@@ -22,23 +22,21 @@ func Checks() []preflight.Check { return slices.Concat(limitChecks(), systemChec
 
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "limits.pids", Limit: preflight.Computed, Title: "the limits allow the processes and threads of the job",
+		ID: "limits.pids", Title: "the limits allow the processes and threads of the job",
 		Doc: "At the limit no process or thread can start: \"Resource temporarily unavailable\" in the middle of the " +
 			"job's start, on this node only.",
 		Run: preflight.One(pids),
 	}, {
-		ID: "limits.memory", Limit: preflight.Computed,
-		Title: "the control group grants the memory that the processes need at least",
-		Doc:   "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
-		Run:   preflight.One(memory),
+		ID: "limits.memory", Title: "the control group grants the memory that the processes need at least",
+		Doc: "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
+		Run: preflight.One(memory),
 	}, {
-		ID: "port.ephemeral", Limit: preflight.Computed,
-		Title: "no outgoing connection takes a port that the user chose for the job",
+		ID: "port.ephemeral", Title: "no outgoing connection takes a port that the user chose for the job",
 		Doc: "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range). A fixed port in " +
 			"that range may be in use when the job needs it.",
 		Run: preflight.One(portEphemeral),
 	}, {
-		ID: "mesh.sidecar", Limit: preflight.Computed, Title: "no service mesh is between this pod and its peers",
+		ID: "mesh.sidecar", Title: "no service mesh is between this pod and its peers",
 		Doc: "A sidecar proxy redirects every connection of its pod through itself. It breaks those that do not speak its " +
 			"protocol, slows down the others, and keeps the pod running after the job.",
 		Run: preflight.One(sidecar),
