@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,14 +44,19 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 // everyCard reports whether the job needs all GPUs of this node. It counts them on the
 // PCI bus, since NVML does not answer.
 func everyCard(in preflight.Input) bool {
-	cards := 0
+	all := cards(in, "nvidia")
+	n, err := strconv.Atoi(in.Job.NProc.V)
+	return in.Job.Line.Kind == launcher.Torchrun && all > 0 && (in.Job.NProc.V == "gpu" || err == nil && n == all)
+}
+
+// cards returns the number of a vendor's GPUs on the PCI bus.
+func cards(in preflight.Input, vendor string) (n int) {
 	for _, c := range in.Node.Cards {
-		if c.Vendor == "nvidia" {
-			cards++
+		if c.Vendor == vendor {
+			n++
 		}
 	}
-	n, err := strconv.Atoi(in.Job.NProc.V)
-	return in.Job.Line.Kind == launcher.Torchrun && cards > 0 && (in.Job.NProc.V == "gpu" || err == nil && n == cards)
+	return n
 }
 
 // release is a family of CUDA runtimes and the first driver that supports it.
@@ -90,10 +96,7 @@ func oldest(major, minor int) (driver []int) {
 // as the newest supported CUDA counts first.
 func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 	facts, runtime := in.Node.GPUs, in.Node.Software.CUDA
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	numbers := versionNumbers(runtime)
 	switch {
 	case in.Node.Software.HIP != "":
@@ -167,15 +170,8 @@ func versionNumbers(s string) []int {
 	return out
 }
 
+// olderThan compares as many numbers as b has; a missing one is 0.
 func olderThan(a, b []int) bool {
-	for i := range b {
-		x := 0
-		if i < len(a) {
-			x = a[i]
-		}
-		if x != b[i] {
-			return x < b[i]
-		}
-	}
-	return false
+	a = append(slices.Clone(a), make([]int, len(b))...)
+	return slices.Compare(a[:len(b)], b) < 0
 }

@@ -27,8 +27,8 @@ func stateChecks() []preflight.Check {
 		Run: preflight.One(gpuDriver),
 	}, {
 		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Title: "the driver is new enough for the CUDA that torch brings",
-		Doc: "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
-		Run: preflight.One(gpuCUDA),
+		Doc:    "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
+		Unless: noUsedGPU, Run: preflight.One(gpuCUDA),
 	}, {
 		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
 		Doc: "CUDA ignores all GPUs after an entry that does not exist, without a message. A GPU that is named twice hides " +
@@ -38,12 +38,12 @@ func stateChecks() []preflight.Check {
 		ID: "gpu.health", Needs: []string{"gpu.driver"}, Title: "the GPUs that the job sees work",
 		Doc: "One process of the job finds a GPU that is lost or waits for a reset. It dies, and the others wait for it " +
 			"in their first collective.",
-		Run: gpuHealth,
+		Unless: noUsedGPU, Run: gpuHealth,
 	}, {
 		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Title: "the fabric manager has set up the GPUs",
 		Doc: "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU " +
 			"its place.",
-		Run: preflight.One(gpuFabric),
+		Unless: noUsedGPU, Run: preflight.One(gpuFabric),
 	}}
 }
 
@@ -53,7 +53,7 @@ func useChecks() []preflight.Check {
 		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Title: "the modes of the GPUs let a process use a whole GPU",
 		Doc: "A GPU in a compute mode that forbids processes refuses them. In MIG mode a process sees one slice, without " +
 			"NVLink or P2P.",
-		Run: gpuMode,
+		Unless: noUsedGPU, Run: gpuMode,
 	}, {
 		ID: "gpu.count", Needs: []string{"gpu.driver", "gpu.visible", "gpu.health"},
 		Title: "this node has a GPU for each requested process",
@@ -64,22 +64,29 @@ func useChecks() []preflight.Check {
 		ID: "gpu.busy", Needs: []string{"gpu.driver"}, Title: "no other process uses the GPUs that the job sees",
 		Doc: "The job lacks the memory that another process holds, and dies when it needs it. On a GPU for one process at " +
 			"a time it does not start.",
-		Run: gpuBusy,
+		Unless: noUsedGPU, Run: gpuBusy,
 	}, {
 		ID: "gpu.throttle", Needs: []string{"gpu.driver"},
 		Title: "no GPU is slowed down by power or heat", Doc: "All ranks wait for the slowest GPU.",
-		Run: preflight.One(gpuThrottle),
+		Unless: noUsedGPU, Run: preflight.One(gpuThrottle),
 	}, {
 		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"},
-		Title: "each GPU has as many NVLinks up as the others of its model",
-		Doc:   "A link that is down slows all collectives of the node, and may stop them.", Run: gpuNVLink,
+		Title:  "each GPU has as many NVLinks up as the others of its model",
+		Doc:    "A link that is down slows all collectives of the node, and may stop them.",
+		Unless: noUsedGPU, Run: gpuNVLink,
 	}, {
 		ID: "gpu.p2p", Needs: []string{"gpu.driver"},
 		Title: "GPUs reach each other's memory, and network cards reach it across a common PCIe switch",
 		Doc: "Where one pair of GPUs may not, NCCL uses the host's memory. Access control services send what one device " +
 			"writes to another to the root of the bus and back, which is slow and has made NCCL hang.",
-		Run: preflight.One(gpuP2P),
+		Unless: noUsedGPU, Run: preflight.One(gpuP2P),
 	}}
+}
+
+// noUsedGPU returns why the checks can say nothing about the GPUs of the job, or "".
+func noUsedGPU(in preflight.Input) string {
+	_, why := preflight.GPUsOf(in)
+	return why
 }
 
 func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
@@ -155,18 +162,15 @@ func whose(p gpu.Process) string {
 }
 
 func holders(list []gpu.Process) string {
-	var out []string
-	for _, p := range list {
-		s := whose(p)
-		if p.Memory > 0 {
-			s += ", " + finding.Size(p.Memory)
-		}
-		out = append(out, s)
-	}
-	if len(out) == 0 {
+	if len(list) == 0 {
 		return "no visible process"
 	}
-	return finding.Some(out)
+	return finding.Some(finding.Map(list, func(p gpu.Process) string {
+		if p.Memory > 0 {
+			return whose(p) + ", " + finding.Size(p.Memory)
+		}
+		return whose(p)
+	}))
 }
 
 // ending returns the commands that end processes. NVML has their pids on the machine,

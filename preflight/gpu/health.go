@@ -16,10 +16,7 @@ import (
 // gpuHealth reports each faulty GPU. A GPU that the driver calls unusable fails the job
 // that needs it; errors that the GPU has handled are a warning.
 func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	for _, d := range u.Devices {
 		if f, bad := unusable(u, d); bad {
@@ -31,10 +28,7 @@ func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	if f, bad := switches(in); bad {
 		out = append(out, f)
 	}
-	if len(out) == 0 {
-		return pass(u)
-	}
-	return out
+	return orPass(out, u)
 }
 
 const dies = "the process of this GPU dies, and the other ranks wait for it"
@@ -77,37 +71,32 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 // worn returns a finding about a GPU that answers and has had errors.
 func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 	var what []string
-	f := finding.Warnf("")
+	f := finding.Warnf("").
+		Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
+		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
+			number(d))
 	if e := d.ECC; e != nil && e.Uncorrected > 0 {
 		what = append(what, finding.Count(int(e.Uncorrected), "uncorrectable memory error")+" since the driver was loaded")
 		f = f.See("NVML", "%s: ECC errors since the driver was loaded: %d uncorrectable", called(d), e.Uncorrected)
 	}
 	if r := d.Rows; r != nil && (r.Failed || r.Pending) {
+		row := "a memory row that waits for a reset to be replaced"
 		if r.Failed {
-			what = append(what, "a memory row that could not be replaced")
-		} else {
-			what = append(what, "a memory row that waits for a reset to be replaced")
+			row = "a memory row that could not be replaced"
+			f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
 		}
+		what = append(what, row)
 		f = f.See("NVML", "%s: remapped rows: %d after uncorrectable errors, pending %t, failed %t",
 			called(d), r.Uncorrected, r.Pending, r.Failed)
 	}
 	for _, x := range recent(in, d.PCI) {
-		if means := xidMeans(x.Code); means != "" {
+		if means := xids()[x.Code]; means != "" {
 			what = append(what, fmt.Sprintf("Xid %d %s ago (%s)", x.Code, age(x), means))
 			f = f.See("kernel log", "%s", xidLine(x))
 		}
 	}
-	if len(what) == 0 {
-		return f, false
-	}
 	f.What = called(d) + " had " + strings.Join(what, ", ")
-	f = f.Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
-		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
-			number(d))
-	if d.Rows != nil && d.Rows.Failed {
-		f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
-	}
-	return f, true
+	return f, len(what) > 0
 }
 
 // withXIDs adds the messages about a GPU in the kernel log.
@@ -162,45 +151,29 @@ func age(x gpu.XID) string {
 	return finding.Count(int(d/time.Hour), "hour")
 }
 
-// xid is a fault in the kernel log that is due to the hardware, or that leaves the GPU
-// unusable until a reset.
-type xid struct {
-	code  int
-	means string
-}
-
-// xids returns rows of NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
+// xids returns the meanings of codes that are due to the hardware, or that leave the GPU unusable
+// until a reset, from NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
 // docs.nvidia.com/deploy/xid-errors): those whose immediate action is to reset the GPU (RESET_GPU),
 // to restart the machine (RESTART_BM) or to look at cables (CHECK_MECHANICALS), or which have the
 // workflow of a double bit error or of NVLink. The action follows each row. Not here are those with
 // RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's own or over, and
 // 109 and 155, which hung programs and sleeping links cause, too.
-func xids() []xid {
-	return []xid{
-		{46, "the GPU stopped processing"},               // RESET_GPU
-		{48, "uncorrectable memory error"},               // WORKFLOW_XID_48: reset or reboot clears it
-		{54, "no auxiliary power"},                       // CHECK_MECHANICALS
-		{62, "its microcontroller halted"},               // RESET_GPU
-		{64, "a bad memory row could not be replaced"},   // RESET_GPU
-		{74, "NVLink error"},                             // WORKFLOW_NVLINK_ERR (Ampere, Hopper)
-		{79, "it fell off the bus"},                      // RESTART_BM
-		{95, "uncontained memory error"},                 // RESET_GPU
-		{110, "security fault"},                          // RESET_GPU
-		{119, "its GSP did not answer"},                  // RESET_GPU
-		{120, "error in its GSP"},                        // RESET_GPU
-		{136, "NVLink training failed"},                  // RESET_GPU
-		{140, "uncorrectable memory error, not handled"}, // RESET_GPU
-		{143, "it could not be initialized"},             // RESET_GPU
-		{158, "fatal timeout"},                           // RESET_GPU
+func xids() map[int]string {
+	return map[int]string{
+		46:  "the GPU stopped processing",              // RESET_GPU
+		48:  "uncorrectable memory error",              // WORKFLOW_XID_48: reset or reboot clears it
+		54:  "no auxiliary power",                      // CHECK_MECHANICALS
+		62:  "its microcontroller halted",              // RESET_GPU
+		64:  "a bad memory row could not be replaced",  // RESET_GPU
+		74:  "NVLink error",                            // WORKFLOW_NVLINK_ERR (Ampere, Hopper)
+		79:  "it fell off the bus",                     // RESTART_BM
+		95:  "uncontained memory error",                // RESET_GPU
+		110: "security fault",                          // RESET_GPU
+		119: "its GSP did not answer",                  // RESET_GPU
+		120: "error in its GSP",                        // RESET_GPU
+		136: "NVLink training failed",                  // RESET_GPU
+		140: "uncorrectable memory error, not handled", // RESET_GPU
+		143: "it could not be initialized",             // RESET_GPU
+		158: "fatal timeout",                           // RESET_GPU
 	}
-}
-
-// xidMeans returns the meaning of a code, or "" if the table does not have it.
-func xidMeans(code int) string {
-	for _, x := range xids() {
-		if x.code == code {
-			return x.means
-		}
-	}
-	return ""
 }

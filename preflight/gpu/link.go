@@ -18,10 +18,7 @@ import (
 // nvmlGpuFabricInfo_t), and CUDA does not start before (CUDA_ERROR_SYSTEM_NOT_READY, 802). Without
 // a visible switch the state alone does not count: a GPU that was passed to a VM has one, too.
 func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	const manager = "systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager   " +
 		"# its version must be that of the driver"
 	var waiting, ill []string
@@ -61,7 +58,7 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 			Do("nvidia-modprobe -c 0; systemctl start nvidia-imex\n" +
 				"in Kubernetes: a ComputeDomain; or without it: NCCL_MNNVL_ENABLE=0 on all nodes")
 	case any:
-		return pass(u)[0]
+		return pass(u)
 	}
 	return finding.Skipf("no NVSwitch here")
 }
@@ -98,10 +95,7 @@ func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
 // gpuNVLink compares each GPU with the others of its model: the board and its bridges
 // decide how many links there are, and a board without a bridge has none.
 func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	linked := false
 	for _, d := range u.Devices {
@@ -125,13 +119,10 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("nvidia-smi nvlink -s -i %s\nsudo nvidia-smi -r   # between jobs, resets all GPUs; then have the board inspected",
 				number(d)))
 	}
-	switch {
-	case len(out) > 0:
-		return out
-	case !linked:
+	if len(out) == 0 && !linked {
 		return finding.Skips("no NVLink is up on any GPU")
 	}
-	return pass(u)
+	return orPass(out, u)
 }
 
 // oddPairs reports pairs of GPUs that may not use each other's memory while other pairs
@@ -185,10 +176,7 @@ func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) 
 // gpuP2P looks at pairs of GPUs, and at GPUs and rails behind one switch. It skips
 // guests, since a VM needs the redirection, and bridges that it cannot read.
 func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	if f, bad := oddPairs(in, u); bad {
 		return f
 	}
