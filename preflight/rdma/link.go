@@ -11,15 +11,13 @@ import (
 	"launch/fabric/rail"
 	"launch/fabric/verbs"
 	"launch/internal/finding"
+	"launch/internal/setting"
 	"launch/preflight"
 )
 
 // rdmaLink reports cards like the rails that have no link. Where no rail is left, it reports ports
 // with a cable that nothing brings up: an InfiniBand fabric without a subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
-	if why := noRDMA(in); why != "" {
-		return finding.Skips(why)
-	}
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
 	var out []finding.Finding
@@ -59,13 +57,10 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))
 	}
-	if why := noRails(in, ports); len(out) == 0 && why != "" {
+	if why := noRails(in); len(out) == 0 && why != "" {
 		return finding.Skips(why)
 	}
-	if len(out) == 0 {
-		out = append(out, finding.Passf("%s", f.Why))
-	}
-	return out
+	return preflight.OrPass(out, "%s", f.Why)
 }
 
 // silent returns why something of an HCA could not be read, or "".
@@ -100,10 +95,9 @@ const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 // count only if there is one for each of several GPUs, since a single card may serve any purpose.
 func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	u, why := preflight.GPUsOf(in)
-	off := false
-	for _, d := range in.Job.Decided {
-		off = off || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
-	}
+	off := slices.ContainsFunc(in.Job.Decided, func(d setting.Decided) bool {
+		return d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
+	})
 	if why != "" || off || len(in.Node.HCAs) > 0 || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
 		return finding.Finding{}, false
 	}
@@ -147,7 +141,7 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 		return finding.Skips(why)
 	case len(active) == 0:
 		return finding.Skips("no active RDMA port here")
-	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
+	case strings.Contains(v.Err, "libibverbs.so"):
 		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
 	case v.Err == verbs.ErrNoStack.Error():
@@ -188,9 +182,6 @@ func are(n int, word string) string {
 func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
-	if why := noRails(in, ports); why != "" {
-		return finding.Skips(why)
-	}
 	bus := map[string]fabric.PCI{}
 	for _, p := range in.Node.PCI {
 		bus[p.Addr] = p
@@ -219,26 +210,24 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
 					p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
+		what, wider := "", ""
 		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
 		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
 		case own.Lanes > 0 && wide.Lanes > own.Lanes:
-			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d",
-				p.Name, own.Lanes, wide.Addr, wide.Lanes).
-				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
-				Breaking("the card is slower than its port").
-				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser", p.PCI))
+			what = fmt.Sprintf("%d PCIe lanes, %s of the same kind has %d", own.Lanes, wide.Addr, wide.Lanes)
 		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
-			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
-				p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
+			what = fmt.Sprintf("%d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
+				own.Lanes, own.MaxLanes, now, p.Facts.Rate)
+			wider = ", or use a wider slot"
+		}
+		if what != "" {
+			out = append(out, finding.Warnf("%s has %s", p.Name, what).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
 				Breaking("the card is slower than its port").
-				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser, or use a wider slot", p.PCI))
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser%s", p.PCI, wider))
 		}
 	}
-	if len(out) == 0 {
-		out = append(out, finding.Passf("%s", f.Why))
-	}
-	return out
+	return preflight.OrPass(out, "%s", f.Why)
 }
 
 func laned(p fabric.Port) string {
@@ -250,10 +239,7 @@ func laned(p fabric.Port) string {
 
 // rdmaMTU compares the rails with each other, and each with its interface.
 func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
-	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
-	if why := noRails(in, ports); why != "" {
-		return finding.Skipf("%s", why)
-	}
+	ports := ports(in)
 	most, right := 0, 0
 	for _, p := range ports {
 		has := p.Packets(in.Node)
@@ -293,12 +279,12 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 	if len(small) == 0 {
 		return finding.Passf("packets of %d bytes", most)
 	}
-	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s",
-		len(small), finding.Count(len(ports), "rail"), most, finding.Some(small))
+	than := fmt.Sprintf("the others' %d bytes", most)
 	if behind {
-		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s",
-			len(small), finding.Count(len(ports), "rail"), finding.Some(small))
+		than = "they could"
 	}
+	f.What = fmt.Sprintf("%d of %s send smaller packets than %s: %s",
+		len(small), finding.Count(len(ports), "rail"), than, finding.Some(small))
 	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
 	if len(line) == 0 {
 		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +

@@ -92,8 +92,7 @@ func loopPorts(in preflight.Input) ([]rail.Port, string) {
 // chosenPorts returns the ports that the settings choose, else the rails. NCCL does not
 // connect InfiniBand with Ethernet: where both are rails, InfiniBand remains.
 func chosenPorts(in preflight.Input) []rail.Port {
-	f := rail.Of(in.Node, in.Addr)
-	rails := rail.PortsOf(in.Node, f)
+	rails := ports(in)
 	if in.Ports == nil {
 		if slices.ContainsFunc(rails, func(p rail.Port) bool { return p.Facts.LinkLayer == "InfiniBand" }) {
 			rails = slices.DeleteFunc(rails, func(p rail.Port) bool { return p.Facts.LinkLayer != "InfiniBand" })
@@ -137,7 +136,7 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	failed := map[kind][]looped{}
 	var order []kind
 	var good []looped
-	var untold []string
+	var unknown []string
 	for _, l := range all {
 		if l.err == nil {
 			good = append(good, l)
@@ -150,7 +149,7 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 		k := kind{loopStatus(l, idle(all)), l.err.Cause}
 		switch {
 		case k.status == finding.Skip:
-			untold = append(untold, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
+			unknown = append(unknown, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
 			continue
 		case failed[k] == nil:
 			order = append(order, k)
@@ -165,9 +164,9 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	case len(out) > 0:
 		return out
 	case len(good) == 0:
-		return finding.Skips("could not tell: " + finding.Some(untold))
+		return finding.Skips("could not tell: " + finding.Some(unknown))
 	}
-	return []finding.Finding{loopPasses(good, untold)}
+	return []finding.Finding{loopPasses(good, unknown)}
 }
 
 // loopStatus is a failure only for what NCCL meets for certain, once it has chosen the
@@ -261,7 +260,7 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 }
 
 // loopPasses returns a pass with the measurements.
-func loopPasses(good []looped, untold []string) finding.Finding {
+func loopPasses(good []looped, unknown []string) finding.Finding {
 	f := finding.Passf("")
 	least, most := time.Duration(0), time.Duration(0)
 	for _, l := range good {
@@ -283,8 +282,8 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 	if most > least {
 		f.What += " to " + finding.Micros(most)
 	}
-	if len(untold) > 0 {
-		f.What += "; could not tell of " + finding.Some(untold)
+	if len(unknown) > 0 {
+		f.What += "; could not tell of " + finding.Some(unknown)
 	}
 	return f
 }
