@@ -66,9 +66,8 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("could not tell the limit that launch was started with: " +
 			"a build without cgo cannot read it, and a recording may lack it")
 	}
-	local, _ := preflight.Processes(in)
-	ranks := max(1, in.Job.Nodes.V) * max(1, local)
-	need := uint64(filesOwn + filesPerRank*ranks)
+	ranks := uint64(max(1, in.Job.Nodes.V)) * localRanks(in)
+	need := filesOwn + filesPerRank*ranks
 	if l.Nofile >= need {
 		return finding.Passf("%d files, about %d are needed", l.Nofile, need)
 	}
@@ -117,12 +116,10 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 
 // moreShm returns how to enlarge /dev/shm, to a gigabyte for each process.
 func moreShm(in preflight.Input, ranks int, here string) string {
-	gigs := max(1, ranks)
 	return in.Remedy(map[preflight.Place]string{
 		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the "+
-			"pod\n"+
-			"volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
-		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
+			"pod\nvolumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", ranks),
+		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", ranks),
 		preflight.InShell:     here,
 	})
 }

@@ -113,39 +113,31 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 
 // portEphemeral looks at ports that the user fixed; launch itself chooses ports outside the range.
 func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
-	var found []finding.Finding
+	first, last := in.Node.Ephemeral[0], in.Node.Ephemeral[1]
 	// better is a port that launch chooses itself.
-	judge := func(port int, name, option string, better int) {
-		if ephemeral(in, port) {
-			fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
-			if !ephemeral(in, better) {
-				fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
-			}
-			found = append(found, finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)",
-				port, name, in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
-				See("net.ipv4.ip_local_port_range", "%d %d", in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
-				Breaking("if an outgoing connection of any process uses that port, the job cannot listen on it").
-				Do("%s", fix))
+	warn := func(port int, name, option string, better int) finding.Finding {
+		fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
+		if !ephemeral(in, better) {
+			fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
 		}
+		return finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)", port, name, first, last).
+			See("net.ipv4.ip_local_port_range", "%d %d", first, last).
+			Breaking("if an outgoing connection of any process uses that port, the job cannot listen on it").Do("%s", fix)
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
 	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit &&
 		store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
 	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun &&
 		!(in.Job.Index.Set && in.Job.Index.V > 0)
-	if !typedStore && !typedMaster {
+	switch {
+	case !typedStore && !typedMaster:
 		return finding.Skipf("the user chose no port on which this node would listen")
+	case typedStore && ephemeral(in, store.V.Port):
+		return warn(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
+	case typedMaster && ephemeral(in, master.V):
+		return warn(master.V, master.From.Name, master.From.Name+" ", job.DefaultMasterPort)
 	}
-	if typedStore {
-		judge(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
-	}
-	if typedMaster {
-		judge(master.V, master.From.Name, master.From.Name+" ", job.DefaultMasterPort)
-	}
-	if len(found) > 0 {
-		return found[0]
-	}
-	return finding.Passf("outside %d to %d, or reserved", in.Node.Ephemeral[0], in.Node.Ephemeral[1])
+	return finding.Passf("outside %d to %d, or reserved", first, last)
 }
 
 // ephemeral reports whether the kernel may give a port to an outgoing connection.
