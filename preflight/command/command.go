@@ -24,11 +24,12 @@ func Checks() []preflight.Check { return slices.Concat(commandChecks(), envCheck
 func commandChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "command.found", Title: "the command exists on this node",
-		Doc: "Where one node cannot start the command, all others wait for it.", Run: preflight.One(commandFound),
+		Doc:    "Where one node cannot start the command, all others wait for it.",
+		Unless: notLookedUp, Run: preflight.One(commandFound),
 	}, {
 		ID: "command.executable", Needs: []string{"command.found"}, Title: "this user may execute the command",
-		Doc: "Where one node cannot start the command, all others wait for it.",
-		Run: preflight.One(commandExecutable),
+		Doc:    "Where one node cannot start the command, all others wait for it.",
+		Unless: notLookedUp, Run: preflight.One(commandExecutable),
 	}, {
 		ID: "command.script", Needs: []string{"command.found"}, Limit: preflight.Network,
 		Title: "this node can read the file that Python runs",
@@ -37,29 +38,21 @@ func commandChecks() []preflight.Check {
 	}}
 }
 
-// lookUp finds the command. ok reports whether there is a command to find.
-func lookUp(in preflight.Input) (name, path string, err error, ok bool) {
-	if len(in.Job.Line.Argv) == 0 || in.LookPath == nil {
-		return "", "", nil, false
+// notLookedUp returns why the command is not looked up, or "".
+func notLookedUp(in preflight.Input) string {
+	switch {
+	case len(in.Job.Line.Argv) == 0:
+		return "no command is given"
+	case in.LookPath == nil:
+		return "this run looks up no program"
 	}
-	name = in.Job.Line.Argv[0]
-	path, err = in.LookPath(name)
-	return name, path, err, true
-}
-
-// notLookedUp returns why no command was searched.
-func notLookedUp(in preflight.Input) finding.Finding {
-	if len(in.Job.Line.Argv) == 0 {
-		return finding.Skipf("no command is given")
-	}
-	return finding.Skipf("this run looks up no program")
+	return ""
 }
 
 func commandFound(_ context.Context, in preflight.Input) finding.Finding {
-	name, path, err, ok := lookUp(in)
+	name := in.Job.Line.Argv[0]
+	path, err := in.LookPath(name)
 	switch {
-	case !ok:
-		return notLookedUp(in)
 	case errors.Is(err, fs.ErrPermission):
 		return finding.Passf("%s exists", name)
 	case err != nil:
@@ -124,10 +117,9 @@ func byModule(in preflight.Input) bool {
 }
 
 func commandExecutable(_ context.Context, in preflight.Input) finding.Finding {
-	name, path, err, ok := lookUp(in)
+	name := in.Job.Line.Argv[0]
+	path, err := in.LookPath(name)
 	switch {
-	case !ok:
-		return notLookedUp(in)
 	case errors.Is(err, fs.ErrPermission):
 		return stops(in, notExecutable(in, name, err)).See("look up "+name, "%v", err)
 	case err != nil:
@@ -171,29 +163,19 @@ func envChecks() []preflight.Check {
 		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
 		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
 			"on another machine.",
-		Run: inherited("no inherited variable names a wrong interface",
-			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
+		Run: inherited("env.interfaces", "no inherited variable names a wrong interface"),
 	}, {
 		ID: "env.harmful", Title: "no inherited variable is known to be harmful here",
 		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
 			"docs/env.md lists each with its own ID, which --skip takes, too.",
-		Run: inherited("no inherited variable is known to be harmful",
-			func(id string) bool { return preflight.LintCheck(id) == "env.harmful" }),
+		Run: inherited("env.harmful", "no inherited variable is known to be harmful"),
 	}}
 }
 
-// inherited returns a Run that reports those findings of the lint that are its own.
-func inherited(pass string, mine func(id string) bool) func(context.Context, preflight.Input) []finding.Finding {
+// inherited returns a Run that reports the findings of the lint that belong to a check.
+func inherited(check, pass string) func(context.Context, preflight.Input) []finding.Finding {
 	return func(_ context.Context, in preflight.Input) []finding.Finding {
-		var out []finding.Finding
-		for _, f := range in.Lint {
-			if mine(f.ID) {
-				out = append(out, f)
-			}
-		}
-		if len(out) == 0 {
-			out = append(out, finding.Passf("%s", pass))
-		}
-		return out
+		other := func(f finding.Finding) bool { return preflight.LintCheck(f.ID) != check }
+		return preflight.OrPass(slices.DeleteFunc(slices.Clone(in.Lint), other), "%s", pass)
 	}
 }
