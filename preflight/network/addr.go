@@ -38,7 +38,7 @@ func addrChecks() []preflight.Check {
 }
 
 func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
-	n := in.Node
+	n, addrs := in.Node, strings.Join(in.Node.HostAddrs, ", ")
 	switch {
 	case n.HostErr != "":
 		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
@@ -52,13 +52,12 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 		a, err := netip.ParseAddr(s)
 		return err != nil || a.IsLoopback() || n.IsLocal(a)
 	}) {
-		return finding.Warnf("this node's host name %s is %s, which is not an address of this node",
-			n.Hostname, strings.Join(n.HostAddrs, ", ")).
-			See("getaddrinfo "+n.Hostname, "%s", strings.Join(n.HostAddrs, ", ")).
+		return finding.Warnf("this node's host name %s is %s, which is not an address of this node", n.Hostname, addrs).
+			See("getaddrinfo "+n.Hostname, "%s", addrs).
 			Breaking("Gloo and other programs that look it up cannot listen there, and take loopback").
 			Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname)
 	}
-	return finding.Passf("%s is %s", n.Hostname, strings.Join(n.HostAddrs, ", "))
+	return finding.Passf("%s is %s", n.Hostname, addrs)
 }
 
 // hostsAddr returns the address that /etc/hosts should have for this node.
