@@ -123,17 +123,13 @@ func compareLoads(posts []Post) (out []judged) {
 }
 
 func loadsOf(posts []Post) []Loads { return finding.Map(posts, func(p Post) Loads { return p.Loads }) }
-func sameNodes(a, b group) bool    { return slices.Equal(a.ranks, b.ranks) }
+func sameNodes(a, b group) bool    { return slices.Equal(ranksOf(a.nodes), ranksOf(b.nodes)) }
 
 // unread reports the nodes whose version is not known while that of others is.
 func unread(r loadRule, posts []Post) finding.Finding {
-	var who []string
-	for _, p := range posts {
-		if r.of(p.Loads).Version == "" {
-			who = append(who, ranked(p))
-		}
-	}
-	return finding.Skipf("%s was not found or could not be read on %s", r.title, finding.Some(who)).Named(r.id)
+	posts = slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Loads).Version != "" })
+	return finding.Skipf("%s was not found or could not be read on %s", r.title,
+		finding.Some(finding.Map(posts, ranked))).Named(r.id)
 }
 
 // gravest returns the rule that describes the difference: the first that fails, else the
@@ -155,8 +151,8 @@ func (d difference) finding() finding.Finding {
 		f.Breaks += " (" + o.source + ")"
 	}
 	for _, g := range d.groups[:min(len(d.groups), most)] {
-		if item := r.of(g.first.Loads); item.Path != "" {
-			f = f.See(ranked(g.first)+": "+item.Path, "%s %s", r.title, item.Version)
+		if item := r.of(g.nodes[0].Loads); item.Path != "" {
+			f = f.See(ranked(g.nodes[0])+": "+item.Path, "%s %s", r.title, item.Version)
 		}
 	}
 	f.What = fmt.Sprintf("%s differs: %s", r.title, shares(d.groups, d.has, "versions"))
@@ -164,7 +160,7 @@ func (d difference) finding() finding.Finding {
 	if majority(d.groups) {
 		var odd []string
 		for _, g := range d.groups[1:] {
-			odd = append(odd, g.who()...)
+			odd = append(odd, finding.Map(g.nodes, ranked)...)
 		}
 		f.Fix = fmt.Sprintf("give %s the image or environment of the others", finding.Some(odd))
 	}
@@ -194,38 +190,31 @@ func all(conditions ...func([]Loads) bool) func([]Loads) bool {
 	}
 }
 
-func onGPU(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.GPU })
+func every(nodes []Loads, holds func(Loads) bool) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !holds(l) })
 }
 
-func onCPU(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return l.GPU })
-}
-
-func onRDMA(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.RDMA })
-}
+func onGPU(nodes []Loads) bool  { return every(nodes, func(l Loads) bool { return l.GPU }) }
+func onCPU(nodes []Loads) bool  { return every(nodes, func(l Loads) bool { return !l.GPU }) }
+func onRDMA(nodes []Loads) bool { return every(nodes, func(l Loads) bool { return l.RDMA }) }
 
 // checksVersion reports whether every NCCL compares versions itself.
 func checksVersion(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !atLeast(l.NCCL.Version, 2, 23) })
+	return every(nodes, func(l Loads) bool { return atLeast(l.NCCL.Version, 2, 23) })
 }
 
 func otherMinor(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes,
-		func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
+	first := minorOf(nodes[0].NCCL.Version)
+	return !every(nodes, func(l Loads) bool { return minorOf(l.NCCL.Version) == first })
 }
 
 func otherStore(nodes []Loads) bool {
-	has := func(f func(v string) bool) bool {
-		return slices.ContainsFunc(nodes, func(l Loads) bool { return f(l.Torch.Version) })
-	}
-	return has(func(v string) bool { return atLeast(v, 2, 2) }) &&
-		has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
+	return !every(nodes, func(l Loads) bool { return !atLeast(l.Torch.Version, 2, 2) }) &&
+		!every(nodes, func(l Loads) bool { return !atLeast(l.Torch.Version, 0, 0) || atLeast(l.Torch.Version, 2, 1) })
 }
 
 func someWithout(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes, func(l Loads) bool { return l.Plugin.Version == software.None })
+	return !every(nodes, func(l Loads) bool { return l.Plugin.Version != software.None })
 }
 
 // minorOf returns the first two numbers of a version: "2.27" of "2.27.5".

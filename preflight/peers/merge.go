@@ -25,10 +25,12 @@ func Telling(r finding.Report) finding.Report {
 	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
 		return f.Status != finding.Fail && f.Status != finding.Warn
 	})
-	slices.SortStableFunc(out, func(a, b finding.Finding) int {
-		return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
-	})
+	slices.SortStableFunc(out, gravestFirst)
 	return out[:min(len(out), worthPosting)]
+}
+
+func gravestFirst(a, b finding.Finding) int {
+	return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
 }
 
 // Brief returns Telling in under 500 bytes, without Breaks and Fix. It leaves out how the
@@ -88,12 +90,11 @@ func Merge(posts []Post) finding.Report {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *shared) int {
-		return cmp.Or(cmp.Compare(preflight.Gravity(b.finding.Status), preflight.Gravity(a.finding.Status)),
-			cmp.Compare(len(a.who), len(b.who)))
+		return cmp.Or(gravestFirst(a.finding, b.finding), cmp.Compare(len(a.who), len(b.who)))
 	})
 	var report finding.Report
 	for _, s := range all {
-		s.finding.What = together(namesOf(posts, ranksOf(s.who)), s.what, len(posts))
+		s.finding.What = together(namesOf(s.who), s.what, len(posts))
 		report = append(report, s.finding)
 	}
 	return report

@@ -247,29 +247,13 @@ func groupsBySetting(posts []Post, name string) []group {
 	})
 }
 
-// consequence returns the setting that a node's plan derives from a trait, by the ID of its rule:
-// where only one node has the trait, only that node has the setting. stops reports whether NCCL
-// stops then; it opens sockets of another family by the address of its peer.
-func consequence(rule string) (setting string, stops bool) {
-	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
-		"same.family": "NCCL_SOCKET_FAMILY"}[rule]
-	return setting, setting != "" && rule != "same.family"
-}
-
 // follows reports whether the setting differs between the same nodes as the trait.
 func (r traitRule) follows(posts []Post) bool {
-	setting, _ := consequence(r.id)
-	if setting == "" {
-		return false
-	}
-	a, b := r.groups(posts), groupsBySetting(posts, setting)
+	a, b := r.groups(posts), groupsBySetting(posts, r.sets)
 	return len(a) > 1 && len(b) > 1 && sameOdd(a, b)
 }
 
 // explained reports whether the cause of a difference in a setting is reported already.
 func explained(posts []Post, setting string) bool {
-	return slices.ContainsFunc(traitRules(), func(r traitRule) bool {
-		of, _ := consequence(r.id)
-		return of == setting && r.follows(posts)
-	})
+	return slices.ContainsFunc(traitRules(), func(r traitRule) bool { return r.sets == setting && r.follows(posts) })
 }
