@@ -137,8 +137,8 @@ func lost(c *rates) (out finding.Report) {
 	}
 	for _, p := range c.planes {
 		for _, e := range p.ends {
-			past := slices.DeleteFunc(slices.Clone(was[e.rank]),
-				func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
+			past := slices.DeleteFunc(slices.Clone(was[e.Rank]),
+				func(w PastRate) bool { return w.Rail != e.Rail || w.Kind != p.Kind })
 			out = append(out, e.than(past, p.slack)...)
 		}
 	}
@@ -148,9 +148,10 @@ func lost(c *rates) (out finding.Report) {
 // than compares a rail with its past and reports the direction that lost most.
 func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
 	way, now, then, at := "", 0.0, 0.0, time.Time{}
+	speed := [...]float64{sent: e.Out, received: e.In}
 	for _, was := range past {
 		for i, v := range []float64{sent: was.Out, received: was.In} {
-			if s := e.speed[i]; s > 0 && s < v*(1-slack) && (way == "" || s/v < now/then) {
+			if s := speed[i]; s > 0 && s < v*(1-slack) && (way == "" || s/v < now/then) {
 				way, now, then, at = []string{sent: "sending", received: "receiving"}[i], s, v, was.At
 			}
 		}

@@ -20,7 +20,7 @@ const (
 	// A RoCE v2 packet has 82 bytes in addition to its payload: preamble, Ethernet, gap (38), IPv4
 	// (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA volume 1, 5.2 and annex A17.) A
 	// TCP segment has 90: 38, IPv4 (20), TCP with timestamps (32), of which 52 are within the MTU.
-	roceBeside, ibBeside, tcpBeside, tcpInside = 82, 30, 90, 52
+	roceHeaders, ibHeaders, tcpHeaders, tcpInside = 82, 30, 90, 52
 	// pcieShare is the share of a PCIe link that TLP headers, acknowledgements and
 	// 128b/130b leave with the smallest payload of 128 bytes (PCIe base specification).
 	pcieShare = 0.8
@@ -149,12 +149,12 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	wire := 0.0
 	switch {
 	case r.HCA == "":
-		wire = (mtu - tcpInside) / (mtu - tcpInside + tcpBeside)
+		wire = (mtu - tcpInside) / (mtu - tcpInside + tcpHeaders)
 	case r.Link == "Ethernet":
 		payload := float64(cmp.Or(rail.RoCEMTU(p.MTU), 1024))
-		wire = payload / (payload + roceBeside)
+		wire = payload / (payload + roceHeaders)
 	default:
-		wire = 2048.0 / (2048 + ibBeside) // the minimum that a subnet manager sets
+		wire = 2048.0 / (2048 + ibHeaders) // the minimum that a subnet manager sets
 	}
 	gbit := p.Rate * wire
 	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
@@ -179,8 +179,8 @@ const (
 // 4 % of the other direction. Up to twice that is no other job.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
-// besideShare is the share of a port's traffic that is another job where its rate is not known.
-const besideShare = 0.2
+// othersShare is the share of a port's traffic that is another job where its rate is not known.
+const othersShare = 0.2
 
 // inUse returns the bytes per second from which on a port carries another job.
 func inUse(p bench.Port) float64 {
@@ -230,7 +230,7 @@ func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took t
 	}
 	sent, received, most := others(moved.Sent, out, back), others(moved.Received, back, out), inUse(p)
 	if p.Rate <= 0 {
-		most = min(most, besideShare*best)
+		most = min(most, othersShare*best)
 	}
 	if out == 0 || max(sent, received) <= most {
 		return ""
