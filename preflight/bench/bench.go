@@ -28,16 +28,16 @@ type Port struct {
 	NoGPU  string       `json:"no_gpu,omitempty"` // why there is none
 }
 
-// Test is the task of a Measurer.
+// Test is the task of a Measurer. Each side proposes one before a measurement; the leader's applies.
 type Test struct {
-	Port    Port // of this side
-	Peer    Port // of the other side
-	Lead    bool // this side starts; the other one answers
-	Streams int  // parallel connections, or queue pairs
-	Warm    time.Duration
-	Span    time.Duration // of each direction, after Warm
-	Pings   int           // the maximum number of ping-pongs
-	GPU     bool          // measure once more, shorter, between the GPUs of both ends
+	Port    Port          `json:"port"`    // of this side
+	Peer    Port          `json:"-"`       // of the other side
+	Lead    bool          `json:"-"`       // this side starts; the other one answers
+	Streams int           `json:"streams"` // parallel connections, or queue pairs
+	Warm    time.Duration `json:"warm"`
+	Span    time.Duration `json:"span"`          // of each direction, after Warm
+	Pings   int           `json:"pings"`         // the maximum number of ping-pongs
+	GPU     bool          `json:"gpu,omitempty"` // measure once more, shorter, between the GPUs of both ends
 }
 
 // Exchange sends the other end a message and returns its message of the same step. Both

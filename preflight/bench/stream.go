@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,15 +10,12 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"launch/internal/sidechannel"
 )
-
-type rawConn = syscall.RawConn
 
 const (
 	// chunk is the size of one write or read. All streams share this memory of the process.
@@ -87,10 +85,8 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 		wg.Go(func() { errs[i] = swallow(c, nowhere) })
 	}
 	arrived := func(after time.Duration) (bytes float64, at time.Time) {
-		timer := time.NewTimer(after)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(after):
 		case <-ctx.Done():
 		}
 		for _, c := range streams {
@@ -142,10 +138,7 @@ func swallow(c *net.TCPConn, nowhere []byte) error {
 			}
 		}
 	})
-	if err == nil {
-		err = end
-	}
-	return err
+	return cmp.Or(err, end)
 }
 
 // ping sends short messages one after the other and returns half of each round trip. A

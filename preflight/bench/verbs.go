@@ -27,11 +27,9 @@ func Verbs(opens func(hca string) bool) Measurer {
 }
 
 func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
-	r, err := confine.Run(ctx, verbs.Test{
-		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
-		BothWays: true, PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
-	}, t.hostLimit(), verbs.Exchange(say))
+	host := t.writes()
+	host.PingSizes, host.Pings, host.PingSpan = []int{verbsPing}, max(t.Pings, 1), pingBudget
+	r, err := confine.Run(ctx, host, t.hostLimit(), verbs.Exchange(say))
 	if err != nil {
 		return Result{}, err
 	}
@@ -54,6 +52,13 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 		out.carry(t)
 	}
 	return out, nil
+}
+
+// writes returns the test of both directions of a port.
+func (t Test) writes() verbs.Test {
+	return verbs.Test{Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
+		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
+		BothWays: true}
 }
 
 // carried returns about how many bytes an end has written at a speed in a time, at most:
@@ -105,11 +110,10 @@ const gpuShare = 2
 
 // gpuTest returns the same test, shorter, between GPUs.
 func (t Test) gpuTest() verbs.Test {
-	return verbs.Test{
-		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		GPU: &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem}, QPs: min(max(t.Streams, 1), maxStreams/2),
-		Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm / gpuShare, Span: t.Span / gpuShare, BothWays: true,
-	}
+	out := t.writes()
+	out.GPU = &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem}
+	out.Warm, out.Span = t.Warm/gpuShare, t.Span/gpuShare
+	return out
 }
 
 // gpuTakes returns the time that a test between GPUs adds.
