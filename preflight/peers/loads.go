@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"launch/fabric/software"
 	"launch/internal/finding"
+	"launch/preflight"
 )
 
 // Loads is the software that the job would load on one node, and facts that decide
@@ -90,8 +92,13 @@ func loadRules() []loadRule {
 // nodes in the same way are one different image.
 type difference struct {
 	groups []group // by the first rule
-	rules  []loadRule
-	found  []outcome // of each rule
+	rules  []applied
+}
+
+// applied is a rule with the outcome that applies.
+type applied struct {
+	loadRule
+	outcome
 }
 
 // compareLoads reports the nodes that differ from most, and those that must leave. An
@@ -114,7 +121,7 @@ func compareLoads(posts []Post) (out []judged) {
 		if at < 0 {
 			at, diffs = len(diffs), append(diffs, difference{groups: gs})
 		}
-		diffs[at].rules, diffs[at].found = append(diffs[at].rules, r), append(diffs[at].found, o)
+		diffs[at].rules = append(diffs[at].rules, applied{r, o})
 	}
 	for _, d := range diffs {
 		out = append(out, judged{d.finding(), ranksIn(d.groups[1:])})
@@ -132,23 +139,14 @@ func unread(r loadRule, posts []Post) finding.Finding {
 		finding.Some(finding.Map(posts, ranked))).Named(r.id)
 }
 
-// gravest returns the rule that describes the difference: the first that fails, else the
-// first that warns.
-func (d difference) gravest() (r loadRule, o outcome) {
-	at := 0
-	for _, s := range []finding.Status{finding.Warn, finding.Fail} {
-		if i := slices.IndexFunc(d.found, func(o outcome) bool { return o.status == s }); i >= 0 {
-			at = i
-		}
-	}
-	return d.rules[at], d.found[at]
-}
-
+// finding describes the difference by the first of its gravest rules.
 func (d difference) finding() finding.Finding {
-	r, o := d.gravest()
-	f := finding.Finding{ID: r.id, Status: o.status, Breaks: o.breaks}
-	if o.source != "" {
-		f.Breaks += " (" + o.source + ")"
+	r := slices.MaxFunc(d.rules, func(a, b applied) int {
+		return cmp.Compare(preflight.Gravity(a.status), preflight.Gravity(b.status))
+	})
+	f := finding.Finding{ID: r.id, Status: r.status, Breaks: r.breaks}
+	if r.source != "" {
+		f.Breaks += " (" + r.source + ")"
 	}
 	for _, g := range d.groups[:min(len(d.groups), most)] {
 		if item := r.of(g.nodes[0].Loads); item.Path != "" {
@@ -172,7 +170,7 @@ func (d difference) finding() finding.Finding {
 
 // has returns everything that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
 func (d difference) has(p Post) string {
-	return finding.Join(d.rules, func(r loadRule) string { return r.title + " " + r.of(p.Loads).Version })
+	return finding.Join(d.rules, func(r applied) string { return r.title + " " + r.of(p.Loads).Version })
 }
 
 func runtime(l Loads) software.Item {
