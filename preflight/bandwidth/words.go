@@ -118,12 +118,17 @@ func (c *rates) slowPort(s *suspect) finding.Finding {
 
 // with describes the partners with which it was slow.
 func (s *suspect) with() string {
-	partners := map[int]bool{}
+	partners, met := map[int]bool{}, map[int]bool{}
 	for _, f := range s.flows {
 		partners[f.from], partners[f.to] = true, true
 	}
 	delete(partners, s.Nodes[0])
-	text := fmt.Sprintf("%d of the %d partners it was measured with", len(partners), s.met())
+	for _, f := range s.plane.flows {
+		if f.from == s.Nodes[0] && !f.retest {
+			met[f.to] = true
+		}
+	}
+	text := fmt.Sprintf("%d of the %d partners it was measured with", len(partners), len(met))
 	if len(s.again) > 0 {
 		other := s.again[0].from
 		if other == s.Nodes[0] {
@@ -132,16 +137,6 @@ func (s *suspect) with() string {
 		text += " and again with " + s.plane.ends[other].Node
 	}
 	return text
-}
-
-func (s *suspect) met() int {
-	all := map[int]bool{}
-	for _, f := range s.plane.flows {
-		if f.from == s.Nodes[0] && !f.retest {
-			all[f.to] = true
-		}
-	}
-	return len(all)
 }
 
 // look returns how to examine a port.

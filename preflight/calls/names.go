@@ -159,15 +159,10 @@ func silence(answers []dns.Said) string {
 // near reports whether an address is in the network of this node in which it calls
 // another.
 func (n *lookup) near(called, other netip.Addr) bool {
-	for _, i := range n.node.Interfaces {
-		if i.Up && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
-			return p.Contains(called) &&
-				p.Contains(other)
-		}) {
-			return true
-		}
-	}
-	return false
+	both := func(p netip.Prefix) bool { return p.Contains(called) && p.Contains(other) }
+	return slices.ContainsFunc(n.node.Interfaces, func(i fabric.Interface) bool {
+		return i.Up && slices.ContainsFunc(i.Addrs, both)
+	})
 }
 
 // result returns what was found, in an order that does not depend on timing.

@@ -118,15 +118,11 @@ func sameFamily(addrs []netip.Addr) bool {
 // twoHosts reports whether /etc/hosts gives a name two addresses in one network of this
 // node, which no single host has.
 func twoHosts(in preflight.Input, host string) bool {
-	addrs := inHosts(in, host)
-	for i, a := range addrs {
-		for _, b := range addrs[:i] {
-			for _, nic := range in.Node.Interfaces {
-				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool {
-					return !a.IsLoopback() && p.Contains(a) && p.Contains(b)
-				}) {
-					return true
-				}
+	addrs := slices.DeleteFunc(inHosts(in, host), netip.Addr.IsLoopback)
+	for _, nic := range in.Node.Interfaces {
+		for _, p := range nic.Addrs {
+			if outside := slices.DeleteFunc(slices.Clone(addrs), p.Contains); len(addrs)-len(outside) > 1 {
+				return true
 			}
 		}
 	}
