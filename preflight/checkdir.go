@@ -35,10 +35,9 @@ const (
 	maxQuoted = 64
 )
 
-// CheckDir returns the user's own checks: one for each executable file of a
-// directory. A file that is not executable becomes a check that reports this; hidden
-// files and those that end in ~ are left out. The fields Thresholds, Dir and UserEnv
-// of in apply; without UserEnv the checks are skipped. The error reports a directory
+// CheckDir returns the user's own checks: one for each executable file of a directory. A file that is not
+// executable becomes a check that reports this; hidden files and those that end in ~ are left out. The fields
+// Thresholds, Dir and UserEnv of in apply; without UserEnv the checks are skipped. The error reports a directory
 // that cannot be read, or that holds more programs than a directory of checks would.
 func CheckDir(dir string, in Input) ([]Check, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -77,8 +76,7 @@ func always(f finding.Finding) func(context.Context, Input) []finding.Finding {
 	return One(func(context.Context, Input) finding.Finding { return f })
 }
 
-// userID returns the ID of the check in a file: unique, and valid in a list that is
-// separated by commas.
+// userID returns the ID of the check in a file: unique, and valid in a list that is separated by commas.
 func userID(name string, others []Check) string {
 	base := userPrefix + strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
@@ -247,8 +245,7 @@ func lastLine(s string) string {
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
-// shown returns the output of a user's program, short enough for a report and
-// quoted where it is not text.
+// shown returns the output of a user's program, short enough for a report and quoted where it is not text.
 func shown(s string) string {
 	cut := ""
 	if len(s) > maxShown {

@@ -26,9 +26,8 @@ func Processes(in Input) (n int, ok bool) {
 // UsedGPUs are the GPUs that the job's processes see.
 type UsedGPUs struct {
 	Devices []gpu.GPU
-	// Certain reports that each GPU belongs to some process, so the job dies of a GPU
-	// that does not work. With fewer processes, or with a program that does not say
-	// how many it starts, the broken GPU may be unused.
+	// Certain reports that each GPU belongs to some process, so the job dies of a GPU that does not work. With fewer
+	// processes, or with a program that does not say how many it starts, the broken GPU may be unused.
 	Certain bool
 }
 

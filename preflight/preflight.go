@@ -1,7 +1,6 @@
-// Package preflight runs checks before the command starts and reports what each
-// found. A check is one value of a table and reads facts that others gathered. A
-// failure stops the start, so a check fails only where the job would certainly hang
-// or die. What may still work is a warning, and "could not tell" is a skip.
+// Package preflight runs checks before the command starts and reports what each found. A check is one value of a
+// table and reads facts that others gathered. A failure stops the start, so a check fails only where the job would
+// certainly hang or die. What may still work is a warning, and "could not tell" is a skip.
 package preflight
 
 import (
@@ -65,8 +64,7 @@ type Input struct {
 	Node fabric.Node
 	Addr netip.Addr // this node's address for its peers; zero if not known yet
 
-	// Serve is where this node hosts the embedded store; empty if another node does,
-	// or if that is not known yet.
+	// Serve is where this node hosts the embedded store; empty if another node does, or if that is not known yet.
 	Serve []netip.AddrPort
 	Dir   string // the working directory
 
@@ -78,8 +76,7 @@ type Input struct {
 	// Selected is the result of envgen.Selected: what the settings choose.
 	Selected map[string][]string
 
-	// Ports is the result of envgen.Ports: the ports that the settings leave to NCCL;
-	// nil means the rails.
+	// Ports is the result of envgen.Ports: the ports that the settings leave to NCCL; nil means the rails.
 	Ports []string
 
 	Env func(name string) (string, bool) // os.LookupEnv
@@ -119,12 +116,10 @@ func (u PortUse) Holder() string { return cmp.Or(u.By, "a process that this user
 const (
 	// Computed is the default, for a check that only computes; it guards against a bug.
 	Computed = time.Second
-	// Network is the limit of a check that asks the network. A healthy name server
-	// answers within milliseconds, and resolv.conf allows 5 s for each that does not:
-	// 2 s tell the two apart without slowing every start.
+	// Network is the limit of a check that asks the network. A healthy name server answers within milliseconds, and
+	// resolv.conf allows 5 s for each that does not: 2 s tell the two apart without slowing every start.
 	Network = 2 * time.Second
-	// Storage is the limit of a check of file systems. It is above the 3 s that the
-	// children of fabric.AskDisks have.
+	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have.
 	Storage = 3500 * time.Millisecond
 )
 

@@ -26,8 +26,7 @@ const grace = 250 * time.Millisecond
 type result struct {
 	done     chan struct{}
 	findings []finding.Finding
-	// failed is the ID of the check at the root: this one if it failed, or the one
-	// whose failure made it a skip.
+	// failed is the ID of the check at the root: this one if it failed, or the one whose failure made it a skip.
 	failed string
 }
 
@@ -103,9 +102,8 @@ func after(ctx context.Context, c Check, in Input, results map[string]*result) (
 	return found, failed
 }
 
-// bounded runs a check within its limit. A check that overruns or panics learned
-// nothing about the node, so it is a skip. A check that ignores the end of its
-// context is abandoned: it must not delay the job.
+// bounded runs a check within its limit. A check that overruns or panics learned nothing about the node, so it is
+// a skip. A check that ignores the end of its context is abandoned: it must not delay the job.
 func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	limit := cmp.Or(c.Limit, Computed)
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -21,8 +21,7 @@ type Rates struct {
 	Ports   []bench.Port   `json:"ports,omitempty"`
 	Samples []bench.Sample `json:"samples,omitempty"` // of the pairs that it led, repeated ones last
 	Was     []PastRate     `json:"was,omitempty"`     // from the history of its rails
-	// Disturbed is why a port's measurements do not count, by the port's name; see the
-	// function Disturbed.
+	// Disturbed is why a port's measurements do not count, by the port's name; see the function Disturbed.
 	Disturbed map[string]string `json:"disturbed,omitempty"`
 }
 
@@ -89,8 +88,7 @@ type Meeting struct {
 const (
 	maxPorts = 512
 	maxPairs = 512
-	// maxAgain limits the repeated measurements: where more ports are slow, no single
-	// cable is the cause.
+	// maxAgain limits the repeated measurements: where more ports are slow, no single cable is the cause.
 	maxAgain = 256
 )
 

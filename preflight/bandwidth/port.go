@@ -115,8 +115,7 @@ func ratePort(n fabric.Node, r rail.Rail, name string) bench.Port {
 	return p
 }
 
-// reachedAt returns the address of an interface for others: IPv4 before IPv6, and none
-// that is link-local.
+// reachedAt returns the address of an interface for others: IPv4 before IPv6, and none that is link-local.
 func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	for _, a := range i.Addrs {
 		if a.Addr().IsLinkLocalUnicast() {
@@ -199,9 +198,8 @@ func Busy(p bench.Port, node string, sent, received float64) string {
 		p.Name, node, finding.Speed(sent), finding.Speed(received))
 }
 
-// Disturbed returns why the measurements of a port do not count: while the samples were
-// taken it carried clearly more than they did. moved is what it counted. It returns "" if
-// it did not, or if that is not known.
+// Disturbed returns why the measurements of a port do not count: while the samples were taken it carried clearly
+// more than they did. moved is what it counted. It returns "" if it did not, or if that is not known.
 func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration,
 	own []bench.Sample) string {
 	if p.Net.Addr().IsLoopback() { // it counts both ends

@@ -1,6 +1,5 @@
-// Package bench measures the speed of the rails between nodes, over TCP or by another
-// Measurer. A schedule decides which pairs of nodes measure in which round. The package
-// judges nothing; preflight/bandwidth judges the Samples.
+// Package bench measures the speed of the rails between nodes, over TCP or by another Measurer. A schedule decides
+// which pairs of nodes measure in which round. The package judges nothing; preflight/bandwidth judges the Samples.
 package bench
 
 import (
@@ -52,8 +51,7 @@ type Measurer struct {
 	Run  func(ctx context.Context, t Test, say Exchange) (Result, error)
 }
 
-// Result is the result of a Measurer. Both ends get the same one, from their own view: Out
-// is what this side sent.
+// Result is the result of a Measurer. Both ends get the same one, from their own view: Out is what this side sent.
 type Result struct {
 	Out     Flow          `json:"out"`
 	Back    Flow          `json:"back"`

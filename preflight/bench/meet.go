@@ -31,8 +31,7 @@ type Node struct {
 	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs
 	// room: a send does not wait.
 	Asked chan Asking
-	// Rails returns this node's ports for a caller's address, where they are not known
-	// before; nil: Ports.
+	// Rails returns this node's ports for a caller's address, where they are not known before; nil: Ports.
 	Rails func(from netip.Addr) []Port
 
 	talks *sidechannel.Talks
@@ -295,8 +294,7 @@ func (t Test) hostLimit() time.Duration {
 // Takes returns the time that a successful measurement takes.
 func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget + t.gpuTakes() }
 
-// Within returns the test extended to take d, but not shortened and at most the given
-// number of times longer.
+// Within returns the test extended to take d, but not shortened and at most the given number of times longer.
 func (t Test) Within(d time.Duration, most int) Test {
 	t.Span = min(max(t.Span+(d-t.Takes())/2, t.Span), time.Duration(most)*t.Span)
 	return t

@@ -41,10 +41,9 @@ func circle(n int) int {
 	return n - 1 + n%2
 }
 
-// Partner returns the partner of a rank in a round of the circle method. It returns false
-// for the one node without a partner, which each round has if the number of nodes is odd.
-// The last of an even number of nodes stays in place and the others rotate: two nodes are
-// partners if their sum is the round's number.
+// Partner returns the partner of a rank in a round of the circle method. It returns false for the one node without
+// a partner, which each round has if the number of nodes is odd. The last of an even number of nodes stays in
+// place and the others rotate: two nodes are partners if their sum is the round's number.
 func Partner(rank, n, round int) (int, bool) {
 	m := circle(n)
 	if m == 0 {
@@ -61,8 +60,7 @@ func Partner(rank, n, round int) (int, bool) {
 	return other, other < n
 }
 
-// half returns the node that would be its own partner in a round: twice its number is the
-// round's, and m is odd.
+// half returns the node that would be its own partner in a round: twice its number is the round's, and m is odd.
 func half(round, m int) int {
 	round %= m
 	if round%2 == 1 {
@@ -71,9 +69,8 @@ func half(round, m int) int {
 	return round / 2
 }
 
-// Match pairs the ports of two nodes: those of one name; of the rest those in one network;
-// then the others in the order of their names. Each result is an index of a and one of b.
-// Both ends get the same pairs.
+// Match pairs the ports of two nodes: those of one name; of the rest those in one network; then the others in the
+// order of their names. Each result is an index of a and one of b. Both ends get the same pairs.
 func Match(a, b []Port) [][2]int {
 	var out [][2]int
 	leftA, leftB := byName(a), byName(b)

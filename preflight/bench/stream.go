@@ -64,8 +64,7 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 	return f, nil
 }
 
-// ended reports whether a stream ended normally: by the clock, or because the other side's
-// clock was first.
+// ended reports whether a stream ended normally: by the clock, or because the other side's clock was first.
 func ended(err error) bool {
 	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) ||
 		errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)

@@ -18,12 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The following limit what the other end may request, and the waits in addition to the
-// measurement itself.
+// The following limit what the other end may request, and the waits in addition to the measurement itself.
 const (
 	maxStreams = 64
-	// joinBudget limits the connections of the streams of one direction: one lost SYN costs
-	// a second (RFC 6298).
+	// joinBudget limits the connections of the streams of one direction: one lost SYN costs a second (RFC 6298).
 	joinBudget = 1500 * time.Millisecond
 	// lateBudget is the extra time of a direction on a machine without an idle processor.
 	lateBudget = time.Second
@@ -33,9 +31,8 @@ const (
 	ticketLen  = 16
 )
 
-// TCP measures over connections between the addresses of two rails, each bound to its
-// rail's interface. It counts the data without reading it: TCP has its checksum, and a copy
-// would measure the receiver's memory.
+// TCP measures over connections between the addresses of two rails, each bound to its rail's interface. It counts
+// the data without reading it: TCP has its checksum, and a copy would measure the receiver's memory.
 func TCP() Measurer {
 	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
 }
@@ -117,8 +114,7 @@ func swap[T any](ctx context.Context, say Exchange, mine T) (theirs T, err error
 	return theirs, json.Unmarshal(b, &theirs)
 }
 
-// measure measures latency first, on the idle path, then the direction from the leader, then the
-// other one.
+// measure measures latency first, on the idle path, then the direction from the leader, then the other one.
 func (s *seen) measure(ctx context.Context, t Test, open func() ([]*net.TCPConn, error)) error {
 	for _, fromLead := range []bool{true, false} {
 		streams, err := open()

@@ -104,8 +104,7 @@ const (
 	cudaBudget = 8 * time.Second
 )
 
-// gpuShare is the share of a stream's time for this memory: both directions take as long
-// as one between hosts.
+// gpuShare is the share of a stream's time for this memory: both directions take as long as one between hosts.
 const gpuShare = 2
 
 // gpuTest returns the same test, shorter, between GPUs.

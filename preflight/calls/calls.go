@@ -32,9 +32,8 @@ type Caller struct {
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 }
 
-// Make calls the partners and node rank 0 of a world: whether each answers under its
-// own ID, whether long messages arrive, and the time of its clock. Partners are few,
-// so that it takes as long at any number of nodes.
+// Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
+// arrive, and the time of its clock. Partners are few, so that it takes as long at any number of nodes.
 func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found,
 	error) {
 	m := w.Master
@@ -107,10 +106,9 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	return c, got.About
 }
 
-// stalled returns the direction in which a long message did not arrive. A process
-// that sends late, because it is stopped or has no processor, looks like a path that
-// loses data; only a lossy path loses full packets too. The other node calls this
-// one as well, so its "there" covers a path that loses only long messages.
+// stalled returns the direction in which a long message did not arrive. A process that sends late, because it is
+// stopped or has no processor, looks like a path that loses data; only a lossy path loses full packets too. The
+// other node calls this one as well, so its "there" covers a path that loses only long messages.
 func stalled(a sidechannel.Answer) string {
 	switch {
 	case a.Bulk.Out.Stalled:
@@ -134,9 +132,8 @@ func sourceFor(n fabric.Node, peer netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// interfaceTo returns the interface that packets to a peer leave by; the zero Interface:
-// not known. Connecting a datagram socket asks the kernel for the route and sends
-// nothing.
+// interfaceTo returns the interface that packets to a peer leave by; the zero Interface: not known. Connecting a
+// datagram socket asks the kernel for the route and sends nothing.
 func interfaceTo(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.Interface {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {

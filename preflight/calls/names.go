@@ -17,14 +17,12 @@ import (
 )
 
 const (
-	// nameBudget bounds a lookup by the system's resolver, as in the check of the
-	// store's name.
+	// nameBudget bounds a lookup by the system's resolver, as in the check of the store's name.
 	nameBudget = 2 * time.Second
 	// namePatience is how long the resolver may take before the name servers are
 	// asked one by one, which separates the silent ones from the slow ones.
 	namePatience = 300 * time.Millisecond
-	// aboutAddrs bounds the addresses in a node's About, so that they fit into
-	// sidechannel.MaxAbout.
+	// aboutAddrs bounds the addresses in a node's About, so that they fit into sidechannel.MaxAbout.
 	aboutAddrs = 12
 )
 
@@ -156,8 +154,7 @@ func silence(answers []dns.Said) string {
 	return strings.Join(why, ", ")
 }
 
-// near reports whether an address is in the network of this node in which it calls
-// another.
+// near reports whether an address is in the network of this node in which it calls another.
 func (n *lookup) near(called, other netip.Addr) bool {
 	both := func(p netip.Prefix) bool { return p.Contains(called) && p.Contains(other) }
 	return slices.ContainsFunc(n.node.Interfaces, func(i fabric.Interface) bool {

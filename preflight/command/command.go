@@ -64,8 +64,7 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("%s is %s", name, path)
 }
 
-// commandScript checks the file that torchrun or python runs. Both look for it in the
-// working directory only.
+// commandScript checks the file that torchrun or python runs. Both look for it in the working directory only.
 func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	line := in.Job.Line
 	switch {
@@ -156,8 +155,7 @@ func stops(in preflight.Input, f finding.Finding) finding.Finding {
 	return f.Breaking("this node cannot start the job, and the other nodes would wait for it")
 }
 
-// envChecks report the findings of the lint in the inherited settings, each with the
-// ID that the lint gives it.
+// envChecks report the findings of the lint in the inherited settings, each with the ID that the lint gives it.
 func envChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",

@@ -65,11 +65,10 @@ type release struct {
 	driver       []int
 }
 
-// releases returns the families. Sources: "Minor Version Compatibility" and "CUDA
-// Toolkit 10.x Minimum Required Driver Versions" in NVIDIA's CUDA Compatibility document
-// (docs.nvidia.com/deploy/cuda-compatibility), and table 2 of the CUDA Toolkit Release
-// Notes for the full numbers. From CUDA 11 on, a runtime works with every driver of its
-// major release and of later ones.
+// releases returns the families. Sources: "Minor Version Compatibility" and "CUDA Toolkit 10.x Minimum Required
+// Driver Versions" in NVIDIA's CUDA Compatibility document (docs.nvidia.com/deploy/cuda-compatibility), and table
+// 2 of the CUDA Toolkit Release Notes for the full numbers. From CUDA 11 on, a runtime works with every driver of
+// its major release and of later ones.
 func releases() []release {
 	return []release{
 		{13, -1, []int{580, 65, 6}},  // 13.x: >= 580.65.06

@@ -151,13 +151,12 @@ func age(x gpu.XID) string {
 	return finding.Count(int(d/time.Hour), "hour")
 }
 
-// xids returns the meanings of codes that are due to the hardware, or that leave the GPU unusable
-// until a reset, from NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
-// docs.nvidia.com/deploy/xid-errors): those whose immediate action is to reset the GPU (RESET_GPU),
-// to restart the machine (RESTART_BM) or to look at cables (CHECK_MECHANICALS), or which have the
-// workflow of a double bit error or of NVLink. The action follows each row. Not here are those with
-// RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's own or over, and
-// 109 and 155, which hung programs and sleeping links cause, too.
+// xids returns the meanings of codes that are due to the hardware, or that leave the GPU unusable until a reset,
+// from NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog", docs.nvidia.com/deploy/xid-errors):
+// those whose immediate action is to reset the GPU (RESET_GPU), to restart the machine (RESTART_BM) or to look at
+// cables (CHECK_MECHANICALS), or which have the workflow of a double bit error or of NVLink. The action follows
+// each row. Not here are those with RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's
+// own or over, and 109 and 155, which hung programs and sleeping links cause, too.
 func xids() map[int]string {
 	return map[int]string{
 		46:  "the GPU stopped processing",              // RESET_GPU

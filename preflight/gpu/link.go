@@ -125,9 +125,8 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 	return orPass(out, u)
 }
 
-// oddPairs reports pairs of GPUs that may not use each other's memory while other pairs
-// of the same models at the same distance may. What holds for all pairs is due to the
-// design of the machine or the model.
+// oddPairs reports pairs of GPUs that may not use each other's memory while other pairs of the same models at the
+// same distance may. What holds for all pairs is due to the design of the machine or the model.
 func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) {
 	type kind struct{ distance, a, b string }
 	devices := map[int]gpu.GPU{}

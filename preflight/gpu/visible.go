@@ -243,8 +243,7 @@ func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 	return orPass(out, u)
 }
 
-// gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these
-// are slow on purpose.
+// gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these are slow on purpose.
 func gpuThrottle(_ context.Context, in preflight.Input) finding.Finding {
 	u, _ := preflight.GPUsOf(in)
 	words := map[string]string{

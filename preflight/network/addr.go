@@ -128,8 +128,7 @@ func loopback(in preflight.Input, a netip.Addr) finding.Finding {
 		Breaking("nodes on other machines would connect to themselves").Do(fix)
 }
 
-// runtimeBridge reports whether an interface has the name of a bridge of a container
-// runtime or a hypervisor.
+// runtimeBridge reports whether an interface has the name of a bridge of a container runtime or a hypervisor.
 func runtimeBridge(name string) bool {
 	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })

@@ -259,8 +259,7 @@ func dnsSearch(ctx context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("the first name that is tried is the right one")
 }
 
-// dnsReverse asks for the name of this node's own address. Those of its peers are
-// mostly in the same zone.
+// dnsReverse asks for the name of this node's own address. Those of its peers are mostly in the same zone.
 func dnsReverse(ctx context.Context, in preflight.Input) finding.Finding {
 	a := in.Addr.Unmap()
 	switch {

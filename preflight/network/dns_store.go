@@ -102,8 +102,7 @@ func hasName(l fabric.HostsLine, host string) bool {
 	return slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// sameFamily reports whether two of the addresses are of one family. A single host
-// often has one of each.
+// sameFamily reports whether two of the addresses are of one family. A single host often has one of each.
 func sameFamily(addrs []netip.Addr) bool {
 	for _, a := range addrs {
 		if slices.ContainsFunc(addrs, func(b netip.Addr) bool {

@@ -14,8 +14,7 @@ import (
 	"launch/preflight/calls"
 )
 
-// Listen is an address on which a library waits for the other nodes, in addition to the
-// address of the node.
+// Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
 type Listen struct {
 	Library string     `json:"library"` // "NCCL", "Gloo"
 	Addr    netip.Addr `json:"addr"`

@@ -12,9 +12,8 @@ import (
 	"launch/internal/finding"
 )
 
-// compareClocks reports nodes with a wrong wall clock. Each call measures the difference
-// of its two ends; together they relate every clock to that of node rank 0. The clock of
-// most nodes is the right one.
+// compareClocks reports nodes with a wrong wall clock. Each call measures the difference of its two ends; together
+// they relate every clock to that of node rank 0. The clock of most nodes is the right one.
 func compareClocks(posts []Post, allowed time.Duration) []judged {
 	clock, doubt := clocks(posts)
 	if len(clock) < 2 {

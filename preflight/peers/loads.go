@@ -12,8 +12,7 @@ import (
 	"launch/preflight"
 )
 
-// Loads is the software that the job would load on one node, and facts that decide
-// whether a difference matters.
+// Loads is the software that the job would load on one node, and facts that decide whether a difference matters.
 type Loads struct {
 	software.Facts
 	Driver string `json:"driver,omitempty"` // NVIDIA's, in the kernel
@@ -45,9 +44,8 @@ func loadRules() []loadRule {
 	}
 	return []loadRule{
 		{"same.torch", "torch", func(l Loads) software.Item { return l.Torch }, []outcome{
-			// The numbers of the store's commands moved by one when VALIDATE became the
-			// first: 1.13 takes it for a SET of absurd length and closes the connection.
-			// The behaviour of 2.1 is not established.
+			// The numbers of the store's commands moved by one when VALIDATE became the first: 1.13 takes it for a SET of
+			// absurd length and closes the connection. The behaviour of 2.1 is not established.
 			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on use different store protocols: no rank gets past the " +
 				"first connection",
 				"pytorch/pytorch#107607"},
@@ -55,9 +53,8 @@ func loadRules() []loadRule {
 				"pytorch/pytorch#174917, #175023"},
 		}},
 		{"same.nccl", "NCCL", func(l Loads) software.Item { return l.NCCL }, []outcome{
-			// struct ncclPeerInfo has the whole version, and initTransportsRank returns
-			// ncclInvalidUsage if one differs. The message is in the library from 2.23.4
-			// on, not in 2.22.3.
+			// struct ncclPeerInfo has the whole version, and initTransportsRank returns ncclInvalidUsage if one differs.
+			// The message is in the library from 2.23.4 on, not in 2.22.3.
 			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses " +
 				"(ncclInvalidUsage)", `NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
 			// 2.14.3 on one node and 2.19.3 on another: it connects to an address of family 0.

@@ -10,17 +10,15 @@ import (
 	"launch/preflight"
 )
 
-// worthPosting limits the findings that one node posts to the others. inBrief and
-// briefWords (characters) limit those of a start, where each node prints its own in full
-// and reads all posts at once.
+// worthPosting limits the findings that one node posts to the others. inBrief and briefWords (characters) limit
+// those of a start, where each node prints its own in full and reads all posts at once.
 const (
 	worthPosting = 16
 	inBrief      = 3
 	briefWords   = 120
 )
 
-// Telling returns the part of a node's own report that the others need: failures and
-// warnings, the gravest first.
+// Telling returns the part of a node's own report that the others need: failures and warnings, the gravest first.
 func Telling(r finding.Report) finding.Report {
 	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
 		return f.Status != finding.Fail && f.Status != finding.Warn

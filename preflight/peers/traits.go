@@ -46,8 +46,7 @@ type Traits struct {
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
-// machineMark and uuidMark are the posted lengths of an identity: enough to tell the
-// nodes of one job apart.
+// machineMark and uuidMark are the posted lengths of an identity: enough to tell the nodes of one job apart.
 const (
 	machineMark = 12
 	uuidMark    = 8

@@ -161,8 +161,7 @@ func otherLayer(p, most Post) string {
 		"(\"Try selecting NICs of only one link type using NCCL_IB_HCA\")", mine, theirs)
 }
 
-// unlike is one division of the nodes by their traits: several that divide them in the
-// same way have one cause.
+// unlike is one division of the nodes by their traits: several that divide them in the same way have one cause.
 type unlike struct {
 	groups []group
 	rules  []traitRule
@@ -275,9 +274,8 @@ func (u unlike) has(p Post) string {
 	return strings.Join(out, ", ")
 }
 
-// compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake,
-// on one machine. NCCL refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU
-// detected" in src/init.cc).
+// compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake, on one machine. NCCL
+// refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU detected" in src/init.cc).
 func compareOwners(posts []Post) (out []judged) {
 	owner := map[string]Post{}
 	for _, p := range posts {

@@ -16,8 +16,7 @@ import (
 // fails all the time, and no delay next to the questions to the GPU driver.
 const errorsGap = 500 * time.Millisecond
 
-// rdmaErrors reads the counters of the rails twice. The links are idle, so only a bad
-// link shows errors.
+// rdmaErrors reads the counters of the rails twice. The links are idle, so only a bad link shows errors.
 func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 	if in.LinkErrors == nil {
 		return finding.Skips("the counters of a recording or a dry run do not change")

@@ -22,9 +22,8 @@ const (
 	// its own. A connection that nothing acknowledges fails after half a second to two.
 	loopBudget = 3 * time.Second
 
-	// loopLong is the longer of two messages: several packets and pages. The memory
-	// locked for them and for the queues is below loopLocks, which is less than NCCL
-	// locks for one connection's queues and buffers.
+	// loopLong is the longer of two messages: several packets and pages. The memory locked for them and for the
+	// queues is below loopLocks, which is less than NCCL locks for one connection's queues and buffers.
 	loopLong  = 64 << 10
 	loopLocks = 1 << 20
 )
@@ -169,9 +168,8 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 	return []finding.Finding{loopPasses(good, unknown)}
 }
 
-// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the
-// port and cannot give it up. It passes over a device that does not open or does not
-// answer (ncclIbInit in src/transport/net_ib).
+// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the port and cannot give it up.
+// It passes over a device that does not open or does not answer (ncclIbInit in src/transport/net_ib).
 func loopStatus(l looped, idle bool) finding.Status {
 	switch c := l.err.Cause; c {
 	case verbs.NoRC, verbs.NoLibrary, verbs.NoStack, verbs.Late, verbs.Wrong, verbs.PeerGone:
