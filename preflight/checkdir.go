@@ -24,8 +24,7 @@ import (
 
 const (
 	userPrefix = "user."
-	// maxUser is more checks than a user writes, and fewer programs than a
-	// directory has that was named by mistake (/usr/bin).
+	// maxUser is more checks than a user writes, and fewer than the programs of a directory like /usr/bin.
 	maxUser = 64
 	// skipStatus is EX_TEMPFAIL of sysexits.h: try again later.
 	skipStatus = 75
@@ -176,8 +175,7 @@ type userLine struct {
 	Fix    string         `json:"fix"`
 }
 
-// parseVerdict reads a last line. ok reports whether it is a verdict; its Status may
-// be empty. odd describes an invalid verdict.
+// parseVerdict reads a last line. ok: it is a verdict, whose Status may be empty. odd describes an invalid verdict.
 func parseVerdict(line string) (v userLine, ok bool, odd string) {
 	if !strings.HasPrefix(line, "{") {
 		return v, false, ""

@@ -83,8 +83,7 @@ type Input struct {
 	// LookPath searches as execvp(3) does. fs.ErrPermission: found, but not executable.
 	LookPath func(name string) (string, error)
 	Exists   func(path string) bool // reports whether a device node exists
-	// Servers returns the reply of each server of resolv.conf to a question about a
-	// name, in their order. It asks once for each name.
+	// Servers returns the reply of each server of resolv.conf, in their order. It asks once for each name.
 	Servers func(ctx context.Context, host string) []dns.Said
 	Reverse func(ctx context.Context, a netip.Addr) []dns.Answer    // the names of an address, by server
 	Disks   func(ctx context.Context, paths []string) []fabric.Disk // the file system of each path
@@ -97,8 +96,7 @@ type Input struct {
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
 	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
 	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
-	// PortUse reports which process uses a port of this machine. An error means that
-	// the port cannot be used for another reason.
+	// PortUse reports which process uses a port of this machine. An error: the port cannot be used for another reason.
 	PortUse func(at netip.AddrPort) (PortUse, error)
 }
 

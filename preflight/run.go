@@ -81,8 +81,7 @@ func Waive(r finding.Report) {
 	}
 }
 
-// after runs a check once the checks that it needs have ended. A needed check that
-// is left out or switched off does not count.
+// after runs a check once those that it needs have ended. One that is left out or switched off does not count.
 func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding,
 	failed string) {
 	for _, id := range c.Needs {
@@ -149,8 +148,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("no check %q; \"launch check\" lists the checks of a node, docs/checks.md lists all", e.ID)
 }
 
-// Known returns an *UnknownError for an ID of the options that is neither in the
-// table nor in lint, the IDs of envgen's findings.
+// Known returns an *UnknownError for an ID that is neither in the table nor in lint, the IDs of envgen's findings.
 func (o Options) Known(table []Check, lint []string) error {
 	all := slices.Concat(idsOf(table), idsOf(o.More), lint)
 	for _, id := range slices.Concat(o.Skip, o.Only) {

@@ -1,5 +1,4 @@
-// Package bandwidth judges what preflight/bench measured on the rails of all
-// nodes: which ports, nodes and paths are slow.
+// Package bandwidth judges what preflight/bench measured on all rails: which ports, nodes and paths are slow.
 package bandwidth
 
 import (
@@ -99,8 +98,7 @@ const (
 	maxSlack = 0.45
 )
 
-// Compare judges the measurements of all nodes. If Again is not empty, its pairs must be
-// measured and the samples compared again.
+// Compare judges the measurements of all nodes. The pairs in Again must be measured first.
 func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	c := newRates(posts)
 	out := Verdict{Nodes: len(posts), Measured: c.measured}
@@ -315,8 +313,7 @@ func (p *plane) nominal() float64 {
 	return medianOf(finding.Map(p.ends, func(e *railEnd) float64 { return e.port.Rate }))
 }
 
-// bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and
-// by the facts of both its ports.
+// bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and by both ports' facts.
 func (p *plane) bound(f flow) float64 {
 	floor := min(p.ends[f.from].port.Floor, p.ends[f.to].port.Floor) // 0: unknown
 	return max(p.refer*(1-p.slack)*f.nominal, floor)

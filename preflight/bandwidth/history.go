@@ -49,13 +49,11 @@ func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []Pa
 	return out
 }
 
-// maxHistory limits the part of a history that is read, from its end: years of runs of one
-// node, or one run of thousands.
+// maxHistory limits what is read, from the end: years of runs of one node, or one run of thousands.
 const maxHistory = 4 << 20
 
-// usualRuns is the number of latest runs whose median is the usual speed of a rail. So a
-// gradual decline shows, and a lucky or disturbed run counts for little. asBefore is the
-// share of that speed from which on a run still had it.
+// The median of the latest usualRuns is the usual speed of a rail. So a gradual decline shows, and a lucky or
+// disturbed run counts for little. asBefore is the share of that speed from which on a run still had it.
 const (
 	usualRuns = 15
 	asBefore  = 0.9

@@ -128,8 +128,7 @@ func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	return best
 }
 
-// madeUp reports whether a rate is not that of a wire: the driver of a virtual interface
-// or of a software RDMA device invents it.
+// madeUp reports whether the driver of a virtual interface or of a software RDMA device invents the rate.
 func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	if r.HCA == "" {
 		return i.Kind != "physical" && i.Kind != "bond" && i.Kind != "vlan" || n.Cloud.Virtual
@@ -138,8 +137,7 @@ func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	return k >= 0 && n.HCAs[k].PCI == ""
 }
 
-// floor returns the minimum payload of a port in bytes/s by its own facts: its rate, its
-// MTU and its PCIe link. 0 means unknown.
+// floor returns the minimum payload of a port in bytes/s by its own rate, MTU and PCIe link; 0: unknown.
 func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	if p.Rate <= 0 || r.HCA == "" && p.Rate > tcpCore {
 		return 0
@@ -166,8 +164,7 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	return floorShare * gbit * 1e9 / 8
 }
 
-// The use that counts as another job: 5 % of the port, or where its rate is not known,
-// more than monitoring and logs send all the time.
+// The use that counts as another job: 5 % of the port; if its rate is not known, more than monitoring and logs send.
 const (
 	busyShare   = 0.05
 	busyUnknown = 5e6 // bytes/s

@@ -43,8 +43,7 @@ type Test struct {
 // ends call it equally often.
 type Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
-// Measurer is one way to measure a pair of ports. Both ends run it at the same time, in
-// any order, and it returns when ctx ends.
+// Measurer is one way to measure a pair of ports. Both ends run it at the same time. It returns when ctx ends.
 type Measurer struct {
 	Kind string            // "tcp", "verbs"
 	Can  func(p Port) bool // reports whether a port of this node can be used
@@ -68,8 +67,7 @@ type Flow struct {
 	RTT     time.Duration `json:"rtt,omitempty"`     // under load, smoothed by the sender (TCP_INFO)
 	PMTU    int           `json:"pmtu,omitempty"`    // path MTU by the sender, bytes
 	Deliver float64       `json:"deliver,omitempty"` // the kernel's own delivery rate, all streams, bytes/s
-	// Carried is the number of bytes that the sender handed to the rail in all, before and
-	// after the span, with repeats; 0: unknown.
+	// Carried is all bytes that the sender handed to the rail, outside the span and repeated ones too; 0: unknown.
 	Carried float64 `json:"carried,omitempty"`
 }
 
@@ -90,8 +88,7 @@ type Sample struct {
 // partner from a bad port of the node itself.
 const QuickRounds = 3
 
-// CauseBusy is the cause of a sample that was not taken because another job uses one of
-// the ports, CauseLeft that of one whose other end was gone.
+// CauseBusy: not taken, because another job uses one of the ports. CauseLeft: the other end was gone.
 const (
 	CauseBusy = "busy"
 	CauseLeft = "left"

@@ -309,8 +309,7 @@ func noWay(a, b Port) string {
 	return fmt.Sprintf("no common way: %s can be measured by %q, %s by %q", a.Name, a.Kinds, b.Name, b.Kinds)
 }
 
-// Round measures several pairs of ports at the same time and returns their samples in
-// order. No port may be in two of them.
+// Round measures several pairs of ports at once and returns their samples in order. No port may be in two of them.
 func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 	out := make([]Sample, len(all))
 	var wg sync.WaitGroup

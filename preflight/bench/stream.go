@@ -115,8 +115,7 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 	return f, nil
 }
 
-// swallow reads until the stream ends. The kernel drops the data (MSG_TRUNC, tcp(7)), so
-// no copy costs the receiver a processor.
+// swallow reads until the stream ends. The kernel drops the data (MSG_TRUNC, tcp(7)), so no copy costs time.
 func swallow(c *net.TCPConn, nowhere []byte) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -126,8 +126,7 @@ func (t Test) gpuTakes() time.Duration {
 // GPULimit returns the time that it may add.
 func (t Test) GPULimit() time.Duration { return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget }
 
-// onGPU measures between GPUs if both ends have one; both get the same result. An error is
-// a reason, not a failure of the rail.
+// onGPU measures between GPUs if both ends have one; both get the same result. An error is no failure of the rail.
 func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 	for _, lead := range []bool{true, false} {
 		p := t.Peer

@@ -18,8 +18,7 @@ const (
 	Everywhere             // all arcs
 )
 
-// Arc is one attempt from a node to another, such as a call, or a flow between two
-// ports. The nodes are numbers from 0 on.
+// Arc is one attempt from a node to another, such as a call, or a flow between ports. Nodes are numbers from 0 on.
 type Arc struct {
 	From, To int
 	Bad      bool

@@ -96,8 +96,7 @@ func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []by
 	}
 }
 
-// addrs returns the addresses of a name; known reports whether it surely has none, and
-// mute why no name server has answered.
+// addrs returns the addresses of a name; known: it surely has none; mute: why no name server has answered.
 func (n *lookup) addrs(ctx context.Context, name string) (addrs []netip.Addr, known bool, mute string) {
 	ctx, cancel := context.WithTimeout(ctx, nameBudget)
 	defer cancel()

@@ -1,5 +1,4 @@
-// Package checks assembles the checks of all topics into the one table that a
-// start, a report and the documentation use.
+// Package checks assembles the checks of all topics into one table.
 package checks
 
 import (

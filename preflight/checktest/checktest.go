@@ -204,8 +204,7 @@ func OfHCA(i int, edit func(h *fabric.HCA, p *fabric.Port)) func(*preflight.Inpu
 	return func(in *preflight.Input) { edit(&in.Node.HCAs[i], &in.Node.HCAs[i].Ports[0]) }
 }
 
-// Recorded returns a recorded machine as a node of a job on all its GPUs. GPUs that were
-// not recorded with NVML are healthy.
+// Recorded returns a recorded machine as a node of a job on all its GPUs; those not recorded with NVML are healthy.
 func Recorded(t *testing.T, name string) preflight.Input {
 	in := Env(NProc(Four(), "gpu"))
 	in.Node = machinetest.Node(t, name)

@@ -1,5 +1,4 @@
-// Package command holds the checks of the command itself: the program, its
-// script, and the variables that it inherits.
+// Package command holds the checks of the command: the program, its script, and the variables that it inherits.
 package command
 
 import (
@@ -98,8 +97,7 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	return stops(in, f).See("look at "+path, "%v", err)
 }
 
-// byModule reports whether the environment makes torchrun take its first word as a
-// module or a program (PET_MODULE=1, like -m).
+// byModule reports whether torchrun takes its first word as a module or a program (PET_MODULE=1, like -m).
 func byModule(in preflight.Input) bool {
 	for _, name := range []string{"PET_MODULE", "PET_NO_PYTHON"} {
 		v, set := in.Getenv(name)

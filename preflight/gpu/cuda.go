@@ -41,8 +41,7 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 	return f
 }
 
-// everyCard reports whether the job needs all GPUs of this node. It counts them on the
-// PCI bus, since NVML does not answer.
+// everyCard reports whether the job needs all GPUs of this node, counted on the PCI bus, since NVML does not answer.
 func everyCard(in preflight.Input) bool {
 	all := cards(in, "nvidia")
 	n, err := strconv.Atoi(in.Job.NProc.V)
@@ -91,8 +90,7 @@ func oldest(major, minor int) (driver []int) {
 	return driver
 }
 
-// gpuCUDA compares the CUDA that torch was built with to the driver. What NVML reports
-// as the newest supported CUDA counts first.
+// gpuCUDA compares torch's CUDA to the driver. What NVML reports as the newest supported CUDA counts first.
 func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 	facts, runtime := in.Node.GPUs, in.Node.Software.CUDA
 	u, _ := preflight.GPUsOf(in)

@@ -173,8 +173,7 @@ func holders(list []gpu.Process) string {
 	}))
 }
 
-// ending returns the commands that end processes. NVML has their pids on the machine,
-// which differ from those in a container.
+// ending returns the commands that end processes. NVML has their pids on the machine, not those in a container.
 func ending(list []gpu.Process) string {
 	pids := finding.Map(list, func(p gpu.Process) string { return strconv.Itoa(p.PID) })
 	return "ps -fp " + strings.Join(pids, ",") + "   # on the machine itself, outside any container; end what is left over"

@@ -54,8 +54,7 @@ func inHosts(in preflight.Input, host string) []netip.Addr {
 	return out
 }
 
-// toServers returns the names to ask the name servers for: the store's, and this
-// node's own where nothing else has its address.
+// toServers returns the names to ask for: the store's, and this node's own where nothing else has its address.
 func toServers(in preflight.Input) []string {
 	if !asksServers(in) || noStore(in) != "" {
 		return nil

@@ -114,8 +114,7 @@ func sameFamily(addrs []netip.Addr) bool {
 	return false
 }
 
-// twoHosts reports whether /etc/hosts gives a name two addresses in one network of this
-// node, which no single host has.
+// twoHosts reports whether /etc/hosts gives a name two addresses in one network of this node: no host has two.
 func twoHosts(in preflight.Input, host string) bool {
 	addrs := slices.DeleteFunc(inHosts(in, host), netip.Addr.IsLoopback)
 	for _, nic := range in.Node.Interfaces {

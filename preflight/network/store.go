@@ -44,8 +44,7 @@ type endpoint struct {
 
 func (e endpoint) String() string { return net.JoinHostPort(e.host, e.port) }
 
-// endpoints returns the store's addresses, without the invalid URLs of an external store, which the
-// reader of the command line reports.
+// endpoints returns the store's addresses without invalid URLs, which the reader of the command line reports.
 func endpoints(s job.Store) []endpoint {
 	if s.Embedded {
 		return []endpoint{{s.Host, strconv.Itoa(s.Port)}}

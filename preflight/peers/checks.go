@@ -8,8 +8,7 @@ import (
 	"launch/preflight"
 )
 
-// Checks returns the checks that Decide makes, once all nodes have joined. They have no
-// Run: the nodes post what is compared.
+// Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
 func Checks() []preflight.Check { return slices.Concat(callChecks(), lineChecks(), sameChecks()) }
 
 // callChecks judge the calls between the nodes.

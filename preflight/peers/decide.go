@@ -202,8 +202,7 @@ func shares(gs []group, has func(Post) string, kinds string) string {
 	return strings.Join(parts, "; ")
 }
 
-// maxCalls is the number of calls in a survey: a picture cannot show more, and all nodes
-// read it. Failed calls are first.
+// maxCalls limits the calls in a survey: a picture cannot show more, and all nodes read it. Failed ones are first.
 const maxCalls = 512
 
 // NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
@@ -231,8 +230,7 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	return s
 }
 
-// columns returns the checks that some node made, in the order of the table and with
-// those that are not in it at the end.
+// columns returns the checks that some node made, in the order of the table, and then those that are not in it.
 func columns(posts []Post, table []preflight.Check) []string {
 	made := map[string]bool{}
 	for _, p := range posts {

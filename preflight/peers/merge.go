@@ -60,8 +60,7 @@ func Elsewhere(posts []Post, rank int) finding.Report {
 	return out[:min(len(out), worthPosting)]
 }
 
-// Merge returns the findings of the nodes about themselves: equal ones once, the gravest
-// first, and of these the rarest.
+// Merge returns the nodes' findings about themselves: equal ones once, the gravest first, and of these the rarest.
 func Merge(posts []Post) finding.Report {
 	type shared struct {
 		finding finding.Finding // of the first

@@ -107,8 +107,7 @@ func muteServers(posts []Post) []judged {
 		finding.Some(namesOf(who)))}}
 }
 
-// unknownNames reports the few names that name servers do not know, and the few nodes
-// whose name servers do not know them.
+// unknownNames reports the names that name servers do not know, and the nodes whose name servers do not know them.
 func unknownNames(posts []Post) judged {
 	nodes := byRank(posts)
 	var asked []edge

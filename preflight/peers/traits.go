@@ -52,8 +52,7 @@ const (
 	uuidMark    = 8
 )
 
-// TraitsOf returns the traits of a node. f is its fabric for its peers' address. It reads
-// Job, Node, Addr, Selected and Env of in.
+// TraitsOf returns the traits of a node with fabric f. It reads Job, Node, Addr, Selected and Env of in.
 func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	t := Traits{Fabric: f.Kind, Family: family(in.Addr)}
 	if len(in.Node.BootID) >= machineMark {
@@ -145,8 +144,7 @@ func rateOf(r rail.Rail) string {
 	return fmt.Sprintf("%g Gb/s", r.Rate)
 }
 
-// kindOfGID returns the kind of a RoCE rail's address; "" for other rails and for one
-// without an address, which has a check of its own.
+// kindOfGID returns the kind of a RoCE rail's address; "" for other rails, and without an address (rdma.gid).
 func kindOfGID(p rail.Port) string {
 	i := slices.IndexFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Index == p.GID })
 	if p.GID < 0 || i < 0 || p.Facts.LinkLayer != "Ethernet" {

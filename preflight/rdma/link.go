@@ -11,7 +11,6 @@ import (
 	"launch/fabric/rail"
 	"launch/fabric/verbs"
 	"launch/internal/finding"
-	"launch/internal/setting"
 	"launch/preflight"
 )
 
@@ -95,9 +94,10 @@ const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 // count only if there is one for each of several GPUs, since a single card may serve any purpose.
 func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	u, why := preflight.GPUsOf(in)
-	off := slices.ContainsFunc(in.Job.Decided, func(d setting.Decided) bool {
-		return d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
-	})
+	off := false
+	for _, d := range in.Job.Decided {
+		off = off || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
+	}
 	if why != "" || off || len(in.Node.HCAs) > 0 || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
 		return finding.Finding{}, false
 	}

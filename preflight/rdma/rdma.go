@@ -1,5 +1,4 @@
-// Package rdma holds the checks of this node's RDMA devices: InfiniBand, RoCE and
-// EFA ports, and the plugin that NCCL needs for them.
+// Package rdma holds the checks of this node's InfiniBand, RoCE and EFA ports, and of the plugin that NCCL needs.
 package rdma
 
 import (

@@ -85,8 +85,7 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 		}))
 }
 
-// shmSize looks at the free space, since other jobs may share it. It never fails: GPUs
-// with a direct path between them need none.
+// shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.
 func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := preflight.Processes(in)

@@ -1,5 +1,4 @@
-// Package system holds the checks of this node's operating system: resource
-// limits, control groups, file systems, reserved ports and sidecars.
+// Package system holds the checks of resource limits, control groups, file systems, reserved ports and sidecars.
 package system
 
 import (
@@ -85,8 +84,7 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("no limit")
 }
 
-// memory judges the limit alone: the amount that is left is not known, since the kernel
-// gives back memory that only caches files.
+// memory judges the limit alone: what is left is not known, since the kernel gives back memory that caches files.
 func memory(_ context.Context, in preflight.Input) finding.Finding {
 	limit := uint64(max(0, in.Node.System.Cgroup.Memory))
 	ranks := localRanks(in)

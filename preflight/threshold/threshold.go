@@ -48,8 +48,7 @@ func All() []Threshold {
 		// Any process that imports torch takes more.
 		{Name: "limits.memory", Unit: Bytes, Default: 256 << 20,
 			Doc: "memory that the control group must grant for each process of this node"},
-		// A bare PyTorch process has a dozen threads; NCCL's proxies and watchdogs, CUDA
-		// and a few data loaders add about fifty.
+		// A bare PyTorch process has a dozen threads; NCCL's threads, CUDA and a few data loaders add about fifty.
 		{Name: "limits.pids", Unit: Number, Default: 64,
 			Doc: "processes and threads that each process of this node may need"},
 		{Name: "peer.clock", Unit: Seconds, Default: 5,
@@ -84,8 +83,7 @@ func Of(set map[string]float64, name string) float64 {
 	panic("no threshold " + name)
 }
 
-// UserCheck is the threshold of --check-dir, and UserSeconds its default: a
-// healthy mount or service answers in far less.
+// UserCheck is the threshold of --check-dir, and UserSeconds its default: a healthy mount answers in far less.
 const UserCheck, UserSeconds = "user.limit", 5
 
 // Error reports an invalid NAME=VALUE.
@@ -133,8 +131,7 @@ func (u Unit) words() string {
 	return map[Unit]string{Bytes: "number of bytes", Seconds: "duration", Number: "number"}[u] + " of 0 or more"
 }
 
-// byteUnits returns the suffixes of byte counts, as Kubernetes and dd have them:
-// powers of 1024 with an i, powers of 1000 without.
+// byteUnits returns the suffixes of Kubernetes and dd: powers of 1024 with an i, powers of 1000 without.
 func byteUnits() map[string]float64 {
 	out := map[string]float64{"": 1, "b": 1}
 	for i, c := range []string{"k", "m", "g", "t"} {
