@@ -34,7 +34,7 @@ type Check struct {
 	// Unless returns why the check does not apply here, or "". nil: it always applies.
 	Unless func(in Input) string
 	// Run returns one finding, or several where the check covers several things.
-	// A finding without an ID gets that of the check. Run returns when ctx ends.
+	// A finding without an ID gets the check's. Run returns when ctx ends.
 	Run func(ctx context.Context, in Input) []finding.Finding
 }
 
@@ -115,7 +115,7 @@ const (
 	// Computed is the default, for a check that only computes; it guards against a bug.
 	Computed = time.Second
 	// Network is the limit of a check that asks the network. A healthy name server answers within milliseconds, and
-	// resolv.conf allows 5 s for each that does not: 2 s tell the two apart without slowing every start.
+	// resolv.conf allows 5 s for each that does not: 2 s separate the two without slowing every start.
 	Network = 2 * time.Second
 	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have.
 	Storage = 3500 * time.Millisecond

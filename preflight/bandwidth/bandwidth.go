@@ -256,7 +256,7 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 
 // measure computes the usual speed of each port in each direction: the upper median of its partners.
 // With two of three healthy partners a healthy port reaches its full speed, and a slow port never does.
-// So the share of slow ports is right, and the median is that of a healthy port as long as these are
+// So the share of slow ports is right, and the median is a healthy port's as long as these are
 // the majority. (Of all flows twice as many are slow, since each has two ends.) The spread is the
 // difference of flows to the slower of their two ends, and of ports to each other.
 func (p *plane) measure() {

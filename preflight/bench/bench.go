@@ -39,8 +39,7 @@ type Test struct {
 	GPU     bool          `json:"gpu,omitempty"` // measure once more, shorter, between the GPUs of both ends
 }
 
-// Exchange sends the other end a message and returns its message of the same step. Both
-// ends call it equally often.
+// Exchange sends the other end a message and returns its message of the same step. Both ends call it equally often.
 type Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
 // Measurer is one way to measure a pair of ports. Both ends run it at the same time. It returns when ctx ends.
@@ -84,7 +83,7 @@ type Sample struct {
 	Err   string `json:"err,omitempty"`   // in words
 }
 
-// QuickRounds is the default number of partners of each node: the smallest that tells a bad
+// QuickRounds is the default number of partners of each node: the smallest that separates a bad
 // partner from a bad port of the node itself.
 const QuickRounds = 3
 

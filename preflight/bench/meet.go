@@ -28,8 +28,7 @@ type Node struct {
 	Ports []Port
 	Ways  []Measurer  // the ways to measure, the best first
 	Keys  *tls.Config // for callers; nil: no shared secret
-	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs
-	// room: a send does not wait.
+	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs room: a send does not wait.
 	Asked chan Asking
 	// Rails returns this node's ports for a caller's address, where they are not known before; nil: Ports.
 	Rails func(from netip.Addr) []Port
@@ -52,7 +51,7 @@ type visit struct {
 }
 
 // hello is the first message of a caller: the measurement that it wants. With Mine it
-// reports its ports and asks for those of the other node.
+// reports its ports and asks for the other node's.
 type hello struct {
 	Mine  *Offer `json:"mine,omitempty"`
 	Round int    `json:"round"`

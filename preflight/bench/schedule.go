@@ -10,7 +10,7 @@ import (
 
 // Rounds returns the rounds of the circle method that n nodes use, at most the given
 // number; 0 or the full number measures each pair once. The result follows from n and
-// nonce alone, as that of Partner does, so a node needs to know only its partners.
+// nonce alone, as Partner's does, so a node needs to know only its partners.
 //
 // The rounds are consecutive: the pairs of any two of them connect all nodes in one path, so each
 // node is compared with all others, if indirectly. The nonce decides where the rounds start.

@@ -37,7 +37,7 @@ func TCP() Measurer {
 	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
 }
 
-// door is what the answering end tells the leader: where its streams connect, and their ticket.
+// door is what the answering end sends the leader: where its streams connect, and their ticket.
 type door struct {
 	At     netip.AddrPort `json:"at"`
 	Ticket []byte         `json:"ticket"`

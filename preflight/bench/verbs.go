@@ -147,7 +147,7 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 	return &OnGPU{Memory: r.Local.Memory, Peer: r.Remote.Memory, Out: r.Out[0].Speed, Back: r.Back[0].Speed}
 }
 
-// carry adds the traffic between the GPUs to that of the rail; unknown parts make the sum unknown.
+// carry adds the traffic between the GPUs to the rail's; unknown parts make the sum unknown.
 func (r *Result) carry(t Test) {
 	took := (t.Warm + t.Span) / gpuShare
 	switch verbs.Cause(r.GPU.Cause) {

@@ -68,8 +68,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	return out, names.result(), context.Cause(ctx)
 }
 
-// call makes one call. A long one also sends long messages and full packets, and
-// asks the other node for its About.
+// call makes one call. A long one also sends long messages and full packets, and asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
 	long bool) (c Call, about []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))

@@ -48,7 +48,7 @@ func rates() []preflight.Check {
 			"mean little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
 	}, {
 		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
-		Doc: "NCCL sends from the memory of one GPU into that of another. The test uses the GPU next to the HCA; " +
+		Doc: "NCCL sends from one GPU's memory into another's. The test uses the GPU next to the HCA; " +
 			"--memory gpu uses the nearest one at any distance, --memory host leaves this test out.",
 	}, {
 		ID: "bench.history", Title: "no rail is slower than it usually was",

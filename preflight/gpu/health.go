@@ -115,9 +115,8 @@ func recent(in preflight.Input, pci string) []gpu.XID {
 	})
 }
 
-// switches reports the NVSwitches with a fatal fault. The message itself says whether it
-// is fatal ("SXid … 20034, Fatal, Link 30 …", NVIDIA Fabric Manager User Guide, NVSwitch
-// SXid errors); healthy machines log the others, too.
+// switches reports the NVSwitches with a fatal fault. The message itself says whether it is fatal ("SXid … 20034,
+// Fatal, Link 30 …", NVIDIA Fabric Manager User Guide, NVSwitch SXid errors); healthy machines log the others, too.
 func switches(in preflight.Input) (finding.Finding, bool) {
 	f := finding.Warnf("")
 	var names []string

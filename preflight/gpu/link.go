@@ -20,7 +20,7 @@ import (
 func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	u, _ := preflight.GPUsOf(in)
 	const manager = "systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager   " +
-		"# its version must be that of the driver"
+		"# its version must be the driver's"
 	var waiting, ill []string
 	wait, bad := finding.Warnf(""), finding.Warnf("")
 	any := false

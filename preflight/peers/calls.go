@@ -259,7 +259,7 @@ func (b blamed) shrink(mtu int) string {
 	}
 	switch len(names) {
 	case 0:
-		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE being that of each node's address", mtu)
+		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE: the interface of each node's address", mtu)
 	case 1:
 		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
 	}

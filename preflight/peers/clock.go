@@ -13,7 +13,7 @@ import (
 )
 
 // compareClocks reports nodes with a wrong wall clock. Each call measures the difference of its two ends; together
-// they relate every clock to that of node rank 0. The clock of most nodes is the right one.
+// they relate every clock to node rank 0's. The clock of most nodes is the right one.
 func compareClocks(posts []Post, allowed time.Duration) []judged {
 	clock, doubt := clocks(posts)
 	if len(clock) < 2 {
@@ -55,7 +55,7 @@ func compareClocks(posts []Post, allowed time.Duration) []judged {
 			strings.Join(names[:min(len(names), 4)], ", "))}}
 }
 
-// clocks returns the difference of each wall clock to that of node rank 0, as far as
+// clocks returns the difference of each wall clock to node rank 0's, as far as
 // calls connect them, and the error that the round trips leave.
 func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	if len(posts) == 0 {

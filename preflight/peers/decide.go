@@ -21,7 +21,7 @@ type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
 	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
-	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Telling for launch check, Brief for a start
+	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
 	Calls    []calls.Call   `json:"calls,omitempty"`   // to some of the others, and to node rank 0
 	Names    calls.Found    `json:"names,omitzero"`    // of some of the others, looked up
 	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
@@ -58,11 +58,10 @@ type judged struct {
 	unfit []int // ranks
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not
-// reach the others, is unfit. A difference that may work is a warning that names the minority;
-// where it is known to hang or kill the job, the minority is unfit. Where only the store address
-// identifies the job, a node with another command than node rank 0 is unfit: it may belong to
-// another job. A check that one node's user switched off applies to no node.
+// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not reach the others,
+// is unfit. A difference that may work is a warning that names the minority; where it is known to hang or kill the
+// job, the minority is unfit. Where only the store address identifies the job, a node with another command than node
+// rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {

@@ -35,9 +35,8 @@ type outcome struct {
 	source string // public evidence; empty if the difference is only unusual
 }
 
-// loadRules returns the table. torch is first, because NCCL and CUDA come with it. A
-// failure needs evidence that the job hangs or dies. The failures of NCCL apply only
-// where every node has a GPU, since a job on CPUs uses Gloo.
+// loadRules returns the table. torch is first, because NCCL and CUDA come with it. A failure needs evidence that the
+// job hangs or dies. The failures of NCCL apply only where every node has a GPU, since a job on CPUs uses Gloo.
 func loadRules() []loadRule {
 	alike := func(breaks, source string) []outcome {
 		return []outcome{{status: finding.Warn, breaks: breaks, source: source}}
@@ -55,7 +54,7 @@ func loadRules() []loadRule {
 		{"same.nccl", "NCCL", func(l Loads) software.Item { return l.NCCL }, []outcome{
 			// struct ncclPeerInfo has the whole version, and initTransportsRank returns ncclInvalidUsage if one differs.
 			// The message is in the library from 2.23.4 on, not in 2.22.3.
-			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses " +
+			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with every rank's and refuses " +
 				"(ncclInvalidUsage)", `NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
 			// 2.14.3 on one node and 2.19.3 on another: it connects to an address of family 0.
 			{all(onGPU, otherMinor), finding.Fail, "the messages by which ranks find each other differ between these " +
@@ -129,7 +128,7 @@ func compareLoads(posts []Post) (out []judged) {
 func loadsOf(posts []Post) []Loads { return finding.Map(posts, func(p Post) Loads { return p.Loads }) }
 func sameNodes(a, b group) bool    { return slices.Equal(ranksOf(a.nodes), ranksOf(b.nodes)) }
 
-// unread reports the nodes whose version is not known while that of others is.
+// unread reports the nodes whose version is not known, although others' versions are.
 func unread(r loadRule, posts []Post) finding.Finding {
 	posts = slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Loads).Version != "" })
 	return finding.Skipf("%s was not found or could not be read on %s", r.title,

@@ -18,8 +18,8 @@ const (
 	briefWords   = 120
 )
 
-// Telling returns the part of a node's own report that the others need: failures and warnings, the gravest first.
-func Telling(r finding.Report) finding.Report {
+// Problems returns the failures and warnings of a node's own report, the gravest first: what the others need.
+func Problems(r finding.Report) finding.Report {
 	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
 		return f.Status != finding.Fail && f.Status != finding.Warn
 	})
@@ -31,10 +31,10 @@ func gravestFirst(a, b finding.Finding) int {
 	return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
 }
 
-// Brief returns Telling in under 500 bytes, without Breaks and Fix. It leaves out how the
+// Brief returns Problems in under 500 bytes, without Breaks and Fix. It leaves out how the
 // node found the store, since it has joined.
 func Brief(r finding.Report) finding.Report {
-	r = slices.DeleteFunc(Telling(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
+	r = slices.DeleteFunc(Problems(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
 	var out finding.Report
 	for _, f := range r[:min(len(r), inBrief)] {
 		what := []rune(f.What)

@@ -23,9 +23,8 @@ type Traits struct {
 	GPUs   int    `json:"gpus,omitempty"`   // their number, where the number of processes follows from it
 	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, rounded to 8: error correction takes some
 	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
-	// Machine, Image and UUIDs tell one machine from two, and find a GPU that two nodes
-	// use: the beginning of the kernel's boot id, a mark of /etc/machine-id (empty in a
-	// container, where it is the image's), the ends of the UUIDs.
+	// Machine, Image and UUIDs distinguish machines, and find a GPU that two nodes use: the beginning of the kernel's
+	// boot id, a mark of /etc/machine-id (empty in a container, where it is the image's), the ends of the UUIDs.
 	Machine string   `json:"machine,omitempty"`
 	Image   string   `json:"image,omitempty"` // equal on clones of one disk image
 	UUIDs   []string `json:"uuids,omitempty"`
@@ -33,8 +32,7 @@ type Traits struct {
 
 	Fabric rail.Kind `json:"fabric,omitempty"`
 	Rails  string    `json:"rails,omitempty"` // "8 x 400 Gb/s"
-	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the
-	// rails: "4 x 400 Gb/s InfiniBand".
+	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the rails: "4 x 400 Gb/s InfiniBand".
 	NCCLPorts string `json:"nccl_ports,omitempty"`
 	UCXPorts  string `json:"ucx_ports,omitempty"`
 	MTU       string `json:"mtu,omitempty"`      // payload of the rails' packets, in bytes
@@ -46,7 +44,7 @@ type Traits struct {
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
-// machineMark and uuidMark are the posted lengths of an identity: enough to tell the nodes of one job apart.
+// machineMark and uuidMark are the posted lengths of an identity: enough to distinguish the nodes of one job.
 const (
 	machineMark = 12
 	uuidMark    = 8

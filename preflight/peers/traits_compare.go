@@ -135,7 +135,7 @@ func portsOfRails(t Traits) string {
 	return t.Rails + layer
 }
 
-// otherLayer returns why a node dies whose ports are all InfiniBand while those of the others are
+// otherLayer returns why a node dies whose ports are all InfiniBand while the others' are
 // all Ethernet, or vice versa: NCCL does not connect the two (src/transport/net_ib/connect.cc, "Try
 // selecting NICs of only one link type using NCCL_IB_HCA").
 func otherLayer(p, most Post) string {

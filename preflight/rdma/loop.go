@@ -36,8 +36,7 @@ type looped struct {
 	took   time.Duration
 }
 
-// rdmaLoop makes each port that the job would use send data to itself: NCCL tries none
-// before its first collective.
+// rdmaLoop makes each port that the job would use send data to itself: NCCL tries none before its first collective.
 func rdmaLoop(ctx context.Context, in preflight.Input) []finding.Finding {
 	ports, why := loopPorts(in)
 	if why != "" {
