@@ -45,11 +45,7 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 		return u, "the driver was not asked for the GPUs of this node"
 	}
 	s := VisibleGPUs(in)
-	for _, d := range s.Devices {
-		if !hidden(d) {
-			u.Devices = append(u.Devices, d)
-		}
-	}
+	u.Devices = slices.DeleteFunc(slices.Clone(s.Devices), hidden)
 	if len(u.Devices) == 0 {
 		if s.Set {
 			return u, s.String() + " hides the GPUs of this node"

@@ -145,12 +145,9 @@ func (in Input) Getenv(name string) (string, bool) {
 // Threshold returns the value that applies for a name of the table of thresholds.
 func (in Input) Threshold(name string) float64 { return threshold.Of(in.Thresholds, name) }
 
-// ifnamePrefix starts the IDs of lint findings about variables that name an interface.
-const ifnamePrefix = "env.ifname."
-
 // LintCheck returns the ID of the check that reports a finding of the lint.
 func LintCheck(id string) string {
-	if strings.HasPrefix(id, ifnamePrefix) {
+	if strings.HasPrefix(id, "env.ifname.") { // about variables that name an interface
 		return "env.interfaces"
 	}
 	return "env.harmful"

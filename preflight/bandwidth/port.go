@@ -82,10 +82,8 @@ func firstGID(p fabric.Port) int {
 	return -1
 }
 
-func portNames(n fabric.Node, rails []bench.Port) (out []string) {
-	for _, p := range rails {
-		out = append(out, p.Name)
-	}
+func portNames(n fabric.Node, rails []bench.Port) []string {
+	out := finding.Map(rails, func(p bench.Port) string { return p.Name })
 	for _, i := range n.Interfaces {
 		if i.Up && i.Kind != "loopback" && !slices.Contains(out, i.Name) {
 			out = append(out, i.Name)
@@ -154,9 +152,7 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 		wire = 2048.0 / (2048 + ibHeaders) // the minimum that a subnet manager sets
 	}
 	gbit := p.Rate * wire
-	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
-	if k >= 0 && !n.Cloud.Virtual { // a guest does not see the real link
-		own := n.PCI[k]
+	if own, ok := n.Function(r.PCI); ok && !n.Cloud.Virtual { // a guest does not see the real link
 		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
 			gbit = min(gbit, bus)
 		}

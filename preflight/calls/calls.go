@@ -139,10 +139,6 @@ func interfaceTo(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.I
 		return fabric.Interface{}
 	}
 	defer c.Close()
-	from, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil {
-		return fabric.Interface{}
-	}
-	i, _ := n.InterfaceOf(from.Addr().Unmap())
+	i, _ := n.InterfaceOf(c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap())
 	return i
 }

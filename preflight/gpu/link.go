@@ -182,10 +182,6 @@ func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 	if in.Node.Cloud.Virtual {
 		return finding.Skipf("a virtual machine: its bridges are not the real ones")
 	}
-	state := map[string]fabric.PCI{}
-	for _, p := range in.Node.PCI {
-		state[p.Addr] = p
-	}
 	known := false
 	f := finding.Warnf("")
 	var pairs []string
@@ -194,14 +190,15 @@ func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 			if in.Node.Distance(d.PCI, r.PCI).Rank() > fabric.PXB.Rank() {
 				continue
 			}
-			a, b := state[r.PCI].ACS, state[d.PCI].ACS
-			if a == "" || b == "" {
+			a, _ := in.Node.Function(r.PCI)
+			b, _ := in.Node.Function(d.PCI)
+			if a.ACS == "" || b.ACS == "" {
 				continue
 			}
 			known = true
-			if a == "on" || b == "on" {
+			if a.ACS == "on" || b.ACS == "on" {
 				pairs = append(pairs, r.HCA+" and "+called(d))
-				f = f.See("PCI bridges above "+r.PCI+" and "+d.PCI, "redirection is %s and %s", a, b)
+				f = f.See("PCI bridges above "+r.PCI+" and "+d.PCI, "redirection is %s and %s", a.ACS, b.ACS)
 			}
 		}
 	}

@@ -182,14 +182,10 @@ func are(n int, word string) string {
 func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
-	bus := map[string]fabric.PCI{}
-	for _, p := range in.Node.PCI {
-		bus[p.Addr] = p
-	}
 	var out []finding.Finding
 	for _, p := range ports {
-		best := p
-		wide := bus[p.PCI]
+		own, _ := in.Node.Function(p.PCI)
+		best, wide := p, own
 		for _, o := range ports {
 			if !alike(p.Card, o.Card) || p.Facts.LinkLayer != o.Facts.LinkLayer || p.Card.Driver == "efa" {
 				continue
@@ -197,11 +193,10 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 			if o.Facts.Active() && o.Facts.Rate > best.Facts.Rate {
 				best = o
 			}
-			if b := bus[o.PCI]; b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
+			if b, _ := in.Node.Function(o.PCI); b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
 				wide = b
 			}
 		}
-		own := bus[p.PCI]
 		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
 			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
 				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).

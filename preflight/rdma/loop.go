@@ -33,6 +33,7 @@ type looped struct {
 	rail.Port
 	result verbs.LoopResult
 	err    *verbs.Error
+	status finding.Status // of the failure
 	took   time.Duration
 }
 
@@ -127,12 +128,7 @@ func partition(in preflight.Input) int {
 
 // judgeLoops returns one finding for each cause, or one for all ports.
 func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
-	type kind struct {
-		status finding.Status
-		cause  verbs.Cause
-	}
-	failed := map[kind][]looped{}
-	var order []kind
+	var failed [][]looped // by status and cause
 	var good []looped
 	var unknown []string
 	for _, l := range all {
@@ -144,19 +140,22 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 			e := *l.err // a limit exists, but this port did not reach it
 			e.Cause, l.err = verbs.Resources, &e
 		}
-		k := kind{loopStatus(l, idle(all)), l.err.Cause}
-		switch {
-		case k.status == finding.Skip:
+		l.status = loopStatus(l, idle(all))
+		if l.status == finding.Skip {
 			unknown = append(unknown, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
 			continue
-		case failed[k] == nil:
-			order = append(order, k)
 		}
-		failed[k] = append(failed[k], l)
+		i := slices.IndexFunc(failed, func(o []looped) bool {
+			return o[0].status == l.status && o[0].err.Cause == l.err.Cause
+		})
+		if i < 0 {
+			i, failed = len(failed), append(failed, nil)
+		}
+		failed[i] = append(failed[i], l)
 	}
 	var out []finding.Finding
-	for _, k := range order {
-		out = append(out, loopFails(in, k.status, failed[k], len(all)))
+	for _, ports := range failed {
+		out = append(out, loopFails(in, ports, len(all)))
 	}
 	switch {
 	case len(out) > 0:
@@ -198,14 +197,14 @@ func loopStatus(l looped, idle bool) finding.Status {
 // idle reports whether the machine had time for those ports that answered. On a busy one
 // a driver that hangs and a process that waits for its turn look the same.
 func idle(all []looped) bool {
-	slowest := time.Duration(0)
+	good := false
 	for _, l := range all {
-		if l.err == nil {
-			slowest = max(slowest, l.took)
+		if l.err == nil && l.took >= loopBudget/4 {
+			return false
 		}
+		good = good || l.err == nil
 	}
-	good := slices.ContainsFunc(all, func(l looped) bool { return l.err == nil })
-	return good && slowest < loopBudget/4
+	return good
 }
 
 // reachesItself reports whether a card is known to deliver a port's packets back to it.
@@ -214,10 +213,10 @@ func reachesItself(p rail.Port) bool {
 }
 
 // loopFails returns the finding for the ports that failed in one way.
-func loopFails(in preflight.Input, status finding.Status, ports []looped, of int) finding.Finding {
+func loopFails(in preflight.Input, ports []looped, of int) finding.Finding {
 	first := ports[0]
 	var names, devices []string
-	f := finding.Finding{Status: status}
+	f := finding.Finding{Status: first.status}
 	for _, l := range ports {
 		names = append(names, l.Name)
 		if !slices.Contains(devices, l.HCA) {
@@ -250,7 +249,7 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 	case first.err.AtOpen():
 		return f.Breaking("NCCL passes over it and reports it only in its log: " +
 			"with fewer rails than other nodes it is slower, or hangs")
-	case status == finding.Fail:
+	case first.status == finding.Fail:
 		return f.Breaking("NCCL takes the port, and the job dies in its first collective (ncclSystemError)")
 	}
 	return f.Breaking("NCCL takes the port without trying it, and may hang or die in its first collective")
