@@ -67,12 +67,6 @@ func Four() preflight.Input {
 // Nodes sets the number of nodes.
 func Nodes(in preflight.Input, n int) preflight.Input { in.Job.Nodes.V = n; return in }
 
-// External sets an external store.
-func External(in preflight.Input, urls ...string) preflight.Input {
-	in.Job.Store.V = job.Store{Endpoints: urls}
-	return in
-}
-
 // NProc sets the number of processes on each node, as --nproc-per-node.
 func NProc(in preflight.Input, s string) preflight.Input {
 	in.Job.NProc = setting.Value[string]{V: s, Set: true, From: setting.Source{Name: "torchrun --nproc-per-node"}}
@@ -155,11 +149,6 @@ func EveryGPU(edit func(*gpu.GPU)) func(*preflight.Input) {
 			edit(&in.Node.GPUs.Devices[i])
 		}
 	}
-}
-
-// EnvOf returns an edit of the environment.
-func EnvOf(pairs ...string) func(*preflight.Input) {
-	return func(in *preflight.Input) { *in = Env(*in, pairs...) }
 }
 
 // ProcessesOf returns an edit of the number of processes.

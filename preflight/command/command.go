@@ -14,13 +14,11 @@ import (
 	"launch/preflight"
 )
 
-// Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check { return slices.Concat(commandChecks(), envChecks()) }
-
-// commandChecks starts with two checks of the command that end in two exit statuses, as in a shell:
-// 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
+// Checks returns the checks of this package, in the order of the report. The first two end in two exit statuses, as
+// in a shell: 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
 // line, which launch executes; numactl or uv run find the command after them on their own.
-func commandChecks() []preflight.Check {
+// Those of the environment report the findings of the lint, each with the ID that the lint gives it.
+func Checks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "command.found", Title: "the command exists on this node",
 		Doc:    "Where one node cannot start the command, all others wait for it.",
@@ -34,6 +32,16 @@ func commandChecks() []preflight.Check {
 		Title: "this node can read the file that Python runs",
 		Doc:   "Python opens the file after all nodes have joined. A file on one node's disk is missing on the others.",
 		Run:   preflight.One(commandScript),
+	}, {
+		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
+		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
+			"on another machine.",
+		Run: inherited("env.interfaces", "no inherited variable names a wrong interface"),
+	}, {
+		ID: "env.harmful", Title: "no inherited variable is known to be harmful here",
+		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
+			"docs/env.md lists each with its own ID, which --skip takes, too.",
+		Run: inherited("env.harmful", "no inherited variable is known to be harmful"),
 	}}
 }
 
@@ -151,21 +159,6 @@ func stops(in preflight.Input, f finding.Finding) finding.Finding {
 		return f.Breaking("the command cannot start")
 	}
 	return f.Breaking("this node cannot start the job, and the other nodes would wait for it")
-}
-
-// envChecks report the findings of the lint in the inherited settings, each with the ID that the lint gives it.
-func envChecks() []preflight.Check {
-	return []preflight.Check{{
-		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
-		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
-			"on another machine.",
-		Run: inherited("env.interfaces", "no inherited variable names a wrong interface"),
-	}, {
-		ID: "env.harmful", Title: "no inherited variable is known to be harmful here",
-		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
-			"docs/env.md lists each with its own ID, which --skip takes, too.",
-		Run: inherited("env.harmful", "no inherited variable is known to be harmful"),
-	}}
 }
 
 // inherited returns a Run that reports the findings of the lint that belong to a check.

@@ -9,10 +9,10 @@ import (
 )
 
 // Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
-func Checks() []preflight.Check { return slices.Concat(callChecks(), lineChecks(), sameChecks()) }
+func Checks() []preflight.Check { return append(nodeChecks(), sameChecks()...) }
 
-// callChecks judge the calls between the nodes.
-func callChecks() []preflight.Check {
+// nodeChecks judge the calls between the nodes, and compare their command lines.
+func nodeChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
 		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
@@ -40,12 +40,7 @@ func callChecks() []preflight.Check {
 	}, {
 		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
 		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
-	}}
-}
-
-// lineChecks compare the command lines of the nodes.
-func lineChecks() []preflight.Check {
-	return []preflight.Check{{
+	}, {
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
 	}, {
