@@ -122,6 +122,7 @@ func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 type railEnd struct {
 	PortRate
 	port  bench.Port
+	was   []PastRate // from the history of its node
 	busy  string     // why its measurements do not count
 	usual [2]float64 // the usual speeds of sending and receiving, in units of flow.nominal
 }
@@ -202,7 +203,7 @@ func newRates(posts []Rates) *rates {
 			}
 			number[key{post.Rank, port.Name}] = len(p.ends)
 			p.ends = append(p.ends, &railEnd{PortRate: PortRate{Rank: post.Rank, Node: post.Name, Rail: port.Name},
-				port: port, busy: post.Disturbed[port.Name]})
+				port: port, was: post.Was, busy: post.Disturbed[port.Name]})
 		}
 	}
 	met := map[[2]key]bool{}

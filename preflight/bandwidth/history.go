@@ -128,16 +128,11 @@ func usual(runs []PastRate) (out []PastRate) {
 }
 
 // lost reports rails that are slower than they were.
-func lost(c *rates) (out finding.Report) {
-	was := map[int][]PastRate{}
-	for _, post := range c.nodes {
-		was[post.Rank] = post.Was
-	}
+func (c *rates) lost() (out finding.Report) {
 	for _, p := range c.planes {
 		for _, e := range p.ends {
-			past := slices.DeleteFunc(slices.Clone(was[e.Rank]),
-				func(w PastRate) bool { return w.Rail != e.Rail || w.Kind != p.Kind })
-			out = append(out, e.than(past, p.slack)...)
+			other := func(w PastRate) bool { return w.Rail != e.Rail || w.Kind != p.Kind }
+			out = append(out, e.than(slices.DeleteFunc(slices.Clone(e.was), other), p.slack)...)
 		}
 	}
 	return out

@@ -32,14 +32,10 @@ func (c *rates) report() finding.Report {
 			out = append(out, s.slowRail())
 		}
 	}
-	var bare []string
-	for _, n := range c.nodes {
-		if len(n.Ports) == 0 {
-			bare = append(bare, n.Name)
-		}
-	}
+	bare := slices.DeleteFunc(slices.Clone(c.nodes), func(n Rates) bool { return len(n.Ports) > 0 })
 	if len(bare) > 0 {
-		out = append(out, finding.Warnf("no rail was found on %s", finding.Some(bare)).Named("bench.measured").
+		names := finding.Map(bare, func(n Rates) string { return n.Name })
+		out = append(out, finding.Warnf("no rail was found on %s", finding.Some(names)).Named("bench.measured").
 			Breaking("it is not known what the job would use there").
 			Do("launch fabric   # there: shows its devices, and why none is a rail\nor name them: --rails eth1,eth2"))
 	}
@@ -47,7 +43,7 @@ func (c *rates) report() finding.Report {
 		out = append(out, p.trained()...)
 		out = append(out, p.unmeasured()...)
 	}
-	out = append(out, lost(c)...)
+	out = append(out, c.lost()...)
 	return append(out, c.betweenGPUs()...)
 }
 
@@ -255,21 +251,17 @@ func (p *plane) unmeasured() (out finding.Report) {
 		arcs = append(arcs, blame.Arc{From: f.from, To: f.to, Bad: f.lost != ""})
 	}
 	for _, c := range blame.Find(arcs, len(p.ends)) {
-		who := finding.Map(c.Nodes, func(n int) string { return p.ends[n].Node })
+		ends := finding.Map(c.Nodes, func(n int) *railEnd { return p.ends[n] })
+		who := finding.Map(ends, func(e *railEnd) string { return e.Node })
 		first := all[c.Bad[0]].sample
-		where := "between any nodes"
-		switch {
-		case c.Side == blame.Between:
+		where := "with " + finding.Some(who)
+		switch c.Side {
+		case blame.Between:
 			where = "between " + strings.Join(who, " and ")
-		case len(who) > 0:
-			where = "with " + finding.Some(who)
+		case blame.Everywhere:
+			where, ends = "between any nodes", p.ends
 		}
-		for _, n := range c.Nodes {
-			p.dead = append(p.dead, p.ends[n].Rank)
-		}
-		if c.Side == blame.Everywhere {
-			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
-		}
+		p.dead = append(p.dead, ranksOfEnds(ends)...)
 		out = append(out, finding.Warnf("rail %s could not be measured %s: %s", p.Name, where,
 			cmp.Or(first.Err, first.Cause)).
 			Named("bench.measured").Breaking("a rail that carries no data may hang the job that uses it").

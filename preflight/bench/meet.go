@@ -291,7 +291,12 @@ func (t Test) hostLimit() time.Duration {
 }
 
 // Takes returns the time that a successful measurement takes.
-func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget + t.gpuTakes() }
+func (t Test) Takes() time.Duration {
+	if t.GPU {
+		return 2*(t.Warm+t.Span) + 2*pingBudget + 2*(t.Warm+t.Span)/gpuShare + cudaStart
+	}
+	return 2*(t.Warm+t.Span) + 2*pingBudget
+}
 
 // Within returns the test extended to take d, but not shortened and at most the given number of times longer.
 func (t Test) Within(d time.Duration, most int) Test {

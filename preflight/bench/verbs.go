@@ -115,15 +115,7 @@ func (t Test) gpuTest() verbs.Test {
 	return out
 }
 
-// gpuTakes returns the time that a test between GPUs adds.
-func (t Test) gpuTakes() time.Duration {
-	if !t.GPU {
-		return 0
-	}
-	return 2*(t.Warm+t.Span)/gpuShare + cudaStart
-}
-
-// GPULimit returns the time that it may add.
+// GPULimit returns the time that a test between GPUs may add.
 func (t Test) GPULimit() time.Duration { return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget }
 
 // onGPU measures between GPUs if both ends have one; both get the same result. An error is no failure of the rail.

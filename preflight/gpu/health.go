@@ -37,35 +37,33 @@ const dies = "the process of this GPU dies, and the other ranks wait for it"
 func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 	reset := "sudo nvidia-smi -r -i " + number(d) + "   # while no process uses it; or take this node out and reboot it"
 	reboot := "take this node out and reboot it; if the fault returns, have the board reseated or replaced"
+	seen := d.Err
+	var f finding.Finding
 	switch {
 	case d.Code == "GPU_IS_LOST":
-		return finding.FailOr(u.Certain, "%s fell off the bus", called(d)).
-			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
+		f = finding.FailOr(u.Certain, "%s fell off the bus", called(d)).Do("%s", reboot)
 	case d.Code == "RESET_REQUIRED":
-		return finding.FailOr(u.Certain, "%s needs a reset", called(d)).
-			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
+		f = finding.FailOr(u.Certain, "%s needs a reset", called(d)).Do("%s", reset)
 	case d.Err != "":
-		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
-			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
+		f = finding.Warnf("%s does not answer properly", called(d)).
+			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d))
+	case d.Recovery == "":
+		return f, false
+	default:
+		seen = "GPU recovery action " + d.Recovery
+		// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
+		// are done. The others name what to drain, and may concern another GPU of the domain.
+		switch fault := called(d) + " has a fault, and the driver asks for "; d.Recovery {
+		case "reset", "drain_and_reset":
+			f = finding.FailOr(u.Certain, "%sa reset", fault).Do("%s", reset)
+		case "reboot", "system_reboot":
+			f = finding.FailOr(u.Certain, "%sa reboot of this machine", fault).Do("%s", reboot)
+		default:
+			f = finding.Warnf("%s%s", fault, strings.ReplaceAll(d.Recovery, "_", " ")).
+				Do("end the processes that use its NVLinks; if the fault remains: %s", reset)
+		}
 	}
-	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
-	// are done. The others name what to drain, and may concern another GPU of the domain.
-	says := func(f finding.Finding) finding.Finding {
-		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
-	}
-	switch d.Recovery {
-	case "":
-		return finding.Finding{}, false
-	case "reset", "drain_and_reset":
-		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
-			Do("%s", reset), true
-	case "reboot", "system_reboot":
-		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
-			called(d))).Do("%s", reboot), true
-	}
-	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
-		called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
-		Do("end the processes that use its NVLinks; if the fault remains: %s", reset), true
+	return f.See("NVML", "%s", seen).Breaking(dies), true
 }
 
 // worn returns a finding about a GPU that answers and has had errors.
