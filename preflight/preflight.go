@@ -57,8 +57,7 @@ func (t Table) Titles() map[string]string {
 	return out
 }
 
-// Input is everything that the checks read. Checks that need a func field skip
-// where it is nil, so a dry run opens no socket.
+// Input is everything that the checks read. A check skips where its func is nil, so a dry run opens no socket.
 type Input struct {
 	Job  job.Job
 	Node fabric.Node
@@ -205,8 +204,7 @@ func (in Input) place() Place {
 // Remedy returns the fix for the environment of this process, or the one for a shell.
 func (in Input) Remedy(all map[Place]string) string { return cmp.Or(all[in.place()], all[InShell]) }
 
-// chdir matches the options by which a prefix of the command changes the working
-// directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
+// chdir matches options that change the working directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
 var chdir = regexp.MustCompile(`^(-[0-9A-Za-z]*C|--?c(d|h|wd)|--directory)`)
 
 // Moves reports whether a prefix of the command may change the working directory.

@@ -168,8 +168,7 @@ type rates struct {
 	measured int
 }
 
-// newRates sorts samples into planes. Rails of one name form a plane, and rails of several
-// names do if they were measured with each other.
+// newRates sorts samples into planes. Rails of one name, or measured with each other, form one.
 func newRates(posts []Rates) *rates {
 	c := &rates{nodes: posts}
 	group := map[string]string{}
@@ -295,8 +294,7 @@ func (p *plane) measure() {
 	p.Spread = 1.4826 * max(medianOf(off), medianOf(ports))
 }
 
-// refer sets the reference of each plane: the fastest of the comparable planes, so that a
-// plane that is slow as a whole is found.
+// refer sets the reference of each plane: the fastest comparable one, which finds a plane that is slow as a whole.
 func (c *rates) refer(slow float64) {
 	for _, p := range c.planes {
 		p.refer = p.usual

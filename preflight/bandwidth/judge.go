@@ -143,8 +143,7 @@ const (
 	accused   = 16
 )
 
-// passed returns a partner for a port: of the ports that passed one that it has not met,
-// with the fewest pairs, the next by its number.
+// passed returns a partner for a port: one that passed and was not met, with the fewest pairs, the next by number.
 func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	met, works := map[int]bool{}, map[int]bool{}
 	for _, f := range p.flows {

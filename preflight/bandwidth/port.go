@@ -26,8 +26,8 @@ const (
 	pcieShare = 0.8
 	// floorShare is the share of that which is the minimum for a healthy port.
 	floorShare = 0.8
-	// tcpCore is the rate in Gb/s up to which one processor saturates a port over TCP.
-	// Above it the processor is measured, and the port is not judged.
+	// tcpCore is the rate in Gb/s up to which one processor saturates a port over TCP. Above it the processor is
+	// measured, and the port is not judged.
 	tcpCore = 10
 )
 

@@ -83,8 +83,7 @@ type Sample struct {
 	Err   string `json:"err,omitempty"`   // in words
 }
 
-// QuickRounds is the default number of partners of each node: the smallest that separates a bad
-// partner from a bad port of the node itself.
+// QuickRounds is the default number of partners: the smallest that separates a bad partner from a bad own port.
 const QuickRounds = 3
 
 // CauseBusy: not taken, because another job uses one of the ports. CauseLeft: the other end was gone.

@@ -50,8 +50,7 @@ type visit struct {
 	done chan struct{}
 }
 
-// hello is the first message of a caller: the measurement that it wants. With Mine it
-// reports its ports and asks for the other node's.
+// hello is a caller's first message: the measurement that it wants, or with Mine its ports, for the other node's.
 type hello struct {
 	Mine  *Offer `json:"mine,omitempty"`
 	Round int    `json:"round"`

@@ -25,8 +25,7 @@ const (
 	joinBudget = 1500 * time.Millisecond
 	// lateBudget is the extra time of a direction on a machine without an idle processor.
 	lateBudget = time.Second
-	// overBudget is the time of sending beyond counting: the two ends do not start at the
-	// same moment. The receiver hangs up when it is done.
+	// overBudget is the time of sending beyond counting, since the ends start at different moments.
 	overBudget = 100 * time.Millisecond
 	ticketLen  = 16
 )
@@ -160,8 +159,7 @@ func listenOn(ctx context.Context, p Port) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// connect opens the streams of a direction in parallel. The other side answers each with
-// one byte, so all exist when the clock starts.
+// connect opens the streams of a direction. The other side answers each, so all exist when the clock starts.
 func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
 	ctx, stop := context.WithTimeout(ctx, joinBudget)
 	defer stop()

@@ -61,8 +61,7 @@ func (t Test) writes() verbs.Test {
 		BothWays: true}
 }
 
-// carried returns about how many bytes an end has written at a speed in a time, at most:
-// what is in flight when Warm or Span ends is completed.
+// carried returns how many bytes an end has written at most: what is in flight when Warm or Span ends is completed.
 func (t Test) carried(speed float64, took time.Duration) float64 {
 	return speed*took.Seconds() + 2*verbsDepth*verbsWrite*float64(t.Streams)
 }

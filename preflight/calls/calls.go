@@ -1,5 +1,4 @@
-// Package calls calls some of the other nodes over the side channel and looks up
-// their names: the facts for the checks between nodes.
+// Package calls calls some of the other nodes over the side channel and looks up their names, for preflight/peers.
 package calls
 
 import (
@@ -17,8 +16,7 @@ import (
 )
 
 const (
-	// longMessage is sent both ways in each call: many full segments, and more
-	// than a socket's buffers hold before the first is acknowledged.
+	// longMessage is sent both ways in each call: many full segments, more than a socket's buffers hold.
 	longMessage = 256 << 10
 	// atOnce bounds the calls of one node at a time, where it calls all others.
 	atOnce = 64

@@ -19,8 +19,7 @@ import (
 const (
 	// nameBudget bounds a lookup by the system's resolver, as in the check of the store's name.
 	nameBudget = 2 * time.Second
-	// namePatience is how long the resolver may take before the name servers are
-	// asked one by one, which separates the silent ones from the slow ones.
+	// namePatience is the time after which the name servers are asked one by one: some are silent, others slow.
 	namePatience = 300 * time.Millisecond
 	// aboutAddrs bounds the addresses in a node's About, so that they fit into sidechannel.MaxAbout.
 	aboutAddrs = 12

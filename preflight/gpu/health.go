@@ -13,8 +13,7 @@ import (
 	"launch/preflight"
 )
 
-// gpuHealth reports each faulty GPU. A GPU that the driver calls unusable fails the job
-// that needs it; errors that the GPU has handled are a warning.
+// gpuHealth fails a job on a GPU that the driver calls unusable; errors that a GPU has handled are a warning.
 func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding

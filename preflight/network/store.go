@@ -143,8 +143,7 @@ func unresolved(in preflight.Input, host string, err error, others bool) finding
 		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
 }
 
-// storePort leaves it to the rendezvous to find out which job's launch has the port: it
-// may be this job's, for another node on this machine.
+// storePort does not judge a port of a launch: it may be this job's, for another node on this machine.
 func storePort(_ context.Context, in preflight.Input) finding.Finding {
 	store := in.Job.Store.V
 	switch {
@@ -174,8 +173,7 @@ func storePort(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("port %d is free", store.Port)
 }
 
-// forwards reports whether a program is known to forward connections to a store
-// elsewhere: a tunnel, a proxy, the published port of a container.
+// forwards reports whether a program is known to forward connections: a tunnel, a proxy, a container's port.
 func forwards(by string) bool {
 	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx",
 		"kubectl", "slirp4netns", "pasta", "stunnel"}, func(prefix string) bool { return strings.HasPrefix(by, prefix) })

@@ -52,8 +52,8 @@ func byRank(posts []Post) map[int]Post {
 	return out
 }
 
-// narrow reports whether the called node's own interface takes no more than arrived: the
-// other side limits TCP to that, so the path is not at fault.
+// narrow reports whether the called node's own interface takes no more than arrived: the other side limits TCP to
+// that, so the path is not at fault.
 func narrow(all []edge, e edge) bool {
 	return slices.ContainsFunc(all, func(back edge) bool {
 		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 &&

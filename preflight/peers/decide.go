@@ -204,8 +204,7 @@ func shares(gs []group, has func(Post) string, kinds string) string {
 // maxCalls limits the calls in a survey: a picture cannot show more, and all nodes read it. Failed ones are first.
 const maxCalls = 512
 
-// NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
-// The table gives the order of the checks.
+// NewSurvey returns the survey of the posts, in rank order, and of the decision; the table orders the checks.
 func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey {
 	s := finding.Survey{Checks: columns(posts, table)}
 	for _, p := range posts {

@@ -84,8 +84,7 @@ func loadRules() []loadRule {
 	}
 }
 
-// difference is one division of the nodes. Several kinds of software that divide the
-// nodes in the same way are one different image.
+// difference is one division of the nodes. Kinds of software that divide them alike are one different image.
 type difference struct {
 	groups []group // by the first rule
 	rules  []applied
@@ -97,8 +96,7 @@ type applied struct {
 	outcome
 }
 
-// compareLoads reports the nodes that differ from most, and those that must leave. An
-// unknown version is no difference.
+// compareLoads reports the nodes that differ from most and must leave. An unknown version is no difference.
 func compareLoads(posts []Post) (out []judged) {
 	var diffs []difference
 	for _, r := range loadRules() {

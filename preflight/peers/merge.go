@@ -31,8 +31,7 @@ func gravestFirst(a, b finding.Finding) int {
 	return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
 }
 
-// Brief returns Problems in under 500 bytes, without Breaks and Fix. It leaves out how the
-// node found the store, since it has joined.
+// Brief returns Problems in under 500 bytes: without Breaks, Fix and how the node found the store, which it joined.
 func Brief(r finding.Report) finding.Report {
 	r = slices.DeleteFunc(Problems(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
 	var out finding.Report

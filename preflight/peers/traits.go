@@ -16,8 +16,7 @@ import (
 	"launch/preflight"
 )
 
-// Traits is the hardware of a node, as far as the others should have the same. An empty
-// field is unknown or missing, and never a difference.
+// Traits is the hardware that all nodes should share. An empty field is unknown or missing, and never a difference.
 type Traits struct {
 	GPU    string `json:"gpu,omitempty"`    // the models of the GPUs that the job sees
 	GPUs   int    `json:"gpus,omitempty"`   // their number, where the number of processes follows from it

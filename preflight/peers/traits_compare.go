@@ -115,8 +115,7 @@ func fabricRules() []traitRule {
 	}
 }
 
-// pinnedIB returns why a node without InfiniBand or RoCE dies of a setting that is the
-// same on all nodes: NCCL uses no other network then.
+// pinnedIB returns why a node without InfiniBand or RoCE dies of NCCL_NET=IB: NCCL uses no other network then.
 func pinnedIB(p, _ Post) string {
 	fabric := p.Traits.Fabric
 	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") &&

@@ -110,8 +110,7 @@ func alike(a, b fabric.HCA) bool {
 		(a.Type != "" || a.Board != "")
 }
 
-// rdmaGID finds ports whose only GIDs are link-local: their interface has no address.
-// RoCE v1 needs none, so only ports with a v2 entry count.
+// rdmaGID finds ports whose only GIDs are link-local. RoCE v1 needs no address: only ports with a v2 entry count.
 func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	var bare []string

@@ -128,8 +128,7 @@ func mounted(d fabric.Disk) string {
 	return d.Kind + " of " + d.Source + " at " + d.Mount
 }
 
-// storageSpace looks at the folders that every job writes to: the one of temporary files,
-// and the working directory if this user may write there.
+// storageSpace looks at the folder of temporary files, and the working directory if this user may write there.
 func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 	room := finding.Skipf("could not tell: the folder for temporary files does not answer")
 	var out []finding.Finding
