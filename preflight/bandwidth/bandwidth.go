@@ -10,6 +10,7 @@ import (
 
 	"launch/internal/finding"
 	"launch/preflight/bench"
+	"launch/preflight/blame"
 	"launch/preflight/threshold"
 )
 
@@ -171,19 +172,10 @@ type rates struct {
 // newRates sorts samples into planes. Rails of one name, or measured with each other, form one.
 func newRates(posts []Rates) *rates {
 	c := &rates{nodes: posts}
-	group := map[string]string{}
-	var root func(string) string
-	root = func(s string) string {
-		if up, ok := group[s]; ok && up != s {
-			return root(up)
-		}
-		return s
-	}
+	groups := blame.Groups[string]{}
 	for _, p := range posts {
 		for _, s := range p.Samples {
-			if a, b := root(s.FromPort), root(s.ToPort); a != b {
-				group[max(a, b)] = min(a, b)
-			}
+			groups.Unite(s.FromPort, s.ToPort)
 		}
 	}
 	type key struct {
@@ -193,7 +185,7 @@ func newRates(posts []Rates) *rates {
 	planes, number := map[string]*plane{}, map[key]int{}
 	for _, post := range posts {
 		for _, port := range post.Ports {
-			name := root(port.Name)
+			name := groups.Of(port.Name)
 			p := planes[name]
 			if p == nil {
 				p = &plane{RailRate: RailRate{Name: name}}
@@ -214,7 +206,7 @@ func newRates(posts []Rates) *rates {
 			if !okA || !okB || s.From == s.To {
 				continue
 			}
-			if planes[root(s.FromPort)].add(s, a, b) {
+			if planes[groups.Of(s.FromPort)].add(s, a, b) {
 				met[[2]key{{s.From, s.FromPort}, {s.To, s.ToPort}}] = true
 			}
 		}
