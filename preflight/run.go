@@ -133,8 +133,6 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	}
 }
 
-func idsOf(table []Check) []string { return finding.Map(table, func(c Check) string { return c.ID }) }
-
 // UnknownError reports an ID that no check has.
 type UnknownError struct {
 	ID    string
@@ -150,7 +148,7 @@ func (e *UnknownError) Error() string {
 
 // Known returns an *UnknownError for an ID that is neither in the table nor in lint, the IDs of envgen's findings.
 func (o Options) Known(table []Check, lint []string) error {
-	all := slices.Concat(idsOf(table), idsOf(o.More), lint)
+	all := append(finding.Map(slices.Concat(table, o.More), func(c Check) string { return c.ID }), lint...)
 	for _, id := range slices.Concat(o.Skip, o.Only) {
 		if !slices.Contains(all, id) {
 			return &UnknownError{id, spelling.Closest(id, all)}

@@ -32,8 +32,7 @@ type Caller struct {
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
 // arrive, and the time of its clock. Partners are few, so that it takes as long at any number of nodes.
-func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found,
-	error) {
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found, error) {
 	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
@@ -41,7 +40,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			Peer: m.Peer})
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
-	names := c.Names.lookup(c.Node)
+	names := &lookup{Names: c.Names, node: c.Node, found: Found{Host: c.Node.Hostname}}
 	var out []Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)

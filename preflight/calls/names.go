@@ -61,18 +61,10 @@ type Names struct {
 	Servers dns.Config
 }
 
-// lookup returns a lookup, or nil where no names are looked up.
-func (n Names) lookup(node fabric.Node) *lookup {
-	if n.Resolve == nil {
-		return nil
-	}
-	return &lookup{Names: n, node: node, found: Found{Host: node.Hostname}}
-}
-
 // check looks up the name that a node reports, and records whether it leads there.
 func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []byte) {
 	var peer about
-	if n == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
+	if n.Resolve == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
 		strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
 		return // an image's name that all nodes have, or another launch on this machine
 	}
@@ -162,7 +154,7 @@ func (n *lookup) near(called, other netip.Addr) bool {
 
 // result returns what was found, in an order that does not depend on timing.
 func (n *lookup) result() Found {
-	if n == nil {
+	if n.Resolve == nil {
 		return Found{}
 	}
 	n.mu.Lock()
