@@ -49,10 +49,9 @@ func Partner(rank, n, round int) (int, bool) {
 	if m == 0 {
 		return 0, false
 	}
-	still := m // with an odd number of nodes this place is empty, and its partner is idle
-	other := still
+	other := m // the place that stays: with an odd number of nodes it is empty, and its partner is idle
 	switch {
-	case rank == still:
+	case rank == m:
 		other = half(round, m)
 	case (2*rank-round)%m != 0:
 		other = ((round-rank)%m + m) % m

@@ -141,14 +141,13 @@ func noGPU(in preflight.Input) finding.Finding {
 	if in.Job.NProc.V != "gpu" || amd {
 		return finding.Skipf("no NVIDIA GPU here: %s", why)
 	}
-	const breaks = "torchrun stops here, and the other nodes wait for it"
-	const fix = "nvidia-smi\nin a container: docker run --gpus all …"
+	f := finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
+		See("/dev/kfd", "does not exist: no AMD GPU either")
 	if in.Exists == nil { // it may have AMD GPUs
-		return finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").
-			See("NVML", "%s", why).Breaking(breaks).Do(fix)
+		f = finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").See("NVML", "%s", why)
 	}
-	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
-		See("/dev/kfd", "does not exist: no AMD GPU either").Breaking(breaks).Do(fix)
+	return f.Breaking("torchrun stops here, and the other nodes wait for it").
+		Do("nvidia-smi\nin a container: docker run --gpus all …")
 }
 
 // number returns a GPU as nvidia-smi -i takes it.

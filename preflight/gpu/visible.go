@@ -266,11 +266,8 @@ func gpuThrottle(_ context.Context, in preflight.Input) finding.Finding {
 			continue
 		}
 		names = append(names, called(d))
-		for _, w := range own {
-			if !slices.Contains(reasons, w) {
-				reasons = append(reasons, w)
-			}
-		}
+		known := func(w string) bool { return slices.Contains(reasons, w) }
+		reasons = append(reasons, slices.DeleteFunc(own, known)...)
 		f = f.See("NVML", "%s: %s", called(d), strings.Join(d.Throttle, ", "))
 	}
 	if len(names) == 0 {

@@ -18,8 +18,7 @@ func nodeChecks() []preflight.Check {
 		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
 			"job times out many minutes later.",
 	}, {
-		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN",
-		Doc: "The other nodes refuse a node without it.",
+		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN", Doc: "The other nodes refuse a node without it.",
 	}, {
 		ID: "peer.identity", Title: "the node that has an address answers at it",
 		Doc: "Ranks reach the wrong node at an address that two machines have, or where a proxy answers.",
