@@ -33,16 +33,13 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	var out Result
-	flow := func(speed float64) Flow {
-		return Flow{Speed: speed, PMTU: r.MTU, Carried: t.carried(speed, t.Warm+t.Span)}
+	flow := func(all []verbs.Flow) Flow {
+		if len(all) == 0 {
+			return Flow{}
+		}
+		return Flow{Speed: all[0].Speed, PMTU: r.MTU, Carried: t.carried(all[0].Speed, t.Warm+t.Span)}
 	}
-	if len(r.Out) > 0 {
-		out.Out = flow(r.Out[0].Speed)
-	}
-	if len(r.Back) > 0 {
-		out.Back = flow(r.Back[0].Speed)
-	}
+	out := Result{Out: flow(r.Out), Back: flow(r.Back)}
 	if len(r.Pings) > 0 {
 		p := r.Pings[0]
 		out.Latency, out.Tail, out.Pings = p.Median, p.T99, p.Pings

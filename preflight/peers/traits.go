@@ -115,10 +115,8 @@ func (t *Traits) gpus(in preflight.Input) {
 
 func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
 	var rates, mtus, gids, firmware, subnets []string
-	for _, r := range f.Rails {
-		if f.Kind != rail.TCP {
-			rates = append(rates, rateOf(r))
-		}
+	if f.Kind != rail.TCP {
+		rates = finding.Map(f.Rails, rateOf)
 	}
 	for _, p := range rail.PortsOf(n, f) {
 		if has := p.Packets(n); has.Now > 0 {

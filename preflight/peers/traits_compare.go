@@ -253,10 +253,11 @@ func (u unlike) judge(posts []Post) judged {
 // dies returns the first reason of the rules why a node dies.
 func (u unlike) dies(p, most Post) string {
 	for _, r := range u.rules {
-		if r.dies != nil {
-			if why := r.dies(p, most); why != "" {
-				return why
-			}
+		if r.dies == nil {
+			continue
+		}
+		if why := r.dies(p, most); why != "" {
+			return why
 		}
 	}
 	return ""
@@ -264,13 +265,8 @@ func (u unlike) dies(p, most Post) string {
 
 // has returns everything that differs, as one node has it, without what it lacks.
 func (u unlike) has(p Post) string {
-	var out []string
-	for _, r := range u.rules {
-		if v := r.has(p); v != "" {
-			out = append(out, v)
-		}
-	}
-	return strings.Join(out, ", ")
+	out := finding.Map(u.rules, func(r traitRule) string { return r.has(p) })
+	return strings.Join(slices.DeleteFunc(out, func(v string) bool { return v == "" }), ", ")
 }
 
 // compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake, on one machine. NCCL
