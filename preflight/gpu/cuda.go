@@ -27,8 +27,7 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("driver %s", facts.Driver)
 	case facts.Code == "LIB_RM_VERSION_MISMATCH":
 		return finding.FailOr(everyCard(in), "the GPU driver's library and its kernel module have different versions").
-			See("NVML", "%s", facts.Err).
-			Breaking("CUDA and NCCL refuse to start").
+			See("NVML", "%s", facts.Err).Breaking("CUDA and NCCL refuse to start").
 			Do("reboot this node, or while no process uses the GPUs: " +
 				"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia\n" +
 				"in a container: remove libnvidia-ml.so.1 and libcuda.so.1 from the image")

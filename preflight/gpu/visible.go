@@ -98,8 +98,7 @@ func amdVisible(in preflight.Input) finding.Finding {
 		for _, w := range second {
 			if i, err := strconv.Atoi(w); err == nil && i >= len(first) {
 				return finding.Warnf("%s=%s counts the GPUs that %s=%s leaves, and there is no GPU %d among these %d",
-					name, hip, rocrList, rocr, i, len(first)).
-					See("environment", "%s=%s %s=%s", rocrList, rocr, name, hip).
+					name, hip, rocrList, rocr, i, len(first)).See("environment", "%s=%s %s=%s", rocrList, rocr, name, hip).
 					Breaking("the GPUs after it are hidden").Do("unset %s", rocrList)
 			}
 		}

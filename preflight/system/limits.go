@@ -54,8 +54,7 @@ func memlock(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", finding.Size(limit))
 	}
 	return finding.Warnf("memlock is %s, RDMA should have at least %s", finding.Size(limit),
-		finding.Size(uint64(in.Threshold("limits.memlock")))).
-		See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
+		finding.Size(uint64(in.Threshold("limits.memlock")))).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
 		Do("%s", in.MoreMemlock())
 }
