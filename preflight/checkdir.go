@@ -24,8 +24,7 @@ import (
 
 const (
 	userPrefix = "user."
-	// maxUser is more checks than a user writes, and fewer programs than a
-	// directory has that was named by mistake (/usr/bin).
+	// maxUser is more checks than a user writes, and fewer than the programs of a directory like /usr/bin.
 	maxUser = 64
 	// skipStatus is EX_TEMPFAIL of sysexits.h: try again later.
 	skipStatus = 75
@@ -35,10 +34,9 @@ const (
 	maxQuoted = 64
 )
 
-// CheckDir returns the user's own checks: one for each executable file of a
-// directory. A file that is not executable becomes a check that reports this; hidden
-// files and those that end in ~ are left out. The fields Thresholds, Dir and UserEnv
-// of in apply; without UserEnv the checks are skipped. The error reports a directory
+// CheckDir returns the user's own checks: one for each executable file of a directory. A file that is not
+// executable becomes a check that reports this; hidden files and those that end in ~ are left out. The fields
+// Thresholds, Dir and UserEnv of in apply; without UserEnv the checks are skipped. The error reports a directory
 // that cannot be read, or that holds more programs than a directory of checks would.
 func CheckDir(dir string, in Input) ([]Check, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -59,12 +57,10 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 		c := Check{ID: userID(e.Name(), out), Title: path, Limit: limit + child.Slack}
 		switch {
 		case err != nil:
-			c.Run = always(finding.Warnf("%s cannot be read: %v", path, cause(err)).
-				Do("ls -lL %s", launcher.Quote([]string{path})))
+			c.Run = always(finding.Warnf("%s cannot be read: %v", path, cause(err)).Do("ls -lL %s", quoted(path)))
 		case info.Mode().Perm()&0o111 == 0:
 			c.Run = always(finding.Warnf("%s is not executable, so it does not run", path).
-				Do("chmod +x %s   # a ConfigMap: defaultMode: 0755; not a check: move it elsewhere",
-					launcher.Quote([]string{path})))
+				Do("chmod +x %s   # a ConfigMap: defaultMode: 0755; not a check: move it elsewhere", quoted(path)))
 		default:
 			c.Run = One(func(ctx context.Context, in Input) finding.Finding { return runUser(ctx, path, limit, in) })
 		}
@@ -73,12 +69,13 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 	return out, nil
 }
 
+func quoted(path string) string { return launcher.Quote([]string{path}) }
+
 func always(f finding.Finding) func(context.Context, Input) []finding.Finding {
 	return One(func(context.Context, Input) finding.Finding { return f })
 }
 
-// userID returns the ID of the check in a file: unique, and valid in a list that is
-// separated by commas.
+// userID returns the ID of the check in a file: unique, and valid in a list that is separated by commas.
 func userID(name string, others []Check) string {
 	base := userPrefix + strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') {
@@ -109,8 +106,8 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 		return notStarted(path, e.NotStarted)
 	case e.Late:
 		f := finding.Warnf("did not end within %s and was killed", limit).
-			Do("%s   # by hand; for more time: --threshold %s=%s",
-				launcher.Quote([]string{path}), threshold.UserCheck, threshold.Seconds.Format(4*max(limit, time.Second).Seconds()))
+			Do("%s   # by hand; for more time: --threshold %s=%s", quoted(path), threshold.UserCheck,
+				threshold.Seconds.Format(4*max(limit, time.Second).Seconds()))
 		if e.Stuck != 0 {
 			f.What = fmt.Sprintf("did not end within %s, and SIGKILL does not end it: pid %d is stuck in the kernel",
 				limit, e.Stuck)
@@ -118,8 +115,7 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 		}
 		return lastWords(e, f, path)
 	case e.Signal != "":
-		return lastWords(e,
-			finding.Warnf("was killed by %s", e.Signal).Do("%s   # by hand", launcher.Quote([]string{path})), path)
+		return lastWords(e, finding.Warnf("was killed by %s", e.Signal).Do("%s   # by hand", quoted(path)), path)
 	}
 	return userVerdict(e, path)
 }
@@ -127,21 +123,18 @@ func runUser(ctx context.Context, path string, limit time.Duration, in Input) fi
 // userVerdict returns the finding of a check that ended: exit status 0 is a pass, 75 a skip, any
 // other a failure. A graver status in the last line of output counts instead.
 func userVerdict(e child.End, path string) finding.Finding {
-	line := lastLine(e.Stdout)
-	f := finding.Finding{Status: finding.Fail,
-		What: shown(cmp.Or(line, lastLine(e.Stderr), fmt.Sprintf("ended with exit status %d", e.Status)))}
+	line, ended := lastLine(e.Stdout), fmt.Sprintf("ended with exit status %d", e.Status)
+	f := finding.Finding{Status: finding.Fail, What: shown(cmp.Or(line, lastLine(e.Stderr), ended))}
 	switch e.Status {
 	case 0:
-		f = finding.Passf("%s", shown(cmp.Or(line, "ended with exit status 0")))
+		f.Status, f.What = finding.Pass, shown(cmp.Or(line, ended))
 	case skipStatus:
 		f.Status = finding.Skip
 	}
 	by := f.Status
 	said, ok, odd := parseVerdict(line)
 	if ok {
-		f = finding.Finding{Status: f.Status,
-			What:   shown(cmp.Or(said.What, fmt.Sprintf("ended with exit status %d", e.Status))),
-			Breaks: shown(said.Breaks), Fix: shown(said.Fix)}
+		f.What, f.Breaks, f.Fix = shown(cmp.Or(said.What, ended)), shown(said.Breaks), shown(said.Fix)
 		if Gravity(said.Status) > Gravity(f.Status) {
 			f.Status = said.Status
 		}
@@ -161,7 +154,7 @@ func userVerdict(e child.End, path string) finding.Finding {
 		f = f.See(path+" stderr", "%s", shown(text))
 	}
 	if f.Fix == "" {
-		f = f.Do("%s   # by hand", launcher.Quote([]string{path}))
+		f = f.Do("%s   # by hand", quoted(path))
 	}
 	return f
 }
@@ -182,8 +175,7 @@ type userLine struct {
 	Fix    string         `json:"fix"`
 }
 
-// parseVerdict reads a last line. ok reports whether it is a verdict; its Status may
-// be empty. odd describes an invalid verdict.
+// parseVerdict reads a last line. ok: it is a verdict, whose Status may be empty. odd describes an invalid verdict.
 func parseVerdict(line string) (v userLine, ok bool, odd string) {
 	if !strings.HasPrefix(line, "{") {
 		return v, false, ""
@@ -213,17 +205,16 @@ func notStarted(path string, err error) finding.Finding {
 	switch {
 	case script && strings.HasSuffix(first, "\r"):
 		return f.See(path, "its first line is %q", first).
-			Do(`sed -i 's/\r$//' %s   # it has the line ends of Windows`, launcher.Quote([]string{path}))
+			Do(`sed -i 's/\r$//' %s   # it has the line ends of Windows`, quoted(path))
 	case script && errors.Is(err, fs.ErrNotExist):
 		return f.See(path, "its first line is %q", first).
 			Do("install %q on this node, or correct the first line", strings.TrimSpace(interpreter))
 	case errors.Is(err, fs.ErrPermission):
-		return f.Do("ls -l %s   # a mount with noexec, or an interpreter that is not executable?",
-			launcher.Quote([]string{path}))
-	case !script && isText(first):
+		return f.Do("ls -l %s   # a mount with noexec, or an interpreter that is not executable?", quoted(path))
+	case !script && !strings.ContainsAny(first, "\x00\x7f\x01\x02"): // text
 		return f.See(path, "its first line is %q", first).Do("make its first line: #!/bin/sh")
 	}
-	return f.Do("file %s   # built for this machine?", launcher.Quote([]string{path}))
+	return f.Do("file %s   # built for this machine?", quoted(path))
 }
 
 func firstLine(path string) string {
@@ -237,8 +228,6 @@ func firstLine(path string) string {
 	line, _, _ := strings.Cut(string(b[:n]), "\n")
 	return line
 }
-
-func isText(s string) bool { return !strings.ContainsAny(s, "\x00\x7f\x01\x02") }
 
 // cause returns an error without its call and path.
 func cause(err error) error {
@@ -254,8 +243,7 @@ func lastLine(s string) string {
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
-// shown returns the output of a user's program, short enough for a report and
-// quoted where it is not text.
+// shown returns the output of a user's program, short enough for a report and quoted where it is not text.
 func shown(s string) string {
 	cut := ""
 	if len(s) > maxShown {

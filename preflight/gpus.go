@@ -26,9 +26,8 @@ func Processes(in Input) (n int, ok bool) {
 // UsedGPUs are the GPUs that the job's processes see.
 type UsedGPUs struct {
 	Devices []gpu.GPU
-	// Certain reports that each GPU belongs to some process, so the job dies of a GPU
-	// that does not work. With fewer processes, or with a program that does not say
-	// how many it starts, the broken GPU may be unused.
+	// Certain reports that each GPU belongs to some process, so the job dies of a GPU that does not work. With fewer
+	// processes, or with a program that does not say how many it starts, the broken GPU may be unused.
 	Certain bool
 }
 
@@ -46,11 +45,7 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 		return u, "the driver was not asked for the GPUs of this node"
 	}
 	s := VisibleGPUs(in)
-	for _, d := range s.Devices {
-		if !hidden(d) {
-			u.Devices = append(u.Devices, d)
-		}
-	}
+	u.Devices = slices.DeleteFunc(slices.Clone(s.Devices), hidden)
 	if len(u.Devices) == 0 {
 		if s.Set {
 			return u, s.String() + " hides the GPUs of this node"

@@ -1,10 +1,10 @@
-// Package preflight runs checks before the command starts and reports what each
-// found. A check is one value of a table and reads facts that others gathered. A
-// failure stops the start, so a check fails only where the job would certainly hang
-// or die. What may still work is a warning, and "could not tell" is a skip.
+// Package preflight runs checks before the command starts and reports what each found. A check is one value of a
+// table and reads facts that others gathered. A failure stops the start, so a check fails only where the job would
+// certainly hang or die. What may still work is a warning, and "could not tell" is a skip.
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"net"
@@ -29,22 +29,14 @@ type Check struct {
 	Needs []string      // IDs of earlier checks; this check is skipped where one of them fails
 	Title string        // a statement that holds on a healthy node
 	Doc   string        // what goes wrong where it does not hold
-	Limit time.Duration // the time after which the check is a skip
-	Scope Scope         // empty: OfNode
+	Limit time.Duration // the time after which the check is a skip; 0: Computed
 
+	// Unless returns why the check does not apply here, or "". nil: it always applies.
+	Unless func(in Input) string
 	// Run returns one finding, or several where the check covers several things.
-	// A finding without an ID gets that of the check. Run returns when ctx ends.
+	// A finding without an ID gets the check's. Run returns when ctx ends.
 	Run func(ctx context.Context, in Input) []finding.Finding
 }
-
-// Scope is the subject of a check.
-type Scope string
-
-const (
-	OfNode  Scope = "node"  // one node, before it joins
-	OfPeers Scope = "peers" // the nodes compared with each other, once all have joined
-	OfBench Scope = "bench" // the rails, as launch bench measures them
-)
 
 // Table is every check. Package checks fills it.
 type Table struct {
@@ -65,15 +57,13 @@ func (t Table) Titles() map[string]string {
 	return out
 }
 
-// Input is everything that the checks read. Checks that need a func field skip
-// where it is nil, so a dry run opens no socket.
+// Input is everything that the checks read. A check skips where its func is nil, so a dry run opens no socket.
 type Input struct {
 	Job  job.Job
 	Node fabric.Node
 	Addr netip.Addr // this node's address for its peers; zero if not known yet
 
-	// Serve is where this node hosts the embedded store; empty if another node does,
-	// or if that is not known yet.
+	// Serve is where this node hosts the embedded store; empty if another node does, or if that is not known yet.
 	Serve []netip.AddrPort
 	Dir   string // the working directory
 
@@ -85,16 +75,14 @@ type Input struct {
 	// Selected is the result of envgen.Selected: what the settings choose.
 	Selected map[string][]string
 
-	// Ports is the result of envgen.Ports: the ports that the settings leave to NCCL;
-	// nil means the rails.
+	// Ports is the result of envgen.Ports: the ports that the settings leave to NCCL; nil means the rails.
 	Ports []string
 
 	Env func(name string) (string, bool) // os.LookupEnv
 	// LookPath searches as execvp(3) does. fs.ErrPermission: found, but not executable.
 	LookPath func(name string) (string, error)
 	Exists   func(path string) bool // reports whether a device node exists
-	// Servers returns the reply of each server of resolv.conf to a question about a
-	// name, in their order. It asks once for each name.
+	// Servers returns the reply of each server of resolv.conf, in their order. It asks once for each name.
 	Servers func(ctx context.Context, host string) []dns.Said
 	Reverse func(ctx context.Context, a netip.Addr) []dns.Answer    // the names of an address, by server
 	Disks   func(ctx context.Context, paths []string) []fabric.Disk // the file system of each path
@@ -107,8 +95,7 @@ type Input struct {
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
 	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
 	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
-	// PortUse reports which process uses a port of this machine. An error means that
-	// the port cannot be used for another reason.
+	// PortUse reports which process uses a port of this machine. An error: the port cannot be used for another reason.
 	PortUse func(at netip.AddrPort) (PortUse, error)
 }
 
@@ -120,29 +107,30 @@ type PortUse struct {
 }
 
 // Holder returns the process that uses the port, in words.
-func (u PortUse) Holder() string {
-	if u.By == "" {
-		return "a process that this user cannot see"
-	}
-	return u.By
-}
+func (u PortUse) Holder() string { return cmp.Or(u.By, "a process that this user cannot see") }
 
 // The usual limits of checks.
 const (
-	// Computed is the limit of a check that only computes; it guards against a bug.
+	// Computed is the default, for a check that only computes; it guards against a bug.
 	Computed = time.Second
-	// Network is the limit of a check that asks the network. A healthy name server
-	// answers within milliseconds, and resolv.conf allows 5 s for each that does not:
-	// 2 s tell the two apart without slowing every start.
+	// Network is the limit of a check that asks the network. A healthy name server answers within milliseconds, and
+	// resolv.conf allows 5 s for each that does not: 2 s separate the two without slowing every start.
 	Network = 2 * time.Second
-	// Storage is the limit of a check of file systems. It is above the 3 s that the
-	// children of fabric.AskDisks have.
+	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have.
 	Storage = 3500 * time.Millisecond
 )
 
 // One returns a Run for a func that returns one finding.
 func One(f func(context.Context, Input) finding.Finding) func(context.Context, Input) []finding.Finding {
 	return func(ctx context.Context, in Input) []finding.Finding { return []finding.Finding{f(ctx, in)} }
+}
+
+// OrPass returns the findings, or a pass where there are none.
+func OrPass(found []finding.Finding, format string, a ...any) []finding.Finding {
+	if len(found) == 0 {
+		return []finding.Finding{finding.Passf(format, a...)}
+	}
+	return found
 }
 
 // Getenv looks up a variable of the environment.
@@ -156,12 +144,9 @@ func (in Input) Getenv(name string) (string, bool) {
 // Threshold returns the value that applies for a name of the table of thresholds.
 func (in Input) Threshold(name string) float64 { return threshold.Of(in.Thresholds, name) }
 
-// ifnamePrefix starts the IDs of lint findings about variables that name an interface.
-const ifnamePrefix = "env.ifname."
-
 // LintCheck returns the ID of the check that reports a finding of the lint.
 func LintCheck(id string) string {
-	if strings.HasPrefix(id, ifnamePrefix) {
+	if strings.HasPrefix(id, "env.ifname.") { // about variables that name an interface
 		return "env.interfaces"
 	}
 	return "env.harmful"
@@ -217,15 +202,9 @@ func (in Input) place() Place {
 }
 
 // Remedy returns the fix for the environment of this process, or the one for a shell.
-func (in Input) Remedy(all map[Place]string) string {
-	if s, ok := all[in.place()]; ok {
-		return s
-	}
-	return all[InShell]
-}
+func (in Input) Remedy(all map[Place]string) string { return cmp.Or(all[in.place()], all[InShell]) }
 
-// chdir matches the options by which a prefix of the command changes the working
-// directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
+// chdir matches options that change the working directory: env -C, uv run --directory, conda run --cwd, gdb -cd.
 var chdir = regexp.MustCompile(`^(-[0-9A-Za-z]*C|--?c(d|h|wd)|--directory)`)
 
 // Moves reports whether a prefix of the command may change the working directory.

@@ -26,8 +26,7 @@ const grace = 250 * time.Millisecond
 type result struct {
 	done     chan struct{}
 	findings []finding.Finding
-	// failed is the ID of the check at the root: this one if it failed, or the one
-	// whose failure made it a skip.
+	// failed is the ID of the check at the root: this one if it failed, or the one whose failure made it a skip.
 	failed string
 }
 
@@ -67,16 +66,22 @@ func Run(ctx context.Context, table []Check, in Input, opt Options) (finding.Rep
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("check this node: %w", context.Cause(ctx))
 	}
-	for i := range report {
-		if opt.WarnOnly && report[i].Status == finding.Fail {
-			report[i].Status = finding.Warn
-		}
+	if opt.WarnOnly {
+		Waive(report)
 	}
 	return report, nil
 }
 
-// after runs a check once the checks that it needs have ended. A needed check that
-// is left out or switched off does not count.
+// Waive makes warnings of the failures in a report.
+func Waive(r finding.Report) {
+	for i := range r {
+		if r[i].Status == finding.Fail {
+			r[i].Status = finding.Warn
+		}
+	}
+}
+
+// after runs a check once those that it needs have ended. One that is left out or switched off does not count.
 func after(ctx context.Context, c Check, in Input, results map[string]*result) (found []finding.Finding,
 	failed string) {
 	for _, id := range c.Needs {
@@ -96,11 +101,11 @@ func after(ctx context.Context, c Check, in Input, results map[string]*result) (
 	return found, failed
 }
 
-// bounded runs a check within its limit. A check that overruns or panics learned
-// nothing about the node, so it is a skip. A check that ignores the end of its
-// context is abandoned: it must not delay the job.
+// bounded runs a check within its limit. A check that overruns or panics learned nothing about the node, so it is
+// a skip. A check that ignores the end of its context is abandoned: it must not delay the job.
 func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
-	ctx, cancel := context.WithTimeout(ctx, c.Limit)
+	limit := cmp.Or(c.Limit, Computed)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found := make(chan []finding.Finding, 1)
 	go func() {
@@ -109,22 +114,24 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 				found <- []finding.Finding{finding.Skipf("could not tell: the check itself is broken (%v)", p)}
 			}
 		}()
+		if c.Unless != nil {
+			if why := c.Unless(in); why != "" {
+				found <- finding.Skips(why)
+				return
+			}
+		}
 		found <- c.Run(ctx, in)
 	}()
-	late := time.NewTimer(c.Limit + grace)
-	defer late.Stop()
 	select {
 	case fs := <-found:
 		for i := range fs {
 			fs[i].ID = cmp.Or(fs[i].ID, c.ID)
 		}
 		return fs
-	case <-late.C:
-		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", c.Limit).Named(c.ID)}
+	case <-time.After(limit + grace):
+		return []finding.Finding{finding.Skipf("could not tell: did not finish within %v", limit).Named(c.ID)}
 	}
 }
-
-func idsOf(table []Check) []string { return finding.Map(table, func(c Check) string { return c.ID }) }
 
 // UnknownError reports an ID that no check has.
 type UnknownError struct {
@@ -139,10 +146,9 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("no check %q; \"launch check\" lists the checks of a node, docs/checks.md lists all", e.ID)
 }
 
-// Known returns an *UnknownError for an ID of the options that is neither in the
-// table nor in lint, the IDs of envgen's findings.
+// Known returns an *UnknownError for an ID that is neither in the table nor in lint, the IDs of envgen's findings.
 func (o Options) Known(table []Check, lint []string) error {
-	all := slices.Concat(idsOf(table), idsOf(o.More), lint)
+	all := append(finding.Map(slices.Concat(table, o.More), func(c Check) string { return c.ID }), lint...)
 	for _, id := range slices.Concat(o.Skip, o.Only) {
 		if !slices.Contains(all, id) {
 			return &UnknownError{id, spelling.Closest(id, all)}

@@ -1,5 +1,4 @@
-// Package bandwidth judges what preflight/bench measured on the rails of all
-// nodes: which ports, nodes and paths are slow.
+// Package bandwidth judges what preflight/bench measured on all rails: which ports, nodes and paths are slow.
 package bandwidth
 
 import (
@@ -11,6 +10,7 @@ import (
 
 	"launch/internal/finding"
 	"launch/preflight/bench"
+	"launch/preflight/blame"
 	"launch/preflight/threshold"
 )
 
@@ -21,8 +21,7 @@ type Rates struct {
 	Ports   []bench.Port   `json:"ports,omitempty"`
 	Samples []bench.Sample `json:"samples,omitempty"` // of the pairs that it led, repeated ones last
 	Was     []PastRate     `json:"was,omitempty"`     // from the history of its rails
-	// Disturbed is why a port's measurements do not count, by the port's name; see the
-	// function Disturbed.
+	// Disturbed is why a port's measurements do not count, by the port's name; see the function Disturbed.
 	Disturbed map[string]string `json:"disturbed,omitempty"`
 }
 
@@ -89,8 +88,7 @@ type Meeting struct {
 const (
 	maxPorts = 512
 	maxPairs = 512
-	// maxAgain limits the repeated measurements: where more ports are slow, no single
-	// cable is the cause.
+	// maxAgain limits the repeated measurements: where more ports are slow, no single cable is the cause.
 	maxAgain = 256
 )
 
@@ -101,8 +99,7 @@ const (
 	maxSlack = 0.45
 )
 
-// Compare judges the measurements of all nodes. If Again is not empty, its pairs must be
-// measured and the samples compared again.
+// Compare judges the measurements of all nodes. The pairs in Again must be measured first.
 func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	c := newRates(posts)
 	out := Verdict{Nodes: len(posts), Measured: c.measured}
@@ -114,9 +111,9 @@ func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 	for _, p := range c.planes {
 		p.judge()
 	}
-	c.merge()
 	out.Again = c.again()
 	out.Unnamed = c.confirm()
+	c.merge()
 	out.Findings = c.report()
 	out.Named = c.named()
 	out.Rails, out.Ports, out.Pairs = c.rails(), c.ports(), c.pairs()
@@ -124,15 +121,11 @@ func Compare(posts []Rates, thresholds map[string]float64) Verdict {
 }
 
 type railEnd struct {
-	rank    int
-	node    string
-	port    bench.Port
-	busy    string     // why its measurements do not count
-	usual   [2]float64 // the usual speeds of sending and receiving, in units of flow.nominal
-	speed   [2]float64 // the highest speeds, in bytes/s
-	latency time.Duration
-	retrans int
-	verdict string
+	PortRate
+	port  bench.Port
+	was   []PastRate // from the history of its node
+	busy  string     // why its measurements do not count
+	usual [2]float64 // the usual speeds of sending and receiving, in units of flow.nominal
 }
 
 const (
@@ -145,6 +138,8 @@ type flow struct {
 	from, to int
 	speed    float64 // bytes/s
 	nominal  float64 // the rate of the slower of the two ports, bytes/s; 1 if unknown
+	gpu      float64 // between the memories of GPUs, bytes/s
+	retrans  int
 	latency  time.Duration
 	retest   bool
 	sample   *bench.Sample
@@ -156,18 +151,15 @@ func (f flow) share() float64 { return f.speed / f.nominal }
 
 // plane is one rail of all nodes, usually one plane of switches.
 type plane struct {
-	name, kind  string
+	RailRate
 	ends        []*railEnd
 	flows, lost []flow
-	found       []suspect
+	found       []*suspect
 	dead        []int // ranks whose port could not be measured
 
-	median  float64 // of the ports' usual speeds, in units of flow.nominal
-	spread  float64
-	refer   float64 // the reference for its flows
-	slack   float64 // the share below the reference that is not slow
-	latency time.Duration
-	tail    time.Duration
+	usual float64 // the median of the ports' usual speeds, in units of flow.nominal
+	refer float64 // the reference for its flows
+	slack float64 // the share below the reference that is not slow
 }
 
 // rates is all planes of a job.
@@ -177,23 +169,13 @@ type rates struct {
 	measured int
 }
 
-// newRates sorts samples into planes. Rails of one name form a plane, and rails of several
-// names do if they were measured with each other.
+// newRates sorts samples into planes. Rails of one name, or measured with each other, form one.
 func newRates(posts []Rates) *rates {
 	c := &rates{nodes: posts}
-	group := map[string]string{}
-	var root func(string) string
-	root = func(s string) string {
-		if up, ok := group[s]; ok && up != s {
-			return root(up)
-		}
-		return s
-	}
+	groups := blame.Groups[string]{}
 	for _, p := range posts {
 		for _, s := range p.Samples {
-			if a, b := root(s.FromPort), root(s.ToPort); a != b {
-				group[max(a, b)] = min(a, b)
-			}
+			groups.Unite(s.FromPort, s.ToPort)
 		}
 	}
 	type key struct {
@@ -203,15 +185,16 @@ func newRates(posts []Rates) *rates {
 	planes, number := map[string]*plane{}, map[key]int{}
 	for _, post := range posts {
 		for _, port := range post.Ports {
-			name := root(port.Name)
+			name := groups.Of(port.Name)
 			p := planes[name]
 			if p == nil {
-				p = &plane{name: name}
+				p = &plane{RailRate: RailRate{Name: name}}
 				planes[name] = p
 				c.planes = append(c.planes, p)
 			}
 			number[key{post.Rank, port.Name}] = len(p.ends)
-			p.ends = append(p.ends, &railEnd{rank: post.Rank, node: post.Name, port: port, busy: post.Disturbed[port.Name]})
+			p.ends = append(p.ends, &railEnd{PortRate: PortRate{Rank: post.Rank, Node: post.Name, Rail: port.Name},
+				port: port, was: post.Was, busy: post.Disturbed[port.Name]})
 		}
 	}
 	met := map[[2]key]bool{}
@@ -223,13 +206,13 @@ func newRates(posts []Rates) *rates {
 			if !okA || !okB || s.From == s.To {
 				continue
 			}
-			if planes[root(s.FromPort)].add(s, a, b) {
+			if planes[groups.Of(s.FromPort)].add(s, a, b) {
 				met[[2]key{{s.From, s.FromPort}, {s.To, s.ToPort}}] = true
 			}
 		}
 	}
 	c.measured = len(met)
-	slices.SortFunc(c.planes, func(a, b *plane) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(c.planes, func(a, b *plane) int { return cmp.Compare(a.Name, b.Name) })
 	return c
 }
 
@@ -240,32 +223,32 @@ func (p *plane) add(s *bench.Sample, a, b int) bool {
 		other.Cause, other.Err = bench.CauseBusy, why
 		s = &other
 	}
-	retest := s.Round < 0
 	nominal := 1.0
 	if x, y := p.ends[a].port.Rate, p.ends[b].port.Rate; x > 0 && y > 0 {
 		nominal = min(x, y) * 1e9 / 8
 	}
-	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, latency: s.Latency, retest: retest, sample: s,
-		lost: s.Cause}
+	there := flow{from: a, to: b, speed: s.Out.Speed, nominal: nominal, retrans: s.Out.Retrans, latency: s.Latency,
+		retest: s.Round < 0, sample: s, lost: s.Cause}
 	back := there
-	back.from, back.to, back.speed = b, a, s.Back.Speed
+	back.from, back.to, back.speed, back.retrans = b, a, s.Back.Speed, s.Back.Retrans
+	if s.GPU != nil {
+		there.gpu, back.gpu = s.GPU.Out, s.GPU.Back
+	}
 	if s.Cause != "" {
 		p.lost = append(p.lost, there, back)
 		return false
 	}
-	p.kind = cmp.Or(p.kind, s.Kind)
-	p.ends[a].retrans += s.Out.Retrans
-	p.ends[b].retrans += s.Back.Retrans
+	p.Kind = cmp.Or(p.Kind, s.Kind)
+	p.ends[a].Retrans += s.Out.Retrans
+	p.ends[b].Retrans += s.Back.Retrans
 	p.flows = append(p.flows, there, back)
-	if p.tail < s.Tail {
-		p.tail = s.Tail
-	}
+	p.Tail = max(p.Tail, s.Tail)
 	return true
 }
 
 // measure computes the usual speed of each port in each direction: the upper median of its partners.
 // With two of three healthy partners a healthy port reaches its full speed, and a slow port never does.
-// So the share of slow ports is right, and the median is that of a healthy port as long as these are
+// So the share of slow ports is right, and the median is a healthy port's as long as these are
 // the majority. (Of all flows twice as many are slow, since each has two ends.) The spread is the
 // difference of flows to the slower of their two ends, and of ports to each other.
 func (p *plane) measure() {
@@ -274,11 +257,9 @@ func (p *plane) measure() {
 	all := make([][2][]float64, len(p.ends))
 	for _, f := range p.flows {
 		a, b := p.ends[f.from], p.ends[f.to]
-		a.speed[sent], b.speed[received] = max(a.speed[sent], f.speed), max(b.speed[received], f.speed)
+		a.Out, b.In = max(a.Out, f.speed), max(b.In, f.speed)
 		for _, e := range []*railEnd{a, b} {
-			if e.latency == 0 || f.latency < e.latency {
-				e.latency = f.latency
-			}
+			e.Latency = min(cmp.Or(e.Latency, f.latency), f.latency)
 		}
 		latency = append(latency, f.latency)
 		if !f.retest {
@@ -294,32 +275,27 @@ func (p *plane) measure() {
 			}
 		}
 	}
-	p.median, p.latency = medianOf(usual), medianOf(latency)
+	p.usual, p.Latency = medianOf(usual), medianOf(latency)
 	for _, f := range p.flows {
 		if want := min(p.ends[f.from].usual[sent], p.ends[f.to].usual[received]); want > 0 && !f.retest {
 			off = append(off, math.Abs(1-f.share()/want))
 		}
 	}
 	// The median of these differences is the MAD; 1.4826 turns it into a standard deviation.
-	p.spread = 1.4826 * medianOf(off)
-	off = nil
-	for _, v := range usual {
-		off = append(off, math.Abs(1-v/p.median))
-	}
-	p.spread = max(p.spread, 1.4826*medianOf(off))
+	ports := finding.Map(usual, func(v float64) float64 { return math.Abs(1 - v/p.usual) })
+	p.Spread = 1.4826 * max(medianOf(off), medianOf(ports))
 }
 
-// refer sets the reference of each plane: the fastest of the comparable planes, so that a
-// plane that is slow as a whole is found.
+// refer sets the reference of each plane: the fastest comparable one, which finds a plane that is slow as a whole.
 func (c *rates) refer(slow float64) {
 	for _, p := range c.planes {
-		p.refer = p.median
+		p.refer = p.usual
 		for _, o := range c.planes {
-			if o.kind == p.kind && o.nominal() == p.nominal() {
-				p.refer = max(p.refer, o.median)
+			if o.Kind == p.Kind && o.nominal() == p.nominal() {
+				p.refer = max(p.refer, o.usual)
 			}
 		}
-		p.slack = max(slow, min(spreads*p.spread, maxSlack))
+		p.slack = max(slow, min(spreads*p.Spread, maxSlack))
 	}
 }
 
@@ -328,15 +304,9 @@ func (p *plane) nominal() float64 {
 	return medianOf(finding.Map(p.ends, func(e *railEnd) float64 { return e.port.Rate }))
 }
 
-// bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and
-// by the facts of both its ports.
+// bound returns the speed below which a flow is slow, in bytes/s, by comparable flows and by both ports' facts.
 func (p *plane) bound(f flow) float64 {
-	floor := p.ends[f.from].port.Floor
-	if other := p.ends[f.to].port.Floor; floor == 0 || other == 0 {
-		floor = 0
-	} else {
-		floor = min(floor, other)
-	}
+	floor := min(p.ends[f.from].port.Floor, p.ends[f.to].port.Floor) // 0: unknown
 	return max(p.refer*(1-p.slack)*f.nominal, floor)
 }
 
@@ -348,4 +318,4 @@ func medianOf[T cmp.Ordered](all []T) (mid T) {
 	return all[len(all)/2]
 }
 
-func (e *railEnd) label() string { return fmt.Sprintf("%s of %s", e.port.Name, e.node) }
+func (e *railEnd) label() string { return fmt.Sprintf("%s of %s", e.Rail, e.Node) }

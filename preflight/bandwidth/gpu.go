@@ -11,10 +11,10 @@ import (
 	"launch/preflight/bench"
 )
 
-// BesideGPUs assigns to each port of an HCA the nearest GPU of its node: of several
+// NearestGPUs assigns to each port of an HCA the nearest GPU of its node: of several
 // equally near ones the first that no other port has. Without far the GPU must be within
 // the same root complex. A port without a GPU gets the reason.
-func BesideGPUs(n fabric.Node, ports []bench.Port, far bool) {
+func NearestGPUs(n fabric.Node, ports []bench.Port, far bool) {
 	users := map[string]int{}
 	for i := range ports {
 		p := &ports[i]
@@ -70,33 +70,25 @@ type RailGPU struct {
 // switches are slow: only the switch is between them, so half the speed means a detour.
 const gpuShare = 0.5
 
-// onGPUs returns the flows of a plane that were also measured between GPUs, with the speeds.
-func (p *plane) onGPUs() (flows []flow, speeds []float64) {
-	for _, f := range p.flows {
-		g := f.sample.GPU
-		if g == nil || g.Cause != "" {
-			continue
-		}
-		speed := g.Out
-		if p.ends[f.from].rank != f.sample.From {
-			speed = g.Back
-		}
-		flows, speeds = append(flows, f), append(speeds, speed)
-	}
-	return flows, speeds
+// onGPUs returns the flows of a plane that were also measured between GPUs.
+func (p *plane) onGPUs() []flow {
+	return slices.DeleteFunc(slices.Clone(p.flows), func(f flow) bool {
+		return f.sample.GPU == nil || f.sample.GPU.Cause != ""
+	})
 }
 
 // gpu returns nil if nothing was measured between GPUs.
 func (p *plane) gpu() *RailGPU {
-	flows, speeds := p.onGPUs()
+	flows := p.onGPUs()
 	if len(flows) == 0 {
 		return nil
 	}
-	var shares []float64
+	var speeds, shares []float64
 	var ways []string
-	for i, f := range flows {
+	for _, f := range flows {
+		speeds = append(speeds, f.gpu)
 		if f.speed > 0 {
-			shares = append(shares, speeds[i]/f.speed)
+			shares = append(shares, f.gpu/f.speed)
 		}
 		ways = append(ways, f.sample.GPU.Memory, f.sample.GPU.Peer)
 	}
@@ -104,8 +96,8 @@ func (p *plane) gpu() *RailGPU {
 	return &RailGPU{medianOf(speeds), medianOf(shares), strings.Join(slices.Compact(ways), " and ")}
 }
 
-// besideGPUs reports the speed of each rail between GPUs, and once for all why it was not measured.
-func (c *rates) besideGPUs() (out finding.Report) {
+// betweenGPUs reports the speed of each rail between GPUs, and once for all why it was not measured.
+func (c *rates) betweenGPUs() (out finding.Report) {
 	for _, p := range c.planes {
 		if r := p.gpu(); r != nil {
 			out = append(out, p.slowGPUs(*r))
@@ -115,7 +107,7 @@ func (c *rates) besideGPUs() (out finding.Report) {
 	where, order := map[string][]string{}, []string{}
 	for _, p := range c.planes {
 		for _, f := range slices.Concat(p.flows, p.lost) {
-			if g := f.sample.GPU; g != nil && g.Cause != "" && p.ends[f.from].rank == f.sample.From {
+			if g := f.sample.GPU; g != nil && g.Cause != "" && p.ends[f.from].Rank == f.sample.From {
 				e := p.ends[f.from]
 				if g.There {
 					e = p.ends[f.to]
@@ -143,25 +135,23 @@ func (c *rates) besideGPUs() (out finding.Report) {
 func (p *plane) slowGPUs(r RailGPU) finding.Finding {
 	f := finding.Warnf("").Named("bench.gpu")
 	var slow []string
-	flows, speeds := p.onGPUs()
-	for i, fl := range flows {
-		a, b := p.ends[fl.from], p.ends[fl.to]
-		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct ||
-			speeds[i] >= gpuShare*fl.speed {
+	for _, o := range p.onGPUs() {
+		a, b := p.ends[o.from], p.ends[o.to]
+		if a.port.GPU == nil || b.port.GPU == nil || !a.port.GPU.Direct || !b.port.GPU.Direct || o.gpu >= gpuShare*o.speed {
 			continue
 		}
-		slow = append(slow, a.node+" to "+b.node)
+		slow = append(slow, a.Node+" to "+b.Node)
 		if len(f.Seen) < finding.MaxSeen {
-			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", finding.Speed(speeds[i]),
-				a.port.GPU.PCI, b.port.GPU.PCI, finding.Speed(fl.speed))
+			f = f.See(slow[len(slow)-1], "%s from GPU %s to GPU %s, %s from host to host", finding.Speed(o.gpu),
+				a.port.GPU.PCI, b.port.GPU.PCI, finding.Speed(o.speed))
 		}
 	}
 	if len(slow) == 0 {
 		return finding.Passf("rail %s from GPU to GPU: %s (%s), %.0f %% of its speed from host to host",
-			p.name, finding.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
+			p.Name, finding.Speed(r.Median), r.Memory, 100*r.Share).Named("bench.gpu")
 	}
 	f.What = fmt.Sprintf("rail %s has from GPU to GPU less than half of its speed from host to host, although the GPUs "+
-		"are behind the HCAs' own switches: %s", p.name, finding.Some(slow))
+		"are behind the HCAs' own switches: %s", p.Name, finding.Some(slow))
 	return f.Breaking("NCCL sends from GPU to GPU, and %s", slowestWaits).
 		Do("launch check --only gpu.p2p   # there, as root: shows whether ACS redirects the traffic to the root\n" +
 			"if the IOMMU does: iommu=pt on the kernel's command line")

@@ -76,7 +76,7 @@ func TestEachHCAHasTheGPUBesideIt(t *testing.T) {
 			n := behindSwitches()
 			tt.node(&n)
 			ports := portsOf(n)
-			BesideGPUs(n, ports, tt.far)
+			NearestGPUs(n, ports, tt.far)
 			for i, k := range []int{0, 4, 5, 6} {
 				p := ports[k]
 				got := p.NoGPU

@@ -49,13 +49,11 @@ func PastOf(host string, rank, nodes int, own []bench.Sample, at time.Time) []Pa
 	return out
 }
 
-// maxHistory limits the part of a history that is read, from its end: years of runs of one
-// node, or one run of thousands.
+// maxHistory limits what is read, from the end: years of runs of one node, or one run of thousands.
 const maxHistory = 4 << 20
 
-// usualRuns is the number of latest runs whose median is the usual speed of a rail. So a
-// gradual decline shows, and a lucky or disturbed run counts for little. asBefore is the
-// share of that speed from which on a run still had it.
+// The median of the latest usualRuns is the usual speed of a rail. So a gradual decline shows, and a lucky or
+// disturbed run counts for little. asBefore is the share of that speed from which on a run still had it.
 const (
 	usualRuns = 15
 	asBefore  = 0.9
@@ -130,16 +128,11 @@ func usual(runs []PastRate) (out []PastRate) {
 }
 
 // lost reports rails that are slower than they were.
-func lost(c *rates) (out finding.Report) {
-	was := map[int][]PastRate{}
-	for _, post := range c.nodes {
-		was[post.Rank] = post.Was
-	}
+func (c *rates) lost() (out finding.Report) {
 	for _, p := range c.planes {
 		for _, e := range p.ends {
-			past := slices.DeleteFunc(slices.Clone(was[e.rank]),
-				func(w PastRate) bool { return w.Rail != e.port.Name || w.Kind != p.kind })
-			out = append(out, e.than(past, p.slack)...)
+			other := func(w PastRate) bool { return w.Rail != e.Rail || w.Kind != p.Kind }
+			out = append(out, e.than(slices.DeleteFunc(slices.Clone(e.was), other), p.slack)...)
 		}
 	}
 	return out
@@ -148,9 +141,10 @@ func lost(c *rates) (out finding.Report) {
 // than compares a rail with its past and reports the direction that lost most.
 func (e *railEnd) than(past []PastRate, slack float64) finding.Report {
 	way, now, then, at := "", 0.0, 0.0, time.Time{}
+	speed := [...]float64{sent: e.Out, received: e.In}
 	for _, was := range past {
 		for i, v := range []float64{sent: was.Out, received: was.In} {
-			if s := e.speed[i]; s > 0 && s < v*(1-slack) && (way == "" || s/v < now/then) {
+			if s := speed[i]; s > 0 && s < v*(1-slack) && (way == "" || s/v < now/then) {
 				way, now, then, at = []string{sent: "sending", received: "receiving"}[i], s, v, was.At
 			}
 		}

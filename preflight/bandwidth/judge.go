@@ -33,14 +33,10 @@ func (p *plane) judge() {
 		}
 	}
 	for _, c := range blame.Find(arcs, len(p.ends)) {
-		s := suspect{Culprit: c, plane: p}
-		for _, n := range c.Nodes {
-			s.ends = append(s.ends, p.ends[n])
-		}
-		for _, i := range c.Bad {
-			s.flows = append(s.flows, first[i])
-		}
-		for _, f := range append(slices.Clone(p.flows), p.lost...) {
+		s := &suspect{Culprit: c, plane: p,
+			ends:  finding.Map(c.Nodes, func(n int) *railEnd { return p.ends[n] }),
+			flows: finding.Map(c.Bad, func(i int) flow { return first[i] })}
+		for _, f := range slices.Concat(p.flows, p.lost) {
 			if f.retest && s.about(f) {
 				s.again = append(s.again, f)
 			}
@@ -65,25 +61,26 @@ func (s *suspect) about(f flow) bool {
 	return false
 }
 
-// merge finds nodes that are slow on each of several rails.
+// merge finds nodes that are slow on each of several rails, also when measured again.
 func (c *rates) merge() {
 	ports, blamed := map[int]int{}, map[int][]*suspect{}
 	for _, p := range c.planes {
 		met := map[int]bool{}
 		for _, f := range p.flows {
-			met[p.ends[f.from].rank] = true
+			met[p.ends[f.from].Rank] = true
 		}
 		for rank := range met {
 			ports[rank]++
 		}
-		for i := range p.found {
-			if s := &p.found[i]; s.single() {
-				blamed[s.ends[0].rank] = append(blamed[s.ends[0].rank], s)
+		for _, s := range p.found {
+			if s.single() {
+				blamed[s.ends[0].Rank] = append(blamed[s.ends[0].Rank], s)
 			}
 		}
 	}
 	for rank, all := range blamed {
-		if ports[rank] < 2 || len(all) < ports[rank] {
+		if ports[rank] < 2 || len(all) < ports[rank] ||
+			slices.ContainsFunc(all, func(s *suspect) bool { return s.cleared }) {
 			continue
 		}
 		for _, s := range all {
@@ -121,8 +118,7 @@ func (c *rates) again() []Meeting {
 				a = s.Nodes[0]
 				b, ok = p.passed(a, doubt, busy)
 			case s.Side == blame.Between:
-				a, b = s.Nodes[0], s.Nodes[1]
-				ok = true
+				a, b, ok = s.Nodes[0], s.Nodes[1], true
 			}
 			if !ok || max(busy[a], busy[b]) >= turns {
 				continue
@@ -130,10 +126,10 @@ func (c *rates) again() []Meeting {
 			busy[a]++
 			busy[b]++
 			x, y := p.ends[a], p.ends[b]
-			if x.rank > y.rank {
+			if x.Rank > y.Rank {
 				x, y = y, x
 			}
-			out = append(out, Meeting{A: x.rank, B: y.rank, Rail: x.port.Name, With: y.port.Name})
+			out = append(out, Meeting{A: x.Rank, B: y.Rank, Rail: x.Rail, With: y.Rail})
 		}
 	}
 	return out
@@ -147,8 +143,7 @@ const (
 	accused   = 16
 )
 
-// passed returns a partner for a port: of the ports that passed one that it has not met,
-// with the fewest pairs, the next by its number.
+// passed returns a partner for a port: one that passed and was not met, with the fewest pairs, the next by number.
 func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	met, works := map[int]bool{}, map[int]bool{}
 	for _, f := range p.flows {
@@ -166,7 +161,7 @@ func (p *plane) passed(of int, doubt, busy map[int]int) (best int, ok bool) {
 	}
 	for i := 1; i < len(p.ends); i++ {
 		n := (of + i) % len(p.ends)
-		if !works[n] || p.ends[n].rank == p.ends[of].rank || busy[n] >= turns {
+		if !works[n] || p.ends[n].Rank == p.ends[of].Rank || busy[n] >= turns {
 			continue
 		}
 		if !ok || weight(n) < weight(best) {
@@ -200,37 +195,33 @@ func Turns(all []Meeting) [][]Meeting {
 // once more, and returns their number. A port that was slow in one direction only is then
 // slow in that direction. Where another job used the rail, no suspect is named or cleared.
 func (c *rates) confirm() (cleared int) {
-	for _, p := range c.planes {
-		for i := range p.found {
-			s := &p.found[i]
-			var out, in, any bool
-			for _, f := range s.again {
-				slow := f.lost != "" || f.slow
-				any = any || slow && (s.single() || s.was(f))
-				out, in = out || slow && f.from == s.Nodes[0], in || slow && f.to == s.Nodes[0]
-			}
-			switch {
-			case len(s.again) == 0:
-			case s.Side == blame.Between:
-				s.cleared = !any
-			case s.Side == blame.FromNode:
-				s.cleared = !out
-			case s.Side == blame.ToNode:
-				s.cleared = !in
-			case !out && !in:
-				s.cleared = true
-			case !in:
-				s.Side = blame.FromNode
-			case !out:
-				s.Side = blame.ToNode
-			}
-			if s.cleared {
-				cleared++
-			}
-			s.cleared = s.cleared || slices.ContainsFunc(s.again, func(f flow) bool { return f.lost == bench.CauseBusy })
+	for _, s := range c.suspects() {
+		var out, in, any bool
+		for _, f := range s.again {
+			slow := f.lost != "" || f.slow
+			any = any || slow && s.was(f)
+			out, in = out || slow && f.from == s.Nodes[0], in || slow && f.to == s.Nodes[0]
 		}
+		switch {
+		case len(s.again) == 0:
+		case s.Side == blame.Between:
+			s.cleared = !any
+		case s.Side == blame.FromNode:
+			s.cleared = !out
+		case s.Side == blame.ToNode:
+			s.cleared = !in
+		case !out && !in:
+			s.cleared = true
+		case !in:
+			s.Side = blame.FromNode
+		case !out:
+			s.Side = blame.ToNode
+		}
+		if s.cleared {
+			cleared++
+		}
+		s.cleared = s.cleared || slices.ContainsFunc(s.again, func(f flow) bool { return f.lost == bench.CauseBusy })
 	}
-	c.unmerge()
 	return cleared
 }
 
@@ -239,26 +230,10 @@ func (s *suspect) was(f flow) bool {
 	return slices.ContainsFunc(s.flows, func(o flow) bool { return o.from == f.from && o.to == f.to })
 }
 
-// unmerge separates a node from its ports if some of its rails are not slow.
-func (c *rates) unmerge() {
-	innocent := map[int]bool{}
-	all := c.suspects()
-	for _, s := range all {
-		if s.node && s.cleared {
-			innocent[s.ends[0].rank] = true
-		}
-	}
-	for _, s := range all {
-		s.node = s.node && !innocent[s.ends[0].rank]
-	}
-}
-
-// suspects returns those of all planes.
+// suspects returns the suspects of all planes.
 func (c *rates) suspects() (out []*suspect) {
 	for _, p := range c.planes {
-		for i := range p.found {
-			out = append(out, &p.found[i])
-		}
+		out = append(out, p.found...)
 	}
 	return out
 }
@@ -287,16 +262,10 @@ func (c *rates) named() []int {
 func (c *rates) rails() []RailRate {
 	var out []RailRate
 	for _, p := range c.planes {
-		r := RailRate{Name: p.name, Kind: p.kind, Ports: len(p.ends), Spread: p.spread, Latency: p.latency, Tail: p.tail,
-			GPU: p.gpu()}
 		unit := p.unit()
-		r.Median, r.Slow = p.median*unit, p.refer*(1-p.slack)*unit
-		for i, e := range p.ends {
-			if i == 0 || e.port.Floor < r.Floor {
-				r.Floor = e.port.Floor
-			}
-		}
-		out = append(out, r)
+		p.Ports, p.Median, p.Slow, p.GPU = len(p.ends), p.usual*unit, p.refer*(1-p.slack)*unit, p.gpu()
+		p.Floor = slices.Min(finding.Map(p.ends, func(e *railEnd) float64 { return e.port.Floor }))
+		out = append(out, p.RailRate)
 	}
 	return out
 }
@@ -309,22 +278,19 @@ func (p *plane) unit() float64 {
 func (c *rates) ports() []PortRate {
 	var out []PortRate
 	for _, p := range c.planes {
-		for i := range p.found {
-			s := &p.found[i]
+		for _, s := range p.found {
 			for _, e := range s.ends {
 				if !s.cleared {
-					e.verdict = cmp.Or(e.verdict, s.word())
+					e.Slow = cmp.Or(e.Slow, s.word())
 				}
 			}
 		}
 		expected := p.refer * p.unit()
 		for _, e := range p.ends {
-			r := PortRate{Rank: e.rank, Node: e.node, Rail: e.port.Name, Out: e.speed[sent], In: e.speed[received],
-				Latency: e.latency, Retrans: e.retrans, Slow: e.verdict}
-			if r.Share = 0; expected > 0 {
-				r.Share = min(r.Out, r.In) / expected
+			if expected > 0 {
+				e.Share = min(e.Out, e.In) / expected
 			}
-			out = append(out, r)
+			out = append(out, e.PortRate)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PortRate) int {
@@ -354,22 +320,13 @@ func (c *rates) pairs() []PairRate {
 	var out []PairRate
 	for _, p := range c.planes {
 		for _, f := range p.flows {
-			out = append(out, PairRate{From: p.ends[f.from].rank, To: p.ends[f.to].rank, Rail: p.ends[f.from].port.Name,
-				Speed: f.speed, Expected: p.refer * f.nominal, Latency: f.latency, Slow: f.slow})
+			a, b := p.ends[f.from], p.ends[f.to]
+			out = append(out, PairRate{From: a.Rank, To: b.Rank, Rail: a.Rail, Speed: f.speed, Expected: p.refer * f.nominal,
+				Latency: f.latency, Slow: f.slow})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PairRate) int {
 		return cmp.Compare(a.Speed/max(a.Expected, 1), b.Speed/max(b.Expected, 1))
 	})
 	return out[:min(len(out), maxPairs)]
-}
-
-// busyOf returns the samples that were not taken since a port is in use, once for both directions.
-func busyOf(p *plane) (out []*bench.Sample) {
-	for i, f := range p.lost {
-		if i%2 == 0 && f.lost == bench.CauseBusy {
-			out = append(out, f.sample)
-		}
-	}
-	return out
 }

@@ -20,14 +20,14 @@ const (
 	// A RoCE v2 packet has 82 bytes in addition to its payload: preamble, Ethernet, gap (38), IPv4
 	// (20), UDP (8), BTH (12) and ICRC (4). InfiniBand's has 30. (IBTA volume 1, 5.2 and annex A17.) A
 	// TCP segment has 90: 38, IPv4 (20), TCP with timestamps (32), of which 52 are within the MTU.
-	roceBeside, ibBeside, tcpBeside, tcpInside = 82, 30, 90, 52
+	roceHeaders, ibHeaders, tcpHeaders, tcpInside = 82, 30, 90, 52
 	// pcieShare is the share of a PCIe link that TLP headers, acknowledgements and
 	// 128b/130b leave with the smallest payload of 128 bytes (PCIe base specification).
 	pcieShare = 0.8
 	// floorShare is the share of that which is the minimum for a healthy port.
 	floorShare = 0.8
-	// tcpCore is the rate in Gb/s up to which one processor saturates a port over TCP.
-	// Above it the processor is measured, and the port is not judged.
+	// tcpCore is the rate in Gb/s up to which one processor saturates a port over TCP. Above it the processor is
+	// measured, and the port is not judged.
 	tcpCore = 10
 )
 
@@ -82,10 +82,8 @@ func firstGID(p fabric.Port) int {
 	return -1
 }
 
-func portNames(n fabric.Node, rails []bench.Port) (out []string) {
-	for _, p := range rails {
-		out = append(out, p.Name)
-	}
+func portNames(n fabric.Node, rails []bench.Port) []string {
+	out := finding.Map(rails, func(p bench.Port) string { return p.Name })
 	for _, i := range n.Interfaces {
 		if i.Up && i.Kind != "loopback" && !slices.Contains(out, i.Name) {
 			out = append(out, i.Name)
@@ -115,8 +113,7 @@ func ratePort(n fabric.Node, r rail.Rail, name string) bench.Port {
 	return p
 }
 
-// reachedAt returns the address of an interface for others: IPv4 before IPv6, and none
-// that is link-local.
+// reachedAt returns the address of an interface for others: IPv4 before IPv6, and none that is link-local.
 func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	for _, a := range i.Addrs {
 		if a.Addr().IsLinkLocalUnicast() {
@@ -129,8 +126,7 @@ func reachedAt(i fabric.Interface) (best netip.Prefix) {
 	return best
 }
 
-// madeUp reports whether a rate is not that of a wire: the driver of a virtual interface
-// or of a software RDMA device invents it.
+// madeUp reports whether the driver of a virtual interface or of a software RDMA device invents the rate.
 func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	if r.HCA == "" {
 		return i.Kind != "physical" && i.Kind != "bond" && i.Kind != "vlan" || n.Cloud.Virtual
@@ -139,8 +135,7 @@ func madeUp(n fabric.Node, r rail.Rail, i fabric.Interface) bool {
 	return k >= 0 && n.HCAs[k].PCI == ""
 }
 
-// floor returns the minimum payload of a port in bytes/s by its own facts: its rate, its
-// MTU and its PCIe link. 0 means unknown.
+// floor returns the minimum payload of a port in bytes/s by its own rate, MTU and PCIe link; 0: unknown.
 func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	if p.Rate <= 0 || r.HCA == "" && p.Rate > tcpCore {
 		return 0
@@ -149,17 +144,15 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	wire := 0.0
 	switch {
 	case r.HCA == "":
-		wire = (mtu - tcpInside) / (mtu - tcpInside + tcpBeside)
+		wire = (mtu - tcpInside) / (mtu - tcpInside + tcpHeaders)
 	case r.Link == "Ethernet":
 		payload := float64(cmp.Or(rail.RoCEMTU(p.MTU), 1024))
-		wire = payload / (payload + roceBeside)
+		wire = payload / (payload + roceHeaders)
 	default:
-		wire = 2048.0 / (2048 + ibBeside) // the minimum that a subnet manager sets
+		wire = 2048.0 / (2048 + ibHeaders) // the minimum that a subnet manager sets
 	}
 	gbit := p.Rate * wire
-	k := slices.IndexFunc(n.PCI, func(o fabric.PCI) bool { return o.Addr == r.PCI })
-	if k >= 0 && !n.Cloud.Virtual { // a guest does not see the real link
-		own := n.PCI[k]
+	if own, ok := n.Function(r.PCI); ok && !n.Cloud.Virtual { // a guest does not see the real link
 		if bus := fabric.PCIeRate(cmp.Or(own.Gen, own.MaxGen), own.Lanes) * pcieShare; bus > 0 {
 			gbit = min(gbit, bus)
 		}
@@ -167,8 +160,7 @@ func floor(n fabric.Node, r rail.Rail, p bench.Port) float64 {
 	return floorShare * gbit * 1e9 / 8
 }
 
-// The use that counts as another job: 5 % of the port, or where its rate is not known,
-// more than monitoring and logs send all the time.
+// The use that counts as another job: 5 % of the port; if its rate is not known, more than monitoring and logs send.
 const (
 	busyShare   = 0.05
 	busyUnknown = 5e6 // bytes/s
@@ -179,8 +171,8 @@ const (
 // 4 % of the other direction. Up to twice that is no other job.
 const ownHeaders, ownAnswers = 0.16, 0.08
 
-// besideShare is the share of a port's traffic that is another job where its rate is not known.
-const besideShare = 0.2
+// othersShare is the share of a port's traffic that is another job where its rate is not known.
+const othersShare = 0.2
 
 // inUse returns the bytes per second from which on a port carries another job.
 func inUse(p bench.Port) float64 {
@@ -199,9 +191,8 @@ func Busy(p bench.Port, node string, sent, received float64) string {
 		p.Name, node, finding.Speed(sent), finding.Speed(received))
 }
 
-// Disturbed returns why the measurements of a port do not count: while the samples were
-// taken it carried clearly more than they did. moved is what it counted. It returns "" if
-// it did not, or if that is not known.
+// Disturbed returns why the measurements of a port do not count: while the samples were taken it carried clearly
+// more than they did. moved is what it counted. It returns "" if it did not, or if that is not known.
 func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took time.Duration,
 	own []bench.Sample) string {
 	if p.Net.Addr().IsLoopback() { // it counts both ends
@@ -230,7 +221,7 @@ func Disturbed(p bench.Port, node string, rank int, moved fabric.Traffic, took t
 	}
 	sent, received, most := others(moved.Sent, out, back), others(moved.Received, back, out), inUse(p)
 	if p.Rate <= 0 {
-		most = min(most, besideShare*best)
+		most = min(most, othersShare*best)
 	}
 	if out == 0 || max(sent, received) <= most {
 		return ""

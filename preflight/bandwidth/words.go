@@ -20,9 +20,9 @@ func (c *rates) report() finding.Report {
 	for _, s := range c.suspects() {
 		switch {
 		case s.cleared:
-		case s.node && reported[s.ends[0].rank]:
+		case s.node && reported[s.ends[0].Rank]:
 		case s.node:
-			reported[s.ends[0].rank] = true
+			reported[s.ends[0].Rank] = true
 			out = append(out, c.slowNode(s))
 		case s.single():
 			out = append(out, c.slowPort(s))
@@ -32,14 +32,10 @@ func (c *rates) report() finding.Report {
 			out = append(out, s.slowRail())
 		}
 	}
-	var bare []string
-	for _, n := range c.nodes {
-		if len(n.Ports) == 0 {
-			bare = append(bare, n.Name)
-		}
-	}
+	bare := slices.DeleteFunc(slices.Clone(c.nodes), func(n Rates) bool { return len(n.Ports) > 0 })
 	if len(bare) > 0 {
-		out = append(out, finding.Warnf("no rail was found on %s", finding.Some(bare)).Named("bench.measured").
+		names := finding.Map(bare, func(n Rates) string { return n.Name })
+		out = append(out, finding.Warnf("no rail was found on %s", finding.Some(names)).Named("bench.measured").
 			Breaking("it is not known what the job would use there").
 			Do("launch fabric   # there: shows its devices, and why none is a rail\nor name them: --rails eth1,eth2"))
 	}
@@ -47,14 +43,13 @@ func (c *rates) report() finding.Report {
 		out = append(out, p.trained()...)
 		out = append(out, p.unmeasured()...)
 	}
-	out = append(out, lost(c)...)
-	return append(out, c.besideGPUs()...)
+	out = append(out, c.lost()...)
+	return append(out, c.betweenGPUs()...)
 }
 
 // against returns the measured and the expected speed.
 func (s *suspect) against() string {
-	all := append(slices.Clone(s.flows), s.again...)
-	all = slices.DeleteFunc(all, func(f flow) bool { return !f.slow })
+	all := slices.DeleteFunc(slices.Concat(s.flows, s.again), func(f flow) bool { return !f.slow })
 	if len(all) == 0 {
 		return "nothing got through when it was measured again"
 	}
@@ -80,13 +75,13 @@ func (s *suspect) direction() string {
 // see adds the measurements.
 func (s *suspect) see(f finding.Finding) finding.Finding {
 	const enough = 6
-	all := append(slices.Clone(s.flows), s.again...)
+	all := slices.Concat(s.flows, s.again)
 	for i, o := range all {
 		if i == enough {
 			return f.See("and", "%d more", len(all)-enough)
 		}
 		a, b := s.plane.ends[o.from], s.plane.ends[o.to]
-		where := fmt.Sprintf("%s to %s, %s", a.node, b.node, a.port.Name)
+		where := fmt.Sprintf("%s to %s, %s", a.Node, b.Node, a.Rail)
 		if o.retest {
 			where += ", once more"
 		}
@@ -94,13 +89,9 @@ func (s *suspect) see(f finding.Finding) finding.Finding {
 			f = f.See(where, "%s", cmp.Or(o.sample.Err, o.lost))
 			continue
 		}
-		sent := o.sample.Out
-		if o.sample.From != a.rank {
-			sent = o.sample.Back
-		}
 		text := finding.Speed(o.speed) + ", " + finding.Micros(o.latency)
-		if sent.Retrans > 0 {
-			text += fmt.Sprintf(", %d segments sent again", sent.Retrans)
+		if o.retrans > 0 {
+			text += fmt.Sprintf(", %d segments sent again", o.retrans)
 		}
 		f = f.See(where, "%s", text)
 	}
@@ -113,7 +104,7 @@ func (c *rates) slowPort(s *suspect) finding.Finding {
 	f := finding.Warnf("%s, with %s", what, s.with()).Named("bench.port").Breaking("%s", slowestWaits)
 	only := true
 	for _, p := range c.planes {
-		only = only && (p == s.plane || !slices.ContainsFunc(p.ends, func(o *railEnd) bool { return o.rank == e.rank }))
+		only = only && (p == s.plane || !slices.ContainsFunc(p.ends, func(o *railEnd) bool { return o.Rank == e.Rank }))
 	}
 	if only {
 		f.What += "; it has no other rail, so this may be the node itself"
@@ -123,30 +114,25 @@ func (c *rates) slowPort(s *suspect) finding.Finding {
 
 // with describes the partners with which it was slow.
 func (s *suspect) with() string {
-	partners := map[int]bool{}
+	partners, met := map[int]bool{}, map[int]bool{}
 	for _, f := range s.flows {
 		partners[f.from], partners[f.to] = true, true
 	}
 	delete(partners, s.Nodes[0])
-	text := fmt.Sprintf("%d of the %d partners it was measured with", len(partners), s.met())
+	for _, f := range s.plane.flows {
+		if f.from == s.Nodes[0] && !f.retest {
+			met[f.to] = true
+		}
+	}
+	text := fmt.Sprintf("%d of the %d partners it was measured with", len(partners), len(met))
 	if len(s.again) > 0 {
 		other := s.again[0].from
 		if other == s.Nodes[0] {
 			other = s.again[0].to
 		}
-		text += " and again with " + s.plane.ends[other].node
+		text += " and again with " + s.plane.ends[other].Node
 	}
 	return text
-}
-
-func (s *suspect) met() int {
-	all := map[int]bool{}
-	for _, f := range s.plane.flows {
-		if f.from == s.Nodes[0] && !f.retest {
-			all[f.to] = true
-		}
-	}
-	return len(all)
 }
 
 // look returns how to examine a port.
@@ -154,14 +140,14 @@ func (e *railEnd) look(side blame.Side) string {
 	dev := cmp.Or(e.port.Netdev, e.port.Name)
 	if e.port.HCA != "" {
 		return fmt.Sprintf("mlxlink -d %s -m -c -e   # on %s (or ibdiagnet; ethtool -S %s): shows lanes, errors, the cable\n"+
-			"then reseat or replace it, or inspect the switch's port", e.port.HCA, e.node, dev)
+			"then reseat or replace it, or inspect the switch's port", e.port.HCA, e.Node, dev)
 	}
 	shaped := ""
 	if side != blame.ToNode {
 		shaped = fmt.Sprintf("; tc -s qdisc show dev %s", dev)
 	}
 	return fmt.Sprintf("ethtool %s; ethtool -S %s | grep -iE 'err|drop|disc|pause'%s   # on %s\n"+
-		"then reseat or replace its cable, or inspect the switch's port", dev, dev, shaped, e.node)
+		"then reseat or replace its cable, or inspect the switch's port", dev, dev, shaped, e.Node)
 }
 
 func (c *rates) slowNode(s *suspect) finding.Finding {
@@ -169,14 +155,14 @@ func (c *rates) slowNode(s *suspect) finding.Finding {
 	var rails []string
 	f := finding.Warnf("").Named("bench.node").Breaking("%s", slowestWaits)
 	for _, o := range c.suspects() {
-		if o.node && o.ends[0].rank == e.rank {
+		if o.node && o.ends[0].Rank == e.Rank {
 			rails = append(rails, o.ends[0].port.Name)
 			f = o.see(f)
 		}
 	}
-	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.node, s.direction(), finding.Some(rails), s.against())
+	f.What = fmt.Sprintf("%s %s on all its rails (%s): %s", e.Node, s.direction(), finding.Some(rails), s.against())
 	return f.Do("top; cpupower frequency-info; launch fabric   # on %s: other programs, the clock, PCIe links and NUMA\n"+
-		"launch check   # compares its firmware and settings with another node's", e.node)
+		"launch check   # compares its firmware and settings with another node's", e.Node)
 }
 
 func (s *suspect) slowWay(ends int) finding.Finding {
@@ -184,15 +170,15 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 	way := "in both directions"
 	if len(s.flows) == 1 {
 		from, to := s.plane.ends[s.flows[0].from], s.plane.ends[s.flows[0].to]
-		way = fmt.Sprintf("from %s to %s", from.node, to.node)
+		way = fmt.Sprintf("from %s to %s", from.Node, to.Node)
 	}
 	if ends == 2 {
-		f := finding.Warnf("rail %s between %s and %s is slow %s: %s", a.port.Name, a.node, b.node, way, s.against()).
+		f := finding.Warnf("rail %s between %s and %s is slow %s: %s", a.port.Name, a.Node, b.Node, way, s.against()).
 			Named("bench.way").Breaking("%s", slowestWaits)
 		return s.see(f).Do("launch bench --nnodes 3 …   # a third node shows which of the two is slow\n%s", a.look(s.Side))
 	}
 	f := finding.Warnf("rail %s is slow %s only between %s and %s: %s; both are as fast as others elsewhere",
-		a.port.Name, way, a.node, b.node, s.against()).
+		a.port.Name, way, a.Node, b.Node, s.against()).
 		Named("bench.way").Breaking("collectives that pair these two wait for it")
 	return s.see(f).Do("inspect the path between their switches: an uplink that is down or at a lower rate, errors on " +
 		"it, or flows that share one of several uplinks")
@@ -201,18 +187,18 @@ func (s *suspect) slowWay(ends int) finding.Finding {
 func (s *suspect) slowRail() finding.Finding {
 	p := s.plane
 	if s.Side == blame.Apart {
-		names := finding.Map(s.ends, func(e *railEnd) string { return e.node })
+		names := finding.Map(s.ends, func(e *railEnd) string { return e.Node })
 		f := finding.Warnf("rail %s is slow between two groups of nodes, and fast within each: %s, and the other %d: %s",
-			p.name, finding.Some(names), s.Rest, s.against()).Named("bench.rail").
+			p.Name, finding.Some(names), s.Rest, s.against()).Named("bench.rail").
 			Breaking("collectives over all nodes wait for the path between the groups")
 		return s.see(f).Do("inspect the uplinks between their switches: how many are up, at which rate, and whether flows " +
 			"are spread over them")
 	}
 	how := "than the rails of its kind"
-	if p.refer <= p.median {
+	if p.refer <= p.usual {
 		how = "than the rate, MTU and PCIe link of its ports allow"
 	}
-	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.name, s.Rest, how, s.against()).Named("bench.rail").
+	f := finding.Warnf("rail %s is slower on all %d nodes %s: %s", p.Name, s.Rest, how, s.against()).Named("bench.rail").
 		Breaking("%s", slowestWaits)
 	return s.see(f).Do("inspect what they share: rate and MTU of the switches' ports, flow control, ACS and IOMMU of " +
 		"the nodes")
@@ -250,8 +236,7 @@ func (p *plane) trained() (out finding.Report) {
 }
 
 func (p *plane) link() string {
-	all := finding.Map(p.ends, func(e *railEnd) string { return e.port.Link })
-	return medianOf(all)
+	return medianOf(finding.Map(p.ends, func(e *railEnd) string { return e.port.Link }))
 }
 
 // unmeasured reports failed measurements and their cause.
@@ -266,31 +251,26 @@ func (p *plane) unmeasured() (out finding.Report) {
 		arcs = append(arcs, blame.Arc{From: f.from, To: f.to, Bad: f.lost != ""})
 	}
 	for _, c := range blame.Find(arcs, len(p.ends)) {
-		who := finding.Map(c.Nodes, func(n int) string { return p.ends[n].node })
+		ends := finding.Map(c.Nodes, func(n int) *railEnd { return p.ends[n] })
+		who := finding.Map(ends, func(e *railEnd) string { return e.Node })
 		first := all[c.Bad[0]].sample
-		where := "between any nodes"
-		switch {
-		case c.Side == blame.Between:
+		where := "with " + finding.Some(who)
+		switch c.Side {
+		case blame.Between:
 			where = "between " + strings.Join(who, " and ")
-		case len(who) > 0:
-			where = "with " + finding.Some(who)
+		case blame.Everywhere:
+			where, ends = "between any nodes", p.ends
 		}
-		for _, n := range c.Nodes {
-			p.dead = append(p.dead, p.ends[n].rank)
-		}
-		if c.Side == blame.Everywhere {
-			p.dead = append(p.dead, ranksOfEnds(p.ends)...)
-		}
-		f := finding.Warnf("rail %s could not be measured %s: %s", p.name, where, cmp.Or(first.Err, first.Cause)).
+		p.dead = append(p.dead, ranksOfEnds(ends)...)
+		out = append(out, finding.Warnf("rail %s could not be measured %s: %s", p.Name, where,
+			cmp.Or(first.Err, first.Cause)).
 			Named("bench.measured").Breaking("a rail that carries no data may hang the job that uses it").
-			Do("%s", p.ends[all[c.Bad[0]].from].reach(first.Cause))
-		out = append(out, f)
+			Do("%s", p.ends[all[c.Bad[0]].from].reach(first.Cause)))
 	}
-	if busy := busyOf(p); len(busy) > 0 {
+	busy := slices.DeleteFunc(slices.Clone(p.lost), func(f flow) bool { return f.lost != bench.CauseBusy })
+	if pairs := len(busy) / 2; pairs > 0 { // both directions of each
 		out = append(out, finding.Skipf("rail %s is not judged in %d of its pairs, since other jobs use it (--force "+
-			"measures "+
-			"and "+
-			"judges them anyway): %s", p.name, len(busy), busy[0].Err).Named("bench.busy"))
+			"measures and judges them anyway): %s", p.Name, pairs, busy[0].sample.Err).Named("bench.busy"))
 	}
 	return out
 }
@@ -303,14 +283,14 @@ func (e *railEnd) reach(cause string) string {
 	if e.port.HCA != "" {
 		return fmt.Sprintf("ibv_devinfo -v -d %s; ulimit -l; dmesg | tail   "+
 			"# on %s: active? a GID of an address? unlimited?\nwithout RDMA, on the same rail: launch bench --tcp …",
-			e.port.HCA, e.node)
+			e.port.HCA, e.Node)
 	}
 	return fmt.Sprintf("ip addr; ping -I %s PEER   # on %s; PEER is the other's address on that rail, in the same "+
 		"network\n"+
 		"where rails share a switch, each may answer for the other: "+
-		"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.port.Name, e.node)
+		"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2", e.port.Name, e.Node)
 }
 
 func ranksOfEnds(ends []*railEnd) []int {
-	return finding.Map(ends, func(e *railEnd) int { return e.rank })
+	return finding.Map(ends, func(e *railEnd) int { return e.Rank })
 }

@@ -1,6 +1,5 @@
-// Package bench measures the speed of the rails between nodes, over TCP or by another
-// Measurer. A schedule decides which pairs of nodes measure in which round. The package
-// judges nothing; preflight/bandwidth judges the Samples.
+// Package bench measures the speed of the rails between nodes, over TCP or by another Measurer. A schedule decides
+// which pairs of nodes measure in which round. The package judges nothing; preflight/bandwidth judges the Samples.
 package bench
 
 import (
@@ -28,32 +27,29 @@ type Port struct {
 	NoGPU  string       `json:"no_gpu,omitempty"` // why there is none
 }
 
-// Test is the task of a Measurer.
+// Test is the task of a Measurer. Each side proposes one before a measurement; the leader's applies.
 type Test struct {
-	Port    Port // of this side
-	Peer    Port // of the other side
-	Lead    bool // this side starts; the other one answers
-	Streams int  // parallel connections, or queue pairs
-	Warm    time.Duration
-	Span    time.Duration // of each direction, after Warm
-	Pings   int           // the maximum number of ping-pongs
-	GPU     bool          // measure once more, shorter, between the GPUs of both ends
+	Port    Port          `json:"port"`    // of this side
+	Peer    Port          `json:"-"`       // of the other side
+	Lead    bool          `json:"-"`       // this side starts; the other one answers
+	Streams int           `json:"streams"` // parallel connections, or queue pairs
+	Warm    time.Duration `json:"warm"`
+	Span    time.Duration `json:"span"`          // of each direction, after Warm
+	Pings   int           `json:"pings"`         // the maximum number of ping-pongs
+	GPU     bool          `json:"gpu,omitempty"` // measure once more, shorter, between the GPUs of both ends
 }
 
-// Exchange sends the other end a message and returns its message of the same step. Both
-// ends call it equally often.
+// Exchange sends the other end a message and returns its message of the same step. Both ends call it equally often.
 type Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
-// Measurer is one way to measure a pair of ports. Both ends run it at the same time, in
-// any order, and it returns when ctx ends.
+// Measurer is one way to measure a pair of ports. Both ends run it at the same time. It returns when ctx ends.
 type Measurer struct {
 	Kind string            // "tcp", "verbs"
 	Can  func(p Port) bool // reports whether a port of this node can be used
 	Run  func(ctx context.Context, t Test, say Exchange) (Result, error)
 }
 
-// Result is the result of a Measurer. Both ends get the same one, from their own view: Out
-// is what this side sent.
+// Result is the result of a Measurer. Both ends get the same one, from their own view: Out is what this side sent.
 type Result struct {
 	Out     Flow          `json:"out"`
 	Back    Flow          `json:"back"`
@@ -70,8 +66,7 @@ type Flow struct {
 	RTT     time.Duration `json:"rtt,omitempty"`     // under load, smoothed by the sender (TCP_INFO)
 	PMTU    int           `json:"pmtu,omitempty"`    // path MTU by the sender, bytes
 	Deliver float64       `json:"deliver,omitempty"` // the kernel's own delivery rate, all streams, bytes/s
-	// Carried is the number of bytes that the sender handed to the rail in all, before and
-	// after the span, with repeats; 0: unknown.
+	// Carried is all bytes that the sender handed to the rail, outside the span and repeated ones too; 0: unknown.
 	Carried float64 `json:"carried,omitempty"`
 }
 
@@ -88,12 +83,10 @@ type Sample struct {
 	Err   string `json:"err,omitempty"`   // in words
 }
 
-// QuickRounds is the default number of partners of each node: the smallest that tells a bad
-// partner from a bad port of the node itself.
+// QuickRounds is the default number of partners: the smallest that separates a bad partner from a bad own port.
 const QuickRounds = 3
 
-// CauseBusy is the cause of a sample that was not taken because another job uses one of
-// the ports, CauseLeft that of one whose other end was gone.
+// CauseBusy: not taken, because another job uses one of the ports. CauseLeft: the other end was gone.
 const (
 	CauseBusy = "busy"
 	CauseLeft = "left"

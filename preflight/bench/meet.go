@@ -28,11 +28,9 @@ type Node struct {
 	Ports []Port
 	Ways  []Measurer  // the ways to measure, the best first
 	Keys  *tls.Config // for callers; nil: no shared secret
-	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs
-	// room: a send does not wait.
+	// Asked, if not nil, receives the ports of each node that asks for this one's. It needs room: a send does not wait.
 	Asked chan Asking
-	// Rails returns this node's ports for a caller's address, where they are not known
-	// before; nil: Ports.
+	// Rails returns this node's ports for a caller's address, where they are not known before; nil: Ports.
 	Rails func(from netip.Addr) []Port
 
 	talks *sidechannel.Talks
@@ -52,8 +50,7 @@ type visit struct {
 	done chan struct{}
 }
 
-// hello is the first message of a caller: the measurement that it wants. With Mine it
-// reports its ports and asks for those of the other node.
+// hello is a caller's first message: the measurement that it wants, or with Mine its ports, for the other node's.
 type hello struct {
 	Mine  *Offer `json:"mine,omitempty"`
 	Round int    `json:"round"`
@@ -66,16 +63,6 @@ type Offer struct {
 	Name  string         `json:"name"`
 	At    netip.AddrPort `json:"at,omitzero"` // where it listens, if that is not known already
 	Ports []Port         `json:"ports"`
-}
-
-// terms is what each side proposes before a measurement. The leader's test applies.
-type terms struct {
-	Port    Port          `json:"port"`
-	Streams int           `json:"streams"`
-	Warm    time.Duration `json:"warm"`
-	Span    time.Duration `json:"span"`
-	Pings   int           `json:"pings"`
-	GPU     bool          `json:"gpu,omitempty"`
 }
 
 // longest limits the test of the other side.
@@ -132,26 +119,26 @@ func (n *Node) take(ctx context.Context, c *sidechannel.Conversation) {
 			return
 		}
 		if h.Mine != nil {
-			if n.tell(ctx, c, *h.Mine) != nil {
+			if n.offer(ctx, c, *h.Mine) != nil {
 				return
 			}
 			continue
 		}
-		v := &visit{c, make(chan struct{})}
+		v, k := &visit{c, make(chan struct{})}, key{h.Round, h.From, h.Port}
 		select {
-		case n.turn(key{h.Round, h.From, h.Port}) <- v:
+		case n.turn(k) <- v:
 			<-v.done
 		case <-ctx.Done():
 			n.mu.Lock()
-			delete(n.turns, key{h.Round, h.From, h.Port})
+			delete(n.turns, k)
 			n.mu.Unlock()
 		}
 		return
 	}
 }
 
-// tell answers a node that asks for the ports.
-func (n *Node) tell(ctx context.Context, c *sidechannel.Conversation, theirs Offer) error {
+// offer answers a node that asks for the ports.
+func (n *Node) offer(ctx context.Context, c *sidechannel.Conversation, theirs Offer) error {
 	mine := Offer{Name: n.Name, Ports: n.Ports}
 	if n.Rails != nil {
 		mine.Ports = n.Rails(c.From)
@@ -233,24 +220,24 @@ func (n *Node) Meet(ctx context.Context, m Meeting) Sample {
 
 // agree exchanges the terms and measures by the best common way.
 func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m Meeting, s *Sample) error {
-	mine := terms{Port: m.Port, Streams: m.Test.Streams, Warm: m.Test.Warm, Span: m.Test.Span, Pings: m.Test.Pings,
-		GPU: m.Test.GPU}
-	var theirs terms
+	mine := m.Test
+	mine.Port = m.Port
+	var theirs Test
 	if err := send1(wait, c, mine); err != nil {
 		return err
 	}
 	if err := receive1(wait, c, &theirs); err != nil {
 		return fmt.Errorf("wait for the other end's turn: %w", err)
 	}
-	for _, p := range []Port{m.Port, theirs.Port} {
+	for _, p := range []Port{mine.Port, theirs.Port} {
 		if p.Busy != "" {
 			s.Cause, s.Err = CauseBusy, p.Busy
 			return nil
 		}
 	}
-	lead, other := m.Port, theirs.Port
+	t, lead, other := mine, mine.Port, theirs.Port
 	if !m.Lead {
-		lead, other = other, lead
+		t, lead, other = theirs, other, lead
 	}
 	i := -1
 	if k := slices.IndexFunc(lead.Kinds, func(kind string) bool { return slices.Contains(other.Kinds, kind) }); k >= 0 {
@@ -259,12 +246,8 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 	if i < 0 {
 		return errors.New(noWay(lead, other))
 	}
-	if m.Lead {
-		theirs.Streams, theirs.Warm, theirs.Span, theirs.Pings, theirs.GPU = mine.Streams, mine.Warm, mine.Span, mine.Pings,
-			mine.GPU
-	}
-	t := Test{Port: m.Port, Peer: theirs.Port, Lead: m.Lead, Streams: theirs.Streams, Pings: theirs.Pings, GPU: theirs.GPU,
-		Warm: min(max(theirs.Warm, 0), longest), Span: min(max(theirs.Span, time.Millisecond), longest)}
+	t.Port, t.Peer, t.Lead = mine.Port, theirs.Port, m.Lead
+	t.Warm, t.Span = min(max(t.Warm, 0), longest), min(max(t.Span, time.Millisecond), longest)
 	limit, stop := context.WithTimeout(ctx, t.limit())
 	defer stop()
 	var gone error
@@ -307,10 +290,14 @@ func (t Test) hostLimit() time.Duration {
 }
 
 // Takes returns the time that a successful measurement takes.
-func (t Test) Takes() time.Duration { return 2*(t.Warm+t.Span) + 2*pingBudget + t.gpuTakes() }
+func (t Test) Takes() time.Duration {
+	if t.GPU {
+		return 2*(t.Warm+t.Span) + 2*pingBudget + 2*(t.Warm+t.Span)/gpuShare + cudaStart
+	}
+	return 2*(t.Warm+t.Span) + 2*pingBudget
+}
 
-// Within returns the test extended to take d, but not shortened and at most the given
-// number of times longer.
+// Within returns the test extended to take d, but not shortened and at most the given number of times longer.
 func (t Test) Within(d time.Duration, most int) Test {
 	t.Span = min(max(t.Span+(d-t.Takes())/2, t.Span), time.Duration(most)*t.Span)
 	return t
@@ -325,8 +312,7 @@ func noWay(a, b Port) string {
 	return fmt.Sprintf("no common way: %s can be measured by %q, %s by %q", a.Name, a.Kinds, b.Name, b.Kinds)
 }
 
-// Round measures several pairs of ports at the same time and returns their samples in
-// order. No port may be in two of them.
+// Round measures several pairs of ports at once and returns their samples in order. No port may be in two of them.
 func (n *Node) Round(ctx context.Context, all []Meeting) []Sample {
 	out := make([]Sample, len(all))
 	var wg sync.WaitGroup
@@ -350,11 +336,9 @@ func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conver
 		if why == nil || !cut { // the error of a try that was cut off says less than the one before
 			why = err
 		}
-		pause := time.NewTimer(again)
 		select {
-		case <-pause.C:
+		case <-time.After(again):
 		case <-ctx.Done():
-			pause.Stop()
 			return nil, why
 		}
 	}

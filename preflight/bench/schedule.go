@@ -10,7 +10,7 @@ import (
 
 // Rounds returns the rounds of the circle method that n nodes use, at most the given
 // number; 0 or the full number measures each pair once. The result follows from n and
-// nonce alone, as that of Partner does, so a node needs to know only its partners.
+// nonce alone, as Partner's does, so a node needs to know only its partners.
 //
 // The rounds are consecutive: the pairs of any two of them connect all nodes in one path, so each
 // node is compared with all others, if indirectly. The nonce decides where the rounds start.
@@ -41,19 +41,17 @@ func circle(n int) int {
 	return n - 1 + n%2
 }
 
-// Partner returns the partner of a rank in a round of the circle method. It returns false
-// for the one node without a partner, which each round has if the number of nodes is odd.
-// The last of an even number of nodes stays in place and the others rotate: two nodes are
-// partners if their sum is the round's number.
+// Partner returns the partner of a rank in a round of the circle method. It returns false for the one node without
+// a partner, which each round has if the number of nodes is odd. The last of an even number of nodes stays in
+// place and the others rotate: two nodes are partners if their sum is the round's number.
 func Partner(rank, n, round int) (int, bool) {
 	m := circle(n)
 	if m == 0 {
 		return 0, false
 	}
-	still := m // with an odd number of nodes this place is empty, and its partner is idle
-	other := still
+	other := m // the place that stays: with an odd number of nodes it is empty, and its partner is idle
 	switch {
-	case rank == still:
+	case rank == m:
 		other = half(round, m)
 	case (2*rank-round)%m != 0:
 		other = ((round-rank)%m + m) % m
@@ -61,8 +59,7 @@ func Partner(rank, n, round int) (int, bool) {
 	return other, other < n
 }
 
-// half returns the node that would be its own partner in a round: twice its number is the
-// round's, and m is odd.
+// half returns the node that would be its own partner in a round: twice its number is the round's, and m is odd.
 func half(round, m int) int {
 	round %= m
 	if round%2 == 1 {
@@ -71,9 +68,8 @@ func half(round, m int) int {
 	return round / 2
 }
 
-// Match pairs the ports of two nodes: those of one name; of the rest those in one network;
-// then the others in the order of their names. Each result is an index of a and one of b.
-// Both ends get the same pairs.
+// Match pairs the ports of two nodes: those of one name; of the rest those in one network; then the others in the
+// order of their names. Each result is an index of a and one of b. Both ends get the same pairs.
 func Match(a, b []Port) [][2]int {
 	var out [][2]int
 	leftA, leftB := byName(a), byName(b)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,15 +10,12 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"launch/internal/sidechannel"
 )
-
-type rawConn = syscall.RawConn
 
 const (
 	// chunk is the size of one write or read. All streams share this memory of the process.
@@ -66,8 +64,7 @@ func send(ctx context.Context, streams []*net.TCPConn, span time.Duration) (Flow
 	return f, nil
 }
 
-// ended reports whether a stream ended normally: by the clock, or because the other side's
-// clock was first.
+// ended reports whether a stream ended normally: by the clock, or because the other side's clock was first.
 func ended(err error) bool {
 	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.ECONNRESET) ||
 		errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
@@ -87,10 +84,8 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 		wg.Go(func() { errs[i] = swallow(c, nowhere) })
 	}
 	arrived := func(after time.Duration) (bytes float64, at time.Time) {
-		timer := time.NewTimer(after)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(after):
 		case <-ctx.Done():
 		}
 		for _, c := range streams {
@@ -120,8 +115,7 @@ func receive(ctx context.Context, streams []*net.TCPConn, warm, span time.Durati
 	return f, nil
 }
 
-// swallow reads until the stream ends. The kernel drops the data (MSG_TRUNC, tcp(7)), so
-// no copy costs the receiver a processor.
+// swallow reads until the stream ends. The kernel drops the data (MSG_TRUNC, tcp(7)), so no copy costs time.
 func swallow(c *net.TCPConn, nowhere []byte) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -142,10 +136,7 @@ func swallow(c *net.TCPConn, nowhere []byte) error {
 			}
 		}
 	})
-	if err == nil {
-		err = end
-	}
-	return err
+	return cmp.Or(err, end)
 }
 
 // ping sends short messages one after the other and returns half of each round trip. A

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -11,34 +12,31 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// The following limit what the other end may request, and the waits in addition to the
-// measurement itself.
+// The following limit what the other end may request, and the waits in addition to the measurement itself.
 const (
 	maxStreams = 64
-	// joinBudget limits the connections of the streams of one direction: one lost SYN costs
-	// a second (RFC 6298).
+	// joinBudget limits the connections of the streams of one direction: one lost SYN costs a second (RFC 6298).
 	joinBudget = 1500 * time.Millisecond
 	// lateBudget is the extra time of a direction on a machine without an idle processor.
 	lateBudget = time.Second
-	// overBudget is the time of sending beyond counting: the two ends do not start at the
-	// same moment. The receiver hangs up when it is done.
+	// overBudget is the time of sending beyond counting, since the ends start at different moments.
 	overBudget = 100 * time.Millisecond
 	ticketLen  = 16
 )
 
-// TCP measures over connections between the addresses of two rails, each bound to its
-// rail's interface. It counts the data without reading it: TCP has its checksum, and a copy
-// would measure the receiver's memory.
+// TCP measures over connections between the addresses of two rails, each bound to its rail's interface. It counts
+// the data without reading it: TCP has its checksum, and a copy would measure the receiver's memory.
 func TCP() Measurer {
 	return Measurer{Kind: "tcp", Can: func(p Port) bool { return p.Net.IsValid() }, Run: runTCP}
 }
 
-// door is what the answering end tells the leader: where its streams connect, and their ticket.
+// door is what the answering end sends the leader: where its streams connect, and their ticket.
 type door struct {
 	At     netip.AddrPort `json:"at"`
 	Ticket []byte         `json:"ticket"`
@@ -76,11 +74,12 @@ func runTCP(ctx context.Context, t Test, say Exchange) (Result, error) {
 		return Result{}, fmt.Errorf("open a port for the streams: %s", mine.Err+theirs.Err)
 	}
 	var s seen
-	if t.Lead {
-		err = s.lead(ctx, t, theirs)
-	} else {
-		err = s.answer(ctx, t, l, mine.Ticket)
-	}
+	err = s.measure(ctx, t, func() ([]*net.TCPConn, error) {
+		if t.Lead {
+			return connect(ctx, t, theirs)
+		}
+		return admit(ctx, l, t.Streams, mine.Ticket)
+	})
 	if err != nil {
 		s.Err = err.Error()
 	}
@@ -114,52 +113,37 @@ func swap[T any](ctx context.Context, say Exchange, mine T) (theirs T, err error
 	return theirs, json.Unmarshal(b, &theirs)
 }
 
-// lead is the side that connects. It measures latency first, on the idle path, then
-// sending, then receiving.
-func (s *seen) lead(ctx context.Context, t Test, to door) error {
-	streams, err := connect(ctx, t, to)
-	if err != nil {
-		return err
+// measure measures latency first, on the idle path, then the direction from the leader, then the other one.
+func (s *seen) measure(ctx context.Context, t Test, open func() ([]*net.TCPConn, error)) error {
+	for _, fromLead := range []bool{true, false} {
+		streams, err := open()
+		if err != nil {
+			return err
+		}
+		switch {
+		case fromLead && t.Lead:
+			s.Result, err = ping(streams[0], t.Pings)
+		case fromLead:
+			err = pong(streams[0])
+		}
+		switch {
+		case err != nil:
+		case fromLead == t.Lead:
+			s.Sent, err = send(ctx, streams, t.Warm+t.Span+overBudget)
+		default:
+			s.Got, err = receive(ctx, streams, t.Warm, t.Span)
+		}
+		cut(streams)
+		if err != nil {
+			return err
+		}
 	}
-	s.Result, err = ping(streams[0], t.Pings)
-	if err == nil {
-		s.Sent, err = send(ctx, streams, t.Warm+t.Span+overBudget)
-	}
-	cut(streams)
-	if err != nil {
-		return err
-	}
-	if streams, err = connect(ctx, t, to); err != nil {
-		return err
-	}
-	defer cut(streams)
-	s.Got, err = receive(ctx, streams, t.Warm, t.Span)
-	return err
-}
-
-func (s *seen) answer(ctx context.Context, t Test, l *net.TCPListener, ticket []byte) error {
-	streams, err := admit(ctx, l, t.Streams, ticket)
-	if err != nil {
-		return err
-	}
-	if err = pong(streams[0]); err == nil {
-		s.Got, err = receive(ctx, streams, t.Warm, t.Span)
-	}
-	cut(streams)
-	if err != nil {
-		return err
-	}
-	if streams, err = admit(ctx, l, t.Streams, ticket); err != nil {
-		return err
-	}
-	defer cut(streams)
-	s.Sent, err = send(ctx, streams, t.Warm+t.Span+overBudget)
-	return err
+	return nil
 }
 
 // bound binds a socket to a rail's interface, since two rails in one network would otherwise both use
 // the first of them. Before Linux 5.7 only root may do that; otherwise the address must suffice.
-func bound(p Port, c interface{ Control(func(uintptr)) error }) error {
+func bound(p Port, c syscall.RawConn) error {
 	if p.Netdev == "" {
 		return nil
 	}
@@ -167,7 +151,7 @@ func bound(p Port, c interface{ Control(func(uintptr)) error }) error {
 }
 
 func listenOn(ctx context.Context, p Port) (*net.TCPListener, error) {
-	lc := net.ListenConfig{Control: func(_, _ string, c rawConn) error { return bound(p, c) }}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return bound(p, c) }}
 	l, err := lc.Listen(ctx, "tcp", netip.AddrPortFrom(p.Net.Addr(), 0).String())
 	if err != nil {
 		return nil, err
@@ -175,14 +159,13 @@ func listenOn(ctx context.Context, p Port) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// connect opens the streams of a direction in parallel. The other side answers each with
-// one byte, so all exist when the clock starts.
+// connect opens the streams of a direction. The other side answers each, so all exist when the clock starts.
 func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
 	ctx, stop := context.WithTimeout(ctx, joinBudget)
 	defer stop()
 	d := net.Dialer{
 		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.Port.Net.Addr(), 0)),
-		Control:   func(_, _ string, c rawConn) error { return bound(t.Port, c) },
+		Control:   func(_, _ string, c syscall.RawConn) error { return bound(t.Port, c) },
 	}
 	streams, errs := make([]*net.TCPConn, t.Streams), make([]error, t.Streams)
 	var wg sync.WaitGroup
@@ -203,9 +186,9 @@ func connect(ctx context.Context, t Test, to door) ([]*net.TCPConn, error) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := cmp.Or(errs...); err != nil { // the first
 		cut(streams)
-		return nil, fmt.Errorf("connect %s to %s: %w", t.Port.Name, to.At, firstOf(errs))
+		return nil, fmt.Errorf("connect %s to %s: %w", t.Port.Name, to.At, err)
 	}
 	return streams, nil
 }
@@ -250,13 +233,4 @@ func cut(streams []*net.TCPConn) {
 			c.Close()
 		}
 	}
-}
-
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

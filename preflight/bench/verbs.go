@@ -27,24 +27,19 @@ func Verbs(opens func(hca string) bool) Measurer {
 }
 
 func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
-	r, err := confine.Run(ctx, verbs.Test{
-		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
-		BothWays: true, PingSizes: []int{verbsPing}, Pings: max(t.Pings, 1), PingSpan: pingBudget,
-	}, t.hostLimit(), verbs.Exchange(say))
+	host := t.writes()
+	host.PingSizes, host.Pings, host.PingSpan = []int{verbsPing}, max(t.Pings, 1), pingBudget
+	r, err := confine.Run(ctx, host, t.hostLimit(), verbs.Exchange(say))
 	if err != nil {
 		return Result{}, err
 	}
-	var out Result
-	flow := func(speed float64) Flow {
-		return Flow{Speed: speed, PMTU: r.MTU, Carried: t.carried(speed, t.Warm+t.Span)}
+	flow := func(all []verbs.Flow) Flow {
+		if len(all) == 0 {
+			return Flow{}
+		}
+		return Flow{Speed: all[0].Speed, PMTU: r.MTU, Carried: t.carried(all[0].Speed, t.Warm+t.Span)}
 	}
-	if len(r.Out) > 0 {
-		out.Out = flow(r.Out[0].Speed)
-	}
-	if len(r.Back) > 0 {
-		out.Back = flow(r.Back[0].Speed)
-	}
+	out := Result{Out: flow(r.Out), Back: flow(r.Back)}
 	if len(r.Pings) > 0 {
 		p := r.Pings[0]
 		out.Latency, out.Tail, out.Pings = p.Median, p.T99, p.Pings
@@ -56,8 +51,14 @@ func runVerbs(ctx context.Context, t Test, say Exchange) (Result, error) {
 	return out, nil
 }
 
-// carried returns about how many bytes an end has written at a speed in a time, at most:
-// what is in flight when Warm or Span ends is completed.
+// writes returns the test of both directions of a port.
+func (t Test) writes() verbs.Test {
+	return verbs.Test{Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
+		QPs: min(max(t.Streams, 1), maxStreams/2), Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm, Span: t.Span,
+		BothWays: true}
+}
+
+// carried returns how many bytes an end has written at most: what is in flight when Warm or Span ends is completed.
 func (t Test) carried(speed float64, took time.Duration) float64 {
 	return speed*took.Seconds() + 2*verbsDepth*verbsWrite*float64(t.Streams)
 }
@@ -99,32 +100,21 @@ const (
 	cudaBudget = 8 * time.Second
 )
 
-// gpuShare is the share of a stream's time for this memory: both directions take as long
-// as one between hosts.
+// gpuShare is the share of a stream's time for this memory: both directions take as long as one between hosts.
 const gpuShare = 2
 
 // gpuTest returns the same test, shorter, between GPUs.
 func (t Test) gpuTest() verbs.Test {
-	return verbs.Test{
-		Device: t.Port.HCA, Port: t.Port.Num, GID: t.Port.GID, Lead: t.Lead,
-		GPU: &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem}, QPs: min(max(t.Streams, 1), maxStreams/2),
-		Depth: verbsDepth, Sizes: []int{verbsWrite}, Warm: t.Warm / gpuShare, Span: t.Span / gpuShare, BothWays: true,
-	}
+	out := t.writes()
+	out.GPU = &verbs.GPU{PCI: t.Port.GPU.PCI, Peermem: t.Port.GPU.Peermem}
+	out.Warm, out.Span = t.Warm/gpuShare, t.Span/gpuShare
+	return out
 }
 
-// gpuTakes returns the time that a test between GPUs adds.
-func (t Test) gpuTakes() time.Duration {
-	if !t.GPU {
-		return 0
-	}
-	return 2*(t.Warm+t.Span)/gpuShare + cudaStart
-}
-
-// GPULimit returns the time that it may add.
+// GPULimit returns the time that a test between GPUs may add.
 func (t Test) GPULimit() time.Duration { return 2*((t.Warm+t.Span)/gpuShare+lateBudget) + cudaBudget }
 
-// onGPU measures between GPUs if both ends have one; both get the same result. An error is
-// a reason, not a failure of the rail.
+// onGPU measures between GPUs if both ends have one; both get the same result. An error is no failure of the rail.
 func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 	for _, lead := range []bool{true, false} {
 		p := t.Peer
@@ -145,7 +135,7 @@ func onGPU(ctx context.Context, t Test, say Exchange) *OnGPU {
 	return &OnGPU{Memory: r.Local.Memory, Peer: r.Remote.Memory, Out: r.Out[0].Speed, Back: r.Back[0].Speed}
 }
 
-// carry adds the traffic between the GPUs to that of the rail; unknown parts make the sum unknown.
+// carry adds the traffic between the GPUs to the rail's; unknown parts make the sum unknown.
 func (r *Result) carry(t Test) {
 	took := (t.Warm + t.Span) / gpuShare
 	switch verbs.Cause(r.GPU.Cause) {

@@ -18,8 +18,7 @@ const (
 	Everywhere             // all arcs
 )
 
-// Arc is one attempt from a node to another, such as a call, or a flow between two
-// ports. The nodes are numbers from 0 on.
+// Arc is one attempt from a node to another, such as a call, or a flow between ports. Nodes are numbers from 0 on.
 type Arc struct {
 	From, To int
 	Bad      bool
@@ -147,29 +146,16 @@ func (c Culprit) explains(a Arc) bool {
 // grouped returns the nodes outside the largest group, if there are groups of several
 // nodes with only good arcs inside and only bad ones between them.
 func grouped(all []Arc) (small []int, ok bool) {
-	group := map[int]int{}
-	var root func(int) int
-	root = func(r int) int {
-		if group[r] != r {
-			group[r] = root(group[r])
-		}
-		return group[r]
-	}
+	groups, nodes := Groups[int]{}, map[int]bool{}
 	for _, a := range all {
-		for _, node := range []int{a.From, a.To} {
-			if _, known := group[node]; !known {
-				group[node] = node
-			}
-		}
-	}
-	for _, e := range all {
-		if a, b := root(e.From), root(e.To); !e.Bad && a != b {
-			group[max(a, b)] = min(a, b)
+		nodes[a.From], nodes[a.To] = true, true
+		if !a.Bad {
+			groups.Unite(a.From, a.To)
 		}
 	}
 	size, largest := map[int]int{}, -1
-	for r := range group {
-		size[root(r)]++
+	for r := range nodes {
+		size[groups.Of(r)]++
 	}
 	for r, n := range size {
 		if n < 2 {
@@ -179,14 +165,34 @@ func grouped(all []Arc) (small []int, ok bool) {
 			largest = r
 		}
 	}
-	if len(size) < 2 || slices.ContainsFunc(all, func(a Arc) bool { return a.Bad && root(a.From) == root(a.To) }) {
+	inside := func(a Arc) bool { return groups.Of(a.From) == groups.Of(a.To) }
+	if len(size) < 2 || slices.ContainsFunc(all, func(a Arc) bool { return a.Bad && inside(a) }) {
 		return nil, false
 	}
-	for r := range group {
-		if root(r) != largest {
+	for r := range nodes {
+		if groups.Of(r) != largest {
 			small = append(small, r)
 		}
 	}
 	slices.Sort(small)
 	return small, true
+}
+
+// Groups unites values in groups, each named by its smallest value.
+type Groups[K cmp.Ordered] map[K]K
+
+// Of returns the name of a value's group.
+func (g Groups[K]) Of(v K) K {
+	if _, united := g[v]; !united {
+		return v
+	}
+	g[v] = g.Of(g[v])
+	return g[v]
+}
+
+// Unite makes one group of the groups of two values.
+func (g Groups[K]) Unite(a, b K) {
+	if a, b = g.Of(a), g.Of(b); a != b {
+		g[max(a, b)] = min(a, b)
+	}
 }

@@ -1,5 +1,4 @@
-// Package calls calls some of the other nodes over the side channel and looks up
-// their names: the facts for the checks between nodes.
+// Package calls calls some of the other nodes over the side channel and looks up their names, for preflight/peers.
 package calls
 
 import (
@@ -17,8 +16,7 @@ import (
 )
 
 const (
-	// longMessage is sent both ways in each call: many full segments, and more
-	// than a socket's buffers hold before the first is acknowledged.
+	// longMessage is sent both ways in each call: many full segments, more than a socket's buffers hold.
 	longMessage = 256 << 10
 	// atOnce bounds the calls of one node at a time, where it calls all others.
 	atOnce = 64
@@ -32,11 +30,9 @@ type Caller struct {
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 }
 
-// Make calls the partners and node rank 0 of a world: whether each answers under its
-// own ID, whether long messages arrive, and the time of its clock. Partners are few,
-// so that it takes as long at any number of nodes.
-func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found,
-	error) {
+// Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
+// arrive, and the time of its clock. Partners are few, so that it takes as long at any number of nodes.
+func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found, error) {
 	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
@@ -44,7 +40,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			Peer: m.Peer})
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
-	names := c.Names.lookup(c.Node)
+	names := &lookup{Names: c.Names, node: c.Node, found: Found{Host: c.Node.Hostname}}
 	var out []Call
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
@@ -69,8 +65,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	return out, names.result(), context.Cause(ctx)
 }
 
-// call makes one call. A long one also sends long messages and full packets, and
-// asks the other node for its About.
+// call makes one call. A long one also sends long messages and full packets, and asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
 	long bool) (c Call, about []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
@@ -107,10 +102,9 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	return c, got.About
 }
 
-// stalled returns the direction in which a long message did not arrive. A process
-// that sends late, because it is stopped or has no processor, looks like a path that
-// loses data; only a lossy path loses full packets too. The other node calls this
-// one as well, so its "there" covers a path that loses only long messages.
+// stalled returns the direction in which a long message did not arrive. A process that sends late, because it is
+// stopped or has no processor, looks like a path that loses data; only a lossy path loses full packets too. The
+// other node calls this one as well, so its "there" covers a path that loses only long messages.
 func stalled(a sidechannel.Answer) string {
 	switch {
 	case a.Bulk.Out.Stalled:
@@ -134,19 +128,14 @@ func sourceFor(n fabric.Node, peer netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// interfaceTo returns the interface that packets to a peer leave by; the zero Interface:
-// not known. Connecting a datagram socket asks the kernel for the route and sends
-// nothing.
+// interfaceTo returns the interface that packets to a peer leave by; the zero Interface: not known. Connecting a
+// datagram socket asks the kernel for the route and sends nothing.
 func interfaceTo(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.Interface {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {
 		return fabric.Interface{}
 	}
 	defer c.Close()
-	from, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil {
-		return fabric.Interface{}
-	}
-	i, _ := n.InterfaceOf(from.Addr().Unmap())
+	i, _ := n.InterfaceOf(c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap())
 	return i
 }

@@ -20,7 +20,7 @@ func TestWhichWayALongMessageStalled(t *testing.T) {
 			"there"},
 		"back": {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}, MTU: less},
 			"back"},
-		"the other process stands still":     {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}}, ""},
+		"the other process is stopped":       {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}}, ""},
 		"the other process gets no turn":     {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}, MTU: full}, ""},
 		"nothing was sent on a slow machine": {sidechannel.Answer{}, ""},
 	} {

@@ -17,14 +17,11 @@ import (
 )
 
 const (
-	// nameBudget bounds a lookup by the system's resolver, as in the check of the
-	// store's name.
+	// nameBudget bounds a lookup by the system's resolver, as in the check of the store's name.
 	nameBudget = 2 * time.Second
-	// namePatience is how long the resolver may take before the name servers are
-	// asked one by one, which separates the silent ones from the slow ones.
+	// namePatience is the time after which the name servers are asked one by one: some are silent, others slow.
 	namePatience = 300 * time.Millisecond
-	// aboutAddrs bounds the addresses in a node's About, so that they fit into
-	// sidechannel.MaxAbout.
+	// aboutAddrs bounds the addresses in a node's About, so that they fit into sidechannel.MaxAbout.
 	aboutAddrs = 12
 )
 
@@ -64,18 +61,10 @@ type Names struct {
 	Servers dns.Config
 }
 
-// lookup returns a lookup, or nil where no names are looked up.
-func (n Names) lookup(node fabric.Node) *lookup {
-	if n.Resolve == nil {
-		return nil
-	}
-	return &lookup{Names: n, node: node, found: Found{Host: node.Hostname}}
-}
-
 // check looks up the name that a node reports, and records whether it leads there.
 func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []byte) {
 	var peer about
-	if n == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
+	if n.Resolve == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
 		strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
 		return // an image's name that all nodes have, or another launch on this machine
 	}
@@ -98,8 +87,7 @@ func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []by
 	}
 }
 
-// addrs returns the addresses of a name; known reports whether it surely has none, and
-// mute why no name server has answered.
+// addrs returns the addresses of a name; known: it surely has none; mute: why no name server has answered.
 func (n *lookup) addrs(ctx context.Context, name string) (addrs []netip.Addr, known bool, mute string) {
 	ctx, cancel := context.WithTimeout(ctx, nameBudget)
 	defer cancel()
@@ -156,23 +144,17 @@ func silence(answers []dns.Said) string {
 	return strings.Join(why, ", ")
 }
 
-// near reports whether an address is in the network of this node in which it calls
-// another.
+// near reports whether an address is in the network of this node in which it calls another.
 func (n *lookup) near(called, other netip.Addr) bool {
-	for _, i := range n.node.Interfaces {
-		if i.Up && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
-			return p.Contains(called) &&
-				p.Contains(other)
-		}) {
-			return true
-		}
-	}
-	return false
+	both := func(p netip.Prefix) bool { return p.Contains(called) && p.Contains(other) }
+	return slices.ContainsFunc(n.node.Interfaces, func(i fabric.Interface) bool {
+		return i.Up && slices.ContainsFunc(i.Addrs, both)
+	})
 }
 
 // result returns what was found, in an order that does not depend on timing.
 func (n *lookup) result() Found {
-	if n == nil {
+	if n.Resolve == nil {
 		return Found{}
 	}
 	n.mu.Lock()

@@ -59,7 +59,7 @@ func TestWhatComesOfANodesName(t *testing.T) {
 		return nil, &net.DNSError{IsTimeout: true}
 	}
 	well, silent, broken := nameServer(t, 3), nameServer(t, -1), nameServer(t, 2)
-	nobody := netip.MustParseAddrPort("127.0.0.1:1")
+	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	stray := func(a string, near, hosts bool) Found {
 		out := Found{Known: []int{3}, Strays: []Stray{{To: 3, Addr: addr(a), Near: near, Hosts: hosts}}}
 		if hosts {
@@ -85,7 +85,7 @@ func TestWhatComesOfANodesName(t *testing.T) {
 		"a server that is silent": {there, slow, false, silent, Found{Mute: "127.0.0.1 says no answer"}},
 		"a server that is broken": {there, fails(net.DNSError{IsTemporary: true}), false, broken,
 			Found{Mute: "127.0.0.1 says SERVFAIL"}},
-		"no server is set up":       {there, fails(net.DNSError{IsTemporary: true}), false, nobody, Found{}},
+		"no server is set up":       {there, fails(net.DNSError{IsTemporary: true}), false, closed, Found{}},
 		"a server that is slow":     {there, slow, false, well, Found{}},
 		"the name of this node":     {about{Host: "HERE"}, is("10.0.0.7"), false, well, Found{}},
 		"nothing is known about it": {about{}, is("10.0.0.7"), false, well, Found{}},

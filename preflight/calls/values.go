@@ -7,8 +7,7 @@ import (
 	"launch/internal/sidechannel"
 )
 
-// Budget limits a call to a peer: it allows three SYN retransmissions (1, 3 and 7 s,
-// RFC 6298) on a network that loses packets.
+// Budget limits a call to a peer: it allows three SYN retransmissions (1, 3 and 7 s, RFC 6298).
 const Budget = 8 * time.Second
 
 // Call is the result of a call to the side channel of another node.
@@ -51,8 +50,7 @@ func (c Call) Bad() string {
 	return ""
 }
 
-// Found is the result of looking up the names of the few other nodes that this one
-// calls. A name in /etc/hosts can only be in Strays.
+// Found is the result of looking up the names of the nodes that this one calls; one in /etc/hosts is only in Strays.
 type Found struct {
 	Host    string  `json:"host,omitempty"`    // this node's own
 	Known   []int   `json:"known,omitempty"`   // ranks whose names the name servers know

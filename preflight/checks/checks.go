@@ -1,5 +1,4 @@
-// Package checks assembles the checks of all topics into the one table that a
-// start, a report and the documentation use.
+// Package checks assembles the checks of all topics into one table.
 package checks
 
 import (
@@ -24,7 +23,7 @@ func Table() preflight.Table {
 
 // rates returns the checks that bandwidth.Compare makes.
 func rates() []preflight.Check {
-	out := []preflight.Check{{
+	return []preflight.Check{{
 		ID: "bench.port", Title: "each rail of each node is as fast as the same rail of other nodes",
 		Doc: "A cable, a transceiver or a port lost lanes, or retries all the time. Every collective waits for the slowest " +
 			"rail.",
@@ -46,19 +45,14 @@ func rates() []preflight.Check {
 	}, {
 		ID: "bench.busy", Title: "no rail is in use",
 		Doc: "launch bench does not measure a port that carries another job's traffic: that would disturb the job, and " +
-			"mean " +
-			"little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
+			"mean little. If a job starts during the measurement, the port is not judged. --force measures and judges anyway.",
 	}, {
 		ID: "bench.gpu", Title: "each rail is as fast from GPU to GPU as from host to host",
-		Doc: "NCCL sends from the memory of one GPU into that of another. The test uses the GPU next to the HCA; " +
+		Doc: "NCCL sends from one GPU's memory into another's. The test uses the GPU next to the HCA; " +
 			"--memory gpu uses the nearest one at any distance, --memory host leaves this test out.",
 	}, {
 		ID: "bench.history", Title: "no rail is slower than it usually was",
 		Doc: "Only a comparison with the past shows a slow decline, or a loss on all rails at once: with the median of the " +
 			"last 15 runs (--history).",
 	}}
-	for i := range out {
-		out[i].Scope = preflight.OfBench
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -175,10 +176,7 @@ func page() []byte {
 }
 
 func pageTable(b *bytes.Buffer, checks []preflight.Check) {
-	local := slices.ContainsFunc(checks, func(c preflight.Check) bool {
-		return c.Scope == preflight.OfNode ||
-			c.Scope == ""
-	})
+	local := slices.ContainsFunc(checks, func(c preflight.Check) bool { return c.Run != nil })
 	if local {
 		b.WriteString("\n| ID | what holds | what goes wrong | needs | time |\n|---|---|---|---|---|\n")
 	} else {
@@ -187,7 +185,7 @@ func pageTable(b *bytes.Buffer, checks []preflight.Check) {
 	for _, c := range checks {
 		fmt.Fprintf(b, "| `%s` | %s | %s |", c.ID, cell(c.Title), cell(c.Doc))
 		if local {
-			fmt.Fprintf(b, " %s | %s |", strings.Join(c.Needs, ", "), c.Limit)
+			fmt.Fprintf(b, " %s | %s |", strings.Join(c.Needs, ", "), cmp.Or(c.Limit, preflight.Computed))
 		}
 		b.WriteByte('\n')
 	}
@@ -198,12 +196,12 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 // Each check has everything that the page and the report show.
 func TestEveryCheckSaysWhatItIs(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range slices.Concat(Table().Node, peers.Checks(), rates()) {
+	for i, c := range slices.Concat(Table().Node, peers.Checks(), rates()) {
 		if c.ID == "" || c.Title == "" || c.Doc == "" || seen[c.ID] {
 			t.Errorf("%q: title %q, doc %q, twice: %v", c.ID, c.Title, c.Doc, seen[c.ID])
 		}
-		if (c.Scope == preflight.OfPeers || c.Scope == preflight.OfBench) != (c.Run == nil) || c.Run != nil && c.Limit <= 0 {
-			t.Errorf("%s: scope %q, limit %v, run %v", c.ID, c.Scope, c.Limit, c.Run != nil)
+		if ofNode := i < len(Table().Node); ofNode != (c.Run != nil) || c.Limit < 0 {
+			t.Errorf("%s: of a node %v, limit %v, run %v", c.ID, ofNode, c.Limit, c.Run != nil)
 		}
 		for _, id := range c.Needs {
 			if !seen[id] {

@@ -21,16 +21,15 @@ import (
 // Verdict runs one check of a table and returns its first finding.
 func Verdict(t *testing.T, table []preflight.Check, id string, in preflight.Input) finding.Finding {
 	t.Helper()
-	got, err := preflight.Run(t.Context(), table, in, preflight.Options{Only: []string{id}})
-	if err != nil || len(got) == 0 {
-		t.Fatalf("%s: %v, %v", id, got, err)
+	got := Verdicts(t, table, id, in)
+	if len(got) == 0 {
+		t.Fatalf("%s: no finding", id)
 	}
-	if f := got[0]; f.Status == finding.Fail || f.Status == finding.Warn {
-		if f.What == "" || f.Breaks == "" || f.Fix == "" {
-			t.Errorf("%s does not say what, so what and what to do: %+v", id, f)
-		}
+	f := got[0]
+	if (f.Status == finding.Fail || f.Status == finding.Warn) && (f.What == "" || f.Breaks == "" || f.Fix == "") {
+		t.Errorf("%s does not say what, so what and what to do: %+v", id, f)
 	}
-	return got[0]
+	return f
 }
 
 // Wants compares a finding with a status and, after it, a part of its What.
@@ -67,12 +66,6 @@ func Four() preflight.Input {
 
 // Nodes sets the number of nodes.
 func Nodes(in preflight.Input, n int) preflight.Input { in.Job.Nodes.V = n; return in }
-
-// External sets an external store.
-func External(in preflight.Input, urls ...string) preflight.Input {
-	in.Job.Store.V = job.Store{Endpoints: urls}
-	return in
-}
 
 // NProc sets the number of processes on each node, as --nproc-per-node.
 func NProc(in preflight.Input, s string) preflight.Input {
@@ -117,12 +110,12 @@ func Lines(r finding.Report) []string {
 // Board returns a healthy GPU of an NVSwitch machine, as NVML reports it.
 func Board(i int, pci string) gpu.GPU {
 	return gpu.GPU{
-		Index: i, Name: "NVIDIA H100 80GB HBM3", UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-0000000000%02x",
-			i+0xa0), PCI: pci, Minor: i,
+		Index: i, Name: "NVIDIA H100 80GB HBM3", PCI: pci, Minor: i,
+		UUID:   fmt.Sprintf("GPU-00000000-0000-4000-8000-0000000000%02x", i+0xa0),
 		Memory: 85520809984, MemoryUsed: 1 << 29, MemoryNUMA: -1, Gen: 1, MaxGen: 5, Lanes: 16, MaxLanes: 16,
 		ComputeMode: "default", Throttle: []string{"idle"}, MIG: "off",
-		ECC: &gpu.ECC{Mode: "on", Pending: "on", Corrected: 2, CorrectedEver: 3,
-			UncorrectedEver: 1}, Rows: &gpu.Rows{Corrected: 1},
+		ECC:    &gpu.ECC{Mode: "on", Pending: "on", Corrected: 2, CorrectedEver: 3, UncorrectedEver: 1},
+		Rows:   &gpu.Rows{Corrected: 1},
 		NVLink: &gpu.NVLink{Up: 18, Total: 18, Remotes: []gpu.Remote{{Type: "switch", PCI: "0000:07:00.0", Links: 18}}},
 		Fabric: &gpu.Fabric{State: "completed", Status: "SUCCESS", Health: "healthy"},
 	}
@@ -158,11 +151,6 @@ func EveryGPU(edit func(*gpu.GPU)) func(*preflight.Input) {
 	}
 }
 
-// EnvOf returns an edit of the environment.
-func EnvOf(pairs ...string) func(*preflight.Input) {
-	return func(in *preflight.Input) { *in = Env(*in, pairs...) }
-}
-
 // ProcessesOf returns an edit of the number of processes.
 func ProcessesOf(n string) func(*preflight.Input) {
 	return func(in *preflight.Input) { *in = NProc(*in, n) }
@@ -186,8 +174,8 @@ func Railed(n int, link string, edit ...func(*preflight.Input)) preflight.Input 
 				fabric.Interface{Index: 10 + i, Name: p.Netdev, Kind: "physical", Up: true, Running: true, MTU: 9000,
 					PCI: pci, Addrs: []netip.Prefix{netip.PrefixFrom(addr, 31)}})
 		} else {
-			p.LID, p.SMLID, p.GIDs = 10+
-				i, 1, []fabric.GID{{Addr: netip.MustParseAddr(fmt.Sprintf("fe80::a088:c203:0:10%02x", i))}}
+			p.LID, p.SMLID = 10+i, 1
+			p.GIDs = []fabric.GID{{Addr: netip.MustParseAddr(fmt.Sprintf("fe80::a088:c203:0:10%02x", i))}}
 		}
 		h.Ports = []fabric.Port{p}
 		in.Node.HCAs = append(in.Node.HCAs, h)
@@ -205,8 +193,7 @@ func OfHCA(i int, edit func(h *fabric.HCA, p *fabric.Port)) func(*preflight.Inpu
 	return func(in *preflight.Input) { edit(&in.Node.HCAs[i], &in.Node.HCAs[i].Ports[0]) }
 }
 
-// Recorded returns a recorded machine as a node of a job on all its GPUs. GPUs that were
-// not recorded with NVML are healthy.
+// Recorded returns a recorded machine as a node of a job on all its GPUs; those not recorded with NVML are healthy.
 func Recorded(t *testing.T, name string) preflight.Input {
 	in := Env(NProc(Four(), "gpu"))
 	in.Node = machinetest.Node(t, name)

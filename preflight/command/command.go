@@ -1,5 +1,4 @@
-// Package command holds the checks of the command itself: the program, its
-// script, and the variables that it inherits.
+// Package command holds the checks of the command: the program, its script, and the variables that it inherits.
 package command
 
 import (
@@ -15,52 +14,52 @@ import (
 	"launch/preflight"
 )
 
-// Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check { return slices.Concat(commandChecks(), envChecks()) }
-
-// commandChecks starts with two checks of the command that end in two exit statuses, as in a shell:
-// 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
+// Checks returns the checks of this package, in the order of the report. The first two end in two exit statuses, as
+// in a shell: 127 if the command is not found, 126 if it is not executable. Both look at the first word of the
 // line, which launch executes; numactl or uv run find the command after them on their own.
-func commandChecks() []preflight.Check {
+// Those of the environment report the findings of the lint, each with the ID that the lint gives it.
+func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "command.found", Limit: preflight.Computed, Title: "the command exists on this node",
-		Doc: "Where one node cannot start the command, all others wait for it.", Run: preflight.One(commandFound),
+		ID: "command.found", Title: "the command exists on this node",
+		Doc:    "Where one node cannot start the command, all others wait for it.",
+		Unless: notLookedUp, Run: preflight.One(commandFound),
 	}, {
-		ID: "command.executable", Needs: []string{"command.found"}, Limit: preflight.Computed,
-		Title: "this user may execute the command",
-		Doc:   "Where one node cannot start the command, all others wait for it.",
-		Run:   preflight.One(commandExecutable),
+		ID: "command.executable", Needs: []string{"command.found"}, Title: "this user may execute the command",
+		Doc:    "Where one node cannot start the command, all others wait for it.",
+		Unless: notLookedUp, Run: preflight.One(commandExecutable),
 	}, {
 		ID: "command.script", Needs: []string{"command.found"}, Limit: preflight.Network,
 		Title: "this node can read the file that Python runs",
 		Doc:   "Python opens the file after all nodes have joined. A file on one node's disk is missing on the others.",
 		Run:   preflight.One(commandScript),
+	}, {
+		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
+		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
+			"on another machine.",
+		Run: inherited("env.interfaces", "no inherited variable names a wrong interface"),
+	}, {
+		ID: "env.harmful", Title: "no inherited variable is known to be harmful here",
+		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
+			"docs/env.md lists each with its own ID, which --skip takes, too.",
+		Run: inherited("env.harmful", "no inherited variable is known to be harmful"),
 	}}
 }
 
-// lookUp finds the command. ok reports whether there is a command to find.
-func lookUp(in preflight.Input) (name, path string, err error, ok bool) {
-	if len(in.Job.Line.Argv) == 0 || in.LookPath == nil {
-		return "", "", nil, false
+// notLookedUp returns why the command is not looked up, or "".
+func notLookedUp(in preflight.Input) string {
+	switch {
+	case len(in.Job.Line.Argv) == 0:
+		return "no command is given"
+	case in.LookPath == nil:
+		return "this run looks up no program"
 	}
-	name = in.Job.Line.Argv[0]
-	path, err = in.LookPath(name)
-	return name, path, err, true
-}
-
-// notLookedUp returns why no command was searched.
-func notLookedUp(in preflight.Input) finding.Finding {
-	if len(in.Job.Line.Argv) == 0 {
-		return finding.Skipf("no command is given")
-	}
-	return finding.Skipf("this run looks up no program")
+	return ""
 }
 
 func commandFound(_ context.Context, in preflight.Input) finding.Finding {
-	name, path, err, ok := lookUp(in)
+	name := in.Job.Line.Argv[0]
+	path, err := in.LookPath(name)
 	switch {
-	case !ok:
-		return notLookedUp(in)
 	case errors.Is(err, fs.ErrPermission):
 		return finding.Passf("%s exists", name)
 	case err != nil:
@@ -72,8 +71,7 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("%s is %s", name, path)
 }
 
-// commandScript checks the file that torchrun or python runs. Both look for it in the
-// working directory only.
+// commandScript checks the file that torchrun or python runs. Both look for it in the working directory only.
 func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	line := in.Job.Line
 	switch {
@@ -107,8 +105,7 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	return stops(in, f).See("look at "+path, "%v", err)
 }
 
-// byModule reports whether the environment makes torchrun take its first word as a
-// module or a program (PET_MODULE=1, like -m).
+// byModule reports whether torchrun takes its first word as a module or a program (PET_MODULE=1, like -m).
 func byModule(in preflight.Input) bool {
 	for _, name := range []string{"PET_MODULE", "PET_NO_PYTHON"} {
 		v, set := in.Getenv(name)
@@ -125,10 +122,9 @@ func byModule(in preflight.Input) bool {
 }
 
 func commandExecutable(_ context.Context, in preflight.Input) finding.Finding {
-	name, path, err, ok := lookUp(in)
+	name := in.Job.Line.Argv[0]
+	path, err := in.LookPath(name)
 	switch {
-	case !ok:
-		return notLookedUp(in)
 	case errors.Is(err, fs.ErrPermission):
 		return stops(in, notExecutable(in, name, err)).See("look up "+name, "%v", err)
 	case err != nil:
@@ -165,37 +161,10 @@ func stops(in preflight.Input, f finding.Finding) finding.Finding {
 	return f.Breaking("this node cannot start the job, and the other nodes would wait for it")
 }
 
-// envChecks report the findings of the lint in the inherited settings, each with the
-// ID that the lint gives it.
-func envChecks() []preflight.Check {
-	return []preflight.Check{{
-		ID: "env.interfaces", Limit: preflight.Computed,
-		Title: "the interfaces that inherited variables name exist on this node",
-		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
-			"on another machine.",
-		Run: inherited("no inherited variable names a wrong interface",
-			func(id string) bool { return preflight.LintCheck(id) == "env.interfaces" }),
-	}, {
-		ID: "env.harmful", Limit: preflight.Computed, Title: "no inherited variable is known to be harmful here",
-		Doc: "Settings outlive the machine and the bug that they were made for, and spread from script to script. " +
-			"docs/env.md lists each with its own ID, which --skip takes, too.",
-		Run: inherited("no inherited variable is known to be harmful",
-			func(id string) bool { return preflight.LintCheck(id) == "env.harmful" }),
-	}}
-}
-
-// inherited returns a Run that reports those findings of the lint that are its own.
-func inherited(pass string, mine func(id string) bool) func(context.Context, preflight.Input) []finding.Finding {
+// inherited returns a Run that reports the findings of the lint that belong to a check.
+func inherited(check, pass string) func(context.Context, preflight.Input) []finding.Finding {
 	return func(_ context.Context, in preflight.Input) []finding.Finding {
-		var out []finding.Finding
-		for _, f := range in.Lint {
-			if mine(f.ID) {
-				out = append(out, f)
-			}
-		}
-		if len(out) == 0 {
-			out = append(out, finding.Passf("%s", pass))
-		}
-		return out
+		other := func(f finding.Finding) bool { return preflight.LintCheck(f.ID) != check }
+		return preflight.OrPass(slices.DeleteFunc(slices.Clone(in.Lint), other), "%s", pass)
 	}
 }

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,8 +27,7 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("driver %s", facts.Driver)
 	case facts.Code == "LIB_RM_VERSION_MISMATCH":
 		return finding.FailOr(everyCard(in), "the GPU driver's library and its kernel module have different versions").
-			See("NVML", "%s", facts.Err).
-			Breaking("CUDA and NCCL refuse to start").
+			See("NVML", "%s", facts.Err).Breaking("CUDA and NCCL refuse to start").
 			Do("reboot this node, or while no process uses the GPUs: " +
 				"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia\n" +
 				"in a container: remove libnvidia-ml.so.1 and libcuda.so.1 from the image")
@@ -40,17 +40,21 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 	return f
 }
 
-// everyCard reports whether the job needs all GPUs of this node. It counts them on the
-// PCI bus, since NVML does not answer.
+// everyCard reports whether the job needs all GPUs of this node, counted on the PCI bus, since NVML does not answer.
 func everyCard(in preflight.Input) bool {
-	cards := 0
+	all := cards(in, "nvidia")
+	n, err := strconv.Atoi(in.Job.NProc.V)
+	return in.Job.Line.Kind == launcher.Torchrun && all > 0 && (in.Job.NProc.V == "gpu" || err == nil && n == all)
+}
+
+// cards returns the number of a vendor's GPUs on the PCI bus.
+func cards(in preflight.Input, vendor string) (n int) {
 	for _, c := range in.Node.Cards {
-		if c.Vendor == "nvidia" {
-			cards++
+		if c.Vendor == vendor {
+			n++
 		}
 	}
-	n, err := strconv.Atoi(in.Job.NProc.V)
-	return in.Job.Line.Kind == launcher.Torchrun && cards > 0 && (in.Job.NProc.V == "gpu" || err == nil && n == cards)
+	return n
 }
 
 // release is a family of CUDA runtimes and the first driver that supports it.
@@ -59,11 +63,10 @@ type release struct {
 	driver       []int
 }
 
-// releases returns the families. Sources: "Minor Version Compatibility" and "CUDA
-// Toolkit 10.x Minimum Required Driver Versions" in NVIDIA's CUDA Compatibility document
-// (docs.nvidia.com/deploy/cuda-compatibility), and table 2 of the CUDA Toolkit Release
-// Notes for the full numbers. From CUDA 11 on, a runtime works with every driver of its
-// major release and of later ones.
+// releases returns the families. Sources: "Minor Version Compatibility" and "CUDA Toolkit 10.x Minimum Required
+// Driver Versions" in NVIDIA's CUDA Compatibility document (docs.nvidia.com/deploy/cuda-compatibility), and table
+// 2 of the CUDA Toolkit Release Notes for the full numbers. From CUDA 11 on, a runtime works with every driver of
+// its major release and of later ones.
 func releases() []release {
 	return []release{
 		{13, -1, []int{580, 65, 6}},  // 13.x: >= 580.65.06
@@ -86,14 +89,10 @@ func oldest(major, minor int) (driver []int) {
 	return driver
 }
 
-// gpuCUDA compares the CUDA that torch was built with to the driver. What NVML reports
-// as the newest supported CUDA counts first.
+// gpuCUDA compares torch's CUDA to the driver. What NVML reports as the newest supported CUDA counts first.
 func gpuCUDA(_ context.Context, in preflight.Input) finding.Finding {
 	facts, runtime := in.Node.GPUs, in.Node.Software.CUDA
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	numbers := versionNumbers(runtime)
 	switch {
 	case in.Node.Software.HIP != "":
@@ -167,15 +166,8 @@ func versionNumbers(s string) []int {
 	return out
 }
 
+// olderThan compares as many numbers as b has; a missing one is 0.
 func olderThan(a, b []int) bool {
-	for i := range b {
-		x := 0
-		if i < len(a) {
-			x = a[i]
-		}
-		if x != b[i] {
-			return x < b[i]
-		}
-	}
-	return false
+	a = append(slices.Clone(a), make([]int, len(b))...)
+	return slices.Compare(a[:len(b)], b) < 0
 }

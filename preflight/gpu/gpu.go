@@ -21,72 +21,72 @@ func Checks() []preflight.Check { return slices.Concat(stateChecks(), useChecks(
 // stateChecks look at the driver and at the state of the GPUs.
 func stateChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "gpu.driver", Limit: preflight.Computed,
-		Title: "the GPU driver answers, and all its parts have one version",
+		ID: "gpu.driver", Title: "the GPU driver answers, and all its parts have one version",
 		Doc: "A driver that was upgraded and not reloaded refuses every process that asks it. A driver that hangs " +
 			"blocks these processes, too.",
 		Run: preflight.One(gpuDriver),
 	}, {
-		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the driver is new enough for the CUDA that torch brings",
-		Doc:   "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
-		Run:   preflight.One(gpuCUDA),
+		ID: "gpu.cuda", Needs: []string{"gpu.driver"}, Title: "the driver is new enough for the CUDA that torch brings",
+		Doc:    "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
+		Unless: noUsedGPU, Run: preflight.One(gpuCUDA),
 	}, {
-		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
+		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
 		Doc: "CUDA ignores all GPUs after an entry that does not exist, without a message. A GPU that is named twice hides " +
 			"them all.",
 		Run: preflight.One(gpuVisible),
 	}, {
-		ID: "gpu.health", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the GPUs that the job sees work",
+		ID: "gpu.health", Needs: []string{"gpu.driver"}, Title: "the GPUs that the job sees work",
 		Doc: "One process of the job finds a GPU that is lost or waits for a reset. It dies, and the others wait for it " +
 			"in their first collective.",
-		Run: gpuHealth,
+		Unless: noUsedGPU, Run: gpuHealth,
 	}, {
-		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the fabric manager has set up the GPUs",
+		ID: "gpu.fabric", Needs: []string{"gpu.driver"}, Title: "the fabric manager has set up the GPUs",
 		Doc: "On a machine with NVSwitches CUDA does not start (error 802) until the fabric manager has given each GPU " +
 			"its place.",
-		Run: preflight.One(gpuFabric),
+		Unless: noUsedGPU, Run: preflight.One(gpuFabric),
 	}}
 }
 
 // useChecks look at what the job can do with the GPUs.
 func useChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "the modes of the GPUs let a process use a whole GPU",
+		ID: "gpu.mode", Needs: []string{"gpu.driver"}, Title: "the modes of the GPUs let a process use a whole GPU",
 		Doc: "A GPU in a compute mode that forbids processes refuses them. In MIG mode a process sees one slice, without " +
 			"NVLink or P2P.",
-		Run: gpuMode,
+		Unless: noUsedGPU, Run: gpuMode,
 	}, {
-		ID: "gpu.count", Needs: []string{"gpu.driver", "gpu.visible", "gpu.health"}, Limit: preflight.Computed,
+		ID: "gpu.count", Needs: []string{"gpu.driver", "gpu.visible", "gpu.health"},
 		Title: "this node has a GPU for each requested process",
 		Doc: "One process of the job finds that a GPU fell off the bus. It dies, and the others wait for it in their " +
 			"first collective.",
 		Run: preflight.One(gpuCount),
 	}, {
-		ID: "gpu.busy", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
-		Title: "no other process uses the GPUs that the job sees",
+		ID: "gpu.busy", Needs: []string{"gpu.driver"}, Title: "no other process uses the GPUs that the job sees",
 		Doc: "The job lacks the memory that another process holds, and dies when it needs it. On a GPU for one process at " +
 			"a time it does not start.",
-		Run: gpuBusy,
+		Unless: noUsedGPU, Run: gpuBusy,
 	}, {
-		ID: "gpu.throttle", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
+		ID: "gpu.throttle", Needs: []string{"gpu.driver"},
 		Title: "no GPU is slowed down by power or heat", Doc: "All ranks wait for the slowest GPU.",
-		Run: preflight.One(gpuThrottle),
+		Unless: noUsedGPU, Run: preflight.One(gpuThrottle),
 	}, {
-		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"}, Limit: preflight.Computed,
-		Title: "each GPU has as many NVLinks up as the others of its model",
-		Doc:   "A link that is down slows all collectives of the node, and may stop them.", Run: gpuNVLink,
+		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"},
+		Title:  "each GPU has as many NVLinks up as the others of its model",
+		Doc:    "A link that is down slows all collectives of the node, and may stop them.",
+		Unless: noUsedGPU, Run: gpuNVLink,
 	}, {
-		ID: "gpu.p2p", Needs: []string{"gpu.driver"}, Limit: preflight.Computed,
+		ID: "gpu.p2p", Needs: []string{"gpu.driver"},
 		Title: "GPUs reach each other's memory, and network cards reach it across a common PCIe switch",
 		Doc: "Where one pair of GPUs may not, NCCL uses the host's memory. Access control services send what one device " +
 			"writes to another to the root of the bus and back, which is slow and has made NCCL hang.",
-		Run: preflight.One(gpuP2P),
+		Unless: noUsedGPU, Run: preflight.One(gpuP2P),
 	}}
+}
+
+// noUsedGPU returns why the checks can say nothing about the GPUs of the job, or "".
+func noUsedGPU(in preflight.Input) string {
+	_, why := preflight.GPUsOf(in)
+	return why
 }
 
 func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
@@ -141,14 +141,13 @@ func noGPU(in preflight.Input) finding.Finding {
 	if in.Job.NProc.V != "gpu" || amd {
 		return finding.Skipf("no NVIDIA GPU here: %s", why)
 	}
-	const breaks = "torchrun stops here, and the other nodes wait for it"
-	const fix = "nvidia-smi\nin a container: docker run --gpus all …"
+	f := finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
+		See("/dev/kfd", "does not exist: no AMD GPU either")
 	if in.Exists == nil { // it may have AMD GPUs
-		return finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").
-			See("NVML", "%s", why).Breaking(breaks).Do(fix)
+		f = finding.Warnf("the command asks for one process per GPU, and this node has no NVIDIA GPU").See("NVML", "%s", why)
 	}
-	return finding.Failf("the command asks for one process per GPU, and this node has no GPU").See("NVML", "%s", why).
-		See("/dev/kfd", "does not exist: no AMD GPU either").Breaking(breaks).Do(fix)
+	return f.Breaking("torchrun stops here, and the other nodes wait for it").
+		Do("nvidia-smi\nin a container: docker run --gpus all …")
 }
 
 // number returns a GPU as nvidia-smi -i takes it.
@@ -162,22 +161,18 @@ func whose(p gpu.Process) string {
 }
 
 func holders(list []gpu.Process) string {
-	var out []string
-	for _, p := range list {
-		s := whose(p)
-		if p.Memory > 0 {
-			s += ", " + finding.Size(p.Memory)
-		}
-		out = append(out, s)
-	}
-	if len(out) == 0 {
+	if len(list) == 0 {
 		return "no visible process"
 	}
-	return finding.Some(out)
+	return finding.Some(finding.Map(list, func(p gpu.Process) string {
+		if p.Memory > 0 {
+			return whose(p) + ", " + finding.Size(p.Memory)
+		}
+		return whose(p)
+	}))
 }
 
-// ending returns the commands that end processes. NVML has their pids on the machine,
-// which differ from those in a container.
+// ending returns the commands that end processes. NVML has their pids on the machine, not those in a container.
 func ending(list []gpu.Process) string {
 	pids := finding.Map(list, func(p gpu.Process) string { return strconv.Itoa(p.PID) })
 	return "ps -fp " + strings.Join(pids, ",") + "   # on the machine itself, outside any container; end what is left over"

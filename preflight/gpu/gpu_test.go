@@ -12,6 +12,11 @@ import (
 	"launch/preflight/checktest"
 )
 
+// envOf returns an edit of the environment.
+func envOf(pairs ...string) func(*preflight.Input) {
+	return func(in *preflight.Input) { *in = checktest.Env(*in, pairs...) }
+}
+
 func xidOn(i, code, age int) func(*preflight.Input) {
 	return func(in *preflight.Input) {
 		in.Node.GPUs.XIDs = append(in.Node.GPUs.XIDs,
@@ -48,7 +53,7 @@ func TestGPUChecks(t *testing.T) {
 			Code: "GPU_IS_LOST"}
 	})
 	reset := checktest.OfGPU(3, func(g *gpu.GPU) { g.Recovery = "reset" })
-	hide3 := checktest.EnvOf(preflight.CUDAVisible, "0,1,2,4,5,6,7")
+	hide3 := envOf(preflight.CUDAVisible, "0,1,2,4,5,6,7")
 	rows := func(pending, failed bool) func(*preflight.Input) {
 		return checktest.OfGPU(3, func(g *gpu.GPU) { g.Rows = &gpu.Rows{Uncorrected: 1, Pending: pending, Failed: failed} })
 	}
@@ -90,14 +95,14 @@ func TestGPUChecks(t *testing.T) {
 		{"wants a reset, another program", "gpu.health", checktest.HGX(reset, notTorchrun), "warn asks for a reset"},
 		{"wants a reset, hidden", "gpu.health", checktest.HGX(reset, hide3, checktest.ProcessesOf("7")), "ok 7 GPUs"},
 		{"wants a reset, seen by its UUID", "gpu.health",
-			checktest.HGX(reset, checktest.EnvOf(preflight.CUDAVisible, "GPU-00000000-0000-4000-8000-0000000000a3"),
+			checktest.HGX(reset, envOf(preflight.CUDAVisible, "GPU-00000000-0000-4000-8000-0000000000a3"),
 				checktest.ProcessesOf("1")), "fail asks for a reset"},
 		{"wants a reset, GPUs of two models in CUDA's own order", "gpu.health",
 			checktest.HGX(reset, checktest.OfGPU(0, func(g *gpu.GPU) { g.Name = "NVIDIA T4" }),
-				checktest.EnvOf(preflight.CUDAVisible, "0,1,2,3"), fewer), "warn asks for a reset"},
+				envOf(preflight.CUDAVisible, "0,1,2,3"), fewer), "warn asks for a reset"},
 		{"the same, by address", "gpu.health",
 			checktest.HGX(reset, checktest.OfGPU(0, func(g *gpu.GPU) { g.Name = "NVIDIA T4" }),
-				checktest.EnvOf(preflight.CUDAVisible, "0,1,2,3", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"), fewer),
+				envOf(preflight.CUDAVisible, "0,1,2,3", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"), fewer),
 			"fail asks for a reset"},
 		{"wants a reboot", "gpu.health", checktest.HGX(checktest.OfGPU(3, func(g *gpu.GPU) { g.Recovery = "reboot" })),
 			"fail asks for a reboot of this machine"},
@@ -146,7 +151,7 @@ func TestGPUChecks(t *testing.T) {
 				}
 			}), "skip no GPU and rail"},
 		{"hidden from the job", "gpu.p2p", checktest.HGX(paired("SYS", "gpu"),
-			checktest.EnvOf("CUDA_VISIBLE_DEVICES", "0,1,2,3")), "skip no GPU and rail"},
+			envOf("CUDA_VISIBLE_DEVICES", "0,1,2,3")), "skip no GPU and rail"},
 
 		{"healthy", "gpu.fabric", checktest.HGX(), "ok 8 GPUs"},
 		{"the manager does not run", "gpu.fabric", checktest.HGX(state("not_started")), "fail has not set up"},
@@ -171,7 +176,7 @@ func TestGPUChecks(t *testing.T) {
 			exists("/dev/nvidia-caps-imex-channels/channel7")), "ok 8 GPUs"},
 		{"no IMEX channel, not wanted", "gpu.fabric",
 			checktest.HGX(checktest.EveryGPU(func(g *gpu.GPU) { g.Fabric.Cluster = "c" }), exists(),
-				checktest.EnvOf("NCCL_MNNVL_ENABLE", "0")), "ok 8 GPUs"},
+				envOf("NCCL_MNNVL_ENABLE", "0")), "ok 8 GPUs"},
 		{"no IMEX channel, one node", "gpu.fabric", checktest.HGX(
 			checktest.EveryGPU(func(g *gpu.GPU) { g.Fabric.Cluster = "c" }), exists(),
 			func(in *preflight.Input) { in.Job.Nodes.V = 1 }), "ok 8 GPUs"},
@@ -185,7 +190,7 @@ func TestGPUChecks(t *testing.T) {
 		{"some in MIG mode", "gpu.mode", checktest.HGX(checktest.OfGPU(5, mig), checktest.OfGPU(6, mig)),
 			"warn 2 GPUs of 8 GPUs in MIG mode"},
 		{"the only one in MIG mode", "gpu.mode", checktest.HGX(checktest.OfGPU(5, mig),
-			checktest.EnvOf(preflight.CUDAVisible, "5"), checktest.ProcessesOf("1")), "ok 1 GPU"},
+			envOf(preflight.CUDAVisible, "5"), checktest.ProcessesOf("1")), "ok 1 GPU"},
 
 		{"healthy", "gpu.busy", checktest.HGX(), "ok 8 GPUs"},
 		{"monitoring", "gpu.busy", checktest.HGX(checktest.EveryGPU(by(99, "nv-hostengine", 3<<30)),
@@ -281,7 +286,7 @@ func TestCUDAAgainstTheDriver(t *testing.T) {
 		"a compatibility package": {loads("13.0", "570.86.15", "12.8",
 			exists("/usr/local/cuda/compat/libcuda.so.1")), "warn too old for CUDA 13.0"},
 		"one in the loader's path": {loads("13.0", "570.86.15", "12.8", exists("/opt/c/libcuda.so.1"),
-			checktest.EnvOf("LD_LIBRARY_PATH", "/x::/opt/c")), "warn too old"},
+			envOf("LD_LIBRARY_PATH", "/x::/opt/c")), "warn too old"},
 		"nothing can be looked for": {loads("13.0", "570.86.15", "12.8", func(in *preflight.Input) { in.Exists = nil }),
 			"warn too old"},
 		"GPUs that the job may not use": {loads("13.0", "570.86.15", "12.8", notTorchrun), "warn too old"},

@@ -13,13 +13,9 @@ import (
 	"launch/preflight"
 )
 
-// gpuHealth reports each faulty GPU. A GPU that the driver calls unusable fails the job
-// that needs it; errors that the GPU has handled are a warning.
+// gpuHealth fails a job on a GPU that the driver calls unusable; errors that a GPU has handled are a warning.
 func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	for _, d := range u.Devices {
 		if f, bad := unusable(u, d); bad {
@@ -31,10 +27,7 @@ func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	if f, bad := switches(in); bad {
 		out = append(out, f)
 	}
-	if len(out) == 0 {
-		return pass(u)
-	}
-	return out
+	return orPass(out, u)
 }
 
 const dies = "the process of this GPU dies, and the other ranks wait for it"
@@ -43,71 +36,64 @@ const dies = "the process of this GPU dies, and the other ranks wait for it"
 func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 	reset := "sudo nvidia-smi -r -i " + number(d) + "   # while no process uses it; or take this node out and reboot it"
 	reboot := "take this node out and reboot it; if the fault returns, have the board reseated or replaced"
+	seen := d.Err
+	var f finding.Finding
 	switch {
 	case d.Code == "GPU_IS_LOST":
-		return finding.FailOr(u.Certain, "%s fell off the bus", called(d)).
-			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reboot), true
+		f = finding.FailOr(u.Certain, "%s fell off the bus", called(d)).Do("%s", reboot)
 	case d.Code == "RESET_REQUIRED":
-		return finding.FailOr(u.Certain, "%s needs a reset", called(d)).
-			See("NVML", "%s", d.Err).Breaking(dies).Do("%s", reset), true
+		f = finding.FailOr(u.Certain, "%s needs a reset", called(d)).Do("%s", reset)
 	case d.Err != "":
-		return finding.Warnf("%s does not answer properly", called(d)).See("NVML", "%s", d.Err).Breaking(dies).
-			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d)), true
+		f = finding.Warnf("%s does not answer properly", called(d)).
+			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d))
+	case d.Recovery == "":
+		return f, false
+	default:
+		seen = "GPU recovery action " + d.Recovery
+		// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
+		// are done. The others name what to drain, and may concern another GPU of the domain.
+		switch fault := called(d) + " has a fault, and the driver asks for "; d.Recovery {
+		case "reset", "drain_and_reset":
+			f = finding.FailOr(u.Certain, "%sa reset", fault).Do("%s", reset)
+		case "reboot", "system_reboot":
+			f = finding.FailOr(u.Certain, "%sa reboot of this machine", fault).Do("%s", reboot)
+		default:
+			f = finding.Warnf("%s%s", fault, strings.ReplaceAll(d.Recovery, "_", " ")).
+				Do("end the processes that use its NVLinks; if the fault remains: %s", reset)
+		}
 	}
-	// Recovery actions, by NVIDIA's GPU Memory Error Management: nothing works before these three
-	// are done. The others name what to drain, and may concern another GPU of the domain.
-	says := func(f finding.Finding) finding.Finding {
-		return f.See("NVML", "GPU recovery action %s", d.Recovery).Breaking(dies)
-	}
-	switch d.Recovery {
-	case "":
-		return finding.Finding{}, false
-	case "reset", "drain_and_reset":
-		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reset", called(d))).
-			Do("%s", reset), true
-	case "reboot", "system_reboot":
-		return says(finding.FailOr(u.Certain, "%s has a fault, and the driver asks for a reboot of this machine",
-			called(d))).Do("%s", reboot), true
-	}
-	return says(finding.Warnf("%s has a fault, and the driver asks for %s",
-		called(d), strings.ReplaceAll(d.Recovery, "_", " "))).
-		Do("end the processes that use its NVLinks; if the fault remains: %s", reset), true
+	return f.See("NVML", "%s", seen).Breaking(dies), true
 }
 
 // worn returns a finding about a GPU that answers and has had errors.
 func worn(in preflight.Input, d gpu.GPU) (finding.Finding, bool) {
 	var what []string
-	f := finding.Warnf("")
+	f := finding.Warnf("").
+		Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
+		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
+			number(d))
 	if e := d.ECC; e != nil && e.Uncorrected > 0 {
 		what = append(what, finding.Count(int(e.Uncorrected), "uncorrectable memory error")+" since the driver was loaded")
 		f = f.See("NVML", "%s: ECC errors since the driver was loaded: %d uncorrectable", called(d), e.Uncorrected)
 	}
 	if r := d.Rows; r != nil && (r.Failed || r.Pending) {
+		row := "a memory row that waits for a reset to be replaced"
 		if r.Failed {
-			what = append(what, "a memory row that could not be replaced")
-		} else {
-			what = append(what, "a memory row that waits for a reset to be replaced")
+			row = "a memory row that could not be replaced"
+			f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
 		}
+		what = append(what, row)
 		f = f.See("NVML", "%s: remapped rows: %d after uncorrectable errors, pending %t, failed %t",
 			called(d), r.Uncorrected, r.Pending, r.Failed)
 	}
 	for _, x := range recent(in, d.PCI) {
-		if means := xidMeans(x.Code); means != "" {
+		if means := xids()[x.Code]; means != "" {
 			what = append(what, fmt.Sprintf("Xid %d %s ago (%s)", x.Code, age(x), means))
 			f = f.See("kernel log", "%s", xidLine(x))
 		}
 	}
-	if len(what) == 0 {
-		return f, false
-	}
 	f.What = called(d) + " had " + strings.Join(what, ", ")
-	f = f.Breaking("it answers now; if the fault returns, its process dies and the other ranks wait").
-		Do("sudo nvidia-smi -r -i %s   # between jobs\nif the fault returns, test it (dcgmi diag -r 3) or have it replaced",
-			number(d))
-	if d.Rows != nil && d.Rows.Failed {
-		f = f.Do("have the GPU replaced; until then leave it out: %s", preflight.CUDAVisible)
-	}
-	return f, true
+	return f, len(what) > 0
 }
 
 // withXIDs adds the messages about a GPU in the kernel log.
@@ -126,9 +112,8 @@ func recent(in preflight.Input, pci string) []gpu.XID {
 	})
 }
 
-// switches reports the NVSwitches with a fatal fault. The message itself says whether it
-// is fatal ("SXid … 20034, Fatal, Link 30 …", NVIDIA Fabric Manager User Guide, NVSwitch
-// SXid errors); healthy machines log the others, too.
+// switches reports the NVSwitches with a fatal fault. The message itself says whether it is fatal ("SXid … 20034,
+// Fatal, Link 30 …", NVIDIA Fabric Manager User Guide, NVSwitch SXid errors); healthy machines log the others, too.
 func switches(in preflight.Input) (finding.Finding, bool) {
 	f := finding.Warnf("")
 	var names []string
@@ -162,45 +147,28 @@ func age(x gpu.XID) string {
 	return finding.Count(int(d/time.Hour), "hour")
 }
 
-// xid is a fault in the kernel log that is due to the hardware, or that leaves the GPU
-// unusable until a reset.
-type xid struct {
-	code  int
-	means string
-}
-
-// xids returns rows of NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog",
-// docs.nvidia.com/deploy/xid-errors): those whose immediate action is to reset the GPU (RESET_GPU),
-// to restart the machine (RESTART_BM) or to look at cables (CHECK_MECHANICALS), or which have the
-// workflow of a double bit error or of NVLink. The action follows each row. Not here are those with
-// RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's own or over, and
-// 109 and 155, which hung programs and sleeping links cause, too.
-func xids() []xid {
-	return []xid{
-		{46, "the GPU stopped processing"},               // RESET_GPU
-		{48, "uncorrectable memory error"},               // WORKFLOW_XID_48: reset or reboot clears it
-		{54, "no auxiliary power"},                       // CHECK_MECHANICALS
-		{62, "its microcontroller halted"},               // RESET_GPU
-		{64, "a bad memory row could not be replaced"},   // RESET_GPU
-		{74, "NVLink error"},                             // WORKFLOW_NVLINK_ERR (Ampere, Hopper)
-		{79, "it fell off the bus"},                      // RESTART_BM
-		{95, "uncontained memory error"},                 // RESET_GPU
-		{110, "security fault"},                          // RESET_GPU
-		{119, "its GSP did not answer"},                  // RESET_GPU
-		{120, "error in its GSP"},                        // RESET_GPU
-		{136, "NVLink training failed"},                  // RESET_GPU
-		{140, "uncorrectable memory error, not handled"}, // RESET_GPU
-		{143, "it could not be initialized"},             // RESET_GPU
-		{158, "fatal timeout"},                           // RESET_GPU
+// xids returns the meanings of codes that are due to the hardware, or that leave the GPU unusable until a reset,
+// from NVIDIA's XID catalog ("Analyzing Xid Errors with the Xid Catalog", docs.nvidia.com/deploy/xid-errors):
+// those whose immediate action is to reset the GPU (RESET_GPU), to restart the machine (RESTART_BM) or to look at
+// cables (CHECK_MECHANICALS), or which have the workflow of a double bit error or of NVLink. The action follows
+// each row. Not here are those with RESTART_APP or IGNORE (13, 31, 43, 45, 63, 94, …), which are an application's
+// own or over, and 109 and 155, which hung programs and sleeping links cause, too.
+func xids() map[int]string {
+	return map[int]string{
+		46:  "the GPU stopped processing",              // RESET_GPU
+		48:  "uncorrectable memory error",              // WORKFLOW_XID_48: reset or reboot clears it
+		54:  "no auxiliary power",                      // CHECK_MECHANICALS
+		62:  "its microcontroller halted",              // RESET_GPU
+		64:  "a bad memory row could not be replaced",  // RESET_GPU
+		74:  "NVLink error",                            // WORKFLOW_NVLINK_ERR (Ampere, Hopper)
+		79:  "it fell off the bus",                     // RESTART_BM
+		95:  "uncontained memory error",                // RESET_GPU
+		110: "security fault",                          // RESET_GPU
+		119: "its GSP did not answer",                  // RESET_GPU
+		120: "error in its GSP",                        // RESET_GPU
+		136: "NVLink training failed",                  // RESET_GPU
+		140: "uncorrectable memory error, not handled", // RESET_GPU
+		143: "it could not be initialized",             // RESET_GPU
+		158: "fatal timeout",                           // RESET_GPU
 	}
-}
-
-// xidMeans returns the meaning of a code, or "" if the table does not have it.
-func xidMeans(code int) string {
-	for _, x := range xids() {
-		if x.code == code {
-			return x.means
-		}
-	}
-	return ""
 }

@@ -18,12 +18,9 @@ import (
 // nvmlGpuFabricInfo_t), and CUDA does not start before (CUDA_ERROR_SYSTEM_NOT_READY, 802). Without
 // a visible switch the state alone does not count: a GPU that was passed to a VM has one, too.
 func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	const manager = "systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager   " +
-		"# its version must be that of the driver"
+		"# its version must be the driver's"
 	var waiting, ill []string
 	wait, bad := finding.Warnf(""), finding.Warnf("")
 	any := false
@@ -61,7 +58,7 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 			Do("nvidia-modprobe -c 0; systemctl start nvidia-imex\n" +
 				"in Kubernetes: a ComputeDomain; or without it: NCCL_MNNVL_ENABLE=0 on all nodes")
 	case any:
-		return pass(u)[0]
+		return pass(u)
 	}
 	return finding.Skipf("no NVSwitch here")
 }
@@ -98,10 +95,7 @@ func lacksIMEX(in preflight.Input, u preflight.UsedGPUs) bool {
 // gpuNVLink compares each GPU with the others of its model: the board and its bridges
 // decide how many links there are, and a board without a bridge has none.
 func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	linked := false
 	for _, d := range u.Devices {
@@ -125,18 +119,14 @@ func gpuNVLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("nvidia-smi nvlink -s -i %s\nsudo nvidia-smi -r   # between jobs, resets all GPUs; then have the board inspected",
 				number(d)))
 	}
-	switch {
-	case len(out) > 0:
-		return out
-	case !linked:
+	if len(out) == 0 && !linked {
 		return finding.Skips("no NVLink is up on any GPU")
 	}
-	return pass(u)
+	return orPass(out, u)
 }
 
-// oddPairs reports pairs of GPUs that may not use each other's memory while other pairs
-// of the same models at the same distance may. What holds for all pairs is due to the
-// design of the machine or the model.
+// oddPairs reports pairs of GPUs that may not use each other's memory while other pairs of the same models at the
+// same distance may. What holds for all pairs is due to the design of the machine or the model.
 func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) {
 	type kind struct{ distance, a, b string }
 	devices := map[int]gpu.GPU{}
@@ -185,19 +175,12 @@ func oddPairs(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) 
 // gpuP2P looks at pairs of GPUs, and at GPUs and rails behind one switch. It skips
 // guests, since a VM needs the redirection, and bridges that it cannot read.
 func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	if f, bad := oddPairs(in, u); bad {
 		return f
 	}
 	if in.Node.Cloud.Virtual {
 		return finding.Skipf("a virtual machine: its bridges are not the real ones")
-	}
-	state := map[string]fabric.PCI{}
-	for _, p := range in.Node.PCI {
-		state[p.Addr] = p
 	}
 	known := false
 	f := finding.Warnf("")
@@ -207,14 +190,15 @@ func gpuP2P(_ context.Context, in preflight.Input) finding.Finding {
 			if in.Node.Distance(d.PCI, r.PCI).Rank() > fabric.PXB.Rank() {
 				continue
 			}
-			a, b := state[r.PCI].ACS, state[d.PCI].ACS
-			if a == "" || b == "" {
+			a, _ := in.Node.Function(r.PCI)
+			b, _ := in.Node.Function(d.PCI)
+			if a.ACS == "" || b.ACS == "" {
 				continue
 			}
 			known = true
-			if a == "on" || b == "on" {
+			if a.ACS == "on" || b.ACS == "on" {
 				pairs = append(pairs, r.HCA+" and "+called(d))
-				f = f.See("PCI bridges above "+r.PCI+" and "+d.PCI, "redirection is %s and %s", a, b)
+				f = f.See("PCI bridges above "+r.PCI+" and "+d.PCI, "redirection is %s and %s", a.ACS, b.ACS)
 			}
 		}
 	}

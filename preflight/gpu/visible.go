@@ -73,12 +73,7 @@ func gpuWord(word string) string {
 // one card may be split. But ROCR_VISIBLE_DEVICES applies first, and HIP's list numbers
 // the GPUs that it leaves (ROCm documentation, GPU isolation techniques).
 func amdVisible(in preflight.Input) finding.Finding {
-	amd := 0
-	for _, c := range in.Node.Cards {
-		if c.Vendor == "amd" {
-			amd++
-		}
-	}
+	amd := cards(in, "amd")
 	if amd == 0 {
 		return finding.Skipf("no GPU is known on this node")
 	}
@@ -103,8 +98,7 @@ func amdVisible(in preflight.Input) finding.Finding {
 		for _, w := range second {
 			if i, err := strconv.Atoi(w); err == nil && i >= len(first) {
 				return finding.Warnf("%s=%s counts the GPUs that %s=%s leaves, and there is no GPU %d among these %d",
-					name, hip, rocrList, rocr, i, len(first)).
-					See("environment", "%s=%s %s=%s", rocrList, rocr, name, hip).
+					name, hip, rocrList, rocr, i, len(first)).See("environment", "%s=%s %s=%s", rocrList, rocr, name, hip).
 					Breaking("the GPUs after it are hidden").Do("unset %s", rocrList)
 			}
 		}
@@ -138,8 +132,12 @@ func called(d gpu.GPU) string {
 }
 
 // pass returns the result of a check without faults.
-func pass(u preflight.UsedGPUs) []finding.Finding {
-	return []finding.Finding{finding.Passf("%s", finding.Count(len(u.Devices), "GPU"))}
+func pass(u preflight.UsedGPUs) finding.Finding {
+	return finding.Passf("%s", finding.Count(len(u.Devices), "GPU"))
+}
+
+func orPass(found []finding.Finding, u preflight.UsedGPUs) []finding.Finding {
+	return preflight.OrPass(found, "%s", pass(u).What)
 }
 
 // isHelper reports whether a process has a context on a GPU and leaves the GPU to the
@@ -154,10 +152,7 @@ func isMPS(p gpu.Process) bool { return strings.HasPrefix(p.Name, "nvidia-cuda-m
 // gpuBusy reports the processes on the GPUs. NVML lists those of the whole machine, with
 // their pids outside this container; none belongs to the job, which has not started.
 func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	var busy []gpu.GPU
 	for _, d := range u.Devices {
@@ -176,11 +171,10 @@ func gpuBusy(_ context.Context, in preflight.Input) []finding.Finding {
 	if len(busy) > 0 {
 		out = append(out, busyWarning(busy))
 	}
-	if len(out) == 0 {
-		return pass(u)
-	}
-	return out
+	return orPass(out, u)
 }
+
+func isOrAre(n int) string { return map[bool]string{true: " is", false: " are"}[n == 1] }
 
 func busyWarning(busy []gpu.GPU) finding.Finding {
 	var names []string
@@ -193,8 +187,7 @@ func busyWarning(busy []gpu.GPU) finding.Finding {
 		f = f.See("NVML", "%s: %s of %s used; %s",
 			called(d), finding.Size(d.MemoryUsed), finding.Size(d.Memory), holders(foreign))
 	}
-	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(busy) == 1] +
-		" in use by another process"
+	f.What = finding.Some(names) + isOrAre(len(busy)) + " in use by another process"
 	if len(all) == 0 {
 		f.What = finding.Some(names) + map[bool]string{true: " has", false: " have"}[len(busy) == 1] +
 			" memory in use, by a process that is not visible here"
@@ -227,10 +220,7 @@ func taken(in preflight.Input, d gpu.GPU, foreign []gpu.Process) bool {
 }
 
 func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skips(why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	var sliced []string
 	for _, d := range u.Devices {
@@ -249,51 +239,40 @@ func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 			Breaking("a process sees one slice only, slices have neither NVLink nor P2P, and NCCL refuses two ranks on one GPU").
 			Do("sudo nvidia-smi -mig 0   # all GPUs idle\nor one slice for each process: %s", preflight.CUDAVisible))
 	}
-	if len(out) == 0 {
-		return pass(u)
-	}
-	return out
+	return orPass(out, u)
 }
 
-// gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these
-// are slow on purpose.
+// gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these are slow on purpose.
 func gpuThrottle(_ context.Context, in preflight.Input) finding.Finding {
-	u, why := preflight.GPUsOf(in)
-	if why != "" {
-		return finding.Skipf("%s", why)
-	}
+	u, _ := preflight.GPUsOf(in)
 	words := map[string]string{
 		"power_brake": "the power brake of the machine (too little power, or a failed power supply)",
-		"hw_thermal":  "heat", "sw_thermal": "heat", "hw_slowdown": "the hardware (heat or power)",
+		"hw_thermal":  "heat", "sw_thermal": "heat",
 	}
 	var names, reasons []string
 	f := finding.Warnf("")
 	for _, d := range u.Devices {
 		var own []string
 		for _, r := range d.Throttle {
-			if w := words[r]; w != "" && (r != "hw_slowdown" || len(d.Throttle) == 1) && !slices.Contains(own, w) {
+			if w := words[r]; w != "" && !slices.Contains(own, w) {
 				own = append(own, w)
 			}
 		}
 		if len(own) == 0 && slices.Contains(d.Throttle, "hw_slowdown") {
-			own = []string{words["hw_slowdown"]}
+			own = []string{"the hardware (heat or power)"}
 		}
 		if len(own) == 0 {
 			continue
 		}
 		names = append(names, called(d))
-		for _, w := range own {
-			if !slices.Contains(reasons, w) {
-				reasons = append(reasons, w)
-			}
-		}
+		known := func(w string) bool { return slices.Contains(reasons, w) }
+		reasons = append(reasons, slices.DeleteFunc(own, known)...)
 		f = f.See("NVML", "%s: %s", called(d), strings.Join(d.Throttle, ", "))
 	}
 	if len(names) == 0 {
-		return pass(u)[0]
+		return pass(u)
 	}
-	f.What = finding.Some(names) + map[bool]string{true: " is", false: " are"}[len(names) == 1] +
-		" slowed down by " + strings.Join(reasons, " and by ")
+	f.What = finding.Some(names) + isOrAre(len(names)) + " slowed down by " + strings.Join(reasons, " and by ")
 	return f.Breaking("all ranks wait for the slowest GPU").
 		Do("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # then inspect the machine's power supplies and fans")
 }

@@ -57,7 +57,7 @@ func TestVisibleGPUs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "gpu.visible",
-				checktest.HGX(append([]func(*preflight.Input){checktest.EnvOf(preflight.CUDAVisible, tt.list)}, tt.edit...)...)),
+				checktest.HGX(append([]func(*preflight.Input){envOf(preflight.CUDAVisible, tt.list)}, tt.edit...)...)),
 				tt.want)
 		})
 	}
@@ -84,7 +84,7 @@ func FuzzVisible(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		in := checktest.HGX(checktest.EnvOf(preflight.CUDAVisible, list))
+		in := checktest.HGX(envOf(preflight.CUDAVisible, list))
 		s := preflight.VisibleGPUs(in)
 		if n := s.Count(); n < 0 || n > len(s.Devices)+s.Others || s.Set != true {
 			t.Errorf("%q leaves %d GPUs of %+v", list, n, s)

@@ -21,26 +21,24 @@ func Checks() []preflight.Check { return slices.Concat(storeChecks(), dnsChecks(
 
 func addrChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "host.resolves", Limit: preflight.Computed, Title: "this node's own host name resolves",
+		ID: "host.resolves", Title: "this node's own host name resolves",
 		Doc: "Gloo and c10d look up their own host name. Where it has no address, Gloo listens on loopback, and every " +
 			"lookup may cost seconds.",
 		Run: preflight.One(hostResolves),
 	}, {
-		ID: "addr.usable", Limit: preflight.Computed,
-		Title: "the peers can reach the address that this node gives them",
+		ID: "addr.usable", Title: "the peers can reach the address that this node gives them",
 		Doc: "The nodes agree on an address that only this machine knows without an error, and the others then connect " +
 			"to themselves or to nothing.",
 		Run: preflight.One(addrUsable),
 	}, {
-		ID: "port.master", Limit: preflight.Computed,
-		Title: "the port of torch's own store is free",
-		Doc:   "Two jobs on one node use the same default port. The second one dies, or connects to the first one's store.",
-		Run:   preflight.One(portMaster),
+		ID: "port.master", Title: "the port of torch's own store is free",
+		Doc: "Two jobs on one node use the same default port. The second one dies, or connects to the first one's store.",
+		Run: preflight.One(portMaster),
 	}}
 }
 
 func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
-	n := in.Node
+	n, addrs := in.Node, strings.Join(in.Node.HostAddrs, ", ")
 	switch {
 	case n.HostErr != "":
 		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
@@ -54,13 +52,12 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 		a, err := netip.ParseAddr(s)
 		return err != nil || a.IsLoopback() || n.IsLocal(a)
 	}) {
-		return finding.Warnf("this node's host name %s is %s, which is not an address of this node",
-			n.Hostname, strings.Join(n.HostAddrs, ", ")).
-			See("getaddrinfo "+n.Hostname, "%s", strings.Join(n.HostAddrs, ", ")).
+		return finding.Warnf("this node's host name %s is %s, which is not an address of this node", n.Hostname, addrs).
+			See("getaddrinfo "+n.Hostname, "%s", addrs).
 			Breaking("Gloo and other programs that look it up cannot listen there, and take loopback").
 			Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname)
 	}
-	return finding.Passf("%s is %s", n.Hostname, strings.Join(n.HostAddrs, ", "))
+	return finding.Passf("%s is %s", n.Hostname, addrs)
 }
 
 // hostsAddr returns the address that /etc/hosts should have for this node.
@@ -131,8 +128,7 @@ func loopback(in preflight.Input, a netip.Addr) finding.Finding {
 		Breaking("nodes on other machines would connect to themselves").Do(fix)
 }
 
-// runtimeBridge reports whether an interface has the name of a bridge of a container
-// runtime or a hypervisor.
+// runtimeBridge reports whether an interface has the name of a bridge of a container runtime or a hypervisor.
 func runtimeBridge(name string) bool {
 	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })

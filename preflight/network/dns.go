@@ -1,12 +1,12 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"launch/fabric"
@@ -27,7 +27,7 @@ func dnsChecks() []preflight.Check {
 		Title: "the search list does not turn the store's name into another host",
 		Doc: "The search list completes a name with fewer dots than ndots first. Where one of its domains answers for any " +
 			"name, the node connects to another host than the one that is named.",
-		Run: preflight.One(dnsSearch),
+		Unless: noStore, Run: preflight.One(dnsSearch),
 	}, {
 		ID: "dns.reverse", Limit: preflight.Network, Title: "lookups of the names of addresses are not delayed",
 		Doc: "torch's store on node rank 0 looks up the name of each process that connects, one after the other. Where " +
@@ -47,29 +47,21 @@ func inHosts(in preflight.Input, host string) []netip.Addr {
 	var out []netip.Addr
 	host = strings.TrimSuffix(host, ".")
 	for _, l := range in.Node.System.Hosts {
-		if slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) }) &&
-			!slices.Contains(out, l.Addr) {
+		if hasName(l, host) && !slices.Contains(out, l.Addr) {
 			out = append(out, l.Addr)
 		}
 	}
 	return out
 }
 
-// toServers returns the names to ask the name servers for: the store's, and this
-// node's own where nothing else has its address.
+// toServers returns the names to ask for: the store's, and this node's own where nothing else has its address.
 func toServers(in preflight.Input) []string {
-	services := in.Node.System.Resolver.Services
-	if !slices.Contains(services, "dns") && !slices.Contains(services, "resolve") {
+	if !asksServers(in) || noStore(in) != "" {
 		return nil
 	}
-	var all []string
-	if noStore(in) == "" {
-		for _, e := range endpoints(in.Job.Store.V) {
-			all = append(all, e.host)
-		}
-		if in.Node.HostErr != "" {
-			all = append(all, in.Node.Hostname)
-		}
+	all := finding.Map(endpoints(in.Job.Store.V), func(e endpoint) string { return e.host })
+	if in.Node.HostErr != "" {
+		all = append(all, in.Node.Hostname)
 	}
 	var out []string
 	for _, host := range all {
@@ -80,15 +72,15 @@ func toServers(in preflight.Input) []string {
 	return out
 }
 
+// asksServers reports whether nsswitch.conf asks name servers.
+func asksServers(in preflight.Input) bool {
+	services := in.Node.System.Resolver.Services
+	return slices.Contains(services, "dns") || slices.Contains(services, "resolve")
+}
+
 // surveys asks for all names at the same time.
 func surveys(ctx context.Context, in preflight.Input, names []string) [][]dns.Said {
-	out := make([][]dns.Said, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() { out[i] = in.Servers(ctx, name) })
-	}
-	wg.Wait()
-	return out
+	return each(names, func(name string) []dns.Said { return in.Servers(ctx, name) })
 }
 
 // unasked returns why no name server is asked, or "".
@@ -105,7 +97,7 @@ func unasked(in preflight.Input, names []string) string {
 func dnsServers(ctx context.Context, in preflight.Input) []finding.Finding {
 	names := toServers(in)
 	if why := unasked(in, names); why != "" {
-		return []finding.Finding{finding.Skipf("%s", why)}
+		return finding.Skips(why)
 	}
 	all := surveys(ctx, in, names)
 	var out []finding.Finding
@@ -120,9 +112,6 @@ func dnsServers(ctx context.Context, in preflight.Input) []finding.Finding {
 			out = append(out, f)
 		}
 	}
-	if len(out) > 0 {
-		return out
-	}
 	var slowest time.Duration
 	for _, said := range all {
 		for _, s := range said {
@@ -131,21 +120,18 @@ func dnsServers(ctx context.Context, in preflight.Input) []finding.Finding {
 			}
 		}
 	}
-	return []finding.Finding{finding.Passf("%s, each question within %v",
-		finding.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }),
-		slowest.Round(time.Millisecond))}
+	return preflight.OrPass(out, "%s, each question within %v",
+		finding.Join(all[0], func(s dns.Said) string { return s.Server.Addr().String() }), slowest.Round(time.Millisecond))
 }
 
 // troubled names the servers that gave no definite answer for a name.
 func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding, bool) {
 	r := in.Node.System.Resolver
 	var bad, good []string
-	var seen []finding.Seen
 	var fix string
 	late := 0 // servers that time out before one answers
 	for _, s := range said {
 		a, at := s.Result(), s.Server.Addr().String()
-		seen = append(seen, saidSeen(s))
 		switch {
 		case a.Says.Definite() && !a.Half:
 			good = append(good, at)
@@ -162,9 +148,7 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 		if (a.Says == dns.Silent || a.Says == dns.Garbage || a.Half) && len(good) == 0 {
 			late++
 		}
-		if fix == "" {
-			fix = at
-		}
+		fix = cmp.Or(fix, at)
 	}
 	if len(bad) == 0 {
 		return finding.Finding{}, false
@@ -174,7 +158,7 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 		what += "; " + strings.Join(good, ", ") + " answers"
 	}
 	f := finding.Warnf("name server %s", what)
-	f.Seen = seen
+	f.Seen = finding.Map(said, saidSeen)
 	switch {
 	case len(good) == 0 && late > 0:
 		f = f.Breaking("every lookup fails after up to %d s, and only names in /etc/hosts have an address",
@@ -192,12 +176,7 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 
 // disagree finds servers that know different addresses of a name, or of which only some know it.
 func disagree(name string, said []dns.Said) (finding.Finding, bool) {
-	var sure []dns.Said
-	for _, s := range said {
-		if s.Result().Says.Definite() {
-			sure = append(sure, s)
-		}
-	}
+	sure := slices.DeleteFunc(slices.Clone(said), func(s dns.Said) bool { return !s.Result().Says.Definite() })
 	differ := func(a, b dns.Answer) bool {
 		if a.Says != dns.Found || b.Says != dns.Found {
 			return (a.Says == dns.Found) != (b.Says == dns.Found)
@@ -212,9 +191,7 @@ func disagree(name string, said []dns.Said) (finding.Finding, bool) {
 		finding.Join(sure, func(s dns.Said) string {
 			return s.Server.Addr().String() + " answers " + verbatim(s.Result())
 		}))
-	for _, s := range sure {
-		f.Seen = append(f.Seen, saidSeen(s))
-	}
+	f.Seen = finding.Map(sure, saidSeen)
 	return f.Breaking("the server that is asked decides which host this node connects to, or whether it finds one").
 		Do("correct %s in the zone that %s serves, or use the address: --store ADDRESS", name, sure[i].Server.Addr()), true
 }
@@ -247,9 +224,6 @@ func saidSeen(s dns.Said) finding.Seen {
 
 // dnsSearch compares a name with and without the search list.
 func dnsSearch(ctx context.Context, in preflight.Input) finding.Finding {
-	if why := noStore(in); why != "" {
-		return finding.Skipf("%s", why)
-	}
 	names := slices.DeleteFunc(toServers(in), func(n string) bool { return strings.EqualFold(n, in.Node.Hostname) })
 	if why := unasked(in, names); why != "" {
 		return finding.Skipf("%s", why)
@@ -284,11 +258,9 @@ func dnsSearch(ctx context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("the first name that is tried is the right one")
 }
 
-// dnsReverse asks for the name of this node's own address. Those of its peers are
-// mostly in the same zone.
+// dnsReverse asks for the name of this node's own address. Those of its peers are mostly in the same zone.
 func dnsReverse(ctx context.Context, in preflight.Input) finding.Finding {
 	a := in.Addr.Unmap()
-	services := in.Node.System.Resolver.Services
 	switch {
 	case !in.Job.Several() || in.Job.Line.Kind != launcher.Torchrun:
 		return finding.Skipf("torch's store serves no other node here")
@@ -298,7 +270,7 @@ func dnsReverse(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("this node's address is not known yet, or loopback")
 	case slices.ContainsFunc(in.Node.System.Hosts, func(l fabric.HostsLine) bool { return l.Addr == a }):
 		return finding.Skipf("%s is in /etc/hosts", a)
-	case !slices.Contains(services, "dns") && !slices.Contains(services, "resolve"):
+	case !asksServers(in):
 		return finding.Skipf("nsswitch.conf asks no name server")
 	case in.Reverse == nil:
 		return finding.Skipf("this run asks no name server")

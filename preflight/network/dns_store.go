@@ -66,29 +66,22 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 	if len(in.Node.Interfaces) == 0 {
 		return ""
 	}
-	has := func(six bool) bool {
-		for _, i := range in.Node.Interfaces {
-			for _, p := range i.Addrs {
-				a := p.Addr()
-				if a.Is6() == six && (!a.IsLoopback() && !(six && a.IsLinkLocalUnicast())) {
-					return true
-				}
+	six := addrs[0].Unmap().Is6()
+	if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().Is6() != six || a.Unmap().IsLoopback() }) {
+		return ""
+	}
+	for _, i := range in.Node.Interfaces {
+		for _, p := range i.Addrs {
+			a := p.Addr()
+			if a.Is6() == six && !a.IsLoopback() && !(six && a.IsLinkLocalUnicast()) {
+				return ""
 			}
 		}
-		return false
 	}
-	all := func(six bool) bool {
-		return !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
-			return a.Unmap().Is6() != six || a.Unmap().IsLoopback()
-		})
-	}
-	switch {
-	case all(true) && !has(true):
+	if six {
 		return "IPv6"
-	case all(false) && !has(false):
-		return "IPv4"
 	}
-	return ""
+	return "IPv4"
 }
 
 // isMe reports whether a name is this node's own, with or without a domain.
@@ -100,39 +93,34 @@ func isMe(in preflight.Input, host string) bool {
 	}
 	// an alias on the line that /etc/hosts has for this node
 	return slices.ContainsFunc(in.Node.System.Hosts, func(l fabric.HostsLine) bool {
-		has := func(name string) bool {
-			return slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, name) })
-		}
-		return has(in.Node.Hostname) && has(host)
+		return hasName(l, in.Node.Hostname) && hasName(l, host)
 	})
 }
 
-// sameFamily reports whether two of the addresses are of one family. A single host
-// often has one of each.
-func sameFamily(addrs []netip.Addr) bool {
-	var four, six []netip.Addr
-	for _, a := range addrs {
-		if a = a.Unmap(); a.Is4() && !slices.Contains(four, a) {
-			four = append(four, a)
-		} else if a.Is6() && !slices.Contains(six, a) {
-			six = append(six, a)
-		}
-	}
-	return len(four) > 1 || len(six) > 1
+// hasName reports whether a line of /etc/hosts has a name.
+func hasName(l fabric.HostsLine, host string) bool {
+	return slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// twoHosts reports whether /etc/hosts gives a name two addresses in one network of this
-// node, which no single host has.
+// sameFamily reports whether two of the addresses are of one family. A single host often has one of each.
+func sameFamily(addrs []netip.Addr) bool {
+	for _, a := range addrs {
+		if slices.ContainsFunc(addrs, func(b netip.Addr) bool {
+			return a.Unmap() != b.Unmap() && a.Unmap().Is4() == b.Unmap().Is4()
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// twoHosts reports whether /etc/hosts gives a name two addresses in one network of this node: no host has two.
 func twoHosts(in preflight.Input, host string) bool {
-	addrs := inHosts(in, host)
-	for i, a := range addrs {
-		for _, b := range addrs[:i] {
-			for _, nic := range in.Node.Interfaces {
-				if slices.ContainsFunc(nic.Addrs, func(p netip.Prefix) bool {
-					return !a.IsLoopback() && p.Contains(a) && p.Contains(b)
-				}) {
-					return true
-				}
+	addrs := slices.DeleteFunc(inHosts(in, host), netip.Addr.IsLoopback)
+	for _, nic := range in.Node.Interfaces {
+		for _, p := range nic.Addrs {
+			if outside := slices.DeleteFunc(slices.Clone(addrs), p.Contains); len(addrs)-len(outside) > 1 {
+				return true
 			}
 		}
 	}
@@ -162,9 +150,9 @@ func inTime(ctx context.Context, in preflight.Input, host string, err error) err
 	return &net.DNSError{Err: "no such host", Name: host, Server: said[i].Server.String(), IsNotFound: true}
 }
 
-// servedBeside adds the answer of each server to a finding about a name that the system's resolver
+// withServers adds the answer of each server to a finding about a name that the system's resolver
 // did not find: a server may know it, may not answer, or may keep "no such name" in its cache.
-func servedBeside(ctx context.Context, in preflight.Input, host string, f finding.Finding) finding.Finding {
+func withServers(ctx context.Context, in preflight.Input, host string, f finding.Finding) finding.Finding {
 	if in.Servers == nil || !slices.Contains(toServers(in), host) {
 		return f
 	}

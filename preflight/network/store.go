@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -20,19 +21,19 @@ import (
 func storeChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "store.resolves", Limit: preflight.Network, Title: "this node can resolve the name of the store",
-		Doc: "A node that cannot find the store never joins, and the others wait for it until their time is up.",
-		Run: preflight.One(storeResolves),
+		Doc:    "A node that cannot find the store never joins, and the others wait for it until their time is up.",
+		Unless: noStore, Run: preflight.One(storeResolves),
 	}, {
 		ID: "store.port", Limit: preflight.Network, Title: "no other program listens where this node hosts the store",
 		Doc: "The store cannot start where another program has its port, and the other nodes would connect to that " +
 			"program.",
-		Run: preflight.One(storePort),
+		Unless: noStore, Run: preflight.One(storePort),
 	}, {
 		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: preflight.Network,
 		Title: "the store accepts connections from this node",
 		Doc: "A firewall, a wrong port and a store that was never started look the same to a job: it waits. An embedded " +
 			"store may start later, so its absence is never a failure.",
-		Run: preflight.One(storeAnswers),
+		Unless: noStore, Run: preflight.One(storeAnswers),
 	}}
 }
 
@@ -43,8 +44,7 @@ type endpoint struct {
 
 func (e endpoint) String() string { return net.JoinHostPort(e.host, e.port) }
 
-// endpoints returns the store's addresses; those of an external store are URLs. It
-// leaves out invalid ones, which the reader of the command line reports.
+// endpoints returns the store's addresses without invalid URLs, which the reader of the command line reports.
 func endpoints(s job.Store) []endpoint {
 	if s.Embedded {
 		return []endpoint{{s.Host, strconv.Itoa(s.Port)}}
@@ -55,24 +55,20 @@ func endpoints(s job.Store) []endpoint {
 		if err != nil || u.Hostname() == "" {
 			continue
 		}
-		port := u.Port()
-		if port == "" {
-			port = "2379" // the default of etcd
-		}
-		out = append(out, endpoint{u.Hostname(), port})
+		out = append(out, endpoint{u.Hostname(), cmp.Or(u.Port(), "2379")}) // the default of etcd
 	}
 	return out
 }
 
-// each runs f for all endpoints at once and returns the errors in their order.
-func each(all []endpoint, f func(int, endpoint) error) []error {
-	errs := make([]error, len(all))
+// each runs f for all at once and returns the results in their order.
+func each[T, R any](all []T, f func(T) R) []R {
+	out := make([]R, len(all))
 	var wg sync.WaitGroup
-	for i, e := range all {
-		wg.Go(func() { errs[i] = f(i, e) })
+	for i, v := range all {
+		wg.Go(func() { out[i] = f(v) })
 	}
 	wg.Wait()
-	return errs
+	return out
 }
 
 // noStore returns why there is no store to ask, or "".
@@ -87,9 +83,6 @@ func noStore(in preflight.Input) string {
 }
 
 func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
-	if why := noStore(in); why != "" {
-		return finding.Skipf("%s", why)
-	}
 	all := endpoints(in.Job.Store.V)
 	if !slices.ContainsFunc(all, func(e endpoint) bool { return !isAddr(e.host) }) {
 		return finding.Passf("%s needs no name server", finding.Join(all, func(e endpoint) string { return e.host }))
@@ -97,37 +90,42 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 	if in.Resolve == nil {
 		return finding.Skipf("this run asks no name server")
 	}
-	found := make([][]netip.Addr, len(all))
-	errs := each(all, func(i int, e endpoint) (err error) {
-		if !isAddr(e.host) {
-			found[i], err = in.Resolve(ctx, e.host)
+	found := each(all, func(e endpoint) (r resolved) {
+		if r.host = e.host; !isAddr(r.host) {
+			r.addrs, r.err = in.Resolve(ctx, r.host)
 		}
-		return err
+		return r
 	})
-	bad := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	for i, e := range all {
-		if f, wrong := misleads(in, e.host, found[i]); wrong && errs[i] == nil {
+	for _, r := range found {
+		if f, wrong := misleads(in, r.host, r.addrs); wrong && r.err == nil {
 			return f
 		}
 	}
+	bad := slices.IndexFunc(found, func(r resolved) bool { return r.err != nil })
 	if bad < 0 {
-		return finding.Passf("%s", finding.Join(all, func(e endpoint) string {
-			if isAddr(e.host) {
-				return e.host
+		return finding.Passf("%s", finding.Join(found, func(r resolved) string {
+			if isAddr(r.host) {
+				return r.host
 			}
-			return e.host + " is " + finding.Join(found[slices.Index(all, e)], netip.Addr.String)
+			return r.host + " is " + finding.Join(r.addrs, netip.Addr.String)
 		}))
 	}
-	errs[bad] = inTime(ctx, in, all[bad].host, errs[bad])
-	return servedBeside(ctx, in, all[bad].host, unresolved(in, all, errs, bad))
+	host, err := found[bad].host, inTime(ctx, in, found[bad].host, found[bad].err)
+	others := slices.ContainsFunc(found, func(r resolved) bool { return r.err == nil })
+	return withServers(ctx, in, host, unresolved(in, host, err, others))
+}
+
+// resolved is what the system's resolver answers for a host of the store.
+type resolved struct {
+	host  string
+	addrs []netip.Addr
+	err   error
 }
 
 // unresolved judges a name without an address. "No such name" is an answer, the silence
 // of a name server is not. Where a scheduler started this node the name may appear
 // later: Kubernetes publishes the name of a pod with the pod.
-func unresolved(in preflight.Input, all []endpoint, errs []error, bad int) finding.Finding {
-	host, err := all[bad].host, errs[bad]
-	others := slices.Contains(errs, nil)
+func unresolved(in preflight.Input, host string, err error, others bool) finding.Finding {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case !isDNS || !dns.IsNotFound:
@@ -145,13 +143,10 @@ func unresolved(in preflight.Input, all []endpoint, errs []error, bad int) findi
 		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
 }
 
-// storePort leaves it to the rendezvous to find out which job's launch has the port: it
-// may be this job's, for another node on this machine.
+// storePort does not judge a port of a launch: it may be this job's, for another node on this machine.
 func storePort(_ context.Context, in preflight.Input) finding.Finding {
 	store := in.Job.Store.V
-	switch why := noStore(in); {
-	case why != "":
-		return finding.Skipf("%s", why)
+	switch {
 	case len(in.Serve) == 0:
 		return finding.Skipf("this node does not host the store, as far as is known yet")
 	case in.PortUse == nil:
@@ -178,17 +173,13 @@ func storePort(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("port %d is free", store.Port)
 }
 
-// forwards reports whether a program is known to forward connections to a store
-// elsewhere: a tunnel, a proxy, the published port of a container.
+// forwards reports whether a program is known to forward connections: a tunnel, a proxy, a container's port.
 func forwards(by string) bool {
 	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx",
 		"kubectl", "slirp4netns", "pasta", "stunnel"}, func(prefix string) bool { return strings.HasPrefix(by, prefix) })
 }
 
 func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
-	if why := noStore(in); why != "" {
-		return finding.Skipf("%s", why)
-	}
 	if len(in.Serve) > 0 {
 		return finding.Skipf("this node hosts the store and starts it when it joins")
 	}
@@ -196,7 +187,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("this run opens no connection")
 	}
 	all := endpoints(in.Job.Store.V)
-	errs := each(all, func(_ int, e endpoint) error {
+	errs := each(all, func(e endpoint) error {
 		conn, err := in.Dial(ctx, "tcp", e.String())
 		if err == nil {
 			conn.Close()

@@ -15,6 +15,12 @@ import (
 	"launch/preflight/checktest"
 )
 
+// external sets an external store.
+func external(in preflight.Input, urls ...string) preflight.Input {
+	in.Job.Store.V = job.Store{Endpoints: urls}
+	return in
+}
+
 // resolver knows host0 only.
 func resolver(answers map[string]error) func(context.Context, string) ([]netip.Addr, error) {
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -41,15 +47,15 @@ func TestStoreResolves(t *testing.T) {
 		want    string
 	}{
 		{"known", checktest.Four(), here, "ok host0 is 10.0.0.1"},
-		{"an address", checktest.External(checktest.Four(), "http://10.0.0.1:2379"), nil, "ok needs no name server"},
-		{"an IPv6 address", checktest.External(checktest.Four(), "https://[fd00::1]:2379"), nil,
+		{"an address", external(checktest.Four(), "http://10.0.0.1:2379"), nil, "ok needs no name server"},
+		{"an IPv6 address", external(checktest.Four(), "https://[fd00::1]:2379"), nil,
 			"ok fd00::1 needs no name server"},
 		{"unknown", checktest.Four(), resolver(nil), "fail host0 does not resolve"},
 		{"unknown yet, in Kubernetes", scheduled, resolver(nil), "skip does not resolve yet"},
 		{"name server in trouble", checktest.Four(), busy, "skip could not tell"},
-		{"one of two unknown", checktest.External(checktest.Four(), "http://host0:2379", "http://host1:2379"), here,
+		{"one of two unknown", external(checktest.Four(), "http://host0:2379", "http://host1:2379"), here,
 			"warn host1 does not resolve"},
-		{"both unknown", checktest.External(checktest.Four(), "http://host1:2379", "http://host2:2379"), here,
+		{"both unknown", external(checktest.Four(), "http://host1:2379", "http://host2:2379"), here,
 			"fail host1 does not resolve"},
 		{"dry run", checktest.Four(), nil, "skip this run asks no name server"},
 		{"one node", checktest.Nodes(checktest.Four(), 1), here, "skip one node"},
@@ -88,7 +94,7 @@ func dialer(t *testing.T, open, silent string) func(context.Context, string, str
 }
 
 func TestStoreAnswers(t *testing.T) {
-	ext := checktest.External(checktest.Four(), "http://a:2379", "http://b:2379")
+	ext := external(checktest.Four(), "http://a:2379", "http://b:2379")
 	own := checktest.Four()
 	own.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
 	for _, tt := range []struct {
@@ -107,7 +113,7 @@ func TestStoreAnswers(t *testing.T) {
 		{"external, one of two", ext, "a:2379", "", "warn 1 of the store's 2"},
 		{"external, none", ext, "", "", "warn nothing accepts connections at a:2379, b:2379 yet"},
 		{"external, silent", ext, "", "a:2379 b:2379", "warn does not answer within 2s"},
-		{"external, without a port", checktest.External(checktest.Four(), "http://a"), "a:2379", "", "ok a:2379"},
+		{"external, without a port", external(checktest.Four(), "http://a"), "a:2379", "", "ok a:2379"},
 		{"one node", checktest.Nodes(checktest.Four(), 1), "", "", "skip one node"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,8 +14,7 @@ import (
 	"launch/preflight/calls"
 )
 
-// Listen is an address on which a library waits for the other nodes, in addition to the
-// address of the node.
+// Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
 type Listen struct {
 	Library string     `json:"library"` // "NCCL", "Gloo"
 	Addr    netip.Addr `json:"addr"`
@@ -30,14 +29,11 @@ type edge struct {
 
 // edges returns all calls between nodes that posted.
 func edges(posts []Post) []edge {
-	byRank := map[int]Post{}
-	for _, p := range posts {
-		byRank[p.Rank] = p
-	}
+	nodes := byRank(posts)
 	var out []edge
 	for _, p := range posts {
 		for _, c := range p.Calls {
-			if to, ok := byRank[c.To]; ok && c.To != p.Rank {
+			if to, ok := nodes[c.To]; ok && c.To != p.Rank {
 				out = append(out, edge{p, to, c})
 			}
 		}
@@ -48,8 +44,16 @@ func edges(posts []Post) []edge {
 	return out
 }
 
-// narrow reports whether the called node's own interface takes no more than arrived: the
-// other side limits TCP to that, so the path is not at fault.
+func byRank(posts []Post) map[int]Post {
+	out := map[int]Post{}
+	for _, p := range posts {
+		out[p.Rank] = p
+	}
+	return out
+}
+
+// narrow reports whether the called node's own interface takes no more than arrived: the other side limits TCP to
+// that, so the path is not at fault.
 func narrow(all []edge, e edge) bool {
 	return slices.ContainsFunc(all, func(back edge) bool {
 		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 &&
@@ -71,49 +75,46 @@ func compareCalls(posts []Post) (out []judged) {
 	}
 	failed := func(e edge) bool { return e.call.Failed() }
 	shared := map[string]int{} // findings about an address of several machines, by their text
-	eachCause(all, len(posts), failed, func(b blamed) {
-		w, several := twins(b.common(), posts)
-		if i, known := shared[w.why]; several && known {
+	for _, b := range causes(all, len(posts), failed) {
+		w := wordsOf(b.common(), posts)
+		if i, known := shared[w.why]; w.several && known {
 			out[i].unfit = append(out[i].unfit, b.unfit()...)
-			return
+			continue
 		}
-		if several {
+		if w.several {
 			shared[w.why] = len(out)
 		}
-		out = append(out, judged{b.reach(posts), b.unfit()})
-	})
+		out = append(out, judged{b.reach(w), b.unfit()})
+	}
 	if len(out) == 0 { // otherwise the closed path is reported already
-		eachCause(also, len(posts), failed, func(b blamed) { out = append(out, b.beside(posts)) })
+		for _, b := range causes(also, len(posts), failed) {
+			out = append(out, b.otherAddress(posts))
+		}
 	}
 	arrived := slices.DeleteFunc(all, failed)
-	eachCause(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }, func(b blamed) {
+	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }) {
 		out = append(out, judged{b.large(), b.unfit()})
-	})
-	eachCause(arrived, len(posts), func(e edge) bool { return e.call.Stall == "" && e.call.Hole }, func(b blamed) {
+	}
+	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall == "" && e.call.Hole }) {
 		out = append(out, judged{b.hole(), nil})
-	})
+	}
 	return out
 }
 
 // reach returns the finding about failed calls.
-func (b blamed) reach(posts []Post) finding.Finding {
-	e := b.common()
-	w := wordsOf(e, posts)
-	fix := w.fix
-	if w.fix == "" {
-		fix = openTCP
-		if b.side == blame.ToNode || b.side == blame.FromNode {
-			fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
-		}
+func (b blamed) reach(w words) finding.Finding {
+	fix := cmp.Or(w.fix, openTCP)
+	if w.fix == "" && (b.Side == blame.ToNode || b.Side == blame.FromNode) {
+		fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 	}
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").
 		Do("%s", fix)
 }
 
-// beside judges calls to the other addresses on which a library waits. It fails only where the
+// otherAddress judges calls to the other addresses on which a library waits. It fails only where the
 // user's own setting names the address: a library may not use what it chooses itself.
-func (b blamed) beside(posts []Post) judged {
+func (b blamed) otherAddress(posts []Post) judged {
 	e := b.common()
 	w := wordsOf(e, posts)
 	library, typed := "a library", false
@@ -138,7 +139,10 @@ func (b blamed) beside(posts []Post) judged {
 const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr 10.0.0.0/16"
 
 // words are the check, the reason and the fix of a cause.
-type words struct{ id, why, fix string }
+type words struct {
+	id, why, fix string
+	several      bool // several machines have the address
+}
 
 func wordsOf(e edge, posts []Post) words {
 	c := e.call
@@ -150,8 +154,8 @@ func wordsOf(e edge, posts []Post) words {
 		if i := slices.IndexFunc(posts, func(p Post) bool { return p.ID == c.Other }); i >= 0 {
 			who = posts[i].Name
 		}
-		return words{"peer.identity", fmt.Sprintf("%s answers at %s in its place", who, c.Addr),
-			fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
+		return words{id: "peer.identity", why: fmt.Sprintf("%s answers at %s in its place", who, c.Addr),
+			fix: fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
 				"give %s its own: launch --addr ADDRESS …", e.to.Name)}
 	}
 	switch c.Cause {
@@ -173,11 +177,12 @@ func wordsOf(e edge, posts []Post) words {
 		return words{why: why, fix: "exclude the job from the proxy, service mesh or firewall that inspects connections " +
 			"(Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
 	case sidechannel.Token:
-		return words{"peer.token", "its LAUNCH_TOKEN differs or is missing", "give all nodes the same LAUNCH_TOKEN"}
+		return words{id: "peer.token", why: "its LAUNCH_TOKEN differs or is missing",
+			fix: "give all nodes the same LAUNCH_TOKEN"}
 	case sidechannel.Stranger:
-		return words{"peer.identity", "the program at " + c.Addr + " is not launch, or another version of it",
-			fmt.Sprintf("ip addr   # on %s: check that the address is its own, without a proxy\nelse launch --addr ADDRESS …",
-				e.to.Name)}
+		return words{id: "peer.identity", why: "the program at " + c.Addr + " is not launch, or another version of it",
+			fix: fmt.Sprintf("ip addr   # on %s: check that the address is its own, without a proxy\n"+
+				"else launch --addr ADDRESS …", e.to.Name)}
 	}
 	return words{why: c.Err}
 }
@@ -209,8 +214,8 @@ func twins(e edge, posts []Post) (words, bool) {
 	if !other {
 		return words{}, false
 	}
-	w := words{id: "peer.identity", why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at,
-		finding.Some(who)),
+	w := words{id: "peer.identity", several: true,
+		why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, finding.Some(who)),
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}
@@ -226,16 +231,13 @@ func (b blamed) large() finding.Finding {
 	e := b.common()
 	f := finding.Failf("%s, short ones do", b.what("long messages")).Named("peer.large").
 		Breaking("the ranks connect, and the first large collective hangs forever")
-	switch c := e.call; {
-	case c.Hole && c.MTU > 0:
+	if c := e.call; c.Hole && c.MTU > 0 {
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		f = f.Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in the "+
-			"firewall", b.shrink(c.MTU), c.IfMTU)
-	default:
-		f = f.Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
-			"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
+		return b.see(f).Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in "+
+			"the firewall", b.shrink(c.MTU), c.IfMTU)
 	}
-	return b.see(f)
+	return b.see(f).Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
+		"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
 }
 
 // hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE frames do not.
@@ -257,7 +259,7 @@ func (b blamed) shrink(mtu int) string {
 	}
 	switch len(names) {
 	case 0:
-		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE being that of each node's address", mtu)
+		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE: the interface of each node's address", mtu)
 	case 1:
 		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
 	}
@@ -284,61 +286,52 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 
 // blamed is one cause of failed calls, with the nodes and calls that it concerns.
 type blamed struct {
-	side  blame.Side
-	nodes []Post // the node; both ends of a link; the nodes outside the largest group
-	rest  int    // the number of other nodes
-	calls int    // the number of calls on this side, good ones too
-	edges []edge // the failed calls that this explains
-	back  bool   // for a link: the other direction works
+	blame.Culprit
+	nodes []Post // Nodes
+	edges []edge // Bad
 }
 
-// eachCause reports the causes of the bad calls between n nodes; see blame.Find.
-func eachCause(all []edge, n int, bad func(edge) bool, tell func(blamed)) {
+// causes returns the causes of the bad calls between n nodes; see blame.Find.
+func causes(all []edge, n int, bad func(edge) bool) (out []blamed) {
 	arcs, nodes := make([]blame.Arc, len(all)), map[int]Post{}
 	for i, e := range all {
 		arcs[i] = blame.Arc{From: e.from.Rank, To: e.to.Rank, Bad: bad(e)}
 		nodes[e.from.Rank], nodes[e.to.Rank] = e.from, e.to
 	}
 	for _, c := range blame.Find(arcs, n) {
-		b := blamed{side: c.Side, rest: c.Rest, calls: c.Tried, back: c.Back}
-		for _, rank := range c.Nodes {
-			b.nodes = append(b.nodes, nodes[rank])
-		}
-		for _, i := range c.Bad {
-			b.edges = append(b.edges, all[i])
-		}
-		tell(b)
+		out = append(out, blamed{Culprit: c,
+			nodes: finding.Map(c.Nodes, func(rank int) Post { return nodes[rank] }),
+			edges: finding.Map(c.Bad, func(i int) edge { return all[i] })})
 	}
+	return out
 }
 
 // unfit returns the ranks that must leave: for a link the node that is not rank 0, and
 // all nodes where nothing works.
 func (b blamed) unfit() (out []int) {
-	switch b.side {
+	switch b.Side {
 	case blame.Between:
-		return []int{b.nodes[1].Rank}
+		return b.Nodes[1:]
 	case blame.Everywhere:
-		for r := range b.rest {
+		for r := range b.Rest {
 			out = append(out, r)
 		}
 		return out
 	}
-	return ranksOf(b.nodes)
+	return b.Nodes
 }
 
-func (b blamed) names() string {
-	return finding.Some(finding.Map(b.nodes, func(p Post) string { return p.Name }))
-}
+func (b blamed) names() string { return finding.Some(namesOf(b.nodes)) }
 
 // what describes the calls, or long messages, that fail, and the nodes between which they fail.
 func (b blamed) what(noun string) string {
-	who, tried := b.names(), fmt.Sprintf("%d of %d tried", len(b.edges), b.calls)
-	switch b.side {
+	who, tried := b.names(), fmt.Sprintf("%d of %d tried", len(b.edges), b.Tried)
+	switch b.Side {
 	case blame.Everywhere:
-		return fmt.Sprintf("%s do not get through between any of the %d nodes (%s)", noun, b.rest, tried)
+		return fmt.Sprintf("%s do not get through between any of the %d nodes (%s)", noun, b.Rest, tried)
 	case blame.Apart:
 		return fmt.Sprintf("%s do not get through between two groups of nodes: %s, and the other %d (%s)",
-			noun, who, b.rest, tried)
+			noun, who, b.Rest, tried)
 	case blame.ToAndFrom:
 		return fmt.Sprintf("%s to and from %s do not get through (%s)", noun, who, tried)
 	case blame.ToNode:
@@ -351,7 +344,7 @@ func (b blamed) what(noun string) string {
 		return fmt.Sprintf("%s between %s and %s do not get through in either direction", noun, from, to)
 	}
 	back := ""
-	if b.back {
+	if b.Back {
 		back = ", while those back do"
 	}
 	return fmt.Sprintf("%s from %s to %s do not get through%s", noun, from, to, back)

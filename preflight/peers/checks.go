@@ -8,25 +8,17 @@ import (
 	"launch/preflight"
 )
 
-// Checks returns the checks that Decide makes, once all nodes have joined. They have no
-// Run: the nodes post what is compared.
-func Checks() []preflight.Check {
-	out := slices.Concat(callChecks(), lineChecks(), sameChecks())
-	for i := range out {
-		out[i].Scope = preflight.OfPeers
-	}
-	return out
-}
+// Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
+func Checks() []preflight.Check { return append(nodeChecks(), sameChecks()...) }
 
-// callChecks judge the calls between the nodes.
-func callChecks() []preflight.Check {
+// nodeChecks judge the calls between the nodes, and compare their command lines.
+func nodeChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
 		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
 			"job times out many minutes later.",
 	}, {
-		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN",
-		Doc: "The other nodes refuse a node without it.",
+		ID: "peer.token", Title: "all nodes have the same LAUNCH_TOKEN", Doc: "The other nodes refuse a node without it.",
 	}, {
 		ID: "peer.identity", Title: "the node that has an address answers at it",
 		Doc: "Ranks reach the wrong node at an address that two machines have, or where a proxy answers.",
@@ -47,12 +39,7 @@ func callChecks() []preflight.Check {
 	}, {
 		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
 		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
-	}}
-}
-
-// lineChecks compare the command lines of the nodes.
-func lineChecks() []preflight.Check {
-	return []preflight.Check{{
+	}, {
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
 	}, {

@@ -12,9 +12,8 @@ import (
 	"launch/internal/finding"
 )
 
-// compareClocks reports nodes with a wrong wall clock. Each call measures the difference
-// of its two ends; together they relate every clock to that of node rank 0. The clock of
-// most nodes is the right one.
+// compareClocks reports nodes with a wrong wall clock. Each call measures the difference of its two ends; together
+// they relate every clock to node rank 0's. The clock of most nodes is the right one.
 func compareClocks(posts []Post, allowed time.Duration) []judged {
 	clock, doubt := clocks(posts)
 	if len(clock) < 2 {
@@ -37,27 +36,26 @@ func compareClocks(posts []Post, allowed time.Duration) []judged {
 	if len(off) == 0 {
 		return nil
 	}
-	names := namesOf(posts, ranksOf(off))
-	f := finding.Warnf("the clock of %s is %s the others", names[0], away(worst)).Named("peer.clock")
+	names := namesOf(off)
+	f := finding.Warnf("the clock of %s is %s the others", names[0], away(worst))
 	switch {
 	case len(clock) == 2:
-		f = finding.Warnf("the clocks of %s and %s are %s apart", posts[0].Name, posts[1].Name, plainly(worst.Abs())).
-			Named("peer.clock")
-		names = namesOf(posts, []int{0, 1})
+		names = namesOf(posts[:2])
+		f = finding.Warnf("the clocks of %s and %s are %s apart", names[0], names[1], plainly(worst.Abs()))
 	case len(off) > 1:
-		f = finding.Warnf("the clocks of %s are up to %s the others", finding.Some(names), away(worst)).Named("peer.clock")
+		f = finding.Warnf("the clocks of %s are up to %s the others", finding.Some(names), away(worst))
 	}
 	for _, p := range off[:min(len(off), 4)] {
 		f = f.See("clock of "+p.Name, "%s the median of %d nodes, within %s",
 			away(clock[p.Rank]-middle), len(clock), plainly(doubt[p.Rank]+doubt[mid]))
 	}
-	return []judged{{Finding: f.Breaking("logs cannot be ordered, certificates and tokens count as expired, and torch's "+
-		"own c10d rendezvous drops a node that is 15 s behind").
+	return []judged{{Finding: f.Named("peer.clock").Breaking("logs cannot be ordered, certificates and tokens count as "+
+		"expired, and torch's own c10d rendezvous drops a node that is 15 s behind").
 		Do("chronyc makestep; timedatectl   # on %s; shows whether the time service runs",
 			strings.Join(names[:min(len(names), 4)], ", "))}}
 }
 
-// clocks returns the difference of each wall clock to that of node rank 0, as far as
+// clocks returns the difference of each wall clock to node rank 0's, as far as
 // calls connect them, and the error that the round trips leave.
 func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	if len(posts) == 0 {
@@ -85,8 +83,6 @@ func clocks(posts []Post) (clock, doubt map[int]time.Duration) {
 	}
 	return clock, doubt
 }
-
-func ranksOf(posts []Post) []int { return finding.Map(posts, func(p Post) int { return p.Rank }) }
 
 func away(d time.Duration) string {
 	if d < 0 {

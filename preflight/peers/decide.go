@@ -21,7 +21,7 @@ type Post struct {
 	Rank     int            `json:"rank"`
 	Name     string         `json:"name"`
 	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
-	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Telling for launch check, Brief for a start
+	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
 	Calls    []calls.Call   `json:"calls,omitempty"`   // to some of the others, and to node rank 0
 	Names    calls.Found    `json:"names,omitzero"`    // of some of the others, looked up
 	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
@@ -58,11 +58,10 @@ type judged struct {
 	unfit []int // ranks
 }
 
-// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not
-// reach the others, is unfit. A difference that may work is a warning that names the minority;
-// where it is known to hang or kill the job, the minority is unfit. Where only the store address
-// identifies the job, a node with another command than node rank 0 is unfit: it may belong to
-// another job. A check that one node's user switched off applies to no node.
+// Decide compares the posts of all nodes, in rank order. A node that is not reached, or does not reach the others,
+// is unfit. A difference that may work is a warning that names the minority; where it is known to hang or kill the
+// job, the minority is unfit. Where only the store address identifies the job, a node with another command than node
+// rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
 	clocks := func(posts []Post) []judged {
@@ -84,7 +83,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	}
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
-	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(namesOf(posts, d.Unfit))
+	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))
 	return d
 }
 
@@ -92,11 +91,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 func (d Decision) Waive() Decision {
 	d.Go, d.Unfit, d.Who = true, nil, ""
 	d.Findings = slices.Clone(d.Findings)
-	for i, f := range d.Findings {
-		if f.Status == finding.Fail {
-			d.Findings[i].Status = finding.Warn
-		}
-	}
+	preflight.Waive(d.Findings)
 	return d
 }
 
@@ -129,40 +124,23 @@ func compareLines(posts []Post) (out []judged) {
 		var unfit []int
 		if stray || c.id == "same.restarts" {
 			f.Status = finding.Fail
-			for _, g := range gs {
-				if g.ranks[0] != 0 { // node rank 0 mostly hosts the store
-					unfit = append(unfit, g.ranks...)
-				}
-			}
+			// node rank 0 mostly hosts the store
+			unfit = ranksIn(slices.DeleteFunc(gs, func(g group) bool { return g.nodes[0].Rank == 0 }))
 		}
 		out = append(out, judged{f, unfit})
 	}
 	return out
 }
 
-func namesOf(posts []Post, ranks []int) []string {
-	return finding.Map(ranks, func(r int) string { return posts[r].Name })
-}
+func namesOf(posts []Post) []string { return finding.Map(posts, func(p Post) string { return p.Name }) }
+func ranksOf(posts []Post) []int    { return finding.Map(posts, func(p Post) int { return p.Rank }) }
+func ranked(p Post) string          { return fmt.Sprintf("%s (rank %d)", p.Name, p.Rank) }
 
 // group is the nodes that share a value.
 type group struct {
 	value string
-	first Post
-	ranks []int
-	names []string
+	nodes []Post
 }
-
-// who returns the nodes of a group, as ranked writes them.
-func (g group) who() []string {
-	out := make([]string, len(g.ranks))
-	for i, rank := range g.ranks {
-		out[i] = rankedAs(g.names[i], rank)
-	}
-	return out
-}
-
-func ranked(p Post) string                  { return rankedAs(p.Name, p.Rank) }
-func rankedAs(name string, rank int) string { return fmt.Sprintf("%s (rank %d)", name, rank) }
 
 // having returns the nodes with a known value; an unknown one is no difference.
 func having(posts []Post, of func(Post) string) []Post {
@@ -175,29 +153,30 @@ func groups(posts []Post, of func(Post) string) []group {
 	for _, p := range posts {
 		i := slices.IndexFunc(gs, func(g group) bool { return g.value == of(p) })
 		if i < 0 {
-			i, gs = len(gs), append(gs, group{value: of(p), first: p})
+			i, gs = len(gs), append(gs, group{value: of(p)})
 		}
-		gs[i].ranks, gs[i].names = append(gs[i].ranks, p.Rank), append(gs[i].names, p.Name)
+		gs[i].nodes = append(gs[i].nodes, p)
 	}
-	slices.SortStableFunc(gs, func(a, b group) int { return cmp.Compare(len(b.ranks), len(a.ranks)) })
+	slices.SortStableFunc(gs, func(a, b group) int { return cmp.Compare(len(b.nodes), len(a.nodes)) })
 	return gs
 }
 
-func ranksIn(gs []group) []int {
-	var out []int
+func ranksIn(gs []group) (out []int) {
 	for _, g := range gs {
-		out = append(out, g.ranks...)
+		out = append(out, ranksOf(g.nodes)...)
 	}
 	return out
 }
 
 // majority reports whether one group is larger than every other.
-func majority(gs []group) bool { return len(gs[0].ranks) > len(gs[1].ranks) }
+func majority(gs []group) bool { return len(gs[0].nodes) > len(gs[1].nodes) }
 
 // differs describes the nodes that differ from the first group.
 func differs(gs []group) string {
-	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].names), len(ranksIn(gs)), gs[0].value,
-		finding.Join(gs[1:], func(g group) string { return fmt.Sprintf("%s has %q", finding.Some(g.names), g.value) }))
+	return fmt.Sprintf("%d of %d nodes have %q, %s", len(gs[0].nodes), len(ranksIn(gs)), gs[0].value,
+		finding.Join(gs[1:], func(g group) string {
+			return fmt.Sprintf("%s has %q", finding.Some(namesOf(g.nodes)), g.value)
+		}))
 }
 
 // most is the number of groups that a message names.
@@ -207,7 +186,7 @@ const most = 4
 func shares(gs []group, has func(Post) string, kinds string) string {
 	var parts []string
 	for i, g := range gs[:min(len(gs), most)] {
-		switch what, who := has(g.first), g.who(); {
+		switch what, who := has(g.nodes[0]), finding.Map(g.nodes, ranked); {
 		case i == 0 && majority(gs):
 			parts = append(parts, fmt.Sprintf("%d of %d nodes have %s", len(who), len(ranksIn(gs)), what))
 		case len(who) == 1:
@@ -222,12 +201,10 @@ func shares(gs []group, has func(Post) string, kinds string) string {
 	return strings.Join(parts, "; ")
 }
 
-// maxCalls is the number of calls in a survey: a picture cannot show more, and all nodes
-// read it. Failed calls are first.
+// maxCalls limits the calls in a survey: a picture cannot show more, and all nodes read it. Failed ones are first.
 const maxCalls = 512
 
-// NewSurvey returns the survey of the nodes' posts, in rank order, and of the decision.
-// The table gives the order of the checks.
+// NewSurvey returns the survey of the posts, in rank order, and of the decision; the table orders the checks.
 func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey {
 	s := finding.Survey{Checks: columns(posts, table)}
 	for _, p := range posts {
@@ -251,8 +228,7 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	return s
 }
 
-// columns returns the checks that some node made, in the order of the table and with
-// those that are not in it at the end.
+// columns returns the checks that some node made, in the order of the table, and then those that are not in it.
 func columns(posts []Post, table []preflight.Check) []string {
 	made := map[string]bool{}
 	for _, p := range posts {
@@ -273,8 +249,6 @@ func columns(posts []Post, table []preflight.Check) []string {
 // All returns the findings of single nodes and between nodes, the failures first.
 func (d Decision) All() finding.Report {
 	all := slices.Concat(d.Nodes, d.Findings)
-	slices.SortStableFunc(all, func(a, b finding.Finding) int {
-		return preflight.Gravity(b.Status) - preflight.Gravity(a.Status)
-	})
+	slices.SortStableFunc(all, gravestFirst)
 	return all
 }

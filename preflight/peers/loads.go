@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,10 +9,10 @@ import (
 
 	"launch/fabric/software"
 	"launch/internal/finding"
+	"launch/preflight"
 )
 
-// Loads is the software that the job would load on one node, and facts that decide
-// whether a difference matters.
+// Loads is the software that the job would load on one node, and facts that decide whether a difference matters.
 type Loads struct {
 	software.Facts
 	Driver string `json:"driver,omitempty"` // NVIDIA's, in the kernel
@@ -34,18 +35,16 @@ type outcome struct {
 	source string // public evidence; empty if the difference is only unusual
 }
 
-// loadRules returns the table. torch is first, because NCCL and CUDA come with it. A
-// failure needs evidence that the job hangs or dies. The failures of NCCL apply only
-// where every node has a GPU, since a job on CPUs uses Gloo.
+// loadRules returns the table. torch is first, because NCCL and CUDA come with it. A failure needs evidence that the
+// job hangs or dies. The failures of NCCL apply only where every node has a GPU, since a job on CPUs uses Gloo.
 func loadRules() []loadRule {
 	alike := func(breaks, source string) []outcome {
 		return []outcome{{status: finding.Warn, breaks: breaks, source: source}}
 	}
 	return []loadRule{
 		{"same.torch", "torch", func(l Loads) software.Item { return l.Torch }, []outcome{
-			// The numbers of the store's commands moved by one when VALIDATE became the
-			// first: 1.13 takes it for a SET of absurd length and closes the connection.
-			// The behaviour of 2.1 is not established.
+			// The numbers of the store's commands moved by one when VALIDATE became the first: 1.13 takes it for a SET of
+			// absurd length and closes the connection. The behaviour of 2.1 is not established.
 			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on use different store protocols: no rank gets past the " +
 				"first connection",
 				"pytorch/pytorch#107607"},
@@ -53,10 +52,9 @@ func loadRules() []loadRule {
 				"pytorch/pytorch#174917, #175023"},
 		}},
 		{"same.nccl", "NCCL", func(l Loads) software.Item { return l.NCCL }, []outcome{
-			// struct ncclPeerInfo has the whole version, and initTransportsRank returns
-			// ncclInvalidUsage if one differs. The message is in the library from 2.23.4
-			// on, not in 2.22.3.
-			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with that of every rank and refuses " +
+			// struct ncclPeerInfo has the whole version, and initTransportsRank returns ncclInvalidUsage if one differs.
+			// The message is in the library from 2.23.4 on, not in 2.22.3.
+			{all(onGPU, checksVersion), finding.Fail, "NCCL compares its version with every rank's and refuses " +
 				"(ncclInvalidUsage)", `NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23`},
 			// 2.14.3 on one node and 2.19.3 on another: it connects to an address of family 0.
 			{all(onGPU, otherMinor), finding.Fail, "the messages by which ranks find each other differ between these " +
@@ -86,16 +84,19 @@ func loadRules() []loadRule {
 	}
 }
 
-// difference is one division of the nodes. Several kinds of software that divide the
-// nodes in the same way are one different image.
+// difference is one division of the nodes. Kinds of software that divide them alike are one different image.
 type difference struct {
 	groups []group // by the first rule
-	rules  []loadRule
-	found  []outcome // of each rule
+	rules  []applied
 }
 
-// compareLoads reports the nodes that differ from most, and those that must leave. An
-// unknown version is no difference.
+// applied is a rule with the outcome that applies.
+type applied struct {
+	loadRule
+	outcome
+}
+
+// compareLoads reports the nodes that differ from most and must leave. An unknown version is no difference.
 func compareLoads(posts []Post) (out []judged) {
 	var diffs []difference
 	for _, r := range loadRules() {
@@ -114,7 +115,7 @@ func compareLoads(posts []Post) (out []judged) {
 		if at < 0 {
 			at, diffs = len(diffs), append(diffs, difference{groups: gs})
 		}
-		diffs[at].rules, diffs[at].found = append(diffs[at].rules, r), append(diffs[at].found, o)
+		diffs[at].rules = append(diffs[at].rules, applied{r, o})
 	}
 	for _, d := range diffs {
 		out = append(out, judged{d.finding(), ranksIn(d.groups[1:])})
@@ -123,40 +124,27 @@ func compareLoads(posts []Post) (out []judged) {
 }
 
 func loadsOf(posts []Post) []Loads { return finding.Map(posts, func(p Post) Loads { return p.Loads }) }
-func sameNodes(a, b group) bool    { return slices.Equal(a.ranks, b.ranks) }
+func sameNodes(a, b group) bool    { return slices.Equal(ranksOf(a.nodes), ranksOf(b.nodes)) }
 
-// unread reports the nodes whose version is not known while that of others is.
+// unread reports the nodes whose version is not known, although others' versions are.
 func unread(r loadRule, posts []Post) finding.Finding {
-	var who []string
-	for _, p := range posts {
-		if r.of(p.Loads).Version == "" {
-			who = append(who, ranked(p))
-		}
-	}
-	return finding.Skipf("%s was not found or could not be read on %s", r.title, finding.Some(who)).Named(r.id)
+	posts = slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return r.of(p.Loads).Version != "" })
+	return finding.Skipf("%s was not found or could not be read on %s", r.title,
+		finding.Some(finding.Map(posts, ranked))).Named(r.id)
 }
 
-// gravest returns the rule that describes the difference: the first that fails, else the
-// first that warns.
-func (d difference) gravest() (r loadRule, o outcome) {
-	at := 0
-	for _, s := range []finding.Status{finding.Warn, finding.Fail} {
-		if i := slices.IndexFunc(d.found, func(o outcome) bool { return o.status == s }); i >= 0 {
-			at = i
-		}
-	}
-	return d.rules[at], d.found[at]
-}
-
+// finding describes the difference by the first of its gravest rules.
 func (d difference) finding() finding.Finding {
-	r, o := d.gravest()
-	f := finding.Finding{ID: r.id, Status: o.status, Breaks: o.breaks}
-	if o.source != "" {
-		f.Breaks += " (" + o.source + ")"
+	r := slices.MaxFunc(d.rules, func(a, b applied) int {
+		return cmp.Compare(preflight.Gravity(a.status), preflight.Gravity(b.status))
+	})
+	f := finding.Finding{ID: r.id, Status: r.status, Breaks: r.breaks}
+	if r.source != "" {
+		f.Breaks += " (" + r.source + ")"
 	}
 	for _, g := range d.groups[:min(len(d.groups), most)] {
-		if item := r.of(g.first.Loads); item.Path != "" {
-			f = f.See(ranked(g.first)+": "+item.Path, "%s %s", r.title, item.Version)
+		if item := r.of(g.nodes[0].Loads); item.Path != "" {
+			f = f.See(ranked(g.nodes[0])+": "+item.Path, "%s %s", r.title, item.Version)
 		}
 	}
 	f.What = fmt.Sprintf("%s differs: %s", r.title, shares(d.groups, d.has, "versions"))
@@ -164,7 +152,7 @@ func (d difference) finding() finding.Finding {
 	if majority(d.groups) {
 		var odd []string
 		for _, g := range d.groups[1:] {
-			odd = append(odd, g.who()...)
+			odd = append(odd, finding.Map(g.nodes, ranked)...)
 		}
 		f.Fix = fmt.Sprintf("give %s the image or environment of the others", finding.Some(odd))
 	}
@@ -176,7 +164,7 @@ func (d difference) finding() finding.Finding {
 
 // has returns everything that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".
 func (d difference) has(p Post) string {
-	return finding.Join(d.rules, func(r loadRule) string { return r.title + " " + r.of(p.Loads).Version })
+	return finding.Join(d.rules, func(r applied) string { return r.title + " " + r.of(p.Loads).Version })
 }
 
 func runtime(l Loads) software.Item {
@@ -194,38 +182,31 @@ func all(conditions ...func([]Loads) bool) func([]Loads) bool {
 	}
 }
 
-func onGPU(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.GPU })
+func every(nodes []Loads, holds func(Loads) bool) bool {
+	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !holds(l) })
 }
 
-func onCPU(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return l.GPU })
-}
-
-func onRDMA(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !l.RDMA })
-}
+func onGPU(nodes []Loads) bool  { return every(nodes, func(l Loads) bool { return l.GPU }) }
+func onCPU(nodes []Loads) bool  { return every(nodes, func(l Loads) bool { return !l.GPU }) }
+func onRDMA(nodes []Loads) bool { return every(nodes, func(l Loads) bool { return l.RDMA }) }
 
 // checksVersion reports whether every NCCL compares versions itself.
 func checksVersion(nodes []Loads) bool {
-	return !slices.ContainsFunc(nodes, func(l Loads) bool { return !atLeast(l.NCCL.Version, 2, 23) })
+	return every(nodes, func(l Loads) bool { return atLeast(l.NCCL.Version, 2, 23) })
 }
 
 func otherMinor(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes,
-		func(l Loads) bool { return minorOf(l.NCCL.Version) != minorOf(nodes[0].NCCL.Version) })
+	first := minorOf(nodes[0].NCCL.Version)
+	return !every(nodes, func(l Loads) bool { return minorOf(l.NCCL.Version) == first })
 }
 
 func otherStore(nodes []Loads) bool {
-	has := func(f func(v string) bool) bool {
-		return slices.ContainsFunc(nodes, func(l Loads) bool { return f(l.Torch.Version) })
-	}
-	return has(func(v string) bool { return atLeast(v, 2, 2) }) &&
-		has(func(v string) bool { return atLeast(v, 0, 0) && !atLeast(v, 2, 1) })
+	return !every(nodes, func(l Loads) bool { return !atLeast(l.Torch.Version, 2, 2) }) &&
+		!every(nodes, func(l Loads) bool { return !atLeast(l.Torch.Version, 0, 0) || atLeast(l.Torch.Version, 2, 1) })
 }
 
 func someWithout(nodes []Loads) bool {
-	return slices.ContainsFunc(nodes, func(l Loads) bool { return l.Plugin.Version == software.None })
+	return !every(nodes, func(l Loads) bool { return l.Plugin.Version != software.None })
 }
 
 // minorOf returns the first two numbers of a version: "2.27" of "2.27.5".

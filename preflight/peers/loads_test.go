@@ -149,7 +149,7 @@ func TestADifferenceSaysWhereAndWhatToDo(t *testing.T) {
 	want := finding.Report{{
 		ID: "same.nccl", Status: finding.Fail,
 		What: "NCCL differs: 3 of 4 nodes have NCCL 2.27.5; host3 (rank 3) has NCCL 2.26.2",
-		Breaks: `NCCL compares its version with that of every rank and refuses (ncclInvalidUsage) ` +
+		Breaks: `NCCL compares its version with every rank's and refuses (ncclInvalidUsage) ` +
 			`(NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23)`,
 		Fix: "give host3 (rank 3) the image or environment of the others\nto start anyway: --warn-only on every node",
 		Seen: []finding.Seen{{Where: "host0 (rank 0): /env/libnccl.so.2", What: "NCCL 2.27.5"},

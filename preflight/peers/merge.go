@@ -10,31 +10,30 @@ import (
 	"launch/preflight"
 )
 
-// worthPosting limits the findings that one node posts to the others. inBrief and
-// briefWords (characters) limit those of a start, where each node prints its own in full
-// and reads all posts at once.
+// worthPosting limits the findings that one node posts to the others. inBrief and briefWords (characters) limit
+// those of a start, where each node prints its own in full and reads all posts at once.
 const (
 	worthPosting = 16
 	inBrief      = 3
 	briefWords   = 120
 )
 
-// Telling returns the part of a node's own report that the others need: failures and
-// warnings, the gravest first.
-func Telling(r finding.Report) finding.Report {
+// Problems returns the failures and warnings of a node's own report, the gravest first: what the others need.
+func Problems(r finding.Report) finding.Report {
 	out := slices.DeleteFunc(slices.Clone(r), func(f finding.Finding) bool {
 		return f.Status != finding.Fail && f.Status != finding.Warn
 	})
-	slices.SortStableFunc(out, func(a, b finding.Finding) int {
-		return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
-	})
+	slices.SortStableFunc(out, gravestFirst)
 	return out[:min(len(out), worthPosting)]
 }
 
-// Brief returns Telling in under 500 bytes, without Breaks and Fix. It leaves out how the
-// node found the store, since it has joined.
+func gravestFirst(a, b finding.Finding) int {
+	return cmp.Compare(preflight.Gravity(b.Status), preflight.Gravity(a.Status))
+}
+
+// Brief returns Problems in under 500 bytes: without Breaks, Fix and how the node found the store, which it joined.
 func Brief(r finding.Report) finding.Report {
-	r = slices.DeleteFunc(Telling(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
+	r = slices.DeleteFunc(Problems(r), func(f finding.Finding) bool { return strings.HasPrefix(f.ID, "store.") })
 	var out finding.Report
 	for _, f := range r[:min(len(r), inBrief)] {
 		what := []rune(f.What)
@@ -60,8 +59,7 @@ func Elsewhere(posts []Post, rank int) finding.Report {
 	return out[:min(len(out), worthPosting)]
 }
 
-// Merge returns the findings of the nodes about themselves: equal ones once, the gravest
-// first, and of these the rarest.
+// Merge returns the nodes' findings about themselves: equal ones once, the gravest first, and of these the rarest.
 func Merge(posts []Post) finding.Report {
 	type shared struct {
 		finding finding.Finding // of the first
@@ -88,12 +86,11 @@ func Merge(posts []Post) finding.Report {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *shared) int {
-		return cmp.Or(cmp.Compare(preflight.Gravity(b.finding.Status), preflight.Gravity(a.finding.Status)),
-			cmp.Compare(len(a.who), len(b.who)))
+		return cmp.Or(gravestFirst(a.finding, b.finding), cmp.Compare(len(a.who), len(b.who)))
 	})
 	var report finding.Report
 	for _, s := range all {
-		s.finding.What = together(namesOf(posts, ranksOf(s.who)), s.what, len(posts))
+		s.finding.What = together(namesOf(s.who), s.what, len(posts))
 		report = append(report, s.finding)
 	}
 	return report

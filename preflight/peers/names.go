@@ -16,20 +16,14 @@ import (
 // most a warning, and a cluster in which few or no nodes have names is fine.
 func compareNames(posts []Post) []judged {
 	out := strayNames(posts)
-	var answered []Post
+	known, unknown := 0, 0
 	for _, p := range posts {
-		if len(p.Names.Known)+len(p.Names.Unknown) > 0 {
-			answered = append(answered, p)
-		}
+		known, unknown = known+len(p.Names.Known), unknown+len(p.Names.Unknown)
 	}
-	if len(answered) == 0 {
+	if known+unknown == 0 {
 		return out
 	}
 	out = append(out, muteServers(posts)...)
-	known, unknown := 0, 0
-	for _, p := range answered {
-		known, unknown = known+len(p.Names.Known), unknown+len(p.Names.Unknown)
-	}
 	switch {
 	case unknown == 0:
 	case known <= unknown:
@@ -58,21 +52,22 @@ func strayNames(posts []Post) (out []judged) {
 		stray calls.Stray
 		who   []Post
 	}
+	nodes := byRank(posts)
 	var all []*wrong
 	for _, p := range posts {
 		for _, s := range p.Names.Strays {
-			i := slices.IndexFunc(posts, func(o Post) bool { return o.Rank == s.To })
+			to, posted := nodes[s.To]
 			owner, owned := at[s.Addr]
-			if i < 0 || owned && owner.Rank == s.To || !owned && !s.Near && !s.Addr.IsLoopback() {
+			if !posted || owned && owner.Rank == s.To || !owned && !s.Near && !s.Addr.IsLoopback() {
 				continue
 			}
-			j := slices.IndexFunc(all, func(w *wrong) bool {
+			i := slices.IndexFunc(all, func(w *wrong) bool {
 				return w.stray.To == s.To && w.stray.Addr == s.Addr && w.stray.Hosts == s.Hosts
 			})
-			if j < 0 {
-				j, all = len(all), append(all, &wrong{to: posts[i], stray: s})
+			if i < 0 {
+				i, all = len(all), append(all, &wrong{to: to, stray: s})
 			}
-			all[j].who = append(all[j].who, p)
+			all[i].who = append(all[i].who, p)
 		}
 	}
 	for _, w := range all[:min(len(all), most)] {
@@ -83,7 +78,7 @@ func strayNames(posts []Post) (out []judged) {
 		case owned:
 			is = "which is " + owner.Name
 		}
-		who := finding.Some(namesOf(posts, ranksOf(w.who)))
+		who := finding.Some(namesOf(w.who))
 		f := finding.Warnf("the name of %s leads to %s on %s, %s", w.to.Name, w.stray.Addr, who, is).Named("peer.name").
 			Breaking("%swould reach %s", byName, reached).See("getent ahosts "+w.to.Names.Host, "%s", w.stray.Addr)
 		if w.stray.Hosts {
@@ -98,37 +93,28 @@ func strayNames(posts []Post) (out []judged) {
 
 // muteServers reports the nodes on which no name server answers while those of others do.
 func muteServers(posts []Post) []judged {
-	var who []Post
-	for _, p := range posts {
-		if p.Names.Mute != "" {
-			who = append(who, p)
-		}
-	}
+	who := having(posts, func(p Post) string { return p.Names.Mute })
 	if len(who) == 0 {
 		return nil
 	}
-	f := finding.Warnf("no name server answers on %s, while those of other nodes do",
-		finding.Some(namesOf(posts, ranksOf(who)))).Named("peer.name").
+	f := finding.Warnf("no name server answers on %s, while those of other nodes do", finding.Some(namesOf(who))).
+		Named("peer.name").
 		Breaking("each lookup of the job there times out, and torch's store on node rank 0 looks up a name for each process")
 	for _, p := range who[:min(len(who), most)] {
 		f = f.See("look up another node's name on "+p.Name, "%s", p.Names.Mute)
 	}
 	return []judged{{Finding: f.Do("cat /etc/resolv.conf   # on %s; compare it with another node's",
-		finding.Some(namesOf(posts, ranksOf(who))))}}
+		finding.Some(namesOf(who)))}}
 }
 
-// unknownNames reports the few names that name servers do not know, and the few nodes
-// whose name servers do not know them.
+// unknownNames reports the names that name servers do not know, and the nodes whose name servers do not know them.
 func unknownNames(posts []Post) judged {
-	byRank := map[int]Post{}
-	for _, p := range posts {
-		byRank[p.Rank] = p
-	}
+	nodes := byRank(posts)
 	var asked []edge
 	for _, p := range posts {
 		for denied, ranks := range map[bool][]int{false: p.Names.Known, true: p.Names.Unknown} {
 			for _, r := range ranks {
-				if to, ok := byRank[r]; ok {
+				if to, ok := nodes[r]; ok {
 					asked = append(asked, edge{p, to, calls.Call{To: r, Hole: denied}})
 				}
 			}
@@ -138,27 +124,27 @@ func unknownNames(posts []Post) judged {
 		return cmp.Or(cmp.Compare(a.from.Rank, b.from.Rank), cmp.Compare(a.to.Rank, b.to.Rank))
 	})
 	var parts, names []string
-	eachCause(asked, len(posts), func(e edge) bool { return e.call.Hole }, func(b blamed) {
+	for _, b := range causes(asked, len(posts), func(e edge) bool { return e.call.Hole }) {
 		var askers []string
 		for _, e := range b.edges {
 			askers = append(askers, e.from.Name)
 			names = append(names, cmp.Or(e.to.Names.Host, e.to.Name))
 		}
-		switch slices.Sort(askers); b.side {
+		slices.Sort(askers)
+		on := finding.Some(slices.Compact(askers))
+		part := fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name, on)
+		switch b.Side {
 		case blame.FromNode:
-			parts = append(parts, "those of "+b.names()+" do not know the others")
+			part = fmt.Sprintf("those of %s do not know the others", b.names())
 		case blame.ToAndFrom:
-			parts = append(parts, fmt.Sprintf("those of %s do not know the others, nor these its name", b.names()))
+			part = fmt.Sprintf("those of %s do not know the others, nor these its name", b.names())
 		case blame.Apart:
-			parts = append(parts, fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.rest))
+			part = fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.Rest)
 		case blame.ToNode:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(),
-				finding.Some(slices.Compact(askers))))
-		default:
-			parts = append(parts, fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name,
-				finding.Some(slices.Compact(askers))))
+			part = fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), on)
 		}
-	})
+		parts = append(parts, part)
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	few := parts[:min(len(parts), most)]

@@ -37,7 +37,7 @@ func TestASurveyIsWhatAllNodesFound(t *testing.T) {
 			Named("shm.size"), finding.Passf("").Named("command.found")),
 		own(finding.Skipf("").Named("command.found")),
 	} {
-		posts[i].Outcomes, posts[i].Local = r.Outcomes(), Telling(r)
+		posts[i].Outcomes, posts[i].Local = r.Outcomes(), Problems(r)
 	}
 	got := NewSurvey(posts, Decision{Unfit: []int{2}}, []preflight.Check{{ID: "command.found"}, {ID: "shm.size"}})
 	want := finding.Survey{

@@ -16,16 +16,14 @@ import (
 	"launch/preflight"
 )
 
-// Traits is the hardware of a node, as far as the others should have the same. An empty
-// field is unknown or missing, and never a difference.
+// Traits is the hardware that all nodes should share. An empty field is unknown or missing, and never a difference.
 type Traits struct {
 	GPU    string `json:"gpu,omitempty"`    // the models of the GPUs that the job sees
 	GPUs   int    `json:"gpus,omitempty"`   // their number, where the number of processes follows from it
 	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, rounded to 8: error correction takes some
 	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
-	// Machine, Image and UUIDs tell one machine from two, and find a GPU that two nodes
-	// use: the beginning of the kernel's boot id, a mark of /etc/machine-id (empty in a
-	// container, where it is the image's), the ends of the UUIDs.
+	// Machine, Image and UUIDs distinguish machines, and find a GPU that two nodes use: the beginning of the kernel's
+	// boot id, a mark of /etc/machine-id (empty in a container, where it is the image's), the ends of the UUIDs.
 	Machine string   `json:"machine,omitempty"`
 	Image   string   `json:"image,omitempty"` // equal on clones of one disk image
 	UUIDs   []string `json:"uuids,omitempty"`
@@ -33,8 +31,7 @@ type Traits struct {
 
 	Fabric rail.Kind `json:"fabric,omitempty"`
 	Rails  string    `json:"rails,omitempty"` // "8 x 400 Gb/s"
-	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the
-	// rails: "4 x 400 Gb/s InfiniBand".
+	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the rails: "4 x 400 Gb/s InfiniBand".
 	NCCLPorts string `json:"nccl_ports,omitempty"`
 	UCXPorts  string `json:"ucx_ports,omitempty"`
 	MTU       string `json:"mtu,omitempty"`      // payload of the rails' packets, in bytes
@@ -46,15 +43,13 @@ type Traits struct {
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
-// machineMark and uuidMark are the posted lengths of an identity: enough to tell the
-// nodes of one job apart.
+// machineMark and uuidMark are the posted lengths of an identity: enough to distinguish the nodes of one job.
 const (
 	machineMark = 12
 	uuidMark    = 8
 )
 
-// TraitsOf returns the traits of a node. f is its fabric for its peers' address. It reads
-// Job, Node, Addr, Selected and Env of in.
+// TraitsOf returns the traits of a node with fabric f. It reads Job, Node, Addr, Selected and Env of in.
 func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	t := Traits{Fabric: f.Kind, Family: family(in.Addr)}
 	if len(in.Node.BootID) >= machineMark {
@@ -120,10 +115,8 @@ func (t *Traits) gpus(in preflight.Input) {
 
 func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
 	var rates, mtus, gids, firmware, subnets []string
-	for _, r := range f.Rails {
-		if f.Kind != rail.TCP {
-			rates = append(rates, rateOf(r))
-		}
+	if f.Kind != rail.TCP {
+		rates = finding.Map(f.Rails, rateOf)
 	}
 	for _, p := range rail.PortsOf(n, f) {
 		if has := p.Packets(n); has.Now > 0 {
@@ -146,8 +139,7 @@ func rateOf(r rail.Rail) string {
 	return fmt.Sprintf("%g Gb/s", r.Rate)
 }
 
-// kindOfGID returns the kind of a RoCE rail's address; "" for other rails and for one
-// without an address, which has a check of its own.
+// kindOfGID returns the kind of a RoCE rail's address; "" for other rails, and without an address (rdma.gid).
 func kindOfGID(p rail.Port) string {
 	i := slices.IndexFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Index == p.GID })
 	if p.GID < 0 || i < 0 || p.Facts.LinkLayer != "Ethernet" {
@@ -247,29 +239,13 @@ func groupsBySetting(posts []Post, name string) []group {
 	})
 }
 
-// consequence returns the setting that a node's plan derives from a trait, by the ID of its rule:
-// where only one node has the trait, only that node has the setting. stops reports whether NCCL
-// stops then; it opens sockets of another family by the address of its peer.
-func consequence(rule string) (setting string, stops bool) {
-	setting = map[string]string{"same.fabric": "NCCL_NET", "same.gid": "NCCL_IB_ADDR_FAMILY",
-		"same.family": "NCCL_SOCKET_FAMILY"}[rule]
-	return setting, setting != "" && rule != "same.family"
-}
-
 // follows reports whether the setting differs between the same nodes as the trait.
 func (r traitRule) follows(posts []Post) bool {
-	setting, _ := consequence(r.id)
-	if setting == "" {
-		return false
-	}
-	a, b := r.groups(posts), groupsBySetting(posts, setting)
+	a, b := r.groups(posts), groupsBySetting(posts, r.sets)
 	return len(a) > 1 && len(b) > 1 && sameOdd(a, b)
 }
 
 // explained reports whether the cause of a difference in a setting is reported already.
 func explained(posts []Post, setting string) bool {
-	return slices.ContainsFunc(traitRules(), func(r traitRule) bool {
-		of, _ := consequence(r.id)
-		return of == setting && r.follows(posts)
-	})
+	return slices.ContainsFunc(traitRules(), func(r traitRule) bool { return r.sets == setting && r.follows(posts) })
 }

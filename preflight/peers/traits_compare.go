@@ -25,6 +25,10 @@ type traitRule struct {
 	// or returns the trait of a node where of is unknown but known on another node.
 	or func(Traits) string
 	do func(odd, most Post) string // replaces fix
+	// sets is the setting that a node's plan derives from the trait: where only one node has the trait,
+	// only that node has the setting. stops: NCCL stops then.
+	sets  string
+	stops bool
 }
 
 // traitRules returns the table; traits that explain others are first.
@@ -64,6 +68,7 @@ func gpuRules() []traitRule {
 func fabricRules() []traitRule {
 	return []traitRule{
 		{id: "same.fabric", title: "training fabric", of: func(t Traits) string { return string(t.Fabric) }, dies: pinnedIB,
+			sets: "NCCL_NET", stops: true,
 			breaks: "ranks that choose different networks do not reach each other: the first collective hangs or fails, " +
 				"or all fall back to TCP",
 			fix: "launch fabric   # on that node: shows the reason\n" +
@@ -84,6 +89,7 @@ func fabricRules() []traitRule {
 				"(\"no active messages transport\")",
 			fix: "choose equally many of one kind on every node\nor leave it to launch: unset UCX_NET_DEVICES"},
 		{id: "same.gid", title: "kind of RoCE addresses", of: func(t Traits) string { return t.GID },
+			sets: "NCCL_IB_ADDR_FAMILY", stops: true,
 			breaks: "a connection needs addresses of one family at both ends: it fails at the first transfer",
 			fix:    "give the rails there addresses like those of the others (ip -br addr)"},
 		{id: "same.subnet", title: "InfiniBand subnet", of: func(t Traits) string { return t.Subnets },
@@ -97,7 +103,9 @@ func fabricRules() []traitRule {
 		{id: "same.mtu", title: "MTU of the peers' interface", of: func(t Traits) string { return positive(t.PeerMTU) },
 			cpu: true, do: setMTU,
 			breaks: "long messages may vanish between these nodes, where the network drops large packets silently"},
+		// NCCL opens sockets of another family by the address of its peer.
 		{id: "same.family", title: "family of the nodes' addresses", of: func(t Traits) string { return t.Family }, cpu: true,
+			sets: "NCCL_SOCKET_FAMILY",
 			breaks: "Gloo does not connect addresses of different families (\"address family mismatch\"), and a node " +
 				"without the other family does not reach it",
 			fix: "choose a network that all nodes share, on every node: --addr 10.0.0.0/16\n" +
@@ -107,8 +115,7 @@ func fabricRules() []traitRule {
 	}
 }
 
-// pinnedIB returns why a node without InfiniBand or RoCE dies of a setting that is the
-// same on all nodes: NCCL uses no other network then.
+// pinnedIB returns why a node without InfiniBand or RoCE dies of NCCL_NET=IB: NCCL uses no other network then.
 func pinnedIB(p, _ Post) string {
 	fabric := p.Traits.Fabric
 	if strings.EqualFold(p.Constants["NCCL_NET"], "IB") &&
@@ -120,18 +127,14 @@ func pinnedIB(p, _ Post) string {
 
 // portsOfRails returns the ports that NCCL and UCX use without a setting.
 func portsOfRails(t Traits) string {
-	switch {
-	case t.Rails == "":
+	layer := map[rail.Kind]string{rail.InfiniBand: " InfiniBand", rail.RoCE: " Ethernet"}[t.Fabric]
+	if t.Rails == "" || layer == "" {
 		return ""
-	case t.Fabric == rail.InfiniBand:
-		return t.Rails + " InfiniBand"
-	case t.Fabric == rail.RoCE:
-		return t.Rails + " Ethernet"
 	}
-	return ""
+	return t.Rails + layer
 }
 
-// otherLayer returns why a node dies whose ports are all InfiniBand while those of the others are
+// otherLayer returns why a node dies whose ports are all InfiniBand while the others' are
 // all Ethernet, or vice versa: NCCL does not connect the two (src/transport/net_ib/connect.cc, "Try
 // selecting NICs of only one link type using NCCL_IB_HCA").
 func otherLayer(p, most Post) string {
@@ -157,8 +160,7 @@ func otherLayer(p, most Post) string {
 		"(\"Try selecting NICs of only one link type using NCCL_IB_HCA\")", mine, theirs)
 }
 
-// unlike is one division of the nodes by their traits: several that divide them in the
-// same way have one cause.
+// unlike is one division of the nodes by their traits: several that divide them in the same way have one cause.
 type unlike struct {
 	groups []group
 	rules  []traitRule
@@ -180,10 +182,9 @@ func compareTraits(posts []Post) []judged {
 		}
 		at := slices.IndexFunc(found, func(u unlike) bool { return sameOdd(u.groups, gs) })
 		if at < 0 {
-			found = append(found, unlike{groups: gs, rules: []traitRule{r}})
-		} else {
-			found[at].rules = append(found[at].rules, r)
+			at, found = len(found), append(found, unlike{groups: gs})
 		}
+		found[at].rules = append(found[at].rules, r)
 	}
 	out := compareOwners(posts)
 	for _, u := range found {
@@ -225,41 +226,38 @@ func (u unlike) judge(posts []Post) judged {
 	r := u.rules[0]
 	f := finding.Finding{ID: r.id, Status: finding.Warn, Breaks: r.breaks, Fix: r.fix}
 	if r.do != nil {
-		f.Fix = r.do(u.groups[1].first, u.groups[0].first)
+		f.Fix = r.do(u.groups[1].nodes[0], u.groups[0].nodes[0])
 	}
-	titles := finding.Map(u.rules, func(r traitRule) string { return r.title })
-	v := judged{}
+	var unfit []int
 	for i, g := range u.groups {
+		first := g.nodes[0]
 		if i < most {
-			f = f.See(ranked(g.first), "%s", u.has(g.first))
+			f = f.See(ranked(first), "%s", u.has(first))
 		}
-		if why := u.dies(g.first, u.groups[0].first); why != "" {
+		if why := u.dies(first, u.groups[0].nodes[0]); why != "" {
 			f.Status, f.Breaks = finding.Fail, why
-			v.unfit = append(v.unfit, g.ranks...)
+			unfit = append(unfit, ranksOf(g.nodes)...)
 		}
 	}
-	follows := func(r traitRule) bool {
-		_, stops := consequence(r.id)
-		return stops && r.follows(posts)
-	}
-	if i := slices.IndexFunc(u.rules, follows); i >= 0 && f.Status != finding.Fail {
-		setting, _ := consequence(u.rules[i].id)
+	stopping := func(r traitRule) bool { return r.stops && r.follows(posts) }
+	if i := slices.IndexFunc(u.rules, stopping); i >= 0 && f.Status != finding.Fail {
 		f.Status = finding.Fail
-		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", setting)
-		v.unfit = ranksIn(u.groups[1:])
+		f.Breaks += fmt.Sprintf("; %s differs with it, which stops NCCL", u.rules[i].sets)
+		unfit = ranksIn(u.groups[1:])
 	}
-	f.What = "different " + strings.Join(titles, ", ") + ": " + shares(u.groups, u.has, "kinds")
-	v.Finding = f
-	return v
+	f.What = fmt.Sprintf("different %s: %s", finding.Join(u.rules, func(r traitRule) string { return r.title }),
+		shares(u.groups, u.has, "kinds"))
+	return judged{f, unfit}
 }
 
 // dies returns the first reason of the rules why a node dies.
 func (u unlike) dies(p, most Post) string {
 	for _, r := range u.rules {
-		if r.dies != nil {
-			if why := r.dies(p, most); why != "" {
-				return why
-			}
+		if r.dies == nil {
+			continue
+		}
+		if why := r.dies(p, most); why != "" {
+			return why
 		}
 	}
 	return ""
@@ -267,18 +265,12 @@ func (u unlike) dies(p, most Post) string {
 
 // has returns everything that differs, as one node has it, without what it lacks.
 func (u unlike) has(p Post) string {
-	var out []string
-	for _, r := range u.rules {
-		if v := r.has(p); v != "" {
-			out = append(out, v)
-		}
-	}
-	return strings.Join(out, ", ")
+	out := finding.Map(u.rules, func(r traitRule) string { return r.has(p) })
+	return strings.Join(slices.DeleteFunc(out, func(v string) bool { return v == "" }), ", ")
 }
 
-// compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake,
-// on one machine. NCCL refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU
-// detected" in src/init.cc).
+// compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake, on one machine. NCCL
+// refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU detected" in src/init.cc).
 func compareOwners(posts []Post) (out []judged) {
 	owner := map[string]Post{}
 	for _, p := range posts {

@@ -136,7 +136,7 @@ func TestTheLineForAnMTUNamesTheInterface(t *testing.T) {
 			rank int) string {
 			return fmt.Sprintf("eth%d", rank)
 		},
-		"ip link set dev IFACE mtu 1400   # on all nodes, IFACE being that of each node's address": func(
+		"ip link set dev IFACE mtu 1400   # on all nodes, IFACE: the interface of each node's address": func(
 			int) string {
 			return ""
 		},

@@ -16,43 +16,18 @@ import (
 // fails all the time, and no delay next to the questions to the GPU driver.
 const errorsGap = 500 * time.Millisecond
 
-// rdmaErrors reads the counters of the rails twice. The links are idle, so only a bad
-// link shows errors.
+// rdmaErrors reads the counters of the rails twice. The links are idle, so only a bad link shows errors.
 func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
-	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
-	why := noRails(in, ports)
-	if why == "" && in.LinkErrors == nil {
-		why = "the counters of a recording or a dry run do not change"
+	if in.LinkErrors == nil {
+		return finding.Skips("the counters of a recording or a dry run do not change")
 	}
-	if why != "" {
-		return finding.Skips(why)
+	ports := ports(in)
+	before, err := readErrors(ctx, in, ports, 0)
+	if err != nil {
+		return finding.Skips(fmt.Sprintf("could not tell: %v", err))
 	}
-	read := func() ([]fabric.LinkErrors, error) {
-		out := make([]fabric.LinkErrors, len(ports))
-		for i, p := range ports {
-			var err error
-			if out[i], err = in.LinkErrors(p.HCA, p.Port); err != nil {
-				return nil, err
-			}
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-		}
-		return out, nil
-	}
-	before, err := read()
 	began := time.Now()
-	if err == nil {
-		select {
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-time.After(errorsGap):
-		}
-	}
-	var after []fabric.LinkErrors
-	if err == nil {
-		after, err = read()
-	}
+	after, err := readErrors(ctx, in, ports, errorsGap)
 	if err != nil {
 		return finding.Skips(fmt.Sprintf("could not tell: %v", err))
 	}
@@ -63,10 +38,27 @@ func rdmaErrors(ctx context.Context, in preflight.Input) []finding.Finding {
 			out = append(out, f)
 		}
 	}
-	if len(out) == 0 {
-		return []finding.Finding{finding.Passf("no error on %s within %.1f s", finding.Count(len(ports), "rail"), seconds)}
+	return preflight.OrPass(out, "no error on %s within %.1f s", finding.Count(len(ports), "rail"), seconds)
+}
+
+// readErrors reads the counters of all ports after a pause.
+func readErrors(ctx context.Context, in preflight.Input, ports []rail.Port, pause time.Duration) (
+	out []fabric.LinkErrors, err error) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
 	}
-	return out
+	for _, p := range ports {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		errors, err := in.LinkErrors(p.HCA, p.Port)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, errors)
+	}
+	return out, nil
 }
 
 // grown compares two readings. A smaller second value means that the counter was reset.

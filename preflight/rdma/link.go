@@ -17,9 +17,6 @@ import (
 // rdmaLink reports cards like the rails that have no link. Where no rail is left, it reports ports
 // with a cable that nothing brings up: an InfiniBand fabric without a subnet manager.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
-	if why := noRDMA(in); why != "" {
-		return finding.Skips(why)
-	}
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
 	var out []finding.Finding
@@ -59,13 +56,10 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))
 	}
-	if why := noRails(in, ports); len(out) == 0 && why != "" {
+	if why := noRails(in); len(out) == 0 && why != "" {
 		return finding.Skips(why)
 	}
-	if len(out) == 0 {
-		out = append(out, finding.Passf("%s", f.Why))
-	}
-	return out
+	return preflight.OrPass(out, "%s", f.Why)
 }
 
 // silent returns why something of an HCA could not be read, or "".
@@ -147,7 +141,7 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 		return finding.Skips(why)
 	case len(active) == 0:
 		return finding.Skips("no active RDMA port here")
-	case v.Err != "" && strings.Contains(v.Err, "libibverbs.so"):
+	case strings.Contains(v.Err, "libibverbs.so"):
 		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
 	case v.Err == verbs.ErrNoStack.Error():
@@ -188,17 +182,10 @@ func are(n int, word string) string {
 func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
-	if why := noRails(in, ports); why != "" {
-		return finding.Skips(why)
-	}
-	bus := map[string]fabric.PCI{}
-	for _, p := range in.Node.PCI {
-		bus[p.Addr] = p
-	}
 	var out []finding.Finding
 	for _, p := range ports {
-		best := p
-		wide := bus[p.PCI]
+		own, _ := in.Node.Function(p.PCI)
+		best, wide := p, own
 		for _, o := range ports {
 			if !alike(p.Card, o.Card) || p.Facts.LinkLayer != o.Facts.LinkLayer || p.Card.Driver == "efa" {
 				continue
@@ -206,11 +193,10 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 			if o.Facts.Active() && o.Facts.Rate > best.Facts.Rate {
 				best = o
 			}
-			if b := bus[o.PCI]; b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
+			if b, _ := in.Node.Function(o.PCI); b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
 				wide = b
 			}
 		}
-		own := bus[p.PCI]
 		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
 			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
 				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
@@ -219,26 +205,24 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
 					p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
+		what, wider := "", ""
 		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
 		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
 		case own.Lanes > 0 && wide.Lanes > own.Lanes:
-			out = append(out, finding.Warnf("%s has %d PCIe lanes, %s of the same kind has %d",
-				p.Name, own.Lanes, wide.Addr, wide.Lanes).
-				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
-				Breaking("the card is slower than its port").
-				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser", p.PCI))
+			what = fmt.Sprintf("%d PCIe lanes, %s of the same kind has %d", own.Lanes, wide.Addr, wide.Lanes)
 		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
-			out = append(out, finding.Warnf("%s has %d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
-				p.Name, own.Lanes, own.MaxLanes, now, p.Facts.Rate).
+			what = fmt.Sprintf("%d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
+				own.Lanes, own.MaxLanes, now, p.Facts.Rate)
+			wider = ", or use a wider slot"
+		}
+		if what != "" {
+			out = append(out, finding.Warnf("%s has %s", p.Name, what).
 				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
 				Breaking("the card is slower than its port").
-				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser, or use a wider slot", p.PCI))
+				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser%s", p.PCI, wider))
 		}
 	}
-	if len(out) == 0 {
-		out = append(out, finding.Passf("%s", f.Why))
-	}
-	return out
+	return preflight.OrPass(out, "%s", f.Why)
 }
 
 func laned(p fabric.Port) string {
@@ -250,10 +234,7 @@ func laned(p fabric.Port) string {
 
 // rdmaMTU compares the rails with each other, and each with its interface.
 func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
-	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
-	if why := noRails(in, ports); why != "" {
-		return finding.Skipf("%s", why)
-	}
+	ports := ports(in)
 	most, right := 0, 0
 	for _, p := range ports {
 		has := p.Packets(in.Node)
@@ -293,12 +274,12 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 	if len(small) == 0 {
 		return finding.Passf("packets of %d bytes", most)
 	}
-	f.What = fmt.Sprintf("%d of %s send smaller packets than the others' %d bytes: %s",
-		len(small), finding.Count(len(ports), "rail"), most, finding.Some(small))
+	than := fmt.Sprintf("the others' %d bytes", most)
 	if behind {
-		f.What = fmt.Sprintf("%d of %s send smaller packets than they could: %s",
-			len(small), finding.Count(len(ports), "rail"), finding.Some(small))
+		than = "they could"
 	}
+	f.What = fmt.Sprintf("%d of %s send smaller packets than %s: %s",
+		len(small), finding.Count(len(ports), "rail"), than, finding.Some(small))
 	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
 	if len(line) == 0 {
 		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +

@@ -22,9 +22,8 @@ const (
 	// its own. A connection that nothing acknowledges fails after half a second to two.
 	loopBudget = 3 * time.Second
 
-	// loopLong is the longer of two messages: several packets and pages. The memory
-	// locked for them and for the queues is below loopLocks, which is less than NCCL
-	// locks for one connection's queues and buffers.
+	// loopLong is the longer of two messages: several packets and pages. The memory locked for them and for the
+	// queues is below loopLocks, which is less than NCCL locks for one connection's queues and buffers.
 	loopLong  = 64 << 10
 	loopLocks = 1 << 20
 )
@@ -34,11 +33,11 @@ type looped struct {
 	rail.Port
 	result verbs.LoopResult
 	err    *verbs.Error
+	status finding.Status // of the failure
 	took   time.Duration
 }
 
-// rdmaLoop makes each port that the job would use send data to itself: NCCL tries none
-// before its first collective.
+// rdmaLoop makes each port that the job would use send data to itself: NCCL tries none before its first collective.
 func rdmaLoop(ctx context.Context, in preflight.Input) []finding.Finding {
 	ports, why := loopPorts(in)
 	if why != "" {
@@ -92,8 +91,7 @@ func loopPorts(in preflight.Input) ([]rail.Port, string) {
 // chosenPorts returns the ports that the settings choose, else the rails. NCCL does not
 // connect InfiniBand with Ethernet: where both are rails, InfiniBand remains.
 func chosenPorts(in preflight.Input) []rail.Port {
-	f := rail.Of(in.Node, in.Addr)
-	rails := rail.PortsOf(in.Node, f)
+	rails := ports(in)
 	if in.Ports == nil {
 		if slices.ContainsFunc(rails, func(p rail.Port) bool { return p.Facts.LinkLayer == "InfiniBand" }) {
 			rails = slices.DeleteFunc(rails, func(p rail.Port) bool { return p.Facts.LinkLayer != "InfiniBand" })
@@ -130,14 +128,9 @@ func partition(in preflight.Input) int {
 
 // judgeLoops returns one finding for each cause, or one for all ports.
 func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
-	type kind struct {
-		status finding.Status
-		cause  verbs.Cause
-	}
-	failed := map[kind][]looped{}
-	var order []kind
+	var failed [][]looped // by status and cause
 	var good []looped
-	var untold []string
+	var unknown []string
 	for _, l := range all {
 		if l.err == nil {
 			good = append(good, l)
@@ -147,32 +140,34 @@ func judgeLoops(in preflight.Input, all []looped) []finding.Finding {
 			e := *l.err // a limit exists, but this port did not reach it
 			e.Cause, l.err = verbs.Resources, &e
 		}
-		k := kind{loopStatus(l, idle(all)), l.err.Cause}
-		switch {
-		case k.status == finding.Skip:
-			untold = append(untold, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
+		l.status = loopStatus(l, idle(all))
+		if l.status == finding.Skip {
+			unknown = append(unknown, fmt.Sprintf("%s (%s)", l.Name, l.err.Text))
 			continue
-		case failed[k] == nil:
-			order = append(order, k)
 		}
-		failed[k] = append(failed[k], l)
+		i := slices.IndexFunc(failed, func(o []looped) bool {
+			return o[0].status == l.status && o[0].err.Cause == l.err.Cause
+		})
+		if i < 0 {
+			i, failed = len(failed), append(failed, nil)
+		}
+		failed[i] = append(failed[i], l)
 	}
 	var out []finding.Finding
-	for _, k := range order {
-		out = append(out, loopFails(in, k.status, failed[k], len(all)))
+	for _, ports := range failed {
+		out = append(out, loopFails(in, ports, len(all)))
 	}
 	switch {
 	case len(out) > 0:
 		return out
 	case len(good) == 0:
-		return finding.Skips("could not tell: " + finding.Some(untold))
+		return finding.Skips("could not tell: " + finding.Some(unknown))
 	}
-	return []finding.Finding{loopPasses(good, untold)}
+	return []finding.Finding{loopPasses(good, unknown)}
 }
 
-// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the
-// port and cannot give it up. It passes over a device that does not open or does not
-// answer (ncclIbInit in src/transport/net_ib).
+// loopStatus is a failure only for what NCCL meets for certain, once it has chosen the port and cannot give it up.
+// It passes over a device that does not open or does not answer (ncclIbInit in src/transport/net_ib).
 func loopStatus(l looped, idle bool) finding.Status {
 	switch c := l.err.Cause; c {
 	case verbs.NoRC, verbs.NoLibrary, verbs.NoStack, verbs.Late, verbs.Wrong, verbs.PeerGone:
@@ -202,14 +197,14 @@ func loopStatus(l looped, idle bool) finding.Status {
 // idle reports whether the machine had time for those ports that answered. On a busy one
 // a driver that hangs and a process that waits for its turn look the same.
 func idle(all []looped) bool {
-	slowest := time.Duration(0)
+	good := false
 	for _, l := range all {
-		if l.err == nil {
-			slowest = max(slowest, l.took)
+		if l.err == nil && l.took >= loopBudget/4 {
+			return false
 		}
+		good = good || l.err == nil
 	}
-	good := slices.ContainsFunc(all, func(l looped) bool { return l.err == nil })
-	return good && slowest < loopBudget/4
+	return good
 }
 
 // reachesItself reports whether a card is known to deliver a port's packets back to it.
@@ -218,10 +213,10 @@ func reachesItself(p rail.Port) bool {
 }
 
 // loopFails returns the finding for the ports that failed in one way.
-func loopFails(in preflight.Input, status finding.Status, ports []looped, of int) finding.Finding {
+func loopFails(in preflight.Input, ports []looped, of int) finding.Finding {
 	first := ports[0]
 	var names, devices []string
-	f := finding.Finding{Status: status}
+	f := finding.Finding{Status: first.status}
 	for _, l := range ports {
 		names = append(names, l.Name)
 		if !slices.Contains(devices, l.HCA) {
@@ -254,14 +249,14 @@ func loopFails(in preflight.Input, status finding.Status, ports []looped, of int
 	case first.err.AtOpen():
 		return f.Breaking("NCCL passes over it and reports it only in its log: " +
 			"with fewer rails than other nodes it is slower, or hangs")
-	case status == finding.Fail:
+	case first.status == finding.Fail:
 		return f.Breaking("NCCL takes the port, and the job dies in its first collective (ncclSystemError)")
 	}
 	return f.Breaking("NCCL takes the port without trying it, and may hang or die in its first collective")
 }
 
 // loopPasses returns a pass with the measurements.
-func loopPasses(good []looped, untold []string) finding.Finding {
+func loopPasses(good []looped, unknown []string) finding.Finding {
 	f := finding.Passf("")
 	least, most := time.Duration(0), time.Duration(0)
 	for _, l := range good {
@@ -283,8 +278,8 @@ func loopPasses(good []looped, untold []string) finding.Finding {
 	if most > least {
 		f.What += " to " + finding.Micros(most)
 	}
-	if len(untold) > 0 {
-		f.What += "; could not tell of " + finding.Some(untold)
+	if len(unknown) > 0 {
+		f.What += "; could not tell of " + finding.Some(unknown)
 	}
 	return f
 }

@@ -1,5 +1,4 @@
-// Package rdma holds the checks of this node's RDMA devices: InfiniBand, RoCE and
-// EFA ports, and the plugin that NCCL needs for them.
+// Package rdma holds the checks of this node's InfiniBand, RoCE and EFA ports, and of the plugin that NCCL needs.
 package rdma
 
 import (
@@ -22,12 +21,12 @@ import (
 // Checks returns the checks of this package, in the order of the report.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "rdma.link", Limit: preflight.Computed, Title: "the link of every rail of the training fabric is up",
+		ID: "rdma.link", Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
 			"or hangs.",
-		Run: rdmaLink,
+		Unless: noRDMA, Run: rdmaLink,
 	}, {
-		ID: "rdma.open", Limit: preflight.Computed, Title: "this process may use the RDMA cards of this node",
+		ID: "rdma.open", Title: "this process may use the RDMA cards of this node",
 		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
 			"NCCL then takes TCP and reports it only in its log.",
 		Run: rdmaOpen,
@@ -39,45 +38,43 @@ func Checks() []preflight.Check {
 			"leaves the card.",
 		Run: rdmaLoop,
 	}, {
-		ID: "rdma.rate", Limit: preflight.Computed,
-		Title: "the rails of one kind of card run at one rate, with all lanes",
-		Doc:   "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
-		Run:   rdmaRate,
+		ID: "rdma.rate", Title: "the rails of one kind of card run at one rate, with all lanes",
+		Doc:    "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
+		Unless: noRails, Run: rdmaRate,
 	}, {
 		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
-		Doc: "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
-		Run: rdmaErrors,
+		Doc:    "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
+		Unless: noRails, Run: rdmaErrors,
 	}, {
-		ID: "rdma.gid", Limit: preflight.Computed, Title: "each RoCE rail has an address",
+		ID: "rdma.gid", Title: "each RoCE rail has an address",
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
-		Run: preflight.One(rdmaGID),
+		Unless: noRails, Run: preflight.One(rdmaGID),
 	}, {
-		ID: "rdma.mtu", Limit: preflight.Computed,
-		Title: "the rails send packets of one size, as large as their interfaces allow",
+		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
 		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
 			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
-		Run: preflight.One(rdmaMTU),
+		Unless: noRails, Run: preflight.One(rdmaMTU),
 	}, {
-		ID: "rdma.firmware", Limit: preflight.Computed, Title: "cards of one kind have one firmware",
-		Doc: "A card that missed an upgrade behaves differently from the others.", Run: preflight.One(rdmaFirmware),
+		ID: "rdma.firmware", Title: "cards of one kind have one firmware",
+		Doc:    "A card that missed an upgrade behaves differently from the others.",
+		Unless: noRails, Run: preflight.One(rdmaFirmware),
 	}, {
-		ID: "rdma.plugin", Limit: preflight.Computed,
-		Title: "NCCL has the plugin that this fabric needs",
-		Doc:   "EFA and Slingshot need a plugin and libfabric. Without them NCCL takes TCP and reports it only in its log.",
-		Run:   preflight.One(rdmaPlugin),
+		ID: "rdma.plugin", Title: "NCCL has the plugin that this fabric needs",
+		Doc: "EFA and Slingshot need a plugin and libfabric. Without them NCCL takes TCP and reports it only in its log.",
+		Run: preflight.One(rdmaPlugin),
 	}}
 }
 
+// ports returns the RDMA ports of this node's rails.
+func ports(in preflight.Input) []rail.Port { return rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr)) }
+
 // noRails returns why a check of the rails does not apply, or "".
-func noRails(in preflight.Input, ports []rail.Port) string {
-	switch why := noRDMA(in); {
-	case why != "":
+func noRails(in preflight.Input) string {
+	if why := noRDMA(in); why != "" || len(ports(in)) > 0 {
 		return why
-	case len(ports) == 0:
-		return "no RDMA port here that a job could use"
 	}
-	return ""
+	return "no RDMA port here that a job could use"
 }
 
 // noRDMA returns why the RDMA devices of this node do not matter to the job, or "". A job on CPUs
@@ -113,18 +110,13 @@ func alike(a, b fabric.HCA) bool {
 		(a.Type != "" || a.Board != "")
 }
 
-// rdmaGID finds ports whose only GIDs are link-local: their interface has no address.
-// RoCE v1 needs none, so only ports with a v2 entry count.
+// rdmaGID finds ports whose only GIDs are link-local. RoCE v1 needs no address: only ports with a v2 entry count.
 func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
-	ports := rail.PortsOf(in.Node, f)
-	if why := noRails(in, ports); why != "" {
-		return finding.Skipf("%s", why)
-	}
 	var bare []string
 	roce := 0
 	out := finding.Warnf("")
-	for _, p := range ports {
+	for _, p := range rail.PortsOf(in.Node, f) {
 		if p.Facts.LinkLayer != "Ethernet" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 || f.Kind == rail.EFA {
 			continue
 		}
@@ -151,10 +143,7 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 }
 
 func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
-	ports := rail.PortsOf(in.Node, rail.Of(in.Node, in.Addr))
-	if why := noRails(in, ports); why != "" {
-		return finding.Skipf("%s", why)
-	}
+	ports := ports(in)
 	for _, p := range ports {
 		versions := map[string][]string{}
 		var order []string

@@ -20,18 +20,17 @@ const (
 
 func limitChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "limits.memlock", Limit: preflight.Computed, Needs: []string{"rdma.loop"},
-		Title: "RDMA may lock enough memory",
+		ID: "limits.memlock", Needs: []string{"rdma.loop"}, Title: "RDMA may lock enough memory",
 		Doc: "An HCA reads and writes locked memory. Where the limit is low, registering memory fails in the first " +
 			"collective.",
 		Run: preflight.One(memlock),
 	}, {
-		ID: "limits.nofile", Limit: preflight.Computed, Title: "a process may open a socket to every rank",
+		ID: "limits.nofile", Title: "a process may open a socket to every rank",
 		Doc: "The number of sockets grows with the ranks. Where the limit is low, the job stops while it connects, with " +
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
-		ID: "shm.size", Limit: preflight.Computed, Title: "/dev/shm has space for the processes of this node",
+		ID: "shm.size", Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
 			"die of a bus error.",
 		Run: preflight.One(shmSize),
@@ -55,8 +54,7 @@ func memlock(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", finding.Size(limit))
 	}
 	return finding.Warnf("memlock is %s, RDMA should have at least %s", finding.Size(limit),
-		finding.Size(uint64(in.Threshold("limits.memlock")))).
-		See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
+		finding.Size(uint64(in.Threshold("limits.memlock")))).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
 		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
 		Do("%s", in.MoreMemlock())
 }
@@ -67,9 +65,8 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("could not tell the limit that launch was started with: " +
 			"a build without cgo cannot read it, and a recording may lack it")
 	}
-	local, _ := preflight.Processes(in)
-	ranks := max(1, in.Job.Nodes.V) * max(1, local)
-	need := uint64(filesOwn + filesPerRank*ranks)
+	ranks := uint64(max(1, in.Job.Nodes.V)) * localRanks(in)
+	need := filesOwn + filesPerRank*ranks
 	if l.Nofile >= need {
 		return finding.Passf("%d files, about %d are needed", l.Nofile, need)
 	}
@@ -87,8 +84,7 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 		}))
 }
 
-// shmSize looks at the free space, since other jobs may share it. It never fails: GPUs
-// with a direct path between them need none.
+// shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.
 func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := preflight.Processes(in)
@@ -118,12 +114,10 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 
 // moreShm returns how to enlarge /dev/shm, to a gigabyte for each process.
 func moreShm(in preflight.Input, ranks int, here string) string {
-	gigs := max(1, ranks)
 	return in.Remedy(map[preflight.Place]string{
 		preflight.InKubernetes: fmt.Sprintf("volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: %dGi}}] in the "+
-			"pod\n"+
-			"volumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", gigs),
-		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", gigs),
+			"pod\nvolumeMounts: [{name: shm, mountPath: /dev/shm}] in the container", ranks),
+		preflight.InContainer: fmt.Sprintf("docker run --shm-size=%dg … (or --ipc=host)", ranks),
 		preflight.InShell:     here,
 	})
 }

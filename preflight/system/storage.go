@@ -11,29 +11,27 @@ import (
 	"launch/preflight"
 )
 
-const (
-	// minInodes are the files of one start: logs of the ranks, sockets, compile caches.
-	minInodes = 1000
-)
+// minInodes are the files of one start: logs of the ranks, sockets, compile caches.
+const minInodes = 1000
 
 func storageChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "storage.answers", Limit: preflight.Storage, Title: "the file systems that the job uses answer",
 		Doc: "A process that touches a file of a server that is gone sleeps in the kernel until the server is back. On " +
 			"some file systems it cannot even be killed.",
-		Run: storageAnswers,
+		Unless: noDisks, Run: storageAnswers,
 	}, {
 		ID: "storage.space", Needs: []string{"storage.answers"}, Limit: preflight.Storage,
 		Title: "there is space for temporary files and logs",
 		Doc: "torchrun makes a folder for its logs, and Python and the compilers write temporary files. Without space " +
 			"they end in their first minutes, on this node only.",
-		Run: storageSpace,
+		Unless: noDisks, Run: storageSpace,
 	}, {
 		ID: "storage.nfs", Needs: []string{"storage.answers"}, Limit: preflight.Storage,
 		Title: "NFS uses the transport that /etc/fstab asks for",
 		Doc: "A mount that falls back from RDMA to TCP works at a fraction of the speed, and all ranks wait for the node " +
 			"that reads its data slowest.",
-		Run: preflight.One(storageNFS),
+		Unless: noDisks, Run: preflight.One(storageNFS),
 	}}
 }
 
@@ -74,51 +72,52 @@ func uses(in preflight.Input) []use {
 	return out
 }
 
-// disks returns the folders with the file system of each; nil if this run looks at none.
-func disks(ctx context.Context, in preflight.Input) ([]use, []fabric.Disk) {
+func noDisks(in preflight.Input) string {
 	if in.Disks == nil {
-		return nil, nil
+		return "this run looks at no file system"
 	}
+	return ""
+}
+
+// folder is a folder that the job uses, with its file system.
+type folder struct {
+	use
+	fabric.Disk
+}
+
+// folders returns the folders to look at, with the file system of each.
+func folders(ctx context.Context, in preflight.Input) (out []folder) {
 	uses := uses(in)
-	got := in.Disks(ctx, func() (paths []string) {
-		for _, u := range uses {
-			paths = append(paths, u.path)
-		}
-		return paths
-	}())
-	if len(got) != len(uses) {
-		return nil, nil
+	for i, d := range in.Disks(ctx, finding.Map(uses, func(u use) string { return u.path })) {
+		out = append(out, folder{uses[i], d})
 	}
-	return uses, got
+	return out
 }
 
 func storageAnswers(ctx context.Context, in preflight.Input) []finding.Finding {
-	uses, disks := disks(ctx, in)
-	if uses == nil {
-		return []finding.Finding{finding.Skipf("this run looks at no file system")}
-	}
+	all := folders(ctx, in)
 	var out []finding.Finding
 	var late []string // mounts that are reported already
-	for i, d := range disks {
+	for _, d := range all {
 		if d.Late == "" || slices.Contains(late, d.Mount) {
 			continue
 		}
 		late = append(late, d.Mount)
-		f := finding.Warnf("%s, %s, does not answer: %s", d.Path, uses[i].what, mounted(d)).
+		out = append(out, finding.Warnf("%s, %s, does not answer: %s", d.Path, d.what, mounted(d.Disk)).
 			See("statfs "+d.Path, "no answer within %s", d.Late).
-			Breaking("processes that touch it hang in the kernel until its server is back")
-		out = append(out, f.Do("umount -f -l %s   # or bring its server back", d.Mount))
+			Breaking("processes that touch it hang in the kernel until its server is back").
+			Do("umount -f -l %s   # or bring its server back", d.Mount))
 	}
 	if len(out) > 0 {
 		return out
 	}
 	var kinds []string
-	for _, d := range disks {
+	for _, d := range all {
 		if d.Kind != "" && !slices.Contains(kinds, d.Kind) {
 			kinds = append(kinds, d.Kind)
 		}
 	}
-	return []finding.Finding{finding.Passf("%d folders answer (%s)", len(disks), strings.Join(kinds, ", "))}
+	return []finding.Finding{finding.Passf("%d folders answer (%s)", len(all), strings.Join(kinds, ", "))}
 }
 
 // mounted describes the mount of a path.
@@ -129,14 +128,9 @@ func mounted(d fabric.Disk) string {
 	return d.Kind + " of " + d.Source + " at " + d.Mount
 }
 
-// storageSpace looks at the folders that every job writes to: that of temporary files,
-// and the working directory if this user may write there.
+// storageSpace looks at the folder of temporary files, and the working directory if this user may write there.
 func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
-	uses, disks := disks(ctx, in)
-	if uses == nil {
-		return []finding.Finding{finding.Skipf("this run looks at no file system")}
-	}
-	temp := temp(in)
+	room := finding.Skipf("could not tell: the folder for temporary files does not answer")
 	var out []finding.Finding
 	if in.Dir == "" {
 		out = append(out, finding.Warnf("the working directory no longer exists").See("getcwd", "no such directory").
@@ -144,13 +138,16 @@ func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 			Do("cd to an existing directory, then start again; if it was created again: cd \"$PWD\""))
 	}
 	var full []string // mounts that are reported already
-	for i, d := range disks {
-		isTemp := uses[i].path == temp.path
-		written := isTemp || uses[i].what == "the working directory" && d.Err == "" && !d.NoWrite && !d.ReadOnly
+	for _, d := range folders(ctx, in) {
+		isTemp := d.path == temp(in).path
+		if isTemp && d.Late == "" {
+			room = finding.Passf("%s free in %s", finding.Size(uint64(max(0, d.Free))), d.Path)
+		}
+		written := isTemp || d.what == "the working directory" && d.Err == "" && !d.NoWrite && !d.ReadOnly
 		if d.Late != "" || !written || d.Mount != "" && slices.Contains(full, d.Mount) {
 			continue
 		}
-		if f, bad := cramped(in, uses[i], d); bad {
+		if f, bad := cramped(in, d); bad {
 			full = append(full, d.Mount)
 			out = append(out, f)
 		}
@@ -158,36 +155,31 @@ func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 	if len(out) > 0 {
 		return out
 	}
-	for i, d := range disks {
-		if uses[i].path == temp.path && d.Late == "" {
-			return []finding.Finding{finding.Passf("%s free in %s", finding.Size(uint64(max(0, d.Free))), d.Path)}
-		}
-	}
-	return []finding.Finding{finding.Skipf("could not tell: the folder for temporary files does not answer")}
+	return []finding.Finding{room}
 }
 
 // cramped judges one folder that the job writes to.
-func cramped(in preflight.Input, u use, d fabric.Disk) (finding.Finding, bool) {
+func cramped(in preflight.Input, d folder) (finding.Finding, bool) {
 	const fix = "TMPDIR=/a/folder/with/space launch …"
 	min := in.Threshold("storage.space")
 	switch {
 	case d.Err != "":
-		return finding.Warnf("%s (%s) cannot be used: %s", d.Path, u.what, d.Err).See("statfs "+d.Path, "%s", d.Err).
+		return finding.Warnf("%s (%s) cannot be used: %s", d.Path, d.what, d.Err).See("statfs "+d.Path, "%s", d.Err).
 			Breaking("temporary files go elsewhere, or nowhere").Do("mkdir -p %s\nor %s", d.Path, fix), true
 	case d.ReadOnly, d.NoWrite:
-		return finding.Warnf("%s (%s) cannot be written to", d.Path, u.what).
-			See("access "+d.Path, "%s, read-only: %v", mounted(d), d.ReadOnly).
+		return finding.Warnf("%s (%s) cannot be written to", d.Path, d.what).
+			See("access "+d.Path, "%s, read-only: %v", mounted(d.Disk), d.ReadOnly).
 			Breaking("temporary files, such as torchrun's logs, go elsewhere, or nowhere").Do(fix), true
 	case d.Size > 0 && float64(d.Free) < min:
 		return finding.Warnf("%s (%s) has %s left of %s",
-			d.Path, u.what, finding.Size(uint64(max(0, d.Free))), finding.Size(uint64(d.Size))).
-			See("statfs "+d.Path, "%d of %d bytes free; %s", d.Free, d.Size, mounted(d)).
+			d.Path, d.what, finding.Size(uint64(max(0, d.Free))), finding.Size(uint64(d.Size))).
+			See("statfs "+d.Path, "%d of %d bytes free; %s", d.Free, d.Size, mounted(d.Disk)).
 			Breaking("processes end with \"No space left on device\" as soon as they write").
 			Do("du -xsh %s/* | sort -h   # shows what to remove\nor start elsewhere: %s",
 				strings.TrimSuffix(d.Path, "/"), fix), true
 	case d.InodeMax > 0 && d.Inodes < minInodes:
-		return finding.Warnf("%s (%s) has room for %d more files, whatever their size", d.Path, u.what, max(0, d.Inodes)).
-			See("statfs "+d.Path, "%d of %d inodes free; %s", d.Inodes, d.InodeMax, mounted(d)).
+		return finding.Warnf("%s (%s) has room for %d more files, whatever their size", d.Path, d.what, max(0, d.Inodes)).
+			See("statfs "+d.Path, "%d of %d inodes free; %s", d.Inodes, d.InodeMax, mounted(d.Disk)).
 			Breaking("processes end with \"No space left on device\", although df shows space; df -i shows none").
 			Do("remove small files there, or start elsewhere: %s", fix), true
 	}
@@ -196,15 +188,11 @@ func cramped(in preflight.Input, u use, d fabric.Disk) (finding.Finding, bool) {
 
 // storageNFS compares the mounts with /etc/fstab.
 func storageNFS(ctx context.Context, in preflight.Input) finding.Finding {
-	uses, disks := disks(ctx, in)
-	if uses == nil {
-		return finding.Skipf("this run looks at no file system")
-	}
 	seen := false
-	for _, d := range disks {
+	for _, d := range folders(ctx, in) {
 		seen = seen || d.Proto != ""
 		if d.Meant == "rdma" && d.Proto != "" && !strings.HasPrefix(d.Proto, "rdma") {
-			return finding.Warnf("%s uses %s, and /etc/fstab asks for RDMA", mounted(d), d.Proto).
+			return finding.Warnf("%s uses %s, and /etc/fstab asks for RDMA", mounted(d.Disk), d.Proto).
 				See("/proc/self/mountinfo", "%s: proto=%s", d.Mount, d.Proto).See("/etc/fstab", "%s: rdma", d.Mount).
 				Breaking("this node reads its data slower than the others, which wait for it").
 				Do("modprobe rpcrdma && umount %s && mount %s", d.Mount, d.Mount)

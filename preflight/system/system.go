@@ -1,5 +1,4 @@
-// Package system holds the checks of this node's operating system: resource
-// limits, control groups, file systems, reserved ports and sidecars.
+// Package system holds the checks of resource limits, control groups, file systems, reserved ports and sidecars.
 package system
 
 import (
@@ -22,23 +21,21 @@ func Checks() []preflight.Check { return slices.Concat(limitChecks(), systemChec
 
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "limits.pids", Limit: preflight.Computed, Title: "the limits allow the processes and threads of the job",
+		ID: "limits.pids", Title: "the limits allow the processes and threads of the job",
 		Doc: "At the limit no process or thread can start: \"Resource temporarily unavailable\" in the middle of the " +
 			"job's start, on this node only.",
 		Run: preflight.One(pids),
 	}, {
-		ID: "limits.memory", Limit: preflight.Computed,
-		Title: "the control group grants the memory that the processes need at least",
-		Doc:   "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
-		Run:   preflight.One(memory),
+		ID: "limits.memory", Title: "the control group grants the memory that the processes need at least",
+		Doc: "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
+		Run: preflight.One(memory),
 	}, {
-		ID: "port.ephemeral", Limit: preflight.Computed,
-		Title: "no outgoing connection takes a port that the user chose for the job",
+		ID: "port.ephemeral", Title: "no outgoing connection takes a port that the user chose for the job",
 		Doc: "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range). A fixed port in " +
 			"that range may be in use when the job needs it.",
 		Run: preflight.One(portEphemeral),
 	}, {
-		ID: "mesh.sidecar", Limit: preflight.Computed, Title: "no service mesh is between this pod and its peers",
+		ID: "mesh.sidecar", Title: "no service mesh is between this pod and its peers",
 		Doc: "A sidecar proxy redirects every connection of its pod through itself. It breaks those that do not speak its " +
 			"protocol, slows down the others, and keeps the pod running after the job.",
 		Run: preflight.One(sidecar),
@@ -87,8 +84,7 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("no limit")
 }
 
-// memory judges the limit alone: the amount that is left is not known, since the kernel
-// gives back memory that only caches files.
+// memory judges the limit alone: what is left is not known, since the kernel gives back memory that caches files.
 func memory(_ context.Context, in preflight.Input) finding.Finding {
 	limit := uint64(max(0, in.Node.System.Cgroup.Memory))
 	ranks := localRanks(in)
@@ -115,39 +111,31 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 
 // portEphemeral looks at ports that the user fixed; launch itself chooses ports outside the range.
 func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
-	var found []finding.Finding
+	first, last := in.Node.Ephemeral[0], in.Node.Ephemeral[1]
 	// better is a port that launch chooses itself.
-	judge := func(port int, name, option string, better int) {
-		if ephemeral(in, port) {
-			fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
-			if !ephemeral(in, better) {
-				fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
-			}
-			found = append(found, finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)",
-				port, name, in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
-				See("net.ipv4.ip_local_port_range", "%d %d", in.Node.Ephemeral[0], in.Node.Ephemeral[1]).
-				Breaking("if an outgoing connection of any process uses that port, the job cannot listen on it").
-				Do("%s", fix))
+	warn := func(port int, name, option string, better int) finding.Finding {
+		fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
+		if !ephemeral(in, better) {
+			fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
 		}
+		return finding.Warnf("port %d of %s is in the range of outgoing connections (%d to %d)", port, name, first, last).
+			See("net.ipv4.ip_local_port_range", "%d %d", first, last).
+			Breaking("if an outgoing connection of any process uses that port, the job cannot listen on it").Do("%s", fix)
 	}
 	store, master := in.Job.Store, in.Job.MasterPort
 	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit &&
 		store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
 	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun &&
 		!(in.Job.Index.Set && in.Job.Index.V > 0)
-	if !typedStore && !typedMaster {
+	switch {
+	case !typedStore && !typedMaster:
 		return finding.Skipf("the user chose no port on which this node would listen")
+	case typedStore && ephemeral(in, store.V.Port):
+		return warn(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
+	case typedMaster && ephemeral(in, master.V):
+		return warn(master.V, master.From.Name, master.From.Name+" ", job.DefaultMasterPort)
 	}
-	if typedStore {
-		judge(store.V.Port, store.From.Name, "on all nodes: --store "+store.V.Host+":", job.DefaultStorePort)
-	}
-	if typedMaster {
-		judge(master.V, master.From.Name, master.From.Name+" ", job.DefaultMasterPort)
-	}
-	if len(found) > 0 {
-		return found[0]
-	}
-	return finding.Passf("outside %d to %d, or reserved", in.Node.Ephemeral[0], in.Node.Ephemeral[1])
+	return finding.Passf("outside %d to %d, or reserved", first, last)
 }
 
 // ephemeral reports whether the kernel may give a port to an outgoing connection.

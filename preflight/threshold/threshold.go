@@ -40,23 +40,20 @@ func All() []Threshold {
 			Doc: "age up to which a fault in the kernel log counts; the log does not show a later reset"},
 		{Name: "dns.reverse", Unit: Seconds, Default: 1,
 			Doc: "time to look up the name of this node's address, on node 0"},
-		// One process registers up to this much with the HCA: NCCL has up to 32 channels
-		// with about 5 MB of buffers in each of two directions, and as much again for
-		// trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL and LL128 buffers). The
-		// kernel's own default is 8 MiB, formerly 64 KiB (include/uapi/linux/resource.h).
+		// One process registers up to this much with the HCA: NCCL has up to 32 channels with about 5 MB of buffers in
+		// each of two directions, and as much again for trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL and LL128
+		// buffers). The kernel's own default is 8 MiB, formerly 64 KiB (include/uapi/linux/resource.h).
 		{Name: "limits.memlock", Unit: Bytes, Default: 1 << 30,
 			Doc: "locked memory that one process may have, where the job uses RDMA"},
 		// Any process that imports torch takes more.
 		{Name: "limits.memory", Unit: Bytes, Default: 256 << 20,
 			Doc: "memory that the control group must grant for each process of this node"},
-		// A bare PyTorch process has a dozen threads; NCCL's proxies and watchdogs, CUDA
-		// and a few data loaders add about fifty.
+		// A bare PyTorch process has a dozen threads; NCCL's threads, CUDA and a few data loaders add about fifty.
 		{Name: "limits.pids", Unit: Number, Default: 64,
 			Doc: "processes and threads that each process of this node may need"},
 		{Name: "peer.clock", Unit: Seconds, Default: 5,
 			Doc: "difference between a node's wall clock and those of the others"},
-		// Modern links correct a few damaged symbols or packets a second (NVSentinel
-		// allows 10 of both).
+		// Modern links correct a few damaged symbols or packets a second (NVSentinel allows 10 of both).
 		{Name: "rdma.errors", Unit: Number, Default: 10, Doc: "link errors per second on a rail that is idle"},
 		// NCCL makes a segment of almost 10 MB for each connection between two ranks of
 		// a node that have no direct path; two rings and a tree are about six of them.
@@ -65,8 +62,7 @@ func All() []Threshold {
 		// The logs and temporary files of any longer job take more.
 		{Name: "storage.space", Unit: Bytes, Default: 100 << 20,
 			Doc: "free space for temporary files, and in the working directory"},
-		// Healthy ports of one kind differ by half of this fifth, and the next lower rate
-		// or width of a link loses more.
+		// Healthy ports of one kind differ by half of this fifth, and the next lower rate or width of a link loses more.
 		{Name: "bench.slow", Unit: Number, Default: 0.8,
 			Doc: "share of the speed of comparable rails below which a rail is slow; less where measurements spread more"},
 		{Name: UserCheck, Unit: Seconds, Default: UserSeconds,
@@ -87,8 +83,7 @@ func Of(set map[string]float64, name string) float64 {
 	panic("no threshold " + name)
 }
 
-// UserCheck is the threshold of --check-dir, and UserSeconds its default: a
-// healthy mount or service answers in far less.
+// UserCheck is the threshold of --check-dir, and UserSeconds its default: a healthy mount answers in far less.
 const UserCheck, UserSeconds = "user.limit", 5
 
 // Error reports an invalid NAME=VALUE.
@@ -136,8 +131,7 @@ func (u Unit) words() string {
 	return map[Unit]string{Bytes: "number of bytes", Seconds: "duration", Number: "number"}[u] + " of 0 or more"
 }
 
-// byteUnits returns the suffixes of byte counts, as Kubernetes and dd have them:
-// powers of 1024 with an i, powers of 1000 without.
+// byteUnits returns the suffixes of Kubernetes and dd: powers of 1024 with an i, powers of 1000 without.
 func byteUnits() map[string]float64 {
 	out := map[string]float64{"": 1, "b": 1}
 	for i, c := range []string{"k", "m", "g", "t"} {

@@ -25,7 +25,7 @@ func (b *Bench) RailsOf(n fabric.Node, addr netip.Addr) ([]bench.Port, error) {
 			Do("launch fabric   # on this node prints what it has")
 	}
 	if b.Memory != MemoryHost {
-		bandwidth.BesideGPUs(n, ports, b.Memory == MemoryGPU)
+		bandwidth.NearestGPUs(n, ports, b.Memory == MemoryGPU)
 	}
 	return ports, nil
 }

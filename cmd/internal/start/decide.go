@@ -67,7 +67,7 @@ func (s *Start) post(checking bool) peers.Post {
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}
 	if checking {
-		p.Local, p.Outcomes = peers.Telling(s.Local), s.Local.Outcomes()
+		p.Local, p.Outcomes = peers.Problems(s.Local), s.Local.Outcomes()
 	}
 	return p
 }

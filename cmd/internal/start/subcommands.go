@@ -37,7 +37,7 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 // reportAlone reports on this node.
 func (s *Start) reportAlone(context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
-	own := peers.Post{Name: s.Node.Hostname, Local: peers.Telling(s.Local), Outcomes: s.Local.Outcomes()}
+	own := peers.Post{Name: s.Node.Hostname, Local: peers.Problems(s.Local), Outcomes: s.Local.Outcomes()}
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
 	c.Report = s.Local
 	s.UI.Report(s.Local, c.Took)
