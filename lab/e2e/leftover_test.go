@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// runsUntil is a command that prints "begun", waits for a file, and names its rank.
+// runsUntil is a command that prints "begun", waits for a file, and names its rank. On a host with
+// the file hold in its TMPDIR it does not end.
 func runsUntil(file string) []string {
-	return []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do sleep 0.1; done; " +
+	return []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ] || [ -e $TMPDIR/hold ]; do sleep 0.1; done; " +
 		"echo rank $RANK of $WORLD_SIZE on node $RANK"}
 }
 
@@ -35,6 +36,8 @@ func TestANodeThatWasCutOffOverTheEndOfItsRunDoesNotJoinTheNextOne(t *testing.T)
 		standby := c.start(2, append(flags, "--spares", "1")...)
 		standby.says("this is a standby node")
 		c.lab.Hosts[1].Cut()
+		c.lab.MayLeave("hold")
+		end(t, filepath.Join(c.lab.Hosts[1].TempDir(), "hold"))
 		standby.prints("begun\n")
 		end(t, first)
 		trained(t, 1, host, standby)
