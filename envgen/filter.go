@@ -1,6 +1,7 @@
 package envgen
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -104,47 +105,22 @@ func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interfac
 	return out[:min(len(out), maxIfs)]
 }
 
+var (
+	decimal = regexp.MustCompile(`^[\s\v]*([-+]?[0-9]+)`)
+	cNumber = regexp.MustCompile(`^[\s\v]*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))`)
+)
+
 // leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0 without
 // digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and "1,2" is 1.
 func leadingInt(s string, base int) int {
-	s = strings.TrimLeft(s, " \t\n\v\f\r")
-	sign := 1
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		if s[0] == '-' {
-			sign = -1
-		}
-		s = s[1:]
-	}
+	form := decimal
 	if base == 0 {
-		s, base = cBase(s)
+		form = cNumber
 	}
-	end := 0
-	for end < len(s) && digit(s[end]) < base {
-		end++
+	m := form.FindStringSubmatch(s)
+	if m == nil {
+		return 0
 	}
-	n, _ := strconv.ParseInt(s[:end], base, 64) // no digits: 0; out of range: the nearest, as strtoll
-	return sign * int(n)
-}
-
-func cBase(s string) (string, int) {
-	switch {
-	case len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && digit(s[2]) < 16:
-		return s[2:], 16
-	case strings.HasPrefix(s, "0"):
-		return s, 8
-	}
-	return s, 10
-}
-
-// digit returns the value of a digit, or 99.
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 99
+	n, _ := strconv.ParseInt(m[1], base, 64) // out of range: the nearest, as strtoll
+	return int(n)
 }

@@ -66,7 +66,7 @@ func integers() []string {
 
 // lintNumber finds text: NCCL uses strtoll (src/misc/param.cc), so it is 0.
 func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
-	if v := strings.TrimLeft(d.Value, " \t+-"); v == "" || digit(v[0]) < 10 {
+	if v := strings.TrimLeft(d.Value, " \t+-"); v == "" || v[0] >= '0' && v[0] <= '9' {
 		return none()
 	}
 	return finding.Warnf("%s=%s is not a number: NCCL reads it as 0", d.Name, d.Value).

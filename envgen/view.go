@@ -1,8 +1,8 @@
 package envgen
 
 import (
-	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,32 +140,21 @@ func (v *view) head() bool { return !v.Mpirun || slices.ContainsFunc(v.World.Pee
 // version is the version of a library, "2.27.5"; the zero version is unknown.
 type version [3]int
 
+var leadingNumbers = regexp.MustCompile(`^(\d+)(?:\.(\d+)(?:\.(\d+))?)?`)
+
 // parseVersion parses the leading numbers of "2.27.5+cuda12.9".
-func parseVersion(s string) version {
-	var v version
-	for i := range v {
-		end := 0
-		for end < len(s) && digit(s[end]) < 10 {
-			end++
+func parseVersion(s string) (v version) {
+	if m := leadingNumbers.FindStringSubmatch(s); m != nil {
+		for i := range v {
+			v[i], _ = strconv.Atoi(m[i+1]) // "" if there is none
 		}
-		n, err := strconv.Atoi(s[:end])
-		if err != nil {
-			return v
-		}
-		v[i] = n
-		if end == len(s) || s[end] != '.' {
-			return v
-		}
-		s = s[end+1:]
 	}
 	return v
 }
 
 func (v version) known() bool { return v != version{} }
 
-func (v version) compare(w version) int {
-	return cmp.Or(cmp.Compare(v[0], w[0]), cmp.Compare(v[1], w[1]), cmp.Compare(v[2], w[2]))
-}
+func (v version) compare(w version) int { return slices.Compare(v[:], w[:]) }
 
 // span is a range of versions: from since on, before before; "" is open.
 type span struct{ since, before string }
