@@ -5,11 +5,9 @@ package envgen
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"path"
 	"slices"
-	"strings"
 
 	"launch/fabric"
 	"launch/internal/finding"
@@ -185,35 +183,6 @@ func rules() []rule {
 		all[i].library = setting.Library(all[i].name)
 	}
 	return all
-}
-
-// Variable is a name that a plan may set or that the lint checks.
-type Variable struct {
-	Name    string // a pattern of path.Match if a lint rule is for several
-	Library string
-	Sets    bool // a plan may have it
-	Gone    bool // the lint reports that no library reads it
-	span    span
-}
-
-// For reports whether a plan may have it with a version of NCCL, "2.27.5".
-func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVersion(nccl)) }
-
-// Variables returns all variables by name, to search the libraries for them.
-func Variables() []Variable {
-	all := map[string]Variable{}
-	for _, u := range unsets() {
-		all[u.name] = Variable{Name: u.name, Library: setting.Library(u.name)}
-	}
-	for _, r := range lintRules() {
-		for _, n := range r.names {
-			all[n] = Variable{Name: n, Library: setting.Library(n), Gone: all[n].Gone || r.gone}
-		}
-	}
-	for _, r := range rules() {
-		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true, span: r.span}
-	}
-	return slices.SortedFunc(maps.Values(all), func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // ReadByMpirun reports whether mpirun itself reads a variable of the plan, so that its

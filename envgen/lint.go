@@ -19,7 +19,6 @@ type lintRule struct {
 	id    string   // "env.…"; those about interfaces begin with "env.ifname."
 	names []string // the variables that it checks; * as in path.Match
 	what  string   // what it finds, for docs/env.md; "": what the field is has
-	gone  bool     // no library reads these
 
 	look func(*view, setting.Decided) finding.Finding // none: nothing is wrong
 
@@ -99,7 +98,7 @@ func plainLint() []lintRule {
 		{id: "env.fork-safe", names: []string{"RDMAV_FORK_SAFE", "IBV_FORK_SAFE", "FI_EFA_FORK_SAFE"},
 			is:     "is for kernels before 5.13, and aws-ofi-nccl sets what it needs",
 			breaks: "registering memory becomes slow and can fail"},
-		{id: "env.no-prefix", names: []string{"RX_QUEUE_LEN", "IB_RX_QUEUE_LEN", "coll_hcoll_enable"}, gone: true,
+		{id: "env.no-prefix", names: []string{"RX_QUEUE_LEN", "IB_RX_QUEUE_LEN", "coll_hcoll_enable"},
 			is: "has no effect: the prefix of the name is missing (UCX_, OMPI_MCA_)"},
 		{id: "env.torch-old-name", names: []string{"NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT"},
 			is: "is an old name: the variable of torch begins with TORCH_ from 2.2"},

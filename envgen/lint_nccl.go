@@ -29,7 +29,7 @@ func ncclLint() []lintRule {
 			breaks: "NCCL has no helper threads for this network card, so it opens no additional sockets"},
 		{id: "env.ib-retry", names: []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, look: lintIBRetry,
 			what: "it is out of range (31, 7), or the timeout is shorter than NCCL's default"},
-		{id: "env.obsolete", names: obsoleteNames(), gone: true, look: lintObsolete,
+		{id: "env.obsolete", names: obsoleteNames(), look: lintObsolete,
 			what: "no library reads it any more"},
 		{id: "env.level", names: []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, look: lintLevel,
 			what: "it is a number, which has a surprising meaning, or an invalid level"},
