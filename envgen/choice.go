@@ -151,16 +151,12 @@ func firstAddr(i fabric.Interface) netip.Addr {
 	return netip.Addr{}
 }
 
-func hostSeen(n fabric.Node) finding.Seen {
-	what := strings.Join(n.HostAddrs, ", ")
-	if what == "" {
-		what = n.HostErr
-	}
-	return finding.Seen{Where: "getaddrinfo " + n.Hostname, What: what}
+func hostSeen(n fabric.Node) []finding.Seen {
+	return saw("getaddrinfo "+n.Hostname, cmp.Or(strings.Join(n.HostAddrs, ", "), n.HostErr))
 }
 
-func ifSeen(where string, all []fabric.Interface) finding.Seen {
-	return finding.Seen{Where: where, What: cmp.Or(names(all), "none")}
+func ifSeen(where string, all []fabric.Interface) []finding.Seen {
+	return saw(where, cmp.Or(names(all), "none"))
 }
 
 // Listen is an address on which a library waits for the other nodes.

@@ -59,8 +59,7 @@ func lintNCCLIfname(v *view, d setting.Decided) finding.Finding {
 	if strings.HasPrefix(d.Value, "^") {
 		f = finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
 	}
-	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
-		filter{}.interfaces(v.Node.Interfaces, 0)))
+	f.Seen = ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0))
 	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "="))
 }
 

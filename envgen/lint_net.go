@@ -105,7 +105,7 @@ func lintGIDIndex(v *view, d setting.Decided) finding.Finding {
 		if want[i] == index {
 			continue
 		}
-		there := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Index == index })
+		_, there := gidAt(p.Port, index)
 		return finding.FailOr(!there && v.ncclSure(), "%s=%s is wrong for %s: %s",
 			d.Name, d.Value, p, v.gidWords(p, want[i])).
 			See(gidSeen(p, index).Where, "%s", gidSeen(p, index).What).

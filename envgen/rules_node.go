@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/setting"
 )
@@ -35,13 +37,13 @@ func nodeRules() []rule {
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
 		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
-		value:  "4, NVIDIA's value for 100G", used: node, want: (*view).wantThreads,
+		value:  "4, NVIDIA's value for 100G", used: node, want: byPeers((*view).wantThreads),
 		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}, {
 		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4", used: node,
-		want: (*view).wantThreads, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		want: byPeers((*view).wantThreads), agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
 	}}
 }
 
@@ -166,11 +168,8 @@ const (
 	coresPerGPU = 8
 )
 
-func (v *view) wantThreads() want {
-	via, _, ok := v.via()
+func (v *view) wantThreads(via fabric.Interface, _ netip.Prefix) want {
 	switch {
-	case !ok:
-		return v.noWay()
 	case !v.ncclSockets():
 		return right("NCCL's data does not go over TCP")
 	case ownThreads(via.Driver):
@@ -183,7 +182,7 @@ func (v *view) wantThreads() want {
 	if n := v.gpuCount(); n < 1 || cores < coresPerGPU*n {
 		return right(fmt.Sprintf("%d cores are too few for more threads", cores))
 	}
-	return want{value: "4", because: v.because(),
+	return want{value: "4",
 		wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000),
 		seen: []finding.Seen{
 			finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
