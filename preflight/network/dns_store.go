@@ -169,11 +169,11 @@ func servedBeside(ctx context.Context, in preflight.Input, host string, f findin
 		return f
 	}
 	said := in.Servers(ctx, host)
-	var keeps time.Duration
+	var ttl time.Duration
 	for _, s := range said {
 		f.Seen = append(f.Seen, saidSeen(s))
 		for _, a := range s.Answers {
-			keeps = max(keeps, a.Keeps)
+			ttl = max(ttl, a.TTL)
 		}
 	}
 	// The first definite answer is the one that the system would get with more time.
@@ -183,8 +183,8 @@ func servedBeside(ctx context.Context, in preflight.Input, host string, f findin
 		f.What = host + " is " + verbatim(said[i].Result()) + ", which the system's resolver does not find in time"
 		return f
 	}
-	if keeps > 0 && f.Status == finding.Skip {
-		f.What += "; name servers may cache its absence for up to " + keeps.String()
+	if ttl > 0 && f.Status == finding.Skip {
+		f.What += "; name servers may cache its absence for up to " + ttl.String()
 	}
 	if whole, dotted := strings.CutSuffix(host, "."); dotted && f.Status == finding.Fail && !strings.Contains(whole, ".") {
 		f.Fix = "drop the dot at its end, so that the search list applies: --store " + whole
