@@ -29,9 +29,9 @@ func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	})
 }
 
-func names(all []fabric.Interface) string {
-	return finding.Join(all, func(f fabric.Interface) string { return f.Name })
-}
+func nameOf(i fabric.Interface) string { return i.Name }
+
+func names(all []fabric.Interface) string { return finding.Join(all, nameOf) }
 
 // ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best
 // first (src/misc/socket.cc ncclFindInterfaces). virbr is for NCCL before 2.28.3,
@@ -178,7 +178,8 @@ func Listens(in Input, p Plan) []Listen {
 		return nil
 	}
 	var out []Listen
-	add := func(library string, nic fabric.Interface, a netip.Addr, typed bool) {
+	add := func(library string, nic fabric.Interface, typed bool) {
+		a := firstAddr(nic)
 		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens ||
 			len(decoys(v, []fabric.Interface{nic})) > 0 {
 			return
@@ -191,14 +192,13 @@ func Listens(in Input, p Plan) []Listen {
 	if value, typed := v.inForce("NCCL_SOCKET_IFNAME", p); ok && v.gpus() {
 		for i, nic := range ncclWith(v, value) {
 			if nic.Name != via.Name && (i == 0 || v.ncclSockets()) {
-				add("NCCL", nic, firstAddr(nic), typed)
+				add("NCCL", nic, typed)
 			}
 		}
 	}
 	if name, typed := v.inForce("GLOO_SOCKET_IFNAME", p); name != "" && name != via.Name {
-		if i := slices.IndexFunc(v.Node.Interfaces,
-			func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
-			add("Gloo", v.Node.Interfaces[i], firstAddr(v.Node.Interfaces[i]), typed)
+		if nic, _ := v.Node.Interface(name); nic.Up {
+			add("Gloo", nic, typed)
 		}
 	}
 	return out

@@ -55,7 +55,7 @@ type rule struct {
 	name    string
 	library string // reads it
 	scope   setting.Scope
-	span    span   // versions of NCCL for which a rule of NCCL applies
+	span    span   // of a rule of NCCL: the versions for which it applies
 	alone   string // what the library does on its own: completes "NCCL …"
 	when    string // where that is wrong: completes "set where …"
 	value   string // what is set then
@@ -96,6 +96,14 @@ func (d verdict) sets() bool { return !d.given && d.wrong != "" && d.want.value 
 // kept reports whether the plan shows the user's value next to its own.
 func (d verdict) kept() bool { return d.given && !d.agreed && d.want.value != "" && d.because != "" }
 
+// reason returns why the plan sets the variable.
+func (d verdict) reason() string {
+	if d.because == "" {
+		return d.wrong
+	}
+	return d.wrong + "; " + d.because
+}
+
 // judge returns the verdicts of the rules of all libraries in use.
 func (v *view) judge() []verdict {
 	var out []verdict
@@ -113,8 +121,8 @@ func (v *view) judge() []verdict {
 		}
 		if !v.apart() && !r.single {
 			d.want = right("the job is on one machine")
-		} else if version := v.versionOf(r); !r.span.holds(version) {
-			d.want = right(spanWords(r, version))
+		} else if !r.span.holds(v.nccl) {
+			d.want = right(spanWords(r, v.nccl))
 		} else {
 			d.want = r.want(v)
 		}
@@ -132,14 +140,6 @@ func (v *view) judge() []verdict {
 // perNode reports whether the rule is about one node and the command is mpirun, which
 // would carry the value to the other nodes.
 func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == setting.Node && !r.head }
-
-// versionOf returns the version for the span of a rule.
-func (v *view) versionOf(r rule) version {
-	if r.library == setting.NCCL {
-		return v.nccl
-	}
-	return version{}
-}
 
 func spanWords(r rule, now version) string {
 	if !now.known() {
@@ -161,10 +161,7 @@ func Make(in Input) Plan {
 			continue
 		}
 		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen,
-			Reason: d.wrong}
-		if d.because != "" {
-			p.Reason += "; " + d.because
-		}
+			Reason: d.reason()}
 		if d.kept() {
 			p.Kept, p.User, p.From = true, d.user.Value, d.user.From
 			p.Seen = saw(d.user.From, d.user.Name+"="+d.user.Value)
@@ -209,7 +206,8 @@ func constants() []string {
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
-		if _, ok := out[d.Name]; !ok && isConstant(d.Name) {
+		constant := slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, d.Name) })
+		if _, ok := out[d.Name]; !ok && constant {
 			out[d.Name] = d.Value
 		}
 	}
@@ -219,10 +217,6 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 		}
 	}
 	return out
-}
-
-func isConstant(name string) bool {
-	return slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, name) })
 }
 
 // matches reports whether a well-formed pattern matches a name.

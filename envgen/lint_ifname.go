@@ -55,24 +55,21 @@ func lintNCCLIfname(v *view, d setting.Decided) finding.Finding {
 	if len(d.Value) < 2 || !addressed(v.Node) || len(ncclWith(v, d.Value)) > 0 {
 		return none()
 	}
-	f := finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s selects no interface of this node", d.Value)
+	what := "selects no interface"
 	if strings.HasPrefix(d.Value, "^") {
-		f = finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
+		what = "excludes every interface"
 	}
+	f := finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s %s of this node", d.Value, what)
 	f.Seen = ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0))
 	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "="))
 }
 
 func lintGlooIfname(v *view, d setting.Decided) finding.Finding {
-	if len(d.Value) < 2 || !addressed(v.Node) {
-		return none()
-	}
 	for name := range strings.SplitSeq(d.Value, ",") {
-		if hasAddress(v.Node, name) {
-			continue
+		if len(d.Value) > 1 && addressed(v.Node) && !hasAddress(v.Node, name) {
+			return finding.FailOr(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
+				Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, ""))
 		}
-		return finding.FailOr(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
-			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, ""))
 	}
 	return none()
 }
@@ -88,19 +85,20 @@ func lintTPIfname(v *view, d setting.Decided) finding.Finding {
 }
 
 func hasAddress(n fabric.Node, name string) bool {
-	return slices.ContainsFunc(n.Interfaces,
-		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
+	i, _ := n.Interface(name)
+	return len(i.Addrs) > 0
 }
 
 // notExact returns why a name is invalid: it has NCCL's notation, or is not an interface.
 func notExact(n fabric.Node, name string) string {
+	_, here := n.Interface(name)
 	switch {
 	case strings.ContainsAny(name, "^=,"):
 		return "it takes a plain name; ^ and = are NCCL's notation"
 	case slices.ContainsFunc(n.Interfaces,
 		func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
 		return "it takes the full name of an interface, and " + name + " is only a prefix"
-	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name }):
+	case here:
 		return name + " has no address"
 	}
 	return "this node has no interface " + name
@@ -114,8 +112,8 @@ func lintLoopback(v *view, d setting.Decided) finding.Finding {
 	}
 	names, sure, mark := selected(v, d)
 	notLoopback := func(name string) bool {
-		return !slices.ContainsFunc(v.Node.Interfaces,
-			func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
+		i, _ := v.Node.Interface(name)
+		return i.Kind != "loopback"
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
@@ -132,9 +130,7 @@ func selected(v *view, d setting.Decided) (names []string, sure bool, mark strin
 		return strings.Split(d.Value, ","), v.glooSure(), ""
 	}
 	if len(d.Value) > 1 {
-		for _, i := range ncclWith(v, d.Value) {
-			names = append(names, i.Name)
-		}
+		names = finding.Map(ncclWith(v, d.Value), nameOf)
 	}
 	return names, v.ncclSure(), "="
 }

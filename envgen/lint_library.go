@@ -56,15 +56,14 @@ func lintUCXTLS(v *view, d setting.Decided) finding.Finding {
 			return slices.ContainsFunc(names, func(n string) bool { return w == n || strings.HasPrefix(w, n+"_") })
 		})
 	}
+	gpus := "cuda"
+	if v.Node.Software.HIP != "" {
+		gpus = "rocm"
+	}
 	var lacks []string
-	for _, need := range []struct {
-		name string
-		has  bool
-	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")},
-		{"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")},
-		{"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
-		if !need.has {
-			lacks = append(lacks, need.name)
+	for _, need := range [][]string{{"self"}, {"sm", "shm", "posix", "sysv", "cma", "xpmem", "knem"}, {gpus}} {
+		if !has(need...) {
+			lacks = append(lacks, need[0])
 		}
 	}
 	// Scripts of clouds set tcp alone on purpose, for an MPI that only starts processes.

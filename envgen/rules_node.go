@@ -66,11 +66,10 @@ func Paths(in Input) []string {
 		return nil
 	}
 	paths := []string{selfStatus}
-	if in.Node.Cloud.Provider == "azure" {
-		paths = append(paths, virtualTopology)
-		paths = append(paths, azureTopologies()...)
-	}
-	if in.Node.Cloud.Provider == "gcp" {
+	switch in.Node.Cloud.Provider {
+	case "azure":
+		paths = append(append(paths, virtualTopology), azureTopologies()...)
+	case "gcp":
 		paths = append(append(paths, gibScript), fastrakScripts()...)
 	}
 	if f := v.value("NCCL_TOPO_FILE"); path.IsAbs(f) {
@@ -199,14 +198,12 @@ func countCPUs(list string) int {
 	n := 0
 	for word := range strings.SplitSeq(list, ",") {
 		low, high, isRange := strings.Cut(word, "-")
-		a, err := strconv.Atoi(low)
-		b := a
-		if isRange {
-			var second error
-			b, second = strconv.Atoi(high)
-			err = errors.Join(err, second)
+		if !isRange {
+			high = low
 		}
-		if err == nil && b >= a && b-a < 1<<16 {
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		if errA == nil && errB == nil && b >= a && b-a < 1<<16 {
 			n += b - a + 1
 		}
 	}
