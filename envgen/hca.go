@@ -62,12 +62,9 @@ func (v *view) shut(name string) bool {
 // connect InfiniBand with Ethernet (connect.cc: "Try selecting NICs of only one link
 // type"), so if both are equally good all nodes use InfiniBand.
 func (v *view) rails() []hcaPort {
-	var out []hcaPort
-	for _, p := range v.ncclPorts() {
-		if slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.HCA == p.hca.Name && r.Port == p.Num }) {
-			out = append(out, p)
-		}
-	}
+	out := slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool {
+		return !slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.HCA == p.hca.Name && r.Port == p.Num })
+	})
 	if slices.ContainsFunc(out, func(p hcaPort) bool { return p.LinkLayer == infiniBand }) {
 		out = slices.DeleteFunc(out, func(p hcaPort) bool { return p.LinkLayer != infiniBand })
 	}
@@ -122,8 +119,8 @@ func Selected(in Input) map[string][]string {
 		}
 	}
 	if d, ok := v.decided("NCCL_IB_HCA"); ok && v.gpus() && !v.vendorPlugin() {
-		f := parseFilter(d.Value, maxIBs)
-		choose(d.Name, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) })
+		chosen := v.chosen(d.Value)
+		choose(d.Name, func(p hcaPort) bool { return contains(chosen, p) })
 	}
 	// UCX (src/ucs/config/parser.c) also accepts patterns and ranges: not judged.
 	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" &&
@@ -150,11 +147,11 @@ func Ports(in Input) []string {
 	if !ok || d.Value == "" || v.vendorPlugin() {
 		return nil
 	}
-	f := parseFilter(d.Value, maxIBs)
-	for _, p := range v.ncclPorts() {
-		if f.match(p.hca.Name, p.Num) {
-			out = append(out, p.String())
-		}
-	}
-	return out
+	return append(out, finding.Map(v.chosen(d.Value), hcaPort.String)...)
+}
+
+// chosen returns the ports that NCCL takes with a value of NCCL_IB_HCA.
+func (v *view) chosen(value string) []hcaPort {
+	f := parseFilter(value, maxIBs)
+	return slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return !f.match(p.hca.Name, p.Num) })
 }

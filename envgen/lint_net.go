@@ -75,14 +75,12 @@ func lintHCA(v *view, d setting.Decided) finding.Finding {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()
 	}
-	f := parseFilter(d.Value, maxIBs)
-	ports := v.ncclPorts()
-	if slices.ContainsFunc(ports, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) }) {
+	if len(v.chosen(d.Value)) > 0 {
 		return none()
 	}
 	pinned := strings.EqualFold(v.value("NCCL_NET"), "IB")
 	out := finding.FailOr(pinned && v.ncclSure(), "NCCL_IB_HCA=%s selects no ACTIVE RDMA port of this node", d.Value).
-		See("ACTIVE ports in /sys/class/infiniband", "%s", cmp.Or(portList(ports), "none"))
+		See("ACTIVE ports in /sys/class/infiniband", "%s", cmp.Or(portList(v.ncclPorts()), "none"))
 	if pinned {
 		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops")
 	}

@@ -150,10 +150,7 @@ func vendorModules() []string {
 
 // sameHCAs reports whether a value of NCCL_IB_HCA selects exactly the rails.
 func (v *view) sameHCAs(value string) bool {
-	f := parseFilter(value, maxIBs)
-	rails := v.rails()
-	return !slices.ContainsFunc(v.ncclPorts(),
-		func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) != contains(rails, p) })
+	return portList(v.chosen(value)) == portList(v.rails())
 }
 
 // wantPKey is for the partition table: a key's highest bit is full membership (IBTA
@@ -240,7 +237,14 @@ func (v *view) wantSplit() want {
 }
 
 func (v *view) wantC2C() want {
-	for _, model := range v.gpuNames() {
+	var models []string
+	for _, g := range v.Node.GPUs.Devices {
+		models = append(models, g.Name)
+	}
+	for _, c := range v.Node.Cards {
+		models = append(models, c.Model)
+	}
+	for _, model := range models {
 		for _, name := range []string{"GH200", "GB200", "GB300"} {
 			if strings.Contains(model, name) {
 				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory",

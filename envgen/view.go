@@ -66,18 +66,6 @@ func (v *view) gpuCount() int {
 	return cards["amd"]
 }
 
-// gpuNames returns the known models of the GPUs.
-func (v *view) gpuNames() []string {
-	var names []string
-	for _, g := range v.Node.GPUs.Devices {
-		names = append(names, g.Name)
-	}
-	for _, c := range v.Node.Cards {
-		names = append(names, c.Model)
-	}
-	return names
-}
-
 // gpus reports whether NCCL can be in use here.
 func (v *view) gpus() bool { return v.gpuCount() != 0 }
 
