@@ -155,32 +155,30 @@ func (s *scan) assignments() {
 // pythonOptions are CPython's own (Python/getopt.c); c and m end them.
 const pythonOptions = "+bBdEhiIJOPqRsStuvVxW:X:c:m:"
 
-// python finds a launcher after an interpreter, which is at f.at.
-func (f *found) python(argv []string) {
-	name := path.Base(argv[f.at])
-	for i := f.at + 1; i < len(argv); i++ {
-		w := argv[i]
+// python finds a launcher after an interpreter, which is at l.At, and returns its module.
+func (l *Line) python() (module string) {
+	name := path.Base(l.Argv[l.At])
+	for i := l.At + 1; i < len(l.Argv); i++ {
+		w := l.Argv[i]
 		switch {
 		case w == "--check-hash-based-pycs":
 			i++
 			continue
 		case w == "-" || strings.HasPrefix(w, "--"):
-			return
+			return ""
 		case !strings.HasPrefix(w, "-"):
-			f.pythonScript(w, i, name)
-			return
+			return l.pythonScript(w, i, name)
 		}
 		for j := 1; j < len(w); j++ {
 			switch at := strings.IndexByte(pythonOptions, w[j]); {
 			case at < 0 || strings.IndexByte("chV:", w[j]) >= 0: // -c, and what only prints
-				return
+				return ""
 			case w[j] == 'm':
 				module, at := w[j+1:], i
-				if module == "" && i+1 < len(argv) {
-					module, at = argv[i+1], i+1
+				if module == "" && i+1 < len(l.Argv) {
+					module, at = l.Argv[i+1], i+1
 				}
-				f.pythonModule(module, at, name+" -m")
-				return
+				return l.pythonModule(module, at, name+" -m")
 			case at+1 < len(pythonOptions) && pythonOptions[at+1] == ':':
 				if j == len(w)-1 {
 					i++ // the value is the next argument
@@ -189,25 +187,27 @@ func (f *found) python(argv []string) {
 			}
 		}
 	}
+	return ""
 }
 
-func (f *found) pythonModule(module string, at int, title string) {
+func (l *Line) pythonModule(module string, at int, title string) string {
 	switch module {
 	case "torch.distributed.run", "torch.distributed.launch", "torchrun":
-		f.kind, f.at, f.module = Torchrun, at, module
-		f.prefix = append(f.prefix, title)
+		l.Kind, l.At, l.Prefix = Torchrun, at, append(l.Prefix, title)
+		return module
 	}
+	return ""
 }
 
-func (f *found) pythonScript(script string, at int, title string) {
-	switch base := path.Base(script); {
-	case torchrunName.MatchString(base), strings.HasSuffix(script, "torch/distributed/run.py"):
-		f.kind, f.at = Torchrun, at
+func (l *Line) pythonScript(script string, at int, title string) (module string) {
+	switch {
+	case torchrunName.MatchString(path.Base(script)), strings.HasSuffix(script, "torch/distributed/run.py"):
 	case strings.HasSuffix(script, "torch/distributed/launch.py"):
-		f.kind, f.at, f.module = Torchrun, at, "torch.distributed.launch"
+		module = "torch.distributed.launch"
 	default:
-		f.script = at
-		return
+		l.Script = at
+		return ""
 	}
-	f.prefix = append(f.prefix, title)
+	l.Kind, l.At, l.Prefix = Torchrun, at, append(l.Prefix, title)
+	return module
 }
