@@ -33,9 +33,8 @@ func nameOf(i fabric.Interface) string { return i.Name }
 
 func names(all []fabric.Interface) string { return finding.Join(all, nameOf) }
 
-// ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best
-// first (src/misc/socket.cc ncclFindInterfaces). virbr is for NCCL before 2.28.3,
-// which did not exclude libvirt's bridges.
+// ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best first
+// (src/misc/socket.cc ncclFindInterfaces). virbr: with libvirt's bridges, as NCCL before 2.28.3.
 func ncclAlone(v *view, virbr bool) []fabric.Interface {
 	rest := "^docker,lo,virbr"
 	if virbr {
@@ -69,9 +68,8 @@ func (v *view) ncclFamily() family {
 	return 0
 }
 
-// ncclSockets reports whether NCCL's data goes over TCP: it has no network plugin and
-// no port for its IB module, or these are off. Then every interface that matches
-// carries data (src/transport/net_socket.cc), not only the first.
+// ncclSockets reports whether NCCL's data goes over TCP. Then every interface that matches carries
+// data (src/transport/net_socket.cc), not only the first.
 func (v *view) ncclSockets() bool {
 	switch {
 	case strings.EqualFold(v.value("NCCL_NET"), "Socket"):
@@ -105,9 +103,8 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	return ""
 }
 
-// hostWrong returns what is wrong with the address that Gloo and TensorPipe choose, or
-// "". They choose the first address of the host name that they can bind
-// (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
+// hostWrong returns what is wrong with the address that Gloo and TensorPipe choose, or "": the first of
+// the host name that they can bind (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
 func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 	n := v.Node
 	if len(n.HostAddrs) == 0 {

@@ -149,10 +149,9 @@ func spanWords(r rule, now version) string {
 	return fmt.Sprintf("it is for %s %s; this is %d.%d.%d", r.library, r.span, now[0], now[1], now[2])
 }
 
-// Make returns the plan: the variables without which a library would make a wrong choice. The plan
-// is empty if the libraries choose right on their own. It never replaces a variable that is set;
-// one with another effect is listed as Kept, with the right value. For mpirun it has only constants
-// of the job and what mpirun itself reads.
+// Make returns the plan: the variables without which a library would make a wrong choice. It never
+// replaces a variable that is set; one with another effect is listed as Kept, with the right value. For
+// mpirun it has only constants of the job and what mpirun itself reads.
 func Make(in Input) Plan {
 	var plan Plan
 	v := look(in)

@@ -28,8 +28,7 @@ type filterItem struct {
 	port int // -1: any
 }
 
-// parseFilter parses a filter. Like NCCL it never fails: any text is a list of names,
-// even one that matches nothing.
+// parseFilter parses a filter. Like NCCL it never fails: any text is a list of names.
 func parseFilter(s string, limit int) filter {
 	var f filter
 	s, f.not = strings.CutPrefix(s, "^")
@@ -87,9 +86,8 @@ func (f family) takes(i fabric.Interface, v4 bool) bool {
 	return false
 }
 
-// interfaces returns those that the filter selects, in the order of NCCL: getifaddrs
-// lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses. Only
-// RUNNING interfaces with an address count.
+// interfaces returns the RUNNING ones with an address that the filter selects, in the order of NCCL:
+// getifaddrs lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses.
 func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interface {
 	var out []fabric.Interface
 	seen := map[string]bool{}

@@ -48,8 +48,7 @@ func each(p Plan, line func(setting.Var) (string, error)) (string, error) {
 	return b.String(), nil
 }
 
-// shell returns POSIX shell for eval "$(launch env)". It ends in a semicolon, so that
-// an eval without the quotes works too.
+// shell returns POSIX shell for eval "$(launch env)"; with the semicolon also for eval without quotes.
 func shell(v setting.Var) (string, error) {
 	value, err := quoted(v)
 	return "export " + v.Name + "=" + value + ";\n", err
@@ -64,9 +63,8 @@ func quoted(v setting.Var) (string, error) {
 	return value, nil
 }
 
-// dotenv returns NAME=VALUE. Docker's --env-file reads quotes as part of the value,
-// and other readers expand $, # and blanks. So only a value that needs quotes has
-// them: single ones, in which the other readers expand nothing.
+// dotenv returns NAME=VALUE. Only a value that needs quotes has them: Docker's --env-file reads them as
+// part of the value. They are single ones, in which the other readers do not expand $, # and blanks.
 func dotenv(v setting.Var) (string, error) {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,=@%+^*"
 	switch {

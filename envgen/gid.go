@@ -21,9 +21,8 @@ type gidChoice struct {
 	in      netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
 }
 
-// of returns the entry that they choose from 2.21 on: starting at entry 0, they move
-// to an entry of the wanted family, then to one of the wanted version
-// (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
+// of returns the entry that they choose from 2.21 on: from entry 0 they move to one of the wanted
+// family, then to one of the wanted version (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
 func (c gidChoice) of(p fabric.Port) int {
 	if c.index >= 0 {
 		return c.index
@@ -121,9 +120,8 @@ const (
 	roceVersNum = "ROCE_VERSION_NUM"
 )
 
-// gid plans the choice. Of the settings that give all rails the right entry it takes
-// the least specific: a family before a range, and an index, which is the same on all
-// HCAs, only if nothing else helps.
+// gid plans the choice. Of the settings that give all rails the right entry it takes the least
+// specific: a family before a range, and an index, which is the same on all HCAs, last.
 func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	rails, want := v.gidTable()
 	if len(rails) == 0 {

@@ -47,8 +47,7 @@ func (v *view) ncclPorts() []hcaPort {
 	return out
 }
 
-// shut reports whether libibverbs does not open the device, as in a container without
-// it: NCCL skips the device.
+// shut reports whether libibverbs does not open the device, as in a container: NCCL skips it.
 func (v *view) shut(name string) bool {
 	for _, d := range v.Node.Verbs.Devices {
 		if d.Name == name {
@@ -58,9 +57,8 @@ func (v *view) shut(name string) bool {
 	return false
 }
 
-// rails returns the ports of the training fabric that verbs can use. NCCL cannot
-// connect InfiniBand with Ethernet (connect.cc: "Try selecting NICs of only one link
-// type"), so if both are equally good all nodes use InfiniBand.
+// rails returns the ports of the training fabric that verbs can use: of InfiniBand and Ethernet only
+// InfiniBand, since NCCL cannot connect the two (connect.cc: "Try selecting NICs of only one link type").
 func (v *view) rails() []hcaPort {
 	out := slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool {
 		return !slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.HCA == p.hca.Name && r.Port == p.Num })
@@ -134,9 +132,8 @@ func Selected(in Input) map[string][]string {
 	return out
 }
 
-// Ports returns the RDMA ports that the settings allow NCCL's own module, as it names
-// them ("mlx5_0:1"); empty if they allow none. It is nil if they do not choose: then
-// the plan chooses the rails.
+// Ports returns the RDMA ports that the settings allow NCCL's own module, as it names them ("mlx5_0:1").
+// It is nil if the settings do not choose: then the plan chooses the rails.
 func Ports(in Input) []string {
 	v := look(in)
 	out := []string{}

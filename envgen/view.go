@@ -42,9 +42,8 @@ func (v *view) value(name string) string { d, _ := v.decided(name); return d.Val
 // apart reports whether the job has several machines.
 func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopback() }
 
-// gpuCount returns the number of GPUs that NCCL or RCCL could use here. -1 is for a
-// driver that did not answer, or a recording without PCI devices, and counts as some:
-// a variable for an unused library costs nothing.
+// gpuCount returns the number of GPUs that NCCL or RCCL could use here. -1, for a driver that did not
+// answer or a recording without PCI devices, counts as some: a variable too many costs nothing.
 func (v *view) gpuCount() int {
 	n := v.Node
 	cards := map[string]int{}
@@ -84,8 +83,7 @@ func (v *view) ucx() bool {
 func (v *view) nixl() bool    { return v.uses("nixl", "NIXL_") }
 func (v *view) nvshmem() bool { return v.uses("nvshmem", "NVSHMEM_") }
 
-// openMPI reports whether mpirun is Open MPI's, or unknown: the other MPIs ignore the
-// variables of Open MPI.
+// openMPI reports whether mpirun is Open MPI's, or unknown: the others ignore its variables.
 func (v *view) openMPI() bool {
 	return v.Mpirun && (v.MPI == "" || strings.HasPrefix(v.MPI, "openmpi"))
 }
@@ -121,8 +119,7 @@ func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) 
 	return fabric.Interface{}, netip.Prefix{}, false
 }
 
-// head reports whether the node of mpirun is one of its hosts: only then are this
-// node's devices those of the job.
+// head reports whether the node of mpirun is one of its hosts: only then the job uses its devices.
 func (v *view) head() bool { return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal) }
 
 // version is the version of a library, "2.27.5"; the zero version is unknown.

@@ -143,10 +143,9 @@ func (c Config) ReverseAll(ctx context.Context, a netip.Addr) []Answer {
 // healthy ones take milliseconds.
 const patience = 300 * time.Millisecond
 
-// Find looks a name up as glibc does, but asks all servers at once. The first of the list with a
-// definite answer decides; a late one is skipped. If there is no such name, and caches may keep
-// that answer, Find asks the zone's own server too, which knows a new name first. It ends within
-// two Budgets, and returns nil if it finds no address.
+// Find looks a name up as glibc does, but asks all servers at once, and returns nil if it finds no
+// address. The first of the list with a definite answer decides; a late one is skipped. After a negative
+// answer that caches may have, Find asks the zone's own server too. It ends within two Budgets.
 func (c Config) Find(ctx context.Context, name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, 2*Budget)
 	defer cancel()

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// samePress is how long after a signal the next one counts as the same. timeout(1)
-// and other programs that end a whole group send it to their child and to the
-// group: the second would end launch before it could report why. A user is slower.
+// samePress is how long after a signal the next one counts as the same: timeout(1) sends it to its child
+// and to the group, and the second would end launch before it could report why. A user is slower.
 const samePress = 200 * time.Millisecond
 
 // NotifyContext returns a context that is cancelled at the first INT, TERM or HUP;

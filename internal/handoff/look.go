@@ -109,9 +109,8 @@ func runnable(path, dir string) error {
 	return nil
 }
 
-// unfit returns why the kernel and then a shell would refuse the content of an
-// executable file. It returns "" if they would not, or if the file cannot be read:
-// execute permission is enough to run a program.
+// unfit returns why the kernel and then a shell would refuse the content of an executable file. It
+// returns "" if the file cannot be read: execute permission is enough to run a program.
 func unfit(file, dir string) string {
 	head := readHead(file)
 	switch {

@@ -13,9 +13,8 @@ import (
 	"launch/internal/setting"
 )
 
-// decided lists the variables of the communication libraries that are set already:
-// on mpirun's line, then in the environment, then in the files that the libraries
-// read, each library's in its order of precedence.
+// decided lists the variables of the communication libraries that are set already: on mpirun's line,
+// in the environment, then in the libraries' files, each in its order of precedence.
 func (r *resolver) decided() {
 	seen := map[string]bool{}
 	add := func(all ...setting.Decided) {

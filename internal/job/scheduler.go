@@ -35,9 +35,8 @@ func (r *resolver) scheduler() error {
 // completionIndex is set by Kubernetes in every pod of an Indexed Job.
 const completionIndex = "JOB_COMPLETION_INDEX"
 
-// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with
-// a headless Service (spec.subdomain) the kubelet writes its full name into
-// /etc/hosts. Pod 0 of the Job is then the store host.
+// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with a headless Service
+// (spec.subdomain) the kubelet writes its full name into /etc/hosts. Pod 0 is then the store host.
 func (r *resolver) indexedJob() {
 	r.sched.index = r.variable(completionIndex)
 	if uid := r.variable("JOB_UID"); uid.Set { // by the downward API, see k8s/

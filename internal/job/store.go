@@ -80,9 +80,8 @@ func (r *resolver) store() error {
 	return r.loopback(v)
 }
 
-// parseAddress parses --store, or the endpoint or master address of the line or the
-// environment: then launch's embedded store runs on that host, on a port of its
-// own. Only torchrun's etcd backends name an etcd that runs already.
+// parseAddress parses --store, or the endpoint or master address of the line or the environment: then
+// launch's embedded store runs on that host, on its own port, unless torchrun's backend is an etcd.
 func (r *resolver) parseAddress(c claim) (Store, error) {
 	if c.From.Tier == setting.Explicit {
 		return parseStore(c)
@@ -103,9 +102,8 @@ func (r *resolver) parseAddress(c claim) (Store, error) {
 	return embedded(host, DefaultStorePort), nil
 }
 
-// agree reports whether two stores may be one. An etcd does not contradict
-// torch's host. The port of two hosts does not matter, since the others name only
-// a host. A name may stand for an address or another name; that is unknown here.
+// agree reports whether two stores may be one. An etcd does not contradict torch's host. The port of
+// two hosts does not matter, since the others name only a host. A name may mean any address.
 func agree(a, b Store) bool {
 	if a.Embedded != b.Embedded {
 		return true

@@ -11,9 +11,8 @@ import (
 	"launch/internal/setting"
 )
 
-// parseMpirun parses mpirun's options, section by section: a lone ":" begins the
-// next program of an MPMD line (mpirun(1)). The options are Open MPI's until Of
-// names another MPI, since the line does not name it.
+// parseMpirun parses mpirun's options, section by section: a lone ":" begins the next program of an MPMD
+// line (mpirun(1)). The options are Open MPI's until Of names another MPI.
 func (l *Line) parseMpirun() {
 	l.Rest = len(l.Argv)
 	total, counted := 0, 0
@@ -206,9 +205,8 @@ func (l Line) forwards(name string, start, end int) bool {
 	})
 }
 
-// noForward returns why launch cannot forward variables, or "": an unknown MPI may
-// refuse the options; Open MPI ends a job that mixes -x with mca_base_env_list, and
-// its --app overrides the rest of the line.
+// noForward returns why launch cannot forward variables, or "": an unknown MPI may refuse the options,
+// and Open MPI ends a job that mixes -x with mca_base_env_list.
 func (l Line) noForward(env []string) string {
 	switch {
 	case l.MPI == "":

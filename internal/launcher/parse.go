@@ -58,9 +58,8 @@ func (l Line) Environ(env []string) []string {
 	return out
 }
 
-// Command returns what the line becomes in a world. plan is the computed
-// environment, of which mpirun forwards the constants of the job; env is what launch
-// inherited, as os.Environ returns it. The error is an *exit.Error.
+// Command returns what the line becomes in a world. Of the plan mpirun forwards the constants of the
+// job; env is what launch inherited, as os.Environ returns it. The error is an *exit.Error.
 func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 	switch l.Kind {
 	case Torchrun:
