@@ -72,7 +72,7 @@ func (r rewrite) viaEnv() Exec {
 // and a torchrun in the script would use them. It removes assignments of an env prefix from the line.
 func (r rewrite) unset(e *Exec, drop map[int]bool) {
 	for _, o := range torchOptions() {
-		if o.noEnv || !r.decides(o) {
+		if !r.decides(o) {
 			continue
 		}
 		if v, ok := lookup(r.env, o.pet()); ok {

@@ -166,7 +166,7 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 		r.decides = func(o torchOption) bool { return o.static }
 		r.settings, r.notes = staticSettings(w, merged), staticNotes(backend, asked("max_restarts"))
 	}
-	if l.Inside || w.ViaEnv {
+	if l.Inside {
 		return r.viaEnv(), nil
 	}
 	return r.onLine(), nil
@@ -276,7 +276,6 @@ type torchOption struct {
 	short   byte   // -r
 	value   bool   // takes exactly one value
 	only    string // the module that adds it; "" for all
-	noEnv   bool   // no PET_ variable
 	perNode bool   // may differ between the nodes of one job
 	static  bool   // launch decides it, with a static rendezvous
 	keep    bool   // the same with --keep-rdzv
@@ -306,20 +305,20 @@ func torchOptions() []torchOption {
 		{dest: "master_addr", value: true, static: true, keep: true},
 		{dest: "master_port", value: true, static: true, keep: true},
 		{dest: "local_addr", value: true, perNode: true, keep: true}, // from 2.0
-		{dest: "use_env", only: "torch.distributed.launch", noEnv: true},
-		{dest: "help", short: 'h', noEnv: true},
+		{dest: "use_env", only: "torch.distributed.launch"},
+		{dest: "help", short: 'h'},
 		// from 2.x
 		{dest: "local_ranks_filter", value: true, perNode: true},
 		{dest: "log_line_prefix_template", value: true},
-		{dest: "logs_specs", value: true, noEnv: true},
+		{dest: "logs_specs", value: true},
 		{dest: "event_log_handler", value: true},
-		{dest: "numa_binding", value: true, noEnv: true},
+		{dest: "numa_binding", value: true},
 		{dest: "signals_to_handle", value: true},
 		{dest: "virtual_local_rank"},
 		{dest: "duplicate_stdout_filters", value: true, perNode: true},
 		{dest: "duplicate_stderr_filters", value: true, perNode: true},
 		{dest: "shutdown_timeout", value: true},
-		{dest: "print_completion", value: true, noEnv: true}, // from 2.15
+		{dest: "print_completion", value: true}, // from 2.15
 	}
 }
 
