@@ -138,21 +138,20 @@ func (v *view) pci(addr string) bool {
 }
 
 // status returns a field of /proc/self/status (proc(5)).
-func (v *view) status(name string) (string, bool) {
+func (v *view) status(name string) string {
 	for line := range strings.Lines(v.Files[selfStatus]) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value), true
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", false
+	return ""
 }
 
 // capSysNice is the bit of CAP_SYS_NICE (linux/capability.h).
 const capSysNice = 23
 
 func (v *view) wantCuMemHost() want {
-	filter, _ := v.status("Seccomp")
-	hex, _ := v.status("CapEff")
+	filter, hex := v.status("Seccomp"), v.status("CapEff")
 	caps, err := strconv.ParseUint(hex, 16, 64)
 	if !v.nccl.known() || filter != "2" || err != nil || caps>>capSysNice&1 == 1 {
 		return right("nothing here denies the right to choose a NUMA node")
@@ -176,7 +175,7 @@ func (v *view) wantThreads(via fabric.Interface, _ netip.Prefix) want {
 	case via.Speed < fastTCP:
 		return right(fmt.Sprintf("the speed of %s is below 100 Gb/s, or unknown", via.Name))
 	}
-	list, _ := v.status("Cpus_allowed_list")
+	list := v.status("Cpus_allowed_list")
 	cores := countCPUs(list)
 	if n := v.gpuCount(); n < 1 || cores < coresPerGPU*n {
 		return right(fmt.Sprintf("%d cores are too few for more threads", cores))
