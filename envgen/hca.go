@@ -18,10 +18,6 @@ type hcaPort struct {
 
 func (p hcaPort) String() string { return p.hca.Name + ":" + strconv.Itoa(p.Num) }
 
-func (p hcaPort) driverSeen() finding.Seen {
-	return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}
-}
-
 // Link layers, as the kernel writes them (ports/N/link_layer).
 const (
 	infiniBand = "InfiniBand"

@@ -162,16 +162,15 @@ func lintObsolete(_ *view, d setting.Decided) finding.Finding {
 // files have the setting, so the plan cannot.
 type lackRule struct {
 	id   string
-	name string // the variable that is set if the user took care
 	what string // what is missing, for docs/env.md
 	look func(*view) finding.Finding
 }
 
 func lackRules() []lackRule {
 	return []lackRule{
-		{id: "env.plugin", name: "NCCL_NET", look: lackPlugin,
+		{id: "env.plugin", look: lackPlugin,
 			what: "the fabric is EFA or Slingshot, but NCCL finds no plugin for it"},
-		{id: "env.vendor-script", name: "NCCL_NET", look: lackScript,
+		{id: "env.vendor-script", look: lackScript,
 			what: "a machine of Google has the settings of its network module in a script, but none is set"},
 	}
 }

@@ -36,13 +36,12 @@ func fabricRules() []rule {
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
 		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
-		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
+		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout, agrees: atLeast(20),
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
 		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
-		want: (*view).wantQPs, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
+		want: (*view).wantQPs, agrees: atLeast(2),
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
 		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
@@ -57,6 +56,11 @@ func fabricRules() []rule {
 		when:  "the fabric is EFA and the plugin is older", value: "efa",
 		used: func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
 	}}
+}
+
+// atLeast accepts numbers from n on.
+func atLeast(n int) func(*view, string) bool {
+	return func(_ *view, value string) bool { return leadingInt(value, 0) >= n }
 }
 
 // strays reports whether the only devices that NCCL's IB module would take are not a fabric.

@@ -103,7 +103,8 @@ func (v *view) wantUCXDevices() want {
 	}
 	p := rails[0]
 	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP",
-		because: v.railWords(), seen: []finding.Seen{p.driverSeen()}}
+		because: v.railWords(), seen: []finding.Seen{
+			finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}}}
 }
 
 // nvshmemRules returns the rules for NVSHMEM, which makes NCCL's choices under its own names.

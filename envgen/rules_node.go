@@ -37,13 +37,12 @@ func nodeRules() []rule {
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
 		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
-		value:  "4, NVIDIA's value for 100G", used: node, want: byPeers((*view).wantThreads),
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		value:  "4, NVIDIA's value for 100G", used: node, want: byPeers((*view).wantThreads), agrees: atLeast(1),
 	}, {
 		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4", used: node,
-		want: byPeers((*view).wantThreads), agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		want: byPeers((*view).wantThreads), agrees: atLeast(1),
 	}}
 }
 
@@ -122,19 +121,11 @@ func (v *view) topology(text string) (n int, missing string) {
 			continue
 		}
 		n++
-		if missing == "" && !v.pci(at["busid"]) {
+		_, here := v.Node.Function(at["busid"])
+		if missing == "" && !here && len(v.Node.PCI) > 0 { // the functions are known
 			missing = at["busid"]
 		}
 	}
-}
-
-// pci reports whether this machine has the function, or the list of functions is unknown.
-func (v *view) pci(addr string) bool {
-	if len(v.Node.PCI) == 0 {
-		return true
-	}
-	_, ok := v.Node.Function(addr)
-	return ok
 }
 
 // status returns a field of /proc/self/status (proc(5)).
