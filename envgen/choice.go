@@ -41,7 +41,7 @@ func ncclAlone(v *view, virbr bool) []fabric.Interface {
 		rest = "^docker,lo"
 	}
 	for _, f := range []string{"ib", rest, "docker", "lo", "virbr"} {
-		if got := parseFilter(f, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily()); len(got) > 0 {
+		if got := parseFilter(f, maxIfs).interfaces(v.Node.Interfaces, v.value("NCCL_SOCKET_FAMILY")); len(got) > 0 {
 			return got
 		}
 	}
@@ -54,18 +54,7 @@ func ncclWith(v *view, value string) []fabric.Interface {
 	if len(value) < 2 {
 		return ncclAlone(v, false)
 	}
-	return parseFilter(value, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily())
-}
-
-func (v *view) ncclFamily() family {
-	d, _ := v.decided("NCCL_SOCKET_FAMILY")
-	switch d.Value {
-	case "AF_INET":
-		return 4
-	case "AF_INET6":
-		return 6
-	}
-	return 0
+	return parseFilter(value, maxIfs).interfaces(v.Node.Interfaces, v.value("NCCL_SOCKET_FAMILY"))
 }
 
 // ncclSockets reports whether NCCL's data goes over TCP. Then every interface that matches carries

@@ -1,7 +1,9 @@
 package envgen
 
 import (
+	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,34 +72,28 @@ func (f filter) listed(name string, port int) bool {
 	return false
 }
 
-// family is NCCL_SOCKET_FAMILY: 4, 6, or 0 for either.
-type family int
-
-func (f family) takes(i fabric.Interface, v4 bool) bool {
-	if f == 4 && !v4 || f == 6 && v4 {
-		return false
-	}
-	for _, p := range i.Addrs {
-		a := p.Addr()
-		if a.Is4() == v4 && !(a.Is6() && a.IsLoopback()) {
-			return true
-		}
-	}
-	return false
+// usable reports whether an interface has an address of a family that NCCL takes.
+func usable(i fabric.Interface, v4 bool) bool {
+	return slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
+		return p.Addr().Is4() == v4 && !(p.Addr().Is6() && p.Addr().IsLoopback())
+	})
 }
 
 // interfaces returns the RUNNING ones with an address that the filter selects, in the order of NCCL:
 // getifaddrs lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses.
-func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interface {
+// family is NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or another text for both.
+func (f filter) interfaces(all []fabric.Interface, family string) []fabric.Interface {
 	var out []fabric.Interface
 	seen := map[string]bool{}
 	for _, v4 := range []bool{true, false} {
+		if family == "AF_INET" && !v4 || family == "AF_INET6" && v4 {
+			continue
+		}
 		for _, i := range all {
-			if seen[i.Name] || !i.Running || !fam.takes(i, v4) || !f.match(i.Name, -1) {
-				continue
+			if !seen[i.Name] && i.Running && usable(i, v4) && f.match(i.Name, -1) {
+				seen[i.Name] = true
+				out = append(out, i)
 			}
-			seen[i.Name] = true
-			out = append(out, i)
 		}
 	}
 	return out[:min(len(out), maxIfs)]

@@ -60,7 +60,7 @@ func lintNCCLIfname(v *view, d setting.Decided) finding.Finding {
 		what = "excludes every interface"
 	}
 	f := finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s %s of this node", d.Value, what)
-	f.Seen = ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, 0))
+	f.Seen = ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, ""))
 	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "="))
 }
 

@@ -117,7 +117,7 @@ func lintInclude(v *view, d setting.Decided) finding.Finding {
 		}
 	}
 	return finding.Warnf("%s=%s selects no interface of this node", d.Name, d.Value).
-		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, 0))).
+		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, ""))).
 		Breaking("Open MPI has no network here").Do("%s, or set the CIDR of the network", drop(d))
 }
 

@@ -75,23 +75,20 @@ func (s *scan) options(p prefix) bool {
 func (s *scan) long(p prefix, w string) bool {
 	name, value, attached := strings.Cut(w[2:], "=")
 	known := strings.Fields(p.long)
+	takes := p.values || slices.Contains(known, name+"=")
 	switch {
 	case p.module && name == "module" && !attached:
 		s.at++
 		s.module = true
-	case slices.Contains(known, name) || slices.Contains(known, name+"["):
+	case slices.Contains(known, name), slices.Contains(known, name+"["), takes && attached:
 		s.at++
-	case (p.values || slices.Contains(known, name+"=")) && attached:
-		s.at++
-	case p.values || slices.Contains(known, name+"="):
+	case takes:
 		value = s.next()
 		s.at += 2
 	default:
 		return false
 	}
-	if p.assigns {
-		s.clears(name, value)
-	}
+	s.clears(p, name, value)
 	return true
 }
 
@@ -109,9 +106,7 @@ func (s *scan) short(p prefix, w string) bool {
 		}
 		takes := at < 0 || at+1 < len(p.short) && p.short[at+1] == ':'
 		if !takes {
-			if p.assigns {
-				s.clears(w[i:i+1], "")
-			}
+			s.clears(p, w[i:i+1], "")
 			continue
 		}
 		value := w[i+1:]
@@ -119,9 +114,7 @@ func (s *scan) short(p prefix, w string) bool {
 			value = s.next()
 			s.at++
 		}
-		if p.assigns {
-			s.clears(w[i:i+1], value)
-		}
+		s.clears(p, w[i:i+1], value)
 		break
 	}
 	s.at++
@@ -129,11 +122,12 @@ func (s *scan) short(p prefix, w string) bool {
 }
 
 // clears records what env -i and env -u do.
-func (s *scan) clears(name, value string) {
-	switch name {
-	case "i", "ignore-environment":
+func (s *scan) clears(p prefix, name, value string) {
+	switch {
+	case !p.assigns: // not env
+	case name == "i", name == "ignore-environment":
 		s.env.Clear = true
-	case "u", "unset":
+	case name == "u", name == "unset":
 		s.env.Unset = append(s.env.Unset, value)
 	}
 }
