@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -84,12 +85,7 @@ func (s State) ignorable() []os.Signal {
 	return out
 }
 
+// heard returns the signals to listen for. Go knows an ignored INT and HUP without the record.
 func heard() []os.Signal {
-	var out []os.Signal
-	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		if !signal.Ignored(sig) { // INT and HUP it knows without the record
-			out = append(out, sig)
-		}
-	}
-	return out
+	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
 }

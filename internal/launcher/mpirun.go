@@ -175,12 +175,8 @@ func (l Line) dashX(e *Exec, vars []setting.Var) {
 }
 
 func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
-	var out []setting.Var
-	for _, v := range plan {
-		if v.Scope == setting.Job && !v.Kept {
-			out = append(out, v)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(plan),
+		func(v setting.Var) bool { return v.Scope != setting.Job || v.Kept })
 	// The world of one node of an mpirun line may have the loopback address, which
 	// is another machine on every node.
 	addr, err := netip.ParseAddr(w.MasterAddr)
