@@ -132,7 +132,7 @@ func TestEveryVariableHasItsLibrary(t *testing.T) {
 	}
 	for _, name := range names {
 		if setting.Library(name) == "" {
-			t.Errorf("%s: whose is it?", name)
+			t.Errorf("%s has no library", name)
 		}
 	}
 	for name, want := range map[string]string{"NCCL_NET": setting.NCCL, "NCCL_FASTRAK_X": "GPUDirect-TCPXO",

@@ -13,7 +13,7 @@ import (
 	"launch/internal/setting"
 )
 
-// fabricRules returns the rules that keep NCCL on the training fabric.
+// fabricRules returns the rules that restrict NCCL to the training fabric.
 func fabricRules() []rule {
 	nccl := func(v *view) bool { return v.gpus() && v.head() }
 	return []rule{{

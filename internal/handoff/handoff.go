@@ -71,7 +71,7 @@ func (s State) exec(path string, argv, env []string) error {
 // restore gives the process the recorded ignored signals, and the calling thread the recorded mask and
 // death signal. signal.Ignore would refuse the signals that Go needs itself (SEGV, 32, …).
 func (s State) restore() error {
-	// struct sigaction of the kernel: the handler comes first, the rest is zero.
+	// struct sigaction of the kernel: the handler is its first field, the rest is zero.
 	ignore := [4]uintptr{1} // SIG_IGN
 	for n := syscall.Signal(1); n <= lastSignal; n++ {
 		if !s.ignored.has(n) {
