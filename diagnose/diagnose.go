@@ -148,11 +148,7 @@ func open(e Evidence) finding.Finding {
 	case e.Min > 0:
 		want = fmt.Sprintf("at least %d", e.Min)
 	case len(e.Missing) > 0:
-		var out []string
-		for _, i := range e.Missing {
-			out = append(out, strconv.Itoa(i))
-		}
-		which = ": node " + strings.Join(out, ", ")
+		which = ": node " + finding.Join(e.Missing, strconv.Itoa)
 	}
 	return finding.Warnf("%d of %s nodes joined, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0),
 		which).Named("start.missing").

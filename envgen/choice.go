@@ -29,20 +29,19 @@ func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 	})
 }
 
-func names(all []fabric.Interface) string {
-	return finding.Join(all, func(f fabric.Interface) string { return f.Name })
-}
+func nameOf(i fabric.Interface) string { return i.Name }
 
-// ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best
-// first (src/misc/socket.cc ncclFindInterfaces). virbr is for NCCL before 2.28.3,
-// which did not exclude libvirt's bridges.
+func names(all []fabric.Interface) string { return finding.Join(all, nameOf) }
+
+// ncclAlone returns the interfaces that NCCL takes without NCCL_SOCKET_IFNAME, best first
+// (src/misc/socket.cc ncclFindInterfaces). virbr: with libvirt's bridges, as NCCL before 2.28.3.
 func ncclAlone(v *view, virbr bool) []fabric.Interface {
 	rest := "^docker,lo,virbr"
 	if virbr {
 		rest = "^docker,lo"
 	}
 	for _, f := range []string{"ib", rest, "docker", "lo", "virbr"} {
-		if got := parseFilter(f, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily()); len(got) > 0 {
+		if got := parseFilter(f, maxIfs).interfaces(v.Node.Interfaces, v.value("NCCL_SOCKET_FAMILY")); len(got) > 0 {
 			return got
 		}
 	}
@@ -55,23 +54,11 @@ func ncclWith(v *view, value string) []fabric.Interface {
 	if len(value) < 2 {
 		return ncclAlone(v, false)
 	}
-	return parseFilter(value, maxIfs).interfaces(v.Node.Interfaces, v.ncclFamily())
+	return parseFilter(value, maxIfs).interfaces(v.Node.Interfaces, v.value("NCCL_SOCKET_FAMILY"))
 }
 
-func (v *view) ncclFamily() family {
-	d, _ := v.decided("NCCL_SOCKET_FAMILY")
-	switch d.Value {
-	case "AF_INET":
-		return 4
-	case "AF_INET6":
-		return 6
-	}
-	return 0
-}
-
-// ncclSockets reports whether NCCL's data goes over TCP: it has no network plugin and
-// no port for its IB module, or these are off. Then every interface that matches
-// carries data (src/transport/net_socket.cc), not only the first.
+// ncclSockets reports whether NCCL's data goes over TCP. Then every interface that matches carries
+// data (src/transport/net_socket.cc), not only the first.
 func (v *view) ncclSockets() bool {
 	switch {
 	case strings.EqualFold(v.value("NCCL_NET"), "Socket"):
@@ -105,9 +92,8 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	return ""
 }
 
-// hostWrong returns what is wrong with the address that Gloo and TensorPipe choose, or
-// "". They choose the first address of the host name that they can bind
-// (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
+// hostWrong returns what is wrong with the address that Gloo and TensorPipe choose, or "": the first of
+// the host name that they can bind (gloo/transport/tcp/device.cc lookupAddrForHostname), else loopback.
 func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 	n := v.Node
 	if len(n.HostAddrs) == 0 {
@@ -151,16 +137,12 @@ func firstAddr(i fabric.Interface) netip.Addr {
 	return netip.Addr{}
 }
 
-func hostSeen(n fabric.Node) finding.Seen {
-	what := strings.Join(n.HostAddrs, ", ")
-	if what == "" {
-		what = n.HostErr
-	}
-	return finding.Seen{Where: "getaddrinfo " + n.Hostname, What: what}
+func hostSeen(n fabric.Node) []finding.Seen {
+	return saw("getaddrinfo "+n.Hostname, cmp.Or(strings.Join(n.HostAddrs, ", "), n.HostErr))
 }
 
-func ifSeen(where string, all []fabric.Interface) finding.Seen {
-	return finding.Seen{Where: where, What: cmp.Or(names(all), "none")}
+func ifSeen(where string, all []fabric.Interface) []finding.Seen {
+	return saw(where, cmp.Or(names(all), "none"))
 }
 
 // Listen is an address on which a library waits for the other nodes.
@@ -182,7 +164,8 @@ func Listens(in Input, p Plan) []Listen {
 		return nil
 	}
 	var out []Listen
-	add := func(library string, nic fabric.Interface, a netip.Addr, typed bool) {
+	add := func(library string, nic fabric.Interface, typed bool) {
+		a := firstAddr(nic)
 		if !a.IsValid() || a == v.World.Addr || a.IsLoopback() || a.IsLinkLocalUnicast() || len(out) == maxListens ||
 			len(decoys(v, []fabric.Interface{nic})) > 0 {
 			return
@@ -195,14 +178,13 @@ func Listens(in Input, p Plan) []Listen {
 	if value, typed := v.inForce("NCCL_SOCKET_IFNAME", p); ok && v.gpus() {
 		for i, nic := range ncclWith(v, value) {
 			if nic.Name != via.Name && (i == 0 || v.ncclSockets()) {
-				add("NCCL", nic, firstAddr(nic), typed)
+				add("NCCL", nic, typed)
 			}
 		}
 	}
 	if name, typed := v.inForce("GLOO_SOCKET_IFNAME", p); name != "" && name != via.Name {
-		if i := slices.IndexFunc(v.Node.Interfaces,
-			func(i fabric.Interface) bool { return i.Name == name && i.Up }); i >= 0 {
-			add("Gloo", v.Node.Interfaces[i], firstAddr(v.Node.Interfaces[i]), typed)
+		if nic, _ := v.Node.Interface(name); nic.Up {
+			add("Gloo", nic, typed)
 		}
 	}
 	return out

@@ -5,11 +5,9 @@ package envgen
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"path"
 	"slices"
-	"strings"
 
 	"launch/fabric"
 	"launch/internal/finding"
@@ -57,7 +55,7 @@ type rule struct {
 	name    string
 	library string // reads it
 	scope   setting.Scope
-	span    span   // versions of NCCL for which a rule of NCCL applies
+	span    span   // of a rule of NCCL: the versions for which it applies
 	alone   string // what the library does on its own: completes "NCCL …"
 	when    string // where that is wrong: completes "set where …"
 	value   string // what is set then
@@ -98,6 +96,14 @@ func (d verdict) sets() bool { return !d.given && d.wrong != "" && d.want.value 
 // kept reports whether the plan shows the user's value next to its own.
 func (d verdict) kept() bool { return d.given && !d.agreed && d.want.value != "" && d.because != "" }
 
+// reason returns why the plan sets the variable.
+func (d verdict) reason() string {
+	if d.because == "" {
+		return d.wrong
+	}
+	return d.wrong + "; " + d.because
+}
+
 // judge returns the verdicts of the rules of all libraries in use.
 func (v *view) judge() []verdict {
 	var out []verdict
@@ -115,8 +121,8 @@ func (v *view) judge() []verdict {
 		}
 		if !v.apart() && !r.single {
 			d.want = right("the job is on one machine")
-		} else if version := v.versionOf(r); !r.span.holds(version) {
-			d.want = right(spanWords(r, version))
+		} else if !r.span.holds(v.nccl) {
+			d.want = right(spanWords(r, v.nccl))
 		} else {
 			d.want = r.want(v)
 		}
@@ -135,14 +141,6 @@ func (v *view) judge() []verdict {
 // would carry the value to the other nodes.
 func (v *view) perNode(r rule) bool { return v.Mpirun && r.scope == setting.Node && !r.head }
 
-// versionOf returns the version for the span of a rule.
-func (v *view) versionOf(r rule) version {
-	if r.library == setting.NCCL {
-		return v.nccl
-	}
-	return version{}
-}
-
 func spanWords(r rule, now version) string {
 	if !now.known() {
 		return fmt.Sprintf("it is for %s %s; the version here is unknown and counts as a current one",
@@ -151,10 +149,9 @@ func spanWords(r rule, now version) string {
 	return fmt.Sprintf("it is for %s %s; this is %d.%d.%d", r.library, r.span, now[0], now[1], now[2])
 }
 
-// Make returns the plan: the variables without which a library would make a wrong choice. The plan
-// is empty if the libraries choose right on their own. It never replaces a variable that is set;
-// one with another effect is listed as Kept, with the right value. For mpirun it has only constants
-// of the job and what mpirun itself reads.
+// Make returns the plan: the variables without which a library would make a wrong choice. It never
+// replaces a variable that is set; one with another effect is listed as Kept, with the right value. For
+// mpirun it has only constants of the job and what mpirun itself reads.
 func Make(in Input) Plan {
 	var plan Plan
 	v := look(in)
@@ -163,10 +160,7 @@ func Make(in Input) Plan {
 			continue
 		}
 		p := setting.Var{Name: d.name, Value: d.want.value, Scope: d.scope, Source: d.source, Seen: d.seen,
-			Reason: d.wrong}
-		if d.because != "" {
-			p.Reason += "; " + d.because
-		}
+			Reason: d.reason()}
 		if d.kept() {
 			p.Kept, p.User, p.From = true, d.user.Value, d.user.From
 			p.Seen = saw(d.user.From, d.user.Name+"="+d.user.Value)
@@ -185,35 +179,6 @@ func rules() []rule {
 		all[i].library = setting.Library(all[i].name)
 	}
 	return all
-}
-
-// Variable is a name that a plan may set or that the lint checks.
-type Variable struct {
-	Name    string // a pattern of path.Match if a lint rule is for several
-	Library string
-	Sets    bool // a plan may have it
-	Gone    bool // the lint reports that no library reads it
-	span    span
-}
-
-// For reports whether a plan may have it with a version of NCCL, "2.27.5".
-func (v Variable) For(nccl string) bool { return v.Sets && v.span.holds(parseVersion(nccl)) }
-
-// Variables returns all variables by name, to search the libraries for them.
-func Variables() []Variable {
-	all := map[string]Variable{}
-	for _, u := range unsets() {
-		all[u.name] = Variable{Name: u.name, Library: setting.Library(u.name)}
-	}
-	for _, r := range lintRules() {
-		for _, n := range r.names {
-			all[n] = Variable{Name: n, Library: setting.Library(n), Gone: all[n].Gone || r.gone}
-		}
-	}
-	for _, r := range rules() {
-		all[r.name] = Variable{Name: r.name, Library: r.library, Sets: true, span: r.span}
-	}
-	return slices.SortedFunc(maps.Values(all), func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // ReadByMpirun reports whether mpirun itself reads a variable of the plan, so that its
@@ -240,7 +205,8 @@ func constants() []string {
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
-		if _, ok := out[d.Name]; !ok && isConstant(d.Name) {
+		constant := slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, d.Name) })
+		if _, ok := out[d.Name]; !ok && constant {
 			out[d.Name] = d.Value
 		}
 	}
@@ -250,10 +216,6 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 		}
 	}
 	return out
-}
-
-func isConstant(name string) bool {
-	return slices.ContainsFunc(constants(), func(pattern string) bool { return matches(pattern, name) })
 }
 
 // matches reports whether a well-formed pattern matches a name.

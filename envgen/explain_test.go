@@ -120,9 +120,19 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 }
 
 func TestEveryVariableHasItsLibrary(t *testing.T) {
-	for _, v := range Variables() {
-		if v.Library == "" || setting.Library(v.Name) == "" {
-			t.Errorf("%s: whose is it?", v.Name)
+	var names []string
+	for _, r := range rules() {
+		names = append(names, r.name)
+	}
+	for _, u := range unsets() {
+		names = append(names, u.name)
+	}
+	for _, r := range lintRules() {
+		names = append(names, r.names...)
+	}
+	for _, name := range names {
+		if setting.Library(name) == "" {
+			t.Errorf("%s has no library", name)
 		}
 	}
 	for name, want := range map[string]string{"NCCL_NET": setting.NCCL, "NCCL_FASTRAK_X": "GPUDirect-TCPXO",

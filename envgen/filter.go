@@ -1,6 +1,9 @@
 package envgen
 
 import (
+	"net/netip"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,8 +30,7 @@ type filterItem struct {
 	port int // -1: any
 }
 
-// parseFilter parses a filter. Like NCCL it never fails: any text is a list of names,
-// even one that matches nothing.
+// parseFilter parses a filter. Like NCCL it never fails: any text is a list of names.
 func parseFilter(s string, limit int) filter {
 	var f filter
 	s, f.not = strings.CutPrefix(s, "^")
@@ -70,81 +72,49 @@ func (f filter) listed(name string, port int) bool {
 	return false
 }
 
-// family is NCCL_SOCKET_FAMILY: 4, 6, or 0 for either.
-type family int
-
-func (f family) takes(i fabric.Interface, v4 bool) bool {
-	if f == 4 && !v4 || f == 6 && v4 {
-		return false
-	}
-	for _, p := range i.Addrs {
-		a := p.Addr()
-		if a.Is4() == v4 && !(a.Is6() && a.IsLoopback()) {
-			return true
-		}
-	}
-	return false
+// usable reports whether an interface has an address of a family that NCCL takes.
+func usable(i fabric.Interface, v4 bool) bool {
+	return slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
+		return p.Addr().Is4() == v4 && !(p.Addr().Is6() && p.Addr().IsLoopback())
+	})
 }
 
-// interfaces returns those that the filter selects, in the order of NCCL: getifaddrs
-// lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses. Only
-// RUNNING interfaces with an address count.
-func (f filter) interfaces(all []fabric.Interface, fam family) []fabric.Interface {
+// interfaces returns the RUNNING ones with an address that the filter selects, in the order of NCCL:
+// getifaddrs lists the IPv4 addresses of all interfaces by index, then the IPv6 addresses.
+// family is NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or another text for both.
+func (f filter) interfaces(all []fabric.Interface, family string) []fabric.Interface {
 	var out []fabric.Interface
 	seen := map[string]bool{}
 	for _, v4 := range []bool{true, false} {
+		if family == "AF_INET" && !v4 || family == "AF_INET6" && v4 {
+			continue
+		}
 		for _, i := range all {
-			if seen[i.Name] || !i.Running || !fam.takes(i, v4) || !f.match(i.Name, -1) {
-				continue
+			if !seen[i.Name] && i.Running && usable(i, v4) && f.match(i.Name, -1) {
+				seen[i.Name] = true
+				out = append(out, i)
 			}
-			seen[i.Name] = true
-			out = append(out, i)
 		}
 	}
 	return out[:min(len(out), maxIfs)]
 }
 
+var (
+	decimal = regexp.MustCompile(`^[\s\v]*([-+]?[0-9]+)`)
+	cNumber = regexp.MustCompile(`^[\s\v]*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))`)
+)
+
 // leadingInt parses a number as C does (strtoll, atoi): blanks, a sign, then digits; 0 without
 // digits. Base 0 takes the base from a leading 0x or 0. So "true" is 0, and "1,2" is 1.
 func leadingInt(s string, base int) int {
-	s = strings.TrimLeft(s, " \t\n\v\f\r")
-	sign := 1
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		if s[0] == '-' {
-			sign = -1
-		}
-		s = s[1:]
-	}
+	form := decimal
 	if base == 0 {
-		s, base = cBase(s)
+		form = cNumber
 	}
-	end := 0
-	for end < len(s) && digit(s[end]) < base {
-		end++
+	m := form.FindStringSubmatch(s)
+	if m == nil {
+		return 0
 	}
-	n, _ := strconv.ParseInt(s[:end], base, 64) // no digits: 0; out of range: the nearest, as strtoll
-	return sign * int(n)
-}
-
-func cBase(s string) (string, int) {
-	switch {
-	case len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && digit(s[2]) < 16:
-		return s[2:], 16
-	case strings.HasPrefix(s, "0"):
-		return s, 8
-	}
-	return s, 10
-}
-
-// digit returns the value of a digit, or 99.
-func digit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 99
+	n, _ := strconv.ParseInt(m[1], base, 64) // out of range: the nearest, as strtoll
+	return int(n)
 }

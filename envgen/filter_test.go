@@ -70,7 +70,7 @@ func TestFilterKeepsNoMoreThanNCCL(t *testing.T) {
 	if parseFilter(many, maxIfs).match("eth0", -1) {
 		t.Errorf("name %d of a list is taken, NCCL keeps %d", maxIfs+1, maxIfs)
 	}
-	if got := parseFilter("x", maxIfs).interfaces(make([]fabric.Interface, 3), 0); len(got) != 0 {
+	if got := parseFilter("x", maxIfs).interfaces(make([]fabric.Interface, 3), ""); len(got) != 0 {
 		t.Errorf("interfaces without an address are taken: %v", got)
 	}
 }

@@ -29,9 +29,9 @@ func Render(format string, p Plan) (string, error) {
 	case "kubernetes":
 		return kubernetes(p)
 	case "mpirun":
-		return words(p, func(v setting.Var, value string) string { return "-x " + v.Name + "=" + value })
+		return options(p, "-x", "=")
 	case "hydra":
-		return words(p, func(v setting.Var, value string) string { return "-genv " + v.Name + " " + value })
+		return options(p, "-genv", " ")
 	}
 	return "", fmt.Errorf("write the plan as %q: the formats are %s", format, strings.Join(Formats(), ", "))
 }
@@ -48,8 +48,7 @@ func each(p Plan, line func(setting.Var) (string, error)) (string, error) {
 	return b.String(), nil
 }
 
-// shell returns POSIX shell for eval "$(launch env)". It ends in a semicolon, so that
-// an eval without the quotes works too.
+// shell returns POSIX shell for eval "$(launch env)"; with the semicolon also for eval without quotes.
 func shell(v setting.Var) (string, error) {
 	value, err := quoted(v)
 	return "export " + v.Name + "=" + value + ";\n", err
@@ -64,9 +63,8 @@ func quoted(v setting.Var) (string, error) {
 	return value, nil
 }
 
-// dotenv returns NAME=VALUE. Docker's --env-file reads quotes as part of the value,
-// and other readers expand $, # and blanks. So only a value that needs quotes has
-// them: single ones, in which the other readers expand nothing.
+// dotenv returns NAME=VALUE. Only a value that needs quotes has them: Docker's --env-file reads them as
+// part of the value. They are single ones, in which the other readers do not expand $, # and blanks.
 func dotenv(v setting.Var) (string, error) {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,=@%+^*"
 	switch {
@@ -106,22 +104,16 @@ func kubernetes(p Plan) (string, error) {
 	return "env:\n" + s, err
 }
 
-// words returns options for mpirun's command line, only for constants of the job: a
+// options returns options for mpirun's command line, only for constants of the job: a
 // fact of this node would be wrong on the others.
-func words(p Plan, option func(v setting.Var, value string) string) (string, error) {
-	var out []string
-	for _, v := range p {
-		if v.Scope != setting.Job {
-			continue
-		}
+func options(p Plan, option, separator string) (string, error) {
+	p = slices.DeleteFunc(p, func(v setting.Var) bool { return v.Scope != setting.Job })
+	s, err := each(p, func(v setting.Var) (string, error) {
 		value, err := quoted(v)
-		if err != nil {
-			return "", err
-		}
-		out = append(out, option(v, value))
+		return option + " " + v.Name + separator + value + " ", err
+	})
+	if s == "" {
+		return "", err
 	}
-	if out == nil {
-		return "", nil
-	}
-	return strings.Join(out, " ") + "\n", nil
+	return strings.TrimSuffix(s, " ") + "\n", err
 }

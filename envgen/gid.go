@@ -21,19 +21,15 @@ type gidChoice struct {
 	in      netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
 }
 
-// of returns the entry that they choose from 2.21 on: starting at entry 0, they move
-// to an entry of the wanted family, then to one of the wanted version
-// (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
+// of returns the entry that they choose from 2.21 on: from entry 0 they move to one of the wanted
+// family, then to one of the wanted version (src/transport/net_ib/connect.cc ncclUpdateGidIndex).
 func (c gidChoice) of(p fabric.Port) int {
 	if c.index >= 0 {
 		return c.index
 	}
-	var now fabric.GID
-	now.Addr = netip.IPv6Unspecified()
-	for i, g := range p.GIDs {
-		if g.Index == 0 {
-			now = p.GIDs[i]
-		}
+	now, ok := gidAt(p, 0)
+	if !ok {
+		now.Addr = netip.IPv6Unspecified()
 	}
 	for _, g := range p.GIDs {
 		family := g.Addr.Is4() != c.ipv6
@@ -46,6 +42,15 @@ func (c gidChoice) of(p fabric.Port) int {
 		}
 	}
 	return now.Index
+}
+
+// gidAt returns an entry of the GID table of a port.
+func gidAt(p fabric.Port, index int) (fabric.GID, bool) {
+	i := slices.IndexFunc(p.GIDs, func(g fabric.GID) bool { return g.Index == index })
+	if i < 0 {
+		return fabric.GID{}, false
+	}
+	return p.GIDs[i], true
 }
 
 // beyondLink reports whether an entry is valid for the library: fe80:: is not, 169.254 is.
@@ -115,9 +120,8 @@ const (
 	roceVersNum = "ROCE_VERSION_NUM"
 )
 
-// gid plans the choice. Of the settings that give all rails the right entry it takes
-// the least specific: a family before a range, and an index, which is the same on all
-// HCAs, only if nothing else helps.
+// gid plans the choice. Of the settings that give all rails the right entry it takes the least
+// specific: a family before a range, and an index, which is the same on all HCAs, last.
 func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	rails, want := v.gidTable()
 	if len(rails) == 0 {
@@ -208,16 +212,15 @@ func (v *view) gidTries(prefix string, dynamic bool, now gidChoice, rails []hcaP
 func (v *view) gidRange(rails []hcaPort, want []int) netip.Prefix {
 	var all netip.Prefix
 	for i, p := range rails {
-		for _, g := range p.GIDs {
-			if g.Index != want[i] {
-				continue
-			}
-			own := netip.PrefixFrom(g.Addr, g.Addr.BitLen())
-			if _, held, ok := holder(v.Node, g.Addr); ok {
-				own = held
-			}
-			all = cover(all, own.Masked())
+		g, ok := gidAt(p.Port, want[i])
+		if !ok {
+			continue
 		}
+		own := netip.PrefixFrom(g.Addr, g.Addr.BitLen())
+		if _, held, ok := holder(v.Node, g.Addr); ok {
+			own = held
+		}
+		all = cover(all, own.Masked())
 	}
 	return all
 }
@@ -236,10 +239,8 @@ func cover(a, b netip.Prefix) netip.Prefix {
 }
 
 func (v *view) gidWords(p hcaPort, index int) string {
-	for _, g := range p.GIDs {
-		if g.Index == index {
-			return fmt.Sprintf("entry %d is the %s entry of %s", index, g.Type, g.Addr)
-		}
+	if g, ok := gidAt(p.Port, index); ok {
+		return fmt.Sprintf("entry %d is the %s entry of %s", index, g.Type, g.Addr)
 	}
 	return fmt.Sprintf("entry %d is right", index)
 }
@@ -247,10 +248,8 @@ func (v *view) gidWords(p hcaPort, index int) string {
 func gidSeen(p hcaPort, index int) finding.Seen {
 	s := finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gids/%d", p.hca.Name, p.Num, index),
 		What: "empty"}
-	for _, g := range p.GIDs {
-		if g.Index == index {
-			s.What = strings.TrimSpace(g.Addr.String() + " " + g.Type)
-		}
+	if g, ok := gidAt(p.Port, index); ok {
+		s.What = strings.TrimSpace(g.Addr.String() + " " + g.Type)
 	}
 	return s
 }

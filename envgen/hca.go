@@ -18,10 +18,6 @@ type hcaPort struct {
 
 func (p hcaPort) String() string { return p.hca.Name + ":" + strconv.Itoa(p.Num) }
 
-func (p hcaPort) driverSeen() finding.Seen {
-	return finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}
-}
-
 // Link layers, as the kernel writes them (ports/N/link_layer).
 const (
 	infiniBand = "InfiniBand"
@@ -47,8 +43,7 @@ func (v *view) ncclPorts() []hcaPort {
 	return out
 }
 
-// shut reports whether libibverbs does not open the device, as in a container without
-// it: NCCL skips the device.
+// shut reports whether libibverbs does not open the device, as in a container: NCCL skips it.
 func (v *view) shut(name string) bool {
 	for _, d := range v.Node.Verbs.Devices {
 		if d.Name == name {
@@ -58,16 +53,12 @@ func (v *view) shut(name string) bool {
 	return false
 }
 
-// rails returns the ports of the training fabric that verbs can use. NCCL cannot
-// connect InfiniBand with Ethernet (connect.cc: "Try selecting NICs of only one link
-// type"), so if both are equally good all nodes use InfiniBand.
+// rails returns the ports of the training fabric that verbs can use: of InfiniBand and Ethernet only
+// InfiniBand, since NCCL cannot connect the two (connect.cc: "Try selecting NICs of only one link type").
 func (v *view) rails() []hcaPort {
-	var out []hcaPort
-	for _, p := range v.ncclPorts() {
-		if slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.HCA == p.hca.Name && r.Port == p.Num }) {
-			out = append(out, p)
-		}
-	}
+	out := slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool {
+		return !slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.HCA == p.hca.Name && r.Port == p.Num })
+	})
 	if slices.ContainsFunc(out, func(p hcaPort) bool { return p.LinkLayer == infiniBand }) {
 		out = slices.DeleteFunc(out, func(p hcaPort) bool { return p.LinkLayer != infiniBand })
 	}
@@ -122,8 +113,8 @@ func Selected(in Input) map[string][]string {
 		}
 	}
 	if d, ok := v.decided("NCCL_IB_HCA"); ok && v.gpus() && !v.vendorPlugin() {
-		f := parseFilter(d.Value, maxIBs)
-		choose(d.Name, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) })
+		chosen := v.chosen(d.Value)
+		choose(d.Name, func(p hcaPort) bool { return contains(chosen, p) })
 	}
 	// UCX (src/ucs/config/parser.c) also accepts patterns and ranges: not judged.
 	if d, ok := v.decided("UCX_NET_DEVICES"); ok && v.ucx() && d.Value != "all" &&
@@ -137,9 +128,8 @@ func Selected(in Input) map[string][]string {
 	return out
 }
 
-// Ports returns the RDMA ports that the settings allow NCCL's own module, as it names
-// them ("mlx5_0:1"); empty if they allow none. It is nil if they do not choose: then
-// the plan chooses the rails.
+// Ports returns the RDMA ports that the settings allow NCCL's own module, as it names them ("mlx5_0:1").
+// It is nil if the settings do not choose: then the plan chooses the rails.
 func Ports(in Input) []string {
 	v := look(in)
 	out := []string{}
@@ -150,11 +140,11 @@ func Ports(in Input) []string {
 	if !ok || d.Value == "" || v.vendorPlugin() {
 		return nil
 	}
-	f := parseFilter(d.Value, maxIBs)
-	for _, p := range v.ncclPorts() {
-		if f.match(p.hca.Name, p.Num) {
-			out = append(out, p.String())
-		}
-	}
-	return out
+	return append(out, finding.Map(v.chosen(d.Value), hcaPort.String)...)
+}
+
+// chosen returns the ports that NCCL takes with a value of NCCL_IB_HCA.
+func (v *view) chosen(value string) []hcaPort {
+	f := parseFilter(value, maxIBs)
+	return slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return !f.match(p.hca.Name, p.Num) })
 }

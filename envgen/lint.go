@@ -1,6 +1,7 @@
 package envgen
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -17,9 +18,17 @@ import (
 type lintRule struct {
 	id    string   // "env.…"; those about interfaces begin with "env.ifname."
 	names []string // the variables that it checks; * as in path.Match
-	what  string   // what it finds, for docs/env.md
-	gone  bool     // no library reads these
-	look  func(*view, setting.Decided) (finding.Finding, bool)
+	what  string   // what it finds, for docs/env.md; "": what the field is has
+
+	look func(*view, setting.Decided) finding.Finding // none: nothing is wrong
+
+	// Instead of look, where the words depend on nothing but the value.
+	values []int                             // as NCCL reads numbers; nil: any
+	only   string                            // the only value; "": any
+	here   func(*view, setting.Decided) bool // nil: on every machine
+	is     string                            // completes "NAME=VALUE …"
+	breaks string
+	fix    string // "" to drop it
 }
 
 // Lint returns which of the settings in force (in.Decided) are harmful, obsolete or without effect
@@ -36,17 +45,15 @@ func Lint(in Input) []finding.Finding {
 				continue
 			}
 			seen[d.Name] = true // the first of a name is in force
-			if f, bad := r.look(v, d); bad {
-				out = append(out, f.Named(r.id).See(d.From, "%s=%s", d.Name, d.Value))
-			}
+			f := r.finds(v, d).Named(r.id).See(d.From, "%s=%s", d.Name, d.Value)
+			f.Fix = cmp.Or(f.Fix, drop(d))
+			out = append(out, f)
 		}
 	}
 	for _, r := range lackRules() {
-		if f, bad := r.look(v); bad {
-			out = append(out, f.Named(r.id))
-		}
+		out = append(out, r.look(v).Named(r.id))
 	}
-	return out
+	return slices.DeleteFunc(out, func(f finding.Finding) bool { return f.Status == "" })
 }
 
 // LintIDs returns the IDs of all findings of Lint.
@@ -60,15 +67,7 @@ func lintRules() []lintRule {
 }
 
 // none is the result of a rule without a finding.
-func none() (finding.Finding, bool) { return finding.Finding{}, false }
-
-// worst returns a Fail if the job is certain to die, else a Warn.
-func worst(certain bool, format string, a ...any) finding.Finding {
-	if certain {
-		return finding.Failf(format, a...)
-	}
-	return finding.Warnf(format, a...)
-}
+func none() finding.Finding { return finding.Finding{} }
 
 // drop returns how to remove the setting where it is set.
 func drop(d setting.Decided) string {
@@ -89,36 +88,17 @@ func put(d setting.Decided, value string) string {
 	return "export " + d.Name + "=" + value
 }
 
-// plain is a rule about the value alone, or only the name.
-type plain struct {
-	id     string
-	names  []string
-	values []int  // as NCCL reads numbers; empty: any
-	only   string // the only value; "": any
-	here   func(*view) bool
-	is     string // completes "NAME=VALUE …"
-	breaks string
-	fix    string // "" to drop it
-	gone   bool
-}
-
 // plainLint returns the rules for settings that are wrong on every machine.
 func plainLint() []lintRule {
-	return finding.Map(plains(), func(p plain) lintRule {
-		return lintRule{id: p.id, names: p.names, what: "it " + p.is, gone: p.gone, look: p.look}
-	})
-}
-
-func plains() []plain {
-	nvidia := func(v *view) bool { return v.gpus() && v.Node.Software.HIP == "" }
-	return []plain{
+	nvidia := func(v *view, _ setting.Decided) bool { return v.gpus() && v.Node.Software.HIP == "" }
+	return []lintRule{
 		{id: "env.efa-rdma", names: []string{"FI_EFA_USE_DEVICE_RDMA"}, values: []int{1},
 			is:     "is not needed: libfabric decides on its own from 1.18",
 			breaks: "the program aborts on a card without RDMA"},
 		{id: "env.fork-safe", names: []string{"RDMAV_FORK_SAFE", "IBV_FORK_SAFE", "FI_EFA_FORK_SAFE"},
 			is:     "is for kernels before 5.13, and aws-ofi-nccl sets what it needs",
 			breaks: "registering memory becomes slow and can fail"},
-		{id: "env.no-prefix", names: []string{"RX_QUEUE_LEN", "IB_RX_QUEUE_LEN", "coll_hcoll_enable"}, gone: true,
+		{id: "env.no-prefix", names: []string{"RX_QUEUE_LEN", "IB_RX_QUEUE_LEN", "coll_hcoll_enable"},
 			is: "has no effect: the prefix of the name is missing (UCX_, OMPI_MCA_)"},
 		{id: "env.torch-old-name", names: []string{"NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT"},
 			is: "is an old name: the variable of torch begins with TORCH_ from 2.2"},
@@ -142,17 +122,18 @@ func plains() []plain {
 	}
 }
 
-func (p plain) look(v *view, d setting.Decided) (finding.Finding, bool) {
-	number := p.values == nil || d.Value != "" && slices.Contains(p.values, leadingInt(d.Value, 0))
-	if p.here != nil && !p.here(v) || !number || p.only != "" && d.Value != p.only {
+// finds returns the finding about a setting, or none.
+func (r lintRule) finds(v *view, d setting.Decided) finding.Finding {
+	if r.look != nil {
+		return r.look(v, d)
+	}
+	number := r.values == nil || d.Value != "" && slices.Contains(r.values, leadingInt(d.Value, 0))
+	if r.here != nil && !r.here(v, d) || !number || r.only != "" && d.Value != r.only {
 		return none()
 	}
-	f := finding.Warnf("%s=%s %s", d.Name, d.Value, p.is).Do("%s", drop(d))
-	if p.fix != "" {
-		f = f.Do("%s", p.fix)
-	}
-	f.Breaks = p.breaks
-	return f, true
+	f := finding.Warnf("%s=%s %s", d.Name, d.Value, r.is)
+	f.Breaks, f.Fix = r.breaks, r.fix
+	return f
 }
 
 // obsolete returns the settings that no library reads any more, and the last version
@@ -169,41 +150,34 @@ func obsoleteNames() []string {
 	return finding.Map(obsolete(), func(o [2]string) string { return o[0] })
 }
 
-func lintObsolete(_ *view, d setting.Decided) (finding.Finding, bool) {
-	for _, o := range obsolete() {
-		if o[0] != d.Name {
-			continue
-		}
-		since := "no released NCCL reads it"
-		if o[1] != "" {
-			since = fmt.Sprintf("no NCCL after %s reads it", o[1])
-		}
-		return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", drop(d)), true
+func lintObsolete(_ *view, d setting.Decided) finding.Finding {
+	since := "no released NCCL reads it"
+	if last := obsolete()[slices.Index(obsoleteNames(), d.Name)][1]; last != "" {
+		since = fmt.Sprintf("no NCCL after %s reads it", last)
 	}
-	return none()
+	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since)
 }
 
 // lackRule is one way in which a missing setting loses the fabric. Only a vendor's
 // files have the setting, so the plan cannot.
 type lackRule struct {
 	id   string
-	name string // the variable that is set if the user took care
 	what string // what is missing, for docs/env.md
-	look func(*view) (finding.Finding, bool)
+	look func(*view) finding.Finding
 }
 
 func lackRules() []lackRule {
 	return []lackRule{
-		{id: "env.plugin", name: "NCCL_NET", look: lackPlugin,
+		{id: "env.plugin", look: lackPlugin,
 			what: "the fabric is EFA or Slingshot, but NCCL finds no plugin for it"},
-		{id: "env.vendor-script", name: "NCCL_NET", look: lackScript,
+		{id: "env.vendor-script", look: lackScript,
 			what: "a machine of Google has the settings of its network module in a script, but none is set"},
 	}
 }
 
 // lackPlugin finds a missing plugin: without aws-ofi-nccl NCCL uses TCP, without a
 // message at its default level (src/plugin/net.cc).
-func lackPlugin(v *view) (finding.Finding, bool) {
+func lackPlugin(v *view) finding.Finding {
 	if !v.gpus() || v.Mpirun || v.Script || !v.needsPlugin() || v.has("NCCL_NET") || v.has("NCCL_NET_PLUGIN") ||
 		v.Node.Software.Plugin.Version != software.None {
 		return none()
@@ -215,7 +189,7 @@ func lackPlugin(v *view) (finding.Finding, bool) {
 	return finding.Warnf("the fabric is %s, but NCCL finds no network plugin for it", v.fab.Kind).
 		See("libnccl-net.so", "not found where NCCL looks").
 		Breaking("NCCL uses TCP instead of the fabric and reports it only at NCCL_DEBUG=INFO").
-		Do("%s, and add its directory to LD_LIBRARY_PATH", fix), true
+		Do("%s, and add its directory to LD_LIBRARY_PATH", fix)
 }
 
 // gibScript and fastrakScripts are where Google's installers put the settings of their
@@ -229,7 +203,7 @@ func fastrakScripts() []string {
 
 // lackScript finds a script that was not sourced: the scripts change with the modules, which refuse
 // other values, so the user has to source them and not to copy them.
-func lackScript(v *view) (finding.Finding, bool) {
+func lackScript(v *view) finding.Finding {
 	if !v.gpus() || v.Mpirun || v.Script || !v.apart() ||
 		v.uses("", "NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TUNER_") {
 		return none()
@@ -252,5 +226,5 @@ func lackScript(v *view) (finding.Finding, bool) {
 	return finding.Warnf("the variables of %s are not set", script).
 		See(script, "Google's settings of its network module for this machine").
 		Breaking("NCCL uses its own network module instead, at a fraction of the fabric's speed").
-		Do("%s   # before launch, on each node", fix), true
+		Do("%s   # before launch, on each node", fix)
 }

@@ -51,57 +51,54 @@ func addressed(n fabric.Node) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return len(i.Addrs) > 0 })
 }
 
-func lintNCCLIfname(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintNCCLIfname(v *view, d setting.Decided) finding.Finding {
 	if len(d.Value) < 2 || !addressed(v.Node) || len(ncclWith(v, d.Value)) > 0 {
 		return none()
 	}
-	f := worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s selects no interface of this node", d.Value)
+	what := "selects no interface"
 	if strings.HasPrefix(d.Value, "^") {
-		f = worst(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s excludes every interface of this node", d.Value)
+		what = "excludes every interface"
 	}
-	f.Seen = append(f.Seen, ifSeen("interfaces that are up and have an address",
-		filter{}.interfaces(v.Node.Interfaces, 0)))
-	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "=")), true
+	f := finding.FailOr(v.ncclSure(), "NCCL_SOCKET_IFNAME=%s %s of this node", d.Value, what)
+	f.Seen = ifSeen("interfaces that are up and have an address", filter{}.interfaces(v.Node.Interfaces, ""))
+	return f.Breaking(noSocket).Do("%s", fixIfname(v, d, "="))
 }
 
-func lintGlooIfname(v *view, d setting.Decided) (finding.Finding, bool) {
-	if len(d.Value) < 2 || !addressed(v.Node) {
-		return none()
-	}
+func lintGlooIfname(v *view, d setting.Decided) finding.Finding {
 	for name := range strings.SplitSeq(d.Value, ",") {
-		if hasAddress(v.Node, name) {
-			continue
+		if len(d.Value) > 1 && addressed(v.Node) && !hasAddress(v.Node, name) {
+			return finding.FailOr(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
+				Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, ""))
 		}
-		return worst(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
-			Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, "")), true
 	}
 	return none()
 }
 
 // lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only torch.distributed.rpc uses it.
-func lintTPIfname(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintTPIfname(v *view, d setting.Decided) finding.Finding {
 	if d.Value == "" || !addressed(v.Node) || hasAddress(v.Node, d.Value) {
 		return none()
 	}
 	return finding.Warnf("TP_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, d.Value)).
 		Breaking("torch.distributed.rpc falls back to 127.0.0.1, where other nodes cannot reach it").
-		Do("%s", fixIfname(v, d, "")), true
+		Do("%s", fixIfname(v, d, ""))
 }
 
 func hasAddress(n fabric.Node, name string) bool {
-	return slices.ContainsFunc(n.Interfaces,
-		func(i fabric.Interface) bool { return i.Name == name && len(i.Addrs) > 0 })
+	i, _ := n.Interface(name)
+	return len(i.Addrs) > 0
 }
 
 // notExact returns why a name is invalid: it has NCCL's notation, or is not an interface.
 func notExact(n fabric.Node, name string) string {
+	_, here := n.Interface(name)
 	switch {
 	case strings.ContainsAny(name, "^=,"):
 		return "it takes a plain name; ^ and = are NCCL's notation"
 	case slices.ContainsFunc(n.Interfaces,
 		func(i fabric.Interface) bool { return strings.HasPrefix(i.Name, name) && i.Name != name }):
 		return "it takes the full name of an interface, and " + name + " is only a prefix"
-	case slices.ContainsFunc(n.Interfaces, func(i fabric.Interface) bool { return i.Name == name }):
+	case here:
 		return name + " has no address"
 	}
 	return "this node has no interface " + name
@@ -109,21 +106,21 @@ func notExact(n fabric.Node, name string) string {
 
 // lintLoopback finds loopback, which is right only if all nodes are on one machine. It is
 // certainly wrong only if this node's address is known to be another.
-func lintLoopback(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintLoopback(v *view, d setting.Decided) finding.Finding {
 	if v.World.Nodes < 2 || v.World.Addr.IsLoopback() {
 		return none()
 	}
 	names, sure, mark := selected(v, d)
 	notLoopback := func(name string) bool {
-		return !slices.ContainsFunc(v.Node.Interfaces,
-			func(i fabric.Interface) bool { return i.Name == name && i.Kind == "loopback" })
+		i, _ := v.Node.Interface(name)
+		return i.Kind != "loopback"
 	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
 	}
-	return worst(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
+	return finding.FailOr(sure && v.World.Addr.IsValid(), "%s=%s is loopback, but the job has %d nodes",
 		d.Name, d.Value, v.World.Nodes).
-		Breaking("the other nodes cannot connect to this one").Do("%s", fixIfname(v, d, mark)), true
+		Breaking("the other nodes cannot connect to this one").Do("%s", fixIfname(v, d, mark))
 }
 
 // selected returns the interfaces that a setting of NCCL or Gloo selects, whether the
@@ -133,15 +130,13 @@ func selected(v *view, d setting.Decided) (names []string, sure bool, mark strin
 		return strings.Split(d.Value, ","), v.glooSure(), ""
 	}
 	if len(d.Value) > 1 {
-		for _, i := range ncclWith(v, d.Value) {
-			names = append(names, i.Name)
-		}
+		names = finding.Map(ncclWith(v, d.Value), nameOf)
 	}
 	return names, v.ncclSure(), "="
 }
 
 // lintVirtual never fails: a container network can route between the bridges of its nodes.
-func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintVirtual(v *view, d setting.Decided) finding.Finding {
 	names, _, mark := selected(v, d)
 	why := ""
 	leadsOn := func(name string) bool {
@@ -156,17 +151,18 @@ func lintVirtual(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	return finding.Warnf("%s=%s is %s, but the job has %d nodes", d.Name, d.Value, why, v.World.Nodes).
 		Breaking("the other nodes cannot connect to an address that only this machine has").
-		Do("%s", fixIfname(v, d, mark)), true
+		Do("%s", fixIfname(v, d, mark))
 }
 
-func lintFamily(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintFamily(v *view, d setting.Decided) finding.Finding {
 	if d.Value != "AF_INET" && d.Value != "AF_INET6" {
 		return finding.Warnf("NCCL_SOCKET_FAMILY=%s is neither AF_INET nor AF_INET6: NCCL ignores it", d.Value).
-			Breaking("it has no effect").Do("%s", drop(d)), true
+			Breaking("it has no effect")
 	}
 	if !addressed(v.Node) || v.has("NCCL_SOCKET_IFNAME") || len(ncclAlone(v, true)) > 0 {
 		return none()
 	}
-	return worst(v.ncclSure(), "NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address",
-		d.Value).Breaking(noSocket).Do("%s", drop(d)), true
+	return finding.FailOr(v.ncclSure(),
+		"NCCL_SOCKET_FAMILY=%s, but no interface of this node that is up has such an address", d.Value).
+		Breaking(noSocket)
 }

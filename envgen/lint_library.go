@@ -26,12 +26,19 @@ func libraryLint() []lintRule {
 			look: lintExclude, what: "it replaces Open MPI's default exclusion of loopback"},
 		{id: "env.ompi-obsolete", names: []string{"OMPI_MCA_btl_openib_*", "OMPI_MCA_oob_*", "OMPI_MCA_orte_*"},
 			look: lintOMPIObsolete, what: "this Open MPI does not read it: openib from 4.0, orte and oob from 5.0"},
-		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, look: lintUCXOff,
-			what: "UCX is excluded on a node with InfiniBand or RoCE, as by Debian's file"},
+		{id: "env.ompi-ucx-off", names: []string{"OMPI_MCA_pml", "OMPI_MCA_osc"}, here: ucxOff,
+			what: "UCX is excluded on a node with InfiniBand or RoCE, as by Debian's file",
+			is:   "excludes UCX, but this node has InfiniBand or RoCE", breaks: "MPI uses TCP",
+			fix: "export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # takes precedence over files"},
 		{id: "env.impi-fabrics", names: []string{"I_MPI_FABRICS"}, look: lintIntelFabrics,
 			what: "it names a fabric that Intel MPI removed in 2019"},
-		{id: "env.nvshmem-list", names: []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"}, look: lintHCAMapping,
-			what: "it is set without NVSHMEM_ENABLE_NIC_PE_MAPPING=1"},
+		{id: "env.nvshmem-list", names: []string{"NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"},
+			what: "it is set without NVSHMEM_ENABLE_NIC_PE_MAPPING=1",
+			here: func(v *view, d setting.Decided) bool {
+				return d.Value != "" && !v.has("NVSHMEM_ENABLE_NIC_PE_MAPPING")
+			},
+			is: "has no effect without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", breaks: "NVSHMEM uses every HCA",
+			fix: "export NVSHMEM_ENABLE_NIC_PE_MAPPING=1"},
 		{id: "env.tf-config", names: []string{"TF_CONFIG"}, look: lintTFConfig,
 			what: "it is not JSON, its number of workers is not the number of nodes, or its index is out of range"},
 	}
@@ -39,7 +46,7 @@ func libraryLint() []lintRule {
 
 // lintUCXTLS finds missing transports: UCX uses only the transports of a list;
 // without the GPUs' own transport it takes their pointers for the host's (UCX's FAQ).
-func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintUCXTLS(v *view, d setting.Decided) finding.Finding {
 	list := strings.Split(d.Value, ",")
 	if d.Value == "" || d.Value == "all" || strings.HasPrefix(d.Value, "^") || slices.Contains(list, "all") {
 		return none()
@@ -49,15 +56,14 @@ func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 			return slices.ContainsFunc(names, func(n string) bool { return w == n || strings.HasPrefix(w, n+"_") })
 		})
 	}
+	gpus := "cuda"
+	if v.Node.Software.HIP != "" {
+		gpus = "rocm"
+	}
 	var lacks []string
-	for _, need := range []struct {
-		name string
-		has  bool
-	}{{"self", has("self")}, {"sm", has("sm", "shm", "posix", "sysv", "cma", "xpmem", "knem")},
-		{"cuda", !v.gpus() || v.Node.Software.HIP != "" || has("cuda")},
-		{"rocm", v.Node.Software.HIP == "" || has("rocm")}} {
-		if !need.has {
-			lacks = append(lacks, need.name)
+	for _, need := range [][]string{{"self"}, {"sm", "shm", "posix", "sysv", "cma", "xpmem", "knem"}, {gpus}} {
+		if !has(need...) {
+			lacks = append(lacks, need[0])
 		}
 	}
 	// Scripts of clouds set tcp alone on purpose, for an MPI that only starts processes.
@@ -66,10 +72,10 @@ func lintUCXTLS(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	return finding.Warnf("UCX_TLS=%s excludes %s", d.Value, strings.Join(lacks, ", ")).
 		Breaking("UCX takes pointers of a GPU for the host's and dies, or copies over the network within the node").
-		Do("%s", put(d, d.Value+","+strings.Join(lacks, ","))), true
+		Do("%s", put(d, d.Value+","+strings.Join(lacks, ",")))
 }
 
-func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintUCXDevices(v *view, d setting.Decided) finding.Finding {
 	if d.Value == "" || d.Value == "all" || strings.ContainsAny(d.Value, "^[*") || len(v.Node.Interfaces) == 0 {
 		return none()
 	}
@@ -90,17 +96,17 @@ func lintUCXDevices(v *view, d setting.Decided) (finding.Finding, bool) {
 			why = "it is not ACTIVE"
 		}
 		return finding.Warnf("UCX_NET_DEVICES=%s names %s: %s", d.Value, word, why).
-			Breaking("UCX warns and uses another network or none").Do("%s", drop(d)), true
+			Breaking("UCX warns and uses another network or none")
 	}
 	return none()
 }
 
-func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintInclude(v *view, d setting.Decided) finding.Finding {
 	exclude := strings.Replace(d.Name, "_include", "_exclude", 1)
 	if other, ok := v.decided(exclude); ok && d.Value != "" && other.Value != "" {
-		return worst(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)",
+		return finding.FailOr(v.Mpirun && strings.HasPrefix(d.Name, "OMPI_MCA_btl"), "%s and %s are both set (%s)",
 			d.Name, exclude, other.From).
-			Breaking("Open MPI allows only one of the two and ends with an error").Do("%s", drop(d)), true
+			Breaking("Open MPI allows only one of the two and ends with an error")
 	}
 	if d.Value == "" || !addressed(v.Node) {
 		return none()
@@ -111,8 +117,8 @@ func lintInclude(v *view, d setting.Decided) (finding.Finding, bool) {
 		}
 	}
 	return finding.Warnf("%s=%s selects no interface of this node", d.Name, d.Value).
-		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, 0))).
-		Breaking("Open MPI has no network here").Do("%s, or set the CIDR of the network", drop(d)), true
+		See("interfaces with an address", "%s", names(filter{}.interfaces(v.Node.Interfaces, ""))).
+		Breaking("Open MPI has no network here").Do("%s, or set the CIDR of the network", drop(d))
 }
 
 // includesAny reports whether a name or a CIDR selects an interface.
@@ -129,7 +135,7 @@ func (v *view) includesAny(word string) bool {
 
 // lintExclude finds a list without loopback: a value replaces the default 127.0.0.1/8,sppp
 // (btl_tcp_component.c), so Open MPI connects to its peers at 127.0.0.1.
-func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintExclude(v *view, d setting.Decided) finding.Finding {
 	if d.Value == "" {
 		return none()
 	}
@@ -140,10 +146,10 @@ func lintExclude(v *view, d setting.Decided) (finding.Finding, bool) {
 		}
 	}
 	return finding.Warnf("%s=%s replaces Open MPI's default 127.0.0.1/8", d.Name, d.Value).
-		Breaking("it connects to its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value)), true
+		Breaking("it connects to its peers at 127.0.0.1 and hangs").Do("%s", put(d, "127.0.0.1/8,"+d.Value))
 }
 
-func lintOMPIObsolete(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintOMPIObsolete(v *view, d setting.Decided) finding.Finding {
 	openib := strings.HasPrefix(d.Name, "OMPI_MCA_btl_openib_")
 	if !openib && v.MPI != "openmpi5" {
 		return none()
@@ -155,37 +161,25 @@ func lintOMPIObsolete(v *view, d setting.Decided) (finding.Finding, bool) {
 	if d.Name == "OMPI_MCA_oob_tcp_if_include" {
 		instead = "use PRTE_MCA_prte_if_include=" + d.Value + " instead"
 	}
-	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", instead), true
+	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since).Do("%s", instead)
 }
 
-func lintUCXOff(v *view, d setting.Decided) (finding.Finding, bool) {
+func ucxOff(v *view, d setting.Decided) bool {
 	list, not := strings.CutPrefix(d.Value, "^")
-	if !not || !slices.Contains(strings.Split(list, ","), "ucx") || len(v.rails()) == 0 || !v.openMPI() {
-		return none()
-	}
-	return finding.Warnf("%s=%s excludes UCX, but this node has InfiniBand or RoCE", d.Name, d.Value).
-		Breaking("MPI uses TCP").Do("export OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx   # takes precedence over files"), true
+	return not && slices.Contains(strings.Split(list, ","), "ucx") && len(v.rails()) > 0 && v.openMPI()
 }
 
-func lintIntelFabrics(_ *view, d setting.Decided) (finding.Finding, bool) {
+func lintIntelFabrics(_ *view, d setting.Decided) finding.Finding {
 	for word := range strings.SplitSeq(d.Value, ":") {
 		if slices.Contains([]string{"dapl", "tmi", "ofa", "tcp"}, word) {
 			return finding.Warnf("I_MPI_FABRICS=%s: Intel MPI removed %s in 2019", d.Value, word).
-				Breaking("the program ends, or uses another fabric").Do("%s", put(d, "shm:ofi")), true
+				Breaking("the program ends, or uses another fabric").Do("%s", put(d, "shm:ofi"))
 		}
 	}
 	return none()
 }
 
-func lintHCAMapping(v *view, d setting.Decided) (finding.Finding, bool) {
-	if d.Value == "" || v.has("NVSHMEM_ENABLE_NIC_PE_MAPPING") {
-		return none()
-	}
-	return finding.Warnf("%s=%s has no effect without NVSHMEM_ENABLE_NIC_PE_MAPPING=1", d.Name, d.Value).
-		Breaking("NVSHMEM uses every HCA").Do("export NVSHMEM_ENABLE_NIC_PE_MAPPING=1"), true
-}
-
-func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintTFConfig(v *view, d setting.Decided) finding.Finding {
 	var c struct {
 		Cluster map[string][]string `json:"cluster"`
 		Task    struct {
@@ -209,5 +203,5 @@ func lintTFConfig(v *view, d setting.Decided) (finding.Finding, bool) {
 			return none()
 		}
 	}
-	return f.Breaking("TensorFlow ends, or waits for workers that do not exist").Do("%s", drop(d)), true
+	return f.Breaking("TensorFlow ends, or waits for workers that do not exist")
 }

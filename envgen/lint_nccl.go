@@ -19,25 +19,35 @@ func ncclLint() []lintRule {
 		{id: "env.number", names: integers(), look: lintNumber, what: "it is not a number: NCCL reads it as 0"},
 		{id: "env.p2p-disable", names: []string{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}, look: lintP2P,
 			what: "it is on, and this node has several GPUs"},
-		{id: "env.algo", names: []string{"NCCL_ALGO", "NCCL_PROTO"}, look: lintAlgo,
-			what: "it replaces NCCL's own choice (a cloud's network module may need that)"},
-		{id: "env.nsocks", names: []string{"NCCL_NSOCKS_PERTHREAD"}, look: lintNsocks,
-			what: "it is set without NCCL_SOCKET_NTHREADS, on a card for which NCCL has no threads"},
+		{id: "env.algo", names: []string{"NCCL_ALGO", "NCCL_PROTO"}, here: noProfile,
+			what:   "it replaces NCCL's own choice (a cloud's network module may need that)",
+			is:     "replaces NCCL's own choice for every size and topology",
+			breaks: "NCCL's tuning and the vendors' tuner plugins are off; LL128 on unsuitable hardware corrupts data"},
+		{id: "env.nsocks", names: []string{"NCCL_NSOCKS_PERTHREAD"}, here: noThreads,
+			what:   "it is set without NCCL_SOCKET_NTHREADS, on a card for which NCCL has no threads",
+			is:     "has no effect here without NCCL_SOCKET_NTHREADS",
+			breaks: "NCCL has no helper threads for this network card, so it opens no additional sockets"},
 		{id: "env.ib-retry", names: []string{"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT"}, look: lintIBRetry,
 			what: "it is out of range (31, 7), or the timeout is shorter than NCCL's default"},
-		{id: "env.obsolete", names: obsoleteNames(), gone: true, look: lintObsolete,
+		{id: "env.obsolete", names: obsoleteNames(), look: lintObsolete,
 			what: "no library reads it any more"},
 		{id: "env.level", names: []string{"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"}, look: lintLevel,
 			what: "it is a number, which has a surprising meaning, or an invalid level"},
-		{id: "env.comm-id", names: []string{"NCCL_COMM_ID"}, look: lintCommID,
-			what: "it is set for torch, which has its own store"},
+		{id: "env.comm-id", names: []string{"NCCL_COMM_ID"},
+			what:   "it is set for torch, which has its own store",
+			here:   func(v *view, d setting.Decided) bool { return v.Torch && d.Value != "" },
+			is:     "is for programs without a store; torch has its own",
+			breaks: "every communicator uses that address instead of rank 0's, and hangs if it is on another host"},
 		{id: "env.debug-file", names: []string{"NCCL_DEBUG_FILE"}, look: lintDebugFile,
 			what: "all processes would write one file, or its directory does not exist"},
 		{id: "env.channels", names: []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS",
 			"NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}, look: lintChannels,
 			what: "it replaces NCCL's own number of channels"},
-		{id: "env.cumem", names: []string{"NCCL_CUMEM_ENABLE"}, look: lintCuMem,
-			what: "it is 0, and NCCL is 2.19 or later"},
+		{id: "env.cumem", names: []string{"NCCL_CUMEM_ENABLE"}, what: "it is 0, and NCCL is 2.19 or later",
+			here: func(v *view, d setting.Decided) bool {
+				return v.gpus() && leadingInt(d.Value, 0) == 0 && span{since: "2.19"}.holds(v.nccl)
+			},
+			is: "turns off cuMem, which NCCL uses from 2.19", breaks: "no NVLink between nodes, no registered buffers"},
 		{id: "env.mnnvl", names: []string{"NCCL_MNNVL_ENABLE"}, look: lintMNNVL,
 			what: "it is 1 without an NVLink domain of several nodes, or 0 in one"},
 		{id: "env.topo-file", names: []string{"NCCL_TOPO_FILE"}, look: lintTopoFile,
@@ -45,7 +55,7 @@ func ncclLint() []lintRule {
 	}
 }
 
-func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintIBDisable(v *view, d setting.Decided) finding.Finding {
 	ports := v.rails()
 	if leadingInt(d.Value, 0) == 0 || len(ports) == 0 {
 		return none()
@@ -55,7 +65,7 @@ func lintIBDisable(v *view, d setting.Decided) (finding.Finding, bool) {
 		f = finding.Warnf("%s=%s, but an RDMA port is ACTIVE here", d.Name, d.Value)
 	}
 	return f.See("/sys/class/infiniband", "%s port %d is ACTIVE", ports[0].hca.Name, ports[0].Num).
-		Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
+		Breaking("NCCL uses TCP instead of the fabric")
 }
 
 // integers returns the settings that NCCL reads as numbers and that people write as text.
@@ -65,17 +75,17 @@ func integers() []string {
 }
 
 // lintNumber finds text: NCCL uses strtoll (src/misc/param.cc), so it is 0.
-func lintNumber(_ *view, d setting.Decided) (finding.Finding, bool) {
-	if v := strings.TrimLeft(d.Value, " \t+-"); v == "" || digit(v[0]) < 10 {
+func lintNumber(_ *view, d setting.Decided) finding.Finding {
+	if v := strings.TrimLeft(d.Value, " \t+-"); v == "" || v[0] >= '0' && v[0] <= '9' {
 		return none()
 	}
 	return finding.Warnf("%s=%s is not a number: NCCL reads it as 0", d.Name, d.Value).
-		Breaking("it has another effect than intended").Do("%s, or set a number", drop(d)), true
+		Breaking("it has another effect than intended").Do("%s, or set a number", drop(d))
 }
 
 // lintP2P finds switches that are on: only the value 1 has an effect
 // (src/graph/paths.cc, src/transport/shm.cc).
-func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintP2P(v *view, d setting.Decided) finding.Finding {
 	if leadingInt(d.Value, 0) != 1 || v.gpuCount() < 2 {
 		return none()
 	}
@@ -84,35 +94,24 @@ func lintP2P(v *view, d setting.Decided) (finding.Finding, bool) {
 		lost = "shared memory between the processes of this node"
 	}
 	return finding.Warnf("%s=%s is for diagnosis, but this node has %d GPUs", d.Name, d.Value, v.gpuCount()).
-		Breaking("NCCL does not use %s", lost).Do("%s", drop(d)), true
+		Breaking("NCCL does not use %s", lost)
 }
 
-// lintAlgo accepts the profile that a cloud ships with its network module: ALGO and
-// PROTO are part of it.
-func lintAlgo(v *view, d setting.Decided) (finding.Finding, bool) {
-	if v.netIs([]string{"gib", "fastrak", "gpudirecttcpx"}) || d.Value == "" {
-		return none()
-	}
-	return finding.Warnf("%s=%s replaces NCCL's own choice for every size and topology", d.Name, d.Value).
-		Breaking("NCCL's tuning and the vendors' tuner plugins are off; LL128 on unsuitable hardware corrupts data").
-		Do("%s", drop(d)), true
+// noProfile reports whether no cloud's network module is in use: its profile has ALGO and PROTO.
+func noProfile(v *view, d setting.Decided) bool {
+	return d.Value != "" && !v.netIs([]string{"gib", "fastrak", "gpudirecttcpx"})
 }
 
-// lintNsocks finds a factor of 0: the number of sockets is this times the number of
-// helper threads, which is 0 except on AWS and Google (src/transport/net_socket.cc).
-func lintNsocks(v *view, d setting.Decided) (finding.Finding, bool) {
+// noThreads finds a factor of 0: the number of sockets is this times the number of helper
+// threads, which is 0 except on AWS and Google (src/transport/net_socket.cc).
+func noThreads(v *view, d setting.Decided) bool {
 	cloud := slices.ContainsFunc(v.Node.Interfaces, func(i fabric.Interface) bool { return ownThreads(i.Driver) })
-	if leadingInt(d.Value, 0) <= 0 || cloud || v.has("NCCL_SOCKET_NTHREADS") {
-		return none()
-	}
-	return finding.Warnf("NCCL_NSOCKS_PERTHREAD=%s has no effect here without NCCL_SOCKET_NTHREADS", d.Value).
-		Breaking("NCCL has no helper threads for this network card, so it opens no additional sockets").
-		Do("%s", drop(d)), true
+	return leadingInt(d.Value, 0) > 0 && !cloud && !v.has("NCCL_SOCKET_NTHREADS")
 }
 
 // lintIBRetry finds values out of range: the timeout is a 5-bit and the retry count a 3-bit field
 // of the queue pair (InfiniBand specification, Local Ack Timeout and Retry Count).
-func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintIBRetry(v *view, d setting.Decided) finding.Finding {
 	n, most := leadingInt(d.Value, 0), 31
 	if d.Name == "NCCL_IB_RETRY_CNT" {
 		most = 7
@@ -122,11 +121,10 @@ func lintIBRetry(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	case n < 0 || n > most:
 		return finding.Warnf("%s=%s is out of range: the maximum is %d", d.Name, d.Value, most).
-			Breaking("the hardware uses only the low bits, so the wait differs from the setting").
-			Do("%s", drop(d)), true
+			Breaking("the hardware uses only the low bits, so the wait differs from the setting")
 	case d.Name == "NCCL_IB_TIMEOUT" && n < own:
 		return finding.Warnf("NCCL_IB_TIMEOUT=%s is less than NCCL's default %d %s", d.Value, own, since).
-			Breaking("shorter interruptions of the fabric end the job").Do("%s", drop(d)), true
+			Breaking("shorter interruptions of the fabric end the job")
 	}
 	return none()
 }
@@ -144,7 +142,7 @@ func (v *view) ownTimeout() (value int, since string) {
 
 // lintLevel finds numbers and invalid levels: the levels of src/graph/topo.h, and the
 // integers of the older notation (src/graph/paths.cc).
-func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
+func lintLevel(_ *view, d setting.Decided) finding.Finding {
 	levels := []string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"}
 	if d.Value == "" || slices.Contains(levels, d.Value) {
 		return none()
@@ -153,24 +151,15 @@ func lintLevel(_ *view, d setting.Decided) (finding.Finding, bool) {
 		level := []string{"LOC", "PIX", "PXB", "PHB", "SYS"}[min(n, 4)]
 		return finding.Warnf("%s=%s is the old notation and means %s", d.Name, d.Value, level).
 			Breaking("GPU and network card may be farther apart than intended: up to %s", level).
-			Do("%s", put(d, level)+", or "+drop(d)), true
+			Do("%s", put(d, level)+", or "+drop(d))
 	}
 	return finding.Warnf("%s=%s is not a level of NCCL, which ignores it", d.Name, d.Value).
-		Breaking("it has no effect; the levels are %s", strings.Join(levels, " ")).Do("%s", drop(d)), true
-}
-
-func lintCommID(v *view, d setting.Decided) (finding.Finding, bool) {
-	if !v.Torch || d.Value == "" {
-		return none()
-	}
-	return finding.Warnf("NCCL_COMM_ID=%s is for programs without a store; torch has its own", d.Value).
-		Breaking("every communicator uses that address instead of rank 0's, and hangs if it is on another host").
-		Do("%s", drop(d)), true
+		Breaking("it has no effect; the levels are %s", strings.Join(levels, " "))
 }
 
 // lintDebugFile finds one file for all: from the level WARN every process opens the file again
 // (src/debug.cc).
-func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintDebugFile(v *view, d setting.Decided) finding.Finding {
 	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
 	if !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") {
 		return none()
@@ -178,44 +167,36 @@ func lintDebugFile(v *view, d setting.Decided) (finding.Finding, bool) {
 	dir := path.Dir(d.Value)
 	if _, ok := v.Files[dir]; !ok && v.Files != nil && path.IsAbs(dir) && !strings.Contains(dir, "%") {
 		return finding.Warnf("NCCL_DEBUG_FILE=%s: the directory %s does not exist", d.Value, dir).
-			Breaking("NCCL writes its log to stdout").Do("mkdir -p %s", dir), true
+			Breaking("NCCL writes its log to stdout").Do("mkdir -p %s", dir)
 	}
 	if strings.Contains(d.Value, "%p") || v.gpuCount() < 2 {
 		return none()
 	}
 	return finding.Warnf("NCCL_DEBUG_FILE=%s is one file for all processes", d.Value).
-		Breaking("they overwrite each other's log").Do("%s", put(d, d.Value+".%h.%p")), true
+		Breaking("they overwrite each other's log").Do("%s", put(d, d.Value+".%h.%p"))
 }
 
-func lintChannels(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintChannels(v *view, d setting.Decided) finding.Finding {
 	if !v.gpus() || leadingInt(d.Value, 0) <= 0 {
 		return none()
 	}
 	return finding.Warnf("%s=%s replaces NCCL's own number of channels", d.Name, d.Value).
 		Breaking("channels take GPU cores from the program; too few or too many make the fabric slow").
-		Do("%s, or measure with the program itself", drop(d)), true
-}
-
-func lintCuMem(v *view, d setting.Decided) (finding.Finding, bool) {
-	if !v.gpus() || leadingInt(d.Value, 0) != 0 || !(span{since: "2.19"}).holds(v.nccl) {
-		return none()
-	}
-	return finding.Warnf("NCCL_CUMEM_ENABLE=%s turns off cuMem, which NCCL uses from 2.19", d.Value).
-		Breaking("no NVLink between nodes, no registered buffers").Do("%s", drop(d)), true
+		Do("%s, or measure with the program itself", drop(d))
 }
 
 // lintMNNVL finds the wrong switch: with 1 a node without a domain is an error (src/mnnvl.cc).
-func lintMNNVL(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintMNNVL(v *view, d setting.Decided) finding.Finding {
 	n := leadingInt(d.Value, 0)
 	switch domain := v.nvlinkDomain(); {
 	case d.Value == "" || !v.Node.GPUs.Present:
 		return none()
 	case n == 1 && domain == "":
 		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, but no GPU here is in an NVLink domain of several nodes", d.Value).
-			Breaking("NCCL ends at its start instead of using the network").Do("%s", drop(d)), true
+			Breaking("NCCL ends at its start instead of using the network")
 	case n == 0 && domain != "":
 		return finding.Warnf("NCCL_MNNVL_ENABLE=%s, but the GPUs here are in the NVLink domain %s", d.Value, domain).
-			Breaking("the nodes of the domain use the network instead of NVLink").Do("%s, on all nodes", drop(d)), true
+			Breaking("the nodes of the domain use the network instead of NVLink").Do("%s, on all nodes", drop(d))
 	}
 	return none()
 }
@@ -230,7 +211,7 @@ func (v *view) nvlinkDomain() string {
 	return ""
 }
 
-func lintTopoFile(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintTopoFile(v *view, d setting.Decided) finding.Finding {
 	if v.Files == nil || !path.IsAbs(d.Value) || !v.gpus() {
 		return none()
 	}
@@ -247,5 +228,5 @@ func lintTopoFile(v *view, d setting.Decided) (finding.Finding, bool) {
 			f = finding.Warnf("NCCL_TOPO_FILE=%s is for another machine: there is no %s here", d.Value, missing)
 		}
 	}
-	return f.Breaking("NCCL pairs GPUs and network cards wrongly").Do("%s", drop(d)), true
+	return f.Breaking("NCCL pairs GPUs and network cards wrongly")
 }

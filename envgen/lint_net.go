@@ -40,7 +40,7 @@ func netLint() []lintRule {
 }
 
 // lintHCAPrefix finds names that match more: names are prefixes unless the list begins with =.
-func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintHCAPrefix(v *view, d setting.Decided) finding.Finding {
 	f := parseFilter(d.Value, maxIBs)
 	if f.exact {
 		return none()
@@ -59,7 +59,7 @@ func lintHCAPrefix(v *view, d setting.Decided) (finding.Finding, bool) {
 			fix := put(d, d.Value[:len(d.Value)-len(marked)]+"="+marked)
 			return finding.Warnf("NCCL_IB_HCA=%s: %s is a prefix and also matches %s",
 				d.Value, it.name, strings.Join(also, ", ")).
-				Breaking("NCCL uses or excludes other HCAs than those named").Do("%s", fix), true
+				Breaking("NCCL uses or excludes other HCAs than those named").Do("%s", fix)
 		}
 	}
 	return none()
@@ -71,26 +71,24 @@ func (f filter) listedWhole(name string) bool {
 
 // lintHCA finds a list without an ACTIVE port. It fails only if the RDMA module is fixed: otherwise
 // NCCL uses TCP without a message.
-func lintHCA(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintHCA(v *view, d setting.Decided) finding.Finding {
 	if !v.gpus() || d.Value == "" || v.vendorPlugin() {
 		return none()
 	}
-	f := parseFilter(d.Value, maxIBs)
-	ports := v.ncclPorts()
-	if slices.ContainsFunc(ports, func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) }) {
+	if len(v.chosen(d.Value)) > 0 {
 		return none()
 	}
 	pinned := strings.EqualFold(v.value("NCCL_NET"), "IB")
-	out := worst(pinned && v.ncclSure(), "NCCL_IB_HCA=%s selects no ACTIVE RDMA port of this node", d.Value).
-		See("ACTIVE ports in /sys/class/infiniband", "%s", cmp.Or(portList(ports), "none")).Do("%s", drop(d))
+	out := finding.FailOr(pinned && v.ncclSure(), "NCCL_IB_HCA=%s selects no ACTIVE RDMA port of this node", d.Value).
+		See("ACTIVE ports in /sys/class/infiniband", "%s", cmp.Or(portList(v.ncclPorts()), "none"))
 	if pinned {
-		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops"), true
+		return out.Breaking("NCCL_NET=IB finds no device and NCCL stops")
 	}
-	return out.Breaking("NCCL uses TCP instead of the fabric and reports it only at NCCL_DEBUG=INFO"), true
+	return out.Breaking("NCCL uses TCP instead of the fabric and reports it only at NCCL_DEBUG=INFO")
 }
 
 // lintGIDIndex fails if a rail does not have the entry: then no queue pair connects.
-func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintGIDIndex(v *view, d setting.Decided) finding.Finding {
 	index := leadingInt(d.Value, 0)
 	roce := v.roceRails()
 	switch {
@@ -98,29 +96,28 @@ func lintGIDIndex(v *view, d setting.Decided) (finding.Finding, bool) {
 		return none()
 	case len(roce) == 0:
 		return finding.Warnf("%s=%s has no effect: the fabric is InfiniBand", d.Name, d.Value).
-			Breaking("nothing here (NCCL before 2.22 would use it for InfiniBand too, where it is wrong)").
-			Do("%s", drop(d)), true
+			Breaking("nothing here (NCCL before 2.22 would use it for InfiniBand too, where it is wrong)")
 	}
 	rails, want := v.gidTable()
 	for i, p := range rails {
 		if want[i] == index {
 			continue
 		}
-		there := slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Index == index })
-		return worst(!there && v.ncclSure(), "%s=%s is wrong for %s: %s", d.Name, d.Value, p, v.gidWords(p, want[i])).
+		_, there := gidAt(p.Port, index)
+		return finding.FailOr(!there && v.ncclSure(), "%s=%s is wrong for %s: %s",
+			d.Name, d.Value, p, v.gidWords(p, want[i])).
 			See(gidSeen(p, index).Where, "%s", gidSeen(p, index).What).
-			Breaking("the port connects with another address, or not at all").Do("%s", drop(d)), true
+			Breaking("the port connects with another address, or not at all")
 	}
 	if len(rails) == 0 || v.nccl.known() && !(span{since: dynamicSince}).holds(v.nccl) {
 		return none() // unknown, or it is needed
 	}
 	return finding.Warnf("%s=%s is not needed: NCCL chooses the entry on its own from 2.21", d.Name, d.Value).
-		Breaking("it is right here now, but wrong with another VLAN, address or network namespace").
-		Do("%s", drop(d)), true
+		Breaking("it is right here now, but wrong with another VLAN, address or network namespace")
 }
 
 // lintPKey finds a wrong entry: the variable is an index into the table, not a key as in many guides.
-func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintPKey(v *view, d setting.Decided) finding.Finding {
 	index := leadingInt(d.Value, 0)
 	if !v.gpus() {
 		return none()
@@ -139,26 +136,26 @@ func lintPKey(v *view, d setting.Decided) (finding.Finding, bool) {
 		}
 		return finding.Warnf("NCCL_IB_PKEY=%s is an index, but entry %d of %s's partition table %s",
 			d.Value, index, p, state).See(p.pkeysSeen().Where, "%s", p.pkeysSeen().What).
-			Breaking("its queue pairs do not connect").Do("%s", drop(d)), true
+			Breaking("its queue pairs do not connect")
 	}
 	return none()
 }
 
-func lintAddrFamily(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintAddrFamily(v *view, d setting.Decided) finding.Finding {
 	rails, _ := v.gidTable()
 	for _, p := range rails {
 		has := slices.ContainsFunc(p.GIDs,
 			func(g fabric.GID) bool { return beyondLink(g) && g.Addr.Is4() != (d.Value == "AF_INET6") })
 		if !has {
 			return finding.Warnf("%s=%s, but %s has no such address", d.Name, d.Value, p).
-				Breaking("NCCL uses entry 0: link-local, RoCE v1 on most cards").Do("%s", drop(d)), true
+				Breaking("NCCL uses entry 0: link-local, RoCE v1 on most cards")
 		}
 	}
 	return none()
 }
 
 // lintNet finds a missing module: NCCL ends if it does not find the module (src/plugin/net.cc).
-func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintNet(v *view, d setting.Decided) finding.Finding {
 	if !v.gpus() || d.Value == "" {
 		return none()
 	}
@@ -168,24 +165,24 @@ func lintNet(v *view, d setting.Decided) (finding.Finding, bool) {
 	switch {
 	case lower == "socket" && len(v.rails()) > 0:
 		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
-			Breaking("NCCL uses TCP instead of the fabric").Do("%s", drop(d)), true
+			Breaking("NCCL uses TCP instead of the fabric")
 	case lower == "ib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+		return finding.FailOr(v.ncclSure() && len(v.Node.Unknown) == 0,
 			"NCCL_NET=%s, but no InfiniBand or RoCE port is ACTIVE here", d.Value).
-			Breaking(dies).Do("%s", drop(d)), true
+			Breaking(dies)
 	case lower == "gib" && len(v.ncclPorts()) == 0:
-		return worst(v.ncclSure() && len(v.Node.Unknown) == 0,
+		return finding.FailOr(v.ncclSure() && len(v.Node.Unknown) == 0,
 			"NCCL_NET=%s, as in Google's images, but no RoCE port is ACTIVE here", d.Value).
-			Breaking(dies).Do("%s; or use a machine with RDMA (A3 Ultra, A4)", drop(d)), true
+			Breaking(dies).Do("%s; or use a machine with RDMA (A3 Ultra, A4)", drop(d))
 	case lower != "socket" && lower != "ib" && noPlugin:
-		return worst(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, but NCCL finds no plugin", d.Value).
+		return finding.FailOr(v.ncclSure(), "NCCL_NET=%s is the name of a plugin, but NCCL finds no plugin", d.Value).
 			See("libnccl-net.so", "not found").Breaking(dies).
-			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d))
 	}
 	return none()
 }
 
-func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintNetPlugin(v *view, d setting.Decided) finding.Finding {
 	if !v.gpus() || d.Value == "" {
 		return none()
 	}
@@ -198,17 +195,17 @@ func lintNetPlugin(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	switch {
 	case strings.EqualFold(d.Value, software.None) && needs != "":
-		return worst(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
-			d.Value, needs).Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin").Do("%s", drop(d)), true
+		return finding.FailOr(strings.HasPrefix(needs, "NCCL_NET") && v.ncclSure(), "NCCL_NET_PLUGIN=%s, but %s",
+			d.Value, needs).Breaking("NCCL uses TCP, or stops if NCCL_NET names the plugin")
 	case !strings.EqualFold(d.Value, software.None) && v.Node.Software.Plugin.Version == software.None:
 		return finding.Warnf("NCCL_NET_PLUGIN=%s: NCCL does not find this plugin", d.Value).
 			Breaking("NCCL continues without it and reports it only at NCCL_DEBUG=INFO").
-			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d)), true
+			Do("add its directory to LD_LIBRARY_PATH, or %s", drop(d))
 	}
 	return none()
 }
 
-func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintCrossNIC(v *view, d setting.Decided) finding.Finding {
 	if leadingInt(d.Value, 0) != 1 {
 		return none()
 	}
@@ -226,12 +223,12 @@ func lintCrossNIC(v *view, d setting.Decided) (finding.Finding, bool) {
 	return finding.Warnf("NCCL_CROSS_NIC=%s, but the %d RoCE rails are in %d subnets",
 		d.Value, len(v.roceRails()), len(subnets)).
 		Breaking("without a route between them, NCCL hangs when it connects one rail to another").
-		Do("%s, or route between the subnets", drop(d)), true
+		Do("%s, or route between the subnets", drop(d))
 }
 
 // lintRange finds values out of range: the fields of the address vector (4-bit service level, 8-bit
 // traffic class) and the limits of src/transport/net_socket.cc.
-func lintRange(v *view, d setting.Decided) (finding.Finding, bool) {
+func lintRange(v *view, d setting.Decided) finding.Finding {
 	most := map[string]int{"NCCL_IB_SL": 15, "NCCL_SOCKET_NTHREADS": 16, "NCCL_NSOCKS_PERTHREAD": 64}[d.Name]
 	most = cmp.Or(most, 255)
 	n := leadingInt(d.Value, 0)
@@ -240,12 +237,12 @@ func lintRange(v *view, d setting.Decided) (finding.Finding, bool) {
 	}
 	if n > most {
 		return finding.Warnf("%s=%s is out of range: the maximum is %d", d.Name, d.Value, most).
-			Breaking("NCCL uses another value").Do("%s", drop(d)), true
+			Breaking("NCCL uses another value")
 	}
 	threads := leadingInt(v.value("NCCL_SOCKET_NTHREADS"), 0)
 	if d.Name == "NCCL_NSOCKS_PERTHREAD" && n*threads > 64 {
 		return finding.Warnf("%d threads with %s sockets each exceed NCCL's 64 sockets", threads, d.Value).
-			Breaking("NCCL opens fewer sockets").Do("%s", put(d, strconv.Itoa(64/threads))), true
+			Breaking("NCCL opens fewer sockets").Do("%s", put(d, strconv.Itoa(64/threads)))
 	}
 	return none()
 }

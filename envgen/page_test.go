@@ -2,6 +2,7 @@ package envgen
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"os"
@@ -58,10 +59,10 @@ func page() []byte {
 		"an entry does not exist.\n\n" +
 		"| finding | checks | finds |\n|---|---|---|\n")
 	for _, r := range lintRules() {
-		row(&b, "`"+r.id+"`", "`"+strings.Join(r.names, "` `")+"`", r.what)
+		row(&b, "`"+r.id+"`", "`"+strings.Join(r.names, "` `")+"`", cmp.Or(r.what, "it "+r.is))
 	}
 	for _, r := range lackRules() {
-		row(&b, "`"+r.id+"`", "`"+r.name+"`, which is not set", r.what)
+		row(&b, "`"+r.id+"`", "`NCCL_NET`, which is not set", r.what)
 	}
 	b.WriteString("\n## Variables that have to be equal on all nodes\n\n")
 	for _, name := range constants() {

@@ -8,7 +8,6 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/rail"
-	"launch/internal/finding"
 	"launch/internal/setting"
 )
 
@@ -21,12 +20,12 @@ func addressRules() []rule {
 		alone: first + "; without RDMA all of them carry data",
 		when:  "the first does not lead to the peers, or one that reaches no other machine would carry data",
 		value: "=NAME of the interface with this node's address",
-		used:  (*view).gpus, want: (*view).wantNCCLIf, agrees: ncclAgrees,
+		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",
 		when:  "the nodes reach each other by IPv6, and the interface has an IPv4 address too", value: "AF_INET6",
-		used: func(v *view) bool { return v.gpus() && v.head() }, want: (*view).wantFamily,
+		used: func(v *view) bool { return v.gpus() && v.head() }, want: byPeers((*view).wantFamily),
 	}, {
 		name: "GLOO_SOCKET_IFNAME", scope: setting.Node, source: "gloo/transport/tcp/device.cc",
 		alone: "listens on this node's first address for its host name, else on loopback",
@@ -58,18 +57,20 @@ func addressRules() []rule {
 	}}
 }
 
-// because returns how the peers reach this node.
-func (v *view) because() string {
-	via, addr, _ := v.via()
-	return fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
-}
-
-// noWay returns why no interface is better than another.
-func (v *view) noWay() want {
-	if !v.World.Addr.IsValid() {
-		return right("this node's address for its peers is known only at the start")
+// byPeers returns the want of a rule that depends on the interface to the peers and the address on it.
+func byPeers(f func(v *view, via fabric.Interface, addr netip.Prefix) want) func(*view) want {
+	return func(v *view) want {
+		via, addr, ok := v.via()
+		switch {
+		case !ok && !v.World.Addr.IsValid():
+			return right("this node's address for its peers is known only at the start")
+		case !ok:
+			return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
+		}
+		w := f(v, via, addr)
+		w.because = fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
+		return w
 	}
-	return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
 }
 
 // ncclAgrees reports whether NCCL with that value uses the interface to the peers.
@@ -78,12 +79,8 @@ func ncclAgrees(v *view, value string) bool {
 	return ok && ncclWrong(v, ncclWith(v, value), via) == ""
 }
 
-func (v *view) wantNCCLIf() want {
-	via, _, ok := v.via()
-	if !ok {
-		return v.noWay()
-	}
-	w := want{value: "=" + via.Name, because: v.because()}
+func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
+	w := want{value: "=" + via.Name}
 	order := span{since: "2.28.3"} // virbr* left out
 	for _, old := range []bool{false, true} {
 		if v.nccl.known() && old == order.holds(v.nccl) {
@@ -94,7 +91,7 @@ func (v *view) wantNCCLIf() want {
 			who = "NCCL before 2.28.3"
 		}
 		if bad := ncclWrong(v, got, via); bad != "" || len(w.seen) == 0 {
-			w.seen = []finding.Seen{ifSeen("interfaces that "+who+" finds, in its order", got)}
+			w.seen = ifSeen("interfaces that "+who+" finds, in its order", got)
 			if bad != "" {
 				w.wrong = who + " " + bad
 				return w
@@ -104,28 +101,21 @@ func (v *view) wantNCCLIf() want {
 	return w
 }
 
-func (v *view) wantFamily() want {
-	via, addr, ok := v.via()
+func (v *view) wantFamily(via fabric.Interface, addr netip.Prefix) want {
 	switch {
-	case !ok:
-		return v.noWay()
 	case addr.Addr().Is4():
 		return right("the nodes reach each other by IPv4")
 	case !firstAddr(via).Is4():
 		return right(via.Name + " has no IPv4 address")
 	}
-	return want{value: "AF_INET6", because: v.because(),
+	return want{value: "AF_INET6",
 		wrong: fmt.Sprintf("NCCL would use %s, which is not this node's address for its peers", firstAddr(via)),
 		seen:  saw(via.Name, firstAddr(via).String()+", "+addr.Addr().String())}
 }
 
 func wantHost(library string) func(*view) want {
-	return func(v *view) want {
-		via, addr, ok := v.via()
-		if !ok {
-			return v.noWay()
-		}
-		w := want{value: via.Name, because: v.because(), seen: []finding.Seen{hostSeen(v.Node)}}
+	return byPeers(func(v *view, via fabric.Interface, addr netip.Prefix) want {
+		w := want{value: via.Name, seen: hostSeen(v.Node)}
 		if len(v.Node.HostAddrs) == 0 && v.Node.HostErr == "" {
 			w.not = "launch resolves this node's host name only at the start"
 		}
@@ -133,28 +123,25 @@ func wantHost(library string) func(*view) want {
 			w.wrong = library + " " + bad
 		}
 		return w
-	}
+	})
 }
 
 // wantUCX is for UCX, which uses every device that it can open. A list excludes all
 // others, also for TCP, so it includes the interface to the peers.
 func (v *view) wantUCX() want {
-	via, _, ok := v.via()
 	rails := v.rails()
 	switch {
-	case len(rails) > 0 && len(v.strangers()) == 0:
+	case len(rails) == 0:
+		return v.wantAmong(setting.UCX, v.ucxLeavesOut)
+	case len(v.strangers()) == 0:
 		return right("every ACTIVE port is part of the training fabric")
-	case len(rails) > 0:
-		w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()),
-			because: v.railWords(), seen: v.strangerSeen()}
-		if ok {
-			w.value += "," + via.Name
-		}
-		return w
-	case !ok:
-		return v.noWay()
 	}
-	return v.wantAmong(setting.UCX, via, v.ucxLeavesOut)
+	w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()),
+		because: v.railWords(), seen: v.strangerSeen()}
+	if via, _, ok := v.via(); ok {
+		w.value += "," + via.Name
+	}
+	return w
 }
 
 // ucxLeavesOut reports whether UCX ignores an interface on its own: a bridge from 1.16
@@ -166,27 +153,25 @@ func (v *view) ucxLeavesOut(i fabric.Interface) bool {
 }
 
 func (v *view) wantTCPIface() want {
-	via, _, ok := v.via()
-	switch {
-	case v.fab.Kind != rail.TCP:
+	if v.fab.Kind != rail.TCP {
 		return right("the fabric is " + string(v.fab.Kind))
-	case !ok:
-		return v.noWay()
 	}
-	return v.wantAmong(setting.Libfabric, via, func(fabric.Interface) bool { return false })
+	return v.wantAmong(setting.Libfabric, func(fabric.Interface) bool { return false })
 }
 
 // wantAmong returns the interface to the peers if others, except those that the
 // library ignores, reach no other machine.
-func (v *view) wantAmong(library string, via fabric.Interface, out func(fabric.Interface) bool) want {
-	up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces),
-		func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
-	also := decoys(v, up)
-	if len(also) == 0 {
-		return right("every interface here reaches other machines")
-	}
-	return want{value: via.Name, wrong: library + " would also try " + names(also), because: v.because(),
-		seen: []finding.Seen{ifSeen("interfaces that reach no other machine", also)}}
+func (v *view) wantAmong(library string, out func(fabric.Interface) bool) want {
+	return byPeers(func(v *view, via fabric.Interface, _ netip.Prefix) want {
+		up := slices.DeleteFunc(slices.Clone(v.Node.Interfaces),
+			func(i fabric.Interface) bool { return !i.Up || firstAddr(i) == netip.Addr{} || out(i) })
+		also := decoys(v, up)
+		if len(also) == 0 {
+			return right("every interface here reaches other machines")
+		}
+		return want{value: via.Name, wrong: library + " would also try " + names(also),
+			seen: ifSeen("interfaces that reach no other machine", also)}
+	})(v)
 }
 
 // sameSet reports whether two comma lists are equal in any order. UCX also accepts

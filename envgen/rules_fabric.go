@@ -13,7 +13,7 @@ import (
 	"launch/internal/setting"
 )
 
-// fabricRules returns the rules that keep NCCL on the training fabric.
+// fabricRules returns the rules that restrict NCCL to the training fabric.
 func fabricRules() []rule {
 	nccl := func(v *view) bool { return v.gpus() && v.head() }
 	return []rule{{
@@ -36,13 +36,12 @@ func fabricRules() []rule {
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
 		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
-		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 20 },
+		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout, agrees: atLeast(20),
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
 		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
-		want: (*view).wantQPs, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) >= 2 },
+		want: (*view).wantQPs, agrees: atLeast(2),
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
 		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
@@ -57,6 +56,11 @@ func fabricRules() []rule {
 		when:  "the fabric is EFA and the plugin is older", value: "efa",
 		used: func(v *view) bool { return nccl(v) && v.plugin() != "" }, want: (*view).wantProvider,
 	}}
+}
+
+// atLeast accepts numbers from n on.
+func atLeast(n int) func(*view, string) bool {
+	return func(_ *view, value string) bool { return leadingInt(value, 0) >= n }
 }
 
 // strays reports whether the only devices that NCCL's IB module would take are not a fabric.
@@ -150,10 +154,7 @@ func vendorModules() []string {
 
 // sameHCAs reports whether a value of NCCL_IB_HCA selects exactly the rails.
 func (v *view) sameHCAs(value string) bool {
-	f := parseFilter(value, maxIBs)
-	rails := v.rails()
-	return !slices.ContainsFunc(v.ncclPorts(),
-		func(p hcaPort) bool { return f.match(p.hca.Name, p.Num) != contains(rails, p) })
+	return portList(v.chosen(value)) == portList(v.rails())
 }
 
 // wantPKey is for the partition table: a key's highest bit is full membership (IBTA
@@ -240,7 +241,14 @@ func (v *view) wantSplit() want {
 }
 
 func (v *view) wantC2C() want {
-	for _, model := range v.gpuNames() {
+	var models []string
+	for _, g := range v.Node.GPUs.Devices {
+		models = append(models, g.Name)
+	}
+	for _, c := range v.Node.Cards {
+		models = append(models, c.Model)
+	}
+	for _, model := range models {
 		for _, name := range []string{"GH200", "GB200", "GB300"} {
 			if strings.Contains(model, name) {
 				return want{value: "1", wrong: "NCCL 2.26 would copy through the CPU's memory",

@@ -17,54 +17,46 @@ import (
 
 // mpiRules returns the rules for the MPIs. mpirun carries a subnet to all nodes, not a name.
 func mpiRules() []rule {
-	unless := func(name string, also func(*view) bool) func(*view) bool {
-		return func(v *view) bool { return v.openMPI() && !v.has(name) && also(v) }
-	}
-	four := func(v *view) bool { return v.MPI != "openmpi5" }
-	five := func(v *view) bool { return v.MPI == "openmpi5" }
-	const every = "uses every interface that is up except 127.0.0.1/8"
-	const astray, subnet = "one of them reaches no other machine, and all hosts are in one subnet", "that subnet"
 	hydra := func(mpi string) func(*view) bool { return func(v *view) bool { return v.Mpirun && v.MPI == mpi } }
-	return []rule{{
-		name: "OMPI_MCA_btl_tcp_if_include", scope: setting.Job,
-		source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c", alone: every, when: astray, value: subnet,
-		used: unless("OMPI_MCA_btl_tcp_if_exclude", func(*view) bool { return true }), want: (*view).wantSubnet,
-		agrees: (*view).includes,
-	}, {
-		name: "OMPI_MCA_oob_tcp_if_include", scope: setting.Job,
-		source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c", alone: every + " (up to 4)", when: astray,
-		value: subnet, used: unless("OMPI_MCA_oob_tcp_if_exclude", four), head: true, want: (*view).wantSubnet,
-		agrees: (*view).includes,
-	}, {
-		name: "PRTE_MCA_prte_if_include", scope: setting.Job, source: "open-mpi/ompi#12508, docs/mca.rst",
-		alone: every + " (from 5)", when: astray, value: subnet,
-		used: unless("PRTE_MCA_prte_if_exclude", five), head: true, want: (*view).wantSubnet, agrees: (*view).includes,
-	}, {
-		name:  "OMPI_MCA_opal_common_ucx_devices",
-		scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
-		alone: "uses UCX on its own only for an HCA with a driver mlx*",
-		when:  "the HCAs of the training fabric have another driver", value: "any",
-		used: func(v *view) bool { return v.openMPI() && v.head() && !v.has("OMPI_MCA_pml") },
-		want: (*view).wantUCXDevices,
-	}, {
-		name: "HYDRA_IFACE", scope: setting.Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
-		alone: "gives the other nodes the host name",
-		when:  "it resolves to loopback, or to an interface that does not lead to them", value: "NAME of the interface",
-		used: hydra("mpich"), head: true, want: wantHost(setting.MPICH),
-	}, {
-		name: "I_MPI_HYDRA_IFACE", scope: setting.Node, source: "Intel MPI Library Developer Reference",
-		alone: "does the same as MPICH", when: "as for MPICH", value: "NAME of the interface",
-		used: hydra("intel"), head: true, want: wantHost(setting.IntelMPI),
-	}}
+	include := func(r rule, of func(mpi string) bool) rule {
+		exclude := strings.Replace(r.name, "_include", "_exclude", 1)
+		r.scope, r.want, r.agrees = setting.Job, byPeers((*view).wantSubnet), (*view).includes
+		r.used = func(v *view) bool { return v.openMPI() && !v.has(exclude) && of(v.MPI) }
+		r.alone = "uses every interface that is up except 127.0.0.1/8" + r.alone
+		r.when, r.value = "one of them reaches no other machine, and all hosts are in one subnet", "that subnet"
+		return r
+	}
+	return []rule{
+		include(rule{name: "OMPI_MCA_btl_tcp_if_include", source: "Open MPI opal/mca/btl/tcp/btl_tcp_component.c"},
+			func(string) bool { return true }),
+		include(rule{name: "OMPI_MCA_oob_tcp_if_include", alone: " (up to 4)", head: true,
+			source: "Open MPI 4.1 orte/mca/oob/tcp/oob_tcp_component.c"},
+			func(mpi string) bool { return mpi != "openmpi5" }),
+		include(rule{name: "PRTE_MCA_prte_if_include", alone: " (from 5)", head: true,
+			source: "open-mpi/ompi#12508, docs/mca.rst"},
+			func(mpi string) bool { return mpi == "openmpi5" }),
+		{
+			name:  "OMPI_MCA_opal_common_ucx_devices",
+			scope: setting.Job, source: "Open MPI opal/mca/common/ucx/common_ucx.c",
+			alone: "uses UCX on its own only for an HCA with a driver mlx*",
+			when:  "the HCAs of the training fabric have another driver", value: "any",
+			used: func(v *view) bool { return v.openMPI() && v.head() && !v.has("OMPI_MCA_pml") },
+			want: (*view).wantUCXDevices,
+		}, {
+			name: "HYDRA_IFACE", scope: setting.Node, source: "MPICH src/pm/hydra/mpiexec/utils.c",
+			alone: "gives the other nodes the host name",
+			when:  "it resolves to loopback, or to an interface that does not lead to them", value: "NAME of the interface",
+			used: hydra("mpich"), head: true, want: wantHost(setting.MPICH),
+		}, {
+			name: "I_MPI_HYDRA_IFACE", scope: setting.Node, source: "Intel MPI Library Developer Reference",
+			alone: "does the same as MPICH", when: "as for MPICH", value: "NAME of the interface",
+			used: hydra("intel"), head: true, want: wantHost(setting.IntelMPI),
+		}}
 }
 
 // wantSubnet is for Open MPI, which uses every interface that is up except 127.0.0.1/8 (the default
 // of btl_tcp_if_exclude), with or without carrier. Every host has to be in the subnet.
-func (v *view) wantSubnet() want {
-	_, addr, ok := v.via()
-	if !ok {
-		return v.noWay()
-	}
+func (v *view) wantSubnet(_ fabric.Interface, addr netip.Prefix) want {
 	outside := func(p netip.Addr) bool { return !addr.Contains(p.Unmap()) }
 	switch {
 	case !addr.Addr().Is4() || addr.IsSingleIP():
@@ -76,8 +68,8 @@ func (v *view) wantSubnet() want {
 		return !i.Up || !slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is4() })
 	})
 	also := decoys(v, up)
-	w := want{value: addr.Masked().String(), because: v.because(),
-		seen: []finding.Seen{ifSeen("interfaces that reach no other machine", also)}}
+	w := want{value: addr.Masked().String(),
+		seen: ifSeen("interfaces that reach no other machine", also)}
 	if len(also) > 0 {
 		w.wrong = "Open MPI uses every interface that is up and would also try " + names(also)
 	} else {
@@ -111,7 +103,8 @@ func (v *view) wantUCXDevices() want {
 	}
 	p := rails[0]
 	return want{value: "any", wrong: "Open MPI would not use UCX for " + p.hca.Name + ", but TCP",
-		because: v.railWords(), seen: []finding.Seen{p.driverSeen()}}
+		because: v.railWords(), seen: []finding.Seen{
+			finding.Seen{Where: "/sys/class/infiniband/" + p.hca.Name + "/device/driver", What: p.hca.Driver}}}
 }
 
 // nvshmemRules returns the rules for NVSHMEM, which makes NCCL's choices under its own names.
@@ -122,10 +115,10 @@ func nvshmemRules() []rule {
 	out := []rule{{
 		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", scope: setting.Node, source: boot,
 		alone: "takes the first interface, like NCCL before 2.28.3", when: "as for NCCL_SOCKET_IFNAME",
-		value: "=NAME of the interface", used: used, want: (*view).wantNVSHMEMIf, agrees: ncclAgrees,
+		value: "=NAME of the interface", used: used, want: byPeers((*view).wantNVSHMEMIf), agrees: ncclAgrees,
 	}, {
 		name: "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", scope: setting.Job, source: boot, alone: "uses IPv4",
-		when: "the nodes reach each other by IPv6", value: "AF_INET6", used: used, want: (*view).wantNVSHMEMFamily,
+		when: "the nodes reach each other by IPv6", value: "AF_INET6", used: used, want: byPeers((*view).wantNVSHMEMFamily),
 	}, {
 		name: "NVSHMEM_REMOTE_TRANSPORT", scope: setting.Job, source: "NVSHMEM src/include/host/env/env_defs.h",
 		alone: "uses InfiniBand verbs (ibrc)", when: "the fabric is EFA or Slingshot", value: "libfabric",
@@ -150,30 +143,22 @@ func nvshmemRules() []rule {
 		func(v *view) gidPlan { return v.gid("NVSHMEM_IB_", true) })...)
 }
 
-func (v *view) wantNVSHMEMIf() want {
-	via, _, ok := v.via()
-	if !ok {
-		return v.noWay()
-	}
+func (v *view) wantNVSHMEMIf(via fabric.Interface, _ netip.Prefix) want {
 	got := ncclAlone(v, true)
-	w := want{value: "=" + via.Name, because: v.because(),
-		seen: []finding.Seen{ifSeen("interfaces that NVSHMEM finds, in its order", got)}}
+	w := want{value: "=" + via.Name,
+		seen: ifSeen("interfaces that NVSHMEM finds, in its order", got)}
 	if len(got) == 0 || got[0].Name != via.Name { // only its bootstrap uses TCP
 		w.wrong = setting.NVSHMEM + " " + ncclWrong(v, got, via)
 	}
 	return w
 }
 
-func (v *view) wantNVSHMEMFamily() want {
-	_, addr, ok := v.via()
-	switch {
-	case !ok:
-		return v.noWay()
-	case addr.Addr().Is4():
+func (v *view) wantNVSHMEMFamily(_ fabric.Interface, addr netip.Prefix) want {
+	if addr.Addr().Is4() {
 		return right("the nodes reach each other by IPv4")
 	}
 	return want{value: "AF_INET6", wrong: "NVSHMEM would look for an IPv4 address",
-		because: v.because(), seen: saw("this node's address", addr.String())}
+		seen: saw("this node's address", addr.String())}
 }
 
 // fabricSeen returns the kind of the fabric as evidence.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/setting"
 )
@@ -35,13 +37,12 @@ func nodeRules() []rule {
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "has helper threads for TCP only on the cards of AWS and Google, so one core carries all traffic",
 		when:   "data goes over TCP at 100 Gb/s or more on another card, and there are 8 cores per GPU",
-		value:  "4, NVIDIA's value for 100G", used: node, want: (*view).wantThreads,
-		agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		value:  "4, NVIDIA's value for 100G", used: node, want: byPeers((*view).wantThreads), agrees: atLeast(1),
 	}, {
 		name: "NCCL_NSOCKS_PERTHREAD", scope: setting.Node, span: span{since: "2.4.8"},
 		source: "NCCL src/transport/net_socket.cc, docs/userguide/source/env.rst",
 		alone:  "opens one connection per helper thread", when: "as NCCL_SOCKET_NTHREADS", value: "4", used: node,
-		want: (*view).wantThreads, agrees: func(_ *view, value string) bool { return leadingInt(value, 0) > 0 },
+		want: byPeers((*view).wantThreads), agrees: atLeast(1),
 	}}
 }
 
@@ -64,11 +65,10 @@ func Paths(in Input) []string {
 		return nil
 	}
 	paths := []string{selfStatus}
-	if in.Node.Cloud.Provider == "azure" {
-		paths = append(paths, virtualTopology)
-		paths = append(paths, azureTopologies()...)
-	}
-	if in.Node.Cloud.Provider == "gcp" {
+	switch in.Node.Cloud.Provider {
+	case "azure":
+		paths = append(append(paths, virtualTopology), azureTopologies()...)
+	case "gcp":
 		paths = append(append(paths, gibScript), fastrakScripts()...)
 	}
 	if f := v.value("NCCL_TOPO_FILE"); path.IsAbs(f) {
@@ -121,37 +121,28 @@ func (v *view) topology(text string) (n int, missing string) {
 			continue
 		}
 		n++
-		if missing == "" && !v.pci(at["busid"]) {
+		_, here := v.Node.Function(at["busid"])
+		if missing == "" && !here && len(v.Node.PCI) > 0 { // the functions are known
 			missing = at["busid"]
 		}
 	}
 }
 
-// pci reports whether this machine has the function, or the list of functions is unknown.
-func (v *view) pci(addr string) bool {
-	if len(v.Node.PCI) == 0 {
-		return true
-	}
-	_, ok := v.Node.Function(addr)
-	return ok
-}
-
 // status returns a field of /proc/self/status (proc(5)).
-func (v *view) status(name string) (string, bool) {
+func (v *view) status(name string) string {
 	for line := range strings.Lines(v.Files[selfStatus]) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value), true
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", false
+	return ""
 }
 
 // capSysNice is the bit of CAP_SYS_NICE (linux/capability.h).
 const capSysNice = 23
 
 func (v *view) wantCuMemHost() want {
-	filter, _ := v.status("Seccomp")
-	hex, _ := v.status("CapEff")
+	filter, hex := v.status("Seccomp"), v.status("CapEff")
 	caps, err := strconv.ParseUint(hex, 16, 64)
 	if !v.nccl.known() || filter != "2" || err != nil || caps>>capSysNice&1 == 1 {
 		return right("nothing here denies the right to choose a NUMA node")
@@ -166,11 +157,8 @@ const (
 	coresPerGPU = 8
 )
 
-func (v *view) wantThreads() want {
-	via, _, ok := v.via()
+func (v *view) wantThreads(via fabric.Interface, _ netip.Prefix) want {
 	switch {
-	case !ok:
-		return v.noWay()
 	case !v.ncclSockets():
 		return right("NCCL's data does not go over TCP")
 	case ownThreads(via.Driver):
@@ -178,12 +166,12 @@ func (v *view) wantThreads() want {
 	case via.Speed < fastTCP:
 		return right(fmt.Sprintf("the speed of %s is below 100 Gb/s, or unknown", via.Name))
 	}
-	list, _ := v.status("Cpus_allowed_list")
+	list := v.status("Cpus_allowed_list")
 	cores := countCPUs(list)
 	if n := v.gpuCount(); n < 1 || cores < coresPerGPU*n {
 		return right(fmt.Sprintf("%d cores are too few for more threads", cores))
 	}
-	return want{value: "4", because: v.because(),
+	return want{value: "4",
 		wrong: fmt.Sprintf("NCCL would send all data over TCP with one thread, at %d Gb/s", via.Speed/1000),
 		seen: []finding.Seen{
 			finding.Seen{Where: "/sys/class/net/" + via.Name + "/speed", What: strconv.Itoa(via.Speed)},
@@ -200,14 +188,12 @@ func countCPUs(list string) int {
 	n := 0
 	for word := range strings.SplitSeq(list, ",") {
 		low, high, isRange := strings.Cut(word, "-")
-		a, err := strconv.Atoi(low)
-		b := a
-		if isRange {
-			var second error
-			b, second = strconv.Atoi(high)
-			err = errors.Join(err, second)
+		if !isRange {
+			high = low
 		}
-		if err == nil && b >= a && b-a < 1<<16 {
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		if errA == nil && errB == nil && b >= a && b-a < 1<<16 {
 			n += b - a + 1
 		}
 	}

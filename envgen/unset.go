@@ -195,10 +195,7 @@ func Explain(in Input) []Explanation {
 				e.Why += ", but " + d.because
 			}
 		case e.Set:
-			e.Value, e.Seen, e.Why = d.want.value, d.seen, d.wrong
-			if d.because != "" {
-				e.Why += "; " + d.because
-			}
+			e.Value, e.Seen, e.Why = d.want.value, d.seen, d.reason()
 		case d.not != "":
 			e.Why = d.not
 		default:

@@ -1,8 +1,8 @@
 package envgen
 
 import (
-	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,9 +42,8 @@ func (v *view) value(name string) string { d, _ := v.decided(name); return d.Val
 // apart reports whether the job has several machines.
 func (v *view) apart() bool { return v.World.Nodes > 1 && !v.World.Addr.IsLoopback() }
 
-// gpuCount returns the number of GPUs that NCCL or RCCL could use here. -1 is for a
-// driver that did not answer, or a recording without PCI devices, and counts as some:
-// a variable for an unused library costs nothing.
+// gpuCount returns the number of GPUs that NCCL or RCCL could use here. -1, for a driver that did not
+// answer or a recording without PCI devices, counts as some: a variable too many costs nothing.
 func (v *view) gpuCount() int {
 	n := v.Node
 	cards := map[string]int{}
@@ -66,18 +65,6 @@ func (v *view) gpuCount() int {
 	return cards["amd"]
 }
 
-// gpuNames returns the known models of the GPUs.
-func (v *view) gpuNames() []string {
-	var names []string
-	for _, g := range v.Node.GPUs.Devices {
-		names = append(names, g.Name)
-	}
-	for _, c := range v.Node.Cards {
-		names = append(names, c.Model)
-	}
-	return names
-}
-
 // gpus reports whether NCCL can be in use here.
 func (v *view) gpus() bool { return v.gpuCount() != 0 }
 
@@ -96,8 +83,7 @@ func (v *view) ucx() bool {
 func (v *view) nixl() bool    { return v.uses("nixl", "NIXL_") }
 func (v *view) nvshmem() bool { return v.uses("nvshmem", "NVSHMEM_") }
 
-// openMPI reports whether mpirun is Open MPI's, or unknown: the other MPIs ignore the
-// variables of Open MPI.
+// openMPI reports whether mpirun is Open MPI's, or unknown: the others ignore its variables.
 func (v *view) openMPI() bool {
 	return v.Mpirun && (v.MPI == "" || strings.HasPrefix(v.MPI, "openmpi"))
 }
@@ -133,39 +119,27 @@ func holder(n fabric.Node, a netip.Addr) (fabric.Interface, netip.Prefix, bool) 
 	return fabric.Interface{}, netip.Prefix{}, false
 }
 
-// head reports whether the node of mpirun is one of its hosts: only then are this
-// node's devices those of the job.
+// head reports whether the node of mpirun is one of its hosts: only then the job uses its devices.
 func (v *view) head() bool { return !v.Mpirun || slices.ContainsFunc(v.World.Peers, v.Node.IsLocal) }
 
 // version is the version of a library, "2.27.5"; the zero version is unknown.
 type version [3]int
 
+var leadingNumbers = regexp.MustCompile(`^(\d+)(?:\.(\d+)(?:\.(\d+))?)?`)
+
 // parseVersion parses the leading numbers of "2.27.5+cuda12.9".
-func parseVersion(s string) version {
-	var v version
-	for i := range v {
-		end := 0
-		for end < len(s) && digit(s[end]) < 10 {
-			end++
+func parseVersion(s string) (v version) {
+	if m := leadingNumbers.FindStringSubmatch(s); m != nil {
+		for i := range v {
+			v[i], _ = strconv.Atoi(m[i+1]) // "" if there is none
 		}
-		n, err := strconv.Atoi(s[:end])
-		if err != nil {
-			return v
-		}
-		v[i] = n
-		if end == len(s) || s[end] != '.' {
-			return v
-		}
-		s = s[end+1:]
 	}
 	return v
 }
 
 func (v version) known() bool { return v != version{} }
 
-func (v version) compare(w version) int {
-	return cmp.Or(cmp.Compare(v[0], w[0]), cmp.Compare(v[1], w[1]), cmp.Compare(v[2], w[2]))
-}
+func (v version) compare(w version) int { return slices.Compare(v[:], w[:]) }
 
 // span is a range of versions: from since on, before before; "" is open.
 type span struct{ since, before string }

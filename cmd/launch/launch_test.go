@@ -2,13 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"launch/internal/child"
-	"launch/internal/exit"
 )
 
 func TestMain(m *testing.M) {
@@ -89,31 +86,6 @@ func freePort(t testing.TB) string {
 	}
 	t.Fatal("no free port")
 	return ""
-}
-
-// TestExitCodesPage compares docs/exit-codes.md with the table (UPDATE=1 writes it).
-func TestExitCodesPage(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("<!-- Generated from internal/exit/exit.go: UPDATE=1 go test ./cmd/launch -run ExitCodes -->\n" +
-		"# Exit codes\n\nOnce the command runs, the status is the command's own.\n" +
-		"Before that it is one of these. New codes may be added; one that you do not\nknow is a failure.\n\n| code | " +
-		"meaning | what to do |\n|---|---|---|\n")
-	for _, c := range exit.Table() {
-		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Code, c.Meaning, c.ToDo)
-	}
-	b.WriteString("\nIn Kubernetes (`podFailurePolicy`, `k8s/`): 64 and 78 fail the Job, since trying\nagain does not " +
-		"help; 66, 69, 73 and 75 are ignored, so that one bad node does not\nuse up the retries of the others; the rest " +
-		"counts.\n")
-	path := filepath.Join("..", "..", "docs", "exit-codes.md")
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != b.String() {
-		t.Errorf("docs/exit-codes.md differs from the table (%v): UPDATE=1 go test ./cmd/launch -run ExitCodes", err)
-	}
 }
 
 // TestHelpFits80Columns keeps the help readable in a narrow terminal.

@@ -180,8 +180,8 @@ var testDoors = map[string][]string{
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
 		"github.com/miekg/dns"},
-	// The table of variables, which the libraries have to know.
-	"lab/libs": {"envgen", "lab/netns", "lab/programs"},
+	// setting, for the library of a variable.
+	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
 	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},

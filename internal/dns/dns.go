@@ -49,9 +49,9 @@ type Answer struct {
 	// waits for it as for a silent server.
 	Half bool
 
-	// Of a negative answer: how long caches may keep it (RFC 2308: the lesser of
-	// the SOA's TTL and its minimum; 0: not at all), the zone and its master.
-	Keeps  time.Duration
+	// Of a negative answer: its time in caches (RFC 2308: the lesser of the SOA's TTL
+	// and its minimum; 0: none), the zone and its master.
+	TTL    time.Duration
 	Zone   string
 	Master string
 }
@@ -83,13 +83,21 @@ func Reverse(ctx context.Context, server netip.AddrPort, a netip.Addr) Answer {
 
 // addresses asks for A and AAAA at once.
 func addresses(ctx context.Context, server netip.AddrPort, name string, recurse bool) Answer {
-	var both [2]Answer
+	both := each([]uint16{wire.TypeA, wire.TypeAAAA}, func(kind uint16) Answer {
+		return question(ctx, server, name, kind, recurse)
+	})
+	return merge(both[0], both[1])
+}
+
+// each returns the answers of ask to all at once.
+func each[T, U any](all []T, ask func(T) U) []U {
+	out := make([]U, len(all))
 	var wg sync.WaitGroup
-	for i, kind := range []uint16{wire.TypeA, wire.TypeAAAA} {
-		wg.Go(func() { both[i] = question(ctx, server, name, kind, recurse) })
+	for i, v := range all {
+		wg.Go(func() { out[i] = ask(v) })
 	}
 	wg.Wait()
-	return merge(both[0], both[1])
+	return out
 }
 
 // merge makes one answer of two: the addresses of either, else the more definite answer. A server
@@ -208,7 +216,7 @@ func (a *Answer) read(r *wire.Msg, kind uint16) {
 	}
 	for _, rr := range r.Ns {
 		if soa, ok := rr.(*wire.SOA); ok && a.Says.Negative() {
-			a.Keeps = time.Duration(min(soa.Hdr.Ttl, soa.Minttl)) * time.Second
+			a.TTL = time.Duration(min(soa.Hdr.Ttl, soa.Minttl)) * time.Second
 			a.Zone, a.Master = strings.TrimSuffix(soa.Hdr.Name, "."), strings.TrimSuffix(soa.Ns, ".")
 		}
 	}

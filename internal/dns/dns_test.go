@@ -104,13 +104,13 @@ func TestAskReturnsTheAnswerOfAServer(t *testing.T) {
 	}{
 		{"both families", known, "host0.cluster.test", Answer{Says: Found, Addrs: ips("10.0.0.1", "fd00::1")}},
 		{"no such name", known, "host9.cluster.test",
-			Answer{Says: NotFound, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
+			Answer{Says: NotFound, TTL: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
 		{"a name without an address", known, "text.cluster.test",
-			Answer{Says: NoData, Keeps: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
+			Answer{Says: NoData, TTL: 30 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
 		{"a negative answer that no cache keeps", zone(t, ""), "host0.cluster.test", Answer{Says: NotFound}},
 		{"the SOA's own TTL is the lesser",
 			zone(t, "cluster.test. 5 IN SOA ns.cluster.test. root.cluster.test. 1 2 3 4 30"), "x.cluster.test",
-			Answer{Says: NotFound, Keeps: 5 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
+			Answer{Says: NotFound, TTL: 5 * time.Second, Zone: "cluster.test", Master: "ns.cluster.test"}},
 		{"SERVFAIL", code(wire.RcodeServerFailure), "host0.cluster.test", Answer{Says: ServFail}},
 		{"REFUSED", code(wire.RcodeRefused), "host0.cluster.test", Answer{Says: Refused}},
 		{"another code", code(wire.RcodeNotImplemented), "host0.cluster.test", Answer{Says: OtherError, Why: "NOTIMP"}},
@@ -378,7 +378,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var a Answer
 		a.read(m, wire.TypeA)
-		if a.Says == Found && len(a.Addrs) == 0 || a.Keeps < 0 {
+		if a.Says == Found && len(a.Addrs) == 0 || a.TTL < 0 {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -42,7 +42,7 @@ func (c Config) Candidates(name string) []string {
 		out = append(out, name+"."+domain)
 	}
 	if strings.Count(name, ".") >= c.Ndots {
-		return append([]string{name}, out...)
+		return slices.Insert(out, 0, name)
 	}
 	return append(out, name)
 }
@@ -80,13 +80,7 @@ func (s Said) Result() Answer {
 func (c Config) Survey(ctx context.Context, name string) []Said {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	out := make([]Said, len(c.Servers))
-	var wg sync.WaitGroup
-	for i, server := range c.Servers {
-		wg.Go(func() { out[i] = c.survey(ctx, server, name) })
-	}
-	wg.Wait()
-	return out
+	return each(c.Servers, func(server netip.AddrPort) Said { return c.survey(ctx, server, name) })
 }
 
 // survey asks one server for the candidates of a name.
@@ -142,23 +136,16 @@ func (c Config) Remembered() func(ctx context.Context, name string) []Said {
 
 // ReverseAll asks all servers for the name of an address at once.
 func (c Config) ReverseAll(ctx context.Context, a netip.Addr) []Answer {
-	out := make([]Answer, len(c.Servers))
-	var wg sync.WaitGroup
-	for i, server := range c.Servers {
-		wg.Go(func() { out[i] = Reverse(ctx, server, a) })
-	}
-	wg.Wait()
-	return out
+	return each(c.Servers, func(server netip.AddrPort) Answer { return Reverse(ctx, server, a) })
 }
 
 // patience is how long Find waits for the servers before the one that has answered:
 // healthy ones take milliseconds.
 const patience = 300 * time.Millisecond
 
-// Find looks a name up as glibc does, but asks all servers at once. The first of the list with a
-// definite answer decides; a late one is skipped. If there is no such name, and caches may keep
-// that answer, Find asks the zone's own server too, which knows a new name first. It ends within
-// two Budgets, and returns nil if it finds no address.
+// Find looks a name up as glibc does, but asks all servers at once, and returns nil if it finds no
+// address. The first of the list with a definite answer decides; a late one is skipped. After a negative
+// answer that caches may have, Find asks the zone's own server too. It ends within two Budgets.
 func (c Config) Find(ctx context.Context, name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, 2*Budget)
 	defer cancel()
@@ -219,7 +206,7 @@ func around(ctx context.Context, s Said) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	for _, a := range s.Answers {
-		if !a.Says.Negative() || a.Keeps <= 0 || a.Master == "" || a.Zone == "" || isTop(a.Zone) {
+		if !a.Says.Negative() || a.TTL <= 0 || a.Master == "" || a.Zone == "" || isTop(a.Zone) {
 			continue
 		}
 		for _, at := range Ask(ctx, s.Server, a.Master+".").Addrs {

@@ -87,7 +87,7 @@ func TestWithoutRecordIgnoredHupAndIntSurvive(t *testing.T) {
 
 func TestDeathSignalOfLaunchStaysTheCommands(t *testing.T) {
 	needsRecord(t)
-	runtime.LockOSThread() // the signal comes when the starting thread ends
+	runtime.LockOSThread() // the kernel sends the signal when the starting thread ends
 	defer runtime.UnlockOSThread()
 	cmd := as(t, "setup", fmt.Sprint("-death=", int(unix.SIGWINCH)), "-role=launch", "--",
 		self(t), "-role=record", self(t))

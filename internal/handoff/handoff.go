@@ -8,7 +8,7 @@
 // HUP, INT, … may arrive unblocked, and Inherited returns the zero State.
 //
 // launch must never call Setrlimit(RLIMIT_NOFILE): Go raises the soft limit at its
-// start, and restores it at exec unless somebody has set it since.
+// start, and restores it at exec unless the process has set it since.
 package handoff
 
 import (
@@ -44,12 +44,9 @@ const lastSignal = 64
 // shell runs a script without a "#!" line, as execvp(3) and every shell do.
 const shell = "/bin/sh"
 
-// Exec becomes the command: it executes the file path with argv and env. The
-// command inherits all else that launch inherited. A relative path is relative to
-// the working directory. Exec does not return on success.
-//
-// An error may wrap ErrNotFound or ErrNotExecutable. After it signals are no longer
-// handled as before, so only report it and end.
+// Exec becomes the command: it executes the file path with argv and env. The command inherits all else
+// that launch inherited. An error may wrap ErrNotFound or ErrNotExecutable. After it signals are no
+// longer handled as before, so only report it and end.
 func Exec(path string, argv, env []string) error { return Inherited().exec(path, argv, env) }
 
 func (s State) exec(path string, argv, env []string) error {
@@ -71,11 +68,10 @@ func (s State) exec(path string, argv, env []string) error {
 	return explain(path, err)
 }
 
-// restore gives the process the recorded ignored signals, and the calling thread
-// the recorded mask and death signal. signal.Ignore would refuse the signals that
-// Go needs itself (SEGV, 32, …), but a command can have inherited these too.
+// restore gives the process the recorded ignored signals, and the calling thread the recorded mask and
+// death signal. signal.Ignore would refuse the signals that Go needs itself (SEGV, 32, …).
 func (s State) restore() error {
-	// struct sigaction of the kernel: the handler comes first, the rest is zero.
+	// struct sigaction of the kernel: the handler is its first field, the rest is zero.
 	ignore := [4]uintptr{1} // SIG_IGN
 	for n := syscall.Signal(1); n <= lastSignal; n++ {
 		if !s.ignored.has(n) {
@@ -103,9 +99,8 @@ func (s State) restore() error {
 	return nil
 }
 
-// Environ returns the environment exactly as launch inherited it: in its order,
-// with duplicates and with entries that have no "=". If /proc/self/environ cannot
-// be read, it returns os.Environ, which drops duplicates.
+// Environ returns the environment exactly as launch inherited it, with duplicates and entries without
+// "="; without /proc/self/environ it returns os.Environ, which drops duplicates.
 func Environ() []string {
 	b, err := os.ReadFile("/proc/self/environ")
 	if err != nil {

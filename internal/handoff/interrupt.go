@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// samePress is how long after a signal the next one counts as the same. timeout(1)
-// and other programs that end a whole group send it to their child and to the
-// group: the second would end launch before it could report why. A user is slower.
+// samePress is how long after a signal the next one counts as the same: timeout(1) sends it to its child
+// and to the group, and the second would end launch before it could report why. A user is slower.
 const samePress = 200 * time.Millisecond
 
 // NotifyContext returns a context that is cancelled at the first INT, TERM or HUP;
@@ -85,12 +85,7 @@ func (s State) ignorable() []os.Signal {
 	return out
 }
 
+// heard returns the signals to listen for. Go knows an ignored INT and HUP without the record.
 func heard() []os.Signal {
-	var out []os.Signal
-	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		if !signal.Ignored(sig) { // INT and HUP it knows without the record
-			out = append(out, sig)
-		}
-	}
-	return out
+	return slices.DeleteFunc([]os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP}, signal.Ignored)
 }

@@ -27,17 +27,16 @@ var (
 const defaultPath = "/bin:/usr/bin"
 
 // LookPath returns the file that a shell would run for name: name itself if it has a slash, else
-// the first executable of that name in the PATH of env. dir is the directory that relative paths
-// start from; "" is the working directory. The returned path is relative to dir if PATH is.
+// the first executable of that name in the PATH of env. The path is relative if PATH is.
 //
 // It also reads the start of the file, so that a node whose command cannot start fails before the
 // other nodes wait for it. Errors wrap ErrNotFound or ErrNotExecutable.
-func LookPath(name string, env []string, dir string) (string, error) {
+func LookPath(name string, env []string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("empty command name: %w", ErrNotFound)
 	}
 	if strings.Contains(name, "/") {
-		if err := runnable(name, dir); err != nil {
+		if err := runnable(name); err != nil {
 			return "", err
 		}
 		return name, nil
@@ -54,10 +53,10 @@ func LookPath(name string, env []string, dir string) (string, error) {
 			d = "." // POSIX: an empty element is the working directory
 		}
 		file := d + "/" + name
-		if _, err := os.Stat(under(dir, file)); err != nil {
+		if _, err := os.Stat(file); err != nil {
 			continue // it does not exist, or its directory is not accessible
 		}
-		err := runnable(file, dir)
+		err := runnable(file)
 		if err == nil {
 			return file, nil
 		}
@@ -86,9 +85,8 @@ func (e *contentError) Error() string {
 func (e *contentError) Unwrap() error { return ErrNotExecutable }
 
 // runnable returns nil if the kernel would run the file path.
-func runnable(path, dir string) error {
-	at := under(dir, path)
-	info, err := os.Stat(at)
+func runnable(path string) error {
+	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%q does not exist: %w", path, ErrNotFound)
@@ -99,26 +97,25 @@ func runnable(path, dir string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%q is not a regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
 	}
-	if err := unix.Faccessat(unix.AT_FDCWD, at, unix.X_OK, unix.AT_EACCESS); err != nil {
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS); err != nil {
 		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w",
 			path, info.Mode(), err, ErrNotExecutable)
 	}
-	if why := unfit(at, dir); why != "" {
+	if why := unfit(path); why != "" {
 		return &contentError{path, why}
 	}
 	return nil
 }
 
-// unfit returns why the kernel and then a shell would refuse the content of an
-// executable file. It returns "" if they would not, or if the file cannot be read:
-// execute permission is enough to run a program.
-func unfit(file, dir string) string {
+// unfit returns why the kernel and then a shell would refuse the content of an executable file. It
+// returns "" if the file cannot be read: execute permission is enough to run a program.
+func unfit(file string) string {
 	head := readHead(file)
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
-		return badInterpreter(head, dir)
+		return badInterpreter(head)
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return badELF(file, dir)
+		return badELF(file)
 	case !isText(head):
 		return "is neither a program nor a script (exec format error)"
 	}
@@ -149,14 +146,14 @@ func isScript(file string) bool {
 	return !bytes.HasPrefix(head, []byte(elf.ELFMAG)) && isText(head)
 }
 
-func badInterpreter(head []byte, dir string) string {
+func badInterpreter(head []byte) string {
 	line, _, _ := strings.Cut(string(head[2:]), "\n")
 	interp, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
 	interp, _, _ = strings.Cut(interp, "\t")
 	if interp == "" {
 		return "" // the kernel refuses it, a shell then runs it
 	}
-	_, err := os.Stat(under(dir, interp))
+	_, err := os.Stat(interp)
 	switch {
 	case err == nil:
 		return ""
@@ -169,7 +166,7 @@ func badInterpreter(head []byte, dir string) string {
 
 // badELF returns why a program cannot run: it is for another machine, or its
 // dynamic loader does not exist (it was built for another C library).
-func badELF(file, dir string) string {
+func badELF(file string) string {
 	f, err := elf.Open(file)
 	if err != nil {
 		return "" // unknown: packed programs run with invalid headers
@@ -188,7 +185,7 @@ func badELF(file, dir string) string {
 		}
 		b, err := io.ReadAll(p.Open())
 		loader := strings.TrimRight(string(b), "\x00")
-		if _, statErr := os.Stat(under(dir, loader)); err == nil && errors.Is(statErr, fs.ErrNotExist) {
+		if _, statErr := os.Stat(loader); err == nil && errors.Is(statErr, fs.ErrNotExist) {
 			return fmt.Sprintf("needs the loader %q, which does not exist", loader)
 		}
 	}
@@ -201,16 +198,9 @@ func emulates() bool {
 	return len(entries) > 2 // register and status always exist
 }
 
-func under(dir, path string) string {
-	if dir == "" || filepath.IsAbs(path) {
-		return path
-	}
-	return dir + "/" + path
-}
-
 // explain returns the error of an exec of path in the terms of LookPath.
 func explain(path string, err error) error {
-	if lookErr := runnable(path, ""); lookErr != nil {
+	if lookErr := runnable(path); lookErr != nil {
 		return lookErr
 	}
 	switch {

@@ -43,6 +43,7 @@ func foreign(t *testing.T) string {
 
 func TestLookPathFindsWhatAShellWouldRun(t *testing.T) {
 	dir := t.TempDir()
+	t.Chdir(dir)
 	write(t, dir+"/one/tool", "#!/bin/sh\n", 0o755)
 	write(t, dir+"/two/tool", "#!/bin/sh\n", 0o755)
 	write(t, dir+"/plain/tool", "#!/bin/sh\n", 0o644)
@@ -90,7 +91,7 @@ func TestLookPathFindsWhatAShellWouldRun(t *testing.T) {
 			if tc.path == "unset" {
 				env = nil
 			}
-			got, err := LookPath(tc.name, env, dir)
+			got, err := LookPath(tc.name, env)
 			if got != tc.want || !errors.Is(err, tc.err) {
 				t.Fatalf("got %q, %v, want %q, %v", got, err, tc.want, tc.err)
 			}
@@ -106,7 +107,7 @@ func TestLookPathTakesTheEmptyElementForTheWorkingDirectory(t *testing.T) {
 	write(t, dir+"/tool", "#!/bin/sh\n", 0o755)
 	t.Chdir(dir)
 	for _, path := range []string{":/bin", "/nowhere:", "/nowhere::/bin", "."} {
-		if got, err := LookPath("tool", []string{"PATH=" + path}, ""); got != "./tool" || err != nil {
+		if got, err := LookPath("tool", []string{"PATH=" + path}); got != "./tool" || err != nil {
 			t.Errorf("%q: got %q, %v", path, got, err)
 		}
 	}
@@ -146,7 +147,7 @@ func FuzzUnfit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		file := filepath.Join(t.TempDir(), "f")
 		write(t, file, string(content), 0o755)
-		why := unfit(file, "")
+		why := unfit(file)
 		if strings.HasPrefix(string(content), "#!/bin/sh\n") && why != "" {
 			t.Errorf("a shell script is unfit: it %s", why)
 		}

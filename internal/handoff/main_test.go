@@ -124,7 +124,7 @@ func launch() error {
 		fmt.Fprintf(log, "detached %d\n", pid)
 	}
 	env := Merge(Environ(), []string{varChild + "=" + *role}, nil)
-	path, err := LookPath(flag.Arg(0), env, "")
+	path, err := LookPath(flag.Arg(0), env)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SelfPidfd returns a descriptor that becomes readable when this process ends, also
-// after an exec. The companion gets it in place of a parent death signal, which
-// fires at the exec if another thread than the first does it.
-//
-// The error is errors.ErrUnsupported if the kernel has no pidfd (before 5.3, gVisor).
+// SelfPidfd returns a descriptor that becomes readable when this process ends, also after an exec: a
+// parent death signal fires at the exec if another thread than the first does it. The error is
+// errors.ErrUnsupported if the kernel has no pidfd (before 5.3, gVisor).
 func SelfPidfd() (*os.File, error) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // inTerminal is a command that prints whether it is in the foreground and which
-// signal it got. It forks nothing while it waits: dash loses a signal that comes
+// signal it got. It forks nothing while it waits: dash loses a signal that arrives
 // as it does.
 const inTerminal = `
 trap 'echo got INT; exit 7' INT

@@ -61,18 +61,13 @@ func (p *parser) item(room int) ([]string, error) {
 	start := p.pos
 	names := []string{""}
 	for p.pos < len(p.text) && p.text[p.pos] != ',' {
-		parts := []string{}
+		parse := p.literal
 		if p.text[p.pos] == '[' {
-			var err error
-			if parts, err = p.bracket(room); err != nil {
-				return nil, err
-			}
-		} else {
-			lit, err := p.literal()
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, lit)
+			parse = p.bracket
+		}
+		parts, err := parse(room)
+		if err != nil {
+			return nil, err
 		}
 		if len(names)*len(parts) > room {
 			return nil, p.errorf(start, "more than %d names", MaxNames)
@@ -81,9 +76,6 @@ func (p *parser) item(room int) ([]string, error) {
 	}
 	if p.pos == start {
 		return nil, p.errorf(start, "a name is missing")
-	}
-	if len(names) > room {
-		return nil, p.errorf(start, "more than %d names", MaxNames)
 	}
 	return names, nil
 }
@@ -98,19 +90,20 @@ func product(heads, tails []string) []string {
 	return out
 }
 
-func (p *parser) literal() (string, error) {
+// literal parses one text up to a bracket, a comma or the end.
+func (p *parser) literal(int) ([]string, error) {
 	start := p.pos
 	for ; p.pos < len(p.text); p.pos++ {
 		switch c := p.text[p.pos]; {
 		case c == '[' || c == ',':
-			return p.text[start:p.pos], nil
+			return []string{p.text[start:p.pos]}, nil
 		case c == ']':
-			return "", p.errorf(p.pos, "']' without '['")
+			return nil, p.errorf(p.pos, "']' without '['")
 		case c <= ' ' || c == 0x7f:
-			return "", p.errorf(p.pos, "%q is not allowed in a host name", c)
+			return nil, p.errorf(p.pos, "%q is not allowed in a host name", c)
 		}
 	}
-	return p.text[start:], nil
+	return []string{p.text[start:]}, nil
 }
 
 // bracket parses [N,N-M,…]; p.pos is at '['.

@@ -13,9 +13,8 @@ import (
 	"launch/internal/setting"
 )
 
-// decided lists the variables of the communication libraries that are set already:
-// on mpirun's line, then in the environment, then in the files that the libraries
-// read, each library's in its order of precedence.
+// decided lists the variables of the communication libraries that are set already: on mpirun's line,
+// in the environment, then in the libraries' files, each in its order of precedence.
 func (r *resolver) decided() {
 	seen := map[string]bool{}
 	add := func(all ...setting.Decided) {
@@ -26,27 +25,25 @@ func (r *resolver) decided() {
 			}
 		}
 	}
-	for _, file := range r.overrides() {
-		add(parseMCA(r.conf(file), file, ompiMCA)...)
+	read := func(files []string, parse func(text, file string) []setting.Decided) {
+		for _, file := range files {
+			add(parse(r.conf(file), file)...)
+		}
 	}
+	ompi, prte := parseMCA(ompiMCA), parseMCA(prteMCA)
+	read(r.inEtc("openmpi-mca-params-override.conf"), ompi) // mca_base_override_param_file
 	if r.line.Kind == launcher.Mpirun {
 		add(onLine(r.line)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
 		add(setting.Decided{Name: name, Value: r.env[name], From: "environment"})
 	}
-	for _, file := range r.ncclFiles() {
-		add(parseConf(r.conf(file), file)...)
-	}
-	for _, file := range r.ucxFiles() {
-		add(parseUCX(r.conf(file), file)...)
-	}
-	for _, file := range r.mcaFiles() {
-		add(parseMCA(r.conf(file), file, ompiMCA)...)
-	}
-	for _, file := range r.prteFiles() {
-		add(parseMCA(r.conf(file), file, prteMCA)...)
-	}
+	read(r.ncclFiles(), parseConf)
+	read(r.ucxFiles(), parseUCX)
+	read(r.inHome(".openmpi/mca-params.conf"), ompi) // mca_base_param_files: the user's, then the installation's
+	read(r.inEtc("openmpi-mca-params.conf"), ompi)
+	read(r.inHome(".prte/mca-params.conf"), prte) // PRRTE starts the processes of Open MPI 5: prte_mca_param_files
+	read(r.inEtc("prte-mca-params.conf"), prte)
 }
 
 // The prefixes of parameters in the environment.
@@ -119,27 +116,8 @@ func (r *resolver) etcs() []string {
 	return append(dirs, "/etc/openmpi")
 }
 
-// overrides returns the files that go before the line and the environment
-// (mca_base_override_param_file).
-func (r *resolver) overrides() []string { return r.inEtc("openmpi-mca-params-override.conf") }
-
-// mcaFiles returns Open MPI's files (mca_base_param_files): the user's, then the installation's.
-func (r *resolver) mcaFiles() []string {
-	return slices.Concat(r.inHome(".openmpi/mca-params.conf"), r.inEtc("openmpi-mca-params.conf"))
-}
-
-// prteFiles returns the files of PRRTE, which starts the processes of Open MPI 5
-// (prte_mca_param_files).
-func (r *resolver) prteFiles() []string {
-	return slices.Concat(r.inHome(".prte/mca-params.conf"), r.inEtc("prte-mca-params.conf"))
-}
-
 func (r *resolver) inEtc(name string) []string {
-	var files []string
-	for _, dir := range r.etcs() {
-		files = append(files, path.Join(dir, name))
-	}
-	return files
+	return finding.Map(r.etcs(), func(dir string) string { return path.Join(dir, name) })
 }
 
 func (r *resolver) inHome(name string) []string {
@@ -202,26 +180,29 @@ func parseUCX(text, file string) []setting.Decided {
 			continue
 		}
 		value, _, _ := strings.Cut(line[at+1:], " ;")
-		d := setting.Decided{Name: strings.TrimSpace(line[:at]), Value: strings.TrimSpace(value), From: file}
-		out = slices.DeleteFunc(out, func(o setting.Decided) bool { return o.Name == d.Name })
-		out = append(out, d)
+		out = put(out, setting.Decided{Name: strings.TrimSpace(line[:at]), Value: strings.TrimSpace(value), From: file})
 	}
 	return out
 }
 
-// parseMCA parses the "name = value" lines of Open MPI (opal/util/keyval) and
-// PRRTE; the last of a name wins. prefix makes a name that of the environment.
-func parseMCA(text, file, prefix string) []setting.Decided {
-	var out []setting.Decided
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(line, "=")
-		name = strings.TrimSpace(name)
-		if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
-			continue
+// put adds a setting in place of an earlier one of its name.
+func put(all []setting.Decided, d setting.Decided) []setting.Decided {
+	return append(slices.DeleteFunc(all, func(o setting.Decided) bool { return o.Name == d.Name }), d)
+}
+
+// parseMCA returns a parser of the "name = value" lines of Open MPI (opal/util/keyval) and PRRTE; the
+// last of a name wins. prefix makes the name of the variable.
+func parseMCA(prefix string) func(text, file string) []setting.Decided {
+	return func(text, file string) (out []setting.Decided) {
+		for line := range strings.Lines(text) {
+			name, value, ok := strings.Cut(line, "=")
+			name = strings.TrimSpace(name)
+			if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
+				continue
+			}
+			value = strings.Trim(strings.TrimSpace(value), `"'`)
+			out = put(out, setting.Decided{Name: prefix + name, Value: value, From: file})
 		}
-		d := setting.Decided{Name: prefix + name, Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
-		out = slices.DeleteFunc(out, func(o setting.Decided) bool { return o.Name == d.Name })
-		out = append(out, d)
+		return out
 	}
-	return out
 }

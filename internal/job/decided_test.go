@@ -153,8 +153,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add("# c\nbtl = ^ucx\n-x A=b\n mca = \"q'\n")
 	f.Add("import a, b.c as d\nfrom e.f import g\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		mca := func(text, file string) []setting.Decided { return parseMCA(text, file, "OMPI_MCA_") }
-		for _, parse := range []func(string, string) []setting.Decided{parseUCX, mca} {
+		for _, parse := range []func(string, string) []setting.Decided{parseUCX, parseMCA(ompiMCA)} {
 			names := map[string]bool{}
 			for _, d := range parse(text, "f") {
 				value := strings.TrimSpace(d.Value)

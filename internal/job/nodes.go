@@ -16,8 +16,8 @@ type count struct{ low, high int }
 
 // parseNodes parses a number of nodes, or a range.
 func parseNodes(c claim) (count, error) {
-	low, high, err := launcher.ParseNNodes(c.raw)
-	if from, to, ok := strings.Cut(c.raw, ":"); ok && err != nil {
+	low, high, err := launcher.ParseNNodes(c.V)
+	if from, to, ok := strings.Cut(c.V, ":"); ok && err != nil {
 		if _, _, swapped := launcher.ParseNNodes(to + ":" + from); swapped == nil {
 			return count{}, c.refuse("--nnodes "+to+":"+from, "the minimum %s is larger than the maximum %s", from, to)
 		}
@@ -30,18 +30,17 @@ func parseNodes(c claim) (count, error) {
 
 func (r *resolver) nodes() error {
 	line := said(r.line.NNodes)
-	if !line.set && r.line.Standalone.Set {
+	if !line.Set && r.line.Standalone.Set {
 		line = claim{"1", setting.Source{Tier: setting.Line, Name: r.line.Standalone.From}, true}
 	}
-	claims := []claim{explicit(r.in.Flags.NNodes), line, r.sched.nodes, r.ambient("PET_NNODES")}
+	claims := []claim{claim(r.in.Flags.NNodes), line, r.sched.nodes, r.ambient("PET_NNODES")}
 	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
 		claims = append(claims, r.ambient("WORLD_SIZE"))
 	}
-	v, notes, err := choose("nodes", equal[count], parseNodes, claims...)
+	v, err := choose(r, "nodes", equal[count], parseNodes, claims...)
 	if err != nil {
 		return err
 	}
-	r.note(notes...)
 	if err := r.spare(&v); err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func (r *resolver) nodes() error {
 	if v.V.low < v.V.high {
 		r.job.Min = v.V.low
 	}
-	if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && err == nil && n < v.V.high {
+	if n, err := strconv.Atoi(r.sched.nodes.V); r.sched.nodes.Set && err == nil && n < v.V.high {
 		// The job is larger than this step, whose rank, host and id are not the job's.
 		r.sched = scheduler{}
 	}
@@ -58,9 +57,9 @@ func (r *resolver) nodes() error {
 
 // severalTyped reports whether a flag or the line asks for several nodes.
 func (r *resolver) severalTyped() bool {
-	return slices.ContainsFunc([]claim{explicit(r.in.Flags.NNodes), said(r.line.NNodes)}, func(c claim) bool {
+	return slices.ContainsFunc([]claim{claim(r.in.Flags.NNodes), said(r.line.NNodes)}, func(c claim) bool {
 		n, err := parseNodes(c)
-		return c.set && err == nil && n.high > 1
+		return c.Set && err == nil && n.high > 1
 	})
 }
 
@@ -81,7 +80,7 @@ func (r *resolver) spare(v *setting.Value[count]) error {
 }
 
 func parseIndex(c claim) (int, error) {
-	n, err := strconv.Atoi(c.raw)
+	n, err := strconv.Atoi(c.V)
 	if err != nil || n < 0 {
 		return 0, c.refuse("--node-rank 0", "a node rank is an integer from 0")
 	}
@@ -94,22 +93,21 @@ func (r *resolver) index() error {
 	if b := r.backend(); r.line.Kind == launcher.Torchrun && b != "" && b != "static" {
 		// torchrun ignores it there, so every node may have the same line with the same 0.
 		for _, c := range []claim{line, pet} {
-			if c.set {
+			if c.Set {
 				r.note(finding.Skipf("%s is not used: torchrun ignores it with --rdzv-backend %s", c, b).
 					Named("job.index").Do("use launch's own --node-rank, before torchrun: it works with every backend"))
 			}
 		}
 		line, pet = claim{}, claim{}
 	}
-	claims := []claim{explicit(f.NodeRank), line, r.sched.index, pet, r.ambient("NODE_RANK")}
+	claims := []claim{claim(f.NodeRank), line, r.sched.index, pet, r.ambient("NODE_RANK")}
 	if r.line.Kind == launcher.Program && r.tasks.Size == 0 {
 		claims = append(claims, r.ambient("RANK"))
 	}
-	v, notes, err := choose("index", equal[int], parseIndex, claims...)
+	v, err := choose(r, "index", equal[int], parseIndex, claims...)
 	if err != nil {
 		return err
 	}
-	r.note(notes...)
 	r.job.Index = v
 	if err := r.fit(); err != nil {
 		return err
@@ -141,7 +139,7 @@ func (r *resolver) fit() error {
 		if index.Set && (index.From.Tier == setting.Explicit || index.From.Tier == setting.Scheduler || index.V > 0) {
 			return r.noCount(fmt.Sprintf("this is node %d (%s)", index.V, index.From.Name))
 		}
-		if s := explicit(r.in.Flags.Store); s.set {
+		if s := claim(r.in.Flags.Store); s.Set {
 			if _, err := parseStore(s); err != nil {
 				return err
 			}
@@ -184,13 +182,13 @@ func (r *resolver) noCount(what string) error {
 // lineAgrees reports whether torchrun alone would start one node too.
 func (r *resolver) lineAgrees() bool {
 	asked := said(r.line.NNodes)
-	if !asked.set {
+	if !asked.Set {
 		asked = r.petFor("PET_NNODES")
 	}
-	if !asked.set {
+	if !asked.Set {
 		return true
 	}
-	_, high, err := launcher.ParseNNodes(asked.raw)
+	_, high, err := launcher.ParseNNodes(asked.V)
 	return err == nil && high == 1
 }
 
@@ -202,10 +200,10 @@ func (r *resolver) program() error {
 	}
 	check := func(name string, ours setting.Value[int]) error {
 		c := r.ambient(name)
-		if !c.set || !ours.Set || ours.From.Name == name {
+		if !c.Set || !ours.Set || ours.From.Name == name {
 			return nil
 		}
-		if n, err := strconv.Atoi(strings.TrimSpace(c.raw)); err == nil && n == ours.V {
+		if n, err := strconv.Atoi(strings.TrimSpace(c.V)); err == nil && n == ours.V {
 			return nil
 		}
 		return contradiction("unset RANK WORLD_SIZE; "+r.paste(),

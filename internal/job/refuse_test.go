@@ -202,7 +202,7 @@ func TestStoreForms(t *testing.T) {
 		"http://a:2379,b:2380":        {Endpoints: []string{"http://a:2379", "http://b:2380"}},
 		"https://a,https://[fd00::1]": {Endpoints: []string{"https://a:2379", "https://[fd00::1]:2379"}},
 	} {
-		got, err := parseStore(explicit(flagged("--store", in)))
+		got, err := parseStore(claim(flagged("--store", in)))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", in, err, diff)
 		}
@@ -213,7 +213,7 @@ func TestStoreForms(t *testing.T) {
 	for _, in := range []string{"", "h:", "h:0", "h:x", "h:65536", "a,b", "a b", "$(HOST)", "[fd00::1", "fd00::1::2",
 		"[::1]x", "ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/x", "http://a:1,", "http://a:1,https://b:1",
 		"http://a:0", ":2379", "<host>"} {
-		if got, err := parseStore(explicit(flagged("--store", in))); err == nil {
+		if got, err := parseStore(claim(flagged("--store", in))); err == nil {
 			t.Errorf("%q is %+v, want an error", in, got)
 		} else if bad := err.(*exit.Error); bad.Code != 64 || bad.Fix == "" {
 			t.Errorf("%q: code %d, fix %q", in, bad.Code, bad.Fix)
@@ -235,7 +235,7 @@ func FuzzParseStore(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseStore(explicit(flagged("--store", s)))
+		got, err := parseStore(claim(flagged("--store", s)))
 		if err == nil && (len(got.Endpoints) == 0 || got.Embedded && (got.Host == "" || got.Port < 1 ||
 			got.Port > 65535)) {
 			t.Fatalf("%q is %+v", s, got)

@@ -42,15 +42,15 @@ type resolver struct {
 // Resolve returns the job and this node's place in it. It reads nothing but the files of in.Root.
 // The error is an *exit.Error; with it the Job has the tasks and the notes so far.
 func Resolve(in Input) (Job, error) {
-	as := explicit(in.Flags.As)
-	if as.set && as.raw != string(launcher.Torchrun) && as.raw != string(launcher.Program) {
+	as := claim(in.Flags.As)
+	if as.Set && as.V != string(launcher.Torchrun) && as.V != string(launcher.Program) {
 		return Job{}, as.refuse("--as torchrun", "launch knows torchrun and program")
 	}
 	argv := in.Argv
 	if len(argv) == 0 && in.Subcommand != "" {
 		argv = []string{"true"}
 	}
-	line, err := launcher.Parse(argv, as.raw)
+	line, err := launcher.Parse(argv, as.V)
 	if err != nil {
 		return Job{}, err
 	}
@@ -75,27 +75,30 @@ func Resolve(in Input) (Job, error) {
 
 func (r *resolver) identity() error {
 	if r.line.Kind == launcher.Mpirun {
-		return r.mpirun()
+		r.mpirun()
+		return nil
 	}
 	if err := r.scheduler(); err != nil {
 		return err
 	}
-	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.id, r.rest}
+	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+	r.id()
+	r.rest()
 	return nil
 }
 
 // mpirun resolves an mpirun line. It runs once, on the head node, and starts the
 // processes on the other nodes itself: there is no rendezvous.
-func (r *resolver) mpirun() error {
+func (r *resolver) mpirun() {
 	var unused []string
 	for _, v := range []setting.Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
 		if v.Set {
-			unused = append(unused, explicit(v).String())
+			unused = append(unused, claim(v).String())
 		}
 	}
 	if unused != nil {
@@ -109,7 +112,7 @@ func (r *resolver) mpirun() error {
 	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
 		r.job.Hosts = r.hostfile(r.line.Hostfile.Value)
 	}
-	return r.id()
+	r.id()
 }
 
 // hostfile returns the hosts of mpirun's list. mpirun itself refuses one that cannot be read.
@@ -142,27 +145,13 @@ func cause(err error) error {
 }
 
 // rest resolves the values that no other value depends on.
-func (r *resolver) rest() error {
+func (r *resolver) rest() {
 	f, l := r.in.Flags, r.line
-	err := choosing(r, &r.job.Addr, "addr", explicit(f.Addr), said(l.LocalAddr), r.ambient("PET_LOCAL_ADDR"))
-	if err != nil {
-		return err
-	}
-	if err := choosing(r, &r.job.NProc, "nproc", said(l.NProc), r.petFor("PET_NPROC_PER_NODE")); err != nil {
-		return err
-	}
+	r.job.Addr = chooseText(r, "addr", claim(f.Addr), said(l.LocalAddr), r.ambient("PET_LOCAL_ADDR"))
+	r.job.NProc = chooseText(r, "nproc", said(l.NProc), r.petFor("PET_NPROC_PER_NODE"))
 	if l.Kind == launcher.Torchrun {
 		r.ignoredByTorchrun()
 	}
-	return nil
-}
-
-// choosing stores the choice among texts in to.
-func choosing(r *resolver, to *setting.Value[string], what string, claims ...claim) error {
-	v, notes, err := choose(what, equal[string], text, claims...)
-	*to = v
-	r.note(notes...)
-	return err
 }
 
 // ignoredByTorchrun notes RANK and WORLD_SIZE: torchrun ignores them and sets its
@@ -171,9 +160,9 @@ func (r *resolver) ignoredByTorchrun() {
 	var names []string
 	several := false
 	for name, alone := range map[string]string{"RANK": "0", "WORLD_SIZE": "1"} {
-		if c := r.ambient(name); c.set {
+		if c := r.ambient(name); c.Set {
 			names = append(names, c.String())
-			several = several || c.raw != alone
+			several = several || c.V != alone
 		}
 	}
 	if names == nil {
@@ -225,19 +214,12 @@ func said(a launcher.Ask) claim {
 }
 
 // claim is one source's text for one value, not yet parsed. The zero claim is unset.
-type claim struct {
-	raw  string
-	from setting.Source
-	set  bool
-}
+type claim setting.Value[string]
 
-func (c claim) String() string { return c.from.Name + "=" + c.raw }
+func (c claim) String() string { return c.From.Name + "=" + c.V }
 
-// explicit returns the claim of a flag or LAUNCH_*.
-func explicit(v setting.Value[string]) claim { return claim{v.V, v.From, v.Set} }
-
-func scheduled(raw, name string) claim {
-	return claim{raw, setting.Source{Tier: setting.Scheduler, Name: name}, true}
+func scheduled(text, name string) claim {
+	return claim{text, setting.Source{Tier: setting.Scheduler, Name: name}, true}
 }
 
 // derived returns a value that follows from others.
@@ -245,44 +227,48 @@ func derived[T any](v T, name string) setting.Value[T] {
 	return setting.Value[T]{V: v, From: setting.Source{Tier: setting.Derived, Name: name}, Set: true}
 }
 
-// choose returns the first claim that is set, and a note for each that differs. The claims are in
-// the order of their tiers. same reports whether two values are the same.
-func choose[T any](what string, same func(a, b T) bool, parse func(claim) (T, error),
-	claims ...claim) (setting.Value[T], []finding.Finding, error) {
+// choose returns the first claim that is set, and notes each that differs. The claims are in the
+// order of their tiers. same reports whether two values are the same.
+func choose[T any](r *resolver, what string, same func(a, b T) bool, parse func(claim) (T, error),
+	claims ...claim) (setting.Value[T], error) {
 	var won setting.Value[T]
 	var winner claim
-	var notes []finding.Finding
 	for _, c := range claims {
-		if !c.set {
+		if !c.Set {
 			continue
 		}
 		v, err := parse(c)
 		if !won.Set {
 			if err != nil {
-				return won, nil, err
+				return won, err
 			}
-			won, winner = setting.Value[T]{V: v, From: c.from, Set: true}, c
+			won, winner = setting.Value[T]{V: v, From: c.From, Set: true}, c
 			continue
 		}
 		if err != nil || !same(v, won.V) {
 			f := finding.Warnf("%s is not used: %s takes precedence", c, winner)
-			if c.from.Tier == setting.Ambient { // it was not set for this command
+			if c.From.Tier == setting.Ambient { // it was not set for this command
 				f.Status = finding.Skip
 			}
-			notes = append(notes, f.Named("job."+what).See(c.from.Name, "%s", c.raw))
+			r.note(f.Named("job."+what).See(c.From.Name, "%s", c.V))
 		}
 	}
-	return won, notes, nil
+	return won, nil
+}
+
+// chooseText chooses among texts, which need no parsing.
+func chooseText(r *resolver, what string, claims ...claim) setting.Value[string] {
+	v, _ := choose(r, what, equal[string], func(c claim) (string, error) { return c.V, nil }, claims...)
+	return v
 }
 
 func equal[T comparable](a, b T) bool { return a == b }
-func text(c claim) (string, error)    { return c.raw, nil }
 
 // refuse returns the error for an invalid claim: a usage error for a flag or the
 // command line, a configuration error for the environment.
 func (c claim) refuse(fix, format string, a ...any) *exit.Error {
 	code := exit.Config
-	if c.from.Tier <= setting.Line {
+	if c.From.Tier <= setting.Line {
 		code = exit.Usage
 	}
 	return exit.Errorf(code, "%s: %s", c, fmt.Sprintf(format, a...)).Do("%s", fix)

@@ -35,12 +35,11 @@ func (r *resolver) scheduler() error {
 // completionIndex is set by Kubernetes in every pod of an Indexed Job.
 const completionIndex = "JOB_COMPLETION_INDEX"
 
-// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with
-// a headless Service (spec.subdomain) the kubelet writes its full name into
-// /etc/hosts. Pod 0 of the Job is then the store host.
+// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with a headless Service
+// (spec.subdomain) the kubelet writes its full name into /etc/hosts. Pod 0 is then the store host.
 func (r *resolver) indexedJob() {
 	r.sched.index = r.variable(completionIndex)
-	if uid := r.variable("JOB_UID"); uid.set { // by the downward API, see k8s/
+	if uid := r.variable("JOB_UID"); uid.Set { // by the downward API, see k8s/
 		r.sched.id = uid
 	}
 	full := r.podName()
@@ -53,7 +52,7 @@ func (r *resolver) indexedJob() {
 			"true also dnsPolicy: ClusterFirstWithHostNet"
 		return
 	}
-	if !r.sched.id.set {
+	if !r.sched.id.Set {
 		id, _ := strings.CutSuffix(name+"."+domain, ".")
 		r.sched.id = scheduled(id, PodHostName)
 	}
@@ -96,13 +95,13 @@ func (r *resolver) slurm() error {
 	job := r.own["SLURM_JOB_ID"]
 	if why := r.noStep(); why != "" {
 		total := r.firstOf("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-		if total.raw != "" && total.raw != "1" {
+		if total.V != "" && total.V != "1" {
 			r.sched.fix = "srun --ntasks-per-node=1 " + r.paste()
-			f := finding.Warnf("Slurm job %s has %s nodes, but %s: Slurm's node count is not used", job, total.raw, why)
+			f := finding.Warnf("Slurm job %s has %s nodes, but %s: Slurm's node count is not used", job, total.V, why)
 			if r.severalTyped() { // nothing depends on it
 				f.Status = finding.Skip
 			}
-			r.note(f.Named("job.slurm").See(total.from.Name, "%s", total.raw).Do("%s", r.sched.fix))
+			r.note(f.Named("job.slurm").See(total.From.Name, "%s", total.V).Do("%s", r.sched.fix))
 		}
 		return nil
 	}
@@ -110,21 +109,21 @@ func (r *resolver) slurm() error {
 	r.sched.index = r.variable("SLURM_NODEID")
 	r.sched.id = scheduled("slurm-"+job+"."+r.own["SLURM_STEP_ID"], "SLURM_JOB_ID")
 	list := r.stepList()
-	if list.set {
-		hosts, err := hostlist.Expand(list.raw)
+	if list.Set {
+		hosts, err := hostlist.Expand(list.V)
 		if err != nil {
-			return contradiction(r.without("SLURM_JOB_ID"), "%s: %v", list.from.Name, err)
+			return contradiction(r.without("SLURM_JOB_ID"), "%s: %v", list.From.Name, err)
 		}
-		if n, err := strconv.Atoi(r.sched.nodes.raw); r.sched.nodes.set && (err != nil || n != len(hosts)) {
+		if n, err := strconv.Atoi(r.sched.nodes.V); r.sched.nodes.Set && (err != nil || n != len(hosts)) {
 			return contradiction(r.without("SLURM_JOB_ID"), "%s contradicts %s, which has %d nodes",
 				r.sched.nodes, list, len(hosts))
 		}
-		r.sched.nodes.raw, r.sched.nodes.set = strconv.Itoa(len(hosts)), true
-		if r.sched.nodes.from.Name == "" {
-			r.sched.nodes.from = list.from
+		r.sched.nodes.V, r.sched.nodes.Set = strconv.Itoa(len(hosts)), true
+		if r.sched.nodes.From.Name == "" {
+			r.sched.nodes.From = list.From
 		}
 		r.sched.hosts = hosts
-		r.sched.host = claim{hosts[0], list.from, true}
+		r.sched.host = claim{hosts[0], list.From, true}
 	}
 	return r.slurmTasks()
 }
@@ -135,7 +134,7 @@ func (r *resolver) stepList() claim {
 
 func (r *resolver) firstOf(names ...string) claim {
 	for _, name := range names {
-		if c := r.variable(name); c.set {
+		if c := r.variable(name); c.Set {
 			return c
 		}
 	}
@@ -157,7 +156,7 @@ func (r *resolver) noStep() string {
 	case r.own["SLURM_PTY_PORT"] != "":
 		return "this is a terminal of srun --pty on one node"
 	}
-	hosts, err := hostlist.Expand(r.stepList().raw)
+	hosts, err := hostlist.Expand(r.stepList().V)
 	if err != nil {
 		return "" // slurm reports it
 	}
@@ -168,5 +167,5 @@ func (r *resolver) noStep() string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().from.Name)
+	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().From.Name)
 }

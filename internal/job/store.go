@@ -18,32 +18,31 @@ import (
 // ports resolves the port for the job's own store. With an endpoint in the line
 // or PET_*, torchrun takes the port from it and ignores --master-port.
 func (r *resolver) ports() error {
-	claims := []claim{explicit(r.in.Flags.MasterPort)}
+	claims := []claim{claim(r.in.Flags.MasterPort)}
 	if (r.job.Several() || r.job.Tasks.Size > 0) && !strings.HasPrefix(r.backend(), "etcd") {
 		claims = append(claims, endpointPort(said(r.line.Endpoint)), said(r.line.MasterPort),
 			endpointPort(r.ambient("PET_RDZV_ENDPOINT")), r.ambient("PET_MASTER_PORT"), r.masterPort())
 	}
-	v, notes, err := choose("master-port", equal[int], parsePort, claims...)
+	v, err := choose(r, "master-port", equal[int], parsePort, claims...)
 	r.job.MasterPort = v
-	r.note(notes...)
 	return err
 }
 
 func endpointPort(c claim) claim {
-	_, port, err := splitHostPort(c.raw)
+	_, port, err := splitHostPort(c.V)
 	if _, bad := readPort(port); bad != nil || err != nil { // missing, 0 for any, or for store to refuse
 		return claim{}
 	}
-	return claim{port, c.from, c.set}
+	return claim{port, c.From, c.Set}
 }
 
 // masterPort returns MASTER_PORT, unless it is the URL that Kubernetes sets for a
 // Service named "master".
 func (r *resolver) masterPort() claim {
 	c := r.ambient("MASTER_PORT")
-	if _, err := parsePort(c); c.set && err != nil {
+	if _, err := parsePort(c); c.Set && err != nil {
 		f := finding.Warnf("%s is not used: it is not a port", c)
-		if strings.Contains(c.raw, "://") {
+		if strings.Contains(c.V, "://") {
 			f.Status = finding.Skip
 		}
 		r.note(f.Named("job.master-port"))
@@ -54,19 +53,19 @@ func (r *resolver) masterPort() claim {
 
 // store resolves the store address of several nodes.
 func (r *resolver) store() error {
-	given := explicit(r.in.Flags.Store)
+	given := claim(r.in.Flags.Store)
 	if !r.job.Several() {
-		if given.set {
+		if given.Set {
 			_, err := parseStore(given)
 			return err
 		}
 		return nil
 	}
 	typed := []claim{given, said(r.line.Endpoint), said(r.line.MasterAddr)}
-	if !slices.ContainsFunc(typed, func(c claim) bool { return c.set }) {
+	if !slices.ContainsFunc(typed, func(c claim) bool { return c.Set }) {
 		typed = append(typed, r.sched.host) // one of the job's nodes, unless another is named
 	}
-	v, notes, err := choose("store", agree, r.parseAddress, append(typed,
+	v, err := choose(r, "store", agree, r.parseAddress, append(typed,
 		r.ambient("PET_RDZV_ENDPOINT"), r.ambient("PET_MASTER_ADDR"), r.ambient("MASTER_ADDR"))...)
 	if err != nil {
 		return err
@@ -74,7 +73,6 @@ func (r *resolver) store() error {
 	if !v.Set {
 		return r.nowhere()
 	}
-	r.note(notes...)
 	r.job.Store = v
 	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
 		r.job.Hosts = r.sched.hosts
@@ -82,20 +80,19 @@ func (r *resolver) store() error {
 	return r.loopback(v)
 }
 
-// parseAddress parses --store, or the endpoint or master address of the line or the
-// environment: then launch's embedded store runs on that host, on a port of its
-// own. Only torchrun's etcd backends name an etcd that runs already.
+// parseAddress parses --store, or the endpoint or master address of the line or the environment: then
+// launch's embedded store runs on that host, on its own port, unless torchrun's backend is an etcd.
 func (r *resolver) parseAddress(c claim) (Store, error) {
-	if c.from.Tier == setting.Explicit {
+	if c.From.Tier == setting.Explicit {
 		return parseStore(c)
 	}
-	name := strings.ReplaceAll(strings.ToLower(c.from.Name), "_", "-")
+	name := strings.ReplaceAll(strings.ToLower(c.From.Name), "_", "-")
 	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(name, "rdzv-endpoint") {
 		scheme := "http://"
 		if strings.Contains(r.line.RdzvConf.Value, "protocol=https") {
 			scheme = "https://"
 		}
-		c.raw = scheme + c.raw
+		c.V = scheme + c.V
 		return parseStore(c)
 	}
 	host, _, err := c.hostPort()
@@ -105,9 +102,8 @@ func (r *resolver) parseAddress(c claim) (Store, error) {
 	return embedded(host, DefaultStorePort), nil
 }
 
-// agree reports whether two stores may be one. An etcd does not contradict
-// torch's host. The port of two hosts does not matter, since the others name only
-// a host. A name may stand for an address or another name; that is unknown here.
+// agree reports whether two stores may be one. An etcd does not contradict torch's host. The port of
+// two hosts does not matter, since the others name only a host. A name may mean any address.
 func agree(a, b Store) bool {
 	if a.Embedded != b.Embedded {
 		return true
@@ -208,7 +204,7 @@ func splitHostPort(s string) (host, port string, err error) {
 // hostPort parses and checks a claim as host[:port]; port is 0 if missing.
 func (c claim) hostPort() (string, int, error) {
 	const fix = "write it as HOST or HOST:PORT"
-	host, text, err := splitHostPort(c.raw)
+	host, text, err := splitHostPort(c.V)
 	if err != nil {
 		return "", 0, c.refuse(fix, "%v", err)
 	}
@@ -218,7 +214,7 @@ func (c claim) hostPort() (string, int, error) {
 	if text == "" {
 		return host, 0, nil
 	}
-	if text == "0" && c.from.Tier != setting.Explicit {
+	if text == "0" && c.From.Tier != setting.Explicit {
 		return host, 0, nil // torchrun's "any port"
 	}
 	port, err := readPort(text)
@@ -241,9 +237,9 @@ func (c claim) checkHost(host string) error {
 }
 
 func parsePort(c claim) (int, error) {
-	n, err := readPort(c.raw)
+	n, err := readPort(c.V)
 	if err != nil {
-		return 0, c.refuse(c.from.Name+" takes a number from 1 to 65535", "%v", err)
+		return 0, c.refuse(c.From.Name+" takes a number from 1 to 65535", "%v", err)
 	}
 	return n, nil
 }
@@ -283,10 +279,10 @@ func embedded(host string, port int) Store {
 // parseStore parses --store: HOST, HOST:PORT and [v6]:PORT name the store host of
 // an embedded store, http(s)://HOST:PORT[,HOST:PORT] an etcd that runs already.
 func parseStore(c claim) (Store, error) {
-	scheme, rest, external := strings.Cut(c.raw, "://")
+	scheme, rest, external := strings.Cut(c.V, "://")
 	if !external {
-		if strings.Contains(c.raw, ",") {
-			return Store{}, c.refuse("--store http://"+c.raw,
+		if strings.Contains(c.V, ",") {
+			return Store{}, c.refuse("--store http://"+c.V,
 				"several endpoints belong to an etcd that runs already: http://A:2379,B:2379")
 		}
 		host, port, err := c.hostPort()

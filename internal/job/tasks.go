@@ -105,8 +105,8 @@ func (r *resolver) mpiNodes(m mpi) error {
 	if t.nodes == t.Size { // one on each
 		r.sched.index = r.variable(m.rank)
 	}
-	if id := r.firstOf(m.job...); id.set {
-		r.sched.id = claim{"mpi-" + id.raw, id.from, true}
+	if id := r.firstOf(m.job...); id.Set {
+		r.sched.id = claim{"mpi-" + id.V, id.From, true}
 	}
 	r.sched.fix = m.by + " … " + r.with("--store", "HOST") + "   # HOST: one of the nodes"
 	return nil
@@ -152,11 +152,11 @@ func (t tasks) check(r *resolver) error {
 func (r *resolver) slurmTasks() error {
 	const perNode = "SLURM_STEP_TASKS_PER_NODE"
 	per := r.variable(perNode)
-	if !per.set || r.looking() {
+	if !per.Set || r.looking() {
 		return nil
 	}
 	t := tasks{rank: "SLURM_PROCID", by: "srun", each: "srun --ntasks-per-node=1"}
-	counts, err := hostlist.Counts(per.raw)
+	counts, err := hostlist.Counts(per.V)
 	if err != nil {
 		return contradiction(t.each+" "+r.paste(), "%s: %v", perNode, err)
 	}
@@ -172,12 +172,12 @@ func (r *resolver) slurmTasks() error {
 	if err := r.numbers(to); err != nil {
 		return err
 	}
-	if nodes := r.sched.nodes; node >= len(counts) || nodes.set && nodes.raw != strconv.Itoa(len(counts)) {
+	if nodes := r.sched.nodes; node >= len(counts) || nodes.Set && nodes.V != strconv.Itoa(len(counts)) {
 		return contradiction(r.without("SLURM_JOB_ID"), "%s has %d nodes, which contradicts SLURM_NODEID=%d and %s",
 			per, len(counts), node, nodes)
 	}
 	t.LocalSize, t.From = counts[node], perNode
-	t.Group = fmt.Sprintf("%s node %d", r.sched.id.raw, node)
+	t.Group = fmt.Sprintf("%s node %d", r.sched.id.V, node)
 	r.tasks = t
 	return t.check(r)
 }
@@ -242,10 +242,10 @@ func (r *resolver) first() error {
 		r.reindex()
 	}
 	rank, world := r.ambient("RANK"), r.ambient("WORLD_SIZE")
-	if rank.set && rank.raw != strconv.Itoa(t.Rank) || world.set && world.raw != strconv.Itoa(t.Size) {
+	if rank.Set && rank.V != strconv.Itoa(t.Rank) || world.Set && world.V != strconv.Itoa(t.Size) {
 		return contradiction("unset RANK WORLD_SIZE; "+r.tasks.by+" … "+r.paste(),
 			"RANK=%s WORLD_SIZE=%s contradict %s: this is task %d of %d, and launch sets both itself",
-			rank.raw, world.raw, r.tasks.by, t.Rank, t.Size)
+			rank.V, world.V, r.tasks.by, t.Rank, t.Size)
 	}
 	return nil
 }

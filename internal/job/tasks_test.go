@@ -25,7 +25,7 @@ func ompi4(rank int) []string {
 	}
 }
 
-// ompi5 is the same of Open MPI 5.0.11, which does not tell the nodes.
+// ompi5 is the same of Open MPI 5.0.11, which does not report the number of nodes.
 func ompi5(rank int) []string {
 	return []string{
 		"OMPI_COMM_WORLD_SIZE=4", fmt.Sprintf("OMPI_COMM_WORLD_RANK=%d", rank),

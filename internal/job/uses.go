@@ -2,6 +2,7 @@ package job
 
 import (
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -26,10 +27,10 @@ const maxScript = 256 << 10
 // uses finds the libraries that the command names or its script imports. It runs and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
-	var found []string
+	found := map[string]bool{}
 	add := func(name string) {
-		if library := known[name]; library != "" && !slices.Contains(found, library) {
-			found = append(found, library)
+		if library := known[name]; library != "" {
+			found[library] = true
 		}
 	}
 	argv := r.line.Argv
@@ -51,8 +52,7 @@ func (r *resolver) uses() {
 			add(name)
 		}
 	}
-	slices.Sort(found)
-	r.job.Uses = found
+	r.job.Uses = slices.Sorted(maps.Keys(found))
 }
 
 func isPython(word string) bool { return strings.HasSuffix(word, ".py") }

@@ -151,7 +151,7 @@ func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error
 	for _, m := range matches {
 		o := m.option
 		names = append(names, o.flag())
-		same = same && o.static == left && o.keep == left && o.value == matches[0].option.value
+		same = same && !o.static && !o.keep && o.value == matches[0].option.value
 	}
 	if same {
 		return matches[0], known, nil

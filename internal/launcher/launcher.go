@@ -119,7 +119,6 @@ type World struct {
 	Addr       string // this node's address, as its peers use it
 	Single     bool   // one node, and the line asks for no other number: the line and the environment stay as they are
 	KeepRdzv   bool   // --keep-rdzv: torchrun's own rendezvous, with is_host, local_addr and read_timeout set right
-	ViaEnv     bool   // PET_* is the only channel, as if the Line were Inside
 	Task       Task   // this process among several tasks of a node; zero: the node has one process
 }
 

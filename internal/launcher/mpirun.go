@@ -11,9 +11,8 @@ import (
 	"launch/internal/setting"
 )
 
-// parseMpirun parses mpirun's options, section by section: a lone ":" begins the
-// next program of an MPMD line (mpirun(1)). The options are Open MPI's until Of
-// names another MPI, since the line does not name it.
+// parseMpirun parses mpirun's options, section by section: a lone ":" begins the next program of an MPMD
+// line (mpirun(1)). The options are Open MPI's until Of names another MPI.
 func (l *Line) parseMpirun() {
 	l.Rest = len(l.Argv)
 	total, counted := 0, 0
@@ -47,10 +46,7 @@ func (l *Line) parseMpirun() {
 
 // mpirunSection records the options in Argv[start:end] and returns the index of the program after them.
 func (l *Line) mpirunSection(start, end int) int {
-	arity := mpirunArity()
-	if l.Hydra() {
-		arity = hydraArity()
-	}
+	arity := l.arity()
 	for i := start; i < end; {
 		w := l.Argv[i]
 		if w == "--" {
@@ -97,21 +93,30 @@ func canonical(name string) string {
 	return name
 }
 
-// mpirunArity returns the number of arguments of each option that takes any, by
-// mpirun --help of Open MPI 4.1 and prterun --help of PRRTE 3.
-func mpirunArity() map[string]int {
-	arity := map[string]int{"mca": 2, "gmca": 2, "omca": 2, "gomca": 2, "prtemca": 2, "gprtemca": 2, "pmixmca": 2,
-		"gpmixmca": 2}
-	for name := range strings.FieldsSeq(`am app bind-to c cf cartofile cpu-list cpu-set cpus-per-proc cpus-per-rank
+// arity returns the number of arguments of each option that takes any, by mpirun --help of Open MPI
+// 4.1 and prterun --help of PRRTE 3, or mpiexec --help of MPICH 5.0 and Intel MPI 2021.19.
+func (l Line) arity() map[string]int {
+	one := `am app bind-to c cf cartofile cpu-list cpu-set cpus-per-proc cpus-per-rank
 		debugger default-hostfile H host hnp hostfile launch-agent machinefile map-by max-restarts max-vm-size N n np
 		npernode npersocket ompi-server output-filename path personality ppr prefix preload-files rank-by report-events
 		report-pid report-uri rf rankfile stdin timeout tune wd wdir x xml-file xterm
-		add-host add-hostfile app-prefix display dvm dvm-uri exec-agent initial-errhandler memory-alloc-kind output
-		pidfile pset runtime-options stream-buffering system-server-first wait-to-connect num-connect-retries with-ft`) {
+		add-host add-hostfile app-prefix display dvm-uri exec-agent initial-errhandler memory-alloc-kind output
+		pidfile pset runtime-options stream-buffering wait-to-connect num-connect-retries with-ft`
+	two := "mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca"
+	if l.Hydra() {
+		one = `bind-to bootstrap bootstrap-exec bootstrap-exec-args branch-count configfile cpu-bind demux
+			envlist errfile-pattern f gdb-args genvlist gpus-per-proc grr gtool gtoolfile host hostfile hosts
+			hosts-group iface launcher launcher-exec localhost machine machinefile map-by membind
+			memory-alloc-kinds n nameserver np order-nodes outfile-pattern path perhost ppn prepend-pattern
+			rankmap rmk s topolib tune usize wdir`
+		two = "env genv"
+	}
+	arity := map[string]int{}
+	for name := range strings.FieldsSeq(one) {
 		arity[name] = 1
 	}
-	for _, flag := range []string{"dvm", "system-server-first"} {
-		delete(arity, flag)
+	for name := range strings.FieldsSeq(two) {
+		arity[name] = 2
 	}
 	return arity
 }
@@ -170,12 +175,8 @@ func (l Line) dashX(e *Exec, vars []setting.Var) {
 }
 
 func forwardable(w World, plan []setting.Var, env []string) []setting.Var {
-	var out []setting.Var
-	for _, v := range plan {
-		if v.Scope == setting.Job && !v.Kept {
-			out = append(out, v)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(plan),
+		func(v setting.Var) bool { return v.Scope != setting.Job || v.Kept })
 	// The world of one node of an mpirun line may have the loopback address, which
 	// is another machine on every node.
 	addr, err := netip.ParseAddr(w.MasterAddr)
@@ -200,9 +201,8 @@ func (l Line) forwards(name string, start, end int) bool {
 	})
 }
 
-// noForward returns why launch cannot forward variables, or "": an unknown MPI may
-// refuse the options; Open MPI ends a job that mixes -x with mca_base_env_list, and
-// its --app overrides the rest of the line.
+// noForward returns why launch cannot forward variables, or "": an unknown MPI may refuse the options,
+// and Open MPI ends a job that mixes -x with mca_base_env_list.
 func (l Line) noForward(env []string) string {
 	switch {
 	case l.MPI == "":
@@ -239,20 +239,6 @@ func (l Line) Of(mpi string) Line {
 	return l
 }
 
-// hydraArity returns the number of arguments of each option that takes any, by
-// mpiexec --help of MPICH 5.0 and Intel MPI 2021.19.
-func hydraArity() map[string]int {
-	arity := map[string]int{"env": 2, "genv": 2}
-	for name := range strings.FieldsSeq(`
-		bind-to bootstrap bootstrap-exec bootstrap-exec-args branch-count configfile cpu-bind demux
-		envlist errfile-pattern f gdb-args genvlist gpus-per-proc grr gtool gtoolfile host hostfile hosts hosts-group iface
-		launcher launcher-exec localhost machine machinefile map-by membind memory-alloc-kinds n nameserver np order-nodes
-		outfile-pattern path perhost ppn prepend-pattern rankmap rmk s topolib tune usize wdir`) {
-		arity[name] = 1
-	}
-	return arity
-}
-
 // hydraValue returns the value of the option at i and its number of arguments. A value attached by
 // = is the first argument, and NAME VALUE may be NAME=VALUE (seen with both).
 func (l Line) hydraValue(value string, attached bool, arity, i, end int) (string, int) {
@@ -279,18 +265,13 @@ func (l Line) hydraValue(value string, attached bool, arity, i, end int) (string
 func (l Line) genv(e *Exec, vars []setting.Var) {
 	var words []string
 	for _, v := range vars {
-		if l.hydraSets(v.Name) {
+		set := slices.ContainsFunc(l.Options,
+			func(o Option) bool { return o.Name == "genv" && strings.HasPrefix(o.Value, v.Name+"=") })
+		if set {
 			continue
 		}
 		words = append(words, "-genv", v.Name, v.Value)
 		e.Changes = append(e.Changes, Change{New: "-genv " + v.Name + " " + v.Value, Reason: v.Reason})
 	}
 	e.Argv = slices.Insert(e.Argv, l.Starts[0], words...)
-}
-
-// hydraSets reports whether the line sets a variable for all sections.
-func (l Line) hydraSets(name string) bool {
-	return slices.ContainsFunc(l.Options, func(o Option) bool {
-		return o.Name == "genv" && strings.HasPrefix(o.Value, name+"=")
-	})
 }

@@ -21,24 +21,23 @@ func Parse(argv []string, as string) (Line, error) {
 	if as != "" && as != string(Torchrun) && as != string(Program) {
 		return l, exit.Errorf(exit.Usage, "--as %q: launch knows torchrun and program", as)
 	}
-	f := locate(argv)
-	l.At, l.Rest, l.Program, l.Script, l.Prefix, l.Env = f.at, f.at, f.start, f.script, f.prefix, f.env
-	if f.env.Clear {
+	module, notes := l.locate()
+	l.Rest = l.At
+	if l.Env.Clear {
 		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: it does not get the "+
 			"variables that launch sets")
 	}
 	switch {
 	case as == string(Program):
-	case f.kind == Torchrun:
-		l.Kind = Torchrun
-		return l, l.parseTorchrun(f.module)
+		l.Kind = Program
+	case l.Kind == Torchrun:
+		return l, l.parseTorchrun(module)
 	case as == string(Torchrun):
 		l.Kind, l.Inside = Torchrun, true
-	case f.kind == Mpirun:
-		l.Kind = Mpirun
+	case l.Kind == Mpirun:
 		l.parseMpirun()
 	default:
-		l.Notes = append(l.Notes, f.notes...)
+		l.Notes = append(l.Notes, notes...)
 	}
 	return l, nil
 }
@@ -59,9 +58,8 @@ func (l Line) Environ(env []string) []string {
 	return out
 }
 
-// Command returns what the line becomes in a world. plan is the computed
-// environment, of which mpirun forwards the constants of the job; env is what launch
-// inherited, as os.Environ returns it. The error is an *exit.Error.
+// Command returns what the line becomes in a world. Of the plan mpirun forwards the constants of the
+// job; env is what launch inherited, as os.Environ returns it. The error is an *exit.Error.
 func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 	switch l.Kind {
 	case Torchrun:

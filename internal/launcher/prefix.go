@@ -76,72 +76,57 @@ const uvLong = "" +
 	"exclude-newer= link-mode= upgrade-package= reinstall-package= refresh-package= config-setting= " +
 	"python-platform= allow-insecure-host="
 
-// found is the place of the launcher.
-type found struct {
-	kind   Kind
-	at     int
-	start  int    // the program after the prefixes
-	script int    // the script of a Python that is not a launcher
-	module string // "torch.distributed.launch" adds an option of its own
-	prefix []string
-	env    PrefixEnv
-	notes  []string
-}
-
 var (
 	torchrunName = regexp.MustCompile(`^torchrun(-?[0-9]+(\.[0-9]+)*)?$`)
 	pythonName   = regexp.MustCompile(`^python([0-9]+(\.[0-9]+)?t?)?$`)
 	mpirunName   = regexp.MustCompile(`^(mpirun|mpiexec|orterun|prterun)(\.(openmpi|mpich|hydra))?$`)
 )
 
-// locate finds the launcher after the prefixes.
-func locate(argv []string) found {
-	f := found{kind: Program}
-	for f.at < len(argv) {
-		f.start = f.at
-		base := path.Base(argv[f.at])
+// locate finds the launcher after the prefixes. module is what a Python runs:
+// torch.distributed.launch adds an option of its own. notes are for a plain program.
+func (l *Line) locate() (module string, notes []string) {
+	for l.At < len(l.Argv) {
+		l.Program = l.At
+		base := path.Base(l.Argv[l.At])
 		switch {
 		case torchrunName.MatchString(base):
-			f.kind = Torchrun
-			return f
+			l.Kind = Torchrun
+			return "", nil
 		case mpirunName.MatchString(base):
-			f.kind = Mpirun
-			return f
+			l.Kind = Mpirun
+			return "", nil
 		case pythonName.MatchString(base):
-			f.python(argv)
-			return f
+			return l.python(), nil
 		}
-		s, title, known := f.scanPrefix(base, argv)
+		s, title, known := l.scanPrefix(base)
 		if title == "" {
 			if known {
-				f.notes = append(f.notes, "launch does not see where the command after "+base+" begins: write "+
+				notes = append(notes, "launch does not see where the command after "+base+" begins: write "+
 					"options of "+base+" as --option=value, or put launch after "+base)
 			}
-			f.hint(argv)
-			return f
+			return "", append(notes, l.hint()...)
 		}
 		if s.module {
-			f.start = s.at
-			f.pythonModule(argv[s.at], s.at, title+" -m")
-			return f
+			l.Program = s.at
+			return l.pythonModule(s.argv[s.at], s.at, title+" -m"), nil
 		}
-		f.prefix, f.env, f.at = append(f.prefix, title), s.env, s.at
+		l.Prefix, l.Env, l.At = append(l.Prefix, title), s.env, s.at
 	}
-	return f
+	return "", nil
 }
 
 // scanPrefix tries the rows of a program name; title is "" if none fits, and known
 // reports whether there is a row.
-func (f *found) scanPrefix(base string, argv []string) (s scan, title string, known bool) {
+func (l *Line) scanPrefix(base string) (s scan, title string, known bool) {
 	for _, p := range prefixes() {
 		if !slices.Contains(strings.Fields(p.names), base) {
 			continue
 		}
-		s = scan{argv: argv, at: f.at + 1, env: f.env}
-		if s.prefix(p) && s.at < len(argv) {
+		s = scan{argv: l.Argv, at: l.At + 1, env: l.Env}
+		if s.prefix(p) && s.at < len(l.Argv) {
 			return s, p.title(), true
 		}
-		known = known || p.sub == "" || slices.Contains(argv[f.at+1:], p.sub)
+		known = known || p.sub == "" || slices.Contains(l.Argv[l.At+1:], p.sub)
 	}
 	return scan{}, "", known
 }
@@ -153,13 +138,13 @@ func (p prefix) title() string {
 
 // hint notes that a plain program seems to call torchrun: launch cannot rewrite its
 // arguments, and without that torchrun would start N worlds of one node.
-func (f *found) hint(argv []string) {
-	for _, w := range argv[f.at+1:] {
+func (l *Line) hint() []string {
+	for _, w := range l.Argv[l.At+1:] {
 		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
 		if torchrunName.MatchString(path.Base(w)) || inShell {
-			f.notes = append(f.notes, "torchrun is an argument of "+path.Base(argv[f.at])+", which launch does not "+
-				"parse: put launch right before torchrun, or add --as torchrun")
-			return
+			return []string{"torchrun is an argument of " + path.Base(l.Argv[l.At]) + ", which launch does not " +
+				"parse: put launch right before torchrun, or add --as torchrun"}
 		}
 	}
+	return nil
 }

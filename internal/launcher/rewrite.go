@@ -17,7 +17,7 @@ func (r rewrite) onLine() Exec {
 	drop := map[int]bool{}
 	typed := map[string]string{}
 	for _, o := range torchOptions() {
-		if r.act(o) != left {
+		if r.decides(o) {
 			typed[o.dest] = strings.Join(r.line.mark(o.dest, drop), " ")
 		}
 	}
@@ -72,7 +72,7 @@ func (r rewrite) viaEnv() Exec {
 // and a torchrun in the script would use them. It removes assignments of an env prefix from the line.
 func (r rewrite) unset(e *Exec, drop map[int]bool) {
 	for _, o := range torchOptions() {
-		if o.noEnv || r.act(o) == left {
+		if !r.decides(o) {
 			continue
 		}
 		if v, ok := lookup(r.env, o.pet()); ok {
@@ -107,20 +107,4 @@ func Quote(argv []string) string {
 		out[i] = q
 	}
 	return strings.Join(out, " ")
-}
-
-// Diff returns the changes of the line: "-" removed, "+" added, one line each, with the reason.
-func (e Exec) Diff() []string {
-	var out []string
-	for _, c := range e.Changes {
-		if c.Old != "" && c.New != "" {
-			out = append(out, "- "+c.Old)
-		}
-		line := "+ " + c.New
-		if c.New == "" {
-			line = "- " + c.Old
-		}
-		out = append(out, line+"   # "+c.Reason)
-	}
-	return out
 }

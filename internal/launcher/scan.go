@@ -75,23 +75,20 @@ func (s *scan) options(p prefix) bool {
 func (s *scan) long(p prefix, w string) bool {
 	name, value, attached := strings.Cut(w[2:], "=")
 	known := strings.Fields(p.long)
+	takes := p.values || slices.Contains(known, name+"=")
 	switch {
 	case p.module && name == "module" && !attached:
 		s.at++
 		s.module = true
-	case slices.Contains(known, name) || slices.Contains(known, name+"["):
+	case slices.Contains(known, name), slices.Contains(known, name+"["), takes && attached:
 		s.at++
-	case (p.values || slices.Contains(known, name+"=")) && attached:
-		s.at++
-	case p.values || slices.Contains(known, name+"="):
+	case takes:
 		value = s.next()
 		s.at += 2
 	default:
 		return false
 	}
-	if p.assigns {
-		s.clears(name, value)
-	}
+	s.clears(p, name, value)
 	return true
 }
 
@@ -109,9 +106,7 @@ func (s *scan) short(p prefix, w string) bool {
 		}
 		takes := at < 0 || at+1 < len(p.short) && p.short[at+1] == ':'
 		if !takes {
-			if p.assigns {
-				s.clears(w[i:i+1], "")
-			}
+			s.clears(p, w[i:i+1], "")
 			continue
 		}
 		value := w[i+1:]
@@ -119,9 +114,7 @@ func (s *scan) short(p prefix, w string) bool {
 			value = s.next()
 			s.at++
 		}
-		if p.assigns {
-			s.clears(w[i:i+1], value)
-		}
+		s.clears(p, w[i:i+1], value)
 		break
 	}
 	s.at++
@@ -129,11 +122,12 @@ func (s *scan) short(p prefix, w string) bool {
 }
 
 // clears records what env -i and env -u do.
-func (s *scan) clears(name, value string) {
-	switch name {
-	case "i", "ignore-environment":
+func (s *scan) clears(p prefix, name, value string) {
+	switch {
+	case !p.assigns: // not env
+	case name == "i", name == "ignore-environment":
 		s.env.Clear = true
-	case "u", "unset":
+	case name == "u", name == "unset":
 		s.env.Unset = append(s.env.Unset, value)
 	}
 }
@@ -155,32 +149,30 @@ func (s *scan) assignments() {
 // pythonOptions are CPython's own (Python/getopt.c); c and m end them.
 const pythonOptions = "+bBdEhiIJOPqRsStuvVxW:X:c:m:"
 
-// python finds a launcher after an interpreter, which is at f.at.
-func (f *found) python(argv []string) {
-	name := path.Base(argv[f.at])
-	for i := f.at + 1; i < len(argv); i++ {
-		w := argv[i]
+// python finds a launcher after an interpreter, which is at l.At, and returns its module.
+func (l *Line) python() (module string) {
+	name := path.Base(l.Argv[l.At])
+	for i := l.At + 1; i < len(l.Argv); i++ {
+		w := l.Argv[i]
 		switch {
 		case w == "--check-hash-based-pycs":
 			i++
 			continue
 		case w == "-" || strings.HasPrefix(w, "--"):
-			return
+			return ""
 		case !strings.HasPrefix(w, "-"):
-			f.pythonScript(w, i, name)
-			return
+			return l.pythonScript(w, i, name)
 		}
 		for j := 1; j < len(w); j++ {
 			switch at := strings.IndexByte(pythonOptions, w[j]); {
 			case at < 0 || strings.IndexByte("chV:", w[j]) >= 0: // -c, and what only prints
-				return
+				return ""
 			case w[j] == 'm':
 				module, at := w[j+1:], i
-				if module == "" && i+1 < len(argv) {
-					module, at = argv[i+1], i+1
+				if module == "" && i+1 < len(l.Argv) {
+					module, at = l.Argv[i+1], i+1
 				}
-				f.pythonModule(module, at, name+" -m")
-				return
+				return l.pythonModule(module, at, name+" -m")
 			case at+1 < len(pythonOptions) && pythonOptions[at+1] == ':':
 				if j == len(w)-1 {
 					i++ // the value is the next argument
@@ -189,25 +181,27 @@ func (f *found) python(argv []string) {
 			}
 		}
 	}
+	return ""
 }
 
-func (f *found) pythonModule(module string, at int, title string) {
+func (l *Line) pythonModule(module string, at int, title string) string {
 	switch module {
 	case "torch.distributed.run", "torch.distributed.launch", "torchrun":
-		f.kind, f.at, f.module = Torchrun, at, module
-		f.prefix = append(f.prefix, title)
+		l.Kind, l.At, l.Prefix = Torchrun, at, append(l.Prefix, title)
+		return module
 	}
+	return ""
 }
 
-func (f *found) pythonScript(script string, at int, title string) {
-	switch base := path.Base(script); {
-	case torchrunName.MatchString(base), strings.HasSuffix(script, "torch/distributed/run.py"):
-		f.kind, f.at = Torchrun, at
+func (l *Line) pythonScript(script string, at int, title string) (module string) {
+	switch {
+	case torchrunName.MatchString(path.Base(script)), strings.HasSuffix(script, "torch/distributed/run.py"):
 	case strings.HasSuffix(script, "torch/distributed/launch.py"):
-		f.kind, f.at, f.module = Torchrun, at, "torch.distributed.launch"
+		module = "torch.distributed.launch"
 	default:
-		f.script = at
-		return
+		l.Script = at
+		return ""
 	}
-	f.prefix = append(f.prefix, title)
+	l.Kind, l.At, l.Prefix = Torchrun, at, append(l.Prefix, title)
+	return module
 }

@@ -129,7 +129,7 @@ type rewrite struct {
 	line     Line
 	env      []string // as launch inherited it
 	settings []option
-	act      func(torchOption) action
+	decides  func(torchOption) bool // launch decides the option
 	notes    []string
 }
 
@@ -141,29 +141,32 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 		return Exec{}, err
 	}
 	asked := func(dest string) string { return l.asked(dest, env) }
-	r := rewrite{line: l, env: env, act: func(o torchOption) action { return o.static }}
-	conf := map[string]string{"timeout": rdzvTimeout}
 	backend := asked("rdzv_backend")
-	switch {
-	case w.KeepRdzv && strings.HasPrefix(backend, "etcd"):
+	if w.KeepRdzv && strings.HasPrefix(backend, "etcd") {
 		return Exec{Argv: slices.Clone(l.Argv), Notes: []string{"--keep-rdzv: the " + backend +
 			" rendezvous is torchrun's own, and the line stays as it is"}}, nil
-	case w.KeepRdzv && backend == "c10d":
-		r.act = func(o torchOption) action { return o.keep }
-		conf = map[string]string{"read_timeout": rdzvTimeout, "is_host=": isHost(w)}
-	default:
-		r.notes = staticNotes(backend, asked("max_restarts"))
+	}
+	keep := w.KeepRdzv && backend == "c10d"
+	conf := map[string]string{"timeout": rdzvTimeout}
+	if keep {
+		conf = map[string]string{"read_timeout": rdzvTimeout, "is_host=": "0"}
+		if w.NodeRank == Known(0) {
+			conf["is_host="] = "1"
+		}
 	}
 	merged, err := mergeConf(asked("rdzv_conf"), conf)
 	if err != nil {
 		return Exec{}, err
 	}
-	if w.KeepRdzv && backend == "c10d" {
+	r := rewrite{line: l, env: env}
+	if keep {
+		r.decides = func(o torchOption) bool { return o.keep }
 		r.settings = keepSettings(w, asked("rdzv_id"), merged)
 	} else {
-		r.settings = staticSettings(w, merged)
+		r.decides = func(o torchOption) bool { return o.static }
+		r.settings, r.notes = staticSettings(w, merged), staticNotes(backend, asked("max_restarts"))
 	}
-	if l.Inside || w.ViaEnv {
+	if l.Inside {
 		return r.viaEnv(), nil
 	}
 	return r.onLine(), nil
@@ -179,13 +182,6 @@ func (l Line) asked(dest string, env []string) string {
 	}
 	v, _ := lookup(l.Environ(env), torchOption{dest: dest}.pet())
 	return v
-}
-
-func isHost(w World) string {
-	if w.NodeRank == Known(0) {
-		return "1"
-	}
-	return "0"
 }
 
 func staticNotes(backend, restarts string) []string {
@@ -273,88 +269,67 @@ func identity(name, value string, scope setting.Scope, reason string) setting.Va
 	return setting.Var{Name: name, Value: value, Scope: scope, Reason: reason, Source: "rendezvous"}
 }
 
-// action is what happens to an option of torchrun once the world is agreed on.
-type action int
-
-const (
-	left     action = iota // stays where it is
-	replaced               // removed from its place; launch's own value is right after the launcher
-	merged                 // replaced, with the user's keys kept
-	removed                // removed, and nothing replaces it
-)
-
 // torchOption is one option of torchrun's parser (torch/distributed/run.py). Its spellings are
 // --dest with '_' and, from 2.0 on, with '-'; its variable is PET_DEST.
 type torchOption struct {
 	dest    string
 	short   byte   // -r
 	value   bool   // takes exactly one value
-	since   string // first version known to have it; 1.13 is the oldest served
 	only    string // the module that adds it; "" for all
-	noEnv   bool   // no PET_ variable
 	perNode bool   // may differ between the nodes of one job
-	static  action // with a static rendezvous
-	keep    action // with --keep-rdzv
+	static  bool   // launch decides it, with a static rendezvous
+	keep    bool   // the same with --keep-rdzv
 }
 
-// torchOptions returns the options of all versions from 1.13 to 2.15.
+// torchOptions returns the options of all versions from 1.13, the oldest served, to 2.15.
 func torchOptions() []torchOption {
 	return []torchOption{
-		{dest: "nnodes", value: true, since: "1.13", static: replaced, keep: replaced},
-		{dest: "nproc_per_node", value: true, since: "1.13"},
-		{dest: "rdzv_backend", value: true, since: "1.13", static: replaced, keep: replaced},
-		{dest: "rdzv_endpoint", value: true, since: "1.13", static: removed, keep: replaced},
-		{dest: "rdzv_id", value: true, since: "1.13", static: replaced, keep: replaced},
-		{dest: "rdzv_conf", value: true, since: "1.13", perNode: true, static: merged, keep: merged},
-		{dest: "standalone", since: "1.13", static: removed, keep: removed},
-		{dest: "max_restarts", value: true, since: "1.13", static: replaced},
-		{dest: "monitor_interval", value: true, since: "1.13"},
-		{dest: "start_method", value: true, since: "1.13"},
-		{dest: "role", value: true, since: "1.13"},
-		{dest: "module", short: 'm', since: "1.13"},
-		{dest: "no_python", since: "1.13"},
-		{dest: "run_path", since: "1.13"},
-		{dest: "log_dir", value: true, since: "1.13", perNode: true},
-		{dest: "redirects", short: 'r', value: true, since: "1.13", perNode: true},
-		{dest: "tee", short: 't', value: true, since: "1.13", perNode: true},
-		{dest: "node_rank", value: true, since: "1.13", perNode: true, static: replaced, keep: removed},
-		{dest: "master_addr", value: true, since: "1.13", static: replaced, keep: removed},
-		{dest: "master_port", value: true, since: "1.13", static: replaced, keep: removed},
-		{dest: "local_addr", value: true, since: "2.0", perNode: true, keep: replaced},
-		{dest: "use_env", since: "1.13", only: "torch.distributed.launch", noEnv: true},
-		{dest: "help", short: 'h', since: "1.13", noEnv: true},
-		{dest: "local_ranks_filter", value: true, since: "2.x", perNode: true},
-		{dest: "log_line_prefix_template", value: true, since: "2.x"},
-		{dest: "logs_specs", value: true, since: "2.x", noEnv: true},
-		{dest: "event_log_handler", value: true, since: "2.x"},
-		{dest: "numa_binding", value: true, since: "2.x", noEnv: true},
-		{dest: "signals_to_handle", value: true, since: "2.x"},
-		{dest: "virtual_local_rank", since: "2.x"},
-		{dest: "duplicate_stdout_filters", value: true, since: "2.x", perNode: true},
-		{dest: "duplicate_stderr_filters", value: true, since: "2.x", perNode: true},
-		{dest: "shutdown_timeout", value: true, since: "2.x"},
-		{dest: "print_completion", value: true, since: "2.15", noEnv: true},
+		{dest: "nnodes", value: true, static: true, keep: true},
+		{dest: "nproc_per_node", value: true},
+		{dest: "rdzv_backend", value: true, static: true, keep: true},
+		{dest: "rdzv_endpoint", value: true, static: true, keep: true},
+		{dest: "rdzv_id", value: true, static: true, keep: true},
+		{dest: "rdzv_conf", value: true, perNode: true, static: true, keep: true},
+		{dest: "standalone", static: true, keep: true},
+		{dest: "max_restarts", value: true, static: true},
+		{dest: "monitor_interval", value: true},
+		{dest: "start_method", value: true},
+		{dest: "role", value: true},
+		{dest: "module", short: 'm'},
+		{dest: "no_python"},
+		{dest: "run_path"},
+		{dest: "log_dir", value: true, perNode: true},
+		{dest: "redirects", short: 'r', value: true, perNode: true},
+		{dest: "tee", short: 't', value: true, perNode: true},
+		{dest: "node_rank", value: true, perNode: true, static: true, keep: true},
+		{dest: "master_addr", value: true, static: true, keep: true},
+		{dest: "master_port", value: true, static: true, keep: true},
+		{dest: "local_addr", value: true, perNode: true, keep: true}, // from 2.0
+		{dest: "use_env", only: "torch.distributed.launch"},
+		{dest: "help", short: 'h'},
+		// from 2.x
+		{dest: "local_ranks_filter", value: true, perNode: true},
+		{dest: "log_line_prefix_template", value: true},
+		{dest: "logs_specs", value: true},
+		{dest: "event_log_handler", value: true},
+		{dest: "numa_binding", value: true},
+		{dest: "signals_to_handle", value: true},
+		{dest: "virtual_local_rank"},
+		{dest: "duplicate_stdout_filters", value: true, perNode: true},
+		{dest: "duplicate_stderr_filters", value: true, perNode: true},
+		{dest: "shutdown_timeout", value: true},
+		{dest: "print_completion", value: true}, // from 2.15
 	}
 }
 
 // torchOptionsOf returns the options of one entry point.
 func torchOptionsOf(module string) []torchOption {
-	var out []torchOption
-	for _, o := range torchOptions() {
-		if o.only == "" || o.only == module {
-			out = append(out, o)
-		}
-	}
-	return out
+	return slices.DeleteFunc(torchOptions(), func(o torchOption) bool { return o.only != "" && o.only != module })
 }
 
 // spellings returns the long forms; one if they coincide.
 func (o torchOption) spellings() []string {
-	underscore := "--" + o.dest
-	if dash := o.flag(); dash != underscore {
-		return []string{dash, underscore}
-	}
-	return []string{underscore}
+	return slices.Compact([]string{o.flag(), "--" + o.dest})
 }
 
 // flag returns the form that current documentation uses.

@@ -114,8 +114,8 @@ func exactNames() map[string]string {
 // prefixes returns prefixes of names with their library, a longer one first.
 func prefixes() [][2]string {
 	return [][2]string{
-		{"NCCL_FASTRAK_", "GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "GPUDirect-TCPX"}, {"NCCL_IBEXT_",
-			"nccl-rdma-sharp-plugins"},
+		{"NCCL_FASTRAK_", "GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "GPUDirect-TCPX"},
+		{"NCCL_IBEXT_", "nccl-rdma-sharp-plugins"},
 		{"NCCL_", NCCL}, {"RCCL_", "RCCL"}, {"OFI_NCCL_", "aws-ofi-nccl"}, {"NVSHMEM_", NVSHMEM}, {"NIXL_", NIXL},
 		{"GLOO_", Gloo}, {"TORCH_NCCL_", Torch}, {"TORCH_FR_", Torch}, {"HOROVOD_", Horovod},
 		{"UCX_", UCX}, {"FI_", Libfabric}, {"OMPI_MCA_", OpenMPI}, {"PRTE_MCA_", OpenMPI}, {"PMIX_MCA_", OpenMPI},

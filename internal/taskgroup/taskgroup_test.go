@@ -125,7 +125,7 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 	if !errors.Is(a.err, ErrVanished) {
 		t.Errorf("%+v", a)
 	}
-	select { // the other may have come too late to see it at all
+	select { // the other may have connected too late to see it
 	case b = <-waiting:
 		if !errors.Is(b.err, ErrVanished) {
 			t.Errorf("%+v", b)

@@ -140,7 +140,7 @@ func nixl(t *testing.T) []build {
 	t.Helper()
 	text := rodata(t, kept("nixl-cu12-*/.*/libnixl.so")(t)[0])
 	b := build{name: "libnixl.so"}
-	for _, name := range planned("NIXL") {
+	for _, name := range planned(t, "NIXL") {
 		if bytes.Contains(text, []byte(name[:min(16, len(name))])) {
 			b.reads = append(b.reads, name)
 		}

@@ -1,12 +1,88 @@
 package libs
 
 import (
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
-	"launch/envgen"
+	"launch/internal/setting"
 )
+
+// variable is one that docs/env.md names. A test of envgen compares that page with its rules.
+type variable struct {
+	name    string // a pattern of path.Match for several
+	library string
+	sets    bool // a plan may have it
+	gone    bool // the lint reports that no library reads it
+
+	since, before string // the versions of NCCL for which a plan may have it
+}
+
+var (
+	nameRE  = regexp.MustCompile("`([A-Za-z0-9_*?]+)`")
+	spanRE  = regexp.MustCompile(`\(rule for NCCL (?:from ([0-9.]+))?(?:, )?(?:before ([0-9.]+))?\)`)
+	goneIDs = []string{"`env.obsolete`", "`env.no-prefix`"}
+)
+
+// variables returns the variables of docs/env.md by name.
+func variables(t *testing.T) []variable {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "env.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]variable{}
+	section := ""
+	for line := range strings.Lines(string(page)) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			section = strings.TrimSpace(title)
+		}
+		cells := strings.Split(strings.TrimPrefix(line, "| "), " | ")
+		if len(cells) < 3 || cells[0][0] != '`' {
+			continue
+		}
+		cell := cells[0]
+		if section == "Findings about variables that are set already" {
+			cell = cells[1]
+		}
+		for _, m := range nameRE.FindAllStringSubmatch(cell, -1) {
+			v := all[m[1]]
+			v.name, v.library = m[1], setting.Library(m[1])
+			v.gone = v.gone || slices.Contains(goneIDs, cells[0])
+			if section == "Variables that launch may set" {
+				v.sets = true
+				if span := spanRE.FindStringSubmatch(cells[2]); span != nil {
+					v.since, v.before = span[1], span[2]
+				}
+			}
+			all[v.name] = v
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("%d variables found in docs/env.md", len(all))
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b variable) int { return strings.Compare(a.name, b.name) })
+}
+
+// may reports whether a plan may have the variable with a version of NCCL, "2.27.5".
+func (v variable) may(nccl string) bool {
+	return v.sets && slices.Compare(numbers(v.since), numbers(nccl)) <= 0 &&
+		(v.before == "" || slices.Compare(numbers(nccl), numbers(v.before)) < 0)
+}
+
+func numbers(version string) (out []int) {
+	for number := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(number)
+		out = append(out, n)
+	}
+	return out
+}
 
 // build is one build of a library on this machine.
 type build struct {
@@ -37,13 +113,13 @@ func elsewhere() map[string]string {
 
 // A name that no library reads is misspelt, or the library has dropped it.
 func TestEachVariableIsReadByItsLibrary(t *testing.T) {
-	of := map[string][]envgen.Variable{}
-	for _, v := range envgen.Variables() {
-		if why, ok := absent(v.Name); ok {
-			t.Run(v.Name, func(t *testing.T) { t.Skip(why) })
+	of := map[string][]variable{}
+	for _, v := range variables(t) {
+		if why, ok := absent(v.name); ok {
+			t.Run(v.name, func(t *testing.T) { t.Skip(why) })
 			continue
 		}
-		of[v.Library] = append(of[v.Library], v)
+		of[v.library] = append(of[v.library], v)
 	}
 	finders := finders()
 	for library, vars := range of {
@@ -76,35 +152,35 @@ func absent(name string) (why string, ok bool) {
 }
 
 // held checks a variable against the builds of its library, the newest last.
-func held(t *testing.T, v envgen.Variable, builds []build) {
+func held(t *testing.T, v variable, builds []build) {
 	t.Helper()
 	newest := builds[len(builds)-1]
-	if v.Gone {
-		if newest.knows(v.Name) {
-			t.Errorf("%s: the lint says that no library reads it, but %s does", v.Name, newest.name)
+	if v.gone {
+		if newest.knows(v.name) {
+			t.Errorf("%s: the lint says that no library reads it, but %s does", v.name, newest.name)
 		}
 		return
 	}
 	read := 0
 	for _, b := range builds {
 		switch {
-		case b.knows(v.Name):
+		case b.knows(v.name):
 			read++
-		case b.version != "" && v.For(b.version):
-			t.Errorf("%s: the plan may set it, but %s does not read it", v.Name, b.name)
+		case b.version != "" && v.may(b.version):
+			t.Errorf("%s: the plan may set it, but %s does not read it", v.name, b.name)
 		}
 	}
 	if read == 0 {
-		t.Errorf("%s: no build of %s reads it", v.Name, v.Library)
+		t.Errorf("%s: no build of %s reads it", v.name, v.library)
 	}
 }
 
 // planned returns the variables of a library that a plan may hold.
-func planned(library string) []string {
+func planned(t *testing.T, library string) []string {
 	var out []string
-	for _, v := range envgen.Variables() {
-		if v.Sets && v.Library == library {
-			out = append(out, v.Name)
+	for _, v := range variables(t) {
+		if v.sets && v.library == library {
+			out = append(out, v.name)
 		}
 	}
 	return out

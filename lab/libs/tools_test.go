@@ -85,7 +85,7 @@ func TestUCXUsesEachVariableThatItLists(t *testing.T) {
 			t.Errorf("%s does not warn of a variable that no library reads", u.name)
 		}
 		var env []string
-		for _, v := range planned("UCX") {
+		for _, v := range planned(t, "UCX") {
 			if builds[i].knows(v) {
 				env = append(env, v+"=all") // the default of each
 			}

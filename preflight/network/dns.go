@@ -214,8 +214,8 @@ func saidSeen(s dns.Said) finding.Seen {
 		if a.Why != "" && a.Says != dns.OtherError {
 			text += " (" + a.Why + ")"
 		}
-		if a.Keeps > 0 {
-			text += fmt.Sprintf(" (caches keep that for up to %v)", a.Keeps)
+		if a.TTL > 0 {
+			text += fmt.Sprintf(" (caches keep that for up to %v)", a.TTL)
 		}
 		return text
 	})

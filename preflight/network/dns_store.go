@@ -157,11 +157,11 @@ func withServers(ctx context.Context, in preflight.Input, host string, f finding
 		return f
 	}
 	said := in.Servers(ctx, host)
-	var keeps time.Duration
+	var ttl time.Duration
 	for _, s := range said {
 		f.Seen = append(f.Seen, saidSeen(s))
 		for _, a := range s.Answers {
-			keeps = max(keeps, a.Keeps)
+			ttl = max(ttl, a.TTL)
 		}
 	}
 	// The first definite answer is the one that the system would get with more time.
@@ -171,8 +171,8 @@ func withServers(ctx context.Context, in preflight.Input, host string, f finding
 		f.What = host + " is " + verbatim(said[i].Result()) + ", which the system's resolver does not find in time"
 		return f
 	}
-	if keeps > 0 && f.Status == finding.Skip {
-		f.What += "; name servers may cache its absence for up to " + keeps.String()
+	if ttl > 0 && f.Status == finding.Skip {
+		f.What += "; name servers may cache its absence for up to " + ttl.String()
 	}
 	if whole, dotted := strings.CutSuffix(host, "."); dotted && f.Status == finding.Fail && !strings.Contains(whole, ".") {
 		f.Fix = "drop the dot at its end, so that the search list applies: --store " + whole

@@ -257,7 +257,7 @@ func TestAddressesOfTheStore(t *testing.T) {
 
 func TestUnknownNameIsExplainedByTheServers(t *testing.T) {
 	no := replies(dns.NotFound)
-	no.Keeps = 30 * time.Second
+	no.TTL = 30 * time.Second
 	gone := &net.DNSError{Err: "no such host", IsNotFound: true}
 	late := &net.DNSError{Err: "i/o timeout", IsTimeout: true}
 	pod := withDNS(server(no))

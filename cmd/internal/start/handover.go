@@ -67,7 +67,7 @@ func (s *Start) prepared() (path string, env []string, err error) {
 	return path, handoff.Merge(handoff.Environ(), set, unset), nil
 }
 
-func lookPath(name string) (string, error) { return handoff.LookPath(name, handoff.Environ(), "") }
+func lookPath(name string) (string, error) { return handoff.LookPath(name, handoff.Environ()) }
 
 // notExecutable returns status 127 or 126, as a shell does.
 func notExecutable(name string, err error) error {
