@@ -196,6 +196,12 @@ func (s *Session) Return(edit func(*Member)) {
 	s.nudge()
 }
 
+// Host makes known that this node hosts the store from now on.
+func (s *Session) Host() {
+	s.update(event{Kind: protocol.Host})
+	s.nudge()
+}
+
 // Leave takes this node out at once and publishes why, then ends the session.
 func (s *Session) Leave(why string) {
 	s.stop()

@@ -80,3 +80,31 @@ func TestNodesGoOnWithTheirRunInAStoreThatWasStartedAgain(t *testing.T) {
 	end(t, file)
 	trained(t, 1, host, others[0], others[1])
 }
+
+// A second run is typed while the first one runs: it waits for the end of the first, whose store
+// ends then, and hosts its own.
+func TestARunThatWaitsForTheLastOneHostsTheStoreAfterIt(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 2)
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	c.line = runsUntil(first)
+	flags := []string{"--nnodes", "2"}
+	host := c.start(0, flags...)
+	c.joined(host)
+	last := []*node{host, c.start(1, flags...)}
+	for _, n := range last {
+		n.prints("begun\n")
+	}
+	c.line = runsUntil(second)
+	next := []*node{c.start(0, flags...), c.start(1, flags...)}
+	for _, n := range next {
+		n.says("still runs on")
+	}
+	end(t, first)
+	trained(t, 1, last...)
+	for _, n := range next {
+		n.prints("begun\n")
+	}
+	end(t, second)
+	trained(t, 1, next...)
+}

@@ -57,6 +57,7 @@ const (
 	Job     // news of all keys of the job
 	Woken   // a timer or the user asks for another pass
 	Located // the node's address is known
+	Host    // this node hosts the store from now on
 	Fail    // a request failed or a watch ended: the life ends
 
 	// The other events of the user.

@@ -182,6 +182,12 @@ func (n *Node) locate(e Event) {
 	}
 }
 
+// host makes this node the one that hosts the store.
+func (n *Node) host(Event) {
+	n.self.First = true
+	n.edits++
+}
+
 // broken returns why the joined world no longer exists; "": it does, as far as is
 // known.
 func (n *Node) broken() string {

@@ -57,6 +57,7 @@ func Rules() []Rule {
 		{Job, leads, "hear members", (*Node).hearJob},
 		{Woken, up, "wake", (*Node).again},
 		{Located, session, "locate", (*Node).locate},
+		{Host, session, "host", (*Node).host},
 		{Fail, session, "life ends", (*Node).fail},
 
 		{Join, here, "join", (*Node).join},

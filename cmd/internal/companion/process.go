@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -53,7 +54,7 @@ type companion struct {
 	tls         *tls.Config // of the side channel
 	port        *masterport.Held
 	sideChannel *sidechannel.Listener
-	server      *rendezvous.Server
+	server      atomic.Pointer[rendezvous.Server]
 	client      *clientv3.Client
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
@@ -151,8 +152,8 @@ func (p *companion) clear(why string) {
 	if p.client != nil {
 		p.client.Close()
 	}
-	if p.server != nil {
-		p.server.Drop()
+	if server := p.server.Load(); server != nil {
+		server.Drop()
 	}
 }
 

@@ -47,17 +47,20 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	if p.client, err = p.connect(ctx, s, keys); err != nil {
 		return err
 	}
-	self.First = p.server != nil
+	self.First = p.server.Load() != nil
 	if err = p.hold(s, &self, 0); err != nil {
 		return err
 	}
 	var reached func() netip.Addr
-	if s.Guess && p.server != nil {
+	if s.Guess && self.First {
 		reached = func() netip.Addr { return process.Reached(os.DirFS("/proc"), int(s.Serve[0].Port())) }
 	}
 	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
 		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast,
 		Hosted: s.Embedded, OwnStore: s.Embedded, Hangup: &p.hangup, Events: p.event})
+	if len(s.Serve) > 0 && !self.First {
+		p.wg.Go(func() { p.takeOver(keys) })
+	}
 	*out = self
 	return nil
 }
@@ -163,10 +166,8 @@ func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*c
 		})
 	}
 	for end := time.Now().Add(sameJobBudget); ; {
-		server, err := rendezvous.Serve(ctx, s.Job, s.Serve, at.TLS)
+		err := p.serve(ctx, at.TLS)
 		if err == nil {
-			p.server = server
-			go func() { p.broken <- <-server.Failed() }()
 			return rendezvous.Connect(ctx, at, nil)
 		}
 		if !errors.Is(err, rendezvous.ErrPortTaken) {
@@ -180,6 +181,41 @@ func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*c
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
 			return nil, err // something else has the port
+		}
+	}
+}
+
+// serve hosts the store.
+func (p *companion) serve(ctx context.Context, keys *rendezvous.TLS) error {
+	server, err := rendezvous.Serve(ctx, p.spec.Job, p.spec.Serve, keys)
+	if err == nil {
+		p.server.Store(server)
+		go func() { p.broken <- <-server.Failed() }()
+	}
+	return err
+}
+
+// takeOverPoll is how often a node tries to host a store that another process of its machine hosts.
+const takeOverPoll = 500 * time.Millisecond
+
+// takeOver hosts the store once the process of this machine that hosts it has ended: it belonged to
+// an earlier run of the job.
+func (p *companion) takeOver(keys *secret.Keys) {
+	for {
+		select {
+		case <-time.After(takeOverPoll):
+		case <-p.handedOff:
+			return
+		case <-p.ctx.Done():
+			return
+		}
+		switch err := p.serve(p.ctx, TLS(keys, true, nil)); {
+		case err == nil:
+			p.session.Host()
+			return
+		case !errors.Is(err, rendezvous.ErrPortTaken):
+			p.broken <- err
+			return
 		}
 	}
 }
