@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // store is a TCPStore that prints its port and, for every line it reads, its
@@ -35,16 +33,13 @@ func TestProbeOfTorchStore(t *testing.T) {
 			port, addKey := startStore(t, python, kind)
 			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 			for range 3 {
-				want := Answer{D2, addKey()}
+				addKey()
 				// Several at once, as the doctors of several nodes may ask.
 				var wg sync.WaitGroup
 				for range 4 {
 					wg.Go(func() {
-						got, err := Probe(t.Context(), addr)
-						if err != nil {
+						if err := Probe(t.Context(), addr); err != nil {
 							t.Error(err)
-						} else if d := cmp.Diff(want, got); d != "" {
-							t.Errorf("(-want +got)\n%s", d)
 						}
 					})
 				}

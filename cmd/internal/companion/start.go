@@ -110,7 +110,7 @@ func (p *companion) awaitStore(ctx context.Context, port *masterport.Held, self 
 		if !on {
 			continue
 		}
-		if _, err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
+		if err := tcpstore.Probe(ctx, netip.AddrPortFrom(self.Addr, uint16(self.Port))); err == nil {
 			_ = p.session.Publish(ctx, listening, []byte("{}"))
 		}
 		return
