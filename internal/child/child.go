@@ -194,18 +194,16 @@ func Run(ctx context.Context, p Program) End {
 		killGroup(pid)
 		ended <- cmd.Wait()
 	}()
-	limit := time.NewTimer(p.Limit)
-	defer limit.Stop()
+	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	defer cancel()
 	e := End{}
 	select {
 	case <-ended:
-	case <-limit.C:
-		e.Late = true
 	case <-ctx.Done():
 		e.Late = true
-	}
-	if e.Late && !endNow(pid, ended, killGroup) {
-		e.Stuck = pid
+		if !endNow(pid, ended, killGroup) {
+			e.Stuck = pid
+		}
 	}
 	e.Stdout, e.Stderr = out.String(), errs.String()
 	if e.Late {
