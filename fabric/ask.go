@@ -106,28 +106,22 @@ type reading[T any] struct {
 // goroutine is abandoned, since nothing ends a read in the kernel.
 func each[T any](ctx context.Context, fsys fs.FS, class string, names []string,
 	read func(d *dir, name string) T) []reading[T] {
-	type answer struct {
-		i int
-		reading[T]
-	}
-	answers := make(chan answer, len(names)) // buffered, so that late readers end too
+	out := make([]reading[T], len(names))
+	answers := make(chan func(), len(names)) // buffered, so that late readers end too
 	for i, name := range names {
 		go func() {
 			d := dir{fsys: fsys, name: path.Join(class, name)}
 			v := read(&d, name)
-			answers <- answer{i, reading[T]{v, d.bad}}
+			answers <- func() { out[i] = reading[T]{v, d.bad} }
 		}()
-	}
-	out := make([]reading[T], len(names))
-	for i, name := range names {
 		out[i].bad = &Unknown{What: path.Join(class, name), Why: "it did not answer within " + deviceBudget.String()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, deviceBudget)
 	defer cancel()
 	for range names {
 		select {
-		case a := <-answers:
-			out[a.i] = a.reading
+		case store := <-answers:
+			store()
 		case <-ctx.Done():
 			return out
 		}

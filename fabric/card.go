@@ -9,34 +9,31 @@ import (
 	"strings"
 )
 
-// cards returns the GPUs among the functions. Where the bus is hidden, it adds those
+// readCards lists the GPUs among the functions. Where the bus is hidden, it adds those
 // that NVIDIA's driver lists in /proc/driver/nvidia/gpus. A container sees only its own
 // GPUs there, and all GPUs on the bus.
-func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
-	var out []Card
-	for _, p := range bus {
+func (n *Node) readCards(proc fs.FS) {
+	for _, p := range n.PCI {
 		if vendor := gpuVendor(p); vendor != "" {
-			out = append(out, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
+			n.Cards = append(n.Cards, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
 		}
 	}
 	driver := dir{fsys: proc, name: "driver/nvidia/gpus"}
 	for _, addr := range driver.names("") {
-		if !slices.ContainsFunc(out, func(c Card) bool { return c.PCI == addr }) {
-			out = append(out, Card{PCI: addr, Vendor: "nvidia", Minor: -1})
+		if !slices.ContainsFunc(n.Cards, func(c Card) bool { return c.PCI == addr }) {
+			n.Cards = append(n.Cards, Card{PCI: addr, Vendor: "nvidia", Minor: -1})
 		}
 	}
-	slices.SortFunc(out, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
-	var unknown []Unknown
-	for i, c := range out {
+	slices.SortFunc(n.Cards, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
+	for i, c := range n.Cards {
 		if c.Vendor != "nvidia" {
 			continue
 		}
 		d := dir{fsys: proc, name: path.Join(driver.name, c.PCI)}
-		out[i].describe(d.line("information"))
-		unknown = withBad(unknown, d.bad)
+		n.Cards[i].describe(d.line("information"))
+		n.note(d.bad)
 	}
-	unknown = withBad(unknown, driver.bad)
-	return out, unknown
+	n.note(driver.bad)
 }
 
 // gpuVendor returns the vendor of a GPU; "" for any other function. Compute GPUs are
@@ -112,12 +109,6 @@ func dmaBuf(kernel, driver string) string {
 
 // kernelVersion returns the first two numbers of a release, "5.15.0-91-generic".
 func kernelVersion(release string) (major, minor int, ok bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if digits >= 0 {
-		rest = rest[:digits]
-	}
-	major, err1 := strconv.Atoi(first)
-	minor, err2 := strconv.Atoi(rest)
-	return major, minor, err1 == nil && err2 == nil && major >= 0
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return major, minor, n == 2 && major >= 0 && minor >= 0
 }

@@ -81,10 +81,7 @@ func inTurn(sys fs.FS, dir, owner string, names []string, to []*uint64) (err err
 func ReadLinkErrors(sys fs.FS, hca string, port int) (e LinkErrors, err error) {
 	err = inTurn(sys, countersOf(hca, port), hca, []string{"link_downed", "symbol_error", "port_rcv_errors"},
 		[]*uint64{&e.Downed, &e.Symbols, &e.Packets})
-	if err != nil {
-		return LinkErrors{}, err
-	}
-	return e, nil
+	return e, err
 }
 
 // ReadTraffic reads the bytes of a port: the HCA's own counters, which include RDMA,
@@ -94,10 +91,8 @@ func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error)
 	if hca != "" {
 		dir, names = countersOf(hca, port), []string{sentData, receivedData}
 	}
-	if err = inTurn(sys, dir, hca+netdev, names, []*uint64{&t.Sent, &t.Received}); err != nil {
-		return Traffic{}, err
-	}
-	return t, nil
+	err = inTurn(sys, dir, hca+netdev, names, []*uint64{&t.Sent, &t.Received})
+	return t, err
 }
 
 // ReadPortCounters reads all counters of the HCAs: the standard ones, and the numbers

@@ -59,7 +59,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	proc := func(file string) string {
 		d := dir{fsys: roots.Proc}
 		s := d.line(file)
-		if s == "" && d.bad == nil {
+		if s == "" {
 			d.blame(file, errMissing)
 		}
 		n.note(d.bad)
@@ -81,7 +81,10 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.System = roots.System(append(slices.Clone(opt.Names), n.Hostname))
 	}
 
-	n.hardware(ctx, roots)
+	n.readInterfaces(roots)
+	n.readPCI(ctx, roots.Sys)
+	n.readHCAs(ctx, roots.Sys)
+	n.readCards(roots.Proc)
 	n.around(roots)
 	if opt.Resolve {
 		n.HostAddrs, n.HostErr = resolve(ctx, n.Hostname)
@@ -96,20 +99,6 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.Software = opt.Software(ctx)
 	}
 	return n
-}
-
-// hardware reads the devices of the buses.
-func (n *Node) hardware(ctx context.Context, roots Roots) {
-	var unknown []Unknown
-	keep := func() { n.Unknown = append(n.Unknown, unknown...) }
-	n.Interfaces, unknown = interfaces(roots)
-	keep()
-	n.PCI, unknown = functions(ctx, roots.Sys)
-	keep()
-	n.HCAs, unknown = hcas(ctx, roots.Sys, n.Interfaces, n.PCI)
-	keep()
-	n.Cards, unknown = cards(roots.Proc, n.PCI)
-	keep()
 }
 
 // around reads the surroundings: the cloud, the container, the kernel's features.

@@ -15,29 +15,25 @@ import (
 
 const classInfiniBand = "class/infiniband"
 
-// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
+// readHCAs lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
 // on a restricted function, each such read fails in the firmware and fills the kernel log.
-func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
+func (n *Node) readHCAs(ctx context.Context, sys fs.FS) {
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
 	uverbs := uverbsNodes(sys, len(names) > 0)
-	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) *HCA {
-		h := readHCA(d, name, ifaces, bus)
-		return &h
+	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) HCA {
+		return readHCA(d, name, n.Interfaces, n.PCI)
 	})
-	var out []HCA
-	var unknown []Unknown
 	for i, r := range read {
-		h := HCA{Name: names[i], NUMA: unknownNUMA} // all that is known of a device that did not answer
-		if r.value != nil {
-			h = *r.value
+		h := r.value
+		if h.Name == "" { // it did not answer
+			h = HCA{Name: names[i], NUMA: unknownNUMA}
 		}
 		h.Uverbs = uverbs[h.Name]
-		out = append(out, h)
-		unknown = withBad(unknown, r.bad)
+		n.HCAs = append(n.HCAs, h)
+		n.note(r.bad)
 	}
-	unknown = withBad(unknown, class.bad)
-	return out, unknown
+	n.note(class.bad)
 }
 
 func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {

@@ -20,18 +20,20 @@ const (
 	typeLoopback   = 772
 )
 
-// interfaces lists the interfaces of this network namespace. The kernel's list (links)
+// readInterfaces lists the interfaces of this network namespace. The kernel's list (links)
 // is authoritative if there is one: a /sys that was mounted in another namespace shows
 // the interfaces of that namespace. sysfs adds kind, speed, driver and NUMA node.
-func interfaces(r Roots) ([]Interface, []Unknown) {
-	fromSys, unknown := sysInterfaces(r.Sys)
+func (n *Node) readInterfaces(r Roots) {
+	n.Interfaces = n.sysInterfaces(r.Sys)
 	if r.Links == nil {
-		return fromSys, unknown
+		return
 	}
 	links, err := r.Links()
 	if err != nil {
-		return fromSys, append(unknown, Unknown{What: "rtnetlink", Why: err.Error()})
+		n.note(&Unknown{What: "rtnetlink", Why: err.Error()})
+		return
 	}
+	fromSys := n.Interfaces
 	var strangers []string
 	for i := range links {
 		l := &links[i]
@@ -51,32 +53,30 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 		}
 	}
 	if len(strangers) > 0 {
-		unknown = append(unknown, Unknown{
+		n.note(&Unknown{
 			What: "class/net",
 			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay "+
 				"unknown", strings.Join(strangers, ", ")),
 		})
 	}
 	sortByIndex(links)
-	return links, unknown
+	n.Interfaces = links
 }
 
 // sysInterfaces reads class/net.
-func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
+func (n *Node) sysInterfaces(sys fs.FS) (out []Interface) {
 	class := dir{fsys: sys, name: "class/net"}
-	var out []Interface
-	var unknown []Unknown
 	for _, name := range class.names("") {
 		d := dir{fsys: sys, name: path.Join("class/net", name)}
 		if info, err := fs.Stat(sys, d.name); err == nil && !info.IsDir() { // bonding_masters is a file
 			continue
 		}
 		out = append(out, sysInterface(&d, name))
-		unknown = withBad(unknown, d.bad)
+		n.note(d.bad)
 	}
-	unknown = withBad(unknown, class.bad)
+	n.note(class.bad)
 	sortByIndex(out)
-	return out, unknown
+	return out
 }
 
 func sysInterface(d *dir, name string) Interface {

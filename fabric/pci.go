@@ -35,8 +35,8 @@ const (
 	lastMellanoxVFID  = 0x101e
 )
 
-// functions lists the functions of the PCI bus that matter here, by address.
-func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
+// readPCI lists the functions of the PCI bus that matter here, by address.
+func (n *Node) readPCI(ctx context.Context, sys fs.FS) {
 	bus := dir{fsys: sys, name: pciDevices}
 	acs := redirects{sys: sys}
 	found := each(ctx, sys, pciDevices, bus.names(""), func(d *dir, addr string) *PCI {
@@ -47,17 +47,14 @@ func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
 		p.read(d, &acs)
 		return &p
 	})
-	var out []PCI
-	var unknown []Unknown
 	for _, f := range found {
 		if f.value != nil {
-			out = append(out, *f.value)
+			n.PCI = append(n.PCI, *f.value)
 		}
-		unknown = withBad(unknown, f.bad)
+		n.note(f.bad)
 	}
-	unknown = withBad(unknown, bus.bad)
-	slices.SortFunc(out, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
-	return out, unknown
+	n.note(bus.bad)
+	slices.SortFunc(n.PCI, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
 }
 
 // matters reports whether a function is a network card, HCA or GPU, or connects these.
@@ -103,21 +100,8 @@ func lanes(d *dir, file string) int {
 // kernel's pci_speed_string).
 func generation(speed string) int {
 	word, _, _ := strings.Cut(speed, " ")
-	switch strings.TrimSuffix(word, ".0") {
-	case "2.5":
-		return 1
-	case "5":
-		return 2
-	case "8":
-		return 3
-	case "16":
-		return 4
-	case "32":
-		return 5
-	case "64":
-		return 6
-	}
-	return 0
+	known := map[string]int{"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
+	return known[strings.TrimSuffix(word, ".0")]
 }
 
 // PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its number of lanes
@@ -141,8 +125,8 @@ var (
 // bus/pci/devices: the root, then each bridge's address.
 func pathAbove(target string) []string {
 	parts := strings.Split(target, "/")
-	for i := len(parts) - 1; i >= 0; i-- {
-		if rootRE.MatchString(parts[i]) {
+	for i, part := range slices.Backward(parts) {
+		if rootRE.MatchString(part) {
 			return parts[i : len(parts)-1]
 		}
 	}
@@ -152,10 +136,9 @@ func pathAbove(target string) []string {
 // functionOf returns the PCI function in a path of /sys/devices, the nearest to its
 // end; "" if there is none.
 func functionOf(target string) string {
-	parts := strings.Split(target, "/")
-	for i := len(parts) - 1; i >= 0; i-- {
-		if functionRE.MatchString(parts[i]) {
-			return parts[i]
+	for _, part := range slices.Backward(strings.Split(target, "/")) {
+		if functionRE.MatchString(part) {
+			return part
 		}
 	}
 	return ""

@@ -173,7 +173,7 @@ func FuzzFunctions(f *testing.F) {
 			"devices/x/config": {Data: config},
 			at:                 {Data: []byte("../../../devices/x"), Mode: fs.ModeSymlink},
 		}
-		functions(t.Context(), sys)
+		new(Node).readPCI(t.Context(), sys)
 		pathAbove(target)
 		functionOf(target)
 		driverByName(target, class)

@@ -74,14 +74,6 @@ func (d *dir) blame(file string, err error) {
 	}
 }
 
-// withBad returns unknown, and bad if there is one.
-func withBad(unknown []Unknown, bad *Unknown) []Unknown {
-	if bad == nil {
-		return unknown
-	}
-	return append(unknown, *bad)
-}
-
 // line reads a file of one line. It returns "" without an error if the file is missing,
 // or if the driver refuses it with EINVAL, ENODEV or EOPNOTSUPP. Examples are the speed
 // of an interface that is down, and an unset entry of a table.

@@ -24,13 +24,11 @@ type Route struct {
 func RouteTo(dst netip.Addr) (Route, error) {
 	dst = dst.Unmap()
 	r, err := routeByNetlink(dst)
-	if err != nil && !refused(err) {
-		return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
+	if refused(err) {
+		r, err = routeByConnect(dst)
 	}
 	if err != nil {
-		if r, err = routeByConnect(dst); err != nil {
-			return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
-		}
+		return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
 	}
 	if r.Interface == "" || r.Src == dst {
 		if name := carrier(r.Src); name != "" {

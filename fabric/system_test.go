@@ -271,7 +271,7 @@ func FuzzSystemFiles(f *testing.F) {
 	})
 }
 
-// A file system whose server never answers is told apart from the others, and delays
+// A file system whose server never answers is distinguished from the others, and delays
 // nothing forever.
 func TestADiskThatHangsIsNamed(t *testing.T) {
 	if testing.Short() {
