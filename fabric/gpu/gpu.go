@@ -165,8 +165,8 @@ func (f Facts) Anonymous() Facts {
 	return f
 }
 
-// untold records an unknown fact once.
-func (f *Facts) untold(what, why string) {
+// addUnknown records an unknown fact once.
+func (f *Facts) addUnknown(what, why string) {
 	if u := (Unknown{What: what, Why: why}); !slices.Contains(f.Unknown, u) {
 		f.Unknown = append(f.Unknown, u)
 	}

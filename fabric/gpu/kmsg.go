@@ -49,7 +49,7 @@ func (f *Facts) KernelLog() {
 		}
 	}
 	if err != nil {
-		f.untold("xids", fmt.Sprintf("open or read %s: %v", kernelLog, err))
+		f.addUnknown("xids", fmt.Sprintf("open or read %s: %v", kernelLog, err))
 	}
 }
 

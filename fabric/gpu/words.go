@@ -8,8 +8,6 @@ import (
 
 // NVML's return values (nvmlReturn_t in nvml.h) that this package acts on.
 const (
-	success         = 0
-	notSupported    = 3
 	driverNotLoaded = 9
 	libraryNotFound = 12
 	gpuIsLost       = 15
@@ -25,10 +23,10 @@ func troubles() map[int]trouble {
 	const reset = "stop what uses this GPU, then nvidia-smi --gpu-reset, or reboot"
 	const log = "see: dmesg | grep -e NVRM -e Xid"
 	return map[int]trouble{
-		success:         {"SUCCESS", ""},
+		0:               {"SUCCESS", ""},
 		1:               {"UNINITIALIZED", ""},
 		2:               {"INVALID_ARGUMENT", ""},
-		notSupported:    {"NOT_SUPPORTED", "this GPU does not support it"},
+		3:               {"NOT_SUPPORTED", "this GPU does not support it"},
 		4:               {"NO_PERMISSION", "this user or container may not access the device: see /dev/nvidia*"},
 		6:               {"NOT_FOUND", ""},
 		7:               {"INSUFFICIENT_SIZE", ""},
