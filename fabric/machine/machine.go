@@ -72,7 +72,6 @@ const (
 // recording is a file of either format. Paths are relative to /.
 type recording struct {
 	Format  string            `json:"format"`
-	Note    string            `json:"note,omitempty"`
 	Answers answers           `json:"answers,omitzero"`
 	Dirs    []string          `json:"dirs"`
 	Links   map[string]string `json:"symlinks"`
