@@ -105,7 +105,7 @@ func (d *decision) place(v *view, c candidate, best class, count int) {
 		return
 	}
 	r := ruled{candidate: c, sure: true}
-	r.role, r.sure = v.besides(c)
+	r.role, r.sure = v.otherRole(c)
 	own := classOf(c)
 	switch {
 	case best.kind == EFA:
@@ -172,10 +172,10 @@ func (v *view) degraded(c candidate, rails []candidate) bool {
 	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
 
-// besides returns the role of a port that carries traffic and is not a rail. A fast one
+// otherRole returns the role of a port that carries traffic and is not a rail. A fast one
 // with a network of its own is probably storage. The machine's way out, and ports that
 // are bonded for availability, are management.
-func (v *view) besides(c candidate) (role Role, sure bool) {
+func (v *view) otherRole(c candidate) (role Role, sure bool) {
 	switch {
 	case v.isWayOut(c):
 		return Management, true

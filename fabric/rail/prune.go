@@ -101,7 +101,7 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	}
 	for _, c := range all {
 		if v.isBlueField(c) {
-			role, _ := v.besides(c)
+			role, _ := v.otherRole(c)
 			out = append(out, ruled{c, role, "a BlueField DPU among other cards, usually for storage and management", false})
 		}
 	}
@@ -141,7 +141,7 @@ func (v *view) odd(all []candidate) []ruled {
 		var out []ruled
 		for _, c := range few {
 			if !v.alone(c, all) {
-				role, _ := v.besides(c)
+				role, _ := v.otherRole(c)
 				out = append(out, ruled{c, role, fmt.Sprintf(p.why, most, p.of(c)), false})
 			}
 		}
@@ -157,7 +157,7 @@ func (v *view) far(all []candidate) (out []ruled) {
 	}
 	for _, c := range all {
 		if v.served([]candidate{c}) == 0 && c.hca.PCI != "" {
-			role, _ := v.besides(c)
+			role, _ := v.otherRole(c)
 			out = append(out, ruled{c, role, "no GPU is behind the same PCIe switch, unlike the rest", false})
 		}
 	}

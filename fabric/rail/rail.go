@@ -224,8 +224,9 @@ func (v *view) plain(nics []NIC) []candidate {
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
 		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
-			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, fabric.Port{LinkLayer: "Ethernet"},
-				Slingshot})
+			port := fabric.Port{LinkLayer: "Ethernet"}
+			port.Netdev, port.Rate = v.hsn(p.Addr)
+			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, port, Slingshot})
 		}
 	}
 	if len(d.rails) == 0 {
@@ -233,19 +234,16 @@ func (d *decision) slingshot(v *view, able []candidate) {
 	}
 	d.kind, d.sure = Slingshot, true
 	d.why = fmt.Sprintf("%d x Slingshot (Cassini)", len(d.rails))
-	for i := range d.rails {
-		d.rails[i].port.Netdev, d.rails[i].port.Rate = v.hsn(d.rails[i])
-	}
 	for _, c := range able {
-		role, sure := v.besides(c)
+		role, sure := v.otherRole(c)
 		d.others = append(d.others, ruled{c, role, "the fabric of this machine is Slingshot", sure})
 	}
 }
 
 // hsn returns the interface of a Cassini NIC, and its speed in Gb/s.
-func (v *view) hsn(c candidate) (name string, rate float64) {
+func (v *view) hsn(pci string) (name string, rate float64) {
 	for _, i := range v.node.Interfaces {
-		if i.PCI == c.hca.PCI {
+		if i.PCI == pci {
 			return i.Name, float64(i.Speed) / 1000
 		}
 	}
