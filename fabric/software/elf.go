@@ -44,17 +44,13 @@ func (f files) elf(name string) (e *elf.File, close func() error, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	at, ok := r.(io.ReaderAt)
-	if !ok {
-		r.Close()
-		return nil, nil, false
+	if at, ok := r.(io.ReaderAt); ok {
+		if e, err := elf.NewFile(at); err == nil {
+			return e, r.Close, true
+		}
 	}
-	e, err := elf.NewFile(at)
-	if err != nil {
-		r.Close()
-		return nil, nil, false
-	}
-	return e, r.Close, true
+	r.Close()
+	return nil, nil, false
 }
 
 // object reads the dynamic section of a file. It reads the strings one by one, since the string
@@ -66,13 +62,9 @@ func (f files) object(name string) (o object, ok bool) {
 		return o, false
 	}
 	defer done()
-	return readObject(e, name), true
-}
-
-func readObject(e *elf.File, name string) (o object) {
 	dynamic := e.SectionByType(elf.SHT_DYNAMIC)
 	if dynamic == nil || int(dynamic.Link) >= len(e.Sections) {
-		return o
+		return o, true
 	}
 	strings := func(tag elf.DynTag) (out []string) {
 		offsets, _ := e.DynValue(tag)
@@ -88,7 +80,7 @@ func readObject(e *elf.File, name string) (o object) {
 	for _, paths := range strings(elf.DT_RUNPATH) {
 		o.runpath = append(o.runpath, split(paths, name)...)
 	}
-	return o
+	return o, true
 }
 
 // stringAt returns one string of a string table. A compressed table, which no linker
@@ -155,7 +147,7 @@ func search(r io.Reader, word string, re *regexp.Regexp) string {
 // identity distinguishes two builds of a library: its name and its build id, or the
 // hash of its first 4 MiB.
 func (f files) identity(name string) string {
-	real, _ := f.real(name)
+	real, _, _ := f.resolve(name)
 	id := f.buildID(real)
 	if id == "" {
 		sum := sha256.Sum256(f.bytes(real, maxHash))

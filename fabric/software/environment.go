@@ -96,7 +96,7 @@ func (d detector) conda(program string, words []string) string {
 		places = append(places, path.Join(root, "envs", name))
 	}
 	for _, dir := range append(places, path.Join(d.cmd.Home, ".conda/envs", name)) {
-		if m, ok := d.mode(dir); ok && m.IsDir() {
+		if _, m, ok := d.resolve(dir); ok && m.IsDir() {
 			return dir
 		}
 	}

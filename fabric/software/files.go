@@ -20,13 +20,8 @@ const (
 // absolute link stays within the root.
 type files struct{ root fs.FS }
 
-// real returns the file that a path leads to, with every link followed. ok is false if there is none.
-func (f files) real(name string) (p string, ok bool) {
-	p, _, ok = f.resolve(name)
-	return p, ok
-}
-
-// resolve is real, and also returns the type and the permissions of the file.
+// resolve returns the file that a path leads to, with every link followed, its type and its
+// permissions. ok is false if there is none.
 func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	if !path.IsAbs(name) {
 		return "", 0, false
@@ -71,15 +66,9 @@ func inside(p string) string {
 	return p
 }
 
-// mode returns the type and the permissions of a path's target; ok is false if there is none.
-func (f files) mode(name string) (m fs.FileMode, ok bool) {
-	_, m, ok = f.resolve(name)
-	return m, ok
-}
-
 // file reports whether a path leads to a regular file.
 func (f files) file(name string) bool {
-	m, ok := f.mode(name)
+	_, m, ok := f.resolve(name)
 	return ok && m.IsRegular()
 }
 
@@ -97,7 +86,7 @@ func (f files) open(name string) (fs.File, bool) {
 
 // names returns the entries of a directory.
 func (f files) names(dir string) []string {
-	p, ok := f.real(dir)
+	p, _, ok := f.resolve(dir)
 	if !ok {
 		return nil
 	}
@@ -242,9 +231,5 @@ func cString(b []byte, at uint32) string {
 		return ""
 	}
 	b = b[at:]
-	end := bytes.IndexByte(b, 0)
-	if end < 0 {
-		return ""
-	}
-	return string(b[:end])
+	return string(b[:max(0, bytes.IndexByte(b, 0))])
 }

@@ -65,7 +65,7 @@ func (d detector) lookPath(name string, search []string) string {
 		if !path.IsAbs(file) {
 			file = path.Join(d.cmd.Dir, file)
 		}
-		if m, ok := d.mode(file); ok && m.IsRegular() && m&0o111 != 0 {
+		if _, m, ok := d.resolve(file); ok && m.IsRegular() && m&0o111 != 0 {
 			return file
 		}
 	}
@@ -110,7 +110,7 @@ func (d detector) python(file string) (version string, sites []string) {
 		cfg = d.text(path.Join(path.Dir(file), "pyvenv.cfg"))
 	}
 	if cfg == "" { // not a venv: next to the program itself
-		real, _ := d.real(file)
+		real, _, _ := d.resolve(file)
 		prefix = path.Dir(path.Dir(real))
 		version = d.named(path.Base(real), prefix)
 		return version, append(sites, d.sites(prefix, version, user)...)

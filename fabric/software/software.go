@@ -93,7 +93,7 @@ func detect(root fs.FS, cmd Command) Facts {
 
 // program is for a command without Python: its own file lists what it needs.
 func (d detector) program(f *Facts, program string) {
-	program, _ = d.real(program) // the kernel passes this name to a program
+	program, _, _ = d.resolve(program) // the kernel passes this name to a program
 	o, ok := d.object(program)
 	if !ok {
 		return
