@@ -23,9 +23,6 @@ type Test struct {
 	PKey   int    `json:"pkey"` // index in the table
 	MTU    int    `json:"mtu"`  // bytes of data in a packet; 0: the ports' active MTU
 
-	ServiceLevel int `json:"sl"`
-	TrafficClass int `json:"tc"`
-
 	GPU *GPU `json:"gpu,omitempty"` // use its memory, without pings; nil: the host's memory
 
 	Lead       bool          `json:"lead"`       // this end goes first, and decides what is done
@@ -90,8 +87,6 @@ func (t Test) filled() (Test, *Error) {
 		return wrong("%d pings: at least 1, at most %d", t.Pings, maxPings)
 	case t.MTU != 0 && mtuNumber(t.MTU) == 0:
 		return wrong("an MTU of %d: 256, 512, 1024, 2048 or 4096", t.MTU)
-	case t.ServiceLevel < 0 || t.ServiceLevel > 15 || t.TrafficClass < 0 || t.TrafficClass > 255:
-		return wrong("service level %d, traffic class %d: at most 15 and 255", t.ServiceLevel, t.TrafficClass)
 	case t.GID > 255 || t.PKey < 0 || t.PKey > 65535 || t.Iterations < 0 || t.Span < 0 || t.Warm < 0 || t.PingSpan < 0:
 		return wrong("an invalid index, number or time")
 	}
@@ -101,7 +96,7 @@ func (t Test) filled() (Test, *Error) {
 // led returns this end's test if the other end leads.
 func (t Test) led(by Test) Test {
 	by.Device, by.Port, by.GID, by.PKey, by.MTU = t.Device, t.Port, t.GID, t.PKey, t.MTU
-	by.ServiceLevel, by.TrafficClass, by.GPU, by.Lead = t.ServiceLevel, t.TrafficClass, t.GPU, false
+	by.GPU, by.Lead = t.GPU, false
 	return by
 }
 

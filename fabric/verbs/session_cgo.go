@@ -214,8 +214,7 @@ func (s *session) connect(t Test, mtu int, psn uint32, remote End, m message) *E
 	for i, qpn := range m.QPNs {
 		way := C.struct_lv_way{
 			port: C.int(t.Port), mtu: C.int(mtuNumber(mtu)), lid: C.uint16_t(remote.LID), qpn: C.uint32_t(qpn),
-			psn:           C.uint32_t(m.PSN),
-			service_level: C.uint8_t(t.ServiceLevel), traffic_class: C.uint8_t(t.TrafficClass),
+			psn: C.uint32_t(m.PSN),
 		}
 		if s.end.Index >= 0 {
 			way.global, way.gid_index, way.gid = 1, C.int(s.end.Index), raw(remote.GID)

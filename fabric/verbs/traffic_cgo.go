@@ -108,8 +108,8 @@ func (s *session) ended(n int, end C.struct_lv_end) (C.struct_lv_end, *Error) {
 // Loop tests a port over a connection to itself and compares every byte. Most
 // devices send nothing over the cable. The error is an *Error. Loop returns soon
 // after ctx ends, unless a driver hangs; package confine survives that too.
-func Loop(ctx context.Context, lt LoopTest) (LoopResult, error) {
-	t, e := lt.test()
+func Loop(ctx context.Context, t Test) (LoopResult, error) {
+	t, e := t.alone()
 	if e != nil {
 		return LoopResult{}, e
 	}

@@ -46,9 +46,9 @@ type question[T any] struct {
 
 // Loop runs verbs.Loop in a child process, for limit at most, even if the driver
 // hangs. The error is a *verbs.Error.
-func Loop(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error) {
+func Loop(ctx context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error) {
 	var a answer[verbs.LoopResult]
-	if err := child.Ask(ctx, loopChild, question[verbs.LoopTest]{t, limit}, &a, limit); err != nil {
+	if err := child.Ask(ctx, loopChild, question[verbs.Test]{t, limit}, &a, limit); err != nil {
 		return verbs.LoopResult{}, ofChild(t.Device, err)
 	}
 	return a.both()
@@ -56,7 +56,7 @@ func Loop(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.Loo
 
 // loopAnswer is the child of Loop.
 func loopAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
-	var q question[verbs.LoopTest]
+	var q question[verbs.Test]
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
 		return fmt.Errorf("read question: %w", err)
 	}
