@@ -21,7 +21,6 @@ const (
 // Bulk is the result of a load that was sent both ways at once, in full segments:
 // it can fail where small messages pass. Only bytes that arrive count.
 type Bulk struct {
-	Asked     int // bytes each way; 0: none were sent
 	Out, Back Flow
 	Took      time.Duration
 }
@@ -120,7 +119,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		ended = ended || out.over(n, now) && back.over(n, now) && (out.stalled(n, now) || back.stalled(n, now))
 	}
 	now := time.Now()
-	b := Bulk{Asked: n, Took: now.Sub(began),
+	b := Bulk{Took: now.Sub(began),
 		Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}}
 	_ = c.SetDeadline(now)
 	both.Wait()

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo answers datagrams of callers that hold a pass. An answer is no longer than
-// its question, so that forged ones gain nothing.
+// echo answers datagrams of callers that hold a pass, with no more bytes than it received.
 type echo struct {
 	conn *net.UDPConn
 	port uint16
@@ -83,8 +82,7 @@ func (e *echo) serve(ctx context.Context) {
 			continue
 		}
 		if out := e.reply(in[:n], from.Addr().Unmap()); out != nil {
-			// From the address that was asked: a socket for all addresses would use
-			// the address of the route back.
+			// From the address that was asked, which is not always that of the route back.
 			_, _, _ = e.conn.WriteMsgUDPAddrPort(out, source(oob[:oobn]), from)
 		}
 	}

@@ -35,9 +35,8 @@ type Listener struct {
 	now   func() time.Time
 }
 
-// Listen opens a listener on a free port, TCP and UDP. keys is nil if there is no
-// secret. id, at most 64 bytes, is its answer to every caller; about, at most
-// MaxAbout bytes, its answer to a caller that asks about this node.
+// Listen opens a listener on a free port, TCP and UDP. keys is nil without a secret. It answers every
+// caller with id, of 64 bytes at most, and one that asks with about, of MaxAbout at most.
 func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listener, error) {
 	if len(about) > MaxAbout {
 		return nil, fmt.Errorf("open the side channel: %d bytes about this node, the limit is %d", len(about), MaxAbout)
@@ -130,8 +129,7 @@ func (a *acceptor) serve(take func(c *net.TCPConn)) {
 	})
 }
 
-// drained bounds what is read from a rejected caller: closing a connection with
-// unread bytes would reset it, and the answer would be lost.
+// drained bounds what is read of a rejected caller: unread bytes would reset the connection.
 const drained = 64 << 10
 
 // welcome reads a caller's hello, inside TLS if there are keys. It returns nil if it

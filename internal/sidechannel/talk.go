@@ -58,8 +58,7 @@ type Conversation struct {
 	raw net.Conn // beneath TLS
 }
 
-// Talk calls a Talks. CauseOf returns the cause of its error. from is this node's
-// address; zero: the kernel's choice.
+// Talk calls a Talks (errors: CauseOf). from is this node's address; zero: the kernel's choice.
 func Talk(ctx context.Context, to netip.AddrPort, keys *tls.Config, from netip.Addr) (*Conversation, error) {
 	raw, err := dial(ctx, to, from)
 	if err != nil {
