@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// readCards lists the GPUs among the functions. Where the bus is hidden, it adds those
-// that NVIDIA's driver lists in /proc/driver/nvidia/gpus. A container sees only its own
-// GPUs there, and all GPUs on the bus.
+// readCards lists the GPUs on the bus, and those in /proc/driver/nvidia/gpus where the bus is hidden. A
+// container sees only its own GPUs there, and all GPUs on the bus.
 func (n *Node) readCards(proc fs.FS) {
 	for _, p := range n.PCI {
 		if vendor := gpuVendor(p); vendor != "" {

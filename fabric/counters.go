@@ -84,8 +84,7 @@ func ReadLinkErrors(sys fs.FS, hca string, port int) (e LinkErrors, err error) {
 	return e, err
 }
 
-// ReadTraffic reads the bytes of a port: the HCA's own counters, which include RDMA,
-// else those of its interface, which do not.
+// ReadTraffic reads the bytes of a port: the HCA's own, which include RDMA, else its interface's.
 func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error) {
 	dir, names := path.Join("class/net", netdev, "statistics"), []string{"tx_bytes", "rx_bytes"}
 	if hca != "" {
@@ -95,9 +94,8 @@ func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error)
 	return t, err
 }
 
-// ReadPortCounters reads all counters of the HCAs: the standard ones, and the numbers
-// among the driver's own (hw_counters). It is for monitoring; a start never calls it. A
-// device that does not answer blocks the caller.
+// ReadPortCounters reads all counters of the HCAs: the standard ones, and the driver's own numbers
+// (hw_counters). It is for monitoring, and blocks on a device that does not answer.
 func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	var out []PortCounters
 	for _, h := range hcas {
@@ -114,8 +112,7 @@ func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	return out
 }
 
-// read adds the counters of a directory. lifespan is not a counter: it is the age in
-// milliseconds at which the values are read again.
+// read adds the counters of a directory. lifespan is not a counter but the age of the values in ms.
 func (c *PortCounters) read(sys fs.FS, dir string) {
 	if sys == nil {
 		return

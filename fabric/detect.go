@@ -41,8 +41,7 @@ type Options struct {
 // Live returns the roots of this machine.
 func Live() Roots {
 	r := Roots{
-		// DirFS, not os.Root: /sys is a forest of links, which the kernel resolves in
-		// one call and os.Root in one call per component.
+		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root: os.DirFS("/"), Links: links, Shm: shm, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
 		Env: os.Getenv,
@@ -51,8 +50,7 @@ func Live() Roots {
 	return r
 }
 
-// Detect reads the facts of one node. It never fails as a whole: what could not be read
-// is an Unknown, one per device or file.
+// Detect reads the facts of one node. What could not be read is an Unknown, one per device or file.
 func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	roots = roots.filled()
 	var n Node
@@ -119,8 +117,7 @@ func (n *Node) around(roots Roots) {
 	}
 }
 
-// product returns the maker and the name of a machine. Some repeat the maker in the
-// name ("Google" "Google Compute Engine").
+// product returns the maker and the name of a machine. Some names repeat the maker.
 func product(vendor, name string) string {
 	if strings.HasPrefix(strings.ToLower(name), strings.ToLower(vendor)) {
 		return name
@@ -150,8 +147,7 @@ func parsed[T any](n *Node, what, text string, parse func(string) (T, error), mi
 	return v
 }
 
-// resolve returns the addresses of a host name from the system's resolver (with cgo:
-// getaddrinfo), in its order. Gloo takes the first.
+// resolve returns the addresses of a host name, as getaddrinfo orders them. Gloo takes the first.
 func resolve(ctx context.Context, host string) ([]string, string) {
 	if host == "" {
 		return nil, "this node has no host name"

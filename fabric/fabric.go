@@ -23,17 +23,13 @@ type Roots struct {
 	// Links returns the kernel's list of the interfaces of this network namespace with
 	// their addresses; sysfs adds the rest. nil: sysfs alone, which has no addresses.
 	Links func() ([]Interface, error)
-	// Shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
-	// mounted there. nil: not recorded.
+	// Shm returns the bytes free in /dev/shm and its size; -1 and 0: not mounted. nil: not recorded.
 	Shm func() (free, size int64)
-	// System returns the settings of the operating system, and the lines of /etc/hosts
-	// for these names. nil: not recorded.
+	// System returns the system's settings, and the lines of /etc/hosts for names. nil: not recorded.
 	System func(names []string) System
-	// Route returns how the kernel would reach an address; RouteTo on a live machine.
-	// nil: not recorded.
+	// Route returns how the kernel would reach an address (RouteTo). nil: not recorded.
 	Route func(netip.Addr) (Route, error)
-	// RDMA returns the mode of the RDMA subsystem's network namespaces, "shared" or
-	// "exclusive". nil: not recorded.
+	// RDMA returns the mode of RDMA's namespaces, "shared" or "exclusive". nil: not recorded.
 	RDMA func() (string, error)
 	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.
 	Env func(name string) string
@@ -150,8 +146,7 @@ type PCI struct {
 	Path   []string `json:"path,omitempty"`   // above it: the root ("pci0000:15"), then each bridge, the nearest last
 	VF     bool     `json:"vf,omitempty"`
 
-	// The link now and at its best: PCIe generation (1 is 2.5 GT/s) and lanes; 0
-	// unknown. An idle GPU's generation falls to 1.
+	// The link now and at its best: PCIe generation and lanes; 0 unknown. An idle GPU's falls to 1.
 	Gen      int `json:"gen,omitempty"`
 	MaxGen   int `json:"max_gen,omitempty"`
 	Lanes    int `json:"lanes,omitempty"`
@@ -204,8 +199,7 @@ type GPUDirect struct {
 // Active reports whether the port can carry traffic (IBTA state 4).
 func (p Port) Active() bool { return p.State == 4 }
 
-// Limits are what the kernel and the container grant to this process. NOFILE is the
-// inherited limit, before the Go runtime raised it.
+// Limits are what the kernel and the container grant to this process.
 type Limits struct {
 	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
 	Nofile      uint64 `json:"nofile"`       // soft

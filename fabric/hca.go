@@ -70,8 +70,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 	return h
 }
 
-// place sets what the PCI function of an HCA shows: its driver, NUMA node, and whether
-// it is a virtual function.
+// place sets what the PCI function of an HCA shows.
 func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	i, ok := slices.BinarySearchFunc(bus, h.PCI, func(p PCI, addr string) int { return strings.Compare(p.Addr, addr) })
 	if ok && h.PCI != "" {
@@ -175,8 +174,7 @@ func readPort(d *dir, n int) Port {
 	return p
 }
 
-// pkeys returns the partition keys that are set. Bit 15 is the membership, so 0x0000
-// and 0x8000 are unset.
+// pkeys returns the partition keys that are set. Bit 15 is the membership.
 func pkeys(d *dir, table string) []PKey {
 	var out []PKey
 	unset := 0

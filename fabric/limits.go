@@ -109,8 +109,7 @@ func parseCgroups(text string) map[string]string {
 // unlimited is the value that version 1 writes for no limit: the largest number of pages, in bytes.
 const unlimited = 1 << 60
 
-// lowest returns the lowest limit of a group and the groups above it, and the usage of
-// the group with that limit; 0 for no limit.
+// lowest returns the lowest limit of a group and those above it, and the usage of that group; 0: none.
 func lowest(sys fs.FS, root, at, limit, used string) (least, uses int64) {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(readText(sys, name)), 10, 64)

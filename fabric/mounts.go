@@ -25,8 +25,7 @@ type mount struct {
 	options          []string // options of the mount and of the file system
 }
 
-// parseMounts reads /proc/self/mountinfo. Of two mounts at one place, the later one
-// hides the earlier one.
+// parseMounts reads /proc/self/mountinfo, where a later mount at one place hides an earlier one.
 func parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -96,8 +95,7 @@ func (m mount) option(name string) string {
 	return ""
 }
 
-// remote reports whether a file system may wait for another machine, or for a process
-// of this one: all kinds except those known not to.
+// remote reports whether a file system may wait for another machine or process: unless known not to.
 func (m mount) remote() bool {
 	switch m.kind {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "exfat", "iso9660", "udf", "squashfs", "erofs",

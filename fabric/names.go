@@ -82,8 +82,7 @@ func (r *Resolver) options(words []string) {
 	}
 }
 
-// parseHosts returns the lines of a hosts file that contain one of the names. It
-// ignores case, and a dot at the end of a name.
+// parseHosts returns the lines of a hosts file that contain one of the names, in any case.
 func parseHosts(text string, names []string) []HostsLine {
 	wanted := map[string]bool{}
 	for _, n := range names {
@@ -105,8 +104,7 @@ func parseHosts(text string, names []string) []HostsLine {
 	return out
 }
 
-// parseServices returns the services for hosts in nsswitch.conf. Without the line they
-// are files and dns (glibc's nss/nss_database.c).
+// parseServices returns the services for hosts in nsswitch.conf; the default is glibc's (nss_database.c).
 func parseServices(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

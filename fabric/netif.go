@@ -159,8 +159,7 @@ func speed(d *dir) int {
 	return 0
 }
 
-// driver returns the driver of a device: the target of its link, which dangles in a
-// recorded machine, or the line in its uevent.
+// driver returns a device's driver: its link's target, which may dangle, or the line in its uevent.
 func driver(d *dir, device string) string {
 	if name := d.link(path.Join(device, "driver")); name != "" {
 		return name
@@ -197,8 +196,7 @@ func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	return Interface{}, false
 }
 
-// IsLocal reports whether an address belongs to this machine: to an interface that is
-// up, or to loopback.
+// IsLocal reports whether an address is loopback's, or that of an interface that is up.
 func (n Node) IsLocal(addr netip.Addr) bool {
 	if addr.Unmap().IsLoopback() {
 		return true
@@ -220,8 +218,7 @@ func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) 
 	return "", elsewhere
 }
 
-// byGID prefers the netdev of an address that others can reach. The card's own
-// link-local GIDs name the slave or the parent instead.
+// byGID prefers the netdev of an address that others can reach: link-local GIDs name its parent.
 func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 	local := ""
 	for _, g := range p.GIDs {
@@ -250,9 +247,8 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 	return "", elsewhere
 }
 
-// ofFunction returns the netdev of the HCA's own function. If there are several, it is
-// the one of this link layer and port, and an IPoIB parent before its children.
-// ConnectX-3 has several: for its two ports, and for IPoIB and Ethernet.
+// ofFunction returns the netdev of the HCA's own function. ConnectX-3 has several, for two ports, for
+// IPoIB and Ethernet: the one of this link layer and port, an IPoIB parent before its children.
 func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	var own []Interface
 	for _, f := range ifaces {

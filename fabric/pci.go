@@ -58,7 +58,6 @@ func (n *Node) readPCI(ctx context.Context, sys fs.FS) {
 }
 
 // matters reports whether a function is a network card, HCA or GPU, or connects these.
-// A server has hundreds of other functions.
 func (p PCI) matters() bool {
 	switch {
 	case strings.HasPrefix(p.Class, classNetwork), strings.HasPrefix(p.Class, classAccelerator),
@@ -96,8 +95,7 @@ func lanes(d *dir, file string) int {
 	return 0
 }
 
-// generation returns the PCIe generation of "16.0 GT/s PCIe"; 0 for "Unknown" (the
-// kernel's pci_speed_string).
+// generation returns the PCIe generation of "16.0 GT/s PCIe"; 0 for "Unknown" (pci_speed_string).
 func generation(speed string) int {
 	word, _, _ := strings.Cut(speed, " ")
 	known := map[string]int{"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
@@ -121,8 +119,7 @@ var (
 	rootRE     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
 )
 
-// pathAbove returns the functions above a device, from the target of its link in
-// bus/pci/devices: the root, then each bridge's address.
+// pathAbove returns the root and the bridges above a device, from its link in bus/pci/devices.
 func pathAbove(target string) []string {
 	parts := strings.Split(target, "/")
 	for i, part := range slices.Backward(parts) {
@@ -133,8 +130,7 @@ func pathAbove(target string) []string {
 	return nil
 }
 
-// functionOf returns the PCI function in a path of /sys/devices, the nearest to its
-// end; "" if there is none.
+// functionOf returns the nearest PCI function in a path of /sys/devices; "" if there is none.
 func functionOf(target string) string {
 	for _, part := range slices.Backward(strings.Split(target, "/")) {
 		if functionRE.MatchString(part) {
@@ -168,10 +164,9 @@ func (n Node) Function(addr string) (PCI, bool) {
 	return n.PCI[i], true
 }
 
-// WithoutRDMA returns the functions that are HCAs by their class or driver, have a
-// driver, and show no RDMA device. Either the RDMA half of the driver is not loaded, or
-// the device is in another network namespace. The second port of a card in a link
-// aggregation does not count: the first has the device for both.
+// WithoutRDMA returns the functions that are HCAs by their class or driver, have a driver, and show no
+// RDMA device: the RDMA half of the driver is not loaded, or the device is in another network
+// namespace. In a link aggregation, the first port of a card has the device for both.
 func (n Node) WithoutRDMA() []PCI {
 	cards := map[string]bool{} // functions with an RDMA device
 	for _, h := range n.HCAs {
@@ -208,17 +203,15 @@ const (
 	extendedMax   = 48   // more capabilities than any sane list has
 )
 
-// redirects caches which bridges send traffic between two of their devices up to the
-// root instead of across. Each bridge is read once.
+// redirects caches which bridges send traffic between two of their devices up to the root.
 type redirects struct {
 	sys    fs.FS
 	mu     sync.Mutex
 	states map[string]string
 }
 
-// on returns "on" if a bridge of a path redirects, "off" if all were read and none
-// does, "" if one could not be read. An unprivileged user reads only 64 bytes of each
-// function, and a VM sees no bridges of its host.
+// on returns "on" if a bridge of a path redirects, "off" if none does, "" if one could not be read: an
+// unprivileged user reads only 64 bytes of each function, and a VM sees no bridges of its host.
 func (r *redirects) on(above []string) string {
 	state := ""
 	for i, bridge := range above {
@@ -250,9 +243,8 @@ func (r *redirects) bridge(addr string) string {
 	return state
 }
 
-// ReadACS reads from its config file whether a bridge redirects: "on", "off", or ""
-// where that could not be read. It walks the list of extended capabilities and reads
-// nothing else, since each read of four bytes goes to the device.
+// ReadACS reads from its config file whether a bridge redirects: "on", "off", or "" (unreadable). It
+// walks the list of extended capabilities only, since each read of four bytes goes to the device.
 func ReadACS(sys fs.FS, name string) string {
 	f, err := sys.Open(name)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// maxFile limits what is read of one file: a sysfs attribute is one page, and the
-// longest other file is /proc/self/limits.
+// maxFile limits what is read of one file: a sysfs attribute is one page.
 const maxFile = 8 << 10
 
 // ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with one read(2):
@@ -54,8 +53,7 @@ func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// dir reads one directory of facts and holds the first thing in it that could not be
-// read: one bad device is one Unknown.
+// dir reads a directory of facts. One bad device is one Unknown: the first thing that was not read.
 type dir struct {
 	fsys fs.FS
 	name string
@@ -74,9 +72,8 @@ func (d *dir) blame(file string, err error) {
 	}
 }
 
-// line reads a file of one line. It returns "" without an error if the file is missing,
-// or if the driver refuses it with EINVAL, ENODEV or EOPNOTSUPP. Examples are the speed
-// of an interface that is down, and an unset entry of a table.
+// line reads a file of one line. It returns "" without an error if the file is missing, or if the
+// driver refuses it with EINVAL, ENODEV or EOPNOTSUPP, as the speed of an interface that is down.
 func (d *dir) line(file string) string {
 	if d.buf == nil {
 		d.buf = make([]byte, maxFile)
@@ -105,8 +102,7 @@ func (d *dir) number(file string, missing int) int {
 	return n
 }
 
-// link returns the base name of the target of a symbolic link, "" if there is none. The
-// target need not exist.
+// link returns the base name of a symbolic link's target, which need not exist; "": no link.
 func (d *dir) link(file string) string {
 	target, err := fs.ReadLink(d.fsys, path.Join(d.name, file))
 	if err != nil {
@@ -163,8 +159,7 @@ func leadingRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 for another text. The kernel's
-// widths are 1, 2, 4, 8 and 12 (ib_width_enum_to_int).
+// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 for another text (ib_width_enum_to_int).
 func rateLanes(s string) int {
 	_, word, _ := strings.Cut(s, "(")
 	word, _, ok := strings.Cut(word, "X")

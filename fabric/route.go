@@ -18,9 +18,8 @@ type Route struct {
 	Interface string     `json:"interface"` // the interface that it leaves by
 }
 
-// RouteTo asks the kernel how it would reach dst now, and sends nothing. For an address
-// of this machine, Src is that address and Interface the one that has it, not lo. The
-// error is the kernel's ("network is unreachable").
+// RouteTo asks the kernel how it would reach dst now, and sends nothing. For an address of this
+// machine, Interface is the one that has it, not lo. The error is the kernel's.
 func RouteTo(dst netip.Addr) (Route, error) {
 	dst = dst.Unmap()
 	r, err := routeByNetlink(dst)
@@ -61,8 +60,7 @@ func routeByNetlink(dst netip.Addr) (Route, error) {
 	return r, nil
 }
 
-// routeByConnect lets a UDP socket choose the route; connect sends nothing. It is for
-// sandboxes that forbid netlink.
+// routeByConnect lets a UDP socket choose the route, for sandboxes that forbid netlink.
 func routeByConnect(dst netip.Addr) (Route, error) {
 	const discard = 9 // any port does
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
@@ -79,8 +77,7 @@ func refused(err error) bool {
 		syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// carrier returns the name of the interface that is up and has the address; "" if none
-// has exactly that address (127.0.0.2, say).
+// carrier returns the name of the interface that is up and has exactly that address; "": none.
 func carrier(addr netip.Addr) string {
 	list, err := net.Interfaces()
 	if err != nil {

@@ -24,8 +24,7 @@ type System struct {
 	// there is none. The id itself must stay on its machine (machine-id(5)).
 	Image string `json:"image,omitempty"`
 
-	// Capabilities that lift a limit. They count only in the first user namespace,
-	// since the kernel checks them with capable().
+	// Capabilities that lift a limit, in the first user namespace: the kernel uses capable().
 	IPCLock   bool `json:"ipc_lock,omitempty"`   // CAP_IPC_LOCK: memory may be locked beyond the limit (ib_umem_get)
 	FreeProcs bool `json:"free_procs,omitempty"` // RLIMIT_NPROC does not apply: root, CAP_SYS_RESOURCE or CAP_SYS_ADMIN
 }
@@ -47,8 +46,7 @@ type HostsLine struct {
 	Names []string   `json:"names"`
 }
 
-// Cgroup is the limits of this process' control groups: the lowest of its group and the
-// visible groups above it; 0: unlimited.
+// Cgroup is the lowest limits of this process' group and the visible groups above it; 0: unlimited.
 type Cgroup struct {
 	Memory   int64 `json:"memory,omitempty"`    // bytes
 	Pids     int64 `json:"pids,omitempty"`      // processes and threads
@@ -151,8 +149,7 @@ func parsePorts(text string) [][2]int {
 	return out
 }
 
-// container identifies the container runtime. Kubernetes is checked first, since its
-// containers also have the marks of their runtime.
+// container identifies the container runtime. Kubernetes is first: it has its runtime's marks too.
 func container(r Roots, n *Node) Container {
 	env := func(string) string { return "" }
 	if r.Env != nil {

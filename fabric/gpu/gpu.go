@@ -22,8 +22,7 @@ type Facts struct {
 	Pairs   []Pair `json:"pairs,omitempty"` // pairs of devices that answered
 	XIDs    []XID  `json:"xids,omitempty"`  // from the kernel log, the latest first
 
-	// Unknown is what no device answered, because the driver is too old or the kernel
-	// log is not readable.
+	// Unknown is what no device answered: the driver is too old, or the kernel log is not readable.
 	Unknown []Unknown `json:"unknown,omitempty"`
 }
 
@@ -103,8 +102,7 @@ type Process struct {
 	Memory uint64 `json:"memory,omitempty"` // bytes; 0 unknown
 }
 
-// NVLink is the state of a GPU's links. A board that can have links and has no bridge
-// (an H100 PCIe) shows all of them down.
+// NVLink is the state of a GPU's links. On a board without a bridge (an H100 PCIe) all are down.
 type NVLink struct {
 	Up      int      `json:"up"`
 	Total   int      `json:"total"`

@@ -28,8 +28,7 @@ const (
 	// maxRecord is more than any record of the kernel log: with less room the kernel
 	// refuses (CONSOLE_EXT_LOG_MAX of include/linux/console.h is 8192).
 	maxRecord = 16 << 10
-	// logBudget limits the time of reading. A log of the usual size (log_buf_len below
-	// 16 MiB) takes a fraction of it.
+	// logBudget limits the time of reading. A log of the usual size takes a fraction of it.
 	logBudget = 500 * time.Millisecond
 	// maxText is long enough for the description of a fault, without a dump of registers.
 	maxText = 120

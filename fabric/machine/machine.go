@@ -1,6 +1,5 @@
-// Package machine holds recorded machines: the files that fabric.Detect reads, and the
-// answers of the kernel, NVML and libibverbs, in one file. Users send recordings with
-// problem reports, and tests run on them.
+// Package machine holds recorded machines: the files that fabric.Detect reads, and the answers of the
+// kernel, NVML and libibverbs. Users send recordings with problem reports, and tests run on them.
 package machine
 
 import (
@@ -41,8 +40,7 @@ type answers struct {
 	Software    *software.Facts    `json:"software,omitempty"`
 }
 
-// Read reads a machine in any of its formats: a recording (Recorder), a
-// sysfs-manifest/1, or a description (machine/1).
+// Read reads a recording (Recorder), a sysfs-manifest/1, or a description (machine/1).
 func Read(data []byte) (*Machine, error) {
 	if len(data) > 2*maxBytes {
 		return nil, fmt.Errorf("read recorded machine: more than %d MiB", 2*maxBytes>>20)
@@ -174,9 +172,8 @@ func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	return n
 }
 
-// acsConfig returns a bridge's registers for fabric.ReadACS: a list of extended
-// capabilities with only Access Control Services, with redirection on or off. "" gives
-// the 64 bytes that an unprivileged user can read.
+// acsConfig returns the registers of a bridge that redirects ("on") or does not, with one extended
+// capability (fabric.ReadACS). "" gives the 64 bytes that an unprivileged user can read.
 func acsConfig(state string) string {
 	if state == "" {
 		return string(make([]byte, 64))

@@ -134,16 +134,14 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// watched is one root of a machine that is being recorded. It records paths with all
-// links resolved, and the links.
+// watched records the paths, with all links resolved, and the links of one root of a machine.
 type watched struct {
 	r      *Recorder
 	fsys   fs.FS
 	prefix string // of its paths in the recording
 }
 
-// real follows the links in a path. If they lead out of the root, ok is false, and the
-// path ends where they do.
+// real follows the links in a path. If they lead out of the root, ok is false.
 func (w *watched) real(name string) (real string, ok bool) {
 	rest := strings.Split(name, "/")
 	at := "."

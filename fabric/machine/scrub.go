@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// scrubber replaces what identifies the machine of a recording, each consistently, so
-// that relations remain.
+// scrubber replaces what identifies the machine of a recording, each value always in the same way.
 type scrubber struct {
 	addrs anonymizer
 	host  *regexp.Regexp // nil: the name is too general to search for
@@ -145,8 +144,7 @@ func (s *scrubber) card(old string) string {
 // firstCard is the first replacement number of a card: unlike any that a person would choose.
 const firstCard = 0xca0000
 
-// number returns the replacement for the last three bytes of an identifier. Zero means
-// no identifier and stays.
+// number returns the replacement for the last three bytes of an identifier. Zero stays.
 func (s *scrubber) number(digits [6]byte) uint32 {
 	var b [3]byte
 	if _, err := fmt.Sscanf(string(digits[:]), "%02x%02x%02x", &b[0], &b[1], &b[2]); err != nil || b == [3]byte{} {
@@ -158,8 +156,7 @@ func (s *scrubber) number(digits [6]byte) uint32 {
 	return s.cards[b]
 }
 
-// addr replaces an address. If half of an IPv6 address is made from a card's address,
-// it follows the card's replacement.
+// addr replaces an address. Half an IPv6 address that is a card's follows the card's replacement.
 func (s *scrubber) addr(a netip.Addr) netip.Addr {
 	b := a.As16()
 	new := s.addrs.addr(a)
@@ -232,15 +229,13 @@ func (s *scrubber) word(text string) string {
 	return s.text(text)
 }
 
-// anonymizer replaces addresses. Two that share exactly their first n bits still do so
-// afterwards (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address anonymization",
-// ICNP 2002): networks stay networks, and routes stay routes.
+// anonymizer replaces addresses. Two that share exactly their first n bits still do so afterwards (Xu,
+// Fan, Ammar and Moon, "Prefix-preserving IP address anonymization", ICNP 2002).
 type anonymizer struct {
 	key []byte
 }
 
-// addr replaces an address within its block of special meaning (private, link-local, an
-// IPv4 /8, an IPv6 /16).
+// addr replaces an address within its block (private, link-local, an IPv4 /8, an IPv6 /16).
 func (z anonymizer) addr(a netip.Addr) netip.Addr {
 	is4in6 := a.Is4In6()
 	a = a.Unmap().WithZone("")

@@ -86,8 +86,7 @@ type word struct {
 	quoted bool // it begins with a quote: never a key
 }
 
-// split splits a line at blanks. Quotes protect blanks, also after a =; inside them \n
-// is a newline. # begins a comment.
+// split splits a line at blanks. Quotes protect blanks; inside them \n is a newline.
 func split(line string) ([]word, error) {
 	var out []word
 	rest := []rune(line)

@@ -29,8 +29,7 @@ type tree struct {
 	entries, bytes int
 }
 
-// node is an entry of a tree: a directory if children is not nil, a link if target is
-// not "", else a file.
+// node is a directory if children is not nil, a link if target is not "", else a file.
 type node struct {
 	children     map[string]*node
 	target, data string
@@ -128,8 +127,7 @@ func (t *tree) find(name string, follow bool) (*node, error) {
 	return trail[len(trail)-1], nil
 }
 
-// Open follows links. A file that cannot be read fails to open too, as a sysfs file
-// without permission does.
+// Open follows links. As in sysfs, a file that cannot be read fails to open too.
 func (t *tree) Open(name string) (fs.File, error) {
 	n, err := t.find(name, true)
 	if err == nil {

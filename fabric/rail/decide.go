@@ -134,8 +134,7 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 	return best
 }
 
-// beats reports whether class a is the training fabric, although it comes after b by
-// rate, count and kind.
+// beats reports whether class a is the training fabric, although it is after b by rate, count, kind.
 func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	if (a.kind == EFA) != (b.kind == EFA) {
 		return a.kind == EFA // the other adapters of such a machine manage NVLink
@@ -143,8 +142,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	na, nb := len(of[a]), len(of[b])
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
-		// Next to a rail for each GPU, one very fast card is storage. So is one
-		// Ethernet card next to as much InfiniBand.
+		// Next to a rail for each GPU, one very fast card, or an Ethernet card, is storage.
 		each := na >= len(v.gpus) || nearA == len(v.gpus)
 		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB &&
 			2*a.rate >= b.rate
@@ -172,9 +170,8 @@ func (v *view) degraded(c candidate, rails []candidate) bool {
 	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
 
-// otherRole returns the role of a port that carries traffic and is not a rail. A fast one
-// with a network of its own is probably storage. The machine's way out, and ports that
-// are bonded for availability, are management.
+// otherRole returns the role of a port that carries traffic and is not a rail. The machine's way out,
+// and ports that are bonded for availability, are management; another fast port is probably storage.
 func (v *view) otherRole(c candidate) (role Role, sure bool) {
 	switch {
 	case v.isWayOut(c):

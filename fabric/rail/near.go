@@ -17,8 +17,7 @@ type GPU struct {
 	// Rails are the nearest ones, by name, all at the same distance.
 	Rails    []string        `json:"rails,omitempty"`
 	Distance fabric.Distance `json:"distance,omitempty"` // to the rails
-	// Own are the GPU's share of Rails when rails are dealt out evenly: of two GPUs
-	// that share two rails, each gets one.
+	// Own are the GPU's share of Rails: of two GPUs that share two rails, each gets one.
 	Own []string `json:"own,omitempty"`
 }
 

@@ -66,8 +66,7 @@ func (p Port) Packets(n fabric.Node) (out Packets) {
 	return out
 }
 
-// RoCEv2 is the kernel's name for the type of a RoCE v2 entry (ib_cache_gid_type_str in
-// drivers/infiniband/core/cache.c).
+// RoCEv2 is the type of a RoCE v2 entry (ib_cache_gid_type_str in drivers/infiniband/core/cache.c).
 const RoCEv2 = "RoCE v2"
 
 // gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
@@ -90,8 +89,7 @@ func (v *view) gid(c candidate) int {
 	return -1
 }
 
-// ours reports whether an entry belongs to an interface in this network namespace; true
-// if the table does not say.
+// ours reports whether an entry may belong to an interface in this network namespace.
 func (v *view) ours(g fabric.GID) bool {
 	_, here := v.node.Interface(g.Netdev)
 	return here || g.Netdev == "" || len(v.node.Interfaces) == 0

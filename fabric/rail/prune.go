@@ -31,8 +31,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 // even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
-// narrow returns the ports that are faster than their PCIe link could ever be. HGX B200
-// has such HCAs for the management of NVLink.
+// narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management.
 func (v *view) narrow(all []candidate) (out []ruled) {
 	for _, c := range all {
 		if bus := v.bus(c); bus > 0 && 2*bus < c.port.Rate {
@@ -49,9 +48,8 @@ func (v *view) bus(c candidate) float64 {
 	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
 }
 
-// guests returns the virtual functions whose physical function is visible too, since
-// they are for guests or containers. If only the virtual function has a usable address,
-// it returns the physical one instead.
+// guests returns the virtual functions whose physical function is visible too: they are for guests. If
+// only the virtual function has a usable address, it returns the physical one instead.
 func (v *view) guests(all []candidate) (out []ruled) {
 	usable := func(c candidate) bool { return c.kind != RoCE || v.gid(c) >= 0 }
 	for _, vf := range all {
@@ -69,8 +67,7 @@ func (v *view) guests(all []candidate) (out []ruled) {
 	return out
 }
 
-// sameCard reports whether a virtual function probably belongs to a physical one: by
-// the card's GUID, else by the bridge above both.
+// sameCard reports whether a virtual function is of a physical one's card, by GUID, else by bridge.
 func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	if pf.System != "" && vf.System != "" {
 		return pf.System == vf.System
@@ -111,8 +108,7 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	return out
 }
 
-// odd returns the ports that differ from a clear majority in one property. A majority
-// that can be dealt to the GPUs evenly is clear enough.
+// odd returns the ports that differ from a clear majority, or one that fits the GPUs, in one property.
 func (v *view) odd(all []candidate) []ruled {
 	if v.even(all) {
 		return nil
@@ -192,8 +188,7 @@ func common(all []candidate, of func(candidate) string) (most string, others []c
 	return most, others
 }
 
-// card returns the type of an HCA and the family of its firmware: all virtual functions
-// since ConnectX-6 Dx have one type.
+// card returns an HCA's type; for virtual functions, which share one, also their firmware's family.
 func (v *view) card(c candidate) string {
 	t := c.hca.Type
 	if t == "" {
@@ -214,8 +209,7 @@ func subnet(c candidate) string {
 	return strconv.Itoa(c.port.SMLID)
 }
 
-// network returns the beginning of a RoCE port's IPv4 address. Rails often have a
-// subnet each, but rarely different first bytes.
+// network returns the first bytes of a RoCE port's IPv4 address. Those of rails rarely differ.
 func network(c candidate) string {
 	i := slices.IndexFunc(c.port.GIDs, func(g fabric.GID) bool { return g.Addr.Unmap().Is4() })
 	if i < 0 {

@@ -32,9 +32,8 @@ type NIC struct {
 	Why  string `json:"why"`
 	Sure bool   `json:"sure"` // false: decided by a rule of thumb
 
-	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer
-	// than its hardware allows. Only the other nodes show whether that is a fault, or
-	// whether the cable was never meant to be there.
+	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer than its
+	// hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -133,9 +132,8 @@ func (f Fabric) Name(r Rail) string {
 	return r.HCA
 }
 
-// Of returns the training fabric of a node. addr is the address that the node's peers
-// use (see fabric.RouteTo). A peer's address works too if it is in a directly connected
-// network. The zero Addr means that it is unknown.
+// Of returns the training fabric of a node. addr is the address that its peers use (fabric.RouteTo), or
+// a peer's in a directly connected network. The zero Addr means that it is unknown.
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
@@ -154,9 +152,8 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	return f
 }
 
-// sockets finds the interfaces of a machine whose jobs use TCP over several of them.
-// They have one driver, can be dealt to the GPUs evenly, and exclude the way out. A
-// cloud without RDMA gives each GPU a network in this way (GCP's A3).
+// sockets finds the interfaces of a machine whose jobs use TCP over several of them, as GCP's A3 do:
+// they have one driver, can be dealt to the GPUs evenly, and exclude the way out.
 func (d *decision) sockets(v *view) {
 	by := map[string][]fabric.Interface{}
 	for _, i := range v.node.Interfaces {

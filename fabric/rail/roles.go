@@ -54,8 +54,7 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	return nic(Management, false, "%s with an address; whether it leads to the peers is unknown", f.Kind)
 }
 
-// inVRF reports whether an interface keeps its address although it has a master: a VRF
-// is a routing table, not a switch.
+// inVRF reports whether an interface keeps its address although it has a master, a routing table.
 func inVRF(n fabric.Node, f fabric.Interface) bool {
 	m, ok := n.Interface(f.Master)
 	return ok && m.Kind == "virtual" && reachable(f)
@@ -66,16 +65,14 @@ func reachable(f fabric.Interface) bool {
 	return slices.ContainsFunc(f.Addrs, func(p netip.Prefix) bool { return p.Addr().IsGlobalUnicast() })
 }
 
-// overHardware reports whether a bridge contains a network card, a bond or a VLAN: then
-// it leads out of the machine.
+// overHardware reports whether a bridge contains a network card, a bond or a VLAN.
 func overHardware(n fabric.Node, bridge string) bool {
 	return slices.ContainsFunc(n.Interfaces, func(f fabric.Interface) bool {
 		return f.Master == bridge && (f.Kind == "physical" || f.Kind == "bond" || f.Kind == "vlan")
 	})
 }
 
-// hcaRoles returns the role of each HCA, by name, followed by hardware without an RDMA
-// device. An HCA has the role of its best port.
+// hcaRoles returns the role of each HCA, of its best port, and of hardware without an RDMA device.
 func (v *view) hcaRoles(d decision) []NIC {
 	missing := v.missing(d)
 	var out []NIC
@@ -141,9 +138,8 @@ func (v *view) missing(d decision) (out []string) {
 	return out
 }
 
-// dead counts the HCAs without a link, if they look more like the fabric than the rails
-// do. Either there are more of them and the rails are only the machine's way out, or
-// only they are behind the GPUs' switches.
+// dead counts the HCAs without a link, if they look more like the fabric than the rails do: they are
+// more and the rails are only the machine's way out, or only they are behind the GPUs' switches.
 func (v *view) dead(d decision) int {
 	var down []candidate
 	for _, h := range v.node.HCAs {
@@ -162,8 +158,7 @@ func (v *view) dead(d decision) int {
 	return 0
 }
 
-// cardOf identifies the card of an HCA: the GUID that all its ports share, else its PCI
-// device without the function.
+// cardOf identifies the card of an HCA: by the GUID that all its ports share, else by its PCI slot.
 func cardOf(h fabric.HCA) string {
 	if h.System != "" {
 		return h.System

@@ -62,8 +62,7 @@ func (v *view) unread(h fabric.HCA, p fabric.Port) bool {
 	return p.State == 0 && (silent || named || v.linkKind(h, p) != InfiniBand)
 }
 
-// isSoft reports whether a device is a program on top of a network interface. Without a
-// PCI function and driver, the usual name decides.
+// isSoft reports whether a device is a program on top of a network interface.
 func isSoft(h fabric.HCA, driver, name string) bool {
 	return h.Driver == driver || h.Driver == "" && h.PCI == "" && strings.HasPrefix(h.Name, name)
 }
@@ -86,9 +85,8 @@ func (v *view) closed(h fabric.HCA) string {
 	return "libibverbs does not list it: no driver for it is installed here"
 }
 
-// bare returns the HCAs on the PCI bus that show no RDMA device. Their driver, or the
-// RDMA part of it, is not loaded, or the device is in another network namespace. A
-// function assigned to a guest does not count.
+// bare returns the HCAs on the PCI bus that show no RDMA device: their driver is not loaded, or the
+// device is in another network namespace. A function assigned to a guest does not count.
 func (v *view) bare() (out []NIC) {
 	without := v.node.WithoutRDMA()
 	for _, p := range v.node.PCI {

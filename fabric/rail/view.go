@@ -42,8 +42,7 @@ func inOrder(a, b candidate) int {
 	return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
 }
 
-// candidates returns the ports that could carry a job's traffic, in the order of rails,
-// and by name why each other HCA cannot.
+// candidates returns the possible rails in their order, and by name why each other HCA is none.
 func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 	unable = map[string]NIC{}
 	for _, h := range v.node.HCAs {
@@ -116,8 +115,7 @@ const (
 	deviceCassini  = "0x0501"
 )
 
-// isEFA recognizes an Elastic Fabric Adapter. Its node type is "unspecified" (7); if
-// the driver was not read, only the name remains.
+// isEFA recognizes an Elastic Fabric Adapter, without a driver by its node type or name.
 func isEFA(h fabric.HCA) bool {
 	return h.Driver == "efa" || h.Driver == "" && (h.NodeType == nodeUnspecified || strings.HasPrefix(h.Name, "efa_"))
 }
@@ -128,9 +126,8 @@ func isOmniPath(h fabric.HCA) bool {
 		(strings.Contains(h.Board, "Omni-Path") || strings.HasPrefix(h.Name, "hfi1_"))
 }
 
-// isBlueField recognizes a DPU by its hca_type, "MT" and the decimal PCI device id:
-// BlueField is the range 0xa2d2 to 0xa2df. Most carry storage and management
-// ("north-south") next to rails of plain ConnectX cards.
+// isBlueField recognizes a DPU by its hca_type, "MT" and the decimal PCI device id. Most carry storage
+// and management ("north-south") next to rails of plain ConnectX cards.
 func (v *view) isBlueField(c candidate) bool {
 	var id int
 	if n, _ := fmt.Sscanf(c.hca.Type, "MT%d", &id); n != 1 {

@@ -83,8 +83,7 @@ func (f files) object(name string) (o object, ok bool) {
 	return o, true
 }
 
-// stringAt returns one string of a string table. A compressed table, which no linker
-// writes, has no ReaderAt.
+// stringAt returns one string of a string table. A compressed table has no ReaderAt.
 func stringAt(table *elf.Section, at uint64) string {
 	if at >= table.Size || table.ReaderAt == nil {
 		return ""
@@ -144,8 +143,7 @@ func search(r io.Reader, word string, re *regexp.Regexp) string {
 	}
 }
 
-// identity distinguishes two builds of a library: its name and its build id, or the
-// hash of its first 4 MiB.
+// identity distinguishes two builds of a library: its name and its build id, or its hash.
 func (f files) identity(name string) string {
 	real, _, _ := f.resolve(name)
 	id := f.buildID(real)

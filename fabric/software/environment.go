@@ -103,8 +103,7 @@ func (d detector) conda(program string, words []string) string {
 	return ""
 }
 
-// inProject returns the .venv in the project's own folder; poetry, pipenv and hatch
-// have others too, in places that only they know.
+// inProject returns the .venv in the project's own folder; only the tool knows its other places.
 func (d detector) inProject(words []string, directory ...string) string {
 	return d.venv(path.Join(d.start(words, directory...), ".venv"))
 }

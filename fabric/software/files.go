@@ -16,12 +16,10 @@ const (
 	maxText = 16 << 10
 )
 
-// files reads below a root by absolute paths. It follows links itself, so that an
-// absolute link stays within the root.
+// files reads below a root by absolute paths. It follows links itself, to stay within the root.
 type files struct{ root fs.FS }
 
-// resolve returns the file that a path leads to, with every link followed, its type and its
-// permissions. ok is false if there is none.
+// resolve follows every link in a path. It returns the file, its type and permissions; ok: it exists.
 func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	if !path.IsAbs(name) {
 		return "", 0, false
@@ -98,10 +96,9 @@ func (f files) names(dir string) []string {
 	return names
 }
 
-// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the
-// DT_RPATH of the file that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
-// default directories. torch's wheels have a DT_RPATH, so LD_LIBRARY_PATH does not
-// replace the NCCL that they were installed with (pytorch/builder#1150).
+// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the DT_RPATH of the file
+// that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the default directories. torch's wheels
+// have a DT_RPATH, which is before LD_LIBRARY_PATH (pytorch/builder#1150).
 type loader struct {
 	files
 	preload, path string // LD_PRELOAD, LD_LIBRARY_PATH
@@ -111,8 +108,7 @@ type loader struct {
 
 const cacheFile = "/etc/ld.so.cache"
 
-// defaults are glibc's directories and Debian's multiarch directories, which a
-// container without a cache needs.
+// defaults are glibc's directories and Debian's, which a container without a cache needs.
 func defaults() []string {
 	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
 		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
@@ -175,8 +171,7 @@ func (l *loader) at(name string) string {
 	return p
 }
 
-// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM, which
-// no build of torch or NCCL has.
+// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM.
 func split(paths, file string) []string {
 	origin := path.Dir(file)
 	var out []string
@@ -192,17 +187,15 @@ func split(paths, file string) []string {
 // maxCache limits what is read of ld.so.cache; a full desktop has 200 KiB.
 const maxCache = 8 << 20
 
-// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes,
-// entries of 24, then the strings, whose offsets count from the start of the header.
-// Before glibc 2.32, an older format precedes it.
+// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries of 24,
+// then the strings, with offsets from the header. Before glibc 2.32, an older format precedes it.
 const (
 	cacheMagic  = "glibc-ld.so.cache1.1"
 	cacheHeader = 48
 	cacheEntry  = 24
 )
 
-// parseCache reads ld.so.cache: the file of each name; the first entry of a name wins.
-// It skips entries for 32-bit programs.
+// parseCache reads the 64-bit entries of ld.so.cache; the first entry of a name wins.
 func parseCache(b []byte) map[string]string {
 	out := map[string]string{}
 	at := bytes.Index(b, []byte(cacheMagic))

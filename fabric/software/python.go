@@ -20,9 +20,8 @@ var (
 		`(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
 )
 
-// interpreter returns the Python that runs the program: the program itself, or the
-// interpreter in its first line. If there is none, program is its file; both are "" if
-// the environment of a prefix is unknown.
+// interpreter returns the Python that runs the program: itself, or the one in its first line. If there
+// is none, program is its file; both are "" if the environment of a prefix is unknown.
 func (d detector) interpreter() (python, program string) {
 	search := strings.Split(d.env("PATH"), ":")
 	env, makes := d.environment()
@@ -54,8 +53,7 @@ func (d detector) interpreter() (python, program string) {
 	return "", ""
 }
 
-// lookPath finds a program. It does not follow links: a venv is known by the path of
-// its python, which is a link to another.
+// lookPath finds a program. It does not follow links: the path of a venv's python identifies it.
 func (d detector) lookPath(name string, search []string) string {
 	if strings.Contains(name, "/") {
 		search = []string{""}
@@ -72,8 +70,7 @@ func (d detector) lookPath(name string, search []string) string {
 	return ""
 }
 
-// shebang returns the interpreter of a script, after env(1) and a trampoline; "" if the
-// file is not a Python script.
+// shebang returns the interpreter of a Python script, after env(1) and a trampoline; else "".
 func shebang(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
 	line, ok := strings.CutPrefix(first, "#!")

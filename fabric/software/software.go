@@ -17,8 +17,7 @@ import (
 // system that takes longer would delay the command too.
 const budget = 2 * time.Second
 
-// None is the version of a missing network plugin. NCCL then uses its own networks, so
-// it is a fact, not an unknown.
+// None is the version of a missing network plugin: a fact, since NCCL then uses its own networks.
 const None = "none"
 
 // Facts is the software that the command would load on this node. An empty Version is
@@ -149,8 +148,7 @@ func (d detector) nccl(file string) Item {
 	return Item{Version: v, Path: file}
 }
 
-// torchNCCL returns the NCCL of a torch: the library that it is linked with, the one
-// built into it, or the package next to it.
+// torchNCCL returns the NCCL that a torch is linked with, that is built into it, or is next to it.
 func (d detector) torchNCCL(lib, site string) Item {
 	for _, name := range []string{"libtorch_cuda.so", "libtorch_hip.so"} {
 		file := path.Join(lib, name)

@@ -213,8 +213,7 @@ type message struct {
 	Ping *Latency `json:"ping,omitempty"`
 }
 
-// speak exchanges messages. The error is an *Error: the other end does not answer, or
-// reports this error.
+// speak exchanges messages. The error is an *Error, which may be what the other end reports.
 func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	out, err := json.Marshal(mine)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Result is the result of Run, the same at both ends except for the point of view.
-// After an error it holds what was measured before.
+// Result is the result of Run at this end. After an error it holds what was measured before.
 type Result struct {
 	Local  End       `json:"local"`
 	Remote End       `json:"remote"`
@@ -20,8 +19,7 @@ type Result struct {
 	Notes  []Error   `json:"notes,omitempty"` // oddities that did not prevent the test
 }
 
-// Flow is a stream of messages in one direction. The other end compared all its bytes,
-// or Run has failed.
+// Flow is a stream of messages in one direction. The other end has compared all its bytes.
 type Flow struct {
 	Size     int           `json:"size"`     // bytes of a message
 	Messages uint64        `json:"messages"` // number of acknowledged messages

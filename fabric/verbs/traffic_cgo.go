@@ -37,8 +37,7 @@ func (s *session) probe() *Error {
 	return e
 }
 
-// pingpong sends messages of n bytes back and forth. Only the end that goes first
-// measures times; each is divided by ways.
+// pingpong sends messages of n bytes back and forth. The first end measures times, divided by ways.
 func (s *session) pingpong(qp, n int, first bool, ways int, t Test) (Latency, *Error) {
 	trips := make([]uint64, t.Pings)
 	end, e := s.ended(n, C.lv_pingpong(s.c, C.int(qp), C.int(map[bool]int{true: 1}[first]), C.size_t(n),
@@ -105,9 +104,8 @@ func (s *session) ended(n int, end C.struct_lv_end) (C.struct_lv_end, *Error) {
 	return end, &Error{Cause: Gone, Step: step, Text: s.end.Device + " no longer reports which requests have ended"}
 }
 
-// Loop tests a port over a connection to itself and compares every byte. Most
-// devices send nothing over the cable. The error is an *Error. Loop returns soon
-// after ctx ends, unless a driver hangs; package confine survives that too.
+// Loop tests a port over a connection to itself and compares every byte; most devices use no cable. The
+// error is an *Error. Loop returns soon after ctx ends, unless a driver hangs (package confine).
 func Loop(ctx context.Context, t Test) (LoopResult, error) {
 	t, e := t.alone()
 	if e != nil {

@@ -160,8 +160,7 @@ func choose(gids []gidEntry) (gidEntry, bool) {
 	return gidEntry{}, false
 }
 
-// gidOf converts the bytes of an entry; false if it is unset: all zeros, or only the
-// prefix of link-local addresses.
+// gidOf converts the bytes of an entry; false if all but a link-local prefix is zero.
 func gidOf(raw [16]byte) (netip.Addr, bool) {
 	if [8]byte(raw[8:]) == [8]byte{} && (raw[0] == 0 || raw[0] == 0xfe) {
 		return netip.Addr{}, false

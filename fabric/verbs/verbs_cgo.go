@@ -20,8 +20,7 @@ import (
 	"unsafe"
 )
 
-// library is libibverbs, loaded. Its providers do not survive a dlclose, so it remains
-// loaded; only its table of functions is freed.
+// library is libibverbs, which remains loaded: its providers do not survive a dlclose.
 type library struct{ c *C.struct_lv_lib }
 
 func load() (library, error) {

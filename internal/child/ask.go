@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// killDelay is how long a child may take to die of SIGKILL: a millisecond,
-	// unless it sleeps uninterruptibly.
+	// killDelay is how long a child may take to die of SIGKILL, normally a millisecond.
 	killDelay = 200 * time.Millisecond
 	// maxAnswer is far above the facts of the largest node (kilobytes); a longer answer is a bug.
 	maxAnswer = 4 << 20

@@ -1,6 +1,5 @@
-// Package child runs functions in child processes that can be killed: a device
-// driver that wedges then costs a time limit, not a hang. A child is this
-// executable again; its environment names the function to run.
+// Package child runs functions in child processes that can be killed: a driver that hangs then costs a
+// time limit. A child is this executable again; its environment names the function to run.
 package child
 
 import (
@@ -17,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Func is what a child does: it reads its question from in and writes its
-// answer to out. Its error ends the child with status 1.
+// Func reads a child's question from in and writes its answer to out. Its error is exit status 1.
 type Func func(ctx context.Context, in io.Reader, out io.Writer) error
 
 // Table names the functions that a binary can run as a child. The same table
@@ -32,8 +30,7 @@ const (
 	varLimit = "LAUNCH_CHILD_LIMIT" // set by Ask: the child ends itself soon after this
 )
 
-// maxDepth allows the double spawn of a detached process and no more: a mistake
-// in a table must not become a fork bomb.
+// maxDepth allows the double spawn of a detached process, and prevents a fork bomb.
 const maxDepth = 2
 
 // Exit statuses of a child.
@@ -128,8 +125,7 @@ func CloseInherited(keep int) error {
 	return nil
 }
 
-// confine makes a child of Ask independent of its parent: it holds nothing that
-// the parent inherited, and ends itself soon after its limit.
+// confine closes what a child of Ask inherited, and ends it soon after its limit.
 func confine(limit string) error {
 	d, err := time.ParseDuration(limit)
 	if err != nil {

@@ -51,8 +51,7 @@ func Hold(port int) (*Held, error) {
 	return &Held{Port: port, socket: socket, mutex: mutex}, nil
 }
 
-// Pick holds the first free port: first, unless it is 0, then one from lo to hi.
-// It takes last (0: none) only if all others are taken.
+// Pick holds the first free port of first (0: none), those from lo to hi, and last (0: none).
 func Pick(first, last, lo, hi int) (*Held, error) {
 	var order []int
 	if first != 0 {

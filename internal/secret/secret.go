@@ -75,9 +75,8 @@ func New(token string) (*Keys, error) {
 	return k, nil
 }
 
-// Client returns the settings of a client. It accepts the one certificate and no
-// other, at any name or address: TLS 1.3 proves that the other side has its key.
-// (gRPC would verify the address, and nodes don't know theirs beforehand.)
+// Client returns the settings of a client. It accepts the one certificate and no other, at any name or
+// address, as gRPC alone would not: TLS 1.3 proves that the other side has its key.
 func (k *Keys) Client() *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{k.pair}, ServerName: name, MinVersion: tls.VersionTLS13,

@@ -19,12 +19,10 @@ import (
 )
 
 const (
-	// patience bounds one connection. A store answers within a millisecond, but
-	// not while it looks up the name of the node that connects: that takes 5 s if
-	// one packet of the name service is lost (resolv.conf(5), timeout).
+	// patience bounds one connection. A store answers at once, but not while it looks up the name of a
+	// peer: that takes 5 s if one packet of the name service is lost (resolv.conf(5), timeout).
 	patience = 6 * time.Second
-	// maxKeys is far above the keys of a job of 100,000 ranks, and far below
-	// eight bytes of text read as a number.
+	// maxKeys is far above the keys of 100,000 ranks, and far below eight bytes of text.
 	maxKeys = 1 << 32
 )
 

@@ -1,5 +1,4 @@
-// Package confine runs a test of a port in a child process that can be killed,
-// whatever the driver does.
+// Package confine tests a port in a child process that can be killed, whatever the driver does.
 package confine
 
 import (
@@ -21,8 +20,7 @@ const (
 	runChild  = "verbs-run"
 )
 
-// Children returns the functions that Loop and Run call in children. A program
-// passes them to child.Dispatch.
+// Children returns the children of Loop and Run, for child.Dispatch.
 func Children() child.Table { return child.Table{loopChild: loopAnswer, runChild: runAnswer} }
 
 // answer is the last message of a child of this package.
@@ -44,8 +42,7 @@ type question[T any] struct {
 	Limit time.Duration
 }
 
-// Loop runs verbs.Loop in a child process, for limit at most, even if the driver
-// hangs. The error is a *verbs.Error.
+// Loop runs verbs.Loop in a child process, for limit at most. The error is a *verbs.Error.
 func Loop(ctx context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error) {
 	var a answer[verbs.LoopResult]
 	if err := child.Ask(ctx, loopChild, question[verbs.Test]{t, limit}, &a, limit); err != nil {
@@ -66,8 +63,7 @@ func loopAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(answer[verbs.LoopResult]{r, verbs.AsError(err)})
 }
 
-// inside returns the time limit of the test in a child that is killed after
-// limit. The child has the remaining tenth to answer.
+// inside returns the time limit of the test in a child, which has the remaining tenth to answer.
 func inside(limit time.Duration) time.Duration { return limit - limit/10 }
 
 // ofChild returns the reason that a child gave no answer.
@@ -157,8 +153,7 @@ func runAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return writeFrame(out, 'r', said)
 }
 
-// answerOf reads the other end's message from the parent. When ctx ends first,
-// the read goes on until the process exits.
+// answerOf reads the other end's message. When ctx ends first, the read goes on until the exit.
 func answerOf(ctx context.Context, in io.Reader) ([]byte, error) {
 	type frame struct {
 		kind byte
@@ -185,9 +180,8 @@ func answerOf(ctx context.Context, in io.Reader) ([]byte, error) {
 // maxFrame is far more than one end sends in a step.
 const maxFrame = 1 << 20
 
-// writeFrame writes a frame: its kind, the length of the data in four bytes, the
-// data. The parent sends the question 'q'. The child sends messages 'x', each
-// answered by 'x', or by 'e' with the error, and ends with its result 'r'.
+// writeFrame writes a frame: its kind, the length of the data in four bytes, the data. The parent sends
+// the question 'q', the child messages 'x', each answered by 'x' or an error 'e', then its result 'r'.
 func writeFrame(w io.Writer, kind byte, data []byte) error {
 	if len(data) > maxFrame {
 		return fmt.Errorf("a message of %d bytes is too long", len(data))
