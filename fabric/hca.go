@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/netip"
 	"path"
 	"regexp"
@@ -178,12 +179,7 @@ func readPort(d *dir, n int) Port {
 func pkeys(d *dir, table string) []PKey {
 	var out []PKey
 	unset := 0
-	for _, entry := range byNumber(d.names(table)) {
-		index, err := strconv.Atoi(entry)
-		if err != nil || index < 0 {
-			continue
-		}
-		s := d.line(path.Join(table, entry))
+	for index, s := range d.entries(table) {
 		if k, err := strconv.ParseUint(s, 0, 16); err == nil && k&0x7fff != 0 {
 			out, unset = append(out, PKey{Index: index, Key: s}), 0
 		} else if unset++; unset == pkeyGap {
@@ -198,26 +194,21 @@ func pkeys(d *dir, table string) []PKey {
 func gids(d *dir, port string) []GID {
 	var out []GID
 	table := path.Join(port, "gids")
-	for _, entry := range byNumber(d.names(table)) {
-		index, err := strconv.Atoi(entry)
-		if err != nil || index < 0 {
-			continue
-		}
-		s := d.line(path.Join(table, entry))
+	for index, s := range d.entries(table) {
 		if s == "" {
 			continue
 		}
+		entry := strconv.Itoa(index)
 		addr, set, err := parseGID(s)
 		if err != nil {
 			d.blame(path.Join(table, entry), err)
 		}
-		if !set {
-			continue
+		if set {
+			out = append(out, GID{
+				Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
+				Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
+			})
 		}
-		out = append(out, GID{
-			Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
-			Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
-		})
 	}
 	return out
 }
@@ -236,10 +227,20 @@ func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	return addr.Unmap(), true, nil
 }
 
-// byNumber sorts names that are numbers by value.
-func byNumber(names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // no leading zeros
-	})
-	return names
+// entries returns the files of a table by their number, each with its line.
+func (d *dir) entries(table string) iter.Seq2[int, string] {
+	var numbers []int
+	for _, name := range d.names(table) {
+		if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return func(yield func(int, string) bool) {
+		for _, n := range numbers {
+			if !yield(n, d.line(path.Join(table, strconv.Itoa(n)))) {
+				return
+			}
+		}
+	}
 }

@@ -236,13 +236,11 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 		return local, elsewhere
 	}
 	ndevs := path.Join("ports", strconv.Itoa(p.Num), "gid_attrs/ndevs")
-	for _, entry := range byNumber(d.names(ndevs)) { // some drivers have only these
-		switch dev := d.line(path.Join(ndevs, entry)); {
-		case here(ifaces, dev):
+	for _, dev := range d.entries(ndevs) { // some drivers have only these
+		if here(ifaces, dev) {
 			return dev, ""
-		default:
-			elsewhere = cmp.Or(elsewhere, dev)
 		}
+		elsewhere = cmp.Or(elsewhere, dev)
 	}
 	return "", elsewhere
 }

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -165,16 +166,10 @@ func linkKind(l netlink.Link) string {
 		return ""
 	case "bond", "bridge", "vlan", "veth", "macvlan", "ipvlan", "vxlan", "ipoib":
 		return t
-	case "team":
-		return "bond"
-	case "macvtap":
-		return "macvlan"
-	case "ipvtap":
-		return "ipvlan"
-	case "tun", "tuntap", "wireguard":
-		return "tun"
 	default:
-		return "virtual"
+		same := map[string]string{"team": "bond", "macvtap": "macvlan", "ipvtap": "ipvlan", "tun": "tun",
+			"tuntap": "tun", "wireguard": "tun"}
+		return cmp.Or(same[t], "virtual")
 	}
 }
 

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,17 +104,8 @@ func judge(e *Error, a after) *Error {
 }
 
 func stateWord(state int) string {
-	switch state {
-	case 1:
-		return "down"
-	case 2:
-		return "not configured (INIT)"
-	case 3:
-		return "not yet active (ARMED)"
-	case portActive:
-		return "active"
-	}
-	return fmt.Sprintf("in state %d", state)
+	words := map[int]string{1: "down", 2: "not configured (INIT)", 3: "not yet active (ARMED)", portActive: "active"}
+	return cmp.Or(words[state], fmt.Sprintf("in state %d", state))
 }
 
 // mtuNote describes two ports with different MTUs.

@@ -35,6 +35,9 @@ type run struct {
 func (r *run) step(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
+	if theirs.End != nil {
+		r.res.Remote = *theirs.End
+	}
 	if e := AsError(err); e != nil || r.err != nil {
 		return theirs, heavier(r.err, e)
 	}
@@ -50,9 +53,6 @@ func (r *run) all(ctx context.Context) *Error {
 		}
 	}
 	theirs, e := r.step(ctx, message{Test: &r.t, End: &r.res.Local})
-	if theirs.End != nil {
-		r.res.Remote = *theirs.End
-	}
 	if e != nil {
 		return e
 	}
@@ -102,9 +102,6 @@ func (r *run) connect(ctx context.Context) *Error {
 	}
 	r.res.Local = r.s.end
 	theirs, e := r.step(ctx, mine)
-	if theirs.End != nil {
-		r.res.Remote = *theirs.End
-	}
 	if e != nil {
 		return e
 	}
