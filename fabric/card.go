@@ -35,8 +35,7 @@ func (n *Node) readCards(proc fs.FS) {
 	n.note(driver.bad)
 }
 
-// gpuVendor returns the vendor of a GPU; "" for any other function. Compute GPUs are
-// "3D" (NVIDIA), "other display" or "processing accelerator" (AMD).
+// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "".
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
 	switch {
@@ -48,8 +47,7 @@ func gpuVendor(p PCI) string {
 	return ""
 }
 
-// describe reads the rows "Model: …", "GPU UUID: …" and "Device Minor: …". If the
-// driver could not start the GPU, the UUID consists of question marks.
+// describe reads some rows. The UUID of a GPU that did not start consists of question marks.
 func (c *Card) describe(information string) {
 	for line := range strings.Lines(information) {
 		key, value, _ := strings.Cut(line, ":")
@@ -88,9 +86,8 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 	return g
 }
 
-// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" on a
-// machine without NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open kernel modules, release
-// 515 or later (requirements of GPUDirect RDMA in NVIDIA's GPU operator documentation).
+// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" without
+// NVIDIA's driver. The conditions are those of GPUDirect RDMA in NVIDIA's GPU operator documentation.
 func dmaBuf(kernel, driver string) string {
 	major, minor, ok := kernelVersion(kernel)
 	switch {

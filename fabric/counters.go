@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// Counters count since the port was started, and old ones stop at their largest value, so only the
-// difference of two readings is meaningful. Each reading of an HCA's counter is a command to the
-// firmware, and a refused one writes a line to the kernel log. Detect reads none
-// (Documentation/ABI/stable/sysfs-class-infiniband, …/testing/sysfs-class-net-statistics).
+// Counters count since the port was started, and old ones stop at their largest value: compare two
+// readings. Each reading of an HCA's counter is a command to the firmware, and a refused one writes a
+// line to the kernel log (Documentation/ABI/stable/sysfs-class-infiniband).
 
 // LinkErrors are the counters of one port that show a bad link.
 type LinkErrors struct {

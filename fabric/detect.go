@@ -18,8 +18,7 @@ import (
 	"launch/fabric/verbs"
 )
 
-// resolveBudget limits the lookup of this node's own host name. A healthy machine
-// resolves it from a file; glibc waits 5 s for each server that does not answer.
+// resolveBudget limits the lookup of this node's own host name; glibc waits 5 s for each server.
 const resolveBudget = 2 * time.Second
 
 // Options are the inputs of Detect. The zero value asks nothing that can take time.
@@ -32,8 +31,7 @@ type Options struct {
 	// Software is software.Detect for the job's command; nil: not queried.
 	Software func(ctx context.Context) software.Facts
 
-	// The soft limit of open files that this process inherited. The Go runtime raises
-	// its own limit, so the caller reads it before the runtime starts.
+	// The soft limit of open files that this process inherited, before the Go runtime raised it.
 	Nofile      uint64
 	NofileKnown bool
 }

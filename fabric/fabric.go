@@ -12,16 +12,14 @@ import (
 	"launch/fabric/verbs"
 )
 
-// Roots are the places that facts are read from: Live on a live machine, a recorded
-// machine in a test. A nil root was not recorded, and its files are absent.
+// Roots are the places that facts are read from. A nil root was not recorded: no file exists.
 type Roots struct {
 	Sys, Proc, Etc, Dev fs.FS
 
 	// Root is this process' root directory; containers leave their marks there.
 	Root fs.FS
 
-	// Links returns the kernel's list of the interfaces of this network namespace with
-	// their addresses; sysfs adds the rest. nil: sysfs alone, which has no addresses.
+	// Links returns the kernel's list of interfaces, with addresses. nil: sysfs alone, without.
 	Links func() ([]Interface, error)
 	// Shm returns the bytes free in /dev/shm and its size; -1 and 0: not mounted. nil: not recorded.
 	Shm func() (free, size int64)
@@ -116,8 +114,7 @@ type Port struct {
 	GIDs      []GID   `json:"gids,omitempty"`   // the entries that are set, by index
 	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; the bond or VLAN with the address
 
-	// Elsewhere is the netdev in the GID table if Netdev is "": it is in another
-	// network namespace. A container that sees every HCA of its host has such ports.
+	// Elsewhere is the netdev in another network namespace, which a container may see.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 

@@ -92,8 +92,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	}
 }
 
-// kernelNameRE matches the kernel's own names of RDMA devices (the %d patterns of
-// drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
+// kernelNameRE matches the kernel's own names of RDMA devices (drivers/infiniband/hw and sw).
 var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
 
 // driverByName returns the driver of a device without a function or parent: a software device, or one
@@ -213,8 +212,7 @@ func gids(d *dir, port string) []GID {
 	return out
 }
 
-// parseGID reads eight groups of hexadecimal digits. An IPv4 address is unmapped. An
-// unset entry is all zeros, or only the prefix of link-local addresses.
+// parseGID reads a GID. An unset entry is all zeros but for the prefix of link-local addresses.
 func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	addr, err = netip.ParseAddr(s)
 	if err != nil || !addr.Is6() || addr.Zone() != "" {

@@ -20,8 +20,7 @@ func parseProcs(limits string) uint64 {
 	return n
 }
 
-// softLimit returns the soft limit in a row of /proc/self/limits, which holds a
-// name, a soft limit, a hard limit and a unit. math.MaxUint64 is unlimited.
+// softLimit returns the soft limit in a row of /proc/self/limits; math.MaxUint64: unlimited.
 func softLimit(limits, row string) (uint64, error) {
 	for line := range strings.Lines(limits) {
 		rest, ok := strings.CutPrefix(line, row)

@@ -127,8 +127,7 @@ type Disk struct {
 	Late     string `json:"late,omitempty"` // time spent waiting in vain
 }
 
-// Time limits of file systems: first for all together, in which an automounter may
-// mount them, then for each alone, to find the one that hangs.
+// Time limits: for all file systems together, then for each alone, to find the one that hangs.
 const (
 	disksBudget = 2 * time.Second
 	diskBudget  = time.Second

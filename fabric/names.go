@@ -19,8 +19,7 @@ const (
 	maxAttempts     = 5
 )
 
-// parseResolver reads resolv.conf. Without a search list, glibc uses the domain of the
-// host name; without a server, the one on this machine.
+// parseResolver reads resolv.conf, with glibc's defaults for the search list and the server.
 func parseResolver(text, hostname string) Resolver {
 	r := Resolver{Ndots: defaultNdots, Timeout: defaultTimeout, Attempts: defaultAttempts}
 	searched := false

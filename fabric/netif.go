@@ -20,9 +20,8 @@ const (
 	typeLoopback   = 772
 )
 
-// readInterfaces lists the interfaces of this network namespace. The kernel's list (links)
-// is authoritative if there is one: a /sys that was mounted in another namespace shows
-// the interfaces of that namespace. sysfs adds kind, speed, driver and NUMA node.
+// readInterfaces lists the interfaces of this network namespace: the kernel's list (links), since a
+// /sys mounted in another namespace shows that one's. sysfs adds driver, speed and NUMA node.
 func (n *Node) readInterfaces(r Roots) {
 	n.Interfaces = n.sysInterfaces(r.Sys)
 	if r.Links == nil {
@@ -102,8 +101,7 @@ func devPort(d *dir, kind string) int {
 	return cmp.Or(d.number("dev_port", 0), d.number("dev_id", 0))
 }
 
-// netFunction returns the PCI function of an interface, from its path among the
-// devices, or from its link where the class holds directories.
+// netFunction returns the PCI function of an interface, from its path or its link.
 func netFunction(d *dir) string {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		return functionOf(target)
@@ -111,8 +109,7 @@ func netFunction(d *dir) string {
 	return functionOf(cmp.Or(d.link("device"), ueventValue(d.line("device/uevent"), "PCI_SLOT_NAME")))
 }
 
-// sysKind returns the kind of an interface as far as sysfs shows it. A veth has no
-// mark: it is a virtual interface whose other end is not here.
+// sysKind returns the kind of an interface as far as sysfs shows it. A veth has no mark.
 func sysKind(d *dir, flags, typ int) string {
 	uevent := d.line("uevent")
 	if flags&flagLoopback != 0 || typ == typeLoopback {

@@ -140,9 +140,9 @@ func functionOf(target string) string {
 	return ""
 }
 
-// isVF recognizes the virtual functions of Mellanox by their number, since a VM does not see their
-// physical function. They are even numbers from Connect-IB to ConnectX-6 Dx, whose 0x101e serves
-// all later cards (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
+// isVF recognizes Mellanox's virtual functions by number, since a VM sees no physical function: even
+// ones from Connect-IB to ConnectX-6 Dx, whose 0x101e serves all later cards (the tables in
+// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
 	if vendor != vendorMellanox || err != nil {
@@ -181,8 +181,7 @@ func (n Node) WithoutRDMA() []PCI {
 	return out
 }
 
-// isHCA reports whether the driver of a function always makes an RDMA device once it is
-// fully loaded. Other Ethernet drivers do so for some cards only.
+// isHCA reports whether the driver of a function makes an RDMA device for every card.
 func (p PCI) isHCA() bool {
 	switch p.Driver {
 	case "mlx5_core", "mlx4_core", "efa", "hfi1", "ib_qib", "ib_mthca":

@@ -135,8 +135,7 @@ func absent(err error) bool {
 		errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// leadingInt reads the number at the start of a string, decimal or 0x…, up to a colon
-// or blank: the kernel writes "4: ACTIVE", and the text varies.
+// leadingInt reads the number at the start of a string, as "4: ACTIVE" or 0x….
 func leadingInt(s string) (int, error) {
 	word := s
 	if i := strings.IndexAny(s, ": \t\n"); i >= 0 {

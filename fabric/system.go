@@ -20,8 +20,7 @@ type System struct {
 	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC of this user; math.MaxUint64 unlimited, 0 unknown
 	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports, both ends inclusive
 
-	// Image is a digest of /etc/machine-id, which is the same on clones of one disk image; "" if
-	// there is none. The id itself must stay on its machine (machine-id(5)).
+	// Image is a digest of /etc/machine-id, which must stay on its machine; clones share it. "": none.
 	Image string `json:"image,omitempty"`
 
 	// Capabilities that lift a limit, in the first user namespace: the kernel uses capable().
@@ -88,8 +87,7 @@ func system(proc, etc, sys fs.FS, names []string) System {
 	return s
 }
 
-// imageMark returns a digest of a machine id of 128 bits, in hexadecimal; "" for
-// anything else, such as the text in an image before its first boot.
+// imageMark returns a digest of a machine id of 128 bits; "" for anything else.
 func imageMark(text string) string {
 	id := strings.TrimSpace(text)
 	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 {
@@ -202,9 +200,8 @@ func rdmaMode(r Roots, n *Node) string {
 	return ""
 }
 
-// cloud identifies the provider by the marks that cloud-init's ds-identify and the
-// providers' documents name. A Hyper-V VM is Azure only by its asset tag. Where a
-// container hides DMI, the network cards of Amazon and Google identify them.
+// cloud identifies the provider by the marks of cloud-init's ds-identify and of providers' documents; a
+// Hyper-V VM is Azure only by its asset tag. Where DMI is hidden, the network cards identify some.
 func cloud(dmi *dir, bus []PCI) Cloud {
 	vendor, product := dmi.line("sys_vendor"), dmi.line("product_name")
 	tag, chassis := dmi.line("chassis_asset_tag"), dmi.line("chassis_vendor")

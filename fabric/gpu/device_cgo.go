@@ -198,8 +198,7 @@ func busID(p nvml.PciInfo) string {
 	return sysfsPCI(text(p.BusIdLegacy[:]))
 }
 
-// recovery returns the query for the action that the driver requires before the next
-// use. A driver before R565 has no such field, which is not an error.
+// recovery returns the query for the action before the next use, unknown to drivers before R565.
 func recovery() question {
 	return by("recovery", "nvmlDeviceGetFieldValues", func(d nvml.Device, g *GPU) nvml.Return {
 		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}

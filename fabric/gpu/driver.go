@@ -97,8 +97,7 @@ func parseVersion(s string) string {
 	return m[1]
 }
 
-// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the device's
-// name in sysfs. A domain above 0xffff keeps its digits.
+// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the name in sysfs.
 func sysfsPCI(busID string) string {
 	domain, rest, ok := strings.Cut(strings.ToLower(busID), ":")
 	if n, err := strconv.ParseUint(domain, 16, 32); ok && err == nil {

@@ -1,5 +1,4 @@
-// Package gpu asks NVML which GPUs this node has, and how healthy they are. The driver
-// may hang, so only a child process asks it (see internal/child).
+// Package gpu asks NVML for this node's GPUs and their health, in a child: the driver may hang.
 package gpu
 
 import (
@@ -9,8 +8,7 @@ import (
 	"slices"
 )
 
-// Facts is the answer of NVML, or the reason that there is none. Exactly one of
-// Present, Absent and Err is set; none of them if NVML was not asked.
+// Facts is the answer of NVML: one of Present, Absent and Err, or none if it was not asked.
 type Facts struct {
 	Present bool   `json:"present"`          // NVML answered
 	Absent  string `json:"absent,omitempty"` // why there is no NVIDIA driver here
@@ -26,8 +24,7 @@ type Facts struct {
 	Unknown []Unknown `json:"unknown,omitempty"`
 }
 
-// GPU is one device, in NVML's order. A field that the GPU does not have is missing. A
-// field that NVML did not answer is missing and in Unknown.
+// GPU is one device, in NVML's order. What it lacks is missing; unanswered fields are in Unknown.
 type GPU struct {
 	Index      int    `json:"index"`
 	Name       string `json:"name"`
@@ -122,8 +119,7 @@ type Remote struct {
 	Links int    `json:"links"`
 }
 
-// Fabric is a GPU's place in the NVLink fabric, which the fabric manager assigns. Until
-// State is completed, CUDA does not start on this GPU.
+// Fabric is a GPU's place in the NVLink fabric. CUDA does not start until State is completed.
 type Fabric struct {
 	State    string   `json:"state"`              // not_started, in_progress, completed
 	Status   string   `json:"status,omitempty"`   // NVML's name for the result; "" until it is completed

@@ -106,8 +106,7 @@ func (r *Recorder) keep(f func(*answers)) {
 	f(&r.rec.Answers)
 }
 
-// File returns the recording of the node that Detect found. It replaces host names, addresses,
-// GUIDs and UUIDs, each consistently, so that it does not reveal the machine.
+// File returns the recording of the node that Detect found, without what identifies the machine.
 func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -196,8 +196,7 @@ func (s *scrubber) value(key string, v any) any {
 	return v
 }
 
-// domain returns the replacement for a domain of a search list. A cluster's own domains
-// are the same in all clusters, except for the namespace.
+// domain returns the replacement for a domain of a search list. A cluster's own keep their form.
 func domain(name string) string {
 	if at := strings.Index("."+name, ".svc."); at >= 0 {
 		return strings.TrimPrefix("default."[:min(at, 1)*len("default.")]+name[at:], ".")
@@ -266,8 +265,7 @@ func (z anonymizer) bit(original []byte, i int) byte {
 	return sum[0] & 1
 }
 
-// kept returns how many of the first bits stay: enough to distinguish a special block
-// from the rest, so that an address next to a block never moves into it.
+// kept returns how many of the first bits stay, so that no address moves into a special block.
 func kept(a netip.Addr) int {
 	if a.Is6() {
 		if a.IsLinkLocalUnicast() {

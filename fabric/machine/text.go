@@ -11,8 +11,7 @@ import (
 	"unicode"
 )
 
-// textFormat is the first line of a machine that a person wrote. Indentation is the
-// tree of the PCI buses; docs/machines.md lists the keywords.
+// textFormat is the first line of a machine that a person wrote (docs/machines.md).
 const textFormat = "machine/1"
 
 // block is a line and the lines that are indented below it.

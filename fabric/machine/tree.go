@@ -22,8 +22,7 @@ const (
 	maxLinks   = 40 // followed on one path, as in the kernel (MAXSYMLINKS)
 )
 
-// tree is a directory tree in memory that behaves as the kernel's do: it follows links
-// anywhere in a path, which may dangle and never lead out of it.
+// tree is a directory tree in memory. It follows links anywhere in a path, within the tree.
 type tree struct {
 	root           *node
 	entries, bytes int

@@ -47,9 +47,8 @@ func (c class) String() string {
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 
-// decide finds the rails. No single property does: docs/fabric.md has machines on which names,
-// rate, link layer and topology each mislead. So it sorts the ports into classes of one link layer
-// and rate, takes the best class, and removes ports that do not belong to it for another reason.
+// decide finds the rails: the best class of ports of one link layer and rate, without those that do not
+// belong to it for another reason. docs/fabric.md has machines on which each property misleads.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
 	d := decision{unable: unable, bare: v.bare()}
@@ -160,8 +159,7 @@ func (v *view) equal(a, b class, of map[class][]candidate) bool {
 		v.served(of[a]) == v.served(of[b]) && slices.ContainsFunc(of[a], plain) == slices.ContainsFunc(of[b], plain)
 }
 
-// degraded reports whether a port is a rail that came up slower than its like: the same
-// card in the same subnet, and a GPU that has no rail yet.
+// degraded reports whether a port is a rail that is slower than its like: same card and subnet.
 func (v *view) degraded(c candidate, rails []candidate) bool {
 	like := func(r candidate) bool {
 		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&

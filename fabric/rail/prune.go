@@ -10,9 +10,8 @@ import (
 	"launch/fabric"
 )
 
-// prune removes the ports from a class that share its link layer and rate but are not rails. Each
-// step needs a reason of its own, and a weak reason also needs a clear majority against the port.
-// No port is removed if every GPU has the same number of ports.
+// prune removes the ports from a class that are not rails. Each step needs a reason of its own; a weak
+// one also needs a clear majority. No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
@@ -76,8 +75,7 @@ func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	return len(a) == 0 || len(b) == 0 || slices.Equal(a, b)
 }
 
-// wayOut returns the port that leads to the peers (or out, if they are unknown), if it
-// is one too many for the GPUs or in another network than the rest.
+// wayOut returns the port that leads out, if the GPUs need one less or its network is another.
 func (v *view) wayOut(all []candidate) []ruled {
 	i := slices.IndexFunc(all, v.isWayOut)
 	if i < 0 || v.even(all) || len(all) < 3 {
@@ -160,8 +158,7 @@ func (v *view) far(all []candidate) (out []ruled) {
 	return out
 }
 
-// common returns the value of most ports, and the ports with another value. Unknown
-// values ("") count for neither. No value is common if two are equally frequent.
+// common returns the value of most ports, and the ports with another; "" is unknown, and a tie.
 func common(all []candidate, of func(candidate) string) (most string, others []candidate) {
 	count := map[string]int{}
 	for _, c := range all {
@@ -219,8 +216,7 @@ func network(c candidate) string {
 	return fmt.Sprintf("%d.%d.0.0/16", b[0], b[1])
 }
 
-// stem returns the name of a port's interface up to its first number, if a person or an
-// image chose the name. Names made from the card's address always differ.
+// stem returns a port's interface up to its first number, unless an address made the name.
 func stem(c candidate) string {
 	i := strings.IndexAny(c.port.Netdev, "0123456789")
 	if i < 1 || strings.HasPrefix(c.port.Netdev, "en") || c.kind != RoCE {

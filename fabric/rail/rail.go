@@ -185,8 +185,7 @@ func overTCP(i fabric.Interface) candidate {
 	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
 }
 
-// plain returns the rail of a job with only one network: the interface that the peers
-// use or that leads out, else the fastest that could carry traffic.
+// plain returns the rail of a job without RDMA: the interface to the peers or out, or the fastest.
 func (v *view) plain(nics []NIC) []candidate {
 	var best fabric.Interface
 	rank := func(i fabric.Interface, role Role) int {
@@ -216,8 +215,7 @@ func (v *view) plain(nics []NIC) []candidate {
 	return []candidate{overTCP(best)}
 }
 
-// slingshot makes the Cassini NICs of a node its rails, if it has any: they speak
-// libfabric's cxi and show no RDMA device, only an Ethernet interface.
+// slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA.
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
 		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {

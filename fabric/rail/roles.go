@@ -103,9 +103,8 @@ func portRole(h fabric.HCA, d decision) NIC {
 	return nic
 }
 
-// missing returns the HCAs that would be rails if they had a link. They are cards of the rails'
-// type and board that are down, while the rails' cards have as many ports up as this card could
-// have. The second port of a card does not count if no other card uses its second port either.
+// missing returns the HCAs that would be rails if they had a link: of the rails' type and board, and
+// down, while the rails' cards have as many ports up as this card could have.
 func (v *view) missing(d decision) (out []string) {
 	if len(d.rails) == 0 {
 		return nil

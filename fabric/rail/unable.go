@@ -54,8 +54,7 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	return NIC{}, false
 }
 
-// unread reports whether the state of a port could not be read, and nothing rules it
-// out: an InfiniBand port without a local identifier never came up.
+// unread reports whether the state of a port is unknown and nothing proves that it was never up.
 func (v *view) unread(h fabric.HCA, p fabric.Port) bool {
 	silent := p.LinkLayer == "" && len(p.GIDs) == 0 // nothing was read
 	named := p.LID != 0 && p.LID != noLID

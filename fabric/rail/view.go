@@ -77,8 +77,7 @@ func (v *view) kindOf(h fabric.HCA) Kind {
 	return ""
 }
 
-// linkKind returns the protocol of a port. If its link layer was not read, a local
-// identifier, an IPoIB interface or the class of the function decides.
+// linkKind returns the protocol of a port, by other signs if its link layer was not read.
 func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
 	switch p.LinkLayer {
 	case "InfiniBand":
@@ -140,8 +139,7 @@ func (v *view) isBlueField(c candidate) bool {
 	return id >= 0xa2d2 && id <= 0xa2df
 }
 
-// isBond recognizes a link aggregation: mlx5 names its LAG device mlx5_bond_N
-// (drivers/infiniband/hw/mlx5/main.c); for others the interface decides.
+// isBond recognizes a link aggregation: mlx5_bond_N (drivers/infiniband/hw/mlx5/main.c) or its netdev.
 func (v *view) isBond(c candidate) bool {
 	i, ok := v.node.Interface(c.port.Netdev)
 	return ok && i.Kind == "bond" || strings.Contains(c.hca.Name, "bond")

@@ -114,8 +114,7 @@ func defaults() []string {
 		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
 }
 
-// find returns the file that a name is loaded from when o needs it, with every link
-// followed; "" if there is none. The zero object means no file.
+// find returns the file, without links, that o loads for a name; "": none. o may be zero.
 func (l *loader) find(name string, o object) string {
 	if name == "" {
 		return ""

@@ -12,8 +12,7 @@ var (
 	pythonName = regexp.MustCompile(`^python(?:3(?:\.\d+t?)?)?$`)
 	// versioned matches the name of an interpreter, or of its directory of modules.
 	versioned = regexp.MustCompile(`^python(3\.\d+t?)$`)
-	// trampoline matches the second line of a script whose interpreter path is too long
-	// for a first line, or has a blank. pip, uv and conda write it.
+	// trampoline matches the second line of scripts of pip, uv and conda with a long interpreter path.
 	trampoline = regexp.MustCompile(`(?m)^'''exec' (?:"([^"\n]+)"|'([^'\n]+)'|(\S+)) "\$0"`)
 	// assigned matches a line of torch/version.py or pyvenv.cfg.
 	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*` +
@@ -92,8 +91,7 @@ func shebang(text string) string {
 	return words[0]
 }
 
-// python returns the version of an interpreter, and the directories in which it looks
-// for packages, in order (Lib/site.py; Debian's has dist-packages).
+// python returns an interpreter's version and its directories of packages, in order (Lib/site.py).
 func (d detector) python(file string) (version string, sites []string) {
 	for p := range strings.SplitSeq(d.env("PYTHONPATH"), ":") {
 		if p != "" {

@@ -20,8 +20,7 @@ const budget = 2 * time.Second
 // None is the version of a missing network plugin: a fact, since NCCL then uses its own networks.
 const None = "none"
 
-// Facts is the software that the command would load on this node. An empty Version is
-// unknown: the command does not load it, or the version could not be read.
+// Facts is the software that the command would load. An empty Version is unknown, or not loaded.
 type Facts struct {
 	Python    Item   `json:"python,omitzero"`    // "3.11.7", or "3.11" if no file has more; Path: the interpreter
 	Torch     Item   `json:"torch,omitzero"`     // __version__ of torch/version.py, "2.9.0+cu128"
@@ -49,8 +48,7 @@ type Command struct {
 	Home    string
 }
 
-// Detect reads what the command would load, from the root directory of this machine or
-// of a test. It never fails as a whole, and returns within 2 s.
+// Detect reads what the command would load, from a root directory, within 2 s.
 func Detect(ctx context.Context, root fs.FS, cmd Command) Facts {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()

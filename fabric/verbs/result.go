@@ -115,8 +115,7 @@ func mtuNote(l, o End) *Error {
 			l.packets(), o.Device, o.packets())}
 }
 
-// heavier returns the failure that says more: that of a device that reports before that
-// of one that waited, and this end's before the other's.
+// heavier returns the failure that says more: a device's report before a wait, this end's first.
 func heavier(mine, theirs *Error) *Error {
 	vague := func(e *Error) bool { return e.Cause == Stuck || e.Cause == Late || e.Cause == Lost }
 	switch {

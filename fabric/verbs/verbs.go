@@ -61,8 +61,7 @@ func (p Port) Active() bool { return p.State == portActive }
 
 const portActive = 4
 
-// Facts is the answer of libibverbs, or the reason that there is none. Exactly one of
-// Present, Absent and Err is set; none of them if it was not asked.
+// Facts is the answer of libibverbs: one of Present, Absent and Err, or none if it was not asked.
 type Facts struct {
 	Present bool     `json:"present"`          // libibverbs answered
 	Absent  string   `json:"absent,omitempty"` // why there is nothing to ask
@@ -140,8 +139,7 @@ func gidType(n uint32) string {
 	return typeV1
 }
 
-// choose returns the GID for a RoCE connection if the test names none. It follows
-// NCCL's rule: RoCE v2 of an IPv4 address, then of a routable IPv6 address, then any.
+// choose returns the GID for a RoCE connection, by NCCL's rule: RoCE v2, IPv4, routable first.
 func choose(gids []gidEntry) (gidEntry, bool) {
 	better := []func(g gidEntry) bool{
 		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },

@@ -19,8 +19,7 @@ import (
 // Func reads a child's question from in and writes its answer to out. Its error is exit status 1.
 type Func func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// Table names the functions that a binary can run as a child. The same table
-// is passed to Dispatch by main, and by TestMain in packages that start children.
+// Table names the functions that a binary runs as a child, for main and TestMain.
 type Table map[string]Func
 
 // The variables of a child.

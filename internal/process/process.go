@@ -66,8 +66,7 @@ const (
 	tcpListen      = "0A"
 )
 
-// Listening reports whether a process listens on port, at any address, in the
-// network namespace that procfs (/proc) shows. It does not connect.
+// Listening reports whether a process listens on port, at any address. It does not connect.
 func Listening(procfs fs.FS, port int) (bool, error) {
 	inode, err := Listener(procfs, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)))
 	return inode != "", err
@@ -211,8 +210,7 @@ func local(text string) netip.Addr {
 	return a.Unmap()
 }
 
-// conflict reports whether a socket that listens at a prevents listening at b: the
-// addresses are equal, or one covers the other. :: covers both families.
+// conflict reports whether listening at a prevents it at b: one address covers the other.
 func conflict(a, b netip.Addr) bool {
 	covers := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
 	return a.IsValid() && (a == b || covers(a, b) || covers(b, a))

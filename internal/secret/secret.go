@@ -18,15 +18,13 @@ import (
 	"time"
 )
 
-// MinLength is the shortest token that is allowed, in bytes. Every process that
-// connects sees the certificate, and could guess a short token from it offline.
+// MinLength is the shortest token in bytes: every caller sees the certificate and could guess it.
 const MinLength = 16
 
 // ErrShort: an attacker could guess the token.
 var ErrShort = errors.New("the token is too short")
 
-// name is the one name in the certificate. It holds no address: the token proves
-// which node belongs to the job, and nodes don't know their addresses beforehand.
+// name is the one name in the certificate, without an address: the token proves membership.
 const name = "launch"
 
 // Keys are derived from a token.

@@ -18,8 +18,7 @@ const (
 	bulkTick               = 20 * time.Millisecond
 )
 
-// Bulk is the result of a load that was sent both ways at once, in full segments:
-// it can fail where small messages pass. Only bytes that arrive count.
+// Bulk is the result of a load both ways in full segments, which may fail where small messages pass.
 type Bulk struct {
 	Out, Back Flow
 	Took      time.Duration
