@@ -14,12 +14,6 @@ import (
 // parseMemlock returns the soft limit of locked memory, in bytes.
 func parseMemlock(limits string) (uint64, error) { return softLimit(limits, "Max locked memory") }
 
-// parseProcs returns the soft limit of processes; 0 where it is unknown.
-func parseProcs(limits string) uint64 {
-	n, _ := softLimit(limits, "Max processes")
-	return n
-}
-
 // softLimit returns the soft limit in a row of /proc/self/limits; math.MaxUint64: unlimited.
 func softLimit(limits, row string) (uint64, error) {
 	for line := range strings.Lines(limits) {

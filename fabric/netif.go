@@ -138,14 +138,11 @@ func sysKind(d *dir, flags, typ int) string {
 		return "physical"
 	}
 	index := d.number("ifindex", 0)
-	if d.number("iflink", index) != index && !hasLower(d) {
+	lower := func(n string) bool { return strings.HasPrefix(n, "lower_") }
+	if d.number("iflink", index) != index && !slices.ContainsFunc(d.names(""), lower) {
 		return "veth"
 	}
 	return "virtual"
-}
-
-func hasLower(d *dir) bool {
-	return slices.ContainsFunc(d.names(""), func(n string) bool { return strings.HasPrefix(n, "lower_") })
 }
 
 // speed returns Mb/s; the kernel writes -1, or formerly 2^32-1, for "unknown".

@@ -74,9 +74,9 @@ func system(proc, etc, sys fs.FS, names []string) System {
 	s := System{
 		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
 		Hosts:    parseHosts(readText(etc, "hosts"), names), Cgroup: cgroup(proc, sys),
-		Procs:    parseProcs(readText(proc, "self/limits")),
 		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
 	}
+	s.Procs, _ = softLimit(readText(proc, "self/limits"), "Max processes") // 0: unknown
 	s.Image = imageMark(readText(etc, "machine-id"))
 	s.Resolver.Services = parseServices(readText(etc, "nsswitch.conf"))
 	if firstNamespace(readText(proc, "self/uid_map")) {

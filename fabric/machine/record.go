@@ -69,7 +69,9 @@ func (r *Recorder) Roots() fabric.Roots {
 	if ask := r.live.System; ask != nil {
 		roots.System = func(names []string) fabric.System {
 			s := ask(names)
-			r.keep(func(a *answers) { a.System = unnamed(s) })
+			anonymous := s
+			anonymous.Image = ""
+			r.keep(func(a *answers) { a.System = &anonymous })
 			return s
 		}
 	}
@@ -92,12 +94,6 @@ func (r *Recorder) Roots() fabric.Roots {
 		}
 	}
 	return roots
-}
-
-// unnamed returns a System without what identifies the machine.
-func unnamed(s fabric.System) *fabric.System {
-	s.Image = ""
-	return &s
 }
 
 func (r *Recorder) keep(f func(*answers)) {

@@ -258,8 +258,8 @@ func (v *view) without(d decision) (Kind, string, bool) {
 		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
 			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual
 		})
-		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, plural(unusable, "device"), first.Name,
-			first.Why), true
+		devices := map[bool]string{true: "device", false: "devices"}[unusable == 1]
+		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, devices, first.Name, first.Why), true
 	case len(d.bare) > 0:
 		return TCP, d.bare[0].Name + ": " + d.bare[0].Why, true
 	case virtual > 0:
@@ -269,13 +269,6 @@ func (v *view) without(d decision) (Kind, string, bool) {
 		return TCP, "no RDMA device", true
 	}
 	return Unknown, "no network device is visible", false
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // reason returns what all rails of a class have in common.

@@ -220,7 +220,10 @@ func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
 		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
 			port := fabric.Port{LinkLayer: "Ethernet"}
-			port.Netdev, port.Rate = v.hsn(p.Addr)
+			own := func(i fabric.Interface) bool { return i.PCI == p.Addr }
+			if i := slices.IndexFunc(v.node.Interfaces, own); i >= 0 {
+				port.Netdev, port.Rate = v.node.Interfaces[i].Name, float64(v.node.Interfaces[i].Speed)/1000
+			}
 			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, port, Slingshot})
 		}
 	}
@@ -233,14 +236,4 @@ func (d *decision) slingshot(v *view, able []candidate) {
 		role, sure := v.otherRole(c)
 		d.others = append(d.others, ruled{c, role, "the fabric of this machine is Slingshot", sure})
 	}
-}
-
-// hsn returns the interface of a Cassini NIC, and its speed in Gb/s.
-func (v *view) hsn(pci string) (name string, rate float64) {
-	for _, i := range v.node.Interfaces {
-		if i.PCI == pci {
-			return i.Name, float64(i.Speed) / 1000
-		}
-	}
-	return "", 0
 }

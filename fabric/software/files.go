@@ -109,10 +109,8 @@ type loader struct {
 const cacheFile = "/etc/ld.so.cache"
 
 // defaults are glibc's directories and Debian's, which a container without a cache needs.
-func defaults() []string {
-	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
-		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
-}
+var defaults = []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
 
 // find returns the file, without links, that o loads for a name; "": none. o may be zero.
 func (l *loader) find(name string, o object) string {
@@ -147,7 +145,7 @@ func (l *loader) find(name string, o object) string {
 	if found := l.at(l.cache[name]); found != "" {
 		return found
 	}
-	for _, dir := range defaults() {
+	for _, dir := range defaults {
 		if found := l.at(dir + "/" + name); found != "" {
 			return found
 		}
