@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,19 +61,13 @@ func parseFstab(text string) []mount {
 
 // unescape decodes \040 and the like, which encode blanks and backslashes.
 func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return escapeRE.ReplaceAllStringFunc(s, func(escape string) string {
+		n, _ := strconv.ParseUint(escape[1:], 8, 8) // matches are in range
+		return string([]byte{byte(n)})
+	})
 }
+
+var escapeRE = regexp.MustCompile(`\\[0-3][0-7][0-7]`)
 
 // holds returns the mount of a path without links.
 func holds(all []mount, name string) (found mount) {

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -182,20 +183,13 @@ func ueventValue(uevent, key string) string {
 func (r Roots) filled() Roots {
 	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev, &r.Root} {
 		if *root == nil {
-			*root = empty{}
+			*root = embed.FS{}
 		}
 	}
 	return r
 }
 
-type empty struct{}
-
-func (empty) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-// Time limits for one file. The first file that exceeds its limit is probably on a lost
-// server or a pending mount; later files get less time, since they may be there too.
+// Time limits for one file, and for each file after one that exceeded its limit.
 const (
 	fileBudget  = 2 * time.Second
 	fileBudget2 = 100 * time.Millisecond
@@ -204,8 +198,7 @@ const (
 // errLate is the error for a file that took too long.
 var errLate = errors.New("its file system does not answer")
 
-// Bounded returns fsys with a time limit for each call: a call on a mount whose server
-// is gone never returns and is abandoned. Reading from an open file has no limit.
+// Bounded returns fsys with a time limit for each call. Reading from an open file has no limit.
 func Bounded(fsys fs.FS) fs.FS { return &bounded{fsys: fsys} }
 
 type bounded struct {

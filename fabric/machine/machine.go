@@ -4,6 +4,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -87,36 +88,27 @@ func (m *Machine) manifest(data []byte) error {
 		return fmt.Errorf("its format is %q, not %s or %s", r.Format, recordingFormat, manifestFormat)
 	}
 	m.answers = r.Answers
+	var errs []error
 	for _, name := range r.Dirs {
-		if err := m.files.dir(name); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.dir(name))
 	}
 	for name, text := range r.Files {
-		if err := m.files.file(name, text); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.file(name, text))
 	}
 	for name, state := range r.ACS {
-		if err := m.files.file(name, acsConfig(state)); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.file(name, acsConfig(state)))
 	}
 	for name, target := range r.Links {
-		if err := m.files.link(name, target); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.link(name, target))
 	}
 	for name, why := range r.Errors {
 		errno, err := errnoOf(why)
 		if err != nil {
-			return fmt.Errorf("file %q: %w", name, err)
+			err = fmt.Errorf("file %q: %w", name, err)
 		}
-		if err := m.files.fail(name, errno); err != nil {
-			return err
-		}
+		errs = append(errs, err, m.files.fail(name, errno))
 	}
-	return nil
+	return cmp.Or(errs...) // the first
 }
 
 // Roots returns the machine as the input of fabric.Detect.

@@ -69,9 +69,7 @@ func (r *Recorder) Roots() fabric.Roots {
 	if ask := r.live.System; ask != nil {
 		roots.System = func(names []string) fabric.System {
 			s := ask(names)
-			anonymous := s
-			anonymous.Image = ""
-			r.keep(func(a *answers) { a.System = &anonymous })
+			r.keep(func(a *answers) { a.System = &s })
 			return s
 		}
 	}
@@ -110,6 +108,9 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	a.HostAddrs, a.HostErr = n.HostAddrs, n.HostErr
 	gpus := n.GPUs.Anonymous()
 	a.NVML, a.Verbs, a.Software = &gpus, &n.Verbs, &n.Software
+	if a.System != nil {
+		a.System.Image = "" // it identifies the machine
+	}
 	if n.Limits.NofileKnown {
 		a.Nofile = &n.Limits.Nofile
 	}

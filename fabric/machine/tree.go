@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -138,12 +136,12 @@ func (t *tree) Open(name string) (fs.File, error) {
 	if n.children == nil {
 		return open(name, n.data), nil
 	}
-	return &file{info: info{path.Base(name), n}}, nil
+	return &folder{info: info{path.Base(name), n}}, nil
 }
 
 // open returns an open file with a content.
 func open(name, data string) fs.File {
-	return &file{info: info{path.Base(name), &node{data: data}}, Reader: bytes.NewReader([]byte(data))}
+	return file{info{path.Base(name), &node{data: data}}, strings.NewReader(data)}
 }
 
 // ReadLink and Lstat make a tree an fs.ReadLinkFS.
@@ -222,39 +220,31 @@ func (i info) Mode() fs.FileMode {
 	return 0o444
 }
 
-// file is an open node.
+// file is an open file. Its ReadAt is for a PCI function's registers.
 type file struct {
 	info
-	*bytes.Reader // nil: a directory
-	listed        int
+	*strings.Reader
 }
 
-var errIsDir = errors.New("is a directory")
+func (f file) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f file) Size() int64                { return f.info.Size() }
+func (f file) Close() error               { return nil }
 
-func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *file) Size() int64                { return f.info.Size() }
-func (f *file) Close() error               { return nil }
-
-func (f *file) Read(p []byte) (int, error) {
-	if f.Reader == nil {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
-	}
-	return f.Reader.Read(p)
+// folder is an open directory.
+type folder struct {
+	info
+	listed int
 }
 
-// ReadAt is for a PCI function's registers.
-func (f *file) ReadAt(p []byte, at int64) (int, error) {
-	if f.Reader == nil {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
-	}
-	return f.Reader.ReadAt(p, at)
+func (f *folder) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *folder) Close() error               { return nil }
+
+func (f *folder) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EISDIR}
 }
 
-// ReadDir lists an open directory.
-func (f *file) ReadDir(count int) ([]fs.DirEntry, error) {
-	if f.n.children == nil {
-		return nil, &fs.PathError{Op: "readdir", Path: f.name, Err: syscall.ENOTDIR}
-	}
+// ReadDir lists the directory.
+func (f *folder) ReadDir(count int) ([]fs.DirEntry, error) {
 	all := f.n.list()[f.listed:]
 	if count > 0 && len(all) == 0 {
 		return nil, io.EOF

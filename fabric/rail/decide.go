@@ -38,11 +38,13 @@ type class struct {
 func (c class) String() string {
 	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path",
 		Unknown: "RDMA"}[c.kind]
-	rate := fmt.Sprintf("%g Gb/s", c.rate)
-	if c.rate == 0 {
-		rate = "an unknown rate"
+	switch {
+	case c.rate != 0:
+		return fmt.Sprintf("%s at %g Gb/s", name, c.rate)
+	case c.kind == EFA:
+		return name
 	}
-	return name + " at " + rate
+	return name + " at an unknown rate"
 }
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
@@ -197,13 +199,12 @@ func (v *view) leadsOut(i fabric.Interface) bool {
 
 // explain describes the rails in one line, and withdraws certainty if the facts are too few.
 func (d *decision) explain(v *view) {
-	count, subnets := map[class]int{}, map[int]bool{}
-	var order []class
+	subnets := map[int]bool{}
+	var parts []string
 	homeless := 0
 	for _, c := range d.rails {
-		k := classOf(c)
-		if count[k]++; count[k] == 1 {
-			order = append(order, k)
+		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
+			parts = append(parts, part)
 		}
 		if subnet(c) != "" {
 			subnets[c.port.SMLID] = true
@@ -214,14 +215,6 @@ func (d *decision) explain(v *view) {
 		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
 			d.sure = false
 		}
-	}
-	var parts []string
-	for _, k := range order {
-		s := fmt.Sprintf("%d x %v", count[k], k)
-		if k.kind == EFA && k.rate == 0 {
-			s = fmt.Sprintf("%d x EFA", count[k])
-		}
-		parts = append(parts, s)
 	}
 	d.why = strings.Join(parts, " and ")
 	if len(subnets) > 1 {
@@ -276,11 +269,16 @@ func (d *decision) reason(c candidate) string {
 	if c.kind == EFA {
 		return "EFA"
 	}
+	return d.counted(classOf(c))
+}
+
+// counted returns the number of rails of a class, and the class.
+func (d *decision) counted(k class) string {
 	n := 0
 	for _, r := range d.rails {
-		if classOf(r) == classOf(c) {
+		if classOf(r) == k {
 			n++
 		}
 	}
-	return fmt.Sprintf("%d x %v", n, classOf(c))
+	return fmt.Sprintf("%d x %v", n, k)
 }

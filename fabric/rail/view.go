@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -147,30 +148,11 @@ func (v *view) isBond(c candidate) bool {
 
 // natural compares names so that mlx5_2 is before mlx5_10.
 func natural(a, b string) int {
-	for a != "" && b != "" {
-		da, db := digits(a), digits(b)
-		if da > 0 && db > 0 {
-			x, y := strings.TrimLeft(a[:da], "0"), strings.TrimLeft(b[:db], "0")
-			if o := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); o != 0 {
-				return o
-			}
-			a, b = a[da:], b[db:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Compare(len(a), len(b))
+	const digits = 20 // more than the number in any name has
+	pad := func(n string) string { return strings.Repeat("0", max(0, digits-len(n))) + n }
+	return cmp.Compare(numberRE.ReplaceAllStringFunc(a, pad), numberRE.ReplaceAllStringFunc(b, pad))
 }
 
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
+var numberRE = regexp.MustCompile(`[0-9]+`)
 
 func portName(hca string, port int) string { return fmt.Sprintf("%s:%d", hca, port) }

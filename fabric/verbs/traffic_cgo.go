@@ -140,24 +140,18 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	}
 	for i, n := range t.Sizes {
 		seed := uint64(i+1)<<32 | uint64(n)<<1
-		e := s.renew(n, seed)
 		var f Flow
-		if e == nil {
+		e := s.compare(n, seed, func() (e *Error) {
 			f, e = s.stream(probeQP, 1, n, t)
-		}
-		if e == nil {
-			e = s.check(probeQP, 1, n, seed)
-		}
+			return e
+		})
 		if e != nil {
 			return e
 		}
-		seed ^= 1 << 63
-		if e = s.renew(n, seed); e == nil {
-			_, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
-		}
-		if e == nil {
-			e = s.check(probeQP, 1, n, seed)
-		}
+		e = s.compare(n, seed^1<<63, func() *Error {
+			_, e := s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
+			return e
+		})
 		if e != nil {
 			e.Text = fmt.Sprintf("send and receive: %s", e.Text)
 			return e
@@ -175,10 +169,17 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// renew prepares a new pattern to send, and clears the memory that receives it.
-func (s *session) renew(n int, seed uint64) *Error {
-	if e := s.fill(n, seed); e != nil {
-		return e
+// compare sends a new pattern with transfer, and compares what arrives.
+func (s *session) compare(n int, seed uint64, transfer func() *Error) *Error {
+	e := s.fill(n, seed)
+	if e == nil {
+		e = s.clear(probeQP, 1, n)
 	}
-	return s.clear(probeQP, 1, n)
+	if e == nil {
+		e = transfer()
+	}
+	if e == nil {
+		e = s.check(probeQP, 1, n, seed)
+	}
+	return e
 }
