@@ -33,8 +33,7 @@ type Roots struct {
 	Env func(name string) string
 }
 
-// Node is the facts of one node. A missing device is an empty slice, and missing
-// permission is an Unknown entry, so they never look alike.
+// Node is the facts of one node. Missing devices and permissions (Unknown) never look alike.
 type Node struct {
 	Hostname   string         `json:"hostname"`             // kernel host name
 	HostAddrs  []string       `json:"host_addrs,omitempty"` // addresses of the host name on this node, as Gloo resolves it

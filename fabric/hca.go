@@ -151,8 +151,7 @@ func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 	return nodes
 }
 
-// pkeyGap unset entries end the table of partition keys: subnet managers fill it from
-// its start, and reading one of its 128 entries is a command to the firmware.
+// pkeyGap unset entries end the table of partition keys, which subnet managers fill from its start.
 const pkeyGap = 4
 
 func readPort(d *dir, n int) Port {

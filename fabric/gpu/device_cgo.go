@@ -14,8 +14,7 @@ type question struct {
 	ways []way
 }
 
-// way is one function of NVML, under each name that it has had, and how to store its
-// answer. The answer counts only if read returns SUCCESS.
+// way is one function of NVML, under each name that it has had, and how to store its answer.
 type way struct {
 	functions []string
 	read      func(nvml.Device, *GPU) nvml.Return

@@ -135,8 +135,7 @@ type Pair struct {
 	B        int    `json:"b"`
 	Distance string `json:"distance,omitempty"` // as nvidia-smi topo -m writes it: PIX, PXB, PHB, NODE, SYS; INTERNAL
 
-	// Whether one may read and write the other's memory, and by NVLink: ok; chipset,
-	// gpu or topology, which forbids it; disabled by a driver's setting; not_supported.
+	// Whether one may read and write the other's memory, and by NVLink: ok, or what prevents it.
 	Read   string `json:"read,omitempty"`
 	Write  string `json:"write,omitempty"`
 	NVLink string `json:"nvlink,omitempty"`

@@ -111,8 +111,7 @@ type Rail struct {
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
-// Name returns the name that a person uses for the rail: its HCA, or else its interface. If several
-// ports of an HCA are rails, the port follows as in NCCL ("mlx4_0:2").
+// Name returns a rail's HCA, with the port if several are rails ("mlx4_0:2"), or else its interface.
 func (f Fabric) Name(r Rail) string {
 	if r.HCA == "" {
 		if r.Netdev == "" {

@@ -66,8 +66,7 @@ func isSoft(h fabric.HCA, driver, name string) bool {
 	return h.Driver == driver || h.Driver == "" && h.PCI == "" && strings.HasPrefix(h.Name, name)
 }
 
-// closed returns why this process cannot use a device that sysfs shows. A container may
-// have only some of its host's devices, and its image may lack the driver.
+// closed returns why this process cannot use a device that sysfs shows, as in a container.
 func (v *view) closed(h fabric.HCA) string {
 	if !v.node.Verbs.Present {
 		return ""

@@ -94,8 +94,7 @@ func stringAt(table *elf.Section, at uint64) string {
 	return string(b[:max(0, end)])
 }
 
-// constant returns the first match of re in the constants of an ELF file, or its first
-// group. Each match begins with the given word, which is searched for first.
+// constant returns the first match of re, or its first group, in an ELF file's constants with word.
 func (f files) constant(name, word string, re *regexp.Regexp) string {
 	e, done, ok := f.elf(name)
 	if !ok {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// budget limits Detect. On a warm machine it takes a few milliseconds; a shared file
-// system that takes longer would delay the command too.
+// budget limits Detect: a shared file system that takes longer would delay the command too.
 const budget = 2 * time.Second
 
 // None is the version of a missing network plugin: a fact, since NCCL then uses its own networks.
@@ -123,8 +122,7 @@ func (d detector) env(name string) string {
 }
 
 var (
-	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9", and RCCL its own
-	// with +hip. torch's messages about other versions have no such suffix.
+	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9"; RCCL's has +hip.
 	ncclVersion = regexp.MustCompile(`^CCL version (\d+\.\d+\.\d+)[^+\x00 ]*\+(?:cuda|hip)`)
 	// aws-ofi-nccl logs this constant when it starts.
 	ofiVersion = regexp.MustCompile(`^aws-ofi-nccl (\d+\.[0-9A-Za-z.+-]*)`)

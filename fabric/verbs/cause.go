@@ -67,8 +67,7 @@ func (e *Error) Error() string {
 	return e.Text
 }
 
-// AtOpen reports whether the device did not open, or did not describe itself. A program
-// that looks at all devices skips such a device.
+// AtOpen reports whether the device did not open or describe itself: one to skip.
 func (e *Error) AtOpen() bool { return e.Step == stepOpen || e.Step == stepQuery }
 
 // The steps before data moves.

@@ -152,8 +152,7 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 	if crash := crashOf(name, cmd, stderr); crash != nil {
 		return crash
 	}
-	// An open pipe does not matter once the answer is complete: a process that
-	// launch is about to start elsewhere holds it until its exec.
+	// The pipe may stay open: a process that launch starts elsewhere holds it until its exec.
 	if err != nil && !(errors.Is(err, exec.ErrWaitDelay) && json.Valid(answer.b)) {
 		return fmt.Errorf("read answer of child %q: %w", name, err)
 	}

@@ -38,8 +38,7 @@ const (
 	exitRefused = 70 // a name that is not in the table, or too deep: a bug in launch
 )
 
-// orphanDelay is how long after its limit a child of Ask ends itself, in case its
-// parent, which kills it at the limit, was killed first.
+// orphanDelay is how long after its limit a child of Ask ends itself if its parent was killed.
 const orphanDelay = time.Second
 
 // errorPrefix goes before the error of a child on its stderr.

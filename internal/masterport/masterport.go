@@ -33,8 +33,7 @@ type Held struct {
 // Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
-// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is ErrTaken if another
-// process uses it or another launch holds it; Look may find which.
+// Hold holds port for all addresses. The error is ErrTaken if another process uses or holds it.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)

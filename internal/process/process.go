@@ -72,8 +72,7 @@ func Listening(procfs fs.FS, port int) (bool, error) {
 	return inode != "", err
 }
 
-// Reached returns an address of this machine at which another machine has connected to port, or the
-// zero Addr. A connection from an address to itself is this machine's own.
+// Reached returns an address of this machine at which another machine has connected to port, or zero.
 func Reached(procfs fs.FS, port int) netip.Addr {
 	var at netip.Addr
 	_ = sockets(procfs, tcpEstablished, func(s socket) bool {

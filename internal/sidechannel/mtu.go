@@ -90,8 +90,7 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	return m
 }
 
-// sound finds the largest packets: it tries the interface's size first, which is
-// enough on a healthy path; then the usual ones; then sizes between two of them.
+// sound finds the largest packets: the interface's size, then usual ones, then those in between.
 func (s *sounding) sound(ctx context.Context, full int) MTU {
 	small := min(smallSize, full)
 	s.round(ctx, []int{small, full})
@@ -161,8 +160,7 @@ func (s *sounding) round(ctx context.Context, sizes []int) {
 	}
 }
 
-// known reports whether a size has arrived, and whether no answer is outstanding: it
-// was answered, or the interface or a router refused it.
+// known reports whether a size has arrived, and whether it was answered or refused.
 func (s *sounding) known(n int) (there, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +186,7 @@ func (s *sounding) await(ctx context.Context, sizes []int) bool {
 	}
 }
 
-// send sends a packet of n bytes and requests one of back bytes. A first error may
-// belong to an earlier packet: the kernel returns it from the next call.
+// send sends a packet of n bytes and requests one of back bytes. An error may be an earlier packet's.
 func (s *sounding) send(n, back int) {
 	d := datagram{size: n - s.header, want: back - s.header, pass: s.pass}
 	if d.want < datagramLen {

@@ -132,8 +132,7 @@ func (a *acceptor) serve(take func(c *net.TCPConn)) {
 // drained bounds what is read of a rejected caller: unread bytes would reset the connection.
 const drained = 64 << 10
 
-// welcome reads a caller's hello, inside TLS if there are keys. It returns nil if it
-// has rejected the caller; ok is then as in converse.
+// welcome reads a caller's hello, inside TLS if there are keys; nil if it has rejected the caller.
 func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(c, first); err != nil {

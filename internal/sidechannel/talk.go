@@ -14,8 +14,7 @@ import (
 // maxMessage bounds one message of a conversation, in bytes.
 const maxMessage = 1 << 20
 
-// Talks is a listener for conversations. A caller greets as Probe does and proves the
-// secret; then each side sends messages to the other.
+// Talks is a listener for conversations, in which each side sends messages to the other.
 type Talks struct {
 	acceptor
 	talk func(ctx context.Context, c *Conversation)
