@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math"
 	"net"
 	"net/netip"
@@ -52,24 +53,12 @@ func Live() Roots {
 func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	roots = roots.filled()
 	var n Node
-	proc := func(file string) string {
-		d := dir{fsys: roots.Proc}
-		s := d.line(file)
-		if s == "" {
-			d.blame(file, errMissing)
-		}
-		n.note(d.bad)
-		return s
-	}
-	n.Hostname = proc("sys/kernel/hostname")
-	n.BootID = proc("sys/kernel/random/boot_id")
-	if s := proc("sys/net/ipv4/ip_local_port_range"); s != "" {
-		n.Ephemeral = parsed(&n, "sys/net/ipv4/ip_local_port_range", s, parsePortRange, [2]int{})
-	}
-	n.Limits = Limits{Memlock: math.MaxUint64, Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
-	if s := proc("self/limits"); s != "" {
-		n.Limits.Memlock = parsed(&n, "self/limits", s, parseMemlock, math.MaxUint64)
-	}
+	asIs := func(s string) (string, error) { return s, nil }
+	n.Hostname = required(&n, roots.Proc, "sys/kernel/hostname", asIs, "")
+	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
+	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
+	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
+	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
 	}
@@ -135,13 +124,19 @@ func (n *Node) note(u *Unknown) {
 	}
 }
 
-// parsed returns the value of a file, or missing after adding an Unknown.
-func parsed[T any](n *Node, what, text string, parse func(string) (T, error), missing T) T {
+// required returns the value of a file that every Linux has, or missing after adding an Unknown.
+func required[T any](n *Node, proc fs.FS, file string, parse func(string) (T, error), missing T) T {
+	d := dir{fsys: proc}
+	text := d.line(file)
 	v, err := parse(text)
-	if err != nil {
-		n.note(&Unknown{What: what, Why: err.Error()})
-		return missing
+	if text == "" {
+		err = errMissing
 	}
+	if err != nil {
+		d.blame(file, err)
+		v = missing
+	}
+	n.note(d.bad)
 	return v
 }
 

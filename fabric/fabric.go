@@ -1,6 +1,5 @@
-// Package fabric reads facts about this node: interfaces and routes, HCAs and their
-// ports, GPUs, limits, the cloud. It reads through fs.FS roots, so that a recorded
-// machine can be replayed. Package preflight judges the facts.
+// Package fabric reads facts about this node: its network, GPUs, limits and cloud, through fs.FS roots,
+// so that a recorded machine can be replayed. Package preflight judges the facts.
 package fabric
 
 import (

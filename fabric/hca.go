@@ -87,7 +87,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 		h.Driver = driverByName(h.Name, h.Type)
 	}
 	// hca_type is MT and the decimal number of the PCI device, also where the bus is hidden.
-	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
+	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(VendorMellanox, strconv.Itoa(id)) {
 		h.VF = true
 	}
 }

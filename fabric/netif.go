@@ -199,9 +199,8 @@ func (n Node) IsLocal(addr netip.Addr) bool {
 	return ok
 }
 
-// netdev returns the interface of a port in this network namespace, or else its name in another
-// one. The GID table comes first: it names the device with the address (a bond, a VLAN), also one
-// of another namespace. The fallback is a netdev of the same function.
+// netdev returns the interface of a port in this network namespace, or else its name in another one: by
+// the GID table, which has the device with the address, else a netdev of the same function.
 func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev
 		name, elsewhere = byGID(d, p, ifaces)

@@ -12,13 +12,13 @@ import (
 	"sync"
 )
 
-// Vendors.
+// PCI vendors.
 const (
 	vendorNVIDIA   = "0x10de"
 	vendorAMD      = "0x1002"
-	vendorMellanox = "0x15b3"
-	vendorCray     = "0x17db"
-	vendorAmazon   = "0x1d0f"
+	VendorMellanox = "0x15b3"
+	VendorCray     = "0x17db"
+	VendorAmazon   = "0x1d0f"
 	vendorGoogle   = "0x1ae0"
 )
 
@@ -68,7 +68,7 @@ func (p PCI) matters() bool {
 	case p.Vendor == vendorAMD:
 		return strings.HasPrefix(p.Class, classDisplay)
 	}
-	return p.Vendor == vendorCray
+	return p.Vendor == VendorCray
 }
 
 func (p *PCI) read(d *dir, acs *redirects) {
@@ -145,7 +145,7 @@ func functionOf(target string) string {
 // drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
-	if vendor != vendorMellanox || err != nil {
+	if vendor != VendorMellanox || err != nil {
 		return false
 	}
 	switch id {
@@ -277,9 +277,8 @@ func ReadACS(sys fs.FS, name string) string {
 	return "off"
 }
 
-// Distance returns how far two PCI functions are from each other, by the bridges above
-// each; "" where the bridges or a NUMA node are unknown. Behind one switch, one more
-// bridge is between each device and the switch's own: the switch's port.
+// Distance returns how far two PCI functions are from each other, by the bridges above each; "":
+// unknown. Below one switch, one more bridge is above each device: the switch's port.
 func (n Node) Distance(a, b string) Distance {
 	pa, okA := n.Function(a)
 	pb, okB := n.Function(b)

@@ -76,7 +76,7 @@ func TestVirtualFunctionsOfMellanoxByNumber(t *testing.T) {
 		"0x1014": true, "0x1018": true, "0x101e": true, "0x1004": true, "0xa2d3": true, "4126": true,
 		"0x1013": false, "0x1021": false, "0x1020": false, "0x1010": false, "0xa2dc": false, "": false, "ConnectX": false,
 	} {
-		if got := isVF(vendorMellanox, device); got != want {
+		if got := isVF(VendorMellanox, device); got != want {
 			t.Errorf("isVF(%s) = %v, want %v", device, got, want)
 		}
 	}

@@ -223,7 +223,7 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 	}
 	for _, p := range bus {
 		if c.Provider == "" {
-			c.Provider = map[string]string{vendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
+			c.Provider = map[string]string{VendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
 		}
 	}
 	c.Virtual = virtual(c, vendor, product)

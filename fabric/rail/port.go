@@ -32,9 +32,8 @@ func PortsOf(n fabric.Node, f Fabric) []Port {
 	return out
 }
 
-// RoCEMTU returns the packet size that the kernel derives from an interface's MTU for
-// RoCE, in bytes: the largest size of InfiniBand that fits with the headers
-// (iboe_get_mtu in include/rdma/ib_addr.h, which subtracts 96 bytes); 0 if unknown.
+// RoCEMTU returns the packet size that the kernel derives from an interface's MTU for RoCE, in bytes,
+// the largest that fits with the headers (iboe_get_mtu in include/rdma/ib_addr.h); 0 if unknown.
 func RoCEMTU(netdev int) int {
 	const headers = 40 + 8 + 12 + 4 + 28 + 4 // GRH, UDP, BTH, XRC, atomic ETH, ICRC
 	for _, size := range []int{4096, 2048, 1024, 512, 256} {

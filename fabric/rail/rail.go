@@ -39,18 +39,14 @@ type NIC struct {
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).
 func (v *view) roles(d decision) []NIC {
-	type owner struct {
-		hca  string
-		role Role
-	}
-	owners := map[string]owner{} // by interface
+	owners := map[string]NIC{} // HCAs by interface
 	for _, r := range d.others {
 		if r.role == Storage {
-			owners[r.port.Netdev] = owner{r.hca.Name, Storage}
+			owners[r.port.Netdev] = NIC{Name: r.hca.Name, Role: Storage}
 		}
 	}
 	for _, c := range d.rails {
-		owners[c.port.Netdev] = owner{c.hca.Name, Compute}
+		owners[c.port.Netdev] = NIC{Name: c.hca.Name, Role: Compute}
 	}
 	var out []NIC
 	for _, f := range v.node.Interfaces {
@@ -62,8 +58,8 @@ func (v *view) roles(d decision) []NIC {
 				nic.Why = fmt.Sprintf("%v is in a network of this interface", v.addr)
 			}
 		} else if o, ok := owners[f.Name]; ok && nic.Role == Management {
-			nic.Role, nic.Why, nic.Sure = o.role, "belongs to "+o.hca, d.sure && o.role == Compute
-			if o.hca == "" {
+			nic.Role, nic.Why, nic.Sure = o.Role, "belongs to "+o.Name, d.sure && o.Role == Compute
+			if o.Name == "" {
 				nic.Why = d.why
 			}
 		}
@@ -217,7 +213,7 @@ func (v *view) plain(nics []NIC) []candidate {
 // slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA.
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
-		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
+		if p.Vendor == fabric.VendorCray && p.Device == deviceCassini && !p.VF {
 			port := fabric.Port{LinkLayer: "Ethernet"}
 			own := func(i fabric.Interface) bool { return i.PCI == p.Addr }
 			if i := slices.IndexFunc(v.node.Interfaces, own); i >= 0 {

@@ -112,11 +112,11 @@ func (v *view) bare() (out []NIC) {
 // hardware returns the network that a card is made for.
 func hardware(p fabric.PCI) string {
 	switch {
-	case p.Vendor == vendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
+	case p.Vendor == fabric.VendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
 		return string(EFA)
 	case strings.HasPrefix(p.Class, classInfiniBand), strings.HasPrefix(p.Class, classOldInfiniBand):
 		return "InfiniBand"
-	case strings.HasPrefix(p.Class, classFabric) && p.Vendor != vendorCray:
+	case strings.HasPrefix(p.Class, classFabric) && p.Vendor != fabric.VendorCray:
 		return "Omni-Path"
 	}
 	return "Ethernet"

@@ -107,13 +107,8 @@ const (
 	classOldInfiniBand = "0x0c06" // ConnectX-2, QLogic
 )
 
-// PCI vendors and devices.
-const (
-	vendorMellanox = "0x15b3"
-	vendorAmazon   = "0x1d0f"
-	vendorCray     = "0x17db"
-	deviceCassini  = "0x0501"
-)
+// deviceCassini is Cray's NIC for Slingshot.
+const deviceCassini = "0x0501"
 
 // isEFA recognizes an Elastic Fabric Adapter, without a driver by its node type or name.
 func isEFA(h fabric.HCA) bool {
@@ -131,7 +126,7 @@ func isOmniPath(h fabric.HCA) bool {
 func (v *view) isBlueField(c candidate) bool {
 	var id int
 	if n, _ := fmt.Sscanf(c.hca.Type, "MT%d", &id); n != 1 {
-		if p, ok := v.pci[c.hca.PCI]; !ok || p.Vendor != vendorMellanox {
+		if p, ok := v.pci[c.hca.PCI]; !ok || p.Vendor != fabric.VendorMellanox {
 			return false
 		} else if n, _ := fmt.Sscanf(p.Device, "0x%x", &id); n != 1 {
 			return false
