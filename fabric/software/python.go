@@ -159,10 +159,7 @@ func (d detector) sites(prefix, minor string, user bool) (dirs []string) {
 }
 
 func (d detector) userSite(minor string) string {
-	base := d.env("PYTHONUSERBASE")
-	if base == "" {
-		base = path.Join(d.cmd.Home, ".local")
-	}
+	base := cmp.Or(d.env("PYTHONUSERBASE"), path.Join(d.cmd.Home, ".local"))
 	return path.Join(base, "lib", "python"+minor, "site-packages")
 }
 
@@ -176,12 +173,7 @@ func (d detector) torch(f *Facts, sites []string) {
 		}
 		set := assignments(text)
 		f.Torch = Item{Version: set["__version__"], Path: path.Join(site, "torch")}
-		if f.CUDA = set["cuda"]; f.CUDA == "None" {
-			f.CUDA = ""
-		}
-		if f.HIP = set["hip"]; f.HIP == "None" {
-			f.HIP = ""
-		}
+		f.CUDA, f.HIP = strings.TrimPrefix(set["cuda"], "None"), strings.TrimPrefix(set["hip"], "None")
 		if f.CUDA != "" || f.HIP != "" {
 			f.NCCL = d.torchNCCL(path.Join(site, "torch/lib"), site)
 		}

@@ -170,9 +170,8 @@ func (d detector) torchNCCL(lib, site string) Item {
 	return Item{}
 }
 
-// plugin returns the network plugin that NCCL would load (src/plugin/net.cc, plugin_open.cc): the
-// name in NCCL_NET_PLUGIN, as it is or within libnccl-net-NAME.so, else libnccl-net.so. If NCCL_NET
-// names one of NCCL's own networks, NCCL uses no plugin.
+// plugin returns the network plugin that NCCL would load (src/plugin/net.cc, plugin_open.cc): that of
+// NCCL_NET_PLUGIN, else libnccl-net.so; none if NCCL_NET names one of NCCL's own networks.
 func (d detector) plugin(f *Facts) {
 	f.Plugin.Version = None
 	if own := strings.ToLower(d.env("NCCL_NET")); own == "ib" || own == "socket" {
