@@ -85,9 +85,8 @@ func ofChild(device string, err error) *verbs.Error {
 	return e
 }
 
-// Run runs verbs.Run in a child process, for limit at most, even if the driver hangs. The child
-// talks to the other end through its parent, which calls say. The error is a *verbs.Error. If the
-// child hangs or crashes, the other end gets the error too.
+// Run runs verbs.Run in a child process, for limit at most, which talks to the other end through say.
+// The error is a *verbs.Error; the other end gets it too if the child hangs or crashes.
 func Run(ctx context.Context, t verbs.Test, limit time.Duration, say verbs.Exchange) (verbs.Result, error) {
 	var a answer[verbs.Result]
 	answered := false
