@@ -43,7 +43,7 @@ type writer struct {
 
 func (w *writer) fail(b *block, format string, a ...any) {
 	if w.err == nil {
-		w.err = b.errorf(format, a...)
+		w.err = fmt.Errorf("line %d: %s: %w", b.line, b.words[0], fmt.Errorf(format, a...))
 	}
 }
 

@@ -40,10 +40,6 @@ func (b *block) take(key, missing string) string {
 	return v
 }
 
-func (b *block) errorf(format string, a ...any) error {
-	return fmt.Errorf("line %d: %s: %w", b.line, b.words[0], fmt.Errorf(format, a...))
-}
-
 // parseText makes blocks of a text: one for each line, without comments.
 func parseText(text string) ([]*block, error) {
 	top := &block{indent: -1}

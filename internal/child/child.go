@@ -44,14 +44,12 @@ const orphanDelay = time.Second
 // errorPrefix goes before the error of a child on its stderr.
 const errorPrefix = "launch: child %q: "
 
-// passed are the variables of the parent that a child sees. No variable of a rank
-// (RANK, MASTER_ADDR, NCCL_*) is among them: a search for the processes of a job
-// must never take a child for one. GORACE is for a build with the race detector.
+// passed are the variables of the parent that a child sees, and none of a rank (RANK, NCCL_*): a search
+// for the processes of a job must never find a child. GORACE is for the race detector.
 var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
-// Dispatch is the first statement of main and of each TestMain. In a process that is not a child it
-// returns false at once. In a child it runs the named function over stdin and stdout, prints its
-// error to stderr, and returns the exit status.
+// Dispatch is the first statement of main and of each TestMain. In a child it runs the named function
+// over stdin and stdout, prints its error to stderr, and returns the exit status.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
 	if !ok || name == "" || len(os.Args) != 1 {

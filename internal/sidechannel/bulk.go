@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// bulkBudget ends an exchange that is merely slow. A direction counts as stalled if nothing
-	// arrives for stallAfter: three retransmissions from Linux's least timeout on (0.2, 0.6 and 1.4
-	// s), so that a lost segment or two are no stall.
+	// bulkBudget ends a slow exchange. stallAfter without an arrival is a stall: three retransmissions
+	// from Linux's least timeout on (0.2, 0.6 and 1.4 s), since a lost segment or two are none.
 	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
 	bulkTick               = 20 * time.Millisecond
 )

@@ -24,9 +24,8 @@ const (
 	maxPacket = 65535
 )
 
-// usual returns common limits of paths, as sizes of IP packets: tunnels in 1500
-// (IPsec, WireGuard 1420, VXLAN 1450, GRE 1476, PPPoE 1492), IPoIB's 2044 and 4092,
-// clouds (8500, 8896, 9001), and the same tunnels in jumbo frames.
+// usual returns common limits of paths, as sizes of IP packets: tunnels in 1500 (WireGuard 1420, VXLAN
+// 1450, GRE 1476, PPPoE 1492), IPoIB (2044, 4092), clouds (8500, 8896, 9001), and jumbo frames.
 func usual() []int {
 	return []int{576, 1000, 1280, 1340, 1380, 1400, 1420, 1430, 1440, 1450, 1460, 1472, 1476, 1480, 1492, 1500,
 		1600, 2044, 3000, 4092, 6000, 8000, 8192, 8500, 8896, 8920, 8950, 8976, 9000, 9001, 9100, 9198, 9214, 9216,
@@ -44,9 +43,8 @@ type MTU struct {
 	Reported int
 }
 
-// BlackHole reports whether large packets vanish silently where small ones pass. Compare the MTU of
-// the peer's own interface as well. And if only the path back takes less, routers report that to
-// the peer: a load that arrives shows that the peer follows them.
+// BlackHole reports whether large packets vanish silently where small ones pass. If only the path back
+// takes less, routers report that to the peer: a load that arrives shows that it follows.
 func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Reported == 0 }
 
 // sounding is one series of probes.

@@ -1,6 +1,5 @@
-// Package sidechannel is the side channel between the nodes of one job: a listener that launch
-// itself opens and announces, and calls to it that measure the path. With a secret both sides prove
-// it by mutual TLS. Peers connect to no other listener.
+// Package sidechannel is a listener between the nodes of one job that launch itself opens and
+// announces, and calls to it that measure the path. With a secret both sides prove it by mutual TLS.
 package sidechannel
 
 import (
