@@ -26,7 +26,6 @@ const (
 // persistenced exists while NVIDIA's persistence daemon runs. In a container, the runtime passes it on.
 const persistenced = "run/nvidia-persistenced/socket"
 
-// The names of this package's children.
 const (
 	gpuChild   = "gpu"
 	verbsChild = "verbs"

@@ -83,9 +83,7 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if h.Driver == "" && parent != "" {
 		h.Driver = "rdma_rxe"
 	}
-	if h.Driver == "" {
-		h.Driver = driverByName(h.Name, h.Type)
-	}
+	h.Driver = cmp.Or(h.Driver, driverByName(h.Name, h.Type))
 	// hca_type is MT and the decimal number of the PCI device, also where the bus is hidden.
 	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(VendorMellanox, strconv.Itoa(id)) {
 		h.VF = true

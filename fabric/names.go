@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// glibc's defaults where resolv.conf has no value, and its maxima (resolv/resolv.h:
-// MAXNS, RES_TIMEOUT, RES_DFLRETRY, RES_MAXNDOTS, RES_MAXRETRANS, RES_MAXRETRY).
+// glibc's defaults where resolv.conf has no value, and its maxima (resolv/resolv.h).
 const (
 	maxServers      = 3
 	defaultNdots    = 1

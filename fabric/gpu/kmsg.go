@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -124,10 +125,7 @@ func parseXID(message string) (x XID, ok bool) {
 	if err != nil {
 		return XID{}, false
 	}
-	function := m[3]
-	if function == "" {
-		function = ".0"
-	}
+	function := cmp.Or(m[3], ".0")
 	text := strings.TrimSpace(whoRE.ReplaceAllString(m[5], ""))
 	if strings.HasPrefix(text, "pid=") || strings.HasPrefix(text, "name=") { // nothing but these
 		text = ""

@@ -236,17 +236,19 @@ type anonymizer struct {
 
 // addr replaces an address within its block (private, link-local, an IPv4 /8, an IPv6 /16).
 func (z anonymizer) addr(a netip.Addr) netip.Addr {
-	is4in6 := a.Is4In6()
-	a = a.Unmap().WithZone("")
+	if a.Is4In6() {
+		return netip.AddrFrom16(z.addr(a.Unmap()).As16())
+	}
+	a = a.WithZone("")
 	if plain(a) {
-		return remap(a, is4in6)
+		return a
 	}
 	b := a.AsSlice()
 	for i := kept(a); i < len(b)*8; i++ {
 		b[i/8] ^= z.bit(a.AsSlice(), i) << (7 - i%8)
 	}
 	out, _ := netip.AddrFromSlice(b) // in its original length
-	return remap(out, is4in6)
+	return out
 }
 
 // plain reports whether every machine may have the address.
@@ -279,11 +281,4 @@ func kept(a netip.Addr) int {
 		}
 	}
 	return 8
-}
-
-func remap(a netip.Addr, is4in6 bool) netip.Addr {
-	if is4in6 {
-		return netip.AddrFrom16(a.As16())
-	}
-	return a
 }

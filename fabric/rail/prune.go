@@ -187,12 +187,7 @@ func common(all []candidate, of func(candidate) string) (most string, others []c
 
 // card returns an HCA's type; for virtual functions, which share one, also their firmware's family.
 func (v *view) card(c candidate) string {
-	t := c.hca.Type
-	if t == "" {
-		if p, ok := v.pci[c.hca.PCI]; ok {
-			t = p.Device
-		}
-	}
+	t := cmp.Or(c.hca.Type, v.pci[c.hca.PCI].Device)
 	if major, _, ok := strings.Cut(c.hca.Firmware, "."); ok && c.hca.VF && t != "" {
 		t += " with firmware " + major
 	}

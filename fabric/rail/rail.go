@@ -3,6 +3,7 @@
 package rail
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -101,8 +102,7 @@ type Rail struct {
 	Netdev string  `json:"netdev,omitempty"`
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
 	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
-	// GID is the index of the GID for a RoCE connection: RoCE v2, an address of this
-	// namespace, IPv4 before IPv6. -1: no GID fits, or it needs none.
+	// GID is the index of the GID for a RoCE connection: RoCE v2, IPv4 first; -1: it has or needs none.
 	GID  int      `json:"gid"`
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
@@ -110,10 +110,7 @@ type Rail struct {
 // Name returns a rail's HCA, with the port if several are rails ("mlx4_0:2"), or else its interface.
 func (f Fabric) Name(r Rail) string {
 	if r.HCA == "" {
-		if r.Netdev == "" {
-			return r.PCI
-		}
-		return r.Netdev
+		return cmp.Or(r.Netdev, r.PCI)
 	}
 	ports := 0
 	for _, other := range f.Rails {

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// maxStrings limits the search of a library's constants. NCCL's are below 1 MiB;
-	// those of a torch with NCCL inside, about 10 MiB.
+	// maxStrings limits the search of a library's constants: NCCL's are below 1 MiB, torch's 10 MiB.
 	maxStrings = 32 << 20
 	// maxHash limits what is hashed of a library without a build id; network plugins are smaller.
 	maxHash = 4 << 20

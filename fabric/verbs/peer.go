@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -145,12 +146,7 @@ func (e End) way() string {
 	return fmt.Sprintf("%s port %d (%s %s, index %d)", e.Device, e.Port, kind, e.GID, e.Index)
 }
 
-func (e End) packets() int {
-	if e.Forced != 0 {
-		return e.Forced
-	}
-	return e.MTU
-}
+func (e End) packets() int { return cmp.Or(e.Forced, e.MTU) }
 
 // match returns why two ends cannot be connected, the same at both ends.
 func match(a, b End) *Error {

@@ -1,8 +1,7 @@
-// Package verbs asks libibverbs, opened at run time, which RDMA devices this process may use. It
-// tests a port with itself (Loop), or with the port of another node (Run), and gets a function that
-// exchanges bytes with that node. Only the library knows whether a device opens, what its ports
-// have agreed on with the network, and whether data arrives. A driver may hang meanwhile, so use it
-// in a child process (package confine).
+// Package verbs asks libibverbs, opened at run time, which RDMA devices this process may use. It tests
+// a port with itself (Loop), or with the port of another node (Run) over a function that exchanges
+// bytes with that node. Only the library knows whether a device opens, and whether data arrives. A
+// driver may hang meanwhile, so use it in a child process (package confine).
 package verbs
 
 import (
@@ -191,8 +190,7 @@ func mtuNumber(bytes int) int {
 	return 0
 }
 
-// rateOf returns the rate of all lanes in Gb/s, as the kernel rounds it
-// (drivers/infiniband/core/sysfs.c, rate_show), and the lanes; 0 for an unknown number.
+// rateOf returns the rate of all lanes in Gb/s (drivers/infiniband/core/sysfs.c) and the lanes.
 func rateOf(width, speed int) (rate float64, lanes int) {
 	lanes = map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
 	lane := map[int]float64{

@@ -12,6 +12,7 @@ package verbs
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -140,11 +141,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	case C.LV_LINK_ETHERNET:
 		p.Link = linkEthernet
 	}
-	speed := int(a.active_speed)
-	if a.active_speed_ex != 0 {
-		speed = int(a.active_speed_ex)
-	}
-	p.Rate, p.Lanes = rateOf(int(a.active_width), speed)
+	p.Rate, p.Lanes = rateOf(int(a.active_width), cmp.Or(int(a.active_speed_ex), int(a.active_speed)))
 	return p, 0
 }
 

@@ -168,8 +168,7 @@ type End struct {
 // Slack is how long after its limit Run may return.
 const Slack = 2 * killDelay
 
-// Run runs a program in a process group of its own. It kills the group at the
-// limit, when ctx ends, and when the program has ended and left other processes.
+// Run runs a program, and kills its group at the limit, when ctx ends, and after its end.
 func Run(ctx context.Context, p Program) End {
 	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
 	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin),

@@ -1,5 +1,4 @@
-// Package process reads from /proc what the kernel says of the processes of this machine: state,
-// parent, start time, descendants, and the sockets that they listen on.
+// Package process reads the states, parents, descendants and sockets of processes from /proc.
 package process
 
 import (

@@ -45,8 +45,8 @@ func New(token string) (*Keys, error) {
 		return nil, fmt.Errorf("derive a key: %w", err)
 	}
 	key := ed25519.NewKeyFromSeed(seed)
-	// All of it is fixed, and so is an Ed25519 signature: all nodes make the same
-	// certificate. It is valid at any time, since clocks of nodes are off.
+	// All of it is fixed, so all nodes make the same certificate. It is valid at any time: clocks are
+	// off.
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -91,8 +91,7 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
-// Either returns the settings of a client whose store may be launch's own or an etcd: it accepts
-// the one certificate, or one that this system trusts for the host.
+// Either returns the settings of a client that accepts the one certificate or a trusted etcd's.
 func (k *Keys) Either() *tls.Config {
 	c := k.Client()
 	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is the endpoint's

@@ -97,8 +97,7 @@ func (a *acceptor) Close() {
 	a.calls.Wait()
 }
 
-// serve starts to accept calls, each until take returns. It accepts maxCalls at
-// once: a caller in the kernel's queue is connected and late, not refused.
+// serve accepts maxCalls calls at once, each until take returns; others wait in the kernel's queue.
 func (a *acceptor) serve(take func(c *net.TCPConn)) {
 	room := make(chan struct{}, maxCalls)
 	a.calls.Go(func() {

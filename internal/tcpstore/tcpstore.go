@@ -39,10 +39,9 @@ var (
 // errClosed: the other side closed the connection without a byte of an answer.
 var errClosed = errors.New("it closed the connection")
 
-// Probe asks the store at addr for its number of keys, and returns why it is no store that serves. It
-// changes nothing in the store. But each connection costs the store a reverse lookup of the peer's
-// address, in the thread that serves all ranks (seen in torch 2.15, both servers): let one node probe,
-// not every node. It ends within seconds, earlier if ctx does.
+// Probe asks the store at addr for its number of keys, and returns why it does not answer. It changes
+// nothing in the store, but each connection costs the store a reverse lookup of the peer's address, in
+// the thread that serves all ranks (seen in torch 2.15): let one node probe. It takes seconds at most.
 func Probe(ctx context.Context, addr netip.AddrPort) error {
 	err := ask(ctx, addr, askD2, 4)
 	if errors.Is(err, errClosed) {

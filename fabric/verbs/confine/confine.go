@@ -14,7 +14,6 @@ import (
 	"launch/internal/child"
 )
 
-// The names of this package's children.
 const (
 	loopChild = "verbs-loop"
 	runChild  = "verbs-run"
