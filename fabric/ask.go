@@ -14,8 +14,8 @@ import (
 )
 
 // Time limits of the children, seconds since the user waits for them. The first process to use a GPU
-// starts all GPUs, one after the other, which takes 1 to 3 s each (NVIDIA, "Driver Persistence",
-// Overview). The persistence daemon keeps the GPUs started.
+// starts it, one after the other, which takes 1 to 3 s each (NVIDIA, "Driver Persistence", Overview).
+// The persistence daemon keeps the GPUs started.
 const (
 	gpuBudget   = 3 * time.Second
 	gpuWakes    = 3 * time.Second

@@ -87,7 +87,8 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 }
 
 // dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" without
-// NVIDIA's driver. The conditions are those of GPUDirect RDMA in NVIDIA's GPU operator documentation.
+// NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open kernel modules, release 515 or later (NVIDIA's
+// GPU operator documentation, requirements of GPUDirect RDMA).
 func dmaBuf(kernel, driver string) string {
 	major, minor, ok := kernelVersion(kernel)
 	switch {

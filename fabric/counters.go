@@ -12,8 +12,8 @@ import (
 )
 
 // Counters count since the port was started, and old ones stop at their largest value: compare two
-// readings. Each reading of an HCA's counter is a command to the firmware, and a refused one writes a
-// line to the kernel log (Documentation/ABI/stable/sysfs-class-infiniband).
+// readings. Each reading of an HCA's is a command to the firmware; a refused one writes to the kernel
+// log (Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net-statistics).
 
 // LinkErrors are the counters of one port that show a bad link.
 type LinkErrors struct {

@@ -32,7 +32,7 @@ type Roots struct {
 	Env func(name string) string
 }
 
-// Node is the facts of one node. Missing devices and permissions (Unknown) never look alike.
+// Node is the facts of one node: no device is an empty slice, no permission an Unknown entry.
 type Node struct {
 	Hostname   string         `json:"hostname"`             // kernel host name
 	HostAddrs  []string       `json:"host_addrs,omitempty"` // addresses of the host name on this node, as Gloo resolves it

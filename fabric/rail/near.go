@@ -88,7 +88,8 @@ func (v *view) pair(f *Fabric) {
 	v.deal(f, near)
 }
 
-// deal gives each GPU its least used nearest rail. Each other rail goes to the GPU with the fewest.
+// deal gives each GPU one of its nearest rails: the least used one, and of these one of its own NUMA
+// node. Each remaining rail goes to the GPU with the fewest.
 func (v *view) deal(f *Fabric, near [][]int) {
 	users := make([]int, len(f.Rails))
 	give := func(g, r int) {

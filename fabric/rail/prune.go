@@ -158,7 +158,7 @@ func (v *view) far(all []candidate) (out []ruled) {
 	return out
 }
 
-// common returns the value of most ports, and the ports with another; "" is unknown, and a tie.
+// common returns the value of most ports ("": a tie), and the ports with another known value.
 func common(all []candidate, of func(candidate) string) (most string, others []candidate) {
 	count := map[string]int{}
 	for _, c := range all {

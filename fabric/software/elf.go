@@ -93,7 +93,8 @@ func stringAt(table *elf.Section, at uint64) string {
 	return string(b[:max(0, end)])
 }
 
-// constant returns the first match of re, or its first group, in an ELF file's constants with word.
+// constant returns the first match of re, or its first group, in an ELF file's constants; word begins
+// it.
 func (f files) constant(name, word string, re *regexp.Regexp) string {
 	e, done, ok := f.elf(name)
 	if !ok {

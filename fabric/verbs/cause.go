@@ -67,7 +67,7 @@ func (e *Error) Error() string {
 	return e.Text
 }
 
-// AtOpen reports whether the device did not open or describe itself: one to skip.
+// AtOpen reports whether the device did not open or describe itself: a search skips such a device.
 func (e *Error) AtOpen() bool { return e.Step == stepOpen || e.Step == stepQuery }
 
 // The steps before data moves.

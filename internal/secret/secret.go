@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// MinLength is the shortest token in bytes: every caller sees the certificate and could guess it.
+// MinLength, in bytes: every process that connects could guess a shorter token from the certificate.
 const MinLength = 16
 
 // ErrShort: an attacker could guess the token.
@@ -45,8 +45,7 @@ func New(token string) (*Keys, error) {
 		return nil, fmt.Errorf("derive a key: %w", err)
 	}
 	key := ed25519.NewKeyFromSeed(seed)
-	// All of it is fixed, so all nodes make the same certificate. It is valid at any time: clocks are
-	// off.
+	// All of it is fixed: all nodes make the same certificate, valid at any time since clocks are off.
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
