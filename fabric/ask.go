@@ -13,10 +13,9 @@ import (
 	"launch/internal/child"
 )
 
-// Time limits of the children; then they are reported as not answering. The user waits
-// for them, so they are seconds. NVML needs more time per GPU: the first process to use
-// a GPU starts it, one after the other, which takes 1 to 3 s each (NVIDIA, "Driver
-// Persistence", Overview). The persistence daemon keeps the GPUs started.
+// Time limits of the children, seconds since the user waits for them. The first process to use a GPU
+// starts it, one after the other, which takes 1 to 3 s each (NVIDIA, "Driver Persistence", Overview).
+// The persistence daemon keeps the GPUs started.
 const (
 	gpuBudget   = 3 * time.Second
 	gpuWakes    = 3 * time.Second
@@ -27,14 +26,12 @@ const (
 // persistenced exists while NVIDIA's persistence daemon runs. In a container, the runtime passes it on.
 const persistenced = "run/nvidia-persistenced/socket"
 
-// The names of this package's children.
 const (
 	gpuChild   = "gpu"
 	verbsChild = "verbs"
 )
 
-// Children returns the functions that AskGPU, AskVerbs and AskDisks run in
-// children; main passes them to child.Dispatch.
+// Children returns the children of AskGPU, AskVerbs and AskDisks; main passes them to child.Dispatch.
 func Children() child.Table {
 	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
 }
@@ -101,33 +98,26 @@ type reading[T any] struct {
 	bad   *Unknown
 }
 
-// each reads devices concurrently and returns the answers in the order of names. A
-// device that exceeds its time limit becomes an Unknown and delays no other device. Its
-// goroutine is abandoned, since nothing ends a read in the kernel.
+// each reads devices concurrently and returns the answers in the order of names. A device that exceeds
+// its time limit becomes an Unknown and its reader is abandoned: nothing ends a read in the kernel.
 func each[T any](ctx context.Context, fsys fs.FS, class string, names []string,
 	read func(d *dir, name string) T) []reading[T] {
-	type answer struct {
-		i int
-		reading[T]
-	}
-	answers := make(chan answer, len(names)) // buffered, so that late readers end too
+	out := make([]reading[T], len(names))
+	answers := make(chan func(), len(names)) // buffered, so that late readers end too
 	for i, name := range names {
 		go func() {
 			d := dir{fsys: fsys, name: path.Join(class, name)}
 			v := read(&d, name)
-			answers <- answer{i, reading[T]{v, d.bad}}
+			answers <- func() { out[i] = reading[T]{v, d.bad} }
 		}()
-	}
-	out := make([]reading[T], len(names))
-	for i, name := range names {
 		out[i].bad = &Unknown{What: path.Join(class, name), Why: "it did not answer within " + deviceBudget.String()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, deviceBudget)
 	defer cancel()
 	for range names {
 		select {
-		case a := <-answers:
-			out[a.i] = a.reading
+		case store := <-answers:
+			store()
 		case <-ctx.Done():
 			return out
 		}

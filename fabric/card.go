@@ -9,38 +9,33 @@ import (
 	"strings"
 )
 
-// cards returns the GPUs among the functions. Where the bus is hidden, it adds those
-// that NVIDIA's driver lists in /proc/driver/nvidia/gpus. A container sees only its own
-// GPUs there, and all GPUs on the bus.
-func cards(proc fs.FS, bus []PCI) ([]Card, []Unknown) {
-	var out []Card
-	for _, p := range bus {
+// readCards lists the GPUs on the bus, and those in /proc/driver/nvidia/gpus where the bus is hidden. A
+// container sees only its own GPUs there, and all GPUs on the bus.
+func (n *Node) readCards(proc fs.FS) {
+	for _, p := range n.PCI {
 		if vendor := gpuVendor(p); vendor != "" {
-			out = append(out, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
+			n.Cards = append(n.Cards, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
 		}
 	}
 	driver := dir{fsys: proc, name: "driver/nvidia/gpus"}
 	for _, addr := range driver.names("") {
-		if !slices.ContainsFunc(out, func(c Card) bool { return c.PCI == addr }) {
-			out = append(out, Card{PCI: addr, Vendor: "nvidia", Minor: -1})
+		if !slices.ContainsFunc(n.Cards, func(c Card) bool { return c.PCI == addr }) {
+			n.Cards = append(n.Cards, Card{PCI: addr, Vendor: "nvidia", Minor: -1})
 		}
 	}
-	slices.SortFunc(out, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
-	var unknown []Unknown
-	for i, c := range out {
+	slices.SortFunc(n.Cards, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
+	for i, c := range n.Cards {
 		if c.Vendor != "nvidia" {
 			continue
 		}
 		d := dir{fsys: proc, name: path.Join(driver.name, c.PCI)}
-		out[i].describe(d.line("information"))
-		unknown = withBad(unknown, d.bad)
+		n.Cards[i].describe(d.line("information"))
+		n.note(d.bad)
 	}
-	unknown = withBad(unknown, driver.bad)
-	return out, unknown
+	n.note(driver.bad)
 }
 
-// gpuVendor returns the vendor of a GPU; "" for any other function. Compute GPUs are
-// "3D" (NVIDIA), "other display" or "processing accelerator" (AMD).
+// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "".
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
 	switch {
@@ -52,8 +47,7 @@ func gpuVendor(p PCI) string {
 	return ""
 }
 
-// describe reads the rows "Model: …", "GPU UUID: …" and "Device Minor: …". If the
-// driver could not start the GPU, the UUID consists of question marks.
+// describe reads some rows. The UUID of a GPU that did not start consists of question marks.
 func (c *Card) describe(information string) {
 	for line := range strings.Lines(information) {
 		key, value, _ := strings.Cut(line, ":")
@@ -92,9 +86,9 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 	return g
 }
 
-// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" on a
-// machine without NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open kernel modules, release
-// 515 or later (requirements of GPUDirect RDMA in NVIDIA's GPU operator documentation).
+// dmaBuf returns "yes" if the driver can export a GPU's memory as a DMA-BUF, else why not; "" without
+// NVIDIA's driver. It takes Linux 5.12 and NVIDIA's open kernel modules, release 515 or later (NVIDIA's
+// GPU operator documentation, requirements of GPUDirect RDMA).
 func dmaBuf(kernel, driver string) string {
 	major, minor, ok := kernelVersion(kernel)
 	switch {
@@ -112,12 +106,6 @@ func dmaBuf(kernel, driver string) string {
 
 // kernelVersion returns the first two numbers of a release, "5.15.0-91-generic".
 func kernelVersion(release string) (major, minor int, ok bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if digits >= 0 {
-		rest = rest[:digits]
-	}
-	major, err1 := strconv.Atoi(first)
-	minor, err2 := strconv.Atoi(rest)
-	return major, minor, err1 == nil && err2 == nil && major >= 0
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return major, minor, n == 2 && major >= 0 && minor >= 0
 }

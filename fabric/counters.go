@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// Counters count since the port was started, and old ones stop at their largest value, so only the
-// difference of two readings is meaningful. Each reading of an HCA's counter is a command to the
-// firmware, and a refused one writes a line to the kernel log. Detect reads none
-// (Documentation/ABI/stable/sysfs-class-infiniband, …/testing/sysfs-class-net-statistics).
+// Counters count since the port was started, and old ones stop at their largest value: compare two
+// readings. Each reading of an HCA's is a command to the firmware; a refused one writes to the kernel
+// log (Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net-statistics).
 
 // LinkErrors are the counters of one port that show a bad link.
 type LinkErrors struct {
@@ -81,28 +80,21 @@ func inTurn(sys fs.FS, dir, owner string, names []string, to []*uint64) (err err
 func ReadLinkErrors(sys fs.FS, hca string, port int) (e LinkErrors, err error) {
 	err = inTurn(sys, countersOf(hca, port), hca, []string{"link_downed", "symbol_error", "port_rcv_errors"},
 		[]*uint64{&e.Downed, &e.Symbols, &e.Packets})
-	if err != nil {
-		return LinkErrors{}, err
-	}
-	return e, nil
+	return e, err
 }
 
-// ReadTraffic reads the bytes of a port: the HCA's own counters, which include RDMA,
-// else those of its interface, which do not.
+// ReadTraffic reads the bytes of a port: the HCA's own, which include RDMA, else its interface's.
 func ReadTraffic(sys fs.FS, netdev, hca string, port int) (t Traffic, err error) {
 	dir, names := path.Join("class/net", netdev, "statistics"), []string{"tx_bytes", "rx_bytes"}
 	if hca != "" {
 		dir, names = countersOf(hca, port), []string{sentData, receivedData}
 	}
-	if err = inTurn(sys, dir, hca+netdev, names, []*uint64{&t.Sent, &t.Received}); err != nil {
-		return Traffic{}, err
-	}
-	return t, nil
+	err = inTurn(sys, dir, hca+netdev, names, []*uint64{&t.Sent, &t.Received})
+	return t, err
 }
 
-// ReadPortCounters reads all counters of the HCAs: the standard ones, and the numbers
-// among the driver's own (hw_counters). It is for monitoring; a start never calls it. A
-// device that does not answer blocks the caller.
+// ReadPortCounters reads all counters of the HCAs: the standard ones, and the driver's own numbers
+// (hw_counters). It is for monitoring, and blocks on a device that does not answer.
 func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	var out []PortCounters
 	for _, h := range hcas {
@@ -119,8 +111,7 @@ func ReadPortCounters(sys fs.FS, hcas []HCA) []PortCounters {
 	return out
 }
 
-// read adds the counters of a directory. lifespan is not a counter: it is the age in
-// milliseconds at which the values are read again.
+// read adds the counters of a directory. lifespan is not a counter but the age of the values in ms.
 func (c *PortCounters) read(sys fs.FS, dir string) {
 	if sys == nil {
 		return

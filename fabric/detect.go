@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math"
 	"net"
 	"net/netip"
@@ -18,8 +19,7 @@ import (
 	"launch/fabric/verbs"
 )
 
-// resolveBudget limits the lookup of this node's own host name. A healthy machine
-// resolves it from a file; glibc waits 5 s for each server that does not answer.
+// resolveBudget limits the lookup of this node's own host name; glibc waits 5 s for each server.
 const resolveBudget = 2 * time.Second
 
 // Options are the inputs of Detect. The zero value asks nothing that can take time.
@@ -32,8 +32,7 @@ type Options struct {
 	// Software is software.Detect for the job's command; nil: not queried.
 	Software func(ctx context.Context) software.Facts
 
-	// The soft limit of open files that this process inherited. The Go runtime raises
-	// its own limit, so the caller reads it before the runtime starts.
+	// The soft limit of open files that this process inherited, before the Go runtime raised it.
 	Nofile      uint64
 	NofileKnown bool
 }
@@ -41,8 +40,7 @@ type Options struct {
 // Live returns the roots of this machine.
 func Live() Roots {
 	r := Roots{
-		// DirFS, not os.Root: /sys is a forest of links, which the kernel resolves in
-		// one call and os.Root in one call per component.
+		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root: os.DirFS("/"), Links: links, Shm: shm, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
 		Env: os.Getenv,
@@ -51,29 +49,16 @@ func Live() Roots {
 	return r
 }
 
-// Detect reads the facts of one node. It never fails as a whole: what could not be read
-// is an Unknown, one per device or file.
+// Detect reads the facts of one node. What could not be read is an Unknown, one per device or file.
 func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	roots = roots.filled()
 	var n Node
-	proc := func(file string) string {
-		d := dir{fsys: roots.Proc}
-		s := d.line(file)
-		if s == "" && d.bad == nil {
-			d.blame(file, errMissing)
-		}
-		n.note(d.bad)
-		return s
-	}
-	n.Hostname = proc("sys/kernel/hostname")
-	n.BootID = proc("sys/kernel/random/boot_id")
-	if s := proc("sys/net/ipv4/ip_local_port_range"); s != "" {
-		n.Ephemeral = parsed(&n, "sys/net/ipv4/ip_local_port_range", s, parsePortRange, [2]int{})
-	}
-	n.Limits = Limits{Memlock: math.MaxUint64, Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
-	if s := proc("self/limits"); s != "" {
-		n.Limits.Memlock = parsed(&n, "self/limits", s, parseMemlock, math.MaxUint64)
-	}
+	asIs := func(s string) (string, error) { return s, nil }
+	n.Hostname = required(&n, roots.Proc, "sys/kernel/hostname", asIs, "")
+	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
+	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
+	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
+	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
 	}
@@ -81,7 +66,10 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.System = roots.System(append(slices.Clone(opt.Names), n.Hostname))
 	}
 
-	n.hardware(ctx, roots)
+	n.readInterfaces(roots)
+	n.readPCI(ctx, roots.Sys)
+	n.readHCAs(ctx, roots.Sys)
+	n.readCards(roots.Proc)
 	n.around(roots)
 	if opt.Resolve {
 		n.HostAddrs, n.HostErr = resolve(ctx, n.Hostname)
@@ -96,20 +84,6 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.Software = opt.Software(ctx)
 	}
 	return n
-}
-
-// hardware reads the devices of the buses.
-func (n *Node) hardware(ctx context.Context, roots Roots) {
-	var unknown []Unknown
-	keep := func() { n.Unknown = append(n.Unknown, unknown...) }
-	n.Interfaces, unknown = interfaces(roots)
-	keep()
-	n.PCI, unknown = functions(ctx, roots.Sys)
-	keep()
-	n.HCAs, unknown = hcas(ctx, roots.Sys, n.Interfaces, n.PCI)
-	keep()
-	n.Cards, unknown = cards(roots.Proc, n.PCI)
-	keep()
 }
 
 // around reads the surroundings: the cloud, the container, the kernel's features.
@@ -130,8 +104,7 @@ func (n *Node) around(roots Roots) {
 	}
 }
 
-// product returns the maker and the name of a machine. Some repeat the maker in the
-// name ("Google" "Google Compute Engine").
+// product returns the maker and the name of a machine. Some names repeat the maker.
 func product(vendor, name string) string {
 	if strings.HasPrefix(strings.ToLower(name), strings.ToLower(vendor)) {
 		return name
@@ -151,18 +124,23 @@ func (n *Node) note(u *Unknown) {
 	}
 }
 
-// parsed returns the value of a file, or missing after adding an Unknown.
-func parsed[T any](n *Node, what, text string, parse func(string) (T, error), missing T) T {
+// required returns the value of a file that every Linux has, or missing after adding an Unknown.
+func required[T any](n *Node, proc fs.FS, file string, parse func(string) (T, error), missing T) T {
+	d := dir{fsys: proc}
+	text := d.line(file)
 	v, err := parse(text)
-	if err != nil {
-		n.note(&Unknown{What: what, Why: err.Error()})
-		return missing
+	if text == "" {
+		err = errMissing
 	}
+	if err != nil {
+		d.blame(file, err)
+		v = missing
+	}
+	n.note(d.bad)
 	return v
 }
 
-// resolve returns the addresses of a host name from the system's resolver (with cgo:
-// getaddrinfo), in its order. Gloo takes the first.
+// resolve returns the addresses of a host name, as getaddrinfo orders them. Gloo takes the first.
 func resolve(ctx context.Context, host string) ([]string, string) {
 	if host == "" {
 		return nil, "this node has no host name"

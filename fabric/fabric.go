@@ -1,6 +1,5 @@
-// Package fabric reads facts about this node: interfaces and routes, HCAs and their
-// ports, GPUs, limits, the cloud. It reads through fs.FS roots, so that a recorded
-// machine can be replayed. Package preflight judges the facts.
+// Package fabric reads facts about this node: its network, GPUs, limits and cloud, through fs.FS roots,
+// so that a recorded machine can be replayed. Package preflight judges the facts.
 package fabric
 
 import (
@@ -12,35 +11,28 @@ import (
 	"launch/fabric/verbs"
 )
 
-// Roots are the places that facts are read from: Live on a live machine, a recorded
-// machine in a test. A nil root was not recorded, and its files are absent.
+// Roots are the places that facts are read from. A nil root was not recorded: no file exists.
 type Roots struct {
 	Sys, Proc, Etc, Dev fs.FS
 
 	// Root is this process' root directory; containers leave their marks there.
 	Root fs.FS
 
-	// Links returns the kernel's list of the interfaces of this network namespace with
-	// their addresses; sysfs adds the rest. nil: sysfs alone, which has no addresses.
+	// Links returns the kernel's list of interfaces, with addresses. nil: sysfs alone, without.
 	Links func() ([]Interface, error)
-	// Shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is
-	// mounted there. nil: not recorded.
+	// Shm returns the bytes free in /dev/shm and its size; -1 and 0: not mounted. nil: not recorded.
 	Shm func() (free, size int64)
-	// System returns the settings of the operating system, and the lines of /etc/hosts
-	// for these names. nil: not recorded.
+	// System returns the system's settings, and the lines of /etc/hosts for names. nil: not recorded.
 	System func(names []string) System
-	// Route returns how the kernel would reach an address; RouteTo on a live machine.
-	// nil: not recorded.
+	// Route returns how the kernel would reach an address (RouteTo). nil: not recorded.
 	Route func(netip.Addr) (Route, error)
-	// RDMA returns the mode of the RDMA subsystem's network namespaces, "shared" or
-	// "exclusive". nil: not recorded.
+	// RDMA returns the mode of RDMA's namespaces, "shared" or "exclusive". nil: not recorded.
 	RDMA func() (string, error)
 	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.
 	Env func(name string) string
 }
 
-// Node is the facts of one node. A missing device is an empty slice, and missing
-// permission is an Unknown entry, so they never look alike.
+// Node is the facts of one node: no device is an empty slice, no permission an Unknown entry.
 type Node struct {
 	Hostname   string         `json:"hostname"`             // kernel host name
 	HostAddrs  []string       `json:"host_addrs,omitempty"` // addresses of the host name on this node, as Gloo resolves it
@@ -120,8 +112,7 @@ type Port struct {
 	GIDs      []GID   `json:"gids,omitempty"`   // the entries that are set, by index
 	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; the bond or VLAN with the address
 
-	// Elsewhere is the netdev in the GID table if Netdev is "": it is in another
-	// network namespace. A container that sees every HCA of its host has such ports.
+	// Elsewhere is the netdev in another network namespace, which a container may see.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
@@ -150,8 +141,7 @@ type PCI struct {
 	Path   []string `json:"path,omitempty"`   // above it: the root ("pci0000:15"), then each bridge, the nearest last
 	VF     bool     `json:"vf,omitempty"`
 
-	// The link now and at its best: PCIe generation (1 is 2.5 GT/s) and lanes; 0
-	// unknown. An idle GPU's generation falls to 1.
+	// The link now and at its best: PCIe generation and lanes; 0 unknown. An idle GPU's falls to 1.
 	Gen      int `json:"gen,omitempty"`
 	MaxGen   int `json:"max_gen,omitempty"`
 	Lanes    int `json:"lanes,omitempty"`
@@ -204,8 +194,7 @@ type GPUDirect struct {
 // Active reports whether the port can carry traffic (IBTA state 4).
 func (p Port) Active() bool { return p.State == 4 }
 
-// Limits are what the kernel and the container grant to this process. NOFILE is the
-// inherited limit, before the Go runtime raised it.
+// Limits are what the kernel and the container grant to this process.
 type Limits struct {
 	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
 	Nofile      uint64 `json:"nofile"`       // soft

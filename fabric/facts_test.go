@@ -131,8 +131,8 @@ func TestModeOfTheRDMANamespacesIsNetlinksOrTheModules(t *testing.T) {
 
 func TestCloudWithoutDMIIsRecognizedByItsNetworkCards(t *testing.T) {
 	for vendor, want := range map[string]Cloud{
-		vendorAmazon: {Provider: "aws"}, // a metal instance has the same cards
-		vendorGoogle: {Provider: "gcp", Virtual: true}, vendorMellanox: {},
+		VendorAmazon: {Provider: "aws"}, // a metal instance has the same cards
+		vendorGoogle: {Provider: "gcp", Virtual: true}, VendorMellanox: {},
 	} {
 		d := dir{fsys: fstest.MapFS{}, name: "class/dmi/id"}
 		if got := cloud(&d, []PCI{{Vendor: vendor}}); got != want {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/netip"
 	"path"
 	"regexp"
@@ -15,29 +16,25 @@ import (
 
 const classInfiniBand = "class/infiniband"
 
-// hcas lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
+// readHCAs lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
 // on a restricted function, each such read fails in the firmware and fills the kernel log.
-func hcas(ctx context.Context, sys fs.FS, ifaces []Interface, bus []PCI) ([]HCA, []Unknown) {
+func (n *Node) readHCAs(ctx context.Context, sys fs.FS) {
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
 	uverbs := uverbsNodes(sys, len(names) > 0)
-	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) *HCA {
-		h := readHCA(d, name, ifaces, bus)
-		return &h
+	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) HCA {
+		return readHCA(d, name, n.Interfaces, n.PCI)
 	})
-	var out []HCA
-	var unknown []Unknown
 	for i, r := range read {
-		h := HCA{Name: names[i], NUMA: unknownNUMA} // all that is known of a device that did not answer
-		if r.value != nil {
-			h = *r.value
+		h := r.value
+		if h.Name == "" { // it did not answer
+			h = HCA{Name: names[i], NUMA: unknownNUMA}
 		}
 		h.Uverbs = uverbs[h.Name]
-		out = append(out, h)
-		unknown = withBad(unknown, r.bad)
+		n.HCAs = append(n.HCAs, h)
+		n.note(r.bad)
 	}
-	unknown = withBad(unknown, class.bad)
-	return out, unknown
+	n.note(class.bad)
 }
 
 func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
@@ -74,8 +71,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 	return h
 }
 
-// place sets what the PCI function of an HCA shows: its driver, NUMA node, and whether
-// it is a virtual function.
+// place sets what the PCI function of an HCA shows.
 func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	i, ok := slices.BinarySearchFunc(bus, h.PCI, func(p PCI, addr string) int { return strings.Compare(p.Addr, addr) })
 	if ok && h.PCI != "" {
@@ -87,17 +83,14 @@ func (h *HCA) place(d *dir, bus []PCI, parent string) {
 	if h.Driver == "" && parent != "" {
 		h.Driver = "rdma_rxe"
 	}
-	if h.Driver == "" {
-		h.Driver = driverByName(h.Name, h.Type)
-	}
+	h.Driver = cmp.Or(h.Driver, driverByName(h.Name, h.Type))
 	// hca_type is MT and the decimal number of the PCI device, also where the bus is hidden.
-	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(vendorMellanox, strconv.Itoa(id)) {
+	if id, err := strconv.Atoi(strings.TrimPrefix(h.Type, "MT")); err == nil && isVF(VendorMellanox, strconv.Itoa(id)) {
 		h.VF = true
 	}
 }
 
-// kernelNameRE matches the kernel's own names of RDMA devices (the %d patterns of
-// drivers/infiniband/hw and sw): mlx5_3, mlx5_bond_0, bnxt_re2, hfi1_0, qib0.
+// kernelNameRE matches the kernel's own names of RDMA devices (drivers/infiniband/hw and sw).
 var kernelNameRE = regexp.MustCompile(`^(mlx[45]_|bnxt_re|hfi1_|qib|efa_|usnic_|irdma|rxe|siw)\w*\d$`)
 
 // driverByName returns the driver of a device without a function or parent: a software device, or one
@@ -156,8 +149,7 @@ func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 	return nodes
 }
 
-// pkeyGap unset entries end the table of partition keys: subnet managers fill it from
-// its start, and reading one of its 128 entries is a command to the firmware.
+// pkeyGap unset entries end the table of partition keys, which subnet managers fill from its start.
 const pkeyGap = 4
 
 func readPort(d *dir, n int) Port {
@@ -179,17 +171,11 @@ func readPort(d *dir, n int) Port {
 	return p
 }
 
-// pkeys returns the partition keys that are set. Bit 15 is the membership, so 0x0000
-// and 0x8000 are unset.
+// pkeys returns the partition keys that are set. Bit 15 is the membership.
 func pkeys(d *dir, table string) []PKey {
 	var out []PKey
 	unset := 0
-	for _, entry := range byNumber(d.names(table)) {
-		index, err := strconv.Atoi(entry)
-		if err != nil || index < 0 {
-			continue
-		}
-		s := d.line(path.Join(table, entry))
+	for index, s := range d.entries(table) {
 		if k, err := strconv.ParseUint(s, 0, 16); err == nil && k&0x7fff != 0 {
 			out, unset = append(out, PKey{Index: index, Key: s}), 0
 		} else if unset++; unset == pkeyGap {
@@ -204,32 +190,26 @@ func pkeys(d *dir, table string) []PKey {
 func gids(d *dir, port string) []GID {
 	var out []GID
 	table := path.Join(port, "gids")
-	for _, entry := range byNumber(d.names(table)) {
-		index, err := strconv.Atoi(entry)
-		if err != nil || index < 0 {
-			continue
-		}
-		s := d.line(path.Join(table, entry))
+	for index, s := range d.entries(table) {
 		if s == "" {
 			continue
 		}
+		entry := strconv.Itoa(index)
 		addr, set, err := parseGID(s)
 		if err != nil {
 			d.blame(path.Join(table, entry), err)
 		}
-		if !set {
-			continue
+		if set {
+			out = append(out, GID{
+				Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
+				Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
+			})
 		}
-		out = append(out, GID{
-			Index: index, Addr: addr, Type: d.line(path.Join(port, "gid_attrs/types", entry)),
-			Netdev: d.line(path.Join(port, "gid_attrs/ndevs", entry)),
-		})
 	}
 	return out
 }
 
-// parseGID reads eight groups of hexadecimal digits. An IPv4 address is unmapped. An
-// unset entry is all zeros, or only the prefix of link-local addresses.
+// parseGID reads a GID. An unset entry is all zeros but for the prefix of link-local addresses.
 func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	addr, err = netip.ParseAddr(s)
 	if err != nil || !addr.Is6() || addr.Zone() != "" {
@@ -242,10 +222,20 @@ func parseGID(s string) (addr netip.Addr, set bool, err error) {
 	return addr.Unmap(), true, nil
 }
 
-// byNumber sorts names that are numbers by value.
-func byNumber(names []string) []string {
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // no leading zeros
-	})
-	return names
+// entries returns the files of a table by their number, each with its line.
+func (d *dir) entries(table string) iter.Seq2[int, string] {
+	var numbers []int
+	for _, name := range d.names(table) {
+		if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return func(yield func(int, string) bool) {
+		for _, n := range numbers {
+			if !yield(n, d.line(path.Join(table, strconv.Itoa(n)))) {
+				return
+			}
+		}
+	}
 }

@@ -14,14 +14,7 @@ import (
 // parseMemlock returns the soft limit of locked memory, in bytes.
 func parseMemlock(limits string) (uint64, error) { return softLimit(limits, "Max locked memory") }
 
-// parseProcs returns the soft limit of processes; 0 where it is unknown.
-func parseProcs(limits string) uint64 {
-	n, _ := softLimit(limits, "Max processes")
-	return n
-}
-
-// softLimit returns the soft limit in a row of /proc/self/limits, which holds a
-// name, a soft limit, a hard limit and a unit. math.MaxUint64 is unlimited.
+// softLimit returns the soft limit in a row of /proc/self/limits; math.MaxUint64: unlimited.
 func softLimit(limits, row string) (uint64, error) {
 	for line := range strings.Lines(limits) {
 		rest, ok := strings.CutPrefix(line, row)
@@ -109,8 +102,7 @@ func parseCgroups(text string) map[string]string {
 // unlimited is the value that version 1 writes for no limit: the largest number of pages, in bytes.
 const unlimited = 1 << 60
 
-// lowest returns the lowest limit of a group and the groups above it, and the usage of
-// the group with that limit; 0 for no limit.
+// lowest returns the lowest limit of a group and those above it, and the usage of that group; 0: none.
 func lowest(sys fs.FS, root, at, limit, used string) (least, uses int64) {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(readText(sys, name)), 10, 64)

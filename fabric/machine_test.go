@@ -89,7 +89,7 @@ func (m machine) roots(sys fs.FS) Roots {
 	return Roots{
 		Sys: sys, Proc: m.proc, Dev: m.dev,
 		Links: func() ([]Interface, error) {
-			list, _ := sysInterfaces(m.sys)
+			list := new(Node).sysInterfaces(m.sys)
 			for i := range list {
 				list[i].Speed, list[i].Driver, list[i].NUMA = 0, "", -1 // only sysfs has these
 				for _, a := range m.addrs[list[i].Name] {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,7 @@ type mount struct {
 	options          []string // options of the mount and of the file system
 }
 
-// parseMounts reads /proc/self/mountinfo. Of two mounts at one place, the later one
-// hides the earlier one.
+// parseMounts reads /proc/self/mountinfo, where a later mount at one place hides an earlier one.
 func parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -61,19 +61,13 @@ func parseFstab(text string) []mount {
 
 // unescape decodes \040 and the like, which encode blanks and backslashes.
 func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return escapeRE.ReplaceAllStringFunc(s, func(escape string) string {
+		n, _ := strconv.ParseUint(escape[1:], 8, 8) // matches are in range
+		return string([]byte{byte(n)})
+	})
 }
+
+var escapeRE = regexp.MustCompile(`\\[0-3][0-7][0-7]`)
 
 // holds returns the mount of a path without links.
 func holds(all []mount, name string) (found mount) {
@@ -96,8 +90,7 @@ func (m mount) option(name string) string {
 	return ""
 }
 
-// remote reports whether a file system may wait for another machine, or for a process
-// of this one: all kinds except those known not to.
+// remote reports whether a file system may wait for another machine or process: unless known not to.
 func (m mount) remote() bool {
 	switch m.kind {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "exfat", "iso9660", "udf", "squashfs", "erofs",
@@ -129,8 +122,7 @@ type Disk struct {
 	Late     string `json:"late,omitempty"` // time spent waiting in vain
 }
 
-// Time limits of file systems: first for all together, in which an automounter may
-// mount them, then for each alone, to find the one that hangs.
+// Time limits: for all file systems together, then for each alone, to find the one that hangs.
 const (
 	disksBudget = 2 * time.Second
 	diskBudget  = time.Second

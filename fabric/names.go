@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// glibc's defaults where resolv.conf has no value, and its maxima (resolv/resolv.h:
-// MAXNS, RES_TIMEOUT, RES_DFLRETRY, RES_MAXNDOTS, RES_MAXRETRANS, RES_MAXRETRY).
+// glibc's defaults where resolv.conf has no value, and its maxima (resolv/resolv.h).
 const (
 	maxServers      = 3
 	defaultNdots    = 1
@@ -19,8 +18,7 @@ const (
 	maxAttempts     = 5
 )
 
-// parseResolver reads resolv.conf. Without a search list, glibc uses the domain of the
-// host name; without a server, the one on this machine.
+// parseResolver reads resolv.conf, with glibc's defaults for the search list and the server.
 func parseResolver(text, hostname string) Resolver {
 	r := Resolver{Ndots: defaultNdots, Timeout: defaultTimeout, Attempts: defaultAttempts}
 	searched := false
@@ -82,8 +80,7 @@ func (r *Resolver) options(words []string) {
 	}
 }
 
-// parseHosts returns the lines of a hosts file that contain one of the names. It
-// ignores case, and a dot at the end of a name.
+// parseHosts returns the lines of a hosts file that contain one of the names, in any case.
 func parseHosts(text string, names []string) []HostsLine {
 	wanted := map[string]bool{}
 	for _, n := range names {
@@ -105,8 +102,7 @@ func parseHosts(text string, names []string) []HostsLine {
 	return out
 }
 
-// parseServices returns the services for hosts in nsswitch.conf. Without the line they
-// are files and dns (glibc's nss/nss_database.c).
+// parseServices returns the services for hosts in nsswitch.conf; the default is glibc's (nss_database.c).
 func parseServices(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

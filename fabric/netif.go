@@ -20,18 +20,19 @@ const (
 	typeLoopback   = 772
 )
 
-// interfaces lists the interfaces of this network namespace. The kernel's list (links)
-// is authoritative if there is one: a /sys that was mounted in another namespace shows
-// the interfaces of that namespace. sysfs adds kind, speed, driver and NUMA node.
-func interfaces(r Roots) ([]Interface, []Unknown) {
-	fromSys, unknown := sysInterfaces(r.Sys)
+// readInterfaces lists the interfaces of this network namespace: the kernel's list (links), since a
+// /sys mounted in another namespace shows that one's. sysfs adds driver, speed and NUMA node.
+func (n *Node) readInterfaces(r Roots) {
+	n.Interfaces = n.sysInterfaces(r.Sys)
 	if r.Links == nil {
-		return fromSys, unknown
+		return
 	}
 	links, err := r.Links()
 	if err != nil {
-		return fromSys, append(unknown, Unknown{What: "rtnetlink", Why: err.Error()})
+		n.note(&Unknown{What: "rtnetlink", Why: err.Error()})
+		return
 	}
+	fromSys := n.Interfaces
 	var strangers []string
 	for i := range links {
 		l := &links[i]
@@ -51,32 +52,30 @@ func interfaces(r Roots) ([]Interface, []Unknown) {
 		}
 	}
 	if len(strangers) > 0 {
-		unknown = append(unknown, Unknown{
+		n.note(&Unknown{
 			What: "class/net",
 			Why: fmt.Sprintf("it does not show %s: /sys is not of this network namespace, driver, speed and NUMA node stay "+
 				"unknown", strings.Join(strangers, ", ")),
 		})
 	}
 	sortByIndex(links)
-	return links, unknown
+	n.Interfaces = links
 }
 
 // sysInterfaces reads class/net.
-func sysInterfaces(sys fs.FS) ([]Interface, []Unknown) {
+func (n *Node) sysInterfaces(sys fs.FS) (out []Interface) {
 	class := dir{fsys: sys, name: "class/net"}
-	var out []Interface
-	var unknown []Unknown
 	for _, name := range class.names("") {
 		d := dir{fsys: sys, name: path.Join("class/net", name)}
 		if info, err := fs.Stat(sys, d.name); err == nil && !info.IsDir() { // bonding_masters is a file
 			continue
 		}
 		out = append(out, sysInterface(&d, name))
-		unknown = withBad(unknown, d.bad)
+		n.note(d.bad)
 	}
-	unknown = withBad(unknown, class.bad)
+	n.note(class.bad)
 	sortByIndex(out)
-	return out, unknown
+	return out
 }
 
 func sysInterface(d *dir, name string) Interface {
@@ -102,8 +101,7 @@ func devPort(d *dir, kind string) int {
 	return cmp.Or(d.number("dev_port", 0), d.number("dev_id", 0))
 }
 
-// netFunction returns the PCI function of an interface, from its path among the
-// devices, or from its link where the class holds directories.
+// netFunction returns the PCI function of an interface, from its path or its link.
 func netFunction(d *dir) string {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		return functionOf(target)
@@ -111,8 +109,7 @@ func netFunction(d *dir) string {
 	return functionOf(cmp.Or(d.link("device"), ueventValue(d.line("device/uevent"), "PCI_SLOT_NAME")))
 }
 
-// sysKind returns the kind of an interface as far as sysfs shows it. A veth has no
-// mark: it is a virtual interface whose other end is not here.
+// sysKind returns the kind of an interface as far as sysfs shows it. A veth has no mark.
 func sysKind(d *dir, flags, typ int) string {
 	uevent := d.line("uevent")
 	if flags&flagLoopback != 0 || typ == typeLoopback {
@@ -141,14 +138,11 @@ func sysKind(d *dir, flags, typ int) string {
 		return "physical"
 	}
 	index := d.number("ifindex", 0)
-	if d.number("iflink", index) != index && !hasLower(d) {
+	lower := func(n string) bool { return strings.HasPrefix(n, "lower_") }
+	if d.number("iflink", index) != index && !slices.ContainsFunc(d.names(""), lower) {
 		return "veth"
 	}
 	return "virtual"
-}
-
-func hasLower(d *dir) bool {
-	return slices.ContainsFunc(d.names(""), func(n string) bool { return strings.HasPrefix(n, "lower_") })
 }
 
 // speed returns Mb/s; the kernel writes -1, or formerly 2^32-1, for "unknown".
@@ -159,8 +153,7 @@ func speed(d *dir) int {
 	return 0
 }
 
-// driver returns the driver of a device: the target of its link, which dangles in a
-// recorded machine, or the line in its uevent.
+// driver returns a device's driver: its link's target, which may dangle, or the line in its uevent.
 func driver(d *dir, device string) string {
 	if name := d.link(path.Join(device, "driver")); name != "" {
 		return name
@@ -197,8 +190,7 @@ func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	return Interface{}, false
 }
 
-// IsLocal reports whether an address belongs to this machine: to an interface that is
-// up, or to loopback.
+// IsLocal reports whether an address is loopback's, or that of an interface that is up.
 func (n Node) IsLocal(addr netip.Addr) bool {
 	if addr.Unmap().IsLoopback() {
 		return true
@@ -207,9 +199,8 @@ func (n Node) IsLocal(addr netip.Addr) bool {
 	return ok
 }
 
-// netdev returns the interface of a port in this network namespace, or else its name in another
-// one. The GID table comes first: it names the device with the address (a bond, a VLAN), also one
-// of another namespace. The fallback is a netdev of the same function.
+// netdev returns the interface of a port in this network namespace, or else its name in another one: by
+// the GID table, which has the device with the address, else a netdev of the same function.
 func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev
 		name, elsewhere = byGID(d, p, ifaces)
@@ -220,8 +211,7 @@ func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) 
 	return "", elsewhere
 }
 
-// byGID prefers the netdev of an address that others can reach. The card's own
-// link-local GIDs name the slave or the parent instead.
+// byGID prefers the netdev of an address that others can reach: link-local GIDs name its parent.
 func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 	local := ""
 	for _, g := range p.GIDs {
@@ -239,20 +229,17 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 		return local, elsewhere
 	}
 	ndevs := path.Join("ports", strconv.Itoa(p.Num), "gid_attrs/ndevs")
-	for _, entry := range byNumber(d.names(ndevs)) { // some drivers have only these
-		switch dev := d.line(path.Join(ndevs, entry)); {
-		case here(ifaces, dev):
+	for _, dev := range d.entries(ndevs) { // some drivers have only these
+		if here(ifaces, dev) {
 			return dev, ""
-		default:
-			elsewhere = cmp.Or(elsewhere, dev)
 		}
+		elsewhere = cmp.Or(elsewhere, dev)
 	}
 	return "", elsewhere
 }
 
-// ofFunction returns the netdev of the HCA's own function. If there are several, it is
-// the one of this link layer and port, and an IPoIB parent before its children.
-// ConnectX-3 has several: for its two ports, and for IPoIB and Ethernet.
+// ofFunction returns the netdev of the HCA's own function. ConnectX-3 has several, for two ports, for
+// IPoIB and Ethernet: the one of this link layer and port, an IPoIB parent before its children.
 func ofFunction(d *dir, h HCA, p Port, ifaces []Interface) string {
 	var own []Interface
 	for _, f := range ifaces {

@@ -12,13 +12,13 @@ import (
 	"sync"
 )
 
-// Vendors.
+// PCI vendors.
 const (
 	vendorNVIDIA   = "0x10de"
 	vendorAMD      = "0x1002"
-	vendorMellanox = "0x15b3"
-	vendorCray     = "0x17db"
-	vendorAmazon   = "0x1d0f"
+	VendorMellanox = "0x15b3"
+	VendorCray     = "0x17db"
+	VendorAmazon   = "0x1d0f"
 	vendorGoogle   = "0x1ae0"
 )
 
@@ -35,8 +35,8 @@ const (
 	lastMellanoxVFID  = 0x101e
 )
 
-// functions lists the functions of the PCI bus that matter here, by address.
-func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
+// readPCI lists the functions of the PCI bus that matter here, by address.
+func (n *Node) readPCI(ctx context.Context, sys fs.FS) {
 	bus := dir{fsys: sys, name: pciDevices}
 	acs := redirects{sys: sys}
 	found := each(ctx, sys, pciDevices, bus.names(""), func(d *dir, addr string) *PCI {
@@ -47,21 +47,17 @@ func functions(ctx context.Context, sys fs.FS) ([]PCI, []Unknown) {
 		p.read(d, &acs)
 		return &p
 	})
-	var out []PCI
-	var unknown []Unknown
 	for _, f := range found {
 		if f.value != nil {
-			out = append(out, *f.value)
+			n.PCI = append(n.PCI, *f.value)
 		}
-		unknown = withBad(unknown, f.bad)
+		n.note(f.bad)
 	}
-	unknown = withBad(unknown, bus.bad)
-	slices.SortFunc(out, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
-	return out, unknown
+	n.note(bus.bad)
+	slices.SortFunc(n.PCI, func(a, b PCI) int { return strings.Compare(a.Addr, b.Addr) })
 }
 
 // matters reports whether a function is a network card, HCA or GPU, or connects these.
-// A server has hundreds of other functions.
 func (p PCI) matters() bool {
 	switch {
 	case strings.HasPrefix(p.Class, classNetwork), strings.HasPrefix(p.Class, classAccelerator),
@@ -72,7 +68,7 @@ func (p PCI) matters() bool {
 	case p.Vendor == vendorAMD:
 		return strings.HasPrefix(p.Class, classDisplay)
 	}
-	return p.Vendor == vendorCray
+	return p.Vendor == VendorCray
 }
 
 func (p *PCI) read(d *dir, acs *redirects) {
@@ -99,25 +95,11 @@ func lanes(d *dir, file string) int {
 	return 0
 }
 
-// generation returns the PCIe generation of "16.0 GT/s PCIe"; 0 for "Unknown" (the
-// kernel's pci_speed_string).
+// generation returns the PCIe generation of "16.0 GT/s PCIe"; 0 for "Unknown" (pci_speed_string).
 func generation(speed string) int {
 	word, _, _ := strings.Cut(speed, " ")
-	switch strings.TrimSuffix(word, ".0") {
-	case "2.5":
-		return 1
-	case "5":
-		return 2
-	case "8":
-		return 3
-	case "16":
-		return 4
-	case "32":
-		return 5
-	case "64":
-		return 6
-	}
-	return 0
+	known := map[string]int{"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
+	return known[strings.TrimSuffix(word, ".0")]
 }
 
 // PCIeRate returns what a PCIe link carries in Gb/s; 0 where its generation or its number of lanes
@@ -137,36 +119,33 @@ var (
 	rootRE     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
 )
 
-// pathAbove returns the functions above a device, from the target of its link in
-// bus/pci/devices: the root, then each bridge's address.
+// pathAbove returns the root and the bridges above a device, from its link in bus/pci/devices.
 func pathAbove(target string) []string {
 	parts := strings.Split(target, "/")
-	for i := len(parts) - 1; i >= 0; i-- {
-		if rootRE.MatchString(parts[i]) {
+	for i, part := range slices.Backward(parts) {
+		if rootRE.MatchString(part) {
 			return parts[i : len(parts)-1]
 		}
 	}
 	return nil
 }
 
-// functionOf returns the PCI function in a path of /sys/devices, the nearest to its
-// end; "" if there is none.
+// functionOf returns the nearest PCI function in a path of /sys/devices; "" if there is none.
 func functionOf(target string) string {
-	parts := strings.Split(target, "/")
-	for i := len(parts) - 1; i >= 0; i-- {
-		if functionRE.MatchString(parts[i]) {
-			return parts[i]
+	for _, part := range slices.Backward(strings.Split(target, "/")) {
+		if functionRE.MatchString(part) {
+			return part
 		}
 	}
 	return ""
 }
 
-// isVF recognizes the virtual functions of Mellanox by their number, since a VM does not see their
-// physical function. They are even numbers from Connect-IB to ConnectX-6 Dx, whose 0x101e serves
-// all later cards (the tables in drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
+// isVF recognizes Mellanox's virtual functions by number, since a VM sees no physical function: even
+// ones from Connect-IB to ConnectX-6 Dx, whose 0x101e serves all later cards (the tables in
+// drivers/net/ethernet/mellanox/mlx5/core/main.c and mlx4/main.c).
 func isVF(vendor, device string) bool {
 	id, err := leadingInt(device)
-	if vendor != vendorMellanox || err != nil {
+	if vendor != VendorMellanox || err != nil {
 		return false
 	}
 	switch id {
@@ -185,10 +164,9 @@ func (n Node) Function(addr string) (PCI, bool) {
 	return n.PCI[i], true
 }
 
-// WithoutRDMA returns the functions that are HCAs by their class or driver, have a
-// driver, and show no RDMA device. Either the RDMA half of the driver is not loaded, or
-// the device is in another network namespace. The second port of a card in a link
-// aggregation does not count: the first has the device for both.
+// WithoutRDMA returns the functions that are HCAs by their class or driver, have a driver, and show no
+// RDMA device: the RDMA half of the driver is not loaded, or the device is in another network
+// namespace. In a link aggregation, the first port of a card has the device for both.
 func (n Node) WithoutRDMA() []PCI {
 	cards := map[string]bool{} // functions with an RDMA device
 	for _, h := range n.HCAs {
@@ -203,8 +181,7 @@ func (n Node) WithoutRDMA() []PCI {
 	return out
 }
 
-// isHCA reports whether the driver of a function always makes an RDMA device once it is
-// fully loaded. Other Ethernet drivers do so for some cards only.
+// isHCA reports whether the driver of a function makes an RDMA device for every card.
 func (p PCI) isHCA() bool {
 	switch p.Driver {
 	case "mlx5_core", "mlx4_core", "efa", "hfi1", "ib_qib", "ib_mthca":
@@ -225,17 +202,15 @@ const (
 	extendedMax   = 48   // more capabilities than any sane list has
 )
 
-// redirects caches which bridges send traffic between two of their devices up to the
-// root instead of across. Each bridge is read once.
+// redirects caches which bridges send traffic between two of their devices up to the root.
 type redirects struct {
 	sys    fs.FS
 	mu     sync.Mutex
 	states map[string]string
 }
 
-// on returns "on" if a bridge of a path redirects, "off" if all were read and none
-// does, "" if one could not be read. An unprivileged user reads only 64 bytes of each
-// function, and a VM sees no bridges of its host.
+// on returns "on" if a bridge of a path redirects, "off" if none does, "" if one could not be read: an
+// unprivileged user reads only 64 bytes of each function, and a VM sees no bridges of its host.
 func (r *redirects) on(above []string) string {
 	state := ""
 	for i, bridge := range above {
@@ -267,9 +242,8 @@ func (r *redirects) bridge(addr string) string {
 	return state
 }
 
-// ReadACS reads from its config file whether a bridge redirects: "on", "off", or ""
-// where that could not be read. It walks the list of extended capabilities and reads
-// nothing else, since each read of four bytes goes to the device.
+// ReadACS reads from its config file whether a bridge redirects: "on", "off", or "" (unreadable). It
+// walks the list of extended capabilities only, since each read of four bytes goes to the device.
 func ReadACS(sys fs.FS, name string) string {
 	f, err := sys.Open(name)
 	if err != nil {
@@ -303,9 +277,8 @@ func ReadACS(sys fs.FS, name string) string {
 	return "off"
 }
 
-// Distance returns how far two PCI functions are from each other, by the bridges above
-// each; "" where the bridges or a NUMA node are unknown. Behind one switch, one more
-// bridge is between each device and the switch's own: the switch's port.
+// Distance returns how far two PCI functions are from each other, by the bridges above each; "":
+// unknown. Below one switch, one more bridge is above each device: the switch's port.
 func (n Node) Distance(a, b string) Distance {
 	pa, okA := n.Function(a)
 	pb, okB := n.Function(b)

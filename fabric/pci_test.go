@@ -76,7 +76,7 @@ func TestVirtualFunctionsOfMellanoxByNumber(t *testing.T) {
 		"0x1014": true, "0x1018": true, "0x101e": true, "0x1004": true, "0xa2d3": true, "4126": true,
 		"0x1013": false, "0x1021": false, "0x1020": false, "0x1010": false, "0xa2dc": false, "": false, "ConnectX": false,
 	} {
-		if got := isVF(vendorMellanox, device); got != want {
+		if got := isVF(VendorMellanox, device); got != want {
 			t.Errorf("isVF(%s) = %v, want %v", device, got, want)
 		}
 	}
@@ -173,7 +173,7 @@ func FuzzFunctions(f *testing.F) {
 			"devices/x/config": {Data: config},
 			at:                 {Data: []byte("../../../devices/x"), Mode: fs.ModeSymlink},
 		}
-		functions(t.Context(), sys)
+		new(Node).readPCI(t.Context(), sys)
 		pathAbove(target)
 		functionOf(target)
 		driverByName(target, class)

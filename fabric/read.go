@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,7 @@ import (
 	"time"
 )
 
-// maxFile limits what is read of one file: a sysfs attribute is one page, and the
-// longest other file is /proc/self/limits.
+// maxFile limits what is read of one file: a sysfs attribute is one page.
 const maxFile = 8 << 10
 
 // ReadFile reads a small file, 8 KiB of it at most. It reads a file of the kernel with one read(2):
@@ -54,8 +54,7 @@ func readInto(buf []byte, fsys fs.FS, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// dir reads one directory of facts and holds the first thing in it that could not be
-// read: one bad device is one Unknown.
+// dir reads a directory of facts. One bad device is one Unknown: the first thing that was not read.
 type dir struct {
 	fsys fs.FS
 	name string
@@ -74,17 +73,8 @@ func (d *dir) blame(file string, err error) {
 	}
 }
 
-// withBad returns unknown, and bad if there is one.
-func withBad(unknown []Unknown, bad *Unknown) []Unknown {
-	if bad == nil {
-		return unknown
-	}
-	return append(unknown, *bad)
-}
-
-// line reads a file of one line. It returns "" without an error if the file is missing,
-// or if the driver refuses it with EINVAL, ENODEV or EOPNOTSUPP. Examples are the speed
-// of an interface that is down, and an unset entry of a table.
+// line reads a file of one line. It returns "" without an error if the file is missing, or if the
+// driver refuses it with EINVAL, ENODEV or EOPNOTSUPP, as the speed of an interface that is down.
 func (d *dir) line(file string) string {
 	if d.buf == nil {
 		d.buf = make([]byte, maxFile)
@@ -113,8 +103,7 @@ func (d *dir) number(file string, missing int) int {
 	return n
 }
 
-// link returns the base name of the target of a symbolic link, "" if there is none. The
-// target need not exist.
+// link returns the base name of a symbolic link's target, which need not exist; "": no link.
 func (d *dir) link(file string) string {
 	target, err := fs.ReadLink(d.fsys, path.Join(d.name, file))
 	if err != nil {
@@ -147,8 +136,7 @@ func absent(err error) bool {
 		errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// leadingInt reads the number at the start of a string, decimal or 0x…, up to a colon
-// or blank: the kernel writes "4: ACTIVE", and the text varies.
+// leadingInt reads the number at the start of a string, as "4: ACTIVE" or 0x….
 func leadingInt(s string) (int, error) {
 	word := s
 	if i := strings.IndexAny(s, ": \t\n"); i >= 0 {
@@ -171,8 +159,7 @@ func leadingRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 for another text. The kernel's
-// widths are 1, 2, 4, 8 and 12 (ib_width_enum_to_int).
+// rateLanes reads the 4 of "400 Gb/sec (4X NDR)"; 0 for another text (ib_width_enum_to_int).
 func rateLanes(s string) int {
 	_, word, _ := strings.Cut(s, "(")
 	word, _, ok := strings.Cut(word, "X")
@@ -196,20 +183,13 @@ func ueventValue(uevent, key string) string {
 func (r Roots) filled() Roots {
 	for _, root := range []*fs.FS{&r.Sys, &r.Proc, &r.Etc, &r.Dev, &r.Root} {
 		if *root == nil {
-			*root = empty{}
+			*root = embed.FS{}
 		}
 	}
 	return r
 }
 
-type empty struct{}
-
-func (empty) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-// Time limits for one file. The first file that exceeds its limit is probably on a lost
-// server or a pending mount; later files get less time, since they may be there too.
+// Time limits for one file, and for each file after one that exceeded its limit.
 const (
 	fileBudget  = 2 * time.Second
 	fileBudget2 = 100 * time.Millisecond
@@ -218,8 +198,7 @@ const (
 // errLate is the error for a file that took too long.
 var errLate = errors.New("its file system does not answer")
 
-// Bounded returns fsys with a time limit for each call: a call on a mount whose server
-// is gone never returns and is abandoned. Reading from an open file has no limit.
+// Bounded returns fsys with a time limit for each call. Reading from an open file has no limit.
 func Bounded(fsys fs.FS) fs.FS { return &bounded{fsys: fsys} }
 
 type bounded struct {

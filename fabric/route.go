@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,19 +19,16 @@ type Route struct {
 	Interface string     `json:"interface"` // the interface that it leaves by
 }
 
-// RouteTo asks the kernel how it would reach dst now, and sends nothing. For an address
-// of this machine, Src is that address and Interface the one that has it, not lo. The
-// error is the kernel's ("network is unreachable").
+// RouteTo asks the kernel how it would reach dst now, and sends nothing. For an address of this
+// machine, Interface is the one that has it, not lo. The error is the kernel's.
 func RouteTo(dst netip.Addr) (Route, error) {
 	dst = dst.Unmap()
 	r, err := routeByNetlink(dst)
-	if err != nil && !refused(err) {
-		return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
+	if refused(err) {
+		r, err = routeByConnect(dst)
 	}
 	if err != nil {
-		if r, err = routeByConnect(dst); err != nil {
-			return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
-		}
+		return Route{}, fmt.Errorf("find route to %v: %w", dst, err)
 	}
 	if r.Interface == "" || r.Src == dst {
 		if name := carrier(r.Src); name != "" {
@@ -63,8 +61,7 @@ func routeByNetlink(dst netip.Addr) (Route, error) {
 	return r, nil
 }
 
-// routeByConnect lets a UDP socket choose the route; connect sends nothing. It is for
-// sandboxes that forbid netlink.
+// routeByConnect lets a UDP socket choose the route, for sandboxes that forbid netlink.
 func routeByConnect(dst netip.Addr) (Route, error) {
 	const discard = 9 // any port does
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
@@ -81,8 +78,7 @@ func refused(err error) bool {
 		syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// carrier returns the name of the interface that is up and has the address; "" if none
-// has exactly that address (127.0.0.2, say).
+// carrier returns the name of the interface that is up and has exactly that address; "": none.
 func carrier(addr netip.Addr) string {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -170,16 +166,10 @@ func linkKind(l netlink.Link) string {
 		return ""
 	case "bond", "bridge", "vlan", "veth", "macvlan", "ipvlan", "vxlan", "ipoib":
 		return t
-	case "team":
-		return "bond"
-	case "macvtap":
-		return "macvlan"
-	case "ipvtap":
-		return "ipvlan"
-	case "tun", "tuntap", "wireguard":
-		return "tun"
 	default:
-		return "virtual"
+		same := map[string]string{"team": "bond", "macvtap": "macvlan", "ipvtap": "ipvlan", "tun": "tun",
+			"tuntap": "tun", "wireguard": "tun"}
+		return cmp.Or(same[t], "virtual")
 	}
 }
 

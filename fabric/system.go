@@ -20,12 +20,10 @@ type System struct {
 	Procs    uint64      `json:"procs,omitempty"`    // soft RLIMIT_NPROC of this user; math.MaxUint64 unlimited, 0 unknown
 	Reserved [][2]int    `json:"reserved,omitempty"` // net.ipv4.ip_local_reserved_ports, both ends inclusive
 
-	// Image is a digest of /etc/machine-id, which is the same on clones of one disk image; "" if
-	// there is none. The id itself must stay on its machine (machine-id(5)).
+	// Image is a digest of /etc/machine-id, which must stay on its machine; clones share it. "": none.
 	Image string `json:"image,omitempty"`
 
-	// Capabilities that lift a limit. They count only in the first user namespace,
-	// since the kernel checks them with capable().
+	// Capabilities that lift a limit, in the first user namespace: the kernel uses capable().
 	IPCLock   bool `json:"ipc_lock,omitempty"`   // CAP_IPC_LOCK: memory may be locked beyond the limit (ib_umem_get)
 	FreeProcs bool `json:"free_procs,omitempty"` // RLIMIT_NPROC does not apply: root, CAP_SYS_RESOURCE or CAP_SYS_ADMIN
 }
@@ -47,8 +45,7 @@ type HostsLine struct {
 	Names []string   `json:"names"`
 }
 
-// Cgroup is the limits of this process' control groups: the lowest of its group and the
-// visible groups above it; 0: unlimited.
+// Cgroup is the lowest limits of this process' group and the visible groups above it; 0: unlimited.
 type Cgroup struct {
 	Memory   int64 `json:"memory,omitempty"`    // bytes
 	Pids     int64 `json:"pids,omitempty"`      // processes and threads
@@ -77,9 +74,9 @@ func system(proc, etc, sys fs.FS, names []string) System {
 	s := System{
 		Resolver: parseResolver(readText(etc, "resolv.conf"), strings.TrimSpace(readText(proc, "sys/kernel/hostname"))),
 		Hosts:    parseHosts(readText(etc, "hosts"), names), Cgroup: cgroup(proc, sys),
-		Procs:    parseProcs(readText(proc, "self/limits")),
 		Reserved: parsePorts(readText(proc, "sys/net/ipv4/ip_local_reserved_ports")),
 	}
+	s.Procs, _ = softLimit(readText(proc, "self/limits"), "Max processes") // 0: unknown
 	s.Image = imageMark(readText(etc, "machine-id"))
 	s.Resolver.Services = parseServices(readText(etc, "nsswitch.conf"))
 	if firstNamespace(readText(proc, "self/uid_map")) {
@@ -90,8 +87,7 @@ func system(proc, etc, sys fs.FS, names []string) System {
 	return s
 }
 
-// imageMark returns a digest of a machine id of 128 bits, in hexadecimal; "" for
-// anything else, such as the text in an image before its first boot.
+// imageMark returns a digest of a machine id of 128 bits; "" for anything else.
 func imageMark(text string) string {
 	id := strings.TrimSpace(text)
 	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 {
@@ -151,8 +147,7 @@ func parsePorts(text string) [][2]int {
 	return out
 }
 
-// container identifies the container runtime. Kubernetes is checked first, since its
-// containers also have the marks of their runtime.
+// container identifies the container runtime. Kubernetes is first: it has its runtime's marks too.
 func container(r Roots, n *Node) Container {
 	env := func(string) string { return "" }
 	if r.Env != nil {
@@ -205,9 +200,8 @@ func rdmaMode(r Roots, n *Node) string {
 	return ""
 }
 
-// cloud identifies the provider by the marks that cloud-init's ds-identify and the
-// providers' documents name. A Hyper-V VM is Azure only by its asset tag. Where a
-// container hides DMI, the network cards of Amazon and Google identify them.
+// cloud identifies the provider by the marks of cloud-init's ds-identify and of providers' documents; a
+// Hyper-V VM is Azure only by its asset tag. Where DMI is hidden, the network cards identify some.
 func cloud(dmi *dir, bus []PCI) Cloud {
 	vendor, product := dmi.line("sys_vendor"), dmi.line("product_name")
 	tag, chassis := dmi.line("chassis_asset_tag"), dmi.line("chassis_vendor")
@@ -229,7 +223,7 @@ func cloud(dmi *dir, bus []PCI) Cloud {
 	}
 	for _, p := range bus {
 		if c.Provider == "" {
-			c.Provider = map[string]string{vendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
+			c.Provider = map[string]string{VendorAmazon: "aws", vendorGoogle: "gcp"}[p.Vendor]
 		}
 	}
 	c.Virtual = virtual(c, vendor, product)

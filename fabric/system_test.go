@@ -154,11 +154,11 @@ func TestTheMarkOfAMachineIDIsNotTheID(t *testing.T) {
 func TestLimitOfProcessesAndReservedPorts(t *testing.T) {
 	row := "Max processes             %s               unlimited            processes \n"
 	for text, want := range map[string]uint64{"4096": 4096, "unlimited": math.MaxUint64, "many": 0, "": 0} {
-		if got := parseProcs(strings.Replace(row, "%s", text, 1)); got != want && text != "" {
+		if got, _ := softLimit(strings.Replace(row, "%s", text, 1), "Max processes"); got != want && text != "" {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
-	if got := parseProcs(""); got != 0 {
+	if got, _ := softLimit("", "Max processes"); got != 0 {
 		t.Errorf("no row: %d", got)
 	}
 	if diff := cmp.Diff([][2]int{{8080, 8080}, {29400, 29500}}, parsePorts("8080,29400-29500,9-8,x,70000\n")); diff != "" {
@@ -254,7 +254,7 @@ func FuzzSystemFiles(f *testing.F) {
 		}
 		parseServices(s)
 		parseStatus(s)
-		parseProcs(s)
+		softLimit(s, "Max processes")
 		for _, r := range parsePorts(s) {
 			if r[0] < 0 || r[0] > r[1] || r[1] > 65535 {
 				t.Errorf("ports %v", r)
@@ -271,7 +271,7 @@ func FuzzSystemFiles(f *testing.F) {
 	})
 }
 
-// A file system whose server never answers is told apart from the others, and delays
+// A file system whose server never answers is distinguished from the others, and delays
 // nothing forever.
 func TestADiskThatHangsIsNamed(t *testing.T) {
 	if testing.Short() {

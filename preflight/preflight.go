@@ -94,7 +94,7 @@ type Input struct {
 	// LinkErrors reads the counters of a port of an HCA.
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
 	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
-	Loop func(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error)
+	Loop func(ctx context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error)
 	// PortUse reports which process uses a port of this machine. An error: the port cannot be used for another reason.
 	PortUse func(at netip.AddrPort) (PortUse, error)
 }

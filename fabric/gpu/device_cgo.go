@@ -14,8 +14,7 @@ type question struct {
 	ways []way
 }
 
-// way is one function of NVML, under each name that it has had, and how to store its
-// answer. The answer counts only if read returns SUCCESS.
+// way is one function of NVML, under each name that it has had, and how to store its answer.
 type way struct {
 	functions []string
 	read      func(nvml.Device, *GPU) nvml.Return
@@ -198,8 +197,7 @@ func busID(p nvml.PciInfo) string {
 	return sysfsPCI(text(p.BusIdLegacy[:]))
 }
 
-// recovery returns the query for the action that the driver requires before the next
-// use. A driver before R565 has no such field, which is not an error.
+// recovery returns the query for the action before the next use, unknown to drivers before R565.
 func recovery() question {
 	return by("recovery", "nvmlDeviceGetFieldValues", func(d nvml.Device, g *GPU) nvml.Return {
 		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}

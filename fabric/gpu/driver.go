@@ -16,9 +16,8 @@ const (
 	wslNode     = "dxg"       // WSL has its own way to the driver, and no nvidiactl
 )
 
-// Look finds out, from files that no driver can block, whether NVML can be asked. If
-// ask is false, the Facts are the answer. A missing nvidiactl alone proves nothing: on
-// bare metal the first user of NVML creates it.
+// Look finds out, from files that no driver can block, whether NVML can be asked; if not, the Facts say
+// why. A missing nvidiactl proves nothing: on bare metal the first user of NVML creates it.
 func Look(proc, dev fs.FS) (f Facts, ask bool) {
 	version, err := fs.ReadFile(proc, versionFile)
 	f.Driver = parseVersion(string(version))
@@ -44,9 +43,8 @@ func addresses(proc fs.FS) []string {
 	return out
 }
 
-// Settle merges the child's answer with what Look saw and with the driver's files. A
-// container sees the host's /proc. A driver there, without a device node and library
-// here, means a node without GPUs for this job, not a broken one.
+// Settle merges the child's answer with what Look saw and with the driver's files. A container sees the
+// host's /proc: a driver there, without a device node here, means no GPUs for this job.
 func Settle(proc, dev fs.FS, seen, answer Facts) Facts {
 	if answer.Driver == "" {
 		answer.Driver = seen.Driver
@@ -63,8 +61,7 @@ func Settle(proc, dev fs.FS, seen, answer Facts) Facts {
 	return answer
 }
 
-// place finds the address of the only GPU that did not report its own. The person who
-// replaces the board needs it.
+// place finds the address of the only GPU that did not report its own.
 func (f *Facts) place(addrs []string) {
 	silent := -1
 	for i, d := range f.Devices {
@@ -88,9 +85,8 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// versionRE finds the driver's version in the first line of
-// /proc/driver/nvidia/version. It is between the name of the module and the build date;
-// the name differs by platform, and between the closed and the open module.
+// versionRE finds the driver's version between the name of the module, which differs by platform and
+// between the closed and the open module, and the build date.
 var versionRE = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s`)
 
 func parseVersion(s string) string {
@@ -101,8 +97,7 @@ func parseVersion(s string) string {
 	return m[1]
 }
 
-// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the device's
-// name in sysfs. A domain above 0xffff keeps its digits.
+// sysfsPCI turns NVML's bus id (eight digits of domain, upper case) into the name in sysfs.
 func sysfsPCI(busID string) string {
 	domain, rest, ok := strings.Cut(strings.ToLower(busID), ":")
 	if n, err := strconv.ParseUint(domain, 16, 32); ok && err == nil {

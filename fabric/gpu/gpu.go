@@ -1,5 +1,4 @@
-// Package gpu asks NVML which GPUs this node has, and how healthy they are. The driver
-// may hang, so only a child process asks it (see internal/child).
+// Package gpu asks NVML for this node's GPUs and their health, in a child: the driver may hang.
 package gpu
 
 import (
@@ -9,8 +8,7 @@ import (
 	"slices"
 )
 
-// Facts is the answer of NVML, or the reason that there is none. Exactly one of
-// Present, Absent and Err is set; none of them if NVML was not asked.
+// Facts is the answer of NVML: one of Present, Absent and Err, or none if it was not asked.
 type Facts struct {
 	Present bool   `json:"present"`          // NVML answered
 	Absent  string `json:"absent,omitempty"` // why there is no NVIDIA driver here
@@ -22,13 +20,11 @@ type Facts struct {
 	Pairs   []Pair `json:"pairs,omitempty"` // pairs of devices that answered
 	XIDs    []XID  `json:"xids,omitempty"`  // from the kernel log, the latest first
 
-	// Unknown is what no device answered, because the driver is too old or the kernel
-	// log is not readable.
+	// Unknown is what no device answered: the driver is too old, or the kernel log is not readable.
 	Unknown []Unknown `json:"unknown,omitempty"`
 }
 
-// GPU is one device, in NVML's order. A field that the GPU does not have is missing. A
-// field that NVML did not answer is missing and in Unknown.
+// GPU is one device, in NVML's order. What it lacks is missing; unanswered fields are in Unknown.
 type GPU struct {
 	Index      int    `json:"index"`
 	Name       string `json:"name"`
@@ -103,8 +99,7 @@ type Process struct {
 	Memory uint64 `json:"memory,omitempty"` // bytes; 0 unknown
 }
 
-// NVLink is the state of a GPU's links. A board that can have links and has no bridge
-// (an H100 PCIe) shows all of them down.
+// NVLink is the state of a GPU's links. On a board without a bridge (an H100 PCIe) all are down.
 type NVLink struct {
 	Up      int      `json:"up"`
 	Total   int      `json:"total"`
@@ -124,8 +119,7 @@ type Remote struct {
 	Links int    `json:"links"`
 }
 
-// Fabric is a GPU's place in the NVLink fabric, which the fabric manager assigns. Until
-// State is completed, CUDA does not start on this GPU.
+// Fabric is a GPU's place in the NVLink fabric. CUDA does not start until State is completed.
 type Fabric struct {
 	State    string   `json:"state"`              // not_started, in_progress, completed
 	Status   string   `json:"status,omitempty"`   // NVML's name for the result; "" until it is completed
@@ -141,8 +135,7 @@ type Pair struct {
 	B        int    `json:"b"`
 	Distance string `json:"distance,omitempty"` // as nvidia-smi topo -m writes it: PIX, PXB, PHB, NODE, SYS; INTERNAL
 
-	// Whether one may read and write the other's memory, and by NVLink: ok; chipset,
-	// gpu or topology, which forbids it; disabled by a driver's setting; not_supported.
+	// Whether one may read and write the other's memory, and by NVLink: ok, or what prevents it.
 	Read   string `json:"read,omitempty"`
 	Write  string `json:"write,omitempty"`
 	NVLink string `json:"nvlink,omitempty"`
@@ -165,8 +158,8 @@ func (f Facts) Anonymous() Facts {
 	return f
 }
 
-// untold records an unknown fact once.
-func (f *Facts) untold(what, why string) {
+// addUnknown records an unknown fact once.
+func (f *Facts) addUnknown(what, why string) {
 	if u := (Unknown{What: what, Why: why}); !slices.Contains(f.Unknown, u) {
 		f.Unknown = append(f.Unknown, u)
 	}

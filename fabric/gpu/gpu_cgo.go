@@ -73,7 +73,7 @@ func (a *asker) has(what string, functions ...string) bool {
 	if a.exports(functions) {
 		return true
 	}
-	a.facts.untold(what, "the NVML of this driver has no "+strings.Join(functions, " and no "))
+	a.facts.addUnknown(what, "the NVML of this driver has no "+strings.Join(functions, " and no "))
 	return false
 }
 
@@ -131,7 +131,7 @@ func (a *asker) pairs(devices []nvml.Device) {
 		case nvml.ERROR_NOT_SUPPORTED:
 			return ""
 		}
-		a.facts.untold("pairs", sentence(call, int(ret)))
+		a.facts.addUnknown("pairs", sentence(call, int(ret)))
 		return ""
 	}
 	for i, one := range devices {

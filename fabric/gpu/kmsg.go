@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -25,19 +26,16 @@ type XID struct {
 const (
 	kernelLog = "/dev/kmsg"
 
-	// maxRecord is more than any record of the kernel log: with less room the kernel
-	// refuses (CONSOLE_EXT_LOG_MAX of include/linux/console.h is 8192).
+	// maxRecord is more than CONSOLE_EXT_LOG_MAX of include/linux/console.h, 8192.
 	maxRecord = 16 << 10
-	// logBudget limits the time of reading. A log of the usual size (log_buf_len below
-	// 16 MiB) takes a fraction of it.
+	// logBudget limits the time of reading. A log of the usual size takes a fraction of it.
 	logBudget = 500 * time.Millisecond
 	// maxText is long enough for the description of a fault, without a dump of registers.
 	maxText = 120
 )
 
-// KernelLog adds the XIDs of the kernel log, from this boot as far as the log goes back. They are
-// unknown in most containers, which lack the file, and without CAP_SYSLOG on most kernels
-// (kernel.dmesg_restrict). It takes half a second at most and works while the driver hangs.
+// KernelLog adds the XIDs of the kernel log, as far as it goes back. In most containers, and without
+// CAP_SYSLOG (kernel.dmesg_restrict), they are unknown. It takes half a second at most.
 func (f *Facts) KernelLog() {
 	fd, err := syscall.Open(kernelLog, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == nil {
@@ -49,12 +47,11 @@ func (f *Facts) KernelLog() {
 		}
 	}
 	if err != nil {
-		f.untold("xids", fmt.Sprintf("open or read %s: %v", kernelLog, err))
+		f.addUnknown("xids", fmt.Sprintf("open or read %s: %v", kernelLog, err))
 	}
 }
 
-// readLog reads one record per call until the log has no more, by the rules of
-// Documentation/ABI/testing/dev-kmsg. now is the time since boot.
+// readLog reads all records (Documentation/ABI/testing/dev-kmsg). now is the time since boot.
 func readLog(read func([]byte) (int, error), now time.Duration) ([]XID, error) {
 	var out []XID
 	b := make([]byte, maxRecord)
@@ -90,8 +87,7 @@ func count(seen []XID, x XID) []XID {
 	return slices.Insert(seen, 0, x)
 }
 
-// parseRecord splits "priority,sequence,microseconds,flags[,…];message". It refuses a record that a
-// program wrote: its facility is not the kernel's (0), and its text could be anything.
+// parseRecord splits "priority,sequence,microseconds,flags[,…];message" of the kernel (facility 0).
 func parseRecord(record string) (at time.Duration, message string, ok bool) {
 	head, message, found := strings.Cut(record, ";")
 	fields := strings.Split(head, ",")
@@ -129,10 +125,7 @@ func parseXID(message string) (x XID, ok bool) {
 	if err != nil {
 		return XID{}, false
 	}
-	function := m[3]
-	if function == "" {
-		function = ".0"
-	}
+	function := cmp.Or(m[3], ".0")
 	text := strings.TrimSpace(whoRE.ReplaceAllString(m[5], ""))
 	if strings.HasPrefix(text, "pid=") || strings.HasPrefix(text, "name=") { // nothing but these
 		text = ""

@@ -14,8 +14,7 @@ import (
 // maxLinks is more than any GPU has: 18 since Hopper, and the headers of newer drivers mention 36.
 const maxLinks = 36
 
-// nvlink asks whether each link is up and where it leads, and reads the errors of all
-// links in one call.
+// nvlink asks where each link leads, and reads the errors of all links in one call.
 func (a *asker) nvlink(d nvml.Device, g *GPU) nvml.Return {
 	l := &NVLink{CRC: -1, Replays: -1, Recoveries: -1}
 	for i := range maxLinks {

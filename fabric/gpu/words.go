@@ -8,8 +8,6 @@ import (
 
 // NVML's return values (nvmlReturn_t in nvml.h) that this package acts on.
 const (
-	success         = 0
-	notSupported    = 3
 	driverNotLoaded = 9
 	libraryNotFound = 12
 	gpuIsLost       = 15
@@ -19,16 +17,15 @@ const (
 // trouble is one of NVML's errors: its name, and what to do about it.
 type trouble struct{ name, means string }
 
-// troubles are the errors that a user can see. NVML's own texts differ by version and
-// do not suggest a fix.
+// troubles are the errors that a user can see. NVML's own texts suggest no fix.
 func troubles() map[int]trouble {
 	const reset = "stop what uses this GPU, then nvidia-smi --gpu-reset, or reboot"
 	const log = "see: dmesg | grep -e NVRM -e Xid"
 	return map[int]trouble{
-		success:         {"SUCCESS", ""},
+		0:               {"SUCCESS", ""},
 		1:               {"UNINITIALIZED", ""},
 		2:               {"INVALID_ARGUMENT", ""},
-		notSupported:    {"NOT_SUPPORTED", "this GPU does not support it"},
+		3:               {"NOT_SUPPORTED", "this GPU does not support it"},
 		4:               {"NO_PERMISSION", "this user or container may not access the device: see /dev/nvidia*"},
 		6:               {"NOT_FOUND", ""},
 		7:               {"INSUFFICIENT_SIZE", ""},
@@ -115,9 +112,8 @@ func fabricState(n int) string { return word(n, "", "not_started", "in_progress"
 // fabricHealth names the summary of nvmlGpuFabricInfo_v3_t; 0 means none.
 func fabricHealth(n int) string { return word(n, "", "healthy", "unhealthy", "limited_capacity") }
 
-// fabricProblems returns the problems in the mask of nvmlGpuFabricInfo_v2_t. The first
-// four have two bits each, of which 1 is yes; then four bits for the configuration, of
-// which 0 and 1 are fine (NVML_GPU_FABRIC_HEALTH_MASK_*).
+// fabricProblems returns the problems in the mask of nvmlGpuFabricInfo_v2_t: four of two bits each, of
+// which 1 is yes; then four bits for the configuration (NVML_GPU_FABRIC_HEALTH_MASK_*).
 func fabricProblems(mask uint32) []string {
 	var out []string
 	for i, name := range []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery"} {
@@ -153,8 +149,7 @@ func remoteType(n int) string {
 	return word(n, "gpu", "npu", "switch")
 }
 
-// recoveryAction names nvmlDeviceGpuRecoveryAction_t; 0 is none. The last three are in
-// headers newer than go-nvml's.
+// recoveryAction names nvmlDeviceGpuRecoveryAction_t. go-nvml's headers lack the last three.
 func recoveryAction(n int) string {
 	return word(n, "", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain", "bus_reset",
 		"system_reboot")
@@ -168,8 +163,7 @@ func uuid(b [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// program returns the program's name. NVML has the first argument of a process, or the
-// whole command line if the process renames itself.
+// program returns a program's name. NVML has its first argument, or its whole command line.
 func program(name string) string {
 	fields := strings.Fields(name)
 	if len(fields) == 0 {

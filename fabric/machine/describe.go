@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"regexp"
@@ -17,8 +18,10 @@ func (m *Machine) describe(text string) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{m: m}
-	w.defaults()
+	w := &writer{m: m, memlock: "unlimited", index: 1}
+	m.answers.Links = []fabric.Interface{}
+	w.net(&block{words: []string{"net", "lo"}, keys: map[string]string{"kind": "loopback", "mtu": "65536",
+		"addr": "127.0.0.1/8,::1/128"}}, "devices/virtual", "")
 	for _, b := range blocks {
 		if w.top(b); w.err != nil {
 			return w.err
@@ -40,36 +43,27 @@ type writer struct {
 
 func (w *writer) fail(b *block, format string, a ...any) {
 	if w.err == nil {
-		w.err = b.errorf(format, a...)
+		w.err = fmt.Errorf("line %d: %s: %w", b.line, b.words[0], fmt.Errorf(format, a...))
+	}
+}
+
+// check fails if there is an error.
+func (w *writer) check(b *block, err error) {
+	if err != nil {
+		w.fail(b, "%w", err)
 	}
 }
 
 // file writes a file as the kernel does, with a newline at its end.
-func (w *writer) file(b *block, name, text string) {
-	if err := w.m.files.file(name, text+"\n"); err != nil {
-		w.fail(b, "%w", err)
-	}
-}
+func (w *writer) file(b *block, name, text string) { w.check(b, w.m.files.file(name, text+"\n")) }
 
-func (w *writer) link(b *block, name, target string) {
-	if err := w.m.files.link(name, target); err != nil {
-		w.fail(b, "%w", err)
-	}
-}
+func (w *writer) link(b *block, name, target string) { w.check(b, w.m.files.link(name, target)) }
 
 // done reports keys that were not used.
 func (w *writer) done(b *block) {
 	for k := range b.keys {
 		w.fail(b, "it has no %q", k)
 	}
-}
-
-func (w *writer) defaults() {
-	w.memlock = "unlimited"
-	w.index = 1
-	w.m.answers.Links = []fabric.Interface{}
-	w.net(&block{words: []string{"net", "lo"}, keys: map[string]string{"kind": "loopback", "mtu": "65536",
-		"addr": "127.0.0.1/8,::1/128"}}, "devices/virtual", "")
 }
 
 // The row that Detect reads, in the form of the kernel.
@@ -126,15 +120,17 @@ func (w *writer) top(b *block) {
 	case what == "rdma":
 		w.m.answers.RDMA = rest
 	case what == "env":
-		w.environment(b)
+		if w.m.answers.Environment == nil {
+			w.m.answers.Environment = map[string]string{}
+		}
+		maps.Copy(w.m.answers.Environment, b.keys)
+		clear(b.keys)
 	case what == "route":
 		src, err := netip.ParseAddr(b.word(2))
-		if err != nil {
-			w.fail(b, "%w", err)
-		}
+		w.check(b, err)
 		w.m.answers.Route = &fabric.Route{Interface: b.word(1), Src: src}
-	case what == "nvml", what == "verbs", what == "software":
-		w.answer(b, rest)
+	case what == "nvml", what == "verbs", what == "software": // JSON as they answered
+		w.check(b, json.Unmarshal([]byte(`{"`+what+`":`+rest+`}`), &w.m.answers))
 	case what == "virtual":
 		w.devices(b, "devices/virtual", "")
 	case strings.HasPrefix(what, "pci"):
@@ -155,23 +151,6 @@ func (w *writer) shm(b *block) {
 	w.m.answers.Shm = &[2]int64{n, n}
 }
 
-func (w *writer) environment(b *block) {
-	if w.m.answers.Environment == nil {
-		w.m.answers.Environment = map[string]string{}
-	}
-	for k, v := range b.keys {
-		w.m.answers.Environment[k] = v
-		delete(b.keys, k)
-	}
-}
-
-// answer reads JSON as NVML and the others answered.
-func (w *writer) answer(b *block, text string) {
-	if err := json.Unmarshal([]byte(`{"`+b.words[0]+`":`+text+`}`), &w.m.answers); err != nil {
-		w.fail(b, "%w", err)
-	}
-}
-
 // raw writes a file, link, directory or error by its path below dir.
 func (w *writer) raw(b *block, dir string) {
 	name := path.Join(dir, b.word(1))
@@ -181,17 +160,13 @@ func (w *writer) raw(b *block, dir string) {
 	case "link":
 		w.link(b, name, b.word(2))
 	case "dir":
-		if err := w.m.files.dir(name); err != nil {
-			w.fail(b, "%w", err)
-		}
+		w.check(b, w.m.files.dir(name))
 	case "error":
 		errno, err := errnoOf(b.word(2))
 		if err == nil {
 			err = w.m.files.fail(name, errno)
 		}
-		if err != nil {
-			w.fail(b, "%w", err)
-		}
+		w.check(b, err)
 	default:
 		w.fail(b, "unknown keyword")
 	}
@@ -242,9 +217,7 @@ func (w *writer) function(b *block, dir, numa string) {
 		}
 	}
 	if state := b.take("acs", ""); state != "" {
-		if err := w.m.files.file(at+"/config", acsConfig(state)); err != nil {
-			w.fail(b, "%w", err)
-		}
+		w.check(b, w.m.files.file(at+"/config", acsConfig(state)))
 	}
 	if pf := b.take("physfn", ""); pf != "" {
 		w.link(b, at+"/physfn", "../"+pf)

@@ -111,9 +111,7 @@ func (w *writer) port(b *block, hca string) {
 		}
 		w.file(b, fmt.Sprintf("%s/gids/%d", at, i), gidText(netip.IPv6Unspecified()))
 		for _, attr := range []string{"types", "ndevs"} {
-			if err := w.m.files.fail(fmt.Sprintf("%s/gid_attrs/%s/%d", at, attr, i), errnos["EINVAL"]); err != nil {
-				w.fail(b, "%w", err)
-			}
+			w.check(b, w.m.files.fail(fmt.Sprintf("%s/gid_attrs/%s/%d", at, attr, i), errnos["EINVAL"]))
 		}
 	}
 }
@@ -121,9 +119,7 @@ func (w *writer) port(b *block, hca string) {
 // gid writes: gid INDEX ADDRESS [v1|v2] [NETDEV].
 func (w *writer) gid(b *block, port string) int {
 	index, err := strconv.Atoi(b.word(1))
-	if err != nil {
-		w.fail(b, "%w", err)
-	}
+	w.check(b, err)
 	addr, err := netip.ParseAddr(b.word(2))
 	if err != nil {
 		w.fail(b, "%w", err)
@@ -201,9 +197,7 @@ func (w *writer) net(b *block, dir, function string) {
 	w.link(b, "sys/class/net/"+name, "../../"+at)
 	for _, a := range strings.FieldsFunc(b.take("addr", ""), func(r rune) bool { return r == ',' }) {
 		p, err := netip.ParsePrefix(a)
-		if err != nil {
-			w.fail(b, "%w", err)
-		}
+		w.check(b, err)
 		f.Addrs = append(f.Addrs, p)
 	}
 	w.m.answers.Links = append(w.m.answers.Links, f)

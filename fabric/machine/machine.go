@@ -1,10 +1,10 @@
-// Package machine holds recorded machines: the files that fabric.Detect reads, and the
-// answers of the kernel, NVML and libibverbs, in one file. Users send recordings with
-// problem reports, and tests run on them.
+// Package machine holds recorded machines: the files that fabric.Detect reads, and the answers of the
+// kernel, NVML and libibverbs. Users send recordings with problem reports, and tests run on them.
 package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -41,8 +41,7 @@ type answers struct {
 	Software    *software.Facts    `json:"software,omitempty"`
 }
 
-// Read reads a machine in any of its formats: a recording (Recorder), a
-// sysfs-manifest/1, or a description (machine/1).
+// Read reads a recording (Recorder), a sysfs-manifest/1, or a description (machine/1).
 func Read(data []byte) (*Machine, error) {
 	if len(data) > 2*maxBytes {
 		return nil, fmt.Errorf("read recorded machine: more than %d MiB", 2*maxBytes>>20)
@@ -72,7 +71,6 @@ const (
 // recording is a file of either format. Paths are relative to /.
 type recording struct {
 	Format  string            `json:"format"`
-	Note    string            `json:"note,omitempty"`
 	Answers answers           `json:"answers,omitzero"`
 	Dirs    []string          `json:"dirs"`
 	Links   map[string]string `json:"symlinks"`
@@ -90,36 +88,27 @@ func (m *Machine) manifest(data []byte) error {
 		return fmt.Errorf("its format is %q, not %s or %s", r.Format, recordingFormat, manifestFormat)
 	}
 	m.answers = r.Answers
+	var errs []error
 	for _, name := range r.Dirs {
-		if err := m.files.dir(name); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.dir(name))
 	}
 	for name, text := range r.Files {
-		if err := m.files.file(name, text); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.file(name, text))
 	}
 	for name, state := range r.ACS {
-		if err := m.files.file(name, acsConfig(state)); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.file(name, acsConfig(state)))
 	}
 	for name, target := range r.Links {
-		if err := m.files.link(name, target); err != nil {
-			return err
-		}
+		errs = append(errs, m.files.link(name, target))
 	}
 	for name, why := range r.Errors {
 		errno, err := errnoOf(why)
 		if err != nil {
-			return fmt.Errorf("file %q: %w", name, err)
+			err = fmt.Errorf("file %q: %w", name, err)
 		}
-		if err := m.files.fail(name, errno); err != nil {
-			return err
-		}
+		errs = append(errs, err, m.files.fail(name, errno))
 	}
-	return nil
+	return cmp.Or(errs...) // the first
 }
 
 // Roots returns the machine as the input of fabric.Detect.
@@ -175,9 +164,8 @@ func (m *Machine) Detect(ctx context.Context) fabric.Node {
 	return n
 }
 
-// acsConfig returns a bridge's registers for fabric.ReadACS: a list of extended
-// capabilities with only Access Control Services, with redirection on or off. "" gives
-// the 64 bytes that an unprivileged user can read.
+// acsConfig returns the registers of a bridge that redirects ("on") or does not, with one extended
+// capability (fabric.ReadACS). "" gives the 64 bytes that an unprivileged user can read.
 func acsConfig(state string) string {
 	if state == "" {
 		return string(make([]byte, 64))

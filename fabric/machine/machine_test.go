@@ -59,7 +59,7 @@ func TestNetdevOfAPortIsTheOneWithItsAddress(t *testing.T) {
 		{"roce-vlan", "mlx5_bond_0", "bond0.310", "", "the bond itself has link-local GIDs alone"},
 		{"roce-lag-no-address", "mlx5_bond_0", "bond0", "", "Open vSwitch's own interface holds no address"},
 		{"cx2-eth-beside-ib", "mlx4_0", "ib0", "", "of two on one function, the one of this link layer"},
-		{"rxe-vm", "rxe0", "enp0s8", "", "Soft-RoCE stands on it"},
+		{"rxe-vm", "rxe0", "enp0s8", "", "Soft-RoCE runs on it"},
 		{"siw-laptop", "siw0", "wlp0s20f3", "", "a software device without a parent"},
 		{"dgx-spark", "roceP2p1s0f1", "enP2p1s0f1np1", "", "by a link-local address"},
 	}

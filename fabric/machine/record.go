@@ -69,7 +69,7 @@ func (r *Recorder) Roots() fabric.Roots {
 	if ask := r.live.System; ask != nil {
 		roots.System = func(names []string) fabric.System {
 			s := ask(names)
-			r.keep(func(a *answers) { a.System = unnamed(s) })
+			r.keep(func(a *answers) { a.System = &s })
 			return s
 		}
 	}
@@ -94,20 +94,13 @@ func (r *Recorder) Roots() fabric.Roots {
 	return roots
 }
 
-// unnamed returns a System without what identifies the machine.
-func unnamed(s fabric.System) *fabric.System {
-	s.Image = ""
-	return &s
-}
-
 func (r *Recorder) keep(f func(*answers)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.rec.Answers)
 }
 
-// File returns the recording of the node that Detect found. It replaces host names, addresses,
-// GUIDs and UUIDs, each consistently, so that it does not reveal the machine.
+// File returns the recording of the node that Detect found, without what identifies the machine.
 func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,6 +108,9 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	a.HostAddrs, a.HostErr = n.HostAddrs, n.HostErr
 	gpus := n.GPUs.Anonymous()
 	a.NVML, a.Verbs, a.Software = &gpus, &n.Verbs, &n.Software
+	if a.System != nil {
+		a.System.Image = "" // it identifies the machine
+	}
 	if n.Limits.NofileKnown {
 		a.Nofile = &n.Limits.Nofile
 	}
@@ -134,16 +130,14 @@ func (r *Recorder) File(n fabric.Node) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// watched is one root of a machine that is being recorded. It records paths with all
-// links resolved, and the links.
+// watched records the paths, with all links resolved, and the links of one root of a machine.
 type watched struct {
 	r      *Recorder
 	fsys   fs.FS
 	prefix string // of its paths in the recording
 }
 
-// real follows the links in a path. If they lead out of the root, ok is false, and the
-// path ends where they do.
+// real follows the links in a path. If they lead out of the root, ok is false.
 func (w *watched) real(name string) (real string, ok bool) {
 	rest := strings.Split(name, "/")
 	at := "."

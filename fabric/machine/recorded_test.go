@@ -126,7 +126,7 @@ func TestRecordedMachinesNextToTheProject(t *testing.T) {
 var notInTheFiles = map[string]string{
 	"cloud": "DMI was not recorded", "virtual": "DMI was not recorded",
 	"driver": "the PCI bus was not recorded, and the device was renamed; bnxt_en is the driver of the function that " +
-		"bnxt_re stands on",
+		"bnxt_re is on",
 	"gpu": "the PCI bus was not recorded", "numa": "the PCI bus was not recorded", "vf": "the PCI bus was not recorded",
 	"lid": "sysfs was recorded without it", "sm_lid": "sysfs was recorded without it",
 	"netdev":   "class/net was not recorded; and of a slave and its bond, the bond holds the address",

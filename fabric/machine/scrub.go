@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// scrubber replaces what identifies the machine of a recording, each consistently, so
-// that relations remain.
+// scrubber replaces what identifies the machine of a recording, each value always in the same way.
 type scrubber struct {
 	addrs anonymizer
 	host  *regexp.Regexp // nil: the name is too general to search for
@@ -145,8 +144,7 @@ func (s *scrubber) card(old string) string {
 // firstCard is the first replacement number of a card: unlike any that a person would choose.
 const firstCard = 0xca0000
 
-// number returns the replacement for the last three bytes of an identifier. Zero means
-// no identifier and stays.
+// number returns the replacement for the last three bytes of an identifier. Zero stays.
 func (s *scrubber) number(digits [6]byte) uint32 {
 	var b [3]byte
 	if _, err := fmt.Sscanf(string(digits[:]), "%02x%02x%02x", &b[0], &b[1], &b[2]); err != nil || b == [3]byte{} {
@@ -158,8 +156,7 @@ func (s *scrubber) number(digits [6]byte) uint32 {
 	return s.cards[b]
 }
 
-// addr replaces an address. If half of an IPv6 address is made from a card's address,
-// it follows the card's replacement.
+// addr replaces an address. Half an IPv6 address that is a card's follows the card's replacement.
 func (s *scrubber) addr(a netip.Addr) netip.Addr {
 	b := a.As16()
 	new := s.addrs.addr(a)
@@ -199,8 +196,7 @@ func (s *scrubber) value(key string, v any) any {
 	return v
 }
 
-// domain returns the replacement for a domain of a search list. A cluster's own domains
-// are the same in all clusters, except for the namespace.
+// domain returns the replacement for a domain of a search list. A cluster's own keep their form.
 func domain(name string) string {
 	if at := strings.Index("."+name, ".svc."); at >= 0 {
 		return strings.TrimPrefix("default."[:min(at, 1)*len("default.")]+name[at:], ".")
@@ -232,27 +228,27 @@ func (s *scrubber) word(text string) string {
 	return s.text(text)
 }
 
-// anonymizer replaces addresses. Two that share exactly their first n bits still do so
-// afterwards (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address anonymization",
-// ICNP 2002): networks stay networks, and routes stay routes.
+// anonymizer replaces addresses. Two that share exactly their first n bits still do so afterwards (Xu,
+// Fan, Ammar and Moon, "Prefix-preserving IP address anonymization", ICNP 2002).
 type anonymizer struct {
 	key []byte
 }
 
-// addr replaces an address within its block of special meaning (private, link-local, an
-// IPv4 /8, an IPv6 /16).
+// addr replaces an address within its block (private, link-local, an IPv4 /8, an IPv6 /16).
 func (z anonymizer) addr(a netip.Addr) netip.Addr {
-	is4in6 := a.Is4In6()
-	a = a.Unmap().WithZone("")
+	if a.Is4In6() {
+		return netip.AddrFrom16(z.addr(a.Unmap()).As16())
+	}
+	a = a.WithZone("")
 	if plain(a) {
-		return remap(a, is4in6)
+		return a
 	}
 	b := a.AsSlice()
 	for i := kept(a); i < len(b)*8; i++ {
 		b[i/8] ^= z.bit(a.AsSlice(), i) << (7 - i%8)
 	}
 	out, _ := netip.AddrFromSlice(b) // in its original length
-	return remap(out, is4in6)
+	return out
 }
 
 // plain reports whether every machine may have the address.
@@ -271,8 +267,7 @@ func (z anonymizer) bit(original []byte, i int) byte {
 	return sum[0] & 1
 }
 
-// kept returns how many of the first bits stay: enough to distinguish a special block
-// from the rest, so that an address next to a block never moves into it.
+// kept returns how many of the first bits stay, so that no address moves into a special block.
 func kept(a netip.Addr) int {
 	if a.Is6() {
 		if a.IsLinkLocalUnicast() {
@@ -286,11 +281,4 @@ func kept(a netip.Addr) int {
 		}
 	}
 	return 8
-}
-
-func remap(a netip.Addr, is4in6 bool) netip.Addr {
-	if is4in6 {
-		return netip.AddrFrom16(a.As16())
-	}
-	return a
 }

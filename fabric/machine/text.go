@@ -11,8 +11,7 @@ import (
 	"unicode"
 )
 
-// textFormat is the first line of a machine that a person wrote. Indentation is the
-// tree of the PCI buses; docs/machines.md lists the keywords.
+// textFormat is the first line of a machine that a person wrote (docs/machines.md).
 const textFormat = "machine/1"
 
 // block is a line and the lines that are indented below it.
@@ -39,10 +38,6 @@ func (b *block) take(key, missing string) string {
 	}
 	delete(b.keys, key)
 	return v
-}
-
-func (b *block) errorf(format string, a ...any) error {
-	return fmt.Errorf("line %d: %s: %w", b.line, b.words[0], fmt.Errorf(format, a...))
 }
 
 // parseText makes blocks of a text: one for each line, without comments.
@@ -86,8 +81,7 @@ type word struct {
 	quoted bool // it begins with a quote: never a key
 }
 
-// split splits a line at blanks. Quotes protect blanks, also after a =; inside them \n
-// is a newline. # begins a comment.
+// split splits a line at blanks. Quotes protect blanks; inside them \n is a newline.
 func split(line string) ([]word, error) {
 	var out []word
 	rest := []rune(line)

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,15 +20,13 @@ const (
 	maxLinks   = 40 // followed on one path, as in the kernel (MAXSYMLINKS)
 )
 
-// tree is a directory tree in memory that behaves as the kernel's do: it follows links
-// anywhere in a path, which may dangle and never lead out of it.
+// tree is a directory tree in memory. It follows links anywhere in a path, within the tree.
 type tree struct {
 	root           *node
 	entries, bytes int
 }
 
-// node is an entry of a tree: a directory if children is not nil, a link if target is
-// not "", else a file.
+// node is a directory if children is not nil, a link if target is not "", else a file.
 type node struct {
 	children     map[string]*node
 	target, data string
@@ -128,8 +124,7 @@ func (t *tree) find(name string, follow bool) (*node, error) {
 	return trail[len(trail)-1], nil
 }
 
-// Open follows links. A file that cannot be read fails to open too, as a sysfs file
-// without permission does.
+// Open follows links. As in sysfs, a file that cannot be read fails to open too.
 func (t *tree) Open(name string) (fs.File, error) {
 	n, err := t.find(name, true)
 	if err == nil {
@@ -141,12 +136,12 @@ func (t *tree) Open(name string) (fs.File, error) {
 	if n.children == nil {
 		return open(name, n.data), nil
 	}
-	return &file{info: info{path.Base(name), n}}, nil
+	return &folder{info: info{path.Base(name), n}}, nil
 }
 
 // open returns an open file with a content.
 func open(name, data string) fs.File {
-	return &file{info: info{path.Base(name), &node{data: data}}, Reader: bytes.NewReader([]byte(data))}
+	return file{info{path.Base(name), &node{data: data}}, strings.NewReader(data)}
 }
 
 // ReadLink and Lstat make a tree an fs.ReadLinkFS.
@@ -225,39 +220,31 @@ func (i info) Mode() fs.FileMode {
 	return 0o444
 }
 
-// file is an open node.
+// file is an open file. Its ReadAt is for a PCI function's registers.
 type file struct {
 	info
-	*bytes.Reader // nil: a directory
-	listed        int
+	*strings.Reader
 }
 
-var errIsDir = errors.New("is a directory")
+func (f file) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f file) Size() int64                { return f.info.Size() }
+func (f file) Close() error               { return nil }
 
-func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *file) Size() int64                { return f.info.Size() }
-func (f *file) Close() error               { return nil }
-
-func (f *file) Read(p []byte) (int, error) {
-	if f.Reader == nil {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
-	}
-	return f.Reader.Read(p)
+// folder is an open directory.
+type folder struct {
+	info
+	listed int
 }
 
-// ReadAt is for a PCI function's registers.
-func (f *file) ReadAt(p []byte, at int64) (int, error) {
-	if f.Reader == nil {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errIsDir}
-	}
-	return f.Reader.ReadAt(p, at)
+func (f *folder) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *folder) Close() error               { return nil }
+
+func (f *folder) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EISDIR}
 }
 
-// ReadDir lists an open directory.
-func (f *file) ReadDir(count int) ([]fs.DirEntry, error) {
-	if f.n.children == nil {
-		return nil, &fs.PathError{Op: "readdir", Path: f.name, Err: syscall.ENOTDIR}
-	}
+// ReadDir lists the directory.
+func (f *folder) ReadDir(count int) ([]fs.DirEntry, error) {
 	all := f.n.list()[f.listed:]
 	if count > 0 && len(all) == 0 {
 		return nil, io.EOF

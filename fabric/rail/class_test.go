@@ -48,7 +48,7 @@ func (b *bench) switched(gpus int, link string, rate float64) {
 func (b *bench) address(h *fabric.HCA, netdev, addr string) {
 	p := &h.Ports[0]
 	p.Netdev = netdev
-	p.GIDs = []fabric.GID{{Index: 3, Addr: netip.MustParseAddr(addr), Type: rocev2, Netdev: netdev}}
+	p.GIDs = []fabric.GID{{Index: 3, Addr: netip.MustParseAddr(addr), Type: RoCEv2, Netdev: netdev}}
 	b.Interfaces = append(b.Interfaces, netif(netdev, "physical", addr+"/24"))
 }
 

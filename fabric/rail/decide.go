@@ -38,18 +38,19 @@ type class struct {
 func (c class) String() string {
 	name := map[Kind]string{InfiniBand: "InfiniBand", RoCE: "Ethernet", EFA: "EFA", OmniPath: "Omni-Path",
 		Unknown: "RDMA"}[c.kind]
-	rate := fmt.Sprintf("%g Gb/s", c.rate)
-	if c.rate == 0 {
-		rate = "an unknown rate"
+	switch {
+	case c.rate != 0:
+		return fmt.Sprintf("%s at %g Gb/s", name, c.rate)
+	case c.kind == EFA:
+		return name
 	}
-	return name + " at " + rate
+	return name + " at an unknown rate"
 }
 
 func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 
-// decide finds the rails. No single property does: docs/fabric.md has machines on which names,
-// rate, link layer and topology each mislead. So it sorts the ports into classes of one link layer
-// and rate, takes the best class, and removes ports that do not belong to it for another reason.
+// decide finds the rails: the best class of ports of one link layer and rate, without those that do not
+// belong to it for another reason. docs/fabric.md has machines on which each property misleads.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
 	d := decision{unable: unable, bare: v.bare()}
@@ -105,7 +106,7 @@ func (d *decision) place(v *view, c candidate, best class, count int) {
 		return
 	}
 	r := ruled{candidate: c, sure: true}
-	r.role, r.sure = v.besides(c)
+	r.role, r.sure = v.otherRole(c)
 	own := classOf(c)
 	switch {
 	case best.kind == EFA:
@@ -134,8 +135,7 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 	return best
 }
 
-// beats reports whether class a is the training fabric, although it comes after b by
-// rate, count and kind.
+// beats reports whether class a is the training fabric, although it is after b by rate, count, kind.
 func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	if (a.kind == EFA) != (b.kind == EFA) {
 		return a.kind == EFA // the other adapters of such a machine manage NVLink
@@ -143,8 +143,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	na, nb := len(of[a]), len(of[b])
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
-		// Next to a rail for each GPU, one very fast card is storage. So is one
-		// Ethernet card next to as much InfiniBand.
+		// Next to a rail for each GPU, one very fast card, or an Ethernet card, is storage.
 		each := na >= len(v.gpus) || nearA == len(v.gpus)
 		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB &&
 			2*a.rate >= b.rate
@@ -162,8 +161,7 @@ func (v *view) equal(a, b class, of map[class][]candidate) bool {
 		v.served(of[a]) == v.served(of[b]) && slices.ContainsFunc(of[a], plain) == slices.ContainsFunc(of[b], plain)
 }
 
-// degraded reports whether a port is a rail that came up slower than its like: the same
-// card in the same subnet, and a GPU that has no rail yet.
+// degraded reports whether a port is a rail that is slower than its like: same card and subnet.
 func (v *view) degraded(c candidate, rails []candidate) bool {
 	like := func(r candidate) bool {
 		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
@@ -172,10 +170,9 @@ func (v *view) degraded(c candidate, rails []candidate) bool {
 	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
 
-// besides returns the role of a port that carries traffic and is not a rail. A fast one
-// with a network of its own is probably storage. The machine's way out, and ports that
-// are bonded for availability, are management.
-func (v *view) besides(c candidate) (role Role, sure bool) {
+// otherRole returns the role of a port that carries traffic and is not a rail. The machine's way out,
+// and ports that are bonded for availability, are management; another fast port is probably storage.
+func (v *view) otherRole(c candidate) (role Role, sure bool) {
 	switch {
 	case v.isWayOut(c):
 		return Management, true
@@ -202,13 +199,12 @@ func (v *view) leadsOut(i fabric.Interface) bool {
 
 // explain describes the rails in one line, and withdraws certainty if the facts are too few.
 func (d *decision) explain(v *view) {
-	count, subnets := map[class]int{}, map[int]bool{}
-	var order []class
+	subnets := map[int]bool{}
+	var parts []string
 	homeless := 0
 	for _, c := range d.rails {
-		k := classOf(c)
-		if count[k]++; count[k] == 1 {
-			order = append(order, k)
+		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
+			parts = append(parts, part)
 		}
 		if subnet(c) != "" {
 			subnets[c.port.SMLID] = true
@@ -219,14 +215,6 @@ func (d *decision) explain(v *view) {
 		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
 			d.sure = false
 		}
-	}
-	var parts []string
-	for _, k := range order {
-		s := fmt.Sprintf("%d x %v", count[k], k)
-		if k.kind == EFA && k.rate == 0 {
-			s = fmt.Sprintf("%d x EFA", count[k])
-		}
-		parts = append(parts, s)
 	}
 	d.why = strings.Join(parts, " and ")
 	if len(subnets) > 1 {
@@ -263,8 +251,8 @@ func (v *view) without(d decision) (Kind, string, bool) {
 		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
 			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual
 		})
-		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, plural(unusable, "device"), first.Name,
-			first.Why), true
+		devices := map[bool]string{true: "device", false: "devices"}[unusable == 1]
+		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, devices, first.Name, first.Why), true
 	case len(d.bare) > 0:
 		return TCP, d.bare[0].Name + ": " + d.bare[0].Why, true
 	case virtual > 0:
@@ -276,23 +264,21 @@ func (v *view) without(d decision) (Kind, string, bool) {
 	return Unknown, "no network device is visible", false
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
 // reason returns what all rails of a class have in common.
 func (d *decision) reason(c candidate) string {
 	if c.kind == EFA {
 		return "EFA"
 	}
+	return d.counted(classOf(c))
+}
+
+// counted returns the number of rails of a class, and the class.
+func (d *decision) counted(k class) string {
 	n := 0
 	for _, r := range d.rails {
-		if classOf(r) == classOf(c) {
+		if classOf(r) == k {
 			n++
 		}
 	}
-	return fmt.Sprintf("%d x %v", n, classOf(c))
+	return fmt.Sprintf("%d x %v", n, k)
 }

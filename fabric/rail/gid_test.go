@@ -13,7 +13,7 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		return fabric.GID{Index: index, Addr: netip.MustParseAddr(addr), Type: typ, Netdev: netdev}
 	}
 	local := func(netdev string) []fabric.GID {
-		return []fabric.GID{entry(0, "fe80::1", v1, netdev), entry(1, "fe80::1", rocev2, netdev)}
+		return []fabric.GID{entry(0, "fe80::1", v1, netdev), entry(1, "fe80::1", RoCEv2, netdev)}
 	}
 	tests := []struct {
 		name string
@@ -22,22 +22,22 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		want int
 	}{
 		{"v1 and v2 of one address", "Ethernet", append(local("eth0"), entry(2, "10.0.0.1", v1, "eth0"),
-			entry(3, "10.0.0.1", rocev2, "eth0")), 3},
-		{"a driver of RoCE v2 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", rocev2, "eth0"),
-			entry(1, "10.0.0.1", rocev2, "eth0")}, 1},
-		{"IPv4 written as an IPv6 address", "Ethernet", []fabric.GID{entry(3, "::ffff:10.0.0.1", rocev2, "eth0")}, 3},
-		{"IPv4 before an earlier IPv6", "Ethernet", append(local("eth0"), entry(3, "fd00::1", rocev2, "eth0"),
-			entry(5, "10.0.0.1", rocev2, "eth0")), 5},
+			entry(3, "10.0.0.1", RoCEv2, "eth0")), 3},
+		{"a driver of RoCE v2 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", RoCEv2, "eth0"),
+			entry(1, "10.0.0.1", RoCEv2, "eth0")}, 1},
+		{"IPv4 written as an IPv6 address", "Ethernet", []fabric.GID{entry(3, "::ffff:10.0.0.1", RoCEv2, "eth0")}, 3},
+		{"IPv4 before an earlier IPv6", "Ethernet", append(local("eth0"), entry(3, "fd00::1", RoCEv2, "eth0"),
+			entry(5, "10.0.0.1", RoCEv2, "eth0")), 5},
 		{"IPv6 alone", "Ethernet", append(local("eth0"), entry(2, "fd00::1", v1, "eth0"),
-			entry(3, "fd00::1", rocev2, "eth0")), 3},
+			entry(3, "fd00::1", RoCEv2, "eth0")), 3},
 		{"the first entries are of the host's interface", "Ethernet",
-			append(local("host0"), entry(2, "10.0.0.1", v1, "host0"), entry(3, "10.0.0.1", rocev2, "host0"),
-				entry(4, "10.0.0.2", v1, "eth0"), entry(5, "10.0.0.2", rocev2, "eth0")), 5},
+			append(local("host0"), entry(2, "10.0.0.1", v1, "host0"), entry(3, "10.0.0.1", RoCEv2, "host0"),
+				entry(4, "10.0.0.2", v1, "eth0"), entry(5, "10.0.0.2", RoCEv2, "eth0")), 5},
 		{"an unconfigured IPv4 counts, as in NCCL", "Ethernet",
-			append(local("eth0"), entry(3, "169.254.3.4", rocev2, "eth0")), 3},
+			append(local("eth0"), entry(3, "169.254.3.4", RoCEv2, "eth0")), 3},
 		{"no address", "Ethernet", local("eth0"), -1},
 		{"RoCE v1 alone", "Ethernet", []fabric.GID{entry(0, "fe80::1", v1, "eth0"), entry(1, "10.0.0.1", v1, "eth0")}, -1},
-		{"a table without names", "Ethernet", []fabric.GID{entry(3, "10.0.0.1", rocev2, "")}, 3},
+		{"a table without names", "Ethernet", []fabric.GID{entry(3, "10.0.0.1", RoCEv2, "")}, 3},
 		{"an empty table", "Ethernet", nil, -1},
 		{"InfiniBand needs none", "InfiniBand", []fabric.GID{entry(0, "fe80::1", "IB/RoCE v1", "")}, -1},
 	}

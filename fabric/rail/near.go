@@ -17,8 +17,7 @@ type GPU struct {
 	// Rails are the nearest ones, by name, all at the same distance.
 	Rails    []string        `json:"rails,omitempty"`
 	Distance fabric.Distance `json:"distance,omitempty"` // to the rails
-	// Own are the GPU's share of Rails when rails are dealt out evenly: of two GPUs
-	// that share two rails, each gets one.
+	// Own are the GPU's share of Rails: of two GPUs that share two rails, each gets one.
 	Own []string `json:"own,omitempty"`
 }
 
@@ -89,8 +88,8 @@ func (v *view) pair(f *Fabric) {
 	v.deal(f, near)
 }
 
-// deal gives each GPU one of its nearest rails: the least used one, and of these one of
-// its own NUMA node. Then each remaining rail goes to the GPU with the fewest.
+// deal gives each GPU one of its nearest rails: the least used one, and of these one of its own NUMA
+// node. Each remaining rail goes to the GPU with the fewest.
 func (v *view) deal(f *Fabric, near [][]int) {
 	users := make([]int, len(f.Rails))
 	give := func(g, r int) {

@@ -32,12 +32,8 @@ func PortsOf(n fabric.Node, f Fabric) []Port {
 	return out
 }
 
-// RoCEv2 is the type of a RoCE v2 entry, as the kernel writes it.
-const RoCEv2 = rocev2
-
-// RoCEMTU returns the packet size that the kernel derives from an interface's MTU for
-// RoCE, in bytes: the largest size of InfiniBand that fits with the headers
-// (iboe_get_mtu in include/rdma/ib_addr.h, which subtracts 96 bytes); 0 if unknown.
+// RoCEMTU returns the packet size that the kernel derives from an interface's MTU for RoCE, in bytes,
+// the largest that fits with the headers (iboe_get_mtu in include/rdma/ib_addr.h); 0 if unknown.
 func RoCEMTU(netdev int) int {
 	const headers = 40 + 8 + 12 + 4 + 28 + 4 // GRH, UDP, BTH, XRC, atomic ETH, ICRC
 	for _, size := range []int{4096, 2048, 1024, 512, 256} {
@@ -69,9 +65,8 @@ func (p Port) Packets(n fabric.Node) (out Packets) {
 	return out
 }
 
-// rocev2 is the kernel's name for the type of a RoCE v2 entry (ib_cache_gid_type_str in
-// drivers/infiniband/core/cache.c).
-const rocev2 = "RoCE v2"
+// RoCEv2 is the type of a RoCE v2 entry (ib_cache_gid_type_str in drivers/infiniband/core/cache.c).
+const RoCEv2 = "RoCE v2"
 
 // gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
 // (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of the address
@@ -85,7 +80,7 @@ func (v *view) gid(c candidate) int {
 	for _, four := range []bool{true, false} {
 		for _, g := range c.port.GIDs {
 			a := g.Addr.Unmap()
-			if g.Type == rocev2 && a.Is4() == four && (four || !a.IsLinkLocalUnicast()) && v.ours(g) {
+			if g.Type == RoCEv2 && a.Is4() == four && (four || !a.IsLinkLocalUnicast()) && v.ours(g) {
 				return g.Index
 			}
 		}
@@ -93,8 +88,7 @@ func (v *view) gid(c candidate) int {
 	return -1
 }
 
-// ours reports whether an entry belongs to an interface in this network namespace; true
-// if the table does not say.
+// ours reports whether an entry may belong to an interface in this network namespace.
 func (v *view) ours(g fabric.GID) bool {
 	_, here := v.node.Interface(g.Netdev)
 	return here || g.Netdev == "" || len(v.node.Interfaces) == 0

@@ -93,7 +93,7 @@ func anyNode(t *rapid.T) (n fabric.Node) {
 				LID:  number(0, 5), SMLID: number(0, 1, 2), Netdev: pick("", "eth0", fmt.Sprintf("rdma%d", i))}
 			if number(0, 1) == 1 {
 				port.GIDs = []fabric.GID{{Index: number(1, 3), Addr: netip.MustParseAddr(pick("10.0.0.1", "10.1.0.1", "fd00::1",
-					"fe80::1")), Type: pick(rocev2, "IB/RoCE v1")}}
+					"fe80::1")), Type: pick(RoCEv2, "IB/RoCE v1")}}
 			}
 			h.Ports = append(h.Ports, port)
 		}

@@ -10,9 +10,8 @@ import (
 	"launch/fabric"
 )
 
-// prune removes the ports from a class that share its link layer and rate but are not rails. Each
-// step needs a reason of its own, and a weak reason also needs a clear majority against the port.
-// No port is removed if every GPU has the same number of ports.
+// prune removes the ports from a class that are not rails. Each step needs a reason of its own; a weak
+// one also needs a clear majority. No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
@@ -31,8 +30,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 // even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
-// narrow returns the ports that are faster than their PCIe link could ever be. HGX B200
-// has such HCAs for the management of NVLink.
+// narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management.
 func (v *view) narrow(all []candidate) (out []ruled) {
 	for _, c := range all {
 		if bus := v.bus(c); bus > 0 && 2*bus < c.port.Rate {
@@ -49,9 +47,8 @@ func (v *view) bus(c candidate) float64 {
 	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
 }
 
-// guests returns the virtual functions whose physical function is visible too, since
-// they are for guests or containers. If only the virtual function has a usable address,
-// it returns the physical one instead.
+// guests returns the virtual functions whose physical function is visible too: they are for guests. If
+// only the virtual function has a usable address, it returns the physical one instead.
 func (v *view) guests(all []candidate) (out []ruled) {
 	usable := func(c candidate) bool { return c.kind != RoCE || v.gid(c) >= 0 }
 	for _, vf := range all {
@@ -69,8 +66,7 @@ func (v *view) guests(all []candidate) (out []ruled) {
 	return out
 }
 
-// sameCard reports whether a virtual function probably belongs to a physical one: by
-// the card's GUID, else by the bridge above both.
+// sameCard reports whether a virtual function is of a physical one's card, by GUID, else by bridge.
 func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	if pf.System != "" && vf.System != "" {
 		return pf.System == vf.System
@@ -79,8 +75,7 @@ func (v *view) sameCard(pf, vf fabric.HCA) bool {
 	return len(a) == 0 || len(b) == 0 || slices.Equal(a, b)
 }
 
-// wayOut returns the port that leads to the peers (or out, if they are unknown), if it
-// is one too many for the GPUs or in another network than the rest.
+// wayOut returns the port that leads out, if the GPUs need one less or its network is another.
 func (v *view) wayOut(all []candidate) []ruled {
 	i := slices.IndexFunc(all, v.isWayOut)
 	if i < 0 || v.even(all) || len(all) < 3 {
@@ -101,7 +96,7 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	}
 	for _, c := range all {
 		if v.isBlueField(c) {
-			role, _ := v.besides(c)
+			role, _ := v.otherRole(c)
 			out = append(out, ruled{c, role, "a BlueField DPU among other cards, usually for storage and management", false})
 		}
 	}
@@ -111,8 +106,7 @@ func (v *view) northSouth(all []candidate) (out []ruled) {
 	return out
 }
 
-// odd returns the ports that differ from a clear majority in one property. A majority
-// that can be dealt to the GPUs evenly is clear enough.
+// odd returns the ports that differ from a clear majority, or one that fits the GPUs, in one property.
 func (v *view) odd(all []candidate) []ruled {
 	if v.even(all) {
 		return nil
@@ -141,7 +135,7 @@ func (v *view) odd(all []candidate) []ruled {
 		var out []ruled
 		for _, c := range few {
 			if !v.alone(c, all) {
-				role, _ := v.besides(c)
+				role, _ := v.otherRole(c)
 				out = append(out, ruled{c, role, fmt.Sprintf(p.why, most, p.of(c)), false})
 			}
 		}
@@ -157,15 +151,14 @@ func (v *view) far(all []candidate) (out []ruled) {
 	}
 	for _, c := range all {
 		if v.served([]candidate{c}) == 0 && c.hca.PCI != "" {
-			role, _ := v.besides(c)
+			role, _ := v.otherRole(c)
 			out = append(out, ruled{c, role, "no GPU is behind the same PCIe switch, unlike the rest", false})
 		}
 	}
 	return out
 }
 
-// common returns the value of most ports, and the ports with another value. Unknown
-// values ("") count for neither. No value is common if two are equally frequent.
+// common returns the value of most ports ("": a tie), and the ports with another known value.
 func common(all []candidate, of func(candidate) string) (most string, others []candidate) {
 	count := map[string]int{}
 	for _, c := range all {
@@ -192,15 +185,9 @@ func common(all []candidate, of func(candidate) string) (most string, others []c
 	return most, others
 }
 
-// card returns the type of an HCA and the family of its firmware: all virtual functions
-// since ConnectX-6 Dx have one type.
+// card returns an HCA's type; for virtual functions, which share one, also their firmware's family.
 func (v *view) card(c candidate) string {
-	t := c.hca.Type
-	if t == "" {
-		if p, ok := v.pci[c.hca.PCI]; ok {
-			t = p.Device
-		}
-	}
+	t := cmp.Or(c.hca.Type, v.pci[c.hca.PCI].Device)
 	if major, _, ok := strings.Cut(c.hca.Firmware, "."); ok && c.hca.VF && t != "" {
 		t += " with firmware " + major
 	}
@@ -214,8 +201,7 @@ func subnet(c candidate) string {
 	return strconv.Itoa(c.port.SMLID)
 }
 
-// network returns the beginning of a RoCE port's IPv4 address. Rails often have a
-// subnet each, but rarely different first bytes.
+// network returns the first bytes of a RoCE port's IPv4 address. Those of rails rarely differ.
 func network(c candidate) string {
 	i := slices.IndexFunc(c.port.GIDs, func(g fabric.GID) bool { return g.Addr.Unmap().Is4() })
 	if i < 0 {
@@ -225,8 +211,7 @@ func network(c candidate) string {
 	return fmt.Sprintf("%d.%d.0.0/16", b[0], b[1])
 }
 
-// stem returns the name of a port's interface up to its first number, if a person or an
-// image chose the name. Names made from the card's address always differ.
+// stem returns a port's interface up to its first number, unless an address made the name.
 func stem(c candidate) string {
 	i := strings.IndexAny(c.port.Netdev, "0123456789")
 	if i < 1 || strings.HasPrefix(c.port.Netdev, "en") || c.kind != RoCE {

@@ -3,6 +3,7 @@
 package rail
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -32,26 +33,21 @@ type NIC struct {
 	Why  string `json:"why"`
 	Sure bool   `json:"sure"` // false: decided by a rule of thumb
 
-	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer
-	// than its hardware allows. Only the other nodes show whether that is a fault, or
-	// whether the cable was never meant to be there.
+	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer than its
+	// hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
 }
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).
 func (v *view) roles(d decision) []NIC {
-	type owner struct {
-		hca  string
-		role Role
-	}
-	owners := map[string]owner{} // by interface
+	owners := map[string]NIC{} // HCAs by interface
 	for _, r := range d.others {
 		if r.role == Storage {
-			owners[r.port.Netdev] = owner{r.hca.Name, Storage}
+			owners[r.port.Netdev] = NIC{Name: r.hca.Name, Role: Storage}
 		}
 	}
 	for _, c := range d.rails {
-		owners[c.port.Netdev] = owner{c.hca.Name, Compute}
+		owners[c.port.Netdev] = NIC{Name: c.hca.Name, Role: Compute}
 	}
 	var out []NIC
 	for _, f := range v.node.Interfaces {
@@ -63,8 +59,8 @@ func (v *view) roles(d decision) []NIC {
 				nic.Why = fmt.Sprintf("%v is in a network of this interface", v.addr)
 			}
 		} else if o, ok := owners[f.Name]; ok && nic.Role == Management {
-			nic.Role, nic.Why, nic.Sure = o.role, "belongs to "+o.hca, d.sure && o.role == Compute
-			if o.hca == "" {
+			nic.Role, nic.Why, nic.Sure = o.Role, "belongs to "+o.Name, d.sure && o.Role == Compute
+			if o.Name == "" {
 				nic.Why = d.why
 			}
 		}
@@ -106,20 +102,15 @@ type Rail struct {
 	Netdev string  `json:"netdev,omitempty"`
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
 	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
-	// GID is the index of the GID for a RoCE connection: RoCE v2, an address of this
-	// namespace, IPv4 before IPv6. -1: no GID fits, or it needs none.
+	// GID is the index of the GID for a RoCE connection: RoCE v2, IPv4 first; -1: it has or needs none.
 	GID  int      `json:"gid"`
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
-// Name returns the name that a person uses for the rail: its HCA, or else its interface. If several
-// ports of an HCA are rails, the port follows as in NCCL ("mlx4_0:2").
+// Name returns a rail's HCA, with the port if several are rails ("mlx4_0:2"), or else its interface.
 func (f Fabric) Name(r Rail) string {
 	if r.HCA == "" {
-		if r.Netdev == "" {
-			return r.PCI
-		}
-		return r.Netdev
+		return cmp.Or(r.Netdev, r.PCI)
 	}
 	ports := 0
 	for _, other := range f.Rails {
@@ -133,9 +124,8 @@ func (f Fabric) Name(r Rail) string {
 	return r.HCA
 }
 
-// Of returns the training fabric of a node. addr is the address that the node's peers
-// use (see fabric.RouteTo). A peer's address works too if it is in a directly connected
-// network. The zero Addr means that it is unknown.
+// Of returns the training fabric of a node. addr is the address that its peers use (fabric.RouteTo), or
+// a peer's in a directly connected network. The zero Addr means that it is unknown.
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
@@ -154,9 +144,8 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	return f
 }
 
-// sockets finds the interfaces of a machine whose jobs use TCP over several of them.
-// They have one driver, can be dealt to the GPUs evenly, and exclude the way out. A
-// cloud without RDMA gives each GPU a network in this way (GCP's A3).
+// sockets finds the interfaces of a machine whose jobs use TCP over several of them, as GCP's A3 do:
+// they have one driver, can be dealt to the GPUs evenly, and exclude the way out.
 func (d *decision) sockets(v *view) {
 	by := map[string][]fabric.Interface{}
 	for _, i := range v.node.Interfaces {
@@ -188,8 +177,7 @@ func overTCP(i fabric.Interface) candidate {
 	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
 }
 
-// plain returns the rail of a job with only one network: the interface that the peers
-// use or that leads out, else the fastest that could carry traffic.
+// plain returns the rail of a job without RDMA: the interface to the peers or out, or the fastest.
 func (v *view) plain(nics []NIC) []candidate {
 	var best fabric.Interface
 	rank := func(i fabric.Interface, role Role) int {
@@ -219,13 +207,16 @@ func (v *view) plain(nics []NIC) []candidate {
 	return []candidate{overTCP(best)}
 }
 
-// slingshot makes the Cassini NICs of a node its rails, if it has any: they speak
-// libfabric's cxi and show no RDMA device, only an Ethernet interface.
+// slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA.
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
-		if p.Vendor == vendorCray && p.Device == deviceCassini && !p.VF {
-			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, fabric.Port{LinkLayer: "Ethernet"},
-				Slingshot})
+		if p.Vendor == fabric.VendorCray && p.Device == deviceCassini && !p.VF {
+			port := fabric.Port{LinkLayer: "Ethernet"}
+			own := func(i fabric.Interface) bool { return i.PCI == p.Addr }
+			if i := slices.IndexFunc(v.node.Interfaces, own); i >= 0 {
+				port.Netdev, port.Rate = v.node.Interfaces[i].Name, float64(v.node.Interfaces[i].Speed)/1000
+			}
+			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, port, Slingshot})
 		}
 	}
 	if len(d.rails) == 0 {
@@ -233,21 +224,8 @@ func (d *decision) slingshot(v *view, able []candidate) {
 	}
 	d.kind, d.sure = Slingshot, true
 	d.why = fmt.Sprintf("%d x Slingshot (Cassini)", len(d.rails))
-	for i := range d.rails {
-		d.rails[i].port.Netdev, d.rails[i].port.Rate = v.hsn(d.rails[i])
-	}
 	for _, c := range able {
-		role, sure := v.besides(c)
+		role, sure := v.otherRole(c)
 		d.others = append(d.others, ruled{c, role, "the fabric of this machine is Slingshot", sure})
 	}
-}
-
-// hsn returns the interface of a Cassini NIC, and its speed in Gb/s.
-func (v *view) hsn(c candidate) (name string, rate float64) {
-	for _, i := range v.node.Interfaces {
-		if i.PCI == c.hca.PCI {
-			return i.Name, float64(i.Speed) / 1000
-		}
-	}
-	return "", 0
 }

@@ -54,8 +54,7 @@ func interfaceRole(n fabric.Node, f fabric.Interface) NIC {
 	return nic(Management, false, "%s with an address; whether it leads to the peers is unknown", f.Kind)
 }
 
-// inVRF reports whether an interface keeps its address although it has a master: a VRF
-// is a routing table, not a switch.
+// inVRF reports whether an interface keeps its address although it has a master, a routing table.
 func inVRF(n fabric.Node, f fabric.Interface) bool {
 	m, ok := n.Interface(f.Master)
 	return ok && m.Kind == "virtual" && reachable(f)
@@ -66,16 +65,14 @@ func reachable(f fabric.Interface) bool {
 	return slices.ContainsFunc(f.Addrs, func(p netip.Prefix) bool { return p.Addr().IsGlobalUnicast() })
 }
 
-// overHardware reports whether a bridge contains a network card, a bond or a VLAN: then
-// it leads out of the machine.
+// overHardware reports whether a bridge contains a network card, a bond or a VLAN.
 func overHardware(n fabric.Node, bridge string) bool {
 	return slices.ContainsFunc(n.Interfaces, func(f fabric.Interface) bool {
 		return f.Master == bridge && (f.Kind == "physical" || f.Kind == "bond" || f.Kind == "vlan")
 	})
 }
 
-// hcaRoles returns the role of each HCA, by name, followed by hardware without an RDMA
-// device. An HCA has the role of its best port.
+// hcaRoles returns the role of each HCA, of its best port, and of hardware without an RDMA device.
 func (v *view) hcaRoles(d decision) []NIC {
 	missing := v.missing(d)
 	var out []NIC
@@ -106,9 +103,8 @@ func portRole(h fabric.HCA, d decision) NIC {
 	return nic
 }
 
-// missing returns the HCAs that would be rails if they had a link. They are cards of the rails'
-// type and board that are down, while the rails' cards have as many ports up as this card could
-// have. The second port of a card does not count if no other card uses its second port either.
+// missing returns the HCAs that would be rails if they had a link: of the rails' type and board, and
+// down, while the rails' cards have as many ports up as this card could have.
 func (v *view) missing(d decision) (out []string) {
 	if len(d.rails) == 0 {
 		return nil
@@ -141,9 +137,8 @@ func (v *view) missing(d decision) (out []string) {
 	return out
 }
 
-// dead counts the HCAs without a link, if they look more like the fabric than the rails
-// do. Either there are more of them and the rails are only the machine's way out, or
-// only they are behind the GPUs' switches.
+// dead counts the HCAs without a link, if they look more like the fabric than the rails do: they are
+// more and the rails are only the machine's way out, or only they are behind the GPUs' switches.
 func (v *view) dead(d decision) int {
 	var down []candidate
 	for _, h := range v.node.HCAs {
@@ -162,8 +157,7 @@ func (v *view) dead(d decision) int {
 	return 0
 }
 
-// cardOf identifies the card of an HCA: the GUID that all its ports share, else its PCI
-// device without the function.
+// cardOf identifies the card of an HCA: by the GUID that all its ports share, else by its PCI slot.
 func cardOf(h fabric.HCA) string {
 	if h.System != "" {
 		return h.System

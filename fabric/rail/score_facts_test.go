@@ -84,7 +84,7 @@ func (p expectedPort) port(n *fabric.Node) fabric.Port {
 	}
 	for _, g := range p.GIDs {
 		if addr, err := netip.ParseAddr(deref(g.GID)); err == nil {
-			typ := map[string]string{"v1": "IB/RoCE v1", "v2": rocev2}[deref(g.Type)]
+			typ := map[string]string{"v1": "IB/RoCE v1", "v2": RoCEv2}[deref(g.Type)]
 			out.GIDs = append(out.GIDs, fabric.GID{Index: g.Index, Addr: addr.Unmap(), Type: typ, Netdev: deref(g.Netdev)})
 		}
 	}

@@ -54,22 +54,19 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	return NIC{}, false
 }
 
-// unread reports whether the state of a port could not be read, and nothing rules it
-// out: an InfiniBand port without a local identifier never came up.
+// unread reports whether the state of a port is unknown and nothing proves that it was never up.
 func (v *view) unread(h fabric.HCA, p fabric.Port) bool {
 	silent := p.LinkLayer == "" && len(p.GIDs) == 0 // nothing was read
 	named := p.LID != 0 && p.LID != noLID
 	return p.State == 0 && (silent || named || v.linkKind(h, p) != InfiniBand)
 }
 
-// isSoft reports whether a device is a program on top of a network interface. Without a
-// PCI function and driver, the usual name decides.
+// isSoft reports whether a device is a program on top of a network interface.
 func isSoft(h fabric.HCA, driver, name string) bool {
 	return h.Driver == driver || h.Driver == "" && h.PCI == "" && strings.HasPrefix(h.Name, name)
 }
 
-// closed returns why this process cannot use a device that sysfs shows. A container may
-// have only some of its host's devices, and its image may lack the driver.
+// closed returns why this process cannot use a device that sysfs shows, as in a container.
 func (v *view) closed(h fabric.HCA) string {
 	if !v.node.Verbs.Present {
 		return ""
@@ -86,9 +83,8 @@ func (v *view) closed(h fabric.HCA) string {
 	return "libibverbs does not list it: no driver for it is installed here"
 }
 
-// bare returns the HCAs on the PCI bus that show no RDMA device. Their driver, or the
-// RDMA part of it, is not loaded, or the device is in another network namespace. A
-// function assigned to a guest does not count.
+// bare returns the HCAs on the PCI bus that show no RDMA device: their driver is not loaded, or the
+// device is in another network namespace. A function assigned to a guest does not count.
 func (v *view) bare() (out []NIC) {
 	without := v.node.WithoutRDMA()
 	for _, p := range v.node.PCI {
@@ -116,11 +112,11 @@ func (v *view) bare() (out []NIC) {
 // hardware returns the network that a card is made for.
 func hardware(p fabric.PCI) string {
 	switch {
-	case p.Vendor == vendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
+	case p.Vendor == fabric.VendorAmazon && strings.HasPrefix(p.Device, "0xefa"):
 		return string(EFA)
 	case strings.HasPrefix(p.Class, classInfiniBand), strings.HasPrefix(p.Class, classOldInfiniBand):
 		return "InfiniBand"
-	case strings.HasPrefix(p.Class, classFabric) && p.Vendor != vendorCray:
+	case strings.HasPrefix(p.Class, classFabric) && p.Vendor != fabric.VendorCray:
 		return "Omni-Path"
 	}
 	return "Ethernet"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,8 +43,7 @@ func inOrder(a, b candidate) int {
 	return cmp.Or(natural(a.hca.Name, b.hca.Name), cmp.Compare(a.port.Num, b.port.Num))
 }
 
-// candidates returns the ports that could carry a job's traffic, in the order of rails,
-// and by name why each other HCA cannot.
+// candidates returns the possible rails in their order, and by name why each other HCA is none.
 func (v *view) candidates() (able []candidate, unable map[string]NIC) {
 	unable = map[string]NIC{}
 	for _, h := range v.node.HCAs {
@@ -78,8 +78,7 @@ func (v *view) kindOf(h fabric.HCA) Kind {
 	return ""
 }
 
-// linkKind returns the protocol of a port. If its link layer was not read, a local
-// identifier, an IPoIB interface or the class of the function decides.
+// linkKind returns the protocol of a port, by other signs if its link layer was not read.
 func (v *view) linkKind(h fabric.HCA, p fabric.Port) Kind {
 	switch p.LinkLayer {
 	case "InfiniBand":
@@ -108,16 +107,10 @@ const (
 	classOldInfiniBand = "0x0c06" // ConnectX-2, QLogic
 )
 
-// PCI vendors and devices.
-const (
-	vendorMellanox = "0x15b3"
-	vendorAmazon   = "0x1d0f"
-	vendorCray     = "0x17db"
-	deviceCassini  = "0x0501"
-)
+// deviceCassini is Cray's NIC for Slingshot.
+const deviceCassini = "0x0501"
 
-// isEFA recognizes an Elastic Fabric Adapter. Its node type is "unspecified" (7); if
-// the driver was not read, only the name remains.
+// isEFA recognizes an Elastic Fabric Adapter, without a driver by its node type or name.
 func isEFA(h fabric.HCA) bool {
 	return h.Driver == "efa" || h.Driver == "" && (h.NodeType == nodeUnspecified || strings.HasPrefix(h.Name, "efa_"))
 }
@@ -128,13 +121,12 @@ func isOmniPath(h fabric.HCA) bool {
 		(strings.Contains(h.Board, "Omni-Path") || strings.HasPrefix(h.Name, "hfi1_"))
 }
 
-// isBlueField recognizes a DPU by its hca_type, "MT" and the decimal PCI device id:
-// BlueField is the range 0xa2d2 to 0xa2df. Most carry storage and management
-// ("north-south") next to rails of plain ConnectX cards.
+// isBlueField recognizes a DPU by its hca_type, "MT" and the decimal PCI device id. Most carry storage
+// and management ("north-south") next to rails of plain ConnectX cards.
 func (v *view) isBlueField(c candidate) bool {
 	var id int
 	if n, _ := fmt.Sscanf(c.hca.Type, "MT%d", &id); n != 1 {
-		if p, ok := v.pci[c.hca.PCI]; !ok || p.Vendor != vendorMellanox {
+		if p, ok := v.pci[c.hca.PCI]; !ok || p.Vendor != fabric.VendorMellanox {
 			return false
 		} else if n, _ := fmt.Sscanf(p.Device, "0x%x", &id); n != 1 {
 			return false
@@ -143,8 +135,7 @@ func (v *view) isBlueField(c candidate) bool {
 	return id >= 0xa2d2 && id <= 0xa2df
 }
 
-// isBond recognizes a link aggregation: mlx5 names its LAG device mlx5_bond_N
-// (drivers/infiniband/hw/mlx5/main.c); for others the interface decides.
+// isBond recognizes a link aggregation: mlx5_bond_N (drivers/infiniband/hw/mlx5/main.c) or its netdev.
 func (v *view) isBond(c candidate) bool {
 	i, ok := v.node.Interface(c.port.Netdev)
 	return ok && i.Kind == "bond" || strings.Contains(c.hca.Name, "bond")
@@ -152,30 +143,11 @@ func (v *view) isBond(c candidate) bool {
 
 // natural compares names so that mlx5_2 is before mlx5_10.
 func natural(a, b string) int {
-	for a != "" && b != "" {
-		da, db := digits(a), digits(b)
-		if da > 0 && db > 0 {
-			x, y := strings.TrimLeft(a[:da], "0"), strings.TrimLeft(b[:db], "0")
-			if o := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); o != 0 {
-				return o
-			}
-			a, b = a[da:], b[db:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Compare(len(a), len(b))
+	const digits = 20 // more than the number in any name has
+	pad := func(n string) string { return strings.Repeat("0", max(0, digits-len(n))) + n }
+	return cmp.Compare(numberRE.ReplaceAllStringFunc(a, pad), numberRE.ReplaceAllStringFunc(b, pad))
 }
 
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
+var numberRE = regexp.MustCompile(`[0-9]+`)
 
 func portName(hca string, port int) string { return fmt.Sprintf("%s:%d", hca, port) }

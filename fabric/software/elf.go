@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// maxStrings limits the search of a library's constants. NCCL's are below 1 MiB;
-	// those of a torch with NCCL inside, about 10 MiB.
+	// maxStrings limits the search of a library's constants: NCCL's are below 1 MiB, torch's 10 MiB.
 	maxStrings = 32 << 20
 	// maxHash limits what is hashed of a library without a build id; network plugins are smaller.
 	maxHash = 4 << 20
@@ -44,17 +43,13 @@ func (f files) elf(name string) (e *elf.File, close func() error, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	at, ok := r.(io.ReaderAt)
-	if !ok {
-		r.Close()
-		return nil, nil, false
+	if at, ok := r.(io.ReaderAt); ok {
+		if e, err := elf.NewFile(at); err == nil {
+			return e, r.Close, true
+		}
 	}
-	e, err := elf.NewFile(at)
-	if err != nil {
-		r.Close()
-		return nil, nil, false
-	}
-	return e, r.Close, true
+	r.Close()
+	return nil, nil, false
 }
 
 // object reads the dynamic section of a file. It reads the strings one by one, since the string
@@ -66,13 +61,9 @@ func (f files) object(name string) (o object, ok bool) {
 		return o, false
 	}
 	defer done()
-	return readObject(e, name), true
-}
-
-func readObject(e *elf.File, name string) (o object) {
 	dynamic := e.SectionByType(elf.SHT_DYNAMIC)
 	if dynamic == nil || int(dynamic.Link) >= len(e.Sections) {
-		return o
+		return o, true
 	}
 	strings := func(tag elf.DynTag) (out []string) {
 		offsets, _ := e.DynValue(tag)
@@ -88,11 +79,10 @@ func readObject(e *elf.File, name string) (o object) {
 	for _, paths := range strings(elf.DT_RUNPATH) {
 		o.runpath = append(o.runpath, split(paths, name)...)
 	}
-	return o
+	return o, true
 }
 
-// stringAt returns one string of a string table. A compressed table, which no linker
-// writes, has no ReaderAt.
+// stringAt returns one string of a string table. A compressed table has no ReaderAt.
 func stringAt(table *elf.Section, at uint64) string {
 	if at >= table.Size || table.ReaderAt == nil {
 		return ""
@@ -103,8 +93,8 @@ func stringAt(table *elf.Section, at uint64) string {
 	return string(b[:max(0, end)])
 }
 
-// constant returns the first match of re in the constants of an ELF file, or its first
-// group. Each match begins with the given word, which is searched for first.
+// constant returns the first match of re, or its first group, in an ELF file's constants; word begins
+// it.
 func (f files) constant(name, word string, re *regexp.Regexp) string {
 	e, done, ok := f.elf(name)
 	if !ok {
@@ -152,10 +142,9 @@ func search(r io.Reader, word string, re *regexp.Regexp) string {
 	}
 }
 
-// identity distinguishes two builds of a library: its name and its build id, or the
-// hash of its first 4 MiB.
+// identity distinguishes two builds of a library: its name and its build id, or its hash.
 func (f files) identity(name string) string {
-	real, _ := f.real(name)
+	real, _, _ := f.resolve(name)
 	id := f.buildID(real)
 	if id == "" {
 		sum := sha256.Sum256(f.bytes(real, maxHash))

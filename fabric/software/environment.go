@@ -1,6 +1,7 @@
 package software
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -51,18 +52,13 @@ func (d detector) uv(words []string) string {
 		if !d.file(path.Join(dir, "pyproject.toml")) {
 			continue
 		}
-		if own := d.env("UV_PROJECT_ENVIRONMENT"); own != "" {
-			if !path.IsAbs(own) {
-				own = path.Join(dir, own)
-			}
-			return d.venv(own)
+		own := cmp.Or(d.env("UV_PROJECT_ENVIRONMENT"), ".venv")
+		if !path.IsAbs(own) {
+			own = path.Join(dir, own)
 		}
-		return d.venv(path.Join(dir, ".venv"))
+		return d.venv(own)
 	}
-	if active := d.env("VIRTUAL_ENV"); active != "" {
-		return active
-	}
-	if active := d.env("CONDA_PREFIX"); active != "" {
+	if active := cmp.Or(d.env("VIRTUAL_ENV"), d.env("CONDA_PREFIX")); active != "" {
 		return active
 	}
 	for _, dir := range upwards(start) {
@@ -96,15 +92,14 @@ func (d detector) conda(program string, words []string) string {
 		places = append(places, path.Join(root, "envs", name))
 	}
 	for _, dir := range append(places, path.Join(d.cmd.Home, ".conda/envs", name)) {
-		if m, ok := d.mode(dir); ok && m.IsDir() {
+		if _, m, ok := d.resolve(dir); ok && m.IsDir() {
 			return dir
 		}
 	}
 	return ""
 }
 
-// inProject returns the .venv in the project's own folder; poetry, pipenv and hatch
-// have others too, in places that only they know.
+// inProject returns the .venv in the project's own folder; only the tool knows its other places.
 func (d detector) inProject(words []string, directory ...string) string {
 	return d.venv(path.Join(d.start(words, directory...), ".venv"))
 }

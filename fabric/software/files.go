@@ -16,17 +16,10 @@ const (
 	maxText = 16 << 10
 )
 
-// files reads below a root by absolute paths. It follows links itself, so that an
-// absolute link stays within the root.
+// files reads below a root by absolute paths. It follows links itself, to stay within the root.
 type files struct{ root fs.FS }
 
-// real returns the file that a path leads to, with every link followed. ok is false if there is none.
-func (f files) real(name string) (p string, ok bool) {
-	p, _, ok = f.resolve(name)
-	return p, ok
-}
-
-// resolve is real, and also returns the type and the permissions of the file.
+// resolve follows every link in a path. It returns the file, its type and permissions; ok: it exists.
 func (f files) resolve(name string) (p string, m fs.FileMode, ok bool) {
 	if !path.IsAbs(name) {
 		return "", 0, false
@@ -71,15 +64,9 @@ func inside(p string) string {
 	return p
 }
 
-// mode returns the type and the permissions of a path's target; ok is false if there is none.
-func (f files) mode(name string) (m fs.FileMode, ok bool) {
-	_, m, ok = f.resolve(name)
-	return m, ok
-}
-
 // file reports whether a path leads to a regular file.
 func (f files) file(name string) bool {
-	m, ok := f.mode(name)
+	_, m, ok := f.resolve(name)
 	return ok && m.IsRegular()
 }
 
@@ -97,7 +84,7 @@ func (f files) open(name string) (fs.File, bool) {
 
 // names returns the entries of a directory.
 func (f files) names(dir string) []string {
-	p, ok := f.real(dir)
+	p, _, ok := f.resolve(dir)
 	if !ok {
 		return nil
 	}
@@ -109,10 +96,9 @@ func (f files) names(dir string) []string {
 	return names
 }
 
-// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the
-// DT_RPATH of the file that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the
-// default directories. torch's wheels have a DT_RPATH, so LD_LIBRARY_PATH does not
-// replace the NCCL that they were installed with (pytorch/builder#1150).
+// loader finds a shared library as glibc does (ld.so(8)): preloaded libraries, the DT_RPATH of the file
+// that needs it, LD_LIBRARY_PATH, its DT_RUNPATH, the cache, the default directories. torch's wheels
+// have a DT_RPATH, which is before LD_LIBRARY_PATH (pytorch/builder#1150).
 type loader struct {
 	files
 	preload, path string // LD_PRELOAD, LD_LIBRARY_PATH
@@ -122,15 +108,11 @@ type loader struct {
 
 const cacheFile = "/etc/ld.so.cache"
 
-// defaults are glibc's directories and Debian's multiarch directories, which a
-// container without a cache needs.
-func defaults() []string {
-	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
-		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
-}
+// defaults are glibc's directories and Debian's, which a container without a cache needs.
+var defaults = []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}
 
-// find returns the file that a name is loaded from when o needs it, with every link
-// followed; "" if there is none. The zero object means no file.
+// find returns the file, without links, that o loads for a name; "": none. o may be zero.
 func (l *loader) find(name string, o object) string {
 	if name == "" {
 		return ""
@@ -163,7 +145,7 @@ func (l *loader) find(name string, o object) string {
 	if found := l.at(l.cache[name]); found != "" {
 		return found
 	}
-	for _, dir := range defaults() {
+	for _, dir := range defaults {
 		if found := l.at(dir + "/" + name); found != "" {
 			return found
 		}
@@ -186,8 +168,7 @@ func (l *loader) at(name string) string {
 	return p
 }
 
-// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM, which
-// no build of torch or NCCL has.
+// split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM.
 func split(paths, file string) []string {
 	origin := path.Dir(file)
 	var out []string
@@ -203,17 +184,15 @@ func split(paths, file string) []string {
 // maxCache limits what is read of ld.so.cache; a full desktop has 200 KiB.
 const maxCache = 8 << 20
 
-// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes,
-// entries of 24, then the strings, whose offsets count from the start of the header.
-// Before glibc 2.32, an older format precedes it.
+// The format of ld.so.cache (glibc, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries of 24,
+// then the strings, with offsets from the header. Before glibc 2.32, an older format precedes it.
 const (
 	cacheMagic  = "glibc-ld.so.cache1.1"
 	cacheHeader = 48
 	cacheEntry  = 24
 )
 
-// parseCache reads ld.so.cache: the file of each name; the first entry of a name wins.
-// It skips entries for 32-bit programs.
+// parseCache reads the 64-bit entries of ld.so.cache; the first entry of a name wins.
 func parseCache(b []byte) map[string]string {
 	out := map[string]string{}
 	at := bytes.Index(b, []byte(cacheMagic))
@@ -242,9 +221,5 @@ func cString(b []byte, at uint32) string {
 		return ""
 	}
 	b = b[at:]
-	end := bytes.IndexByte(b, 0)
-	if end < 0 {
-		return ""
-	}
-	return string(b[:end])
+	return string(b[:max(0, bytes.IndexByte(b, 0))])
 }

@@ -12,17 +12,15 @@ var (
 	pythonName = regexp.MustCompile(`^python(?:3(?:\.\d+t?)?)?$`)
 	// versioned matches the name of an interpreter, or of its directory of modules.
 	versioned = regexp.MustCompile(`^python(3\.\d+t?)$`)
-	// trampoline matches the second line of a script whose interpreter path is too long
-	// for a first line, or has a blank. pip, uv and conda write it.
+	// trampoline matches the second line of scripts of pip, uv and conda with a long interpreter path.
 	trampoline = regexp.MustCompile(`(?m)^'''exec' (?:"([^"\n]+)"|'([^'\n]+)'|(\S+)) "\$0"`)
 	// assigned matches a line of torch/version.py or pyvenv.cfg.
 	assigned = regexp.MustCompile(`(?m)^([\w-]+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*` +
 		`(?:'([^'\n]*)'|"([^"\n]*)"|([^'"\s][^\n]*?))[ \t\r]*$`)
 )
 
-// interpreter returns the Python that runs the program: the program itself, or the
-// interpreter in its first line. If there is none, program is its file; both are "" if
-// the environment of a prefix is unknown.
+// interpreter returns the Python that runs the program: itself, or the one in its first line. If there
+// is none, program is its file; both are "" if the environment of a prefix is unknown.
 func (d detector) interpreter() (python, program string) {
 	search := strings.Split(d.env("PATH"), ":")
 	env, makes := d.environment()
@@ -54,8 +52,7 @@ func (d detector) interpreter() (python, program string) {
 	return "", ""
 }
 
-// lookPath finds a program. It does not follow links: a venv is known by the path of
-// its python, which is a link to another.
+// lookPath finds a program. It does not follow links: the path of a venv's python identifies it.
 func (d detector) lookPath(name string, search []string) string {
 	if strings.Contains(name, "/") {
 		search = []string{""}
@@ -65,15 +62,14 @@ func (d detector) lookPath(name string, search []string) string {
 		if !path.IsAbs(file) {
 			file = path.Join(d.cmd.Dir, file)
 		}
-		if m, ok := d.mode(file); ok && m.IsRegular() && m&0o111 != 0 {
+		if _, m, ok := d.resolve(file); ok && m.IsRegular() && m&0o111 != 0 {
 			return file
 		}
 	}
 	return ""
 }
 
-// shebang returns the interpreter of a script, after env(1) and a trampoline; "" if the
-// file is not a Python script.
+// shebang returns the interpreter of a Python script, after env(1) and a trampoline; else "".
 func shebang(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
 	line, ok := strings.CutPrefix(first, "#!")
@@ -95,8 +91,7 @@ func shebang(text string) string {
 	return words[0]
 }
 
-// python returns the version of an interpreter, and the directories in which it looks
-// for packages, in order (Lib/site.py; Debian's has dist-packages).
+// python returns an interpreter's version and its directories of packages, in order (Lib/site.py).
 func (d detector) python(file string) (version string, sites []string) {
 	for p := range strings.SplitSeq(d.env("PYTHONPATH"), ":") {
 		if p != "" {
@@ -110,7 +105,7 @@ func (d detector) python(file string) (version string, sites []string) {
 		cfg = d.text(path.Join(path.Dir(file), "pyvenv.cfg"))
 	}
 	if cfg == "" { // not a venv: next to the program itself
-		real, _ := d.real(file)
+		real, _, _ := d.resolve(file)
 		prefix = path.Dir(path.Dir(real))
 		version = d.named(path.Base(real), prefix)
 		return version, append(sites, d.sites(prefix, version, user)...)
@@ -164,10 +159,7 @@ func (d detector) sites(prefix, minor string, user bool) (dirs []string) {
 }
 
 func (d detector) userSite(minor string) string {
-	base := d.env("PYTHONUSERBASE")
-	if base == "" {
-		base = path.Join(d.cmd.Home, ".local")
-	}
+	base := cmp.Or(d.env("PYTHONUSERBASE"), path.Join(d.cmd.Home, ".local"))
 	return path.Join(base, "lib", "python"+minor, "site-packages")
 }
 
@@ -181,12 +173,7 @@ func (d detector) torch(f *Facts, sites []string) {
 		}
 		set := assignments(text)
 		f.Torch = Item{Version: set["__version__"], Path: path.Join(site, "torch")}
-		if f.CUDA = set["cuda"]; f.CUDA == "None" {
-			f.CUDA = ""
-		}
-		if f.HIP = set["hip"]; f.HIP == "None" {
-			f.HIP = ""
-		}
+		f.CUDA, f.HIP = strings.TrimPrefix(set["cuda"], "None"), strings.TrimPrefix(set["hip"], "None")
 		if f.CUDA != "" || f.HIP != "" {
 			f.NCCL = d.torchNCCL(path.Join(site, "torch/lib"), site)
 		}

@@ -13,16 +13,13 @@ import (
 	"time"
 )
 
-// budget limits Detect. On a warm machine it takes a few milliseconds; a shared file
-// system that takes longer would delay the command too.
+// budget limits Detect: a shared file system that takes longer would delay the command too.
 const budget = 2 * time.Second
 
-// None is the version of a missing network plugin. NCCL then uses its own networks, so
-// it is a fact, not an unknown.
+// None is the version of a missing network plugin: a fact, since NCCL then uses its own networks.
 const None = "none"
 
-// Facts is the software that the command would load on this node. An empty Version is
-// unknown: the command does not load it, or the version could not be read.
+// Facts is the software that the command would load. An empty Version is unknown, or not loaded.
 type Facts struct {
 	Python    Item   `json:"python,omitzero"`    // "3.11.7", or "3.11" if no file has more; Path: the interpreter
 	Torch     Item   `json:"torch,omitzero"`     // __version__ of torch/version.py, "2.9.0+cu128"
@@ -50,8 +47,7 @@ type Command struct {
 	Home    string
 }
 
-// Detect reads what the command would load, from the root directory of this machine or
-// of a test. It never fails as a whole, and returns within 2 s.
+// Detect reads what the command would load, from a root directory, within 2 s.
 func Detect(ctx context.Context, root fs.FS, cmd Command) Facts {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -93,7 +89,7 @@ func detect(root fs.FS, cmd Command) Facts {
 
 // program is for a command without Python: its own file lists what it needs.
 func (d detector) program(f *Facts, program string) {
-	program, _ = d.real(program) // the kernel passes this name to a program
+	program, _, _ = d.resolve(program) // the kernel passes this name to a program
 	o, ok := d.object(program)
 	if !ok {
 		return
@@ -126,8 +122,7 @@ func (d detector) env(name string) string {
 }
 
 var (
-	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9", and RCCL its own
-	// with +hip. torch's messages about other versions have no such suffix.
+	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9"; RCCL's has +hip.
 	ncclVersion = regexp.MustCompile(`^CCL version (\d+\.\d+\.\d+)[^+\x00 ]*\+(?:cuda|hip)`)
 	// aws-ofi-nccl logs this constant when it starts.
 	ofiVersion = regexp.MustCompile(`^aws-ofi-nccl (\d+\.[0-9A-Za-z.+-]*)`)
@@ -149,8 +144,7 @@ func (d detector) nccl(file string) Item {
 	return Item{Version: v, Path: file}
 }
 
-// torchNCCL returns the NCCL of a torch: the library that it is linked with, the one
-// built into it, or the package next to it.
+// torchNCCL returns the NCCL that a torch is linked with, that is built into it, or is next to it.
 func (d detector) torchNCCL(lib, site string) Item {
 	for _, name := range []string{"libtorch_cuda.so", "libtorch_hip.so"} {
 		file := path.Join(lib, name)
@@ -176,9 +170,8 @@ func (d detector) torchNCCL(lib, site string) Item {
 	return Item{}
 }
 
-// plugin returns the network plugin that NCCL would load (src/plugin/net.cc, plugin_open.cc): the
-// name in NCCL_NET_PLUGIN, as it is or within libnccl-net-NAME.so, else libnccl-net.so. If NCCL_NET
-// names one of NCCL's own networks, NCCL uses no plugin.
+// plugin returns the network plugin that NCCL would load (src/plugin/net.cc, plugin_open.cc): that of
+// NCCL_NET_PLUGIN, else libnccl-net.so; none if NCCL_NET names one of NCCL's own networks.
 func (d detector) plugin(f *Facts) {
 	f.Plugin.Version = None
 	if own := strings.ToLower(d.env("NCCL_NET")); own == "ib" || own == "socket" {

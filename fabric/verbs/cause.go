@@ -67,8 +67,7 @@ func (e *Error) Error() string {
 	return e.Text
 }
 
-// AtOpen reports whether the device did not open, or did not describe itself. A program
-// that looks at all devices skips such a device.
+// AtOpen reports whether the device did not open or describe itself: a search skips such a device.
 func (e *Error) AtOpen() bool { return e.Step == stepOpen || e.Step == stepQuery }
 
 // The steps before data moves.
@@ -140,8 +139,6 @@ func (s subject) of(step string, errno syscall.Errno) *Error {
 // more returns what the errno alone does not say.
 func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	switch cause {
-	case NoNode:
-		return "its file below /dev/infiniband is missing: this container lacks the device"
 	case Permission:
 		if errno == syscall.EPERM {
 			return "the container's list of devices forbids it, or the device is in another RDMA namespace"
@@ -153,14 +150,6 @@ func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 			what = size(s.bytes)
 		}
 		return fmt.Sprintf("%s must be locked, and RLIMIT_MEMLOCK is %s", what, size(s.memlock))
-	case Gone:
-		return "the device was removed, or its driver has given it up"
-	case Faulty:
-		return "firmware or hardware: see the kernel log"
-	case Provider:
-		return "its library and its driver do not match"
-	case NoRC:
-		return "it has no reliable connections"
 	case NotHere:
 		return "the interface of " + s.gid + " is in another network namespace"
 	case NoGID:
@@ -170,7 +159,13 @@ func (s subject) more(cause Cause, step string, errno syscall.Errno) string {
 	case Unreachable:
 		return "the address of the other end does not resolve from " + s.gid
 	}
-	return ""
+	return map[Cause]string{
+		NoNode:   "its file below /dev/infiniband is missing: this container lacks the device",
+		Gone:     "the device was removed, or its driver has given it up",
+		Faulty:   "firmware or hardware: see the kernel log",
+		Provider: "its library and its driver do not match",
+		NoRC:     "it has no reliable connections",
+	}[cause]
 }
 
 // ofLibrary turns the error of loading libibverbs into an *Error.

@@ -130,7 +130,7 @@ func TestEachFailingCallIsNamed(t *testing.T) {
 	} {
 		t.Run(tt.mode, func(t *testing.T) {
 			fake(t, tt.mode)
-			r, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0", GID: 1}, ample)
+			r, err := confine.Loop(t.Context(), verbs.Test{Device: "fake0", GID: 1}, ample)
 			if tt.cause == "" {
 				if err != nil || len(r.Sizes) != 2 || r.Sizes[1].Speed <= 0 || r.Sizes[0].Write.Pings != 100 {
 					t.Errorf("result %+v, error %v", r, err)
@@ -178,7 +178,7 @@ func TestADriverThatHangsEndsAtTheLimit(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			fake(t, mode)
 			begun := time.Now()
-			_, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0", GID: 1}, 2*time.Second)
+			_, err := confine.Loop(t.Context(), verbs.Test{Device: "fake0", GID: 1}, 2*time.Second)
 			if e := verbs.AsError(err); e == nil || e.Cause != verbs.Stuck && e.Cause != verbs.Late {
 				t.Errorf("error %v, want %q or %q", err, verbs.Stuck, verbs.Late)
 			}
@@ -205,7 +205,7 @@ func TestALibraryWithoutWhatATestNeedsIsTooOld(t *testing.T) {
 	if f := ask(t); !f.Present || len(f.Devices) != 0 {
 		t.Errorf("answer %+v, want no devices", f)
 	}
-	if _, err := confine.Loop(t.Context(), verbs.LoopTest{Device: "fake0"}, ample); verbs.AsError(err) == nil ||
+	if _, err := confine.Loop(t.Context(), verbs.Test{Device: "fake0"}, ample); verbs.AsError(err) == nil ||
 		verbs.AsError(err).Cause != verbs.NoLibrary {
 		t.Errorf("error %v, want %q", err, verbs.NoLibrary)
 	}

@@ -2,8 +2,7 @@ package verbs
 
 import "fmt"
 
-// GPU is an NVIDIA GPU of this node. A test sends from and receives into its memory
-// instead of the host's.
+// GPU is an NVIDIA GPU of this node, whose memory a test uses instead of the host's.
 type GPU struct {
 	PCI     string `json:"pci"`               // as in sysfs, 0000:1b:00.0
 	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem or nv_peer_mem is loaded: no DMA-BUF needed
@@ -64,8 +63,7 @@ func ofCUDA(step, pci, call string, code int, name string) *Error {
 	return e
 }
 
-// noWayToGPU returns why the HCA cannot use the GPU's memory: why there is no DMA-BUF,
-// and why it does not work without one.
+// noWayToGPU returns why the HCA cannot use the GPU's memory, neither by a DMA-BUF nor without.
 func noWayToGPU(g GPU, device string, dmabuf, peermem error) *Error {
 	e := &Error{Cause: NoGPUDirect, Step: stepGPUShare,
 		Text: fmt.Sprintf("%s cannot use memory of GPU %s: by DMA-BUF: %v; ", device, g.PCI, dmabuf)}

@@ -16,8 +16,7 @@ import (
 	"unsafe"
 )
 
-// useGPU allocates memory of a GPU, and lets the device use it: by a DMA-BUF or, if
-// that fails, by its address.
+// useGPU allocates memory of a GPU for the device: by a DMA-BUF, else by its address.
 func (s *session) useGPU(g GPU, stride int) *Error {
 	var missing C.int
 	if why := C.lv_gpu_load(s.c, &missing); why != nil {

@@ -150,7 +150,7 @@ func cycleAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	for range n {
-		if _, err := verbs.Loop(ctx, verbs.LoopTest{Device: "fake0", GID: 1, Sizes: []int{64}, Pings: 1}); err != nil {
+		if _, err := verbs.Loop(ctx, verbs.Test{Device: "fake0", GID: 1, Sizes: []int{64}, Pings: 1}); err != nil {
 			return err
 		}
 	}

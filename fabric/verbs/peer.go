@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,6 @@ type Test struct {
 	GID    int    `json:"gid"`  // index in the table; -1: none on InfiniBand, the best on Ethernet
 	PKey   int    `json:"pkey"` // index in the table
 	MTU    int    `json:"mtu"`  // bytes of data in a packet; 0: the ports' active MTU
-
-	ServiceLevel int `json:"sl"`
-	TrafficClass int `json:"tc"`
 
 	GPU *GPU `json:"gpu,omitempty"` // use its memory, without pings; nil: the host's memory
 
@@ -90,8 +88,6 @@ func (t Test) filled() (Test, *Error) {
 		return wrong("%d pings: at least 1, at most %d", t.Pings, maxPings)
 	case t.MTU != 0 && mtuNumber(t.MTU) == 0:
 		return wrong("an MTU of %d: 256, 512, 1024, 2048 or 4096", t.MTU)
-	case t.ServiceLevel < 0 || t.ServiceLevel > 15 || t.TrafficClass < 0 || t.TrafficClass > 255:
-		return wrong("service level %d, traffic class %d: at most 15 and 255", t.ServiceLevel, t.TrafficClass)
 	case t.GID > 255 || t.PKey < 0 || t.PKey > 65535 || t.Iterations < 0 || t.Span < 0 || t.Warm < 0 || t.PingSpan < 0:
 		return wrong("an invalid index, number or time")
 	}
@@ -101,7 +97,7 @@ func (t Test) filled() (Test, *Error) {
 // led returns this end's test if the other end leads.
 func (t Test) led(by Test) Test {
 	by.Device, by.Port, by.GID, by.PKey, by.MTU = t.Device, t.Port, t.GID, t.PKey, t.MTU
-	by.ServiceLevel, by.TrafficClass, by.GPU, by.Lead = t.ServiceLevel, t.TrafficClass, t.GPU, false
+	by.GPU, by.Lead = t.GPU, false
 	return by
 }
 
@@ -150,12 +146,7 @@ func (e End) way() string {
 	return fmt.Sprintf("%s port %d (%s %s, index %d)", e.Device, e.Port, kind, e.GID, e.Index)
 }
 
-func (e End) packets() int {
-	if e.Forced != 0 {
-		return e.Forced
-	}
-	return e.MTU
-}
+func (e End) packets() int { return cmp.Or(e.Forced, e.MTU) }
 
 // match returns why two ends cannot be connected, the same at both ends.
 func match(a, b End) *Error {
@@ -218,8 +209,7 @@ type message struct {
 	Ping *Latency `json:"ping,omitempty"`
 }
 
-// speak exchanges messages. The error is an *Error: the other end does not answer, or
-// reports this error.
+// speak exchanges messages. The error is an *Error, which may be what the other end reports.
 func speak(ctx context.Context, say Exchange, mine message) (message, error) {
 	out, err := json.Marshal(mine)
 	if err != nil {

@@ -1,14 +1,14 @@
 package verbs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// Result is the result of Run, the same at both ends except for the point of view.
-// After an error it holds what was measured before.
+// Result is the result of Run at this end. After an error it holds what was measured before.
 type Result struct {
 	Local  End       `json:"local"`
 	Remote End       `json:"remote"`
@@ -20,8 +20,7 @@ type Result struct {
 	Notes  []Error   `json:"notes,omitempty"` // oddities that did not prevent the test
 }
 
-// Flow is a stream of messages in one direction. The other end compared all its bytes,
-// or Run has failed.
+// Flow is a stream of messages in one direction. The other end has compared all its bytes.
 type Flow struct {
 	Size     int           `json:"size"`     // bytes of a message
 	Messages uint64        `json:"messages"` // number of acknowledged messages
@@ -105,17 +104,8 @@ func judge(e *Error, a after) *Error {
 }
 
 func stateWord(state int) string {
-	switch state {
-	case 1:
-		return "down"
-	case 2:
-		return "not configured (INIT)"
-	case 3:
-		return "not yet active (ARMED)"
-	case portActive:
-		return "active"
-	}
-	return fmt.Sprintf("in state %d", state)
+	words := map[int]string{1: "down", 2: "not configured (INIT)", 3: "not yet active (ARMED)", portActive: "active"}
+	return cmp.Or(words[state], fmt.Sprintf("in state %d", state))
 }
 
 // mtuNote describes two ports with different MTUs.
@@ -125,8 +115,7 @@ func mtuNote(l, o End) *Error {
 			l.packets(), o.Device, o.packets())}
 }
 
-// heavier returns the failure that says more: that of a device that reports before that
-// of one that waited, and this end's before the other's.
+// heavier returns the failure that says more: a device's report before a wait, this end's first.
 func heavier(mine, theirs *Error) *Error {
 	vague := func(e *Error) bool { return e.Cause == Stuck || e.Cause == Late || e.Cause == Lost }
 	switch {
@@ -149,37 +138,29 @@ func AsError(err error) *Error {
 	return &Error{Cause: Other, Text: err.Error()}
 }
 
-// Statuses of a work completion that matter elsewhere (enum ibv_wc_status).
-const (
-	flushed     = 5  // WR_FLUSH_ERR
-	retriesOver = 12 // RETRY_EXC_ERR
-	rnrOver     = 13 // RNR_RETRY_EXC_ERR
-	fatal       = 19 // FATAL_ERR
-)
-
-// status is a status of libibverbs: its name, its meaning, its cause.
+// status is a status of a work completion (enum ibv_wc_status): its name, its meaning, its cause.
 type status struct {
 	name, words string
 	cause       Cause
 }
 
 var statuses = map[int]status{
-	1:       {"LOC_LEN_ERR", "a message is longer than this end allows", Rejected},
-	2:       {"LOC_QP_OP_ERR", "this end's device found the request inconsistent", Rejected},
-	4:       {"LOC_PROT_ERR", "this end's device may not read the memory", Rejected},
-	flushed: {"WR_FLUSH_ERR", "the connection had failed before", Lost},
-	7:       {"BAD_RESP_ERR", "the answer does not match the request", Rejected},
-	8:       {"LOC_ACCESS_ERR", "this end's memory was protected", Rejected},
+	1: {"LOC_LEN_ERR", "a message is longer than this end allows", Rejected},
+	2: {"LOC_QP_OP_ERR", "this end's device found the request inconsistent", Rejected},
+	4: {"LOC_PROT_ERR", "this end's device may not read the memory", Rejected},
+	5: {"WR_FLUSH_ERR", "the connection had failed before", Lost},
+	7: {"BAD_RESP_ERR", "the answer does not match the request", Rejected},
+	8: {"LOC_ACCESS_ERR", "this end's memory was protected", Rejected},
 	9: {"REM_INV_REQ_ERR", "the other end's device considers the request invalid: another MTU, or another " +
 		"length", Rejected},
-	10:          {"REM_ACCESS_ERR", "the other end's device protects its memory from the request", Rejected},
-	11:          {"REM_OP_ERR", "the other end's device could not carry out the request", Rejected},
-	retriesOver: {"RETRY_EXC_ERR", "the other end's port does not acknowledge", Unreachable},
-	rnrOver:     {"RNR_RETRY_EXC_ERR", "the other end did not become ready to receive", Rejected},
-	16:          {"REM_ABORT_ERR", "the other end aborted the connection", Lost},
-	fatal:       {"FATAL_ERR", "the device has failed", Gone},
-	20:          {"RESP_TIMEOUT_ERR", "the answer took too long", Unreachable},
-	21:          {"GENERAL_ERR", "the device does not say why", Other},
+	10: {"REM_ACCESS_ERR", "the other end's device protects its memory from the request", Rejected},
+	11: {"REM_OP_ERR", "the other end's device could not carry out the request", Rejected},
+	12: {"RETRY_EXC_ERR", "the other end's port does not acknowledge", Unreachable},
+	13: {"RNR_RETRY_EXC_ERR", "the other end did not become ready to receive", Rejected},
+	16: {"REM_ABORT_ERR", "the other end aborted the connection", Lost},
+	19: {"FATAL_ERR", "the device has failed", Gone},
+	20: {"RESP_TIMEOUT_ERR", "the answer took too long", Unreachable},
+	21: {"GENERAL_ERR", "the device does not say why", Other},
 }
 
 // completion returns the failure of a work completion.

@@ -35,6 +35,9 @@ type run struct {
 func (r *run) step(ctx context.Context, m message) (message, *Error) {
 	m.Err = r.err
 	theirs, err := speak(ctx, r.say, m)
+	if theirs.End != nil {
+		r.res.Remote = *theirs.End
+	}
 	if e := AsError(err); e != nil || r.err != nil {
 		return theirs, heavier(r.err, e)
 	}
@@ -50,9 +53,6 @@ func (r *run) all(ctx context.Context) *Error {
 		}
 	}
 	theirs, e := r.step(ctx, message{Test: &r.t, End: &r.res.Local})
-	if theirs.End != nil {
-		r.res.Remote = *theirs.End
-	}
 	if e != nil {
 		return e
 	}
@@ -102,9 +102,6 @@ func (r *run) connect(ctx context.Context) *Error {
 	}
 	r.res.Local = r.s.end
 	theirs, e := r.step(ctx, mine)
-	if theirs.End != nil {
-		r.res.Remote = *theirs.End
-	}
 	if e != nil {
 		return e
 	}
@@ -120,18 +117,20 @@ func (r *run) phases(ctx context.Context) *Error {
 		}
 	}
 	for _, n := range r.t.Sizes {
-		f, e := r.stream(ctx, true, n, false)
-		if e != nil {
-			return e
+		for _, lead := range []bool{true, false} {
+			if !lead && !r.t.BothWays {
+				continue
+			}
+			f, e := r.stream(ctx, lead, n, false)
+			if e != nil {
+				return e
+			}
+			to := &r.res.Back
+			if lead == r.t.Lead {
+				to = &r.res.Out
+			}
+			*to = append(*to, f)
 		}
-		r.add(true, f)
-		if !r.t.BothWays {
-			continue
-		}
-		if f, e = r.stream(ctx, false, n, false); e != nil {
-			return e
-		}
-		r.add(false, f)
 	}
 	for _, n := range r.t.PingSizes {
 		if e := r.ping(ctx, n); e != nil {
@@ -140,14 +139,6 @@ func (r *run) phases(ctx context.Context) *Error {
 	}
 	_, e := r.step(ctx, message{})
 	return e
-}
-
-func (r *run) add(lead bool, f Flow) {
-	if lead == r.t.Lead {
-		r.res.Out = append(r.res.Out, f)
-	} else {
-		r.res.Back = append(r.res.Back, f)
-	}
 }
 
 // stream runs one direction: either the leading end writes, or the other one does.

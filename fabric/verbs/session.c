@@ -124,13 +124,11 @@ int lv_qp_meet(struct lv_session *s, int qp, const struct lv_way *way)
 	attr.min_rnr_timer = RNR_TIMER;
 	attr.ah.port_num = (uint8_t)way->port;
 	attr.ah.dlid = way->lid;
-	attr.ah.sl = way->service_level;
 	if (way->global) {
 		attr.ah.is_global = 1;
 		attr.ah.dgid = way->gid;
 		attr.ah.sgid_index = (uint8_t)way->gid_index;
 		attr.ah.hop_limit = HOPS;
-		attr.ah.traffic_class = way->traffic_class;
 	}
 	return modify(s, qp, &attr, LV_QP_STATE | LV_QP_AV | LV_QP_PATH_MTU | LV_QP_DEST_QPN | LV_QP_RQ_PSN |
 		LV_QP_MAX_DEST_RD_ATOMIC | LV_QP_MIN_RNR_TIMER);

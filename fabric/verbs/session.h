@@ -41,8 +41,6 @@ struct lv_way {
 	uint16_t lid;
 	uint32_t qpn;
 	uint32_t psn;
-	uint8_t service_level;
-	uint8_t traffic_class;
 };
 
 /* The end of a loop. */

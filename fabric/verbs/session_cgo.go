@@ -18,15 +18,13 @@ import (
 	"time"
 )
 
-// stall is how long a request may make no progress: longer than a connection's longest
-// chain of retries. stallProbe is the same for a probe.
+// stall is longer than a connection's longest chain of retries. stallProbe is for a probe.
 const (
 	stall      = 4 * time.Second
 	stallProbe = 2500 * time.Millisecond
 )
 
-// session is an open port with the memory and connections of one test. Its methods are
-// for one goroutine, except that watch stops it from another.
+// session is an open port with the memory and connections of one test, for one goroutine and watch.
 type session struct {
 	lib  library
 	c    *C.struct_lv_session
@@ -183,8 +181,7 @@ func (s *session) prepare(t Test, qps int) *Error {
 	return nil
 }
 
-// depth returns how many requests each of qps connections may have in flight, within
-// the device's limits: their completions share one queue.
+// depth returns how many requests each connection may have in flight: one queue is for all.
 func (s *session) depth(asked, qps int) int {
 	var a C.struct_lv_device_attr
 	if C.lv_query_device(s.lib.c, s.c.context, &a) != 0 || a.max_qp_wr < 1 || int(a.max_cqe) < 2*qps {
@@ -214,8 +211,7 @@ func (s *session) connect(t Test, mtu int, psn uint32, remote End, m message) *E
 	for i, qpn := range m.QPNs {
 		way := C.struct_lv_way{
 			port: C.int(t.Port), mtu: C.int(mtuNumber(mtu)), lid: C.uint16_t(remote.LID), qpn: C.uint32_t(qpn),
-			psn:           C.uint32_t(m.PSN),
-			service_level: C.uint8_t(t.ServiceLevel), traffic_class: C.uint8_t(t.TrafficClass),
+			psn: C.uint32_t(m.PSN),
 		}
 		if s.end.Index >= 0 {
 			way.global, way.gid_index, way.gid = 1, C.int(s.end.Index), raw(remote.GID)

@@ -37,8 +37,7 @@ func (s *session) probe() *Error {
 	return e
 }
 
-// pingpong sends messages of n bytes back and forth. Only the end that goes first
-// measures times; each is divided by ways.
+// pingpong sends messages of n bytes back and forth. The first end measures times, divided by ways.
 func (s *session) pingpong(qp, n int, first bool, ways int, t Test) (Latency, *Error) {
 	trips := make([]uint64, t.Pings)
 	end, e := s.ended(n, C.lv_pingpong(s.c, C.int(qp), C.int(map[bool]int{true: 1}[first]), C.size_t(n),
@@ -105,11 +104,10 @@ func (s *session) ended(n int, end C.struct_lv_end) (C.struct_lv_end, *Error) {
 	return end, &Error{Cause: Gone, Step: step, Text: s.end.Device + " no longer reports which requests have ended"}
 }
 
-// Loop tests a port over a connection to itself and compares every byte. Most
-// devices send nothing over the cable. The error is an *Error. Loop returns soon
-// after ctx ends, unless a driver hangs; package confine survives that too.
-func Loop(ctx context.Context, lt LoopTest) (LoopResult, error) {
-	t, e := lt.test()
+// Loop tests a port over a connection to itself and compares every byte; most devices use no cable. The
+// error is an *Error. Loop returns soon after ctx ends, unless a driver hangs (package confine).
+func Loop(ctx context.Context, t Test) (LoopResult, error) {
+	t, e := t.alone()
 	if e != nil {
 		return LoopResult{}, e
 	}
@@ -142,24 +140,18 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	}
 	for i, n := range t.Sizes {
 		seed := uint64(i+1)<<32 | uint64(n)<<1
-		e := s.renew(n, seed)
 		var f Flow
-		if e == nil {
+		e := s.compare(n, seed, func() (e *Error) {
 			f, e = s.stream(probeQP, 1, n, t)
-		}
-		if e == nil {
-			e = s.check(probeQP, 1, n, seed)
-		}
+			return e
+		})
 		if e != nil {
 			return e
 		}
-		seed ^= 1 << 63
-		if e = s.renew(n, seed); e == nil {
-			_, e = s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
-		}
-		if e == nil {
-			e = s.check(probeQP, 1, n, seed)
-		}
+		e = s.compare(n, seed^1<<63, func() *Error {
+			_, e := s.ended(n, C.lv_send_self(s.c, probeQP, C.size_t(n), C.uint64_t(stall)))
+			return e
+		})
 		if e != nil {
 			e.Text = fmt.Sprintf("send and receive: %s", e.Text)
 			return e
@@ -177,10 +169,17 @@ func (s *session) loop(t Test, out *LoopResult) *Error {
 	return nil
 }
 
-// renew prepares a new pattern to send, and clears the memory that receives it.
-func (s *session) renew(n int, seed uint64) *Error {
-	if e := s.fill(n, seed); e != nil {
-		return e
+// compare sends a new pattern with transfer, and compares what arrives.
+func (s *session) compare(n int, seed uint64, transfer func() *Error) *Error {
+	e := s.fill(n, seed)
+	if e == nil {
+		e = s.clear(probeQP, 1, n)
 	}
-	return s.clear(probeQP, 1, n)
+	if e == nil {
+		e = transfer()
+	}
+	if e == nil {
+		e = s.check(probeQP, 1, n, seed)
+	}
+	return e
 }

@@ -1,8 +1,7 @@
-// Package verbs asks libibverbs, opened at run time, which RDMA devices this process may use. It
-// tests a port with itself (Loop), or with the port of another node (Run), and gets a function that
-// exchanges bytes with that node. Only the library knows whether a device opens, what its ports
-// have agreed on with the network, and whether data arrives. A driver may hang meanwhile, so use it
-// in a child process (package confine).
+// Package verbs asks libibverbs, opened at run time, which RDMA devices this process may use. It tests
+// a port with itself (Loop), or with the port of another node (Run) over a function that exchanges
+// bytes with that node. Only the library knows whether a device opens, and whether data arrives. A
+// driver may hang meanwhile, so use it in a child process (package confine).
 package verbs
 
 import (
@@ -61,8 +60,7 @@ func (p Port) Active() bool { return p.State == portActive }
 
 const portActive = 4
 
-// Facts is the answer of libibverbs, or the reason that there is none. Exactly one of
-// Present, Absent and Err is set; none of them if it was not asked.
+// Facts is the answer of libibverbs: one of Present, Absent and Err, or none if it was not asked.
 type Facts struct {
 	Present bool     `json:"present"`          // libibverbs answered
 	Absent  string   `json:"absent,omitempty"` // why there is nothing to ask
@@ -92,16 +90,6 @@ func Child(_ context.Context, _ io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(f)
 }
 
-// LoopTest is a test of one port on its own.
-type LoopTest struct {
-	Device string `json:"device"`
-	Port   int    `json:"port"`  // from 1
-	GID    int    `json:"gid"`   // index in the table; -1: none on InfiniBand, the best on Ethernet
-	PKey   int    `json:"pkey"`  // index in the table
-	Sizes  []int  `json:"sizes"` // bytes of a message; nil: 64 and 1 MiB
-	Pings  int    `json:"pings"` // number of messages to time, per size; 0: 100
-}
-
 // LoopResult is the result for one port: every byte that was written and sent arrived unchanged.
 type LoopResult struct {
 	End   End        `json:"end"`
@@ -114,16 +102,16 @@ type LoopSize struct {
 	Speed float64 `json:"speed"` // bytes/s of 16 messages that are written together
 }
 
-// test returns a LoopTest as a Test with its defaults.
-func (t LoopTest) test() (Test, *Error) {
+// alone returns t as a test of one port on its own: 64 bytes and 1 MiB, 100 times, if it does not say.
+func (t Test) alone() (Test, *Error) {
 	if t.Sizes == nil {
 		t.Sizes = []int{64, 1 << 20}
 	}
 	if t.Pings == 0 {
 		t.Pings = 100
 	}
-	return Test{Device: t.Device, Port: t.Port, GID: t.GID, PKey: t.PKey, Depth: 16, Sizes: t.Sizes, Iterations: 16,
-		Pings: t.Pings, PingSpan: loopSpan}.filled()
+	t.Depth, t.Iterations, t.PingSpan = 16, 16, loopSpan
+	return t.filled()
 }
 
 // loopSpan limits how long a port's latency is measured, per size.
@@ -150,8 +138,7 @@ func gidType(n uint32) string {
 	return typeV1
 }
 
-// choose returns the GID for a RoCE connection if the test names none. It follows
-// NCCL's rule: RoCE v2 of an IPv4 address, then of a routable IPv6 address, then any.
+// choose returns the GID for a RoCE connection, by NCCL's rule: RoCE v2, IPv4, routable first.
 func choose(gids []gidEntry) (gidEntry, bool) {
 	better := []func(g gidEntry) bool{
 		func(g gidEntry) bool { return g.Type == typeV2 && g.Addr.Is4() && !g.Addr.IsLinkLocalUnicast() },
@@ -170,8 +157,7 @@ func choose(gids []gidEntry) (gidEntry, bool) {
 	return gidEntry{}, false
 }
 
-// gidOf converts the bytes of an entry; false if it is unset: all zeros, or only the
-// prefix of link-local addresses.
+// gidOf converts the bytes of an entry; false if all but a link-local prefix is zero.
 func gidOf(raw [16]byte) (netip.Addr, bool) {
 	if [8]byte(raw[8:]) == [8]byte{} && (raw[0] == 0 || raw[0] == 0xfe) {
 		return netip.Addr{}, false
@@ -204,8 +190,7 @@ func mtuNumber(bytes int) int {
 	return 0
 }
 
-// rateOf returns the rate of all lanes in Gb/s, as the kernel rounds it
-// (drivers/infiniband/core/sysfs.c, rate_show), and the lanes; 0 for an unknown number.
+// rateOf returns the rate of all lanes in Gb/s (drivers/infiniband/core/sysfs.c) and the lanes.
 func rateOf(width, speed int) (rate float64, lanes int) {
 	lanes = map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
 	lane := map[int]float64{

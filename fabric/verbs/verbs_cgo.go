@@ -12,6 +12,7 @@ package verbs
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -20,8 +21,7 @@ import (
 	"unsafe"
 )
 
-// library is libibverbs, loaded. Its providers do not survive a dlclose, so it remains
-// loaded; only its table of functions is freed.
+// library is libibverbs, which remains loaded: its providers do not survive a dlclose.
 type library struct{ c *C.struct_lv_lib }
 
 func load() (library, error) {
@@ -141,11 +141,7 @@ func (l library) port(context *C.struct_lv_context, n int) (Port, syscall.Errno)
 	case C.LV_LINK_ETHERNET:
 		p.Link = linkEthernet
 	}
-	speed := int(a.active_speed)
-	if a.active_speed_ex != 0 {
-		speed = int(a.active_speed_ex)
-	}
-	p.Rate, p.Lanes = rateOf(int(a.active_width), speed)
+	p.Rate, p.Lanes = rateOf(int(a.active_width), cmp.Or(int(a.active_speed_ex), int(a.active_speed)))
 	return p, 0
 }
 

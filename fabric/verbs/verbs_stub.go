@@ -8,7 +8,7 @@ import "context"
 func Devices() ([]Device, error) { return nil, ErrNoCgo }
 
 // Loop returns the error that this build cannot open a C library.
-func Loop(context.Context, LoopTest) (LoopResult, error) { return LoopResult{}, ofLibrary(ErrNoCgo) }
+func Loop(context.Context, Test) (LoopResult, error) { return LoopResult{}, ofLibrary(ErrNoCgo) }
 
 // Run returns the error that this build cannot open a C library, and reports it to the other end.
 func Run(ctx context.Context, t Test, say Exchange) (Result, error) {

@@ -71,7 +71,6 @@ func TestATestThatCannotBeIsRefused(t *testing.T) {
 		"134217728":     {Device: "x", PingSizes: []int{128 << 20}},
 		"MTU of 1500":   {Device: "x", MTU: 1500},
 		"pings":         {Device: "x", Pings: 1 << 30},
-		"service":       {Device: "x", ServiceLevel: 16},
 		"invalid index": {Device: "x", GID: 256},
 		"more than 32":  {Device: "x", Sizes: bytesOf(33)},
 	} {

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// killDelay is how long a child may take to die of SIGKILL: a millisecond,
-	// unless it sleeps uninterruptibly.
+	// killDelay is how long a child may take to die of SIGKILL, normally a millisecond.
 	killDelay = 200 * time.Millisecond
 	// maxAnswer is far above the facts of the largest node (kilobytes); a longer answer is a bug.
 	maxAnswer = 4 << 20
@@ -97,10 +96,8 @@ func ask(ctx context.Context, name string, in, out any, limit time.Duration, kil
 		return fmt.Errorf("encode question to child %q: %w", name, err)
 	}
 	answer, stderr := &head{max: maxAnswer}, &tail{max: maxStderr}
-	cmd := Command(name)
-	cmd.Env = append(cmd.Env, varLimit+"="+limit.String())
+	cmd := limited(name, limit)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), answer, stderr
-	cmd.WaitDelay = killDelay // a grandchild that holds stdout open
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start child %q: %w", name, err)
 	}
@@ -108,20 +105,30 @@ func ask(ctx context.Context, name string, in, out any, limit time.Duration, kil
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // outlives ask only when the child is abandoned
 
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	late := &TimeoutError{Name: name, Limit: limit, PID: pid}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
 	select {
 	case err = <-ended:
-	case <-timer.C:
-		return &TimeoutError{Name: name, Limit: limit, PID: pid, Abandoned: !endNow(pid, ended, kill)}
 	case <-ctx.Done():
-		endNow(pid, ended, kill)
+		late.Abandoned = !endNow(pid, ended, kill)
+		if context.Cause(ctx) == error(late) {
+			return late
+		}
 		return fmt.Errorf("ask child %q: %w", name, context.Cause(ctx))
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		kill(pid) // the child has ended, its group has not
 	}
 	return judge(name, cmd, err, answer, stderr, out)
+}
+
+// limited returns the command of a child that ends itself soon after limit.
+func limited(name string, limit time.Duration) *exec.Cmd {
+	cmd := Command(name)
+	cmd.Env = append(cmd.Env, varLimit+"="+limit.String())
+	cmd.WaitDelay = killDelay // a grandchild that holds a stream open
+	return cmd
 }
 
 // endNow kills the child's group and reports whether the child has ended.
@@ -145,8 +152,7 @@ func judge(name string, cmd *exec.Cmd, err error, answer *head, stderr *tail, ou
 	if crash := crashOf(name, cmd, stderr); crash != nil {
 		return crash
 	}
-	// An open pipe does not matter once the answer is complete: a process that
-	// launch is about to start elsewhere holds it until its exec.
+	// The pipe may stay open: a process that launch starts elsewhere holds it until its exec.
 	if err != nil && !(errors.Is(err, exec.ErrWaitDelay) && json.Valid(answer.b)) {
 		return fmt.Errorf("read answer of child %q: %w", name, err)
 	}

@@ -1,6 +1,5 @@
-// Package child runs functions in child processes that can be killed: a device
-// driver that wedges then costs a time limit, not a hang. A child is this
-// executable again; its environment names the function to run.
+// Package child runs functions in child processes that can be killed: a driver that hangs then costs a
+// time limit. A child is this executable again; its environment names the function to run.
 package child
 
 import (
@@ -17,12 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Func is what a child does: it reads its question from in and writes its
-// answer to out. Its error ends the child with status 1.
+// Func reads a child's question from in and writes its answer to out. Its error is exit status 1.
 type Func func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// Table names the functions that a binary can run as a child. The same table
-// is passed to Dispatch by main, and by TestMain in packages that start children.
+// Table names the functions that a binary runs as a child, for main and TestMain.
 type Table map[string]Func
 
 // The variables of a child.
@@ -32,8 +29,7 @@ const (
 	varLimit = "LAUNCH_CHILD_LIMIT" // set by Ask: the child ends itself soon after this
 )
 
-// maxDepth allows the double spawn of a detached process and no more: a mistake
-// in a table must not become a fork bomb.
+// maxDepth allows the double spawn of a detached process, and prevents a fork bomb.
 const maxDepth = 2
 
 // Exit statuses of a child.
@@ -42,21 +38,18 @@ const (
 	exitRefused = 70 // a name that is not in the table, or too deep: a bug in launch
 )
 
-// orphanDelay is how long after its limit a child of Ask ends itself, in case its
-// parent, which kills it at the limit, was killed first.
+// orphanDelay is how long after its limit a child of Ask ends itself if its parent was killed.
 const orphanDelay = time.Second
 
 // errorPrefix goes before the error of a child on its stderr.
 const errorPrefix = "launch: child %q: "
 
-// passed are the variables of the parent that a child sees. No variable of a rank
-// (RANK, MASTER_ADDR, NCCL_*) is among them: a search for the processes of a job
-// must never take a child for one. GORACE is for a build with the race detector.
+// passed are the variables of the parent that a child sees, and none of a rank (RANK, NCCL_*): a search
+// for the processes of a job must never find a child. GORACE is for the race detector.
 var passed = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LANG", "GORACE"}
 
-// Dispatch is the first statement of main and of each TestMain. In a process that is not a child it
-// returns false at once. In a child it runs the named function over stdin and stdout, prints its
-// error to stderr, and returns the exit status.
+// Dispatch is the first statement of main and of each TestMain. In a child it runs the named function
+// over stdin and stdout, prints its error to stderr, and returns the exit status.
 func Dispatch(t Table) (code int, isChild bool) {
 	name, ok := os.LookupEnv(varName)
 	if !ok || name == "" || len(os.Args) != 1 {
@@ -128,8 +121,7 @@ func CloseInherited(keep int) error {
 	return nil
 }
 
-// confine makes a child of Ask independent of its parent: it holds nothing that
-// the parent inherited, and ends itself soon after its limit.
+// confine closes what a child of Ask inherited, and ends it soon after its limit.
 func confine(limit string) error {
 	d, err := time.ParseDuration(limit)
 	if err != nil {
@@ -176,8 +168,7 @@ type End struct {
 // Slack is how long after its limit Run may return.
 const Slack = 2 * killDelay
 
-// Run runs a program in a process group of its own. It kills the group at the
-// limit, when ctx ends, and when the program has ended and left other processes.
+// Run runs a program, and kills its group at the limit, when ctx ends, and after its end.
 func Run(ctx context.Context, p Program) End {
 	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
 	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin),
@@ -194,18 +185,16 @@ func Run(ctx context.Context, p Program) End {
 		killGroup(pid)
 		ended <- cmd.Wait()
 	}()
-	limit := time.NewTimer(p.Limit)
-	defer limit.Stop()
+	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	defer cancel()
 	e := End{}
 	select {
 	case <-ended:
-	case <-limit.C:
-		e.Late = true
 	case <-ctx.Done():
 		e.Late = true
-	}
-	if e.Late && !endNow(pid, ended, killGroup) {
-		e.Stuck = pid
+		if !endNow(pid, ended, killGroup) {
+			e.Stuck = pid
+		}
 	}
 	e.Stdout, e.Stderr = out.String(), errs.String()
 	if e.Late {

@@ -307,7 +307,7 @@ func TestAskAbandonsAChildThatSurvivesItsKill(t *testing.T) {
 	if !strings.Contains(err.Error(), fmt.Sprintf("pid %d is stuck", got.PID)) {
 		t.Errorf("error = %q, want the pid in it", err)
 	}
-	// Nobody kills it, as when launch itself was killed: the child ends itself.
+	// No process kills it, as when launch itself was killed: the child ends itself.
 	wantGone(t, pidsIn(t, file)...)
 }
 

@@ -20,97 +20,73 @@ func Talk(ctx context.Context, name string, limit time.Duration,
 	if ctx.Err() != nil {
 		return fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx))
 	}
-	c, err := startTalking(name, limit)
+	stderr := &tail{max: maxStderr}
+	cmd, to, from, err := startTalking(name, limit, stderr)
 	if err != nil {
-		return err
+		return fmt.Errorf("start child %q: %w", name, err)
 	}
-	defer c.from.Close()
-	defer c.to.Close()
+	defer from.Close()
+	defer to.Close()
+	pid := cmd.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // outlives Talk only when the child is abandoned
 	speaking, hush := context.WithCancel(ctx)
 	defer hush()
 	said := make(chan error, 1)
-	go func() { said <- talk(speaking, c.to, c.from) }()
+	go func() { said <- talk(speaking, to, from) }()
 
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	var late error
-	for ended, done := false, false; !ended || !done; {
+	late := &TimeoutError{Name: name, Limit: limit, PID: pid}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	var waited error
+	for ended != nil || said != nil {
 		select {
 		case err = <-said:
-			done, said = true, nil
-			c.to.Close()
-		case c.err = <-c.ended:
-			ended, c.ended = true, nil
-			if !done { // talk may still read what the child has written
+			said = nil
+			to.Close()
+		case waited = <-ended:
+			ended = nil
+			if said != nil { // talk may still read what the child has written
 				time.AfterFunc(killDelay, hush)
 			}
-		case <-timer.C:
-			late = &TimeoutError{Name: name, Limit: limit, PID: c.cmd.Process.Pid,
-				Abandoned: !ended && !endNow(c.cmd.Process.Pid, c.ended, killGroup)}
-			ended = true
 		case <-ctx.Done():
-			if !ended {
-				endNow(c.cmd.Process.Pid, c.ended, killGroup)
+			late.Abandoned = ended != nil && !endNow(pid, ended, killGroup)
+			if said != nil {
+				hush()
+				from.Close() // ends a read of talk
+				to.Close()
+				<-said
 			}
-			late, ended = fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx)), true
-		}
-		if late != nil && !done {
-			hush()
-			c.from.Close() // ends a read of talk
-			c.to.Close()
-			<-said
-			return late
+			if context.Cause(ctx) == error(late) {
+				return late
+			}
+			return fmt.Errorf("talk with child %q: %w", name, context.Cause(ctx))
 		}
 	}
-	if late != nil {
-		return late
+	if errors.Is(waited, exec.ErrWaitDelay) {
+		killGroup(pid) // the child has ended, its group has not
 	}
-	if crash := c.crashed(name); crash != nil {
+	if crash := crashOf(name, cmd, stderr); crash != nil {
 		return crash
 	}
 	return err
 }
 
-// talking is a child in a conversation.
-type talking struct {
-	cmd      *exec.Cmd
-	to, from *os.File
-	stderr   *tail
-	ended    chan error
-	err      error // of its Wait
-}
-
-func startTalking(name string, limit time.Duration) (*talking, error) {
-	theirIn, to, err := os.Pipe()
+// startTalking starts a child with a pipe to its input and a pipe from its output.
+func startTalking(name string, limit time.Duration, stderr io.Writer) (cmd *exec.Cmd, to io.WriteCloser,
+	from *os.File, err error) {
+	from, theirs, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("start child %q: %w", name, err)
+		return nil, nil, nil, err
 	}
-	from, theirOut, err := os.Pipe()
-	if err != nil {
-		theirIn.Close()
-		to.Close()
-		return nil, fmt.Errorf("start child %q: %w", name, err)
+	cmd = limited(name, limit)
+	cmd.Stdout, cmd.Stderr = theirs, stderr
+	if to, err = cmd.StdinPipe(); err == nil {
+		err = cmd.Start()
 	}
-	c := &talking{cmd: Command(name), to: to, from: from, stderr: &tail{max: maxStderr}, ended: make(chan error, 1)}
-	c.cmd.Env = append(c.cmd.Env, varLimit+"="+limit.String())
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, c.stderr
-	c.cmd.WaitDelay = killDelay // a grandchild that holds stderr open
-	err = c.cmd.Start()
-	theirIn.Close()
-	theirOut.Close()
+	theirs.Close()
 	if err != nil {
-		to.Close()
 		from.Close()
-		return nil, fmt.Errorf("start child %q: %w", name, err)
 	}
-	go func() { c.ended <- c.cmd.Wait() }() // outlives Talk only when the child is abandoned
-	return c, nil
-}
-
-// crashed returns how the child crashed, or nil.
-func (c *talking) crashed(name string) error {
-	if errors.Is(c.err, exec.ErrWaitDelay) {
-		killGroup(c.cmd.Process.Pid) // the child has ended, its group has not
-	}
-	return crashOf(name, c.cmd, c.stderr)
+	return cmd, to, from, err
 }

@@ -33,8 +33,7 @@ type Held struct {
 // Close releases the port in this process.
 func (h *Held) Close() error { return errors.Join(h.socket.Close(), h.mutex.Close()) }
 
-// Hold holds port for this machine's addresses, IPv4 and IPv6. The error is ErrTaken if another
-// process uses it or another launch holds it; Look may find which.
+// Hold holds port for all addresses. The error is ErrTaken if another process uses or holds it.
 func Hold(port int) (*Held, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("hold port %d: not in 1-65535", port)
@@ -51,8 +50,7 @@ func Hold(port int) (*Held, error) {
 	return &Held{Port: port, socket: socket, mutex: mutex}, nil
 }
 
-// Pick holds the first free port: first, unless it is 0, then one from lo to hi.
-// It takes last (0: none) only if all others are taken.
+// Pick holds the first free port of first (0: none), those from lo to hi, and last (0: none).
 func Pick(first, last, lo, hi int) (*Held, error) {
 	var order []int
 	if first != 0 {

@@ -1,5 +1,4 @@
-// Package process reads from /proc what the kernel says of the processes of this machine: state,
-// parent, start time, descendants, and the sockets that they listen on.
+// Package process reads the states, parents, descendants and sockets of processes from /proc.
 package process
 
 import (
@@ -21,7 +20,7 @@ import (
 type Stat struct {
 	State   byte   // R, S, D; Z is a zombie
 	Parent  int    // 0: none, or a process of another PID namespace
-	Started string // clock ticks after boot: tells a process from a later one with the same PID
+	Started string // clock ticks after boot: a later process with the same PID has another
 }
 
 // Read returns the stat of a process that exists.
@@ -66,16 +65,13 @@ const (
 	tcpListen      = "0A"
 )
 
-// Listening reports whether a process listens on port, at any address, in the
-// network namespace that procfs (/proc) shows. It does not connect.
+// Listening reports whether a process listens on port, at any address. It does not connect.
 func Listening(procfs fs.FS, port int) (bool, error) {
 	inode, err := Listener(procfs, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)))
 	return inode != "", err
 }
 
-// Reached returns an address of this machine at which another machine has
-// connected to port, or the zero Addr. A connection between two addresses of
-// loopback, or from an address to itself, is this machine's own.
+// Reached returns an address of this machine at which another machine has connected to port, or zero.
 func Reached(procfs fs.FS, port int) netip.Addr {
 	var at netip.Addr
 	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
@@ -114,8 +110,7 @@ func OwnerOf(procfs fs.FS, inode string) Owner {
 	return Owner{}
 }
 
-// Listener returns the inode of the TCP socket that keeps another one from
-// listening at an address, or "".
+// Listener returns the inode of the TCP socket that prevents listening at an address, or "".
 func Listener(procfs fs.FS, at netip.AddrPort) (inode string, err error) {
 	err = sockets(procfs, tcpListen, func(s socket) bool {
 		if s.local.Port() == at.Port() && conflict(s.local.Addr(), at.Addr().Unmap()) {
@@ -149,9 +144,8 @@ type socket struct {
 	inode         string
 }
 
-// sockets calls more for each TCP socket in a state until more returns false.
-// prometheus/procfs would parse every line of the table before the first is
-// seen; the host of a store with 10,000 nodes asks this often.
+// sockets calls more for each TCP socket in a state until more returns false. prometheus/procfs would
+// parse every line first; the host of a store with 10,000 nodes asks this often.
 func sockets(procfs fs.FS, state string, more func(socket) bool) error {
 	for _, table := range []string{"net/tcp", "net/tcp6"} {
 		f, err := procfs.Open(table)
@@ -201,8 +195,7 @@ func end(text string) netip.AddrPort {
 	return netip.AddrPortFrom(local(addr), uint16(p))
 }
 
-// local parses an address of these tables: 32-bit words in the machine's own
-// byte order. Invalid text gives the zero Addr.
+// local parses an address of these tables: 32-bit words in the machine's byte order; else zero.
 func local(text string) netip.Addr {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b)%4 != 0 {
@@ -215,8 +208,7 @@ func local(text string) netip.Addr {
 	return a.Unmap()
 }
 
-// conflict reports whether a socket that listens at a keeps another from listening at b: the
-// addresses are equal, or one covers the other. :: covers both families.
+// conflict reports whether listening at a prevents it at b: one address covers the other.
 func conflict(a, b netip.Addr) bool {
 	covers := func(a, b netip.Addr) bool { return a.IsUnspecified() && (a.Is6() || b.Is4()) }
 	return a.IsValid() && (a == b || covers(a, b) || covers(b, a))

@@ -17,15 +17,13 @@ import (
 	"time"
 )
 
-// MinLength is the shortest token that is allowed, in bytes. Every process that
-// connects sees the certificate, and could guess a short token from it offline.
+// MinLength, in bytes: every process that connects could guess a shorter token from the certificate.
 const MinLength = 16
 
 // ErrShort: an attacker could guess the token.
 var ErrShort = errors.New("the token is too short")
 
-// name is the one name in the certificate. It holds no address: the token proves
-// which node belongs to the job, and nodes don't know their addresses beforehand.
+// name is the one name in the certificate, without an address: the token proves membership.
 const name = "launch"
 
 // Keys are derived from a token.
@@ -44,8 +42,7 @@ func New(token string) (*Keys, error) {
 		return nil, fmt.Errorf("derive a key: %w", err)
 	}
 	key := ed25519.NewKeyFromSeed(seed)
-	// All of it is fixed, and so is an Ed25519 signature: all nodes make the same
-	// certificate. It is valid at any time, since clocks of nodes are off.
+	// All of it is fixed: all nodes make the same certificate, valid at any time since clocks are off.
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -66,9 +63,8 @@ func New(token string) (*Keys, error) {
 	return k, nil
 }
 
-// Client returns the settings of a client. It accepts the one certificate and no
-// other, at any name or address: TLS 1.3 proves that the other side has its key.
-// (gRPC would verify the address, and nodes don't know theirs beforehand.)
+// Client returns the settings of a client. It accepts the one certificate and no other, at any name or
+// address, as gRPC alone would not: TLS 1.3 proves that the other side has its key.
 func (k *Keys) Client() *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{k.pair}, ServerName: name, MinVersion: tls.VersionTLS13,
@@ -85,8 +81,7 @@ func (k *Keys) Client() *tls.Config {
 	}
 }
 
-// Either returns the settings of a client whose store may be launch's own or an etcd: it accepts
-// the one certificate, or one that this system trusts for the host.
+// Either returns the settings of a client that accepts the one certificate or a trusted etcd's.
 func (k *Keys) Either() *tls.Config {
 	c := k.Client()
 	c.ServerName, c.MinVersion = "", tls.VersionTLS12 // the name is the endpoint's

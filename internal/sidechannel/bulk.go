@@ -11,17 +11,14 @@ import (
 )
 
 const (
-	// bulkBudget ends an exchange that is merely slow. A direction counts as stalled if nothing
-	// arrives for stallAfter: three retransmissions from Linux's least timeout on (0.2, 0.6 and 1.4
-	// s), so that a lost segment or two are no stall.
+	// bulkBudget ends a slow exchange. stallAfter without an arrival is a stall: three retransmissions
+	// from Linux's least timeout on (0.2, 0.6 and 1.4 s), since a lost segment or two are none.
 	bulkBudget, stallAfter = 2 * time.Second, 1600 * time.Millisecond
 	bulkTick               = 20 * time.Millisecond
 )
 
-// Bulk is the result of a load that was sent both ways at once, in full segments:
-// it can fail where small messages pass. Only bytes that arrive count.
+// Bulk is the result of a load both ways in full segments, which may fail where small messages pass.
 type Bulk struct {
-	Asked     int // bytes each way; 0: none were sent
 	Out, Back Flow
 	Took      time.Duration
 }
@@ -120,7 +117,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		ended = ended || out.over(n, now) && back.over(n, now) && (out.stalled(n, now) || back.stalled(n, now))
 	}
 	now := time.Now()
-	b := Bulk{Asked: n, Took: now.Sub(began),
+	b := Bulk{Took: now.Sub(began),
 		Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}}
 	_ = c.SetDeadline(now)
 	both.Wait()

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo answers datagrams of callers that hold a pass. An answer is no longer than
-// its question, so that forged ones gain nothing.
+// echo answers datagrams of callers that hold a pass, with no more bytes than it received.
 type echo struct {
 	conn *net.UDPConn
 	port uint16
@@ -29,8 +28,7 @@ type admitted struct {
 	left int
 }
 
-// openEcho opens a UDP socket, on the same port as TCP if that is free. It returns
-// nil if the system has none to give; callers learn that there is none.
+// openEcho opens a UDP socket, on the same port as TCP if that is free; nil: there is none to get.
 func openEcho(ctx context.Context, addr netip.Addr, port int) *echo {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setEcho(c) }}
 	for _, p := range []int{port, 0} {
@@ -83,8 +81,7 @@ func (e *echo) serve(ctx context.Context) {
 			continue
 		}
 		if out := e.reply(in[:n], from.Addr().Unmap()); out != nil {
-			// From the address that was asked: a socket for all addresses would use
-			// the address of the route back.
+			// From the address that was asked, which is not always that of the route back.
 			_, _, _ = e.conn.WriteMsgUDPAddrPort(out, source(oob[:oobn]), from)
 		}
 	}
@@ -107,7 +104,6 @@ func (e *echo) reply(b []byte, from netip.Addr) []byte {
 }
 
 // setEcho requests the address that a datagram was sent to, and forbids fragments.
-// On a socket for one family only that family's options apply.
 func setEcho(c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1)
@@ -116,16 +112,14 @@ func setEcho(c syscall.RawConn) error {
 	})
 }
 
-// dontFragment sends packets up to the interface's size unfragmented, no matter what
-// the kernel has learned about the path (ip(7), IP_PMTUDISC_PROBE).
+// dontFragment sends unfragmented packets whatever the path's MTU (ip(7), IP_PMTUDISC_PROBE).
 func dontFragment(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_DONTFRAG, 1)
 }
 
-// source turns a received control message into one that sends from the same
-// address. The route decides the interface, except for link-local addresses.
+// source turns a received control message into one that sends from the same address.
 func source(oob []byte) []byte {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

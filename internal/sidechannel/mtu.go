@@ -12,24 +12,20 @@ import (
 )
 
 const (
-	// soundBudget bounds all MTU probes. Each size is sent up to three times, a gap
-	// apart: a lost datagram is no black hole.
+	// soundBudget bounds all MTU probes. Each size is sent up to three times, a gap apart.
 	soundBudget    = 1500 * time.Millisecond
 	soundTries     = 3
 	gapMin, gapMax = 110 * time.Millisecond, 400 * time.Millisecond
-	// smallSize is an IP packet that every path takes (IPv6 guarantees 1280, and
-	// IPv4 is nowhere below 576).
+	// smallSize is an IP packet that every path takes (IPv4 is nowhere below 576).
 	smallSize = 128
-	// finer is how many sizes divide the gap between the largest that passed and
-	// the least that did not.
+	// finer is how many sizes divide the gap between what passed and what did not.
 	finer = 16
 	// maxPacket is the largest size in an IPv4 header.
 	maxPacket = 65535
 )
 
-// usual returns common limits of paths, as sizes of IP packets: tunnels in 1500
-// (IPsec, WireGuard 1420, VXLAN 1450, GRE 1476, PPPoE 1492), IPoIB's 2044 and 4092,
-// clouds (8500, 8896, 9001), and the same tunnels in jumbo frames.
+// usual returns common limits of paths, as sizes of IP packets: tunnels in 1500 (WireGuard 1420, VXLAN
+// 1450, GRE 1476, PPPoE 1492), IPoIB (2044, 4092), clouds (8500, 8896, 9001), and jumbo frames.
 func usual() []int {
 	return []int{576, 1000, 1280, 1340, 1380, 1400, 1420, 1430, 1440, 1450, 1460, 1472, 1476, 1480, 1492, 1500,
 		1600, 2044, 3000, 4092, 6000, 8000, 8192, 8500, 8896, 8920, 8950, 8976, 9000, 9001, 9100, 9198, 9214, 9216,
@@ -38,20 +34,18 @@ func usual() []int {
 
 // MTU is which sizes of IP packets pass unfragmented. Sizes are of the whole packet, in bytes.
 type MTU struct {
-	// Answered: a small datagram was answered. Otherwise nothing is known: a filter
-	// may drop UDP, or the peer has no UDP socket.
+	// Answered: a small datagram was answered. Else a filter may drop UDP, or the peer has no socket.
 	Answered bool
 	Tried    int // the largest that was sent: Options.IfMTU, or less if the interface takes less
 	Out      int // the largest that arrived there; less than Tried: the path there takes no more
 	Back     int // the largest that arrived there and whose answer of the same size arrived here
-	// Told is the limit that a router on the path there reported; 0: none. TCP follows it.
-	Told int
+	// Reported is the limit that a router on the path there reported; 0: none. TCP follows it.
+	Reported int
 }
 
-// BlackHole reports whether large packets vanish silently where small ones pass. Compare the MTU of
-// the peer's own interface as well. And if only the path back takes less, routers report that to
-// the peer: a load that arrives shows that the peer follows them.
-func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Told == 0 }
+// BlackHole reports whether large packets vanish silently where small ones pass. If only the path back
+// takes less, routers report that to the peer: a load that arrives shows that it follows.
+func (m MTU) BlackHole() bool { return m.Answered && m.Back < m.Tried && m.Reported == 0 }
 
 // sounding is one series of probes.
 type sounding struct {
@@ -62,10 +56,10 @@ type sounding struct {
 	end    time.Time
 	news   chan struct{}
 
-	mu          sync.Mutex
-	there, back map[int]bool // sizes of packets
-	here, told  int
-	again       int // how often sizes were sent again since the first answer
+	mu             sync.Mutex
+	there, back    map[int]bool // sizes of packets
+	here, reported int
+	again          int // how often sizes were sent again since the first answer
 }
 
 // probeMTU measures the path from an address of this node to a peer's UDP port.
@@ -94,8 +88,7 @@ func probeMTU(ctx context.Context, from netip.Addr, to netip.AddrPort, p pass, i
 	return m
 }
 
-// sound finds the largest packets: it tries the interface's size first, which is
-// enough on a healthy path; then the usual ones; then sizes between two of them.
+// sound finds the largest packets: the interface's size, then usual ones, then those in between.
 func (s *sounding) sound(ctx context.Context, full int) MTU {
 	small := min(smallSize, full)
 	s.round(ctx, []int{small, full})
@@ -103,11 +96,11 @@ func (s *sounding) sound(ctx context.Context, full int) MTU {
 	if !m.Answered || m.Back == m.Tried {
 		return m
 	}
-	sizes := append(usual(), m.Told, m.Tried)
+	sizes := append(usual(), m.Reported, m.Tried)
 	slices.Sort(sizes)
 	sizes = slices.DeleteFunc(slices.Compact(sizes), func(n int) bool { return n <= small || n > m.Tried })
 	s.round(ctx, sizes)
-	if m = s.result(full); m.Back == least(m.Tried, m.Told) || ctx.Err() != nil {
+	if m = s.result(full); m.Back == least(m.Tried, m.Reported) || ctx.Err() != nil {
 		return m
 	}
 	above := m.Tried
@@ -131,7 +124,7 @@ func (s *sounding) result(full int) MTU {
 	s.heed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := MTU{Answered: len(s.back) > 0, Tried: least(full, s.here), Told: s.told}
+	m := MTU{Answered: len(s.back) > 0, Tried: least(full, s.here), Reported: s.reported}
 	for n := range s.there {
 		m.Out = max(m.Out, n)
 	}
@@ -165,12 +158,11 @@ func (s *sounding) round(ctx context.Context, sizes []int) {
 	}
 }
 
-// known reports whether a size has arrived, and whether no answer is outstanding: it
-// was answered, or the interface or a router refused it.
+// known reports whether a size has arrived, and whether it was answered or refused.
 func (s *sounding) known(n int) (there, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := least(s.here, s.told)
+	most := least(s.here, s.reported)
 	return s.there[n], s.back[n] || most != 0 && n > most
 }
 
@@ -192,8 +184,7 @@ func (s *sounding) await(ctx context.Context, sizes []int) bool {
 	}
 }
 
-// send sends a packet of n bytes and requests one of back bytes. A first error may
-// belong to an earlier packet: the kernel returns it from the next call.
+// send sends a packet of n bytes and requests one of back bytes. An error may be an earlier packet's.
 func (s *sounding) send(n, back int) {
 	d := datagram{size: n - s.header, want: back - s.header, pass: s.pass}
 	if d.want < datagramLen {
@@ -209,10 +200,10 @@ func (s *sounding) send(n, back int) {
 
 // heed notes the reports of the interface and of routers.
 func (s *sounding) heed() {
-	here, told := tooBig(s.conn)
+	here, reported := tooBig(s.conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.here, s.told = least(s.here, here), least(s.told, told)
+	s.here, s.reported = least(s.here, here), least(s.reported, reported)
 }
 
 // listen notes the answers until the socket is closed or the time is over.

@@ -130,7 +130,7 @@ func TestABlackHoleIsFoundWithTheSizeThatWorks(t *testing.T) {
 					t.Errorf("%s: got %+v", to, m)
 				}
 				if want := 0; !tc.mute {
-					if want = tc.middle; m.Told != want || b.Out.Arrived != loadSize || b.Back.Arrived != loadSize {
+					if want = tc.middle; m.Reported != want || b.Out.Arrived != loadSize || b.Back.Arrived != loadSize {
 						t.Errorf("%s: got %+v, %+v; want all bytes, and a report of %d", to, m, b, want)
 					}
 				} else if !b.Out.Stalled || !b.Back.Stalled || got.Answer.Retrans == 0 {

@@ -31,15 +31,12 @@ type Options struct {
 	About bool       // ask the peer about itself
 }
 
-// Answer is the result of a call. With an error it holds what is known until then:
-// Connect is how long the call tried to connect.
+// Answer is the result of a call. With an error it holds what is known until then.
 type Answer struct {
-	ID      string     // of the rendezvous.Member that answered
-	From    netip.Addr // this side's address, which the kernel chose or Options named
-	Connect time.Duration
-	RTT     time.Duration // the shortest of four
-	// Offset is the peer's wall clock minus this node's, by the shortest round trip,
-	// plus or minus Uncertainty (half of it).
+	ID   string        // of the rendezvous.Member that answered
+	From netip.Addr    // this side's address, which the kernel chose or Options named
+	RTT  time.Duration // the shortest of four
+	// Offset is the peer's wall clock minus this node's, plus or minus Uncertainty (half of RTT).
 	Offset, Uncertainty time.Duration
 	MTU                 MTU
 	Bulk                Bulk
@@ -51,9 +48,7 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	began := time.Now()
 	raw, err := dial(ctx, to, opt.From)
-	a.Connect = time.Since(began)
 	if err != nil {
 		return a, err
 	}
@@ -141,8 +136,7 @@ func greet(raw net.Conn, keys *tls.Config) (net.Conn, greeting, error) {
 	return c, g, err
 }
 
-// short returns the error of an incomplete hello: one that begins differently than
-// launch's is a stranger's.
+// short returns the error of an incomplete hello, which may be a stranger's.
 func short(hello []byte, err error) error {
 	begins := func(word string) bool { return bytes.HasPrefix([]byte(word), hello[:min(len(hello), len(word))]) }
 	if len(hello) > 0 && !begins(answer) && !begins(locked) {

@@ -1,6 +1,5 @@
-// Package sidechannel is the side channel between the nodes of one job: a listener that launch
-// itself opens and announces, and calls to it that measure the path. With a secret both sides prove
-// it by mutual TLS. Peers connect to no other listener.
+// Package sidechannel is a listener between the nodes of one job that launch itself opens and
+// announces, and calls to it that measure the path. With a secret both sides prove it by mutual TLS.
 package sidechannel
 
 import (
@@ -35,9 +34,8 @@ type Listener struct {
 	now   func() time.Time
 }
 
-// Listen opens a listener on a free port, TCP and UDP. keys is nil if there is no
-// secret. id, at most 64 bytes, is its answer to every caller; about, at most
-// MaxAbout bytes, its answer to a caller that asks about this node.
+// Listen opens a listener on a free port, TCP and UDP. keys is nil without a secret. It answers every
+// caller with id, of 64 bytes at most, and one that asks with about, of MaxAbout at most.
 func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listener, error) {
 	if len(about) > MaxAbout {
 		return nil, fmt.Errorf("open the side channel: %d bytes about this node, the limit is %d", len(about), MaxAbout)
@@ -99,8 +97,7 @@ func (a *acceptor) Close() {
 	a.calls.Wait()
 }
 
-// serve starts to accept calls, each until take returns. It accepts maxCalls at
-// once: a caller in the kernel's queue is connected and late, not refused.
+// serve accepts maxCalls calls at once, each until take returns; others wait in the kernel's queue.
 func (a *acceptor) serve(take func(c *net.TCPConn)) {
 	room := make(chan struct{}, maxCalls)
 	a.calls.Go(func() {
@@ -130,12 +127,10 @@ func (a *acceptor) serve(take func(c *net.TCPConn)) {
 	})
 }
 
-// drained bounds what is read from a rejected caller: closing a connection with
-// unread bytes would reset it, and the answer would be lost.
+// drained bounds what is read of a rejected caller: unread bytes would reset the connection.
 const drained = 64 << 10
 
-// welcome reads a caller's hello, inside TLS if there are keys. It returns nil if it
-// has rejected the caller; ok is then as in converse.
+// welcome reads a caller's hello, inside TLS if there are keys; nil if it has rejected the caller.
 func welcome(c net.Conn, keys *tls.Config) (met net.Conn, ok bool) {
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(c, first); err != nil {

@@ -39,7 +39,7 @@ func setSounding(_, _ string, c syscall.RawConn) error {
 
 // tooBig empties the kernel's queue of a socket's failed datagrams. It returns the least MTU that
 // this node's own interface and routers on the path reported; 0: none (ip(7), IP_RECVERR).
-func tooBig(c *net.UDPConn) (here, told int) {
+func tooBig(c *net.UDPConn) (here, reported int) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, 0
@@ -52,14 +52,14 @@ func tooBig(c *net.UDPConn) (here, told int) {
 				return
 			}
 			h, t := extended(oob[:n])
-			here, told = least(here, h), least(told, t)
+			here, reported = least(here, h), least(reported, t)
 		}
 	})
-	return here, told
+	return here, reported
 }
 
 // extended reads a struct sock_extended_err.
-func extended(oob []byte) (here, told int) {
+func extended(oob []byte) (here, reported int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return 0, 0
@@ -78,10 +78,10 @@ func extended(oob []byte) (here, told int) {
 		case unix.SO_EE_ORIGIN_LOCAL:
 			here = least(here, mtu)
 		case unix.SO_EE_ORIGIN_ICMP, unix.SO_EE_ORIGIN_ICMP6:
-			told = least(told, mtu)
+			reported = least(reported, mtu)
 		}
 	}
-	return here, told
+	return here, reported
 }
 
 // least returns the lesser of two sizes; 0 is an unknown size.

@@ -14,8 +14,7 @@ import (
 // maxMessage bounds one message of a conversation, in bytes.
 const maxMessage = 1 << 20
 
-// Talks is a listener for conversations. A caller greets as Probe does and proves the
-// secret; then each side sends messages to the other.
+// Talks is a listener for conversations, in which each side sends messages to the other.
 type Talks struct {
 	acceptor
 	talk func(ctx context.Context, c *Conversation)
@@ -58,8 +57,7 @@ type Conversation struct {
 	raw net.Conn // beneath TLS
 }
 
-// Talk calls a Talks. CauseOf returns the cause of its error. from is this node's
-// address; zero: the kernel's choice.
+// Talk calls a Talks (errors: CauseOf). from is this node's address; zero: the kernel's choice.
 func Talk(ctx context.Context, to netip.AddrPort, keys *tls.Config, from netip.Addr) (*Conversation, error) {
 	raw, err := dial(ctx, to, from)
 	if err != nil {

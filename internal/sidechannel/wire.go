@@ -36,8 +36,7 @@ const (
 	opAbout = 'a'
 
 	maxID = 64
-	// MaxAbout is the limit of a listener's text about itself, in bytes: with the
-	// greeting it fits into two packets of any network.
+	// MaxAbout is the limit of a listener's text about itself: with the greeting it is two packets.
 	MaxAbout = 1024
 	passLen  = 16
 )

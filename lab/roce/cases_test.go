@@ -203,7 +203,7 @@ func query(_ *machineAgent, r *report) {
 }
 
 func loop(_ *machineAgent, r *report) {
-	res, err := confine.Loop(context.Background(), verbs.LoopTest{Device: "rxe0", GID: 1}, limit)
+	res, err := confine.Loop(context.Background(), verbs.Test{Device: "rxe0", GID: 1}, limit)
 	r.Loop = &res
 	r.fail(err)
 }
@@ -235,7 +235,7 @@ const leakStep = 150
 // thousand opens and closes everything for a test, again and again, in this process,
 // and notes what remains.
 func thousand(_ *machineAgent, r *report) {
-	t := verbs.LoopTest{Device: "rxe0", GID: 1, Sizes: []int{64}, Pings: 1}
+	t := verbs.Test{Device: "rxe0", GID: 1, Sizes: []int{64}, Pings: 1}
 	for i := range 1000 {
 		if i >= 100 && (i-100)%leakStep == 0 { // what is allocated once exists at 100
 			r.Note += left() + " "

@@ -179,7 +179,7 @@ func TestALimitOfLockedMemoryIsReportedOnce(t *testing.T) {
 		for _, h := range in.Node.HCAs {
 			in.Node.Verbs.Devices = append(in.Node.Verbs.Devices, verbs.Device{Name: h.Name, Opens: true})
 		}
-		in.Loop = func(context.Context, verbs.LoopTest, time.Duration) (verbs.LoopResult, error) {
+		in.Loop = func(context.Context, verbs.Test, time.Duration) (verbs.LoopResult, error) {
 			write := verbs.Latency{Size: 64, Pings: 20, Median: time.Microsecond}
 			return verbs.LoopResult{Sizes: []verbs.LoopSize{{Write: write, Speed: 2e10}}}, tt.fails
 		}

@@ -47,7 +47,7 @@ func rdmaLoop(ctx context.Context, in preflight.Input) []finding.Finding {
 	var wg sync.WaitGroup
 	for i, p := range ports {
 		wg.Go(func() {
-			t := verbs.LoopTest{Device: p.HCA, Port: p.Port, GID: p.GID, PKey: partition(in), Sizes: []int{64, loopLong},
+			t := verbs.Test{Device: p.HCA, Port: p.Port, GID: p.GID, PKey: partition(in), Sizes: []int{64, loopLong},
 				Pings: 20}
 			began := time.Now()
 			result, err := in.Loop(ctx, t, loopBudget)

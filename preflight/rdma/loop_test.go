@@ -24,7 +24,7 @@ import (
 )
 
 // fit is what a port that is in order makes of a loopback.
-func fit(t verbs.LoopTest) (r verbs.LoopResult) {
+func fit(t verbs.Test) (r verbs.LoopResult) {
 	for i, n := range t.Sizes {
 		r.Sizes = append(r.Sizes, verbs.LoopSize{Write: verbs.Latency{Size: n, Pings: t.Pings,
 			Median: time.Duration(1+i) * 1500 * time.Nanosecond}, Speed: 2e10})
@@ -39,7 +39,7 @@ func loops(e verbs.Error, names ...string) func(*preflight.Input) {
 		for _, h := range in.Node.HCAs {
 			in.Node.Verbs.Devices = append(in.Node.Verbs.Devices, verbs.Device{Name: h.Name, Opens: true})
 		}
-		in.Loop = func(_ context.Context, t verbs.LoopTest, _ time.Duration) (verbs.LoopResult, error) {
+		in.Loop = func(_ context.Context, t verbs.Test, _ time.Duration) (verbs.LoopResult, error) {
 			for _, n := range names {
 				if n == t.Device {
 					of := e
@@ -169,7 +169,7 @@ func TestCausesAreToldApart(t *testing.T) {
 	in := checktest.Railed(8, "InfiniBand", func(in *preflight.Input) {
 		loops(verbs.Error{})(in)
 		in.Node.Limits.Memlock = math.MaxUint64
-		in.Loop = func(_ context.Context, t verbs.LoopTest, _ time.Duration) (verbs.LoopResult, error) {
+		in.Loop = func(_ context.Context, t verbs.Test, _ time.Duration) (verbs.LoopResult, error) {
 			switch t.Device {
 			case "mlx5_1", "mlx5_6":
 				return verbs.LoopResult{}, &verbs.Error{Cause: verbs.Corrupt, Text: "a message arrived with another byte"}
@@ -200,12 +200,12 @@ func TestCausesAreToldApart(t *testing.T) {
 // What is tried, and how: the address that the plan would take, the key that the
 // settings say, and all ports at the same time.
 func TestPortsAreTriedAsTheJobWouldUseThem(t *testing.T) {
-	var got []verbs.LoopTest
-	asked, start := make(chan verbs.LoopTest), make(chan struct{})
+	var got []verbs.Test
+	asked, start := make(chan verbs.Test), make(chan struct{})
 	in := checktest.Railed(2, "Ethernet", loops(verbs.Error{}))
 	in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
 	in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_IB_PKEY", "2"
-	in.Loop = func(_ context.Context, t verbs.LoopTest, _ time.Duration) (verbs.LoopResult, error) {
+	in.Loop = func(_ context.Context, t verbs.Test, _ time.Duration) (verbs.LoopResult, error) {
 		asked <- t
 		<-start
 		return fit(t), nil
@@ -215,9 +215,9 @@ func TestPortsAreTriedAsTheJobWouldUseThem(t *testing.T) {
 	got = append(got, <-asked, <-asked)
 	close(start)
 	checktest.Wants(t, <-done, "ok 2 ports")
-	slices.SortFunc(got, func(a, b verbs.LoopTest) int { return strings.Compare(a.Device, b.Device) })
-	want := []verbs.LoopTest{{Device: "mlx5_0", Port: 1, GID: 3, PKey: 2}, {Device: "mlx5_1", Port: 1, GID: 3, PKey: 2}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(verbs.LoopTest{}, "Sizes", "Pings")); diff != "" {
+	slices.SortFunc(got, func(a, b verbs.Test) int { return strings.Compare(a.Device, b.Device) })
+	want := []verbs.Test{{Device: "mlx5_0", Port: 1, GID: 3, PKey: 2}, {Device: "mlx5_1", Port: 1, GID: 3, PKey: 2}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(verbs.Test{}, "Sizes", "Pings")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -231,7 +231,7 @@ func TestABusyMachineIsNoDriverThatHangs(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			in := checktest.Railed(8, "InfiniBand", loops(verbs.Error{}))
-			in.Loop = func(_ context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error) {
+			in.Loop = func(_ context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error) {
 				if t.Device == "mlx5_2" {
 					time.Sleep(limit)
 					return verbs.LoopResult{}, &verbs.Error{Cause: verbs.Stuck, Step: "wait", Text: "the driver did not answer"}

@@ -1,5 +1,4 @@
-// Package confine runs a test of a port in a child process that can be killed,
-// whatever the driver does.
+// Package confine tests a port in a child process that can be killed, whatever the driver does.
 package confine
 
 import (
@@ -15,14 +14,12 @@ import (
 	"launch/internal/child"
 )
 
-// The names of this package's children.
 const (
 	loopChild = "verbs-loop"
 	runChild  = "verbs-run"
 )
 
-// Children returns the functions that Loop and Run call in children. A program
-// passes them to child.Dispatch.
+// Children returns the children of Loop and Run, for child.Dispatch.
 func Children() child.Table { return child.Table{loopChild: loopAnswer, runChild: runAnswer} }
 
 // answer is the last message of a child of this package.
@@ -44,11 +41,10 @@ type question[T any] struct {
 	Limit time.Duration
 }
 
-// Loop runs verbs.Loop in a child process, for limit at most, even if the driver
-// hangs. The error is a *verbs.Error.
-func Loop(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.LoopResult, error) {
+// Loop runs verbs.Loop in a child process, for limit at most. The error is a *verbs.Error.
+func Loop(ctx context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error) {
 	var a answer[verbs.LoopResult]
-	if err := child.Ask(ctx, loopChild, question[verbs.LoopTest]{t, limit}, &a, limit); err != nil {
+	if err := child.Ask(ctx, loopChild, question[verbs.Test]{t, limit}, &a, limit); err != nil {
 		return verbs.LoopResult{}, ofChild(t.Device, err)
 	}
 	return a.both()
@@ -56,7 +52,7 @@ func Loop(ctx context.Context, t verbs.LoopTest, limit time.Duration) (verbs.Loo
 
 // loopAnswer is the child of Loop.
 func loopAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
-	var q question[verbs.LoopTest]
+	var q question[verbs.Test]
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
 		return fmt.Errorf("read question: %w", err)
 	}
@@ -66,8 +62,7 @@ func loopAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(answer[verbs.LoopResult]{r, verbs.AsError(err)})
 }
 
-// inside returns the time limit of the test in a child that is killed after
-// limit. The child has the remaining tenth to answer.
+// inside returns the time limit of the test in a child, which has the remaining tenth to answer.
 func inside(limit time.Duration) time.Duration { return limit - limit/10 }
 
 // ofChild returns the reason that a child gave no answer.
@@ -89,9 +84,8 @@ func ofChild(device string, err error) *verbs.Error {
 	return e
 }
 
-// Run runs verbs.Run in a child process, for limit at most, even if the driver hangs. The child
-// talks to the other end through its parent, which calls say. The error is a *verbs.Error. If the
-// child hangs or crashes, the other end gets the error too.
+// Run runs verbs.Run in a child process, for limit at most, which talks to the other end through say.
+// The error is a *verbs.Error; the other end gets it too if the child hangs or crashes.
 func Run(ctx context.Context, t verbs.Test, limit time.Duration, say verbs.Exchange) (verbs.Result, error) {
 	var a answer[verbs.Result]
 	answered := false
@@ -157,8 +151,7 @@ func runAnswer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return writeFrame(out, 'r', said)
 }
 
-// answerOf reads the other end's message from the parent. When ctx ends first,
-// the read goes on until the process exits.
+// answerOf reads the other end's message. When ctx ends first, the read goes on until the exit.
 func answerOf(ctx context.Context, in io.Reader) ([]byte, error) {
 	type frame struct {
 		kind byte
@@ -185,9 +178,8 @@ func answerOf(ctx context.Context, in io.Reader) ([]byte, error) {
 // maxFrame is far more than one end sends in a step.
 const maxFrame = 1 << 20
 
-// writeFrame writes a frame: its kind, the length of the data in four bytes, the
-// data. The parent sends the question 'q'. The child sends messages 'x', each
-// answered by 'x', or by 'e' with the error, and ends with its result 'r'.
+// writeFrame writes a frame: its kind, the length of the data in four bytes, the data. The parent sends
+// the question 'q', the child messages 'x', each answered by 'x' or an error 'e', then its result 'r'.
 func writeFrame(w io.Writer, kind byte, data []byte) error {
 	if len(data) > maxFrame {
 		return fmt.Errorf("a message of %d bytes is too long", len(data))
