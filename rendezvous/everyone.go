@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"launch/rendezvous/protocol"
 	"slices"
@@ -43,15 +42,13 @@ func Places(ctx context.Context, cli *clientv3.Client, job, nonce string) ([]Pla
 		if err != nil {
 			return nil, fmt.Errorf("read the places: %w", reason(ctx, err))
 		}
-		for _, kv := range r.Kvs {
-			var p Place
-			if json.Unmarshal(kv.Value, &p) == nil {
-				p.Partners = nil
-				out = append(out, p)
-			}
-			from = string(kv.Key) + "\x00"
+		for _, p := range values[Place](r.Kvs) {
+			p.Partners = nil
+			out = append(out, p)
 		}
-		more = r.More
+		if more = r.More; more {
+			from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+		}
 	}
 	slices.SortFunc(out, func(a, b Place) int { return a.Rank - b.Rank })
 	return out, nil

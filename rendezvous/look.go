@@ -4,32 +4,50 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"launch/rendezvous/protocol"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"launch/rendezvous/protocol"
 )
 
 // Members returns the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
-	k := protocol.KeysOf(job)
-	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(),
+	all, err := read[Member](ctx, cli, "read the members", protocol.KeysOf(job).Members(), clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
-		return nil, fmt.Errorf("read the members: %w", reason(ctx, err))
+		return nil, err
 	}
-	out := []Member{}
-	for _, kv := range r.Kvs {
-		var m Member
-		if json.Unmarshal(kv.Value, &m) == nil && m.Left == "" {
-			out = append(out, m)
-		}
-	}
+	out := slices.DeleteFunc(all, func(m Member) bool { return m.Left != "" })
 	slices.SortStableFunc(out, func(a, b Member) int { return a.Index - b.Index })
 	return out, nil
+}
+
+// read returns the readable values of some keys; what names the request in an error.
+func read[T any](
+	ctx context.Context, cli *clientv3.Client, what, key string, opts ...clientv3.OpOption,
+) ([]T, error) {
+	r, err := cli.Get(timeout(ctx), key, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, reason(ctx, err))
+	}
+	return values[T](r.Kvs), nil
+}
+
+// values returns the readable ones of some values.
+func values[T any](kvs []*mvccpb.KeyValue) []T {
+	out := []T{}
+	for _, kv := range kvs {
+		var v T
+		if json.Unmarshal(kv.Value, &v) == nil {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // Current returns the epoch of a job, and whether it has one.
@@ -63,13 +81,13 @@ func Ready(ctx context.Context, cli *clientv3.Client, job string, epoch int, rou
 
 // Jobs returns the ids of the jobs that have state in the store.
 func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
-	r, err := cli.Get(timeout(ctx), "/launch/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	r, err := cli.Get(timeout(ctx), protocol.Root, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs: %w", reason(ctx, err))
 	}
 	ids := map[string]bool{}
 	for _, kv := range r.Kvs {
-		if id, _, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), "/launch/"), "/"); ok {
+		if id, _, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), protocol.Root), "/"); ok {
 			ids[strings.NewReplacer("%2F", "/", "%25", "%").Replace(id)] = true
 		}
 	}
@@ -80,7 +98,7 @@ func Jobs(ctx context.Context, cli *clientv3.Client) ([]string, error) {
 // in each pause. It is closed when ctx ends or the store is lost.
 func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-chan struct{} {
 	out := make(chan struct{})
-	w := cli.Watch(clientv3.WithRequireLeader(ctx), "/launch/", clientv3.WithPrefix())
+	w := cli.Watch(clientv3.WithRequireLeader(ctx), protocol.Root, clientv3.WithPrefix())
 	go func() {
 		defer close(out)
 		for {

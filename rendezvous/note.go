@@ -43,28 +43,13 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) ([]Note, error) {
 	k := protocol.KeysOf(job)
 	if waiting {
-		r, err := cli.Get(timeout(ctx), k.Progress())
-		if err != nil {
-			return nil, fmt.Errorf("read the notes: %w", reason(ctx, err))
+		reports, err := read[protocol.Report](ctx, cli, "read the notes", k.Progress())
+		if len(reports) == 0 {
+			return nil, err
 		}
-		var p protocol.Report
-		if len(r.Kvs) > 0 {
-			_ = json.Unmarshal(r.Kvs[0].Value, &p)
-		}
-		return p.Unfit, nil
+		return reports[0].Unfit, nil
 	}
-	r, err := cli.Get(timeout(ctx), k.Notes(), clientv3.WithPrefix(), clientv3.WithLimit(few))
-	if err != nil {
-		return nil, fmt.Errorf("read the notes: %w", reason(ctx, err))
-	}
-	var out []Note
-	for _, kv := range r.Kvs {
-		var n Note
-		if json.Unmarshal(kv.Value, &n) == nil {
-			out = append(out, n)
-		}
-	}
-	return out, nil
+	return read[Note](ctx, cli, "read the notes", k.Notes(), clientv3.WithPrefix(), clientv3.WithLimit(few))
 }
 
 // AwaitReaders waits until all other nodes of the job have joined at an embedded store,
