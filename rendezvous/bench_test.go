@@ -99,12 +99,12 @@ func (n *node) await(t *testing.T, what string, is func(Event) bool) (Event, tim
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("never told %s; was told %+v", what, n.events)
+	t.Fatalf("never notified of %s; got %+v", what, n.events)
 	return Event{}, time.Time{}
 }
 
-// told waits until the node has received an event of the kind.
-func (n *node) told(t *testing.T, kind EventKind) Event {
+// notified waits until the node has received an event of the kind.
+func (n *node) notified(t *testing.T, kind EventKind) Event {
 	t.Helper()
 	e, _ := n.await(t, string(kind), func(e Event) bool { return e.Kind == kind })
 	return e

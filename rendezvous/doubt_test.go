@@ -39,7 +39,7 @@ func TestAnOlderProcessDoesNotReplaceANewerOneThoughItsFirstReplyWasLost(t *test
 			_, err := old.Join(short(t, 10*time.Second), time.Hour)
 			var sup *SupersededError
 			if replaced := errors.As(err, &sup); replaced != registered {
-				t.Errorf("the other came after it: %v; got %v", registered, err)
+				t.Errorf("the other joined after it: %v; got %v", registered, err)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func TestAnElasticWorldStartsAfterTheLastCall(t *testing.T) {
 		ctx := short(t, 15*time.Second)
 		a := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "a"})
 		ja := a.join(ctx)
-		a.told(t, Progress)
+		a.notified(t, Progress)
 		time.Sleep(2 * testLastCall) // there is no last call while too few nodes wait
 		began := time.Now()
 		jc := b.enter(Member{Index: -1, Size: 4, Min: 2, Host: "c"}).join(ctx)
@@ -74,7 +74,7 @@ func TestAnElasticWorldWithTooFewNamesHowManyAreEnough(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		b.lastCall = testLastCall
 		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 4, Min: 2, Host: "a"})
-		a.told(t, Progress)
+		a.notified(t, Progress)
 		var miss *MissingError
 		if j := <-a.join(short(t, time.Second)); !errors.As(j.err, &miss) || miss.Want != 4 || miss.Min != 2 ||
 			miss.Joined != 1 {
@@ -116,8 +116,8 @@ func TestASpareTakesThePlaceOfANodeThatLeavesBeforeTheStart(t *testing.T) {
 		worlds(t, a.join(ctx), c.join(ctx))
 		s := b.enter(m("s"))
 		js := s.join(ctx)
-		if e := s.told(t, Spare); e.Size != 2 {
-			t.Errorf("told of a world of %d nodes, want 2", e.Size)
+		if e := s.notified(t, Spare); e.Size != 2 {
+			t.Errorf("notified of a world of %d nodes, want 2", e.Size)
 		}
 		c.Leave("it is unfit")
 		var broken *BrokenError
@@ -140,7 +140,7 @@ func TestASpareThatIsNotNeededIsToldSo(t *testing.T) {
 				worlds(t, a.join(ctx))
 				s := b.enter(m("s"))
 				js := s.join(ctx)
-				s.told(t, Spare)
+				s.notified(t, Spare)
 				begun(t, a)
 				if restarts > 0 {
 					select {
@@ -167,7 +167,7 @@ func TestASpareWaitsBeyondItsTimeButNotWithoutAStore(t *testing.T) {
 		s := b.enter(Member{Index: -1, Size: 1, Spares: 1, Restarts: 1, Host: "s"})
 		out := make(chan error, 1)
 		go func() { _, err := s.Join(t.Context(), 300*time.Millisecond); out <- err }()
-		s.told(t, Spare)
+		s.notified(t, Spare)
 		select {
 		case err := <-out:
 			t.Fatalf("the spare ended: %v", err)
@@ -193,7 +193,7 @@ func TestASpareTakesOnlyThePlaceThatIsFree(t *testing.T) {
 		begun(t, a, c, d)
 		s := b.enter(m("s"))
 		js := s.join(ctx)
-		s.told(t, Spare)
+		s.notified(t, Spare)
 		again := func(n *node) <-chan joined {
 			if f, err := n.Fate(ctx, time.Minute); err != nil || !f.Again {
 				t.Fatalf("got %+v, %v; want another start", f, err)
@@ -238,7 +238,7 @@ func TestWhoComesLateToASpareOrElasticJobBeginsNoRunOfItsOwn(t *testing.T) {
 					s := b.enter(m)
 					js := s.join(ctx)
 					if restarts > 0 {
-						s.told(t, Spare)
+						s.notified(t, Spare)
 						a.Ended(0)
 						var spare *SpareError
 						if j := <-js; !errors.As(j.err, &spare) {

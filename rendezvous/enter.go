@@ -89,7 +89,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 			if w.CompactRevision > 0 {
 				return rpctypes.ErrGRPCCompacted
 			}
-			events := s.news(ctx, k, slot, r.Header.Revision, w.Events)
+			events := s.changesOf(ctx, k, slot, r.Header.Revision, w.Events)
 			if len(events) == 0 { // the registration reported it already
 				continue
 			}
@@ -114,8 +114,8 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	return keys{Root: protocol.Root + job + "/"}, slot, launchs && member && slot != ""
 }
 
-// news returns the events after a revision. Before a seal it adds this node's place.
-func (s *Server) news(
+// changesOf returns the events after a revision. Before a seal it adds this node's place.
+func (s *Server) changesOf(
 	ctx context.Context, k keys, slot string, after int64, events []*mvccpb.Event,
 ) (out []*mvccpb.Event) {
 	for _, e := range events {
@@ -205,10 +205,10 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 	return r, e.inTime(ctx, func() error { return e.ask(txn, r) })
 }
 
-// news returns the changes of the control keys after rev, with this node's places if
+// changes returns the changes of the control keys after rev, with this node's places if
 // they arrive by Enter. When the stream breaks, a watch continues it, which outlives
 // the connection.
-func (e *entrance) news(rev int64) (clientv3.WatchChan, error) {
+func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
 		return e.s.watch(e.life, e.s.k.Control(), rev, clientv3.WithPrefix())
 	}

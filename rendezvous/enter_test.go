@@ -201,7 +201,7 @@ func TestAConnectionThatBreaksIsNoLoss(t *testing.T) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if i := slices.IndexFunc(a.events, func(e Event) bool { return e.Kind == Lost }); i >= 0 {
-				t.Errorf("told that it was lost: %s", a.events[i].Text)
+				t.Errorf("notified that it was lost: %s", a.events[i].Text)
 			}
 		})
 	}

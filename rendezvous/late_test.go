@@ -42,8 +42,8 @@ func TestWhoHasNotStartedInTimeIsNamedByTheOthers(t *testing.T) {
 		b.startTimeout = 2 * time.Second
 		nodes := gone(t, b, 0, 1)
 		for _, n := range nodes[:2] {
-			if e := n.told(t, Late); e.Text != "rank 2, node 2 c (10.0.0.1), has not started" {
-				t.Errorf("%s was told %q", n.me().Host, e.Text)
+			if e := n.notified(t, Late); e.Text != "rank 2, node 2 c (10.0.0.1), has not started" {
+				t.Errorf("%s got %q", n.me().Host, e.Text)
 			}
 		}
 	})
@@ -55,14 +55,14 @@ func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
 		nodes := gone(t, b, 0, 1, 2)
 		nodes[1].Leave("its command has ended")
 		nodes[2].die()
-		if e := nodes[0].told(t, Late); !strings.Contains(e.Text, "node 2 c") || !strings.HasSuffix(e.Text, "was lost") {
-			t.Errorf("told %q", e.Text)
+		if e := nodes[0].notified(t, Late); !strings.Contains(e.Text, "node 2 c") || !strings.HasSuffix(e.Text, "was lost") {
+			t.Errorf("got %q", e.Text)
 		}
 		nodes[0].mu.Lock()
 		defer nodes[0].mu.Unlock()
 		for _, e := range nodes[0].events {
 			if e.Kind == Late && strings.Contains(e.Text, "rank 1") {
-				t.Errorf("told %q, but its command ended", e.Text)
+				t.Errorf("got %q, but its command ended", e.Text)
 			}
 		}
 	})
@@ -82,7 +82,7 @@ func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
 			n := b.enterBy(l.Client(), Member{Index: i, Vouch: Typed, Size: 3, Host: string(rune('a' + i))})
 			links, nodes = append(links, l), append(nodes, n)
 			if i == 0 {
-				n.told(t, Progress) // it leads
+				n.notified(t, Progress) // it leads
 			}
 			chs = append(chs, n.join(t.Context()))
 		}
@@ -112,7 +112,7 @@ func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
 		nodes[2].mu.Lock()
 		for _, e := range nodes[2].events {
 			if e.Kind == Late {
-				t.Errorf("told %q, but its command ended", e.Text)
+				t.Errorf("got %q, but its command ended", e.Text)
 			}
 		}
 		nodes[2].mu.Unlock()

@@ -150,7 +150,7 @@ func (l *life) act(a action) (err error) {
 		s.wake(a.After)
 	case protocol.WatchControl:
 		l.rev, l.quieter = a.Rev, time.After(s.cfg.TTL/settle+spread(s.cfg.crowd()))
-		l.control, err = l.way.news(a.Rev)
+		l.control, err = l.way.changes(a.Rev)
 	case protocol.WatchJob:
 		if l.job = nil; a.Rev > 0 {
 			l.job, err = s.watch(l.ctx, s.k.Root, a.Rev, clientv3.WithPrefix())

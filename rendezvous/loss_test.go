@@ -14,25 +14,25 @@ func TestStoreThatCameBackEmptyIsJoinedAgain(t *testing.T) {
 		ctx := short(t, 25*time.Second)
 		a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
 		ja := a.join(ctx)
-		a.told(t, Progress)
+		a.notified(t, Progress)
 		b.store.stop(t)
-		a.told(t, Lost)
+		a.notified(t, Lost)
 		b.store.restart(t)
 		worlds(t, ja, b.enter(Member{Index: -1, Size: 2, Host: "c"}).join(ctx))
-		a.told(t, Back)
+		a.notified(t, Back)
 	})
 }
 
 func TestANodeThatDiedIsMissedWhenItsLeaseEnds(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
-		a.told(t, Progress) // it leads
+		a.notified(t, Progress) // it leads
 		began := time.Now()
 		c := b.enter(Member{Index: -1, Size: 3, Host: "c"})
 		a.sees(t, 2)
 		c.die() // before it renewed its lease for the first time
-		if e := a.told(t, Left); e.Member.Host != "c" {
-			t.Errorf("told that %s left, want c", e.Member.Host)
+		if e := a.notified(t, Left); e.Member.Host != "c" {
+			t.Errorf("notified that %s left, want c", e.Member.Host)
 		}
 		_, at := a.await(t, "that c left", func(e Event) bool { return e.Kind == Left })
 		if d := at.Sub(began); b.exact && d != testTTL {
@@ -46,7 +46,7 @@ func TestALeaderThatDiedIsReplacedWhenItsLeaseEnds(t *testing.T) {
 		ctx := short(t, 15*time.Second)
 		began := time.Now()
 		a := b.enter(Member{Index: -1, Size: 2, Host: "a"})
-		a.told(t, Progress) // it leads
+		a.notified(t, Progress) // it leads
 		a.die()
 		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		d := b.enter(Member{Index: -1, Size: 2, Host: "d"})
@@ -86,7 +86,7 @@ func TestWhoCameAndLeftIsNotCalledMissing(t *testing.T) {
 		c := b.enter(Member{Index: 1, Vouch: Typed, Size: 3, Host: "c"})
 		a.sees(t, 2)
 		c.Leave("it gave up")
-		a.told(t, Left)
+		a.notified(t, Left)
 		var miss *MissingError
 		if j := <-ja; !errors.As(j.err, &miss) || !slices.Equal(miss.Missing, []int{2}) || len(miss.Left) != 1 ||
 			miss.Left[0].Left != "it gave up" {
@@ -108,8 +108,8 @@ func TestWhatWasWaitedForIsSaidAlthoughTheStoreIsLost(t *testing.T) {
 		twin := b.enter(Member{Index: 0, Vouch: Typed, Size: 1, Host: "twin"})
 		next := b.enter(Member{Index: -1, Size: 1, Host: "next"})
 		jt, jn := twin.join(deadline), next.join(deadline)
-		twin.told(t, Conflict)
-		next.told(t, Waiting)
+		twin.notified(t, Conflict)
+		next.notified(t, Waiting)
 		defer b.stopping(t)()
 		var dup *DuplicateError
 		if j := <-jt; !errors.As(j.err, &dup) || dup.Holder.Host != "a" {
@@ -199,7 +199,7 @@ func TestACompactedHistoryCostsNobodyItsPlace(t *testing.T) {
 		ctx := short(t, 20*time.Second)
 		a := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "a"})
 		ja := a.join(ctx)
-		a.told(t, Progress)
+		a.notified(t, Progress)
 		var rev int64
 		for range 10 {
 			r, err := a.cli.Put(ctx, "/elsewhere", "x")
@@ -232,6 +232,6 @@ func TestANodeWhoseCommandEndedDoesNotWaitForALostStoreForEver(t *testing.T) {
 		if d := time.Since(began); d > 15*time.Second {
 			t.Errorf("it waited %s", d)
 		}
-		a.told(t, Lost)
+		a.notified(t, Lost)
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // naive starts nodes as a prototype would, by etcd's client unchanged: a session,
-// a key, and node 0 writes the whole roster into one key, which all read. Nobody
+// a key, and node 0 writes the whole roster into one key, which all read. No node
 // looks whose store it is, holds what was written against what was sealed, or can be
 // lost. It is the least that a node does, and what the aims were measured by.
 type naive struct {

@@ -46,8 +46,8 @@ func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 		nodes[0].sees(t, 2)
 		b.leave(bad, bad)
 		for _, n := range nodes {
-			if diff := cmp.Diff([]Note{bad}, n.told(t, Unfit).Unfit); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]Note{bad}, n.notified(t, Unfit).Unfit); diff != "" {
+				t.Errorf("notices (-want +got):\n%s", diff)
 			}
 			if a := n.hears(t, 1); a.Joined != 2 || !cmp.Equal(a.Missing, []int{2}) {
 				t.Errorf("the progress says %+v", a)
@@ -71,12 +71,12 @@ func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 			}
 			n.mu.Unlock()
 			if want := map[bool]int{true: 0, false: 1}[n == d]; count != want {
-				t.Errorf("%s was told %d times, want %d", n.me().Host, count, want)
+				t.Errorf("%s was notified %d times, want %d", n.me().Host, count, want)
 			}
 		}
 		r, err := d.cli.Get(ctx, d.k.Notes(), clientv3.WithPrefix())
 		if err != nil || len(r.Kvs) != 0 {
-			t.Errorf("beside the world there still are %v, %v", r, err)
+			t.Errorf("next to the world there still are %v, %v", r, err)
 		}
 	})
 }
@@ -96,9 +96,9 @@ func TestAnOpenWaitForgetsWhoHasComeInstead(t *testing.T) {
 			t.Errorf("node 2 is here, and the progress says %+v", got)
 		}
 		c.Leave("interrupted")
-		a.told(t, Left)
+		a.notified(t, Left)
 		b.enter(Member{Index: 1, Vouch: Typed, Size: 4, Host: "b"}).join(ctx)
-		a.await(t, "that node 1 came", func(e Event) bool {
+		a.await(t, "that node 1 joined", func(e Event) bool {
 			return e.Kind == Progress && strings.Contains(fmt.Sprint(e.Attendance.Here), "node 1")
 		})
 		if got := a.last(); len(got.Unfit) > 0 {
@@ -143,7 +143,7 @@ func TestWithoutIndexesANoteIsOldOnceItsHostOrAllAreHere(t *testing.T) {
 		a.await(t, "of the next", func(e Event) bool { return e.Kind == Unfit && e.Unfit[0].Name == "next (10.0.0.1)" })
 		for _, n := range a.last().Unfit {
 			if n.Name != "late (10.0.0.1)" && n.Name != "next (10.0.0.1)" {
-				t.Errorf("the next wait is told of %+v, from before the world", n)
+				t.Errorf("the next wait is notified of %+v, from before the world", n)
 			}
 		}
 	})
@@ -253,7 +253,7 @@ func TestANoteThatWasThereFirstIsToldIfNobodyAnswersIt(t *testing.T) {
 			}
 		}
 		if d := time.Since(began); d < protocol.NoteGrace {
-			t.Errorf("told after %s, before the nodes of the job had the time to come", d)
+			t.Errorf("notified after %s, before the nodes of the job had the time to join", d)
 		}
 	})
 }
@@ -301,7 +301,7 @@ func TestWhatIsToldOfManyIsBounded(t *testing.T) {
 		b.leave(notes...)
 		got := a.hears(t, 40)
 		if len(got.Unfit) != few || got.Unfit[0].Index != 25 {
-			t.Errorf("told of %d, from node %d on; want the last %d", len(got.Unfit), got.Unfit[0].Index, few)
+			t.Errorf("notified of %d, from node %d on; want the last %d", len(got.Unfit), got.Unfit[0].Index, few)
 		}
 		for _, n := range got.Unfit {
 			if len([]rune(n.Name)) > protocol.NoteName || len([]rune(n.Text)) > protocol.NoteText {

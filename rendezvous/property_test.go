@@ -56,7 +56,7 @@ func (g *saga) settle() []string {
 	for _, p := range g.procs {
 		p.link.SetFaults(nil)
 	}
-	g.tell("calm")
+	g.log("calm")
 	time.Sleep(2 * retryMax)
 	for slot := range g.slots { // one too many would start with some of the others
 		for i, p := range g.of(slot, waiting) {

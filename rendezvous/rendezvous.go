@@ -30,7 +30,7 @@ const (
 	// ackBudget bounds how long the store host waits, before it becomes its
 	// command, for the others to read that they may start.
 	ackBudget = 5 * time.Second
-	// lastWords is how long the store host lets its news reach the others
+	// lastWords is how long the store host lets the others read why it ends
 	// before the store ends with it.
 	lastWords = 100 * time.Millisecond
 	// settle is the part of its lease for which a node postpones what can wait while

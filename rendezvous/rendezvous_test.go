@@ -120,8 +120,8 @@ func TestInterruptedNodeIsToldToAllAndItsReplacementCompletes(t *testing.T) {
 		a.sees(t, 3)
 		d.Leave("interrupted")
 		for _, n := range []*node{a, c} {
-			if e := n.told(t, Left); e.Member.Host != "d" || e.Text != "interrupted" {
-				t.Errorf("told %+v, want that d was interrupted", e)
+			if e := n.notified(t, Left); e.Member.Host != "d" || e.Text != "interrupted" {
+				t.Errorf("got %+v, want that d was interrupted", e)
 			}
 		}
 		d2 := b.enter(Member{Index: -1, Size: 4, Host: "d"})
@@ -135,13 +135,13 @@ func TestLeaderThatLeavesIsReplaced(t *testing.T) {
 		ctx := short(t, 15*time.Second)
 		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
 		a.join(ctx)
-		a.told(t, Progress) // it leads
+		a.notified(t, Progress) // it leads
 		c := b.enter(Member{Index: -1, Size: 3, Host: "c"})
 		jc := c.join(ctx)
 		waitMembers(t, c, 2)
 		a.Leave("interrupted")
-		if e := c.told(t, Left); e.Member.Host != "a" {
-			t.Errorf("told that %s left, want a", e.Member.Host)
+		if e := c.notified(t, Left); e.Member.Host != "a" {
+			t.Errorf("notified that %s left, want a", e.Member.Host)
 		}
 		worlds(t, jc, b.enter(Member{Index: -1, Size: 3, Host: "d"}).join(ctx),
 			b.enter(Member{Index: -1, Size: 3, Host: "e"}).join(ctx))
@@ -161,8 +161,8 @@ func TestTypedIndexTwiceNamesBoth(t *testing.T) {
 			t.Fatalf("got %v, want a and c named", j.err)
 		}
 		b.took(began, testTTL+protocol.TypedGrace)
-		if e := a.told(t, Conflict); e.Member.Host != "c" {
-			t.Errorf("the holder was told of %s, want c", e.Member.Host)
+		if e := a.notified(t, Conflict); e.Member.Host != "c" {
+			t.Errorf("the holder was notified of %s, want c", e.Member.Host)
 		}
 		worlds(t, ja, b.enter(Member{Index: 1, Vouch: Typed, Size: 2}).join(short(t, 5*time.Second)))
 	})
@@ -202,7 +202,7 @@ func TestDifferentSizesAreNamed(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
 		a.join(short(t, 10*time.Second))
-		a.told(t, Progress)
+		a.notified(t, Progress)
 		c := b.enter(Member{Index: -1, Size: 2, Host: "c"})
 		var size *SizeError
 		if j := <-c.join(short(t, 10*time.Second)); !errors.As(j.err, &size) || size.Want != "3" ||
@@ -265,7 +265,7 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		ctx := short(t, 15*time.Second)
 		a := b.enter(Member{Index: -1, Size: 3, Host: "a"})
-		a.told(t, Progress) // it leads
+		a.notified(t, Progress) // it leads
 		c := b.enter(Member{Index: 0, Vouch: Typed, Size: 2, Host: "c"})
 		d := b.enter(Member{Index: 1, Vouch: Typed, Size: 2, Host: "d"})
 		waitMembers(t, a, 3)
@@ -335,7 +335,7 @@ func TestNextRunBeginsAfterTheLastHasEnded(t *testing.T) {
 			n := b.enter(Member{Index: -1, Size: 1, Host: "a"})
 			ch := n.join(ctx)
 			if hold != nil {
-				n.told(t, Waiting)
+				n.notified(t, Waiting)
 				hold.Leave("")
 			}
 			w := worlds(t, ch)

@@ -113,7 +113,7 @@ func TestWhoLeavesWhileTheGoIsOnItsWayStopsIt(t *testing.T) {
 				b := &bench{t: t, store: memory{s}, job: "j", exact: true}
 				la, lc := s.Dial(), s.Dial()
 				a := b.enterBy(la.Client(), Member{Index: -1, Size: 2, Host: "a"})
-				a.told(t, Progress) // it leads
+				a.notified(t, Progress) // it leads
 				c := b.enterBy(lc.Client(), Member{Index: -1, Size: 2, Host: "c"})
 				worlds(t, a.join(t.Context()), c.join(t.Context()))
 				la.SetFaults(func(r any) (memstore.Fault, time.Duration) {
@@ -184,8 +184,8 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 				nodes[2].Leave("enough")
 				for _, n := range nodes[:2] {
 					if !started {
-						if e := n.told(t, Broken); !strings.Contains(e.Text, "h2") {
-							t.Errorf("%s was told %q, want the name of h2", n.me().Host, e.Text)
+						if e := n.notified(t, Broken); !strings.Contains(e.Text, "h2") {
+							t.Errorf("%s got %q, want the name of h2", n.me().Host, e.Text)
 						}
 						continue
 					}
@@ -194,7 +194,7 @@ func TestAWorldThatFallsIsTold(t *testing.T) {
 					n.mu.Lock()
 					for _, e := range n.events {
 						if e.Kind == Broken {
-							t.Errorf("%s was told of a world that has started: %s", n.me().Host, e.Text)
+							t.Errorf("%s was notified of a world that has started: %s", n.me().Host, e.Text)
 						}
 					}
 					n.mu.Unlock()

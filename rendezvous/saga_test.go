@@ -67,7 +67,7 @@ type departure struct {
 	rev  int64
 }
 
-func (g *saga) tell(format string, args ...any) {
+func (g *saga) log(format string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.story = append(g.story, fmt.Sprintf("%8.3f ", time.Since(g.began).Seconds())+fmt.Sprintf(format, args...))
@@ -104,14 +104,14 @@ func (g *saga) launch(slot int, patience time.Duration) {
 	self.Host = p.name
 	p.s = Enter(context.Background(), p.cli, Config{Job: "j", Self: self, Events: func(e Event) {
 		if e.Kind == Lost || e.Kind == Back {
-			g.tell("%s: %s %s", p.name, e.Kind, e.Text)
+			g.log("%s: %s %s", p.name, e.Kind, e.Text)
 		}
 	}})
 	p.self = p.s.me()
 	g.mu.Lock()
 	g.procs = append(g.procs, p)
 	g.mu.Unlock()
-	g.tell("%s starts, for %s", p.name, patience)
+	g.log("%s starts, for %s", p.name, patience)
 	go p.live(ctx, patience)
 }
 
@@ -124,7 +124,7 @@ func (p *proc) live(ctx context.Context, patience time.Duration) {
 	if p.err = p.start(wait); p.err == nil {
 		p.s.Start(ctx)
 		<-ctx.Done()
-		p.saga.tell("%s: its run is over", p.name)
+		p.saga.log("%s: its run is over", p.name)
 	}
 	if p.killed.Load() {
 		p.s.stop()
@@ -179,13 +179,13 @@ func (p *proc) note(f func(), format string, args ...any) {
 	p.saga.mu.Lock()
 	f()
 	p.saga.mu.Unlock()
-	p.saga.tell("%s "+format, append([]any{p.name}, args...)...)
+	p.saga.log("%s "+format, append([]any{p.name}, args...)...)
 }
 
 // kill ends a launch from outside: by a signal that it answers with a goodbye,
 // or by one that it does not live to see.
 func (p *proc) kill(politely bool) {
-	p.saga.tell("%s is killed, politely: %v", p.name, politely)
+	p.saga.log("%s is killed, politely: %v", p.name, politely)
 	p.killed.Store(!politely)
 	p.stop()
 	<-p.done
@@ -264,14 +264,14 @@ func (g *saga) happen(h happening) {
 	case h.what == "launch":
 		g.launch(h.slot, h.lasts)
 	case h.what == "wipe":
-		g.tell("the store vanishes for %s", min(h.lasts, 15*time.Second))
+		g.log("the store vanishes for %s", min(h.lasts, 15*time.Second))
 		g.lives = append(g.lives, g.store.Stop())
 		time.AfterFunc(min(h.lasts, 15*time.Second), g.store.Restart)
 	case len(procs) == 0:
 	case h.what == "kill":
 		procs[0].kill(h.politely)
 	case h.what == "cut":
-		g.tell("%s is cut off for %s", procs[0].name, min(h.lasts, 15*time.Second))
+		g.log("%s is cut off for %s", procs[0].name, min(h.lasts, 15*time.Second))
 		procs[0].link.Cut()
 		time.AfterFunc(min(h.lasts, 15*time.Second), procs[0].link.Heal)
 	case h.what == "break":
@@ -279,7 +279,7 @@ func (g *saga) happen(h happening) {
 	case h.what == "expire":
 		var lease clientv3.LeaseID
 		procs[0].s.state(func(n *protocol.Node) { lease = clientv3.LeaseID(n.Lease()) })
-		g.tell("the lease of %s ends", procs[0].name)
+		g.log("the lease of %s ends", procs[0].name)
 		g.store.Expire(lease)
 	}
 }

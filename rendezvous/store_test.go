@@ -30,14 +30,14 @@ func TestConnectRefusesAnotherJobsStore(t *testing.T) {
 }
 
 func TestConnectSaysWhyNothingAnswers(t *testing.T) {
-	var told []string
+	var reported []string
 	_, err := Connect(short(t, time.Second), Store{Endpoints: []string{"127.0.0.1:1"}},
-		func(err error) { told = append(told, err.Error()) })
+		func(err error) { reported = append(reported, err.Error()) })
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
-	if len(told) != 1 {
-		t.Errorf("told %q, want the one reason once", told)
+	if len(reported) != 1 {
+		t.Errorf("got %q, want the one reason once", reported)
 	}
 }
 
@@ -73,20 +73,20 @@ func TestConnectTellsEachReasonOnce(t *testing.T) {
 			c.Close()
 		}
 	}()
-	told := map[string]int{}
+	reported := map[string]int{}
 	_, err = Connect(short(t, 2*time.Second), Store{Endpoints: []string{"https://" + l.Addr().String()}},
-		func(err error) { told[err.Error()]++ })
+		func(err error) { reported[err.Error()]++ })
 	l.Close()
 	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "->") {
 		t.Errorf("got %v", err)
 	}
-	for why, n := range told {
+	for why, n := range reported {
 		if n > 1 || strings.Contains(why, "->") {
-			t.Errorf("told %d times: %s", n, why)
+			t.Errorf("got %d times: %s", n, why)
 		}
 	}
-	if n := <-tries; n < 3 || len(told) == 0 {
-		t.Errorf("%d tries, told %v: nothing is shown", n, told)
+	if n := <-tries; n < 3 || len(reported) == 0 {
+		t.Errorf("%d tries, reported %v: nothing is shown", n, reported)
 	}
 }
 

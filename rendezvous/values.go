@@ -54,7 +54,7 @@ func (s *Session) decode(kv *mvccpb.KeyValue) protocol.KV {
 	return out
 }
 
-// changes returns the news of a watch as the protocol has them.
+// changes returns the events of a watch as the protocol has them.
 func (s *Session) changes(evs []*clientv3.Event) []protocol.KV {
 	out := make([]protocol.KV, 0, len(evs))
 	for _, e := range evs {
@@ -67,20 +67,20 @@ func (s *Session) changes(evs []*clientv3.Event) []protocol.KV {
 	return out
 }
 
-// jobChanges returns the news of all keys of the job, without those of the control
+// jobChanges returns the events of all keys of the job, without those of the control
 // keys, which have a watch of their own, and without the places that this leader wrote.
 func (s *Session) jobChanges(evs []*clientv3.Event) []protocol.KV {
 	s.mu.Lock()
-	var news []*clientv3.Event
+	var others []*clientv3.Event
 	for _, e := range evs {
 		key := string(e.Kv.Key)
 		own := strings.HasPrefix(key, s.k.Worlds()) && e.Type == clientv3.EventTypePut && s.node.Wrote(e.Kv.ModRevision)
 		if !own && !strings.HasPrefix(key, s.k.Control()) {
-			news = append(news, e)
+			others = append(others, e)
 		}
 	}
 	s.mu.Unlock()
-	return s.changes(news)
+	return s.changes(others)
 }
 
 // compares returns conditions as etcd has them.

@@ -111,7 +111,7 @@ func (w *watchStream) answer(requests []*pb.WatchRequest) ([]*pb.WatchResponse, 
 			}
 		}
 		for _, x := range w.watches {
-			out = append(out, s.news(x)...)
+			out = append(out, s.pending(x)...)
 		}
 		return out, nil
 	})
@@ -130,9 +130,9 @@ func (w *watchStream) create(c *pb.WatchCreateRequest) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: s.header(), WatchId: x.id, Created: true}
 }
 
-// news are the events that a watch has not had, one response for each revision
+// pending returns the events that a watch has not had, one response for each revision
 // as etcd sends them to a watch that is up to date.
-func (s *Store) news(x *watch) []*pb.WatchResponse {
+func (s *Store) pending(x *watch) []*pb.WatchResponse {
 	var out []*pb.WatchResponse
 	for i, evs := range s.since(x.from) {
 		rev := max(x.from, firstRevision+1) + int64(i)

@@ -25,7 +25,7 @@
  *            leave              leave.go     leave
  *   in one step with these: begin, granted, register again, describe, wake,
  *            reduce, join, look, round, time is up
- *   not in this model: contend, locate, host, over, tell, warn, other size, last run,
+ *   not in this model: contend, locate, host, over, announce, warn, other size, last run,
  *            last news, start, acknowledge, command ends, follow, return
  *
  * Revisions are not counted. "The key is the version that I read" is one bit

@@ -62,7 +62,7 @@ func (n *Node) here() []registered {
 func (n *Node) gather() {
 	l := n.lead
 	if !l.moved && !l.call.due(n.now) {
-		n.tell()
+		n.announce()
 		return
 	}
 	first, ok := n.earliest()
@@ -73,8 +73,8 @@ func (n *Node) gather() {
 	case n.enough():
 		n.seal()
 	default:
-		l.moved, l.telling.due = false, true
-		n.tell()
+		l.moved, l.attendance.due = false, true
+		n.announce()
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // snapshot takes in the control keys as they are at the beginning of a life. What
-// they hold for people is no news.
+// they hold for people is not reported again.
 func (n *Node) snapshot(kvs []KV) {
 	n.ep, n.epMod, n.leader, n.seen, n.final = Epoch{}, 0, registered{}, nil, false
 	clear(n.results)
@@ -16,7 +16,7 @@ func (n *Node) snapshot(kvs []KV) {
 		case n.k.Progress():
 			p, _ := kv.Value.(Report)
 			for _, m := range p.Left {
-				n.told[m.ID] = true
+				n.reported[m.ID] = true
 			}
 		default:
 			n.hearOne(kv)
@@ -59,7 +59,7 @@ func (n *Node) hearOne(kv KV) {
 }
 
 // hearEpoch takes in a change of the epoch. A leader knows what it wrote before
-// the watch repeats it: an older version is no news.
+// the watch repeats it: an older version changes nothing.
 func (n *Node) hearEpoch(kv KV) {
 	ep, readable := kv.Value.(Epoch)
 	switch {
@@ -121,8 +121,8 @@ func (n *Node) hearProgress(kv KV) {
 	for _, m := range p.Left {
 		n.departed(m)
 	}
-	if news := n.untold(p.Unfit); len(news) > 0 {
-		n.notify(Notice{Kind: Unfit, Unfit: news})
+	if fresh := n.unreported(p.Unfit); len(fresh) > 0 {
+		n.notify(Notice{Kind: Unfit, Unfit: fresh})
 	}
 	if !p.Final {
 		n.notify(Notice{Kind: Progress, Attendance: &p.Attendance})
@@ -131,10 +131,10 @@ func (n *Node) hearProgress(kv KV) {
 
 // departed reports once that a member left before the start; Left says why.
 func (n *Node) departed(m Member) {
-	told := n.told[m.ID] || m.ID == n.self.ID
-	n.told[m.ID] = true
+	known := n.reported[m.ID] || m.ID == n.self.ID
+	n.reported[m.ID] = true
 	n.left[n.k.Member(m)] = m
-	if !told {
+	if !known {
 		n.notify(Notice{Kind: Left, Member: &m, Text: m.Left})
 	}
 }
@@ -149,10 +149,10 @@ func because(m Member) Member {
 
 // warn reports once that a node of the joined world is late.
 func (n *Node) warn(nonce, who string) {
-	news := nonce == n.joined.Nonce && n.self.Restarts == 0 && !n.told[who] &&
+	fresh := nonce == n.joined.Nonce && n.self.Restarts == 0 && !n.reported[who] &&
 		n.now.Sub(n.wentAt) < n.cfg.StartTimeout+lateGrace
-	n.told[who] = true
-	if news {
+	n.reported[who] = true
+	if fresh {
 		n.notify(Notice{Kind: Late, Text: who})
 	}
 }

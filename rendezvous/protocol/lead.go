@@ -14,25 +14,25 @@ const milli = time.Millisecond
 
 // lead is what only the leader holds: all members, places and posts.
 type lead struct {
-	members map[string]registered     // by key
-	places  map[string]Place          // by key
-	posts   map[string]map[int][]byte // by the round's prefix and rank
-	first   string                    // the key of the member that waits for longest, if known
-	newest  int64                     // the newest revision of a member's key
-	mine    map[int64]bool            // the revisions that this leader made, which its watch repeats
-	watches bool                      // what arrives now is news
-	draft   draft
-	list    []Member // the world that this leader is sealing, in rank order
-	parts   [][]Op   // and what is to be written for it
-	due     []string // the rounds that this pass has still to reduce
-	moved   bool     // a member joined, changed or went since the last look
-	looked  int64    // the revision of the epoch at that look
-	telling telling
-	call    call
-	roll    roll
-	notes   map[string]noted // by key
-	since   time.Time        // when this node took the lead
-	heard   bool             // the notes that it found then are old enough to be published
+	members    map[string]registered     // by key
+	places     map[string]Place          // by key
+	posts      map[string]map[int][]byte // by the round's prefix and rank
+	first      string                    // the key of the member that waits for longest, if known
+	newest     int64                     // the newest revision of a member's key
+	mine       map[int64]bool            // the revisions that this leader made, which its watch repeats
+	watches    bool                      // what arrives now is a change
+	draft      draft
+	list       []Member // the world that this leader is sealing, in rank order
+	parts      [][]Op   // and what is to be written for it
+	due        []string // the rounds that this pass has still to reduce
+	moved      bool     // a member joined, changed or went since the last look
+	looked     int64    // the revision of the epoch at that look
+	attendance announcement
+	call       call
+	roll       roll
+	notes      map[string]noted // by key
+	since      time.Time        // when this node took the lead
+	heard      bool             // the notes that it found then are old enough to be published
 }
 
 // hearJob takes in changes of all keys of the job.

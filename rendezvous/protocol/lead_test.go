@@ -15,7 +15,7 @@ func TestRanksOfIndexesBeyondTheWorldFillTheGaps(t *testing.T) {
 		got += m.Host
 	}
 	if got != "aec" {
-		t.Errorf("got %s, want node 0, then the first that came of those beyond, then node 2", got)
+		t.Errorf("got %s, want node 0, then the first that joined of those beyond, then node 2", got)
 	}
 }
 

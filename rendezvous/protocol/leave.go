@@ -8,7 +8,7 @@ import (
 // start publishes that this node has read that it may start.
 func (n *Node) start(e Event) {
 	n.user, n.self.Phase, n.wentAt = Running, PhaseStarted, n.now
-	n.stands = false // the end of this world is not reported as the end of a wait
+	n.intact = false // the end of this world is not reported as the end of a wait
 	n.posts[AckRound] = &post{value: []byte("{}")}
 	n.until = time.Time{}
 	n.wake(0)

@@ -38,7 +38,7 @@ const (
 	Reduce                   // compute the result of a round
 	Decide                   // write the result of a round, the go included
 	Finish                   // end a run for good
-	Tell                     // publish which nodes have joined
+	Announce                 // publish which nodes have joined
 	Warn                     // publish which nodes are late
 	Post                     // post to a round
 
@@ -48,13 +48,13 @@ const (
 	ReadRunning  // read which members of the last run are left
 	ReadProgress // read which nodes have joined, as the time is up
 	Withdraw     // take a post back, unless the result exists
-	Farewell     // publish the last news before the store ends
+	Farewell     // publish what was missing before the store ends
 
 	// The other events of the session.
 	Begin   // a life begins
-	Control // news of the control keys
-	Own     // news of this node's key
-	Job     // news of all keys of the job
+	Control // changes of the control keys
+	Own     // changes of this node's key
+	Job     // changes of all keys of the job
 	Woken   // a timer or the user asks for another pass
 	Located // the node's address is known
 	Host    // this node hosts the store from now on
@@ -82,7 +82,7 @@ const (
 	WatchJob     // watch all keys of the job; without a revision: no more
 	Revoke       // give a lease back
 	Halt         // end the session
-	Linger       // leave the store up until others have read the news
+	Linger       // leave the store up until others have read why
 	Wait         // wait for a change, and no longer than a time
 	Reply        // answer the user
 

@@ -92,12 +92,12 @@ type Node struct {
 	final       bool              // it is the last one of the store host, which gave up
 	unfit       unfit
 	left        map[string]Member // by key: the nodes that left while this one waits
-	told        map[string]bool   // the departures and notes that people know
+	reported    map[string]bool   // the departures and notes that people know
 	witnessed   string            // the nonce of the world that this node could have been part of
 	unneeded    *SpareError       // that world went without it
 	joined      Epoch             // the epoch that Join returned last
 	rank        int               // this node's in it
-	stands      bool              // it exists, as far as is known
+	intact      bool              // it exists, as far as is known
 	posts       map[string]*post  // by round, of the joined epoch
 	wentAt      time.Time         // when this node read that it may start
 	outside     string            // the nonce of a world that this node has no place in
@@ -126,7 +126,7 @@ type registered struct {
 func New(cfg Config, table *Table) *Node {
 	return &Node{
 		cfg: cfg, table: table, k: KeysOf(cfg.Job), dice: rand.NewPCG(cfg.Seed[0], cfg.Seed[1]), user: Idle, self: cfg.Self,
-		results: map[string][]byte{}, left: map[string]Member{}, told: map[string]bool{}, posts: map[string]*post{},
+		results: map[string][]byte{}, left: map[string]Member{}, reported: map[string]bool{}, posts: map[string]*post{},
 	}
 }
 

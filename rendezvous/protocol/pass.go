@@ -6,7 +6,7 @@ import (
 )
 
 // turn is what a pass does next. A pass makes the requests that are due, one after
-// the other, each at most once; then the node waits for news.
+// the other, each at most once; then the node waits for a change.
 type turn uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	resting
 )
 
-// again begins a pass, after news.
+// again begins a pass, after a change.
 func (n *Node) again(e Event) {
 	n.turn = electing
 	n.pass(e)
@@ -89,11 +89,11 @@ func (n *Node) yields() bool {
 
 // fell reports, once, why the joined world no longer exists.
 func (n *Node) fell() {
-	if !n.stands {
+	if !n.intact {
 		return
 	}
 	if why := n.broken(); why != "" {
-		n.stands = false
+		n.intact = false
 		n.notify(Notice{Kind: Broken, Text: why})
 	}
 }

@@ -94,11 +94,11 @@ func (n *Node) finish(why string) {
 
 // roll is the leader's state while the nodes start.
 type roll struct {
-	nonce string
-	since time.Time
-	told  int
-	over  bool     // the time for a start is over
-	lost  []string // the nodes that vanished without a reason, or have not started in time
+	nonce     string
+	since     time.Time
+	published int      // how many of lost
+	over      bool     // the time for a start is over
+	lost      []string // the nodes that vanished without a reason, or have not started in time
 }
 
 // begins starts the roll of an epoch that is found started.
@@ -132,11 +132,11 @@ func (n *Node) late() bool {
 			}
 		}
 	}
-	if len(r.lost) == r.told {
+	if len(r.lost) == r.published {
 		return false
 	}
 	who := slices.Sorted(slices.Values(r.lost))
-	r.told = len(who)
+	r.published = len(who)
 	n.asLeader(Warn, "report late nodes",
 		Op{Do: Put, Key: n.k.Late(), Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
 	return true

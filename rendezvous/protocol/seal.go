@@ -47,9 +47,9 @@ func (n *Node) reopen(ep Epoch, why string) {
 }
 
 func (n *Node) reopened(e Event) {
-	n.lead.telling, n.lead.call = telling{}, call{}
-	if e.Ask.Then[0].Value.(Epoch).Why == "" { // there is no news yet
-		n.lead.telling.last = n.now
+	n.lead.attendance, n.lead.call = announcement{}, call{}
+	if e.Ask.Then[0].Value.(Epoch).Why == "" { // there is nothing to announce yet
+		n.lead.attendance.last = n.now
 	}
 	n.committed(e)
 }
@@ -177,7 +177,7 @@ func (n *Node) leadCreate() Cond {
 }
 
 // commit applies ops if this node still leads and the epoch is still the one that
-// it knows. A lost race is no error: its news follows. An unknown outcome ends the
+// it knows. A lost race is no error: the watch reports the winner. An unknown outcome ends the
 // life, and the next one reads back what became true.
 func (n *Node) commit(kind Kind, ops []Op, extra ...Cond) {
 	n.ask(Action{Kind: kind, What: "write the epoch", Then: ops, If: append(extra,

@@ -49,7 +49,7 @@ func Rules() []Rule {
 		{Reduce, leads, "reduce", (*Node).reduced},
 		{Decide, leads, "go", (*Node).committed},
 		{Finish, leads, "over", (*Node).committed},
-		{Tell, leads, "tell", (*Node).pass},
+		{Announce, leads, "announce", (*Node).pass},
 		{Warn, leads, "warn", (*Node).warned},
 		{Post, up, "post", (*Node).posted},
 		{Control, up, "hear", (*Node).hear},

@@ -120,7 +120,7 @@ func (n *Node) placed(e Event) {
 
 // enter takes this node into a sealed world.
 func (n *Node) enter(ep Epoch, p Place) {
-	n.user, n.joined, n.rank, n.stands = Inside, ep, p.Rank, true
+	n.user, n.joined, n.rank, n.intact = Inside, ep, p.Rank, true
 	clear(n.posts)
 	n.reply(Action{World: &World{
 		Job: n.cfg.Job, Epoch: ep.N, Rank: p.Rank, Size: ep.Size, Self: n.self, Master: *ep.Master, Partners: p.Partners,

@@ -23,7 +23,7 @@ type walk struct {
 	lease  int64
 	wrong  string // the invariant that does not hold; "": all do
 	story  []string
-	tells  bool
+	logs   bool
 
 	seats  map[string]*proc  // by run id and rank
 	sealed int               // the highest number sealed in this store
@@ -60,8 +60,8 @@ type proc struct {
 
 var errLost = errors.New("no answer")
 
-func (w *walk) tell(p *proc, format string, args ...any) {
-	if w.tells {
+func (w *walk) log(p *proc, format string, args ...any) {
+	if w.logs {
 		w.story = append(w.story, p.id+" "+fmt.Sprintf(format, args...))
 	}
 }
@@ -113,7 +113,7 @@ func (w *walk) session(p *proc, e Event) {
 			w.end(p, a.Err)
 		case Halt:
 			p.ended = true
-			w.tell(p, "halts: %v", a.Err)
+			w.log(p, "halts: %v", a.Err)
 			w.relaunch(p.slot)
 		default:
 			p.ask = &a
@@ -180,7 +180,7 @@ func (w *walk) replied(p *proc, a Action) {
 	case errors.As(a.Err, &broken):
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 	case a.Err != nil:
-		w.tell(p, "gives up: %v", a.Err)
+		w.log(p, "gives up: %v", a.Err)
 		w.voids[p.id] = true
 		w.leave(p, "it gave up")
 		w.relaunch(p.slot)
@@ -199,7 +199,7 @@ func (w *walk) replied(p *proc, a Action) {
 		w.leave(p, "")
 	default:
 		p.started = true
-		w.tell(p, "has started")
+		w.log(p, "has started")
 		if w.plan.restarts > 0 {
 			w.user(p, Event{Kind: Follow, Budget: time.Hour, Start: true})
 		}
@@ -254,7 +254,7 @@ func (w *walk) act(p *proc) bool {
 				return true
 			}
 		case 2:
-			if w.news(p) {
+			if w.deliver(p) {
 				return true
 			}
 		case 3:
@@ -286,9 +286,9 @@ func (w *walk) act(p *proc) bool {
 	return false
 }
 
-// news gives a process the next changes of one of its watches. A session hears
+// deliver gives a process the next changes of one of its watches. A session hears
 // nothing while it waits for an answer.
-func (w *walk) news(p *proc) bool {
+func (w *walk) deliver(p *proc) bool {
 	if p.ask != nil || p.answer != nil || p.control < 0 {
 		return false
 	}
@@ -304,9 +304,9 @@ func (w *walk) news(p *proc) bool {
 		if *at < 0 || *at >= all {
 			continue
 		}
-		news := w.store.since(*at, prefix)
-		if *at = all; len(news) > 0 {
-			w.session(p, Event{Kind: kind, KVs: news})
+		changes := w.store.since(*at, prefix)
+		if *at = all; len(changes) > 0 {
+			w.session(p, Event{Kind: kind, KVs: changes})
 			return true
 		}
 	}
@@ -346,8 +346,8 @@ func (w *walk) execute(p *proc, a *Action) (Event, bool) {
 	was := w.store.get(w.keys.Epoch())
 	e, ok := w.store.transact(a)
 	now := w.store.get(w.keys.Epoch())
-	if w.tells {
-		w.tell(p, "kind %d %s: %v, lost lease: %v", a.Kind, a.What, e.OK, !ok)
+	if w.logs {
+		w.log(p, "kind %d %s: %v, lost lease: %v", a.Kind, a.What, e.OK, !ok)
 	}
 	if !ok || !e.OK {
 		return e, ok

@@ -74,7 +74,7 @@ func (w *walk) whole(ep Epoch, places map[int]Place) {
 
 // joins checks that no two processes have one rank of one world.
 func (w *walk) joins(p *proc, world *World) {
-	w.tell(p, "joins %s as rank %d", world.RunID, world.Rank)
+	w.log(p, "joins %s as rank %d", world.RunID, world.Rank)
 	seat := fmt.Sprint(world.RunID, " ", world.Rank)
 	if other := w.seats[seat]; other != nil && other != p {
 		w.fault("%s and %s are both rank %s", other.id, p.id, seat)
@@ -109,7 +109,7 @@ func (w *walk) trouble() {
 		return
 	}
 	kind := w.dice.IntN(8)
-	w.tell(p, "fault %d", kind)
+	w.log(p, "fault %d", kind)
 	switch kind {
 	case 0: // it dies, and its lease runs out some time
 		w.dies(p)
@@ -205,8 +205,8 @@ func (w *walk) rests() {
 }
 
 // history runs one walk of at most so many steps.
-func history(seed uint64, table *Table, without Guard, tells bool) *walk {
-	w := &walk{dice: rand.New(rand.NewPCG(seed, 1)), table: table, keys: KeysOf("j"), now: time.Unix(0, 0), tells: tells,
+func history(seed uint64, table *Table, without Guard, logs bool) *walk {
+	w := &walk{dice: rand.New(rand.NewPCG(seed, 1)), table: table, keys: KeysOf("j"), now: time.Unix(0, 0), logs: logs,
 		store: &simStore{leases: map[int64]bool{}, without: without}, seats: map[string]*proc{}, goes: map[string]string{},
 		voids: map[string]bool{}, posts: map[string]int{}}
 	w.plan = plan{nodes: 2, size: 2}

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// telling is when the leader last published the attendance.
-type telling struct {
+// announcement is when the leader last published the attendance.
+type announcement struct {
 	due  bool
 	last time.Time
 	text Attendance
 	wake bool // a timer runs
 }
 
-// tell publishes the attendance where it has changed, and not more often than
+// announce publishes the attendance where it has changed, and not more often than
 // all nodes can read it.
-func (n *Node) tell() {
-	l, t := n.lead, &n.lead.telling
+func (n *Node) announce() {
+	l, t := n.lead, &n.lead.attendance
 	if !l.heard && n.now.Sub(l.since) >= NoteGrace {
 		l.heard = true
 		t.due = t.due || len(l.notes) > 0
@@ -41,7 +41,7 @@ func (n *Node) tell() {
 		return
 	}
 	t.last, t.text = n.now, now
-	n.asLeader(Tell, "publish the attendance", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
+	n.asLeader(Announce, "publish the attendance", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
 }
 
 // attendance returns which nodes have joined and which have left.
@@ -96,15 +96,15 @@ func (n *Node) hopeless() *UnfitError {
 	return &UnfitError{u.notes, u.more}
 }
 
-// untold returns the notes that people have not read yet.
-func (n *Node) untold(all []Note) (news []Note) {
+// unreported returns the notes that people have not read yet.
+func (n *Node) unreported(all []Note) (fresh []Note) {
 	for _, note := range all {
-		if id := note.Name + ": " + note.Text; !n.told[id] {
-			n.told[id] = true
-			news = append(news, note)
+		if id := note.Name + ": " + note.Text; !n.reported[id] {
+			n.reported[id] = true
+			fresh = append(fresh, note)
 		}
 	}
-	return news
+	return fresh
 }
 
 // recalled returns what a leader before this one published of the same wait.
@@ -137,7 +137,7 @@ func (n *Node) storeNote(kv KV) {
 		now.found = now.found && before.found
 	}
 	l.notes[kv.Key] = now
-	l.telling.due = true
+	l.attendance.due = true
 }
 
 // unfitNow returns the last few notes, by index and name, and how many others
@@ -147,17 +147,17 @@ func (n *Node) unfitNow() (last []Note, more int) {
 	if len(l.notes) == 0 {
 		return nil, 0
 	}
-	came := map[string]int64{}
+	joined := map[string]int64{}
 	for _, m := range l.members {
 		if waits(m) {
 			key := n.k.Note(m.Index, shortened(m.Name(), NoteName))
-			came[key] = max(came[key], m.create)
+			joined[key] = max(joined[key], m.create)
 		}
 	}
-	maps.DeleteFunc(l.notes, func(key string, note noted) bool { return came[key] > note.mod })
+	maps.DeleteFunc(l.notes, func(key string, note noted) bool { return joined[key] > note.mod })
 	var all []noted
 	for key, note := range l.notes {
-		if held := note.Index >= 0 && came[key] > 0; !held && (l.heard || !note.found) {
+		if held := note.Index >= 0 && joined[key] > 0; !held && (l.heard || !note.found) {
 			all = append(all, note)
 		}
 	}
