@@ -20,14 +20,10 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// A node makes several requests to an etcd: a lease, its registration, a watch of the
-// control keys, and, once a world is sealed, its place. A store of launch serves them
-// all in one call, Enter. It is a stream: the request for a lease and its answer, then
-// registrations and answers until one succeeds, then the events of the watch. Each place
-// precedes the seal that makes it true. The keys, transactions and messages are etcd's
-// own, in the same order, so the protocol is that of docs/rendezvous.md. A node makes
-// the single requests to a store without the call. Enter saves a third of the cost of a
-// start for the node and the store (docs/benchmarks.md).
+// A store of launch serves in one call, Enter, what a node asks an etcd for one by one
+// (docs/rendezvous.md). It is a stream of etcd's messages: the request for a lease and
+// its answer, then registrations and answers until one succeeds, then the events of the
+// watch. It saves a third of the cost of a start (docs/benchmarks.md).
 const enterService, enterMethod = "launch.Store", "Enter"
 
 // service returns the description of the call for gRPC.
@@ -73,7 +69,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	// past only every 100 ms (mvcc/watchable_store.go, watchResyncPeriod).
 	watch := s.etcd.Watchable().NewWatchStream()
 	defer watch.Close()
-	if _, err := watch.Watch(ctx, 0, []byte(k.Control()), []byte(clientv3.GetPrefixRangeEnd(k.Control())), 0); err != nil {
+	if _, err := watch.Watch(ctx, 0, []byte(k.Control), []byte(clientv3.GetPrefixRangeEnd(k.Control)), 0); err != nil {
 		return err
 	}
 	r, err := s.kv.Txn(ctx, txn)
@@ -108,10 +104,11 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 	if len(txn.Success) == 0 {
 		return keys{}, "", false
 	}
-	key, launchs := strings.CutPrefix(string(txn.Success[0].GetRequestPut().GetKey()), protocol.Root)
-	job, key, _ := strings.Cut(key, "/")
-	slot, member := strings.CutPrefix(key, keys{}.Members())
-	return keys{Root: protocol.Root + job + "/"}, slot, launchs && member && slot != ""
+	key := string(txn.Success[0].GetRequestPut().GetKey())
+	job, _, _ := strings.Cut(strings.TrimPrefix(key, protocol.Root), "/")
+	k = protocol.KeysBelow(protocol.Root + job + "/")
+	slot, ok = strings.CutPrefix(key, k.Members)
+	return k, slot, ok && slot != ""
 }
 
 // changesOf returns the events after a revision. Before a seal it adds this node's place.
@@ -123,7 +120,7 @@ func (s *Server) changesOf(
 			continue
 		}
 		var ep Epoch
-		if string(e.Kv.Key) == k.Epoch() && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil &&
+		if string(e.Kv.Key) == k.Epoch && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil &&
 			ep.State == Sealed {
 			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
 			if err == nil && len(r.Kvs) > 0 { // else the node asks for it
@@ -210,7 +207,7 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 // the connection.
 func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
-		return e.s.watch(e.life, e.s.k.Control(), rev, clientv3.WithPrefix())
+		return e.s.watch(e.life, e.s.k.Control, rev, clientv3.WithPrefix())
 	}
 	out := make(chan clientv3.WatchResponse)
 	send := func(r clientv3.WatchResponse) {
@@ -233,7 +230,7 @@ func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 			send(clientv3.WatchResponse{Events: events})
 		}
 		if e.life.Err() == nil {
-			for r := range e.s.after(e.life, e.s.k.Control(), rev, clientv3.WithPrefix()) {
+			for r := range e.s.after(e.life, e.s.k.Control, rev, clientv3.WithPrefix()) {
 				send(r)
 			}
 		}

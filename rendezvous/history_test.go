@@ -195,7 +195,7 @@ func (n *node) start(ctx context.Context) error {
 func TestTheEpochIsOneRegisterToAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		const runs, size, loss = 4, 3, 0.05
-		h := &history{key: protocol.KeysOf(b.job).Epoch()}
+		h := &history{key: protocol.KeysOf(b.job).Epoch}
 		ctx := short(t, time.Minute)
 		id := 0
 		connect := func(loss float64) *clientv3.Client {

@@ -99,7 +99,7 @@ func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
 		wg.Wait()
 		for i, there := range []time.Duration{0, 500 * time.Millisecond, 600 * time.Millisecond} {
 			links[i].SetFaults(func(r any) (memstore.Fault, time.Duration) {
-				if puts(r, nodes[i].k.Leader()) {
+				if puts(r, nodes[i].k.Leader) {
 					return memstore.None, 2 * there // and as long back
 				}
 				return memstore.None, 0

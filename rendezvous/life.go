@@ -116,12 +116,7 @@ func (l *life) follow() (err error) {
 func (l *life) feed(e event) error {
 	for again := true; again; {
 		l.locate()
-		var actions []action
-		if e.Kind == protocol.Job {
-			actions, _ = l.s.step(e)
-		} else {
-			actions = l.s.update(e)
-		}
+		actions, _ := l.s.step(e, e.Kind != protocol.Job)
 		again = false
 		for _, a := range actions {
 			err := l.act(a)

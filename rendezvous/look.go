@@ -17,7 +17,7 @@ import (
 
 // Members returns the nodes that are registered now, by index and arrival.
 func Members(ctx context.Context, cli *clientv3.Client, job string) ([]Member, error) {
-	all, err := read[Member](ctx, cli, "read the members", protocol.KeysOf(job).Members(), clientv3.WithPrefix(),
+	all, err := read[Member](ctx, cli, "read the members", protocol.KeysOf(job).Members, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func values[T any](kvs []*mvccpb.KeyValue) []T {
 
 // Current returns the epoch of a job, and whether it has one.
 func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool, error) {
-	r, err := cli.Get(timeout(ctx), protocol.KeysOf(job).Epoch())
+	r, err := cli.Get(timeout(ctx), protocol.KeysOf(job).Epoch)
 	if err != nil {
 		return Epoch{}, false, fmt.Errorf("read the epoch: %w", reason(ctx, err))
 	}
@@ -129,14 +129,14 @@ func Changes(ctx context.Context, cli *clientv3.Client, every time.Duration) <-c
 // it has.
 func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err error) {
 	k := protocol.KeysOf(job)
-	r, err := cli.Get(timeout(ctx), k.Members(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := cli.Get(timeout(ctx), k.Members, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("count the members: %w", reason(ctx, err))
 	}
 	if r.Count > 0 {
 		return int(r.Count), nil
 	}
-	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members()).WithPrefix(), "<",
+	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members).WithPrefix(), "<",
 		r.Header.Revision+1)).
 		Then(clientv3.OpDelete(k.Root, clientv3.WithPrefix())).Commit()
 	if err != nil {

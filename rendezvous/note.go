@@ -43,13 +43,13 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) ([]Note, error) {
 	k := protocol.KeysOf(job)
 	if waiting {
-		reports, err := read[protocol.Report](ctx, cli, "read the notes", k.Progress())
+		reports, err := read[protocol.Report](ctx, cli, "read the notes", k.Progress)
 		if len(reports) == 0 {
 			return nil, err
 		}
 		return reports[0].Unfit, nil
 	}
-	return read[Note](ctx, cli, "read the notes", k.Notes(), clientv3.WithPrefix(), clientv3.WithLimit(few))
+	return read[Note](ctx, cli, "read the notes", k.Notes, clientv3.WithPrefix(), clientv3.WithLimit(few))
 }
 
 // AwaitReaders waits until all other nodes of the job have joined at an embedded store,
@@ -67,9 +67,9 @@ func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, oth
 			switch {
 			case gone:
 				delete(here, key)
-			case strings.HasPrefix(key, k.Members()) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
+			case strings.HasPrefix(key, k.Members) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
 				joined[m.ID], here[key] = true, m.Left == ""
-			case strings.HasPrefix(key, k.Notes()) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
+			case strings.HasPrefix(key, k.Notes) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
 				joined[key] = true
 			}
 			maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })

@@ -74,7 +74,7 @@ func TestWhoWaitsIsToldOfANodeThatIsNotFitUntilItComes(t *testing.T) {
 				t.Errorf("%s was notified %d times, want %d", n.me().Host, count, want)
 			}
 		}
-		r, err := d.cli.Get(ctx, d.k.Notes(), clientv3.WithPrefix())
+		r, err := d.cli.Get(ctx, d.k.Notes, clientv3.WithPrefix())
 		if err != nil || len(r.Kvs) != 0 {
 			t.Errorf("next to the world there still are %v, %v", r, err)
 		}

@@ -177,10 +177,10 @@ func (p *past) replay(e *mvccpb.Event) {
 	key, put := string(e.Kv.Key), e.Type == mvccpb.Event_PUT
 	k := protocol.KeysOf("j")
 	switch {
-	case strings.HasPrefix(key, k.Members()):
+	case strings.HasPrefix(key, k.Members):
 		var m Member
 		_ = json.Unmarshal(e.Kv.Value, &m)
-		if key = strings.TrimPrefix(key, k.Members()); !put {
+		if key = strings.TrimPrefix(key, k.Members); !put {
 			if w := p.worlds[runID(p.epoch)]; w != nil {
 				w.lost[p.members[key].ID] = true
 			}
@@ -191,20 +191,20 @@ func (p *past) replay(e *mvccpb.Event) {
 		if m.Left != "" {
 			p.leaving[m.ID] = true
 		}
-	case strings.HasPrefix(key, k.Worlds()):
+	case strings.HasPrefix(key, k.Worlds):
 		var place Place
 		_ = json.Unmarshal(e.Kv.Value, &place)
-		if key = strings.TrimPrefix(key, k.Worlds()); !put {
+		if key = strings.TrimPrefix(key, k.Worlds); !put {
 			delete(p.places, key)
 			return
 		}
 		p.places[key] = place
-	case key == k.Epoch() && put:
+	case key == k.Epoch && put:
 		var ep Epoch
 		_ = json.Unmarshal(e.Kv.Value, &ep)
 		p.moved(ep, e.Kv.ModRevision)
 		p.epoch = ep
-	case put && strings.HasPrefix(key, k.Results()) && strings.HasSuffix(key, "/go"):
+	case put && strings.HasPrefix(key, k.Results) && strings.HasSuffix(key, "/go"):
 		id := runID(p.epoch)
 		if old, ok := p.results[id]; ok {
 			p.fault("%s has two results, %q and %q", id, old, e.Kv.Value)

@@ -277,7 +277,7 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := a.cli.Put(ctx, c.k.Epoch(), encode(sealed)); err != nil {
+		if _, err := a.cli.Put(ctx, c.k.Epoch, encode(sealed)); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range []*node{c, d} { // until then they see an open epoch of three
@@ -316,7 +316,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 		wg.Wait()
 		// The store returns empty, as when its host starts the line again; c
 		// still runs and registers there.
-		if _, err := a.cli.Delete(ctx, a.k.Epoch()); err != nil {
+		if _, err := a.cli.Delete(ctx, a.k.Epoch); err != nil {
 			t.Fatal(err)
 		}
 		a.Leave("")

@@ -90,21 +90,22 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	return s
 }
 
-// step gives an event to the state. It returns the actions, and a channel that is
-// closed at the next change.
-func (s *Session) step(e event) ([]action, <-chan struct{}) {
+// step gives an event to the state, and wakes all users of the state if asked to. It
+// returns the actions, and a channel that is closed at the next such step.
+func (s *Session) step(e event, wake bool) ([]action, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.node.Step(time.Now(), e)), s.changed
+	actions := slices.Clone(s.node.Step(time.Now(), e))
+	if wake {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	return actions, s.changed
 }
 
 // update gives an event to the state, and wakes all users of the state.
 func (s *Session) update(e event) []action {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	actions := slices.Clone(s.node.Step(time.Now(), e))
-	close(s.changed)
-	s.changed = make(chan struct{})
+	actions, _ := s.step(e, true)
 	return actions
 }
 

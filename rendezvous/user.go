@@ -20,7 +20,7 @@ type Reduce func(posts [][]byte) (result []byte, start bool)
 // ends the wait without a reply.
 func (s *Session) ask(ctx context.Context, e, look event, ended func() event) action {
 	for {
-		actions, changed := s.step(e)
+		actions, changed := s.step(e, false)
 		if len(actions) == 0 {
 			actions = []action{{Kind: protocol.Wait}}
 		}

@@ -36,17 +36,17 @@ func as[T any](raw []byte) any {
 func (s *Session) decode(kv *mvccpb.KeyValue) protocol.KV {
 	out := protocol.KV{Key: string(kv.Key), Create: kv.CreateRevision, Mod: kv.ModRevision}
 	switch k, key := s.k, out.Key; {
-	case strings.HasPrefix(key, k.Members()), key == k.Leader(), key == k.Conflict():
+	case strings.HasPrefix(key, k.Members), key == k.Leader, key == k.Conflict:
 		out.Value = as[Member](kv.Value)
-	case strings.HasPrefix(key, k.Worlds()):
+	case strings.HasPrefix(key, k.Worlds):
 		out.Value = as[Place](kv.Value)
-	case key == k.Epoch():
+	case key == k.Epoch:
 		out.Value = as[Epoch](kv.Value)
-	case key == k.Progress():
+	case key == k.Progress:
 		out.Value = as[protocol.Report](kv.Value)
-	case key == k.Late():
+	case key == k.Late:
 		out.Value = as[protocol.Lateness](kv.Value)
-	case strings.HasPrefix(key, k.Notes()):
+	case strings.HasPrefix(key, k.Notes):
 		out.Value = as[Note](kv.Value)
 	default:
 		out.Value = kv.Value
@@ -74,8 +74,8 @@ func (s *Session) jobChanges(evs []*clientv3.Event) []protocol.KV {
 	var others []*clientv3.Event
 	for _, e := range evs {
 		key := string(e.Kv.Key)
-		own := strings.HasPrefix(key, s.k.Worlds()) && e.Type == clientv3.EventTypePut && s.node.Wrote(e.Kv.ModRevision)
-		if !own && !strings.HasPrefix(key, s.k.Control()) {
+		own := strings.HasPrefix(key, s.k.Worlds) && e.Type == clientv3.EventTypePut && s.node.Wrote(e.Kv.ModRevision)
+		if !own && !strings.HasPrefix(key, s.k.Control) {
 			others = append(others, e)
 		}
 	}

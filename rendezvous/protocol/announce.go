@@ -41,7 +41,7 @@ func (n *Node) announce() {
 		return
 	}
 	t.last, t.text = n.now, now
-	n.asLeader(Announce, "publish the attendance", Op{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: now}})
+	n.asLeader(Announce, "publish the attendance", Op{Do: Put, Key: n.k.Progress, Value: Report{Attendance: now}})
 }
 
 // attendance returns which nodes have joined and which have left.

@@ -16,8 +16,8 @@ import (
 func TestASealThatFailedLeavesItsPlacesToTheNext(t *testing.T) {
 	n := New(Config{Job: "j", Self: Member{ID: "a", Index: -1}}, TableOf(Rules()))
 	store := &simStore{leases: map[int64]bool{1: true}}
-	store.transact(&Action{Then: []Op{{Do: Put, Key: n.k.Leader(), Value: n.self, Lease: 1},
-		{Do: Put, Key: n.k.Epoch(), Value: Epoch{N: 1, State: Open, Size: 300}}}})
+	store.transact(&Action{Then: []Op{{Do: Put, Key: n.k.Leader, Value: n.self, Lease: 1},
+		{Do: Put, Key: n.k.Epoch, Value: Epoch{N: 1, State: Open, Size: 300}}}})
 	n.phase, n.turn, n.lease, n.leadLease = Leading, resting, 1, 1
 	n.ep, n.epMod, n.leader = Epoch{N: 1, State: Open, Size: 300}, 1, registered{create: 1, mod: 1}
 	n.lead = &lead{members: map[string]registered{}, places: map[string]Place{}, mine: map[int64]bool{}}
@@ -29,7 +29,7 @@ func TestASealThatFailedLeavesItsPlacesToTheNext(t *testing.T) {
 	try := func() (nonce string, written int) {
 		clear(n.lead.members)
 		for i, m := range list {
-			n.store(KV{Key: fmt.Sprint(n.k.Members(), i), Value: m, Create: int64(i), Mod: int64(i)})
+			n.store(KV{Key: fmt.Sprint(n.k.Members, i), Value: m, Create: int64(i), Mod: int64(i)})
 		}
 		n.Step(time.Time{}, Event{})
 		n.seal()
@@ -51,7 +51,7 @@ func TestASealThatFailedLeavesItsPlacesToTheNext(t *testing.T) {
 		}
 		got := map[string]Place{}
 		for _, k := range store.keys {
-			if strings.HasPrefix(k.Key, n.k.Worlds()) {
+			if strings.HasPrefix(k.Key, n.k.Worlds) {
 				got[k.Key] = k.Value.(Place)
 			}
 		}

@@ -12,8 +12,8 @@ func (n *Node) snapshot(kvs []KV) {
 	clear(n.results)
 	for _, kv := range kvs {
 		switch kv.Key {
-		case n.k.Conflict(), n.k.Late():
-		case n.k.Progress():
+		case n.k.Conflict, n.k.Late:
+		case n.k.Progress:
 			p, _ := kv.Value.(Report)
 			for _, m := range p.Left {
 				n.reported[m.ID] = true
@@ -34,26 +34,26 @@ func (n *Node) hear(e Event) {
 
 func (n *Node) hearOne(kv KV) {
 	switch {
-	case !kv.Gone && strings.HasPrefix(kv.Key, n.k.Worlds()): // arrives before the epoch that makes it true
+	case !kv.Gone && strings.HasPrefix(kv.Key, n.k.Worlds): // arrives before the epoch that makes it true
 		n.seat = &kv
-	case kv.Key == n.k.Epoch():
+	case kv.Key == n.k.Epoch:
 		n.hearEpoch(kv)
-	case kv.Key == n.k.Leader():
+	case kv.Key == n.k.Leader:
 		n.hearLeader(kv)
 	case kv.Gone:
-	case kv.Key == n.k.Progress():
+	case kv.Key == n.k.Progress:
 		n.hearProgress(kv)
-	case kv.Key == n.k.Late():
+	case kv.Key == n.k.Late:
 		l, _ := kv.Value.(Lateness)
 		for _, who := range l.Who {
 			n.warn(l.Nonce, who)
 		}
-	case kv.Key == n.k.Conflict():
+	case kv.Key == n.k.Conflict:
 		m, ok := kv.Value.(Member)
 		if ok && m.Index == n.self.Index && m.ID != n.self.ID {
 			n.notify(Notice{Kind: Conflict, Member: &m, Text: "it is refused as long as this node is registered"})
 		}
-	case strings.HasPrefix(kv.Key, n.k.Results()):
+	case strings.HasPrefix(kv.Key, n.k.Results):
 		n.results[kv.Key], _ = kv.Value.([]byte)
 	}
 }

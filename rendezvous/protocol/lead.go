@@ -59,18 +59,18 @@ func (n *Node) hearJob(e Event) {
 func (n *Node) store(kv KV) {
 	l, key := n.lead, kv.Key
 	switch {
-	case strings.HasPrefix(key, n.k.Members()):
+	case strings.HasPrefix(key, n.k.Members):
 		n.storeMember(kv)
-	case strings.HasPrefix(key, n.k.Worlds()):
+	case strings.HasPrefix(key, n.k.Worlds):
 		if p, ok := kv.Value.(Place); ok && !kv.Gone {
 			p.Partners = nil
 			l.places[key] = p
 		} else if kv.Gone {
 			delete(l.places, key)
 		}
-	case strings.HasPrefix(key, n.k.Notes()):
+	case strings.HasPrefix(key, n.k.Notes):
 		n.storeNote(kv)
-	case strings.HasPrefix(key, n.k.Posts()):
+	case strings.HasPrefix(key, n.k.Posts):
 		n.storePost(kv)
 	}
 }
@@ -180,7 +180,7 @@ func (n *Node) watchOver(l *lead) {
 // resign gives the lead to a node of the sealed world: only they can reduce.
 func (n *Node) resign() {
 	n.resignedAt = n.now
-	n.asLeader(Resign, "resign", Op{Do: Delete, Key: n.k.Leader()})
+	n.asLeader(Resign, "resign", Op{Do: Delete, Key: n.k.Leader})
 }
 
 func (n *Node) resigned(e Event) {
@@ -200,7 +200,7 @@ func (n *Node) seats() iter.Seq2[Place, *Member] {
 				continue
 			}
 			var now *Member
-			if m, ok := n.lead.members[n.k.Members()+slot]; ok && m.ID == p.ID {
+			if m, ok := n.lead.members[n.k.Members+slot]; ok && m.ID == p.ID {
 				now = &m.Member
 			}
 			if !yield(p, now) {

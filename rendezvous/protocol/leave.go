@@ -130,8 +130,8 @@ func (n *Node) leave(e Event) {
 		// just gone, and the answer is under way.
 		ops = append(ops, Op{Do: Nest, If: []Cond{n.ownLease()}, Then: []Op{
 			{Do: Put, Key: n.k.Member(self), Value: self, Lease: n.lease},
-			{Do: Nest, If: []Cond{{Guard: LeadLease, Of: Lease, Key: n.k.Leader(), Is: '=', Rev: n.lease}},
-				Then: []Op{{Do: Put, Key: n.k.Leader(), Value: self, Lease: n.lease}}}}})
+			{Do: Nest, If: []Cond{{Guard: LeadLease, Of: Lease, Key: n.k.Leader, Is: '=', Rev: n.lease}},
+				Then: []Op{{Do: Put, Key: n.k.Leader, Value: self, Lease: n.lease}}}}})
 	}
 	if len(ops) > 0 {
 		n.do(Action{Kind: Leave, Then: ops})

@@ -208,7 +208,7 @@ type Action struct {
 	Err   error
 	Size  int // Reply: the nodes whose acknowledgements the store host awaits
 
-	epoch   *Epoch
+	epoch   Epoch
 	edits   int
 	post    *post
 	missing *MissingError

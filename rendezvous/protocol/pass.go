@@ -53,16 +53,16 @@ func (n *Node) pass(Event) {
 // elect tries to take the lead where it is free. To lose is fine: the watch reports
 // the winner. A lead of an earlier life is bound to this life's lease.
 func (n *Node) elect() {
-	kind, guard := Elect, Cond{Guard: FreeLead, Of: Create, Key: n.k.Leader(), Is: '='}
+	kind, guard := Elect, Cond{Guard: FreeLead, Of: Create, Key: n.k.Leader, Is: '='}
 	switch {
 	case n.leader.ID == "" && !n.yields():
 	case n.leader.ID == n.self.ID && n.leadLease != n.lease:
-		kind, guard = Rebind, Cond{Guard: SameLead, Of: Mod, Key: n.k.Leader(), Is: '=', Rev: n.leader.mod}
+		kind, guard = Rebind, Cond{Guard: SameLead, Of: Mod, Key: n.k.Leader, Is: '=', Rev: n.leader.mod}
 	default:
 		return
 	}
-	n.ask(Action{Kind: kind, What: "choose a leader", If: []Cond{guard}, Else: []Op{{Key: n.k.Leader()}},
-		Then: []Op{{Do: Put, Key: n.k.Leader(), Value: n.self, Lease: n.lease}}})
+	n.ask(Action{Kind: kind, What: "choose a leader", If: []Cond{guard}, Else: []Op{{Key: n.k.Leader}},
+		Then: []Op{{Do: Put, Key: n.k.Leader, Value: n.self, Lease: n.lease}}})
 }
 
 // elected takes in whether this node leads now.
@@ -191,5 +191,5 @@ func (n *Node) posted(e Event) {
 
 // sameEpoch returns the guard that the epoch is the version that this node read.
 func (n *Node) sameEpoch() Cond {
-	return Cond{Guard: SameEpoch, Of: Mod, Key: n.k.Epoch(), Is: '=', Rev: n.epMod}
+	return Cond{Guard: SameEpoch, Of: Mod, Key: n.k.Epoch, Is: '=', Rev: n.epMod}
 }

@@ -35,10 +35,10 @@ func (n *Node) entering() []Op {
 	ops := []Op{{Do: Put, Key: n.k.Member(n.self), Value: n.self, Lease: n.lease}}
 	if !n.yields() {
 		ops = append(ops, Op{Do: Nest,
-			If:   []Cond{{Guard: FreeLead, Of: Create, Key: n.k.Leader(), Is: '='}},
-			Then: []Op{{Do: Put, Key: n.k.Leader(), Value: n.self, Lease: n.lease}}})
+			If:   []Cond{{Guard: FreeLead, Of: Create, Key: n.k.Leader, Is: '='}},
+			Then: []Op{{Do: Put, Key: n.k.Leader, Value: n.self, Lease: n.lease}}})
 	}
-	return append(ops, Op{Key: n.k.Control(), Prefix: true})
+	return append(ops, Op{Key: n.k.Control, Prefix: true})
 }
 
 // registered takes in what a registration found: nothing, so that it is done; or
@@ -68,7 +68,7 @@ func (n *Node) registered(e Event) {
 		n.notify(Notice{Kind: Conflict, Member: new(n.holder),
 			Text: fmt.Sprintf("waiting up to %s for its lease to run out", n.cfg.TTL+TypedGrace)})
 		n.ask(Action{Kind: Contend, What: "report the conflict", Try: true, Rev: e.Rev,
-			Then: []Op{{Do: Put, Key: n.k.Conflict(), Value: n.self}}})
+			Then: []Op{{Do: Put, Key: n.k.Conflict, Value: n.self}}})
 	default:
 		n.await(e)
 	}
@@ -107,8 +107,8 @@ func (n *Node) replaced(e Event) {
 		return
 	}
 	n.ask(Action{Kind: Depose, What: "replace the leader",
-		If:   []Cond{{Guard: SameLead, Of: Mod, Key: n.k.Leader(), Is: '=', Rev: n.leader.mod}},
-		Then: []Op{{Do: Delete, Key: n.k.Leader()}}})
+		If:   []Cond{{Guard: SameLead, Of: Mod, Key: n.k.Leader, Is: '=', Rev: n.leader.mod}},
+		Then: []Op{{Do: Delete, Key: n.k.Leader}}})
 }
 
 // entered takes in that the registration is true, and the control keys as they

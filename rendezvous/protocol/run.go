@@ -51,7 +51,7 @@ func (n *Node) reduced(e Event) {
 	ops := []Op{{Do: Put, Key: n.k.Result(ep.N, e.Ask.Name), Value: e.Value}}
 	if e.Start {
 		ep.State = Started
-		ops = append(ops, Op{Do: Put, Key: n.k.Epoch(), Value: ep})
+		ops = append(ops, Op{Do: Put, Key: n.k.Epoch, Value: ep})
 	}
 	n.commit(Decide, ops, n.unchanged(), Cond{Guard: NoQuit, Of: Create, Key: n.k.Quit(ep.Nonce), Is: '='})
 }
@@ -89,7 +89,7 @@ func (n *Node) finish(why string) {
 		return
 	}
 	ep.State, ep.Why = Over, why
-	n.commit(Finish, []Op{{Do: Put, Key: n.k.Epoch(), Value: ep}})
+	n.commit(Finish, []Op{{Do: Put, Key: n.k.Epoch, Value: ep}})
 }
 
 // roll is the leader's state while the nodes start.
@@ -113,7 +113,7 @@ func (n *Node) begins() {
 // vanished remembers a node whose key is gone and that has not said that it leaves.
 func (n *Node) vanished(key string, m Member) {
 	r := &n.lead.roll
-	p, ours := n.lead.places[n.k.World(r.nonce)+strings.TrimPrefix(key, n.k.Members())]
+	p, ours := n.lead.places[n.k.World(r.nonce)+strings.TrimPrefix(key, n.k.Members)]
 	if ours && p.ID == m.ID && n.now.Sub(r.since) < n.cfg.StartTimeout {
 		r.lost = append(r.lost, fmt.Sprintf("rank %d, %s, was lost", p.Rank, p.Name))
 	}
@@ -138,7 +138,7 @@ func (n *Node) late() bool {
 	who := slices.Sorted(slices.Values(r.lost))
 	r.published = len(who)
 	n.asLeader(Warn, "report late nodes",
-		Op{Do: Put, Key: n.k.Late(), Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
+		Op{Do: Put, Key: n.k.Late, Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
 	return true
 }
 

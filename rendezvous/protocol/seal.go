@@ -40,9 +40,9 @@ func (n *Node) reopen(ep Epoch, why string) {
 		next.Size, next.Min, next.First, next.Restarts = first.Size, first.Min, first.Name(), first.Restarts
 	}
 	n.commit(Reopen, []Op{
-		{Do: Put, Key: n.k.Epoch(), Value: next},
-		{Do: Delete, Key: n.k.Results(), Prefix: true},
-		{Do: Delete, Key: n.k.Progress()},
+		{Do: Put, Key: n.k.Epoch, Value: next},
+		{Do: Delete, Key: n.k.Results, Prefix: true},
+		{Do: Delete, Key: n.k.Progress},
 	})
 }
 
@@ -74,7 +74,7 @@ func (n *Node) seal() {
 		l.draft = draft{}
 	}
 	if fresh && len(l.places) > 0 {
-		n.commit(Clear, []Op{{Do: Delete, Key: n.k.Worlds(), Prefix: true}})
+		n.commit(Clear, []Op{{Do: Delete, Key: n.k.Worlds, Prefix: true}})
 		return
 	}
 	n.writePlaces()
@@ -147,8 +147,8 @@ func (n *Node) sealIt() {
 		next.N = max(next.N, m.Epoch+1)
 	}
 	n.commit(Seal, []Op{
-		{Do: Put, Key: n.k.Epoch(), Value: next},
-		{Do: Delete, Key: n.k.Notes(), Prefix: true}, // no node waits for them any more
+		{Do: Put, Key: n.k.Epoch, Value: next},
+		{Do: Delete, Key: n.k.Notes, Prefix: true}, // no node waits for them any more
 	}, n.unchanged())
 }
 
@@ -163,7 +163,7 @@ func (n *Node) sealed(e Event) {
 // unchanged returns the guard that no member's key is newer than the newest that
 // this leader has seen.
 func (n *Node) unchanged() Cond {
-	return Cond{Guard: NoNewMember, Of: Mod, Key: n.k.Members(), Prefix: true, Is: '<', Rev: n.lead.newest + 1}
+	return Cond{Guard: NoNewMember, Of: Mod, Key: n.k.Members, Prefix: true, Is: '<', Rev: n.lead.newest + 1}
 }
 
 // asLeader does one thing that leaves the epoch alone, if this node still leads. A
@@ -173,7 +173,7 @@ func (n *Node) asLeader(kind Kind, what string, op Op) {
 }
 
 func (n *Node) leadCreate() Cond {
-	return Cond{Guard: LeadCreate, Of: Create, Key: n.k.Leader(), Is: '=', Rev: n.leader.create}
+	return Cond{Guard: LeadCreate, Of: Create, Key: n.k.Leader, Is: '=', Rev: n.leader.create}
 }
 
 // commit applies ops if this node still leads and the epoch is still the one that
@@ -182,7 +182,7 @@ func (n *Node) leadCreate() Cond {
 func (n *Node) commit(kind Kind, ops []Op, extra ...Cond) {
 	n.ask(Action{Kind: kind, What: "write the epoch", Then: ops, If: append(extra,
 		n.leadCreate(),
-		Cond{Guard: LeadLease, Of: Lease, Key: n.k.Leader(), Is: '=', Rev: n.leadLease}, // revisions repeat in an empty store
+		Cond{Guard: LeadLease, Of: Lease, Key: n.k.Leader, Is: '=', Rev: n.leadLease}, // revisions repeat in an empty store
 		n.sameEpoch())})
 }
 
@@ -196,9 +196,9 @@ func (n *Node) wrote(e Event) bool {
 	for _, op := range e.Ask.Then {
 		switch {
 		case op.Do != Put:
-		case op.Key == n.k.Epoch():
+		case op.Key == n.k.Epoch:
 			n.ep, n.epMod = op.Value.(Epoch), e.Rev
-		case strings.HasPrefix(op.Key, n.k.Results()):
+		case strings.HasPrefix(op.Key, n.k.Results):
 			n.results[op.Key], _ = op.Value.([]byte)
 		}
 	}

@@ -58,7 +58,7 @@ func (n *Node) look(e Event) {
 		}
 		n.askRunning(a)
 	case ep.Size > 0 && !self.wants(ep):
-		n.ask(Action{Kind: ReadFirst, epoch: &ep, Then: []Op{{Key: n.k.Members(), Prefix: true, Limit: few, Oldest: true}}})
+		n.ask(Action{Kind: ReadFirst, epoch: ep, Then: []Op{{Key: n.k.Members, Prefix: true, Limit: few, Oldest: true}}})
 	default:
 		n.rest(0)
 	}
@@ -90,8 +90,7 @@ func (n *Node) rest(d time.Duration) {
 // sent already.
 func (n *Node) findPlace() {
 	key := n.k.Place(n.ep.Nonce, n.self)
-	ep := n.ep
-	a := Action{Kind: ReadPlace, Crowd: true, epoch: &ep, Then: []Op{{Key: key}}}
+	a := Action{Kind: ReadPlace, Crowd: true, epoch: n.ep, Then: []Op{{Key: key}}}
 	if n.seat != nil && n.seat.Key == key {
 		n.placed(Event{Ask: &a, OK: true, KVs: []KV{*n.seat}})
 		return
@@ -114,7 +113,7 @@ func (n *Node) placed(e Event) {
 		n.outside = e.Ask.epoch.Nonce
 		n.look(e)
 	default:
-		n.enter(*e.Ask.epoch, p)
+		n.enter(e.Ask.epoch, p)
 	}
 }
 
@@ -149,8 +148,7 @@ func (n *Node) sized(e Event) {
 
 // askRunning reads which nodes of a started epoch are still registered.
 func (n *Node) askRunning(a Action) {
-	ep := n.ep
-	a.Kind, a.epoch, a.Then = ReadRunning, &ep, []Op{{Key: n.k.Members(), Prefix: true, Limit: 4 * few}}
+	a.Kind, a.epoch, a.Then = ReadRunning, n.ep, []Op{{Key: n.k.Members, Prefix: true, Limit: 4 * few}}
 	n.ask(a)
 }
 
@@ -184,7 +182,7 @@ func (n *Node) expire(e Event) {
 		n.reply(Action{Err: e.Err})
 		return
 	}
-	n.ask(Action{Kind: ReadProgress, Last: true, Then: []Op{{Key: n.k.Progress()}}})
+	n.ask(Action{Kind: ReadProgress, Last: true, Then: []Op{{Key: n.k.Progress}}})
 }
 
 // progressed ends a wait with the nodes that were missing when the time ran out.
@@ -221,7 +219,7 @@ func (n *Node) lastNews(m *MissingError, publish bool) {
 		return
 	}
 	n.ask(Action{Kind: Farewell, Try: true, Last: true, missing: m,
-		Then: []Op{{Do: Put, Key: n.k.Progress(), Value: Report{Attendance: m.Attendance, Final: true}}}})
+		Then: []Op{{Do: Put, Key: n.k.Progress, Value: Report{Attendance: m.Attendance, Final: true}}}})
 }
 
 func (n *Node) farewell(e Event) {
@@ -256,13 +254,13 @@ func (n *Node) result(e Event) {
 // giveUp withdraws from a round, unless the result exists already. The key below
 // the nonce remains when the lease is given back.
 func (n *Node) giveUp(e Event) {
-	self, joined, result := n.self, n.joined, n.k.Result(n.joined.N, e.Name)
+	self, result := n.self, n.k.Result(n.joined.N, e.Name)
 	self.Left = "its time ran out"
-	n.ask(Action{Kind: Withdraw, Last: true, Name: e.Name, Err: e.Err, epoch: &joined,
+	n.ask(Action{Kind: Withdraw, Last: true, Name: e.Name, Err: e.Err, epoch: n.joined,
 		If: []Cond{{Guard: NoResult, Of: Create, Key: result, Is: '='}},
 		Then: []Op{{Do: Put, Key: n.k.Quit(n.joined.Nonce), Value: []byte(self.ID)},
 			{Do: Nest, If: []Cond{n.ownLease()}, Then: []Op{{Do: Put, Key: n.k.Member(self), Value: self, Lease: n.lease}}}},
-		Else: []Op{{Key: result}, {Key: n.k.Epoch()}}})
+		Else: []Op{{Key: result}, {Key: n.k.Epoch}}})
 }
 
 // withdrew returns a result that exists already, which this node follows as the others

@@ -294,7 +294,7 @@ func (w *walk) deliver(p *proc) bool {
 	}
 	all := len(w.store.log)
 	for from, i := w.dice.IntN(3), 0; i < 3; i++ {
-		kind, at, prefix := Control, &p.control, w.keys.Control()
+		kind, at, prefix := Control, &p.control, w.keys.Control
 		switch (from + i) % 3 {
 		case 1:
 			kind, at, prefix = Job, &p.job, w.keys.Root
@@ -343,9 +343,9 @@ func (w *walk) perform(p *proc) {
 
 // execute carries out a transaction, and checks what it made true.
 func (w *walk) execute(p *proc, a *Action) (Event, bool) {
-	was := w.store.get(w.keys.Epoch())
+	was := w.store.get(w.keys.Epoch)
 	e, ok := w.store.transact(a)
-	now := w.store.get(w.keys.Epoch())
+	now := w.store.get(w.keys.Epoch)
 	if w.logs {
 		w.log(p, "kind %d %s: %v, lost lease: %v", a.Kind, a.What, e.OK, !ok)
 	}

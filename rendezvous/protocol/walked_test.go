@@ -18,7 +18,7 @@ func (w *walk) posted(p *proc, a *Action) {
 	if a.Name == AckRound && m.ID != p.id {
 		w.fault("%s starts, and %q has its key", p.id, m.ID)
 	}
-	if ep, _ := w.store.get(w.keys.Epoch()).Value.(Epoch); a.Name == "go" {
+	if ep, _ := w.store.get(w.keys.Epoch).Value.(Epoch); a.Name == "go" {
 		w.posts[ep.Nonce+p.id]++
 	}
 }
@@ -190,7 +190,7 @@ func (w *walk) acks() bool {
 // rests checks, where nothing can happen any more, that a world has started, and
 // all of it that lives.
 func (w *walk) rests() {
-	ep, _ := w.store.get(w.keys.Epoch()).Value.(Epoch)
+	ep, _ := w.store.get(w.keys.Epoch).Value.(Epoch)
 	if !ep.runs() {
 		if len(w.goes) == 0 { // else another run waits for nodes that still belong to that one
 			w.fault("nothing can happen, and the epoch is %q", ep.State)
