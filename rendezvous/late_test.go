@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -55,13 +56,13 @@ func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
 		nodes := gone(t, b, 0, 1, 2)
 		nodes[1].Leave("its command has ended")
 		nodes[2].die()
-		if e := nodes[0].notified(t, Late); !strings.Contains(e.Text, "node 2 c") || !strings.HasSuffix(e.Text, "was lost") {
+		if e := nodes[0].notified(t, Gone); !strings.Contains(e.Text, "node 2 c") || !strings.HasSuffix(e.Text, "was lost") {
 			t.Errorf("got %q", e.Text)
 		}
 		nodes[0].mu.Lock()
 		defer nodes[0].mu.Unlock()
 		for _, e := range nodes[0].events {
-			if e.Kind == Late && strings.Contains(e.Text, "rank 1") {
+			if (e.Kind == Late || e.Kind == Gone) && strings.Contains(e.Text, "rank 1") {
 				t.Errorf("got %q, but its command ended", e.Text)
 			}
 		}
@@ -111,11 +112,49 @@ func TestWhoEndsAsItBecomesTheLeaderIsNotLost(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		nodes[2].mu.Lock()
 		for _, e := range nodes[2].events {
-			if e.Kind == Late {
+			if e.Kind == Late || e.Kind == Gone {
 				t.Errorf("got %q, but its command ended", e.Text)
 			}
 		}
 		nodes[2].mu.Unlock()
 		nodes[2].Leave("")
 	})
+}
+
+// TestHealthyRunsHearOfNoLoss: commands run for ten minutes, and end one after the other.
+func TestHealthyRunsHearOfNoLoss(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			dice := rand.New(rand.NewPCG(seed, 0))
+			s := memstore.New()
+			b := &bench{t: t, store: memory{s}, job: "j", exact: true, startTimeout: 30 * time.Second}
+			var nodes []*node
+			var chs []<-chan joined
+			for i := range 3 {
+				n := b.enterBy(s.Dial().Client(), Member{Index: i, Vouch: Typed, Size: 3, Host: string(rune('a' + i))})
+				nodes, chs = append(nodes, n), append(chs, n.join(t.Context()))
+			}
+			worlds(t, chs...)
+			var wg sync.WaitGroup
+			for _, n := range nodes {
+				runs := 10*time.Minute + time.Duration(dice.Int64N(int64(time.Minute)))
+				wg.Go(func() {
+					if _, err := n.Round(t.Context(), "go", nil, concat); err != nil {
+						t.Error(err)
+					}
+					n.Start(t.Context())
+					time.Sleep(runs)
+					n.Leave("its command has ended")
+				})
+			}
+			wg.Wait()
+			for _, n := range nodes {
+				for _, e := range n.events {
+					if e.Kind == Late || e.Kind == Gone {
+						t.Errorf("seed %d: %s got %q", seed, n.me().Host, e.Text)
+					}
+				}
+			}
+		})
+	}
 }

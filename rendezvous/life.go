@@ -30,7 +30,8 @@ func (s *Session) run(ctx context.Context) {
 		_, other := errors.AsType[*OtherStoreError](err)
 		l.ctx = ctx
 		ended := s.cfg.Hangup.within(s.answered, s.cfg.TTL-time.Second)
-		if l.feed(event{Kind: protocol.Fail, Err: err, Fatal: other, Ended: ended}) != nil {
+		if l.feed(event{Kind: protocol.Fail, Err: err, Fatal: other, Ended: ended,
+			Silence: time.Since(s.answered)}) != nil {
 			return
 		}
 		if time.Since(began) > 2*retryMax {
@@ -38,7 +39,7 @@ func (s *Session) run(ctx context.Context) {
 		}
 		d := pause.NextBackOff()
 		s.state(func(n *protocol.Node) {
-			if n.Settled() {
+			if n.Settled() && time.Since(s.answered) > lossWatch {
 				d *= 20
 			}
 		})
@@ -48,6 +49,10 @@ func (s *Session) run(ctx context.Context) {
 		}
 	}
 }
+
+// lossWatch is how long a node whose command runs tries often to reach a store that it has lost:
+// others are waiting to hear of a lost node.
+const lossWatch = 30 * time.Second
 
 // life is one lease: what the store sends while it holds.
 type life struct {

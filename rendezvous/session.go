@@ -19,8 +19,7 @@ type Config struct {
 	Job  string
 	Self Member        // ID may be empty: then Enter makes a random one
 	TTL  time.Duration // of the lease; 0: LeaseTTL, and more for thousands of nodes
-	// StartTimeout is how long after the go a node may take to start, and a
-	// loss is reported; 0: no limit.
+	// StartTimeout is how long after the go a node may take to start; 0: no limit.
 	StartTimeout time.Duration
 	// Hosted says that one of the nodes hosts the store: there is no world
 	// without it.

@@ -168,10 +168,10 @@ func (f *flags) declareStart(m maker) {
 		"with --nnodes MIN:MAX: once MIN nodes have joined, wait this long after each arrival for more",
 		start.DefaultLastCall, &o.LastCall)
 	f.startTimeout = m.duration(grpStart, "start-timeout",
-		"watch the start for this long, and report a node that is lost or has not started by then; 0: off",
+		"report a node that has not started within this time after the go; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
 	f.failFast = m.yes(grpStart, "fail-fast",
-		"do not wait: end all nodes if one is unfit, or is lost or has not started within --start-timeout", &o.FailFast)
+		"do not wait: end all nodes if one is unfit, is lost, or has not started within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",

@@ -3,8 +3,13 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/netns"
 )
 
 // runsUntil is a command that prints "begun", waits for a file, and names its rank. On a host with
@@ -107,4 +112,67 @@ func TestARunThatWaitsForTheLastOneHostsTheStoreAfterIt(t *testing.T) {
 	}
 	end(t, second)
 	trained(t, 1, next...)
+}
+
+// The companion of a node is suspended for longer than its lease, just as all commands end well: the
+// job is over, and nothing runs a second time.
+func TestAJobWhoseCommandsEndedWellIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 3)
+	file := filepath.Join(t.TempDir(), "file")
+	c.line = runsUntil(file)
+	flags := []string{"--nnodes", "3", "--restarts", "2"}
+	nodes := []*node{c.start(0, flags...)}
+	c.joined(nodes...)
+	nodes = append(nodes, c.start(1, flags...), c.start(2, flags...))
+	for _, n := range nodes {
+		n.prints("begun\n")
+	}
+	frozen := companionOf(t, c.lab.Hosts[2], nodes[2])
+	if err := syscall.Kill(frozen, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	end(t, file)
+	pause(t, 14*time.Second)
+	if err := syscall.Kill(frozen, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	trained(t, 1, nodes...)
+}
+
+// companionOf returns the companion of a launch.
+func companionOf(t *testing.T, h *netns.Host, n *node) int {
+	t.Helper()
+	for _, line := range h.Processes() {
+		pid, args, _ := strings.Cut(line, " ")
+		if id, err := strconv.Atoi(pid); err == nil && id != n.cmd.Process.Pid && strings.HasPrefix(args, "launch") {
+			return id
+		}
+	}
+	t.Fatalf("%s has no companion: %q", n.name, h.Processes())
+	return 0
+}
+
+// A node dies; the command of another fails at once by that. The node that died is named.
+func TestARestartNamesTheNodeThatDied(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 2)
+	fails := filepath.Join(t.TempDir(), "fails")
+	c.line = []string{"sh", "-c", "echo begun; while [ ! -e " + fails + "$RANK ]; do sleep 0.1; done; exit $RANK_FAILS"}
+	c.env = append(c.env, "RANK_FAILS=1")
+	flags := []string{"--nnodes", "2", "--restarts", "1"}
+	host := c.start(0, flags...)
+	c.joined(host)
+	other := c.start(1, flags...)
+	other.prints("begun\n")
+	host.prints("begun\n")
+	if err := c.lab.Hosts[1].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	other.exits(137)
+	end(t, fails+"0")
+	host.says("starting again on all nodes (restart 1 of 1)")
+	host.says("(10.77.0.2) left: it was lost, which is the likely cause of the restart")
+	_ = host.cmd.Process.Signal(syscall.SIGINT)
+	host.exits(130)
 }

@@ -45,8 +45,12 @@ func (n *Node) hearOne(kv KV) {
 		n.hearProgress(kv)
 	case kv.Key == n.k.Late:
 		l, _ := kv.Value.(Lateness)
+		n.closing = n.closing || l.Closing && l.Nonce == n.joined.Nonce
 		for _, who := range l.Who {
-			n.warn(l.Nonce, who)
+			n.warn(Late, l.Nonce, who)
+		}
+		for _, who := range l.Lost {
+			n.warn(Gone, l.Nonce, who)
 		}
 	case kv.Key == n.k.Conflict:
 		m, ok := kv.Value.(Member)
@@ -100,11 +104,8 @@ func (n *Node) hearLeader(kv KV) {
 	}
 	gone, other := n.leader.Member, n.leader.ID != "" && n.leader.ID != n.self.ID
 	n.leader = registered{}
-	switch {
-	case other && !n.ep.runs():
+	if other && !n.ep.runs() {
 		n.departed(because(gone))
-	case other && gone.Left == "" && n.now.Sub(n.wentAt) < n.cfg.StartTimeout:
-		n.warn(n.ep.Nonce, gone.Name()+", was lost")
 	}
 }
 
@@ -147,13 +148,12 @@ func because(m Member) Member {
 	return m
 }
 
-// warn reports once that a node of the joined world is late.
-func (n *Node) warn(nonce, who string) {
-	fresh := nonce == n.joined.Nonce && n.self.Restarts == 0 && !n.reported[who] &&
-		n.now.Sub(n.wentAt) < n.cfg.StartTimeout+lateGrace
+// warn reports once that a node of the joined world is late or lost.
+func (n *Node) warn(kind NoticeKind, nonce, who string) {
+	fresh := nonce == n.joined.Nonce && n.self.Restarts == 0 && !n.reported[who]
 	n.reported[who] = true
 	if fresh {
-		n.notify(Notice{Kind: Late, Text: who})
+		n.notify(Notice{Kind: kind, Text: who})
 	}
 }
 

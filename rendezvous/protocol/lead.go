@@ -42,13 +42,14 @@ func (n *Node) hearJob(e Event) {
 		before, known := l.members[kv.Key]
 		n.store(kv)
 		now, stays := l.members[kv.Key]
-		if known && !stays && before.Left == "" {
-			n.vanished(kv.Key, before.Member)
-		}
-		// A departure before the start is progress; later it is the end of a run.
+		// A departure before the start is progress; later it is the end of a run. A node that does
+		// not return for a restart was lost when the others failed.
 		if known && before.Left == "" && (!stays || now.Left != "") && n.ep.State != Started &&
-			before.ID != n.self.ID && before.Phase == PhaseArrived {
+			before.ID != n.self.ID && (before.Phase == PhaseArrived || n.ep.State == Open && n.ep.Restart > 0) {
 			before.Left = now.Left
+			if before.Left == "" && before.Phase != PhaseArrived {
+				before.Left = "it was lost, which is the likely cause of the restart"
+			}
 			n.departed(because(before.Member))
 		}
 	}
@@ -153,7 +154,7 @@ func (n *Node) stepSealed() {
 
 // stepStarted publishes late nodes, and ends or reopens a run.
 func (n *Node) stepStarted() {
-	if n.begins(); n.ep.Restarts > 0 || !n.late() {
+	if n.begins(); n.ep.Restarts > 0 || !n.report() {
 		n.watchOver(n.lead)
 	}
 }
@@ -161,7 +162,7 @@ func (n *Node) stepStarted() {
 // watchOver ends a run with restarts that is over, and opens the next epoch once
 // all members of the last run have left.
 func (n *Node) watchOver(l *lead) {
-	if !l.moved {
+	if due := !l.roll.ended.IsZero() && n.now.Sub(l.roll.ended) >= endGrace; !l.moved && !due {
 		return
 	}
 	if n.ep.State == Started && n.ep.Restarts > 0 {

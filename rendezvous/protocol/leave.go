@@ -7,7 +7,7 @@ import (
 
 // start publishes that this node has read that it may start.
 func (n *Node) start(e Event) {
-	n.user, n.self.Phase, n.wentAt = Running, PhaseStarted, n.now
+	n.user, n.self.Phase = Running, PhaseStarted
 	n.intact = false // the end of this world is not reported as the end of a wait
 	n.posts[AckRound] = &post{value: []byte("{}")}
 	n.until = time.Time{}
@@ -125,6 +125,9 @@ func (n *Node) leave(e Event) {
 	if n.ep.State == Sealed && n.ep.Nonce == n.joined.Nonce {
 		ops = append(ops, Op{Do: Put, Key: n.k.Quit(n.ep.Nonce), Value: []byte(self.ID)})
 	}
+	if n.cfg.Hosted && self.First && self.Phase != PhaseArrived {
+		ops = append(ops, Op{Do: Put, Key: n.k.Late, Value: Lateness{Nonce: n.joined.Nonce, Closing: true}})
+	}
 	if self.Left = e.Text; e.Text != "" {
 		// The lead may be this node's without its knowledge: the leader before it has
 		// just gone, and the answer is under way.
@@ -141,10 +144,10 @@ func (n *Node) leave(e Event) {
 	}
 }
 
-// remains returns the writes of a node whose command has ended: its place reports so,
-// for people. A place that was removed is not made again.
+// remains returns the writes of a node whose command has ended, or that leaves: its place reports
+// so, also when its key is gone. A place that was removed is not made again.
 func (n *Node) remains() []Op {
-	if n.self.Phase == PhaseArrived || n.joined.Nonce == "" {
+	if n.joined.Nonce == "" || n.self.Phase == PhaseArrived || n.self.Phase == PhaseStarted && n.phase != Ended {
 		return nil
 	}
 	p := Place{Rank: n.rank, ID: n.self.ID, Name: n.self.Name(), Over: true, Status: n.status}

@@ -217,16 +217,17 @@ type Action struct {
 // Event is one thing that happens to a node. With Ask it is the answer to that
 // request.
 type Event struct {
-	Kind  Kind
-	Ask   *Action
-	OK    bool // the conditions held
-	Took  bool // and those of the nested transaction
-	Dead  bool // Register: the holder is a dead process of this machine
-	Rev   int64
-	KVs   []KV
-	Err   error
-	Fatal bool // Fail: a new life would end like this one
-	Ended bool // Fail: the other end closed the connection, or refused one, while the lease held
+	Kind    Kind
+	Ask     *Action
+	OK      bool // the conditions held
+	Took    bool // and those of the nested transaction
+	Dead    bool // Register: the holder is a dead process of this machine
+	Rev     int64
+	KVs     []KV
+	Err     error
+	Fatal   bool          // Fail: a new life would end like this one
+	Silence time.Duration // Fail: since the store last answered
+	Ended   bool          // Fail: the other end closed the connection, or refused one, while the lease held
 
 	Lease   int64
 	Addr    netip.Addr

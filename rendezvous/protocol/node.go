@@ -28,9 +28,6 @@ const (
 	// NoteGrace is how long a new leader withholds a note that it found: a note of
 	// the last run is obsolete once the node itself joins, within seconds.
 	NoteGrace = 2 * time.Second
-	// lateGrace is how long after the time for a start a loss is still reported: a
-	// lease of the usual length.
-	lateGrace = 10 * time.Second
 	// few bounds the lists that all nodes read.
 	few = 16
 )
@@ -72,6 +69,7 @@ type Node struct {
 	wasUp       bool      // it was registered before
 	doubt       int64     // revision before a first registration that may have become true; 0: none
 	doubtful    int64     // revision before the registration that this life tries
+	closing     bool      // the store host has said that the store ends with its command
 	sawEnd      bool      // it saw that the store ended, which still counted it as present
 	emptied     time.Time // when it first saw that the store does not know its run
 	trouble     error     // why it is not registered
@@ -99,7 +97,6 @@ type Node struct {
 	rank        int               // this node's in it
 	intact      bool              // it exists, as far as is known
 	posts       map[string]*post  // by round, of the joined epoch
-	wentAt      time.Time         // when this node read that it may start
 	outside     string            // the nonce of a world that this node has no place in
 	until       time.Time         // the end of the user's wait; zero: none
 	budget      time.Duration
@@ -211,6 +208,9 @@ func (n *Node) fail(e Event) {
 		n.notify(Notice{Kind: Lost, Text: e.Err.Error()})
 	}
 	n.lost = true
+	if n.cfg.Hosted && n.user == Running && !n.closing && e.Silence >= n.cfg.TTL {
+		n.warn(Gone, n.joined.Nonce, "the node that hosts the store, or the network to it, was lost")
+	}
 }
 
 // halt ends the session: another process has this node's place.

@@ -104,7 +104,7 @@ func (n *Node) describe() {
 		return
 	}
 	n.ask(Action{Kind: Describe, What: "update this node's key", edits: n.edits,
-		If: []Cond{n.ownLease()}, Then: []Op{n.describes()}})
+		If: []Cond{n.ownLease()}, Then: append(n.remains(), n.describes())})
 }
 
 func (n *Node) described(e Event) {

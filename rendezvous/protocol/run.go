@@ -1,9 +1,10 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -56,27 +57,65 @@ func (n *Node) reduced(e Event) {
 	n.commit(Decide, ops, n.unchanged(), Cond{Guard: NoQuit, Of: Create, Key: n.k.Quit(ep.Nonce), Is: '='})
 }
 
-// verdict returns whether a started run is over, and which node ended it: the
-// lowest rank that is lost or failed; "" where all commands ended well.
+// endGrace is how long a node that is gone may take to come back and report how its command
+// ended, where all other commands ended well: it may have been suspended just then.
+const endGrace = 15 * time.Second
+
+// verdict returns whether a started run is over, and which node ended it: the lowest rank
+// that is lost, else that failed, which is often the effect; "" where all commands ended well.
 func (n *Node) verdict() (over bool, why string) {
-	worst, ended := n.ep.Size, 0
+	var lost, failed blamed
+	ended, gone := 0, 0
 	for p, now := range n.seats() {
-		failed := ""
-		switch {
-		case now == nil:
-			failed = "is gone"
-		case now.Left != "":
-			failed = "left: " + now.Left
-		case now.Phase == PhaseEnded && now.Status != 0:
-			failed = fmt.Sprintf("failed: its command ended with %d", now.Status)
-		case now.Phase == PhaseEnded:
+		switch status, known := endOf(p, now); {
+		case known && status == 0:
 			ended++
-		}
-		if failed != "" && p.Rank < worst {
-			worst, why = p.Rank, fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, failed)
+		case known:
+			failed.add(p, fmt.Sprintf("failed: its command ended with %d", status))
+		case now == nil:
+			gone++
+			lost.add(p, "is gone")
+		case now.Left != "":
+			lost.add(p, "left: "+now.Left)
 		}
 	}
+	if gone > 0 && ended+gone == n.ep.Size && !n.lead.roll.gave(n) {
+		return false, ""
+	}
+	why = cmp.Or(lost.why, failed.why)
 	return why != "" || ended == n.ep.Size, why
+}
+
+// blamed is the lowest rank of those that ended a run.
+type blamed struct {
+	rank int
+	why  string
+}
+
+func (b *blamed) add(p Place, what string) {
+	if b.why == "" || p.Rank < b.rank {
+		*b = blamed{p.Rank, fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what)}
+	}
+}
+
+// gave returns whether the nodes that are gone have had their time to come back.
+func (r *roll) gave(n *Node) bool {
+	if r.ended.IsZero() {
+		r.ended = n.now
+		n.wake(endGrace + milli)
+	}
+	return n.now.Sub(r.ended) >= endGrace
+}
+
+// endOf returns how the command of a place ended, as its member reports it or its place does.
+func endOf(p Place, now *Member) (status int, known bool) {
+	switch {
+	case now != nil && now.Phase == PhaseEnded && now.Left == "":
+		return now.Status, true
+	case now == nil && p.Over && p.Status != nil:
+		return *p.Status, true
+	}
+	return 0, false
 }
 
 // finish ends a run: it opens the next epoch while a restart is left, else the job
@@ -92,13 +131,15 @@ func (n *Node) finish(why string) {
 	n.commit(Finish, []Op{{Do: Put, Key: n.k.Epoch, Value: ep}})
 }
 
-// roll is the leader's state while the nodes start.
+// roll is the leader's state of a started world.
 type roll struct {
 	nonce     string
 	since     time.Time
-	published int      // how many of lost
-	over      bool     // the time for a start is over
-	lost      []string // the nodes that vanished without a reason, or have not started in time
+	published int            // how many of late and lost
+	over      bool           // the time for a start is over
+	ended     time.Time      // when all commands had ended well, but those of nodes that are gone
+	late      map[int]string // by rank: the nodes that have not started in time
+	lost      map[int]string // the nodes that vanished without a reason
 }
 
 // begins starts the roll of an epoch that is found started.
@@ -106,40 +147,45 @@ func (n *Node) begins() {
 	if n.lead.roll.nonce == n.ep.Nonce {
 		return
 	}
-	n.lead.roll = roll{nonce: n.ep.Nonce, since: n.now}
+	n.lead.roll = roll{nonce: n.ep.Nonce, since: n.now, late: map[int]string{}, lost: map[int]string{}}
 	n.wake(n.cfg.StartTimeout + milli)
 }
 
-// vanished remembers a node whose key is gone and that has not said that it leaves.
-func (n *Node) vanished(key string, m Member) {
-	r := &n.lead.roll
-	p, ours := n.lead.places[n.k.World(r.nonce)+strings.TrimPrefix(key, n.k.Members)]
-	if ours && p.ID == m.ID && n.now.Sub(r.since) < n.cfg.StartTimeout {
-		r.lost = append(r.lost, fmt.Sprintf("rank %d, %s, was lost", p.Rank, p.Name))
-	}
-}
-
-// late publishes which nodes have not started when the time for it is over, and
-// which were lost before: the others wait for them. It returns whether it did.
-func (n *Node) late() bool {
-	r := &n.lead.roll
-	if limit := n.cfg.StartTimeout; limit > 0 && !r.over && n.now.Sub(r.since) >= limit {
-		r.over = true
-		acked := n.lead.posts[n.k.Round(n.ep.N, AckRound)]
-		for p, now := range n.seats() {
-			if _, ok := acked[p.Rank]; now != nil && now.Phase == PhaseArrived && !ok {
-				r.lost = append(r.lost, fmt.Sprintf("rank %d, %s, has not started", p.Rank, p.Name))
-			}
-		}
-	}
-	if len(r.lost) == r.published {
+// report publishes which nodes have not started when the time for it is over, and which
+// were lost: the others wait for them. It returns whether it did.
+func (n *Node) report() bool {
+	r, l := &n.lead.roll, n.lead
+	due := n.cfg.StartTimeout > 0 && !r.over && n.now.Sub(r.since) >= n.cfg.StartTimeout
+	if !due && !l.moved {
 		return false
 	}
-	who := slices.Sorted(slices.Values(r.lost))
-	r.published = len(who)
-	n.asLeader(Warn, "report late nodes",
-		Op{Do: Put, Key: n.k.Late, Value: Lateness{n.ep.Nonce, who[:min(few, len(who))]}})
+	acked := l.posts[n.k.Round(n.ep.N, AckRound)]
+	for p, now := range n.seats() {
+		switch _, ok := acked[p.Rank]; {
+		case now == nil && !p.Over:
+			r.lost[p.Rank] = fmt.Sprintf("rank %d, %s, was lost", p.Rank, p.Name)
+		case due && now != nil && now.Phase == PhaseArrived && !ok:
+			r.late[p.Rank] = fmt.Sprintf("rank %d, %s, has not started", p.Rank, p.Name)
+		}
+	}
+	r.over = r.over || due
+	if len(r.late)+len(r.lost) == r.published {
+		return false
+	}
+	r.published = len(r.late) + len(r.lost)
+	n.asLeader(Warn, "report late and lost nodes",
+		Op{Do: Put, Key: n.k.Late, Value: Lateness{Nonce: n.ep.Nonce, Who: firstFew(r.late), Lost: firstFew(r.lost)}})
 	return true
+}
+
+// firstFew returns the texts of the first few ranks.
+func firstFew(by map[int]string) (out []string) {
+	for _, rank := range slices.Sorted(maps.Keys(by)) {
+		if len(out) < few {
+			out = append(out, by[rank])
+		}
+	}
+	return out
 }
 
 func (n *Node) warned(e Event) {

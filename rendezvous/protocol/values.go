@@ -179,11 +179,13 @@ type Report struct {
 	Final bool `json:"final,omitempty"` // the store host gave up, and the store ends with it
 }
 
-// Lateness is the value of c/late: the nodes that have not started, or were lost
-// soon after the go.
+// Lateness is the value of c/late: the nodes of a started world that its others wait for.
 type Lateness struct {
 	Nonce string   `json:"nonce"`
-	Who   []string `json:"who"` // the first few, each with what is wrong
+	Who   []string `json:"who"`            // the first few that have not started in time
+	Lost  []string `json:"lost,omitempty"` // the first few that were lost
+	// Closing says that the store host's command has ended, and that the store ends with it.
+	Closing bool `json:"closing,omitempty"`
 }
 
 // Note is the reason why a node is unfit and has not registered. It is advice: no
@@ -238,7 +240,8 @@ const (
 	Waiting  NoticeKind = "waiting"    // for the members of the last run to end
 	Spare    NoticeKind = "spare"      // all places are taken; this standby node waits for one
 	Broken   NoticeKind = "anew"       // the joined world broke up before its start; Text has the reason
-	Late     NoticeKind = "late"       // after the go: Text names a node that has not started, or was lost at once
+	Late     NoticeKind = "late"       // after the go: Text names a node that has not started
+	Gone     NoticeKind = "gone"       // after the go: Text names a node that was lost
 )
 
 // Count returns a number of nodes as --nnodes takes it: "4", or "2:4" where min

@@ -189,9 +189,9 @@ func (c *Client) Handoff(ctx context.Context) error {
 }
 
 // Ended reports to the other nodes that this node's command has ended; see rendezvous.Session.Ended.
-func (c *Client) Ended(status int) error {
-	_, err := ask[none](context.Background(), c, handoffLimit, "Ended", status)
-	return err
+// An error is Fate's, too.
+func (c *Client) Ended(status int) {
+	_, _ = ask[none](context.Background(), c, noLimit, "Ended", status)
 }
 
 // Fate waits until the run is over; see rendezvous.Session.Fate.

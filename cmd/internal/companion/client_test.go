@@ -98,7 +98,7 @@ func TestAnErrorOfTheCompanionKeepsItsType(t *testing.T) {
 	if _, err := c.Posted(t.Context(), "go", nil, time.Second); !errors.Is(err, rendezvous.ErrUnreachable) {
 		t.Errorf("Posted returned %v", err)
 	}
-	if err := c.Ended(0); err == nil || errors.Is(err, ErrDied) {
+	if err := c.Handoff(t.Context()); err == nil || errors.Is(err, ErrDied) {
 		t.Errorf("a method that the companion lacks returned %v", err)
 	}
 }

@@ -32,8 +32,8 @@ type Spec struct {
 	Budget time.Duration `json:"budget"`
 
 	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
-	// StartTimeout is how long after the go the companion reports a node that is lost or has not
-	// started. FailFast then ends the command; before the go it ends the wait if one node is unfit.
+	// StartTimeout is how long after the go a node may take to start. FailFast ends the command when a
+	// node has not, or is lost; before the go it ends the wait if one node is unfit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	JSON         bool          `json:"json,omitempty"` // the form of what is printed after the handoff

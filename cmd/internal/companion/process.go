@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"net"
 	"net/rpc"
 	"net/rpc/jsonrpc"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/masterport"
+	"launch/internal/process"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
@@ -101,9 +104,7 @@ func Main(print Print) child.Func {
 }
 
 // wait waits for the end of launch, or of the command that it became, and returns why this node leaves.
-// After the handoff stderr remains open for StartTimeout only, to report a node that has not started.
 func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string) {
-	var started <-chan time.Time
 	handedOff := p.handedOff
 	for {
 		select {
@@ -126,9 +127,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			p.report(ctx, news{})
 			return "its store failed: " + err.Error()
 		case <-handedOff:
-			handedOff, started = nil, time.After(p.spec.StartTimeout)
-		case <-started:
-			closeStderr()
+			handedOff = nil
 		}
 	}
 }
@@ -144,6 +143,9 @@ func closeStderr() {
 	unix.Close(null)
 }
 
+// lastWord is how long the store remains for the other nodes to hear that it ends with its host.
+const lastWord = 50 * time.Millisecond
+
 // clear takes leave and removes what is left; the process ends right after it.
 func (p *companion) clear(why string) {
 	if p.session != nil {
@@ -153,6 +155,7 @@ func (p *companion) clear(why string) {
 		p.client.Close()
 	}
 	if server := p.server.Load(); server != nil {
+		time.Sleep(lastWord)
 		server.Drop()
 	}
 }
@@ -175,16 +178,58 @@ func (p *companion) event(e rendezvous.Event) {
 	}
 }
 
+// killGrace is how long a command may take to end after SIGTERM, when --fail-fast ends it.
+const killGrace = 2 * time.Second
+
 // late reports a node that is missing after the go, and ends the command with --fail-fast.
 func (p *companion) late(e rendezvous.Event) {
-	if e.Kind != rendezvous.Late {
+	var f finding.Finding
+	switch at := time.Now().Format("15:04:05"); {
+	case e.Kind == rendezvous.Late:
+		f = finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")
+	case e.Kind != rendezvous.Gone:
 		return
+	case p.unplugged() != "":
+		f = finding.Warnf("%s has no link (seen at %s): this node has lost the others", p.unplugged(), at).Named("node.lost")
+	default:
+		f = finding.Warnf("%s (seen at %s): a rank that exchanges data with it now waits until its own timeout", e.Text,
+			at).Named("node.lost")
 	}
-	f := finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")
 	if !p.spec.FailFast {
 		p.print(p.spec.JSON, f, "")
 		return
 	}
 	p.print(p.spec.JSON, f, "ending the command: --fail-fast")
+	p.wg.Go(p.endCommand)
+}
+
+// endCommand ends the command, and after a grace all that it started: a rank that waits in a
+// collective cannot handle a signal.
+func (p *companion) endCommand() {
+	started := process.Descendants(p.spec.Self.PID)
 	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
+	select {
+	case <-time.After(killGrace):
+	case <-p.ctx.Done():
+	}
+	for _, pid := range slices.Concat(started, process.Descendants(p.spec.Self.PID)) {
+		if pid != os.Getpid() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGKILL, nil, 0)
+}
+
+// unplugged returns the interface of this node's address, if it has no link; else "".
+func (p *companion) unplugged() string {
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if ip, ok := a.(*net.IPNet); ok && ip.IP.Equal(p.world.Self.Addr.AsSlice()) && i.Flags&net.FlagRunning == 0 {
+				return i.Name
+			}
+		}
+	}
+	return ""
 }

@@ -54,8 +54,7 @@ const (
 	// DefaultLastCall is longer than the time between the first and the last of
 	// nodes that start together, and short compared with a restart.
 	DefaultLastCall = 10 * time.Second
-	// DefaultStartTimeout is longer than the minute that a node waits for rank
-	// 0's store, and than torch takes to load and to connect.
+	// DefaultStartTimeout is longer than a node takes to become its command.
 	DefaultStartTimeout = 2 * time.Minute
 	// DefaultPortRange lies outside Linux's ephemeral range (32768-60999) and
 	// begins at torch's own port.

@@ -65,9 +65,10 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 		select {
 		case <-done:
 			done = nil
-			if s.status = run.Status(); run.Interrupted() || s.comp.Ended(s.status) != nil {
+			if s.status = run.Status(); run.Interrupted() {
 				return rendezvous.Fate{Why: "its command was interrupted"}, nil
 			}
+			go s.comp.Ended(s.status) // a companion that is stopped hears of it later
 			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
 		case r := <-answers:
 			if r.err != nil {

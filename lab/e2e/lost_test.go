@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// lossLimit is how soon the others say that a node was lost: a lease, and the time to see it.
+const lossLimit = 15 * time.Second
+
+// commandsRun starts n nodes whose commands run until the file exists.
+func commandsRun(t *testing.T, n int, flags ...string) (c *cluster, file string, nodes []*node) {
+	t.Helper()
+	c = embedded(t, n)
+	file = filepath.Join(t.TempDir(), "file")
+	c.line = runsUntil(file)
+	c.flags = append(c.flags, "--nnodes", strconv.Itoa(n))
+	c.flags = append(c.flags, flags...)
+	nodes = append(nodes, c.start(0))
+	c.joined(nodes...)
+	for i := 1; i < n; i++ {
+		nodes = append(nodes, c.start(i))
+	}
+	for _, n := range nodes {
+		n.prints("begun\n")
+	}
+	pause(t, time.Second) // all have said that they started
+	return c, file, nodes
+}
+
+func TestALostNodeIsNamedByTheOthersLongAfterTheStart(t *testing.T) {
+	t.Parallel()
+	c, file, nodes := commandsRun(t, 3, "--start-timeout", "1s")
+	pause(t, 2*time.Second)
+	at := time.Now()
+	if err := c.lab.Hosts[2].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	nodes[2].exits(137)
+	for _, n := range nodes[:2] {
+		n.says("was lost")
+		if took := time.Since(at); took > lossLimit {
+			t.Errorf("%s says it after %s", n.name, took)
+		}
+	}
+	end(t, file)
+	for _, n := range nodes[:2] {
+		n.exits(0)
+	}
+}
+
+func TestTheStoreHostsLossIsNamedAndItsEndIsNot(t *testing.T) {
+	t.Parallel()
+	t.Run("loss", func(t *testing.T) {
+		t.Parallel()
+		c, file, nodes := commandsRun(t, 3)
+		at := time.Now()
+		c.lab.Hosts[0].Cut()
+		for _, n := range nodes[1:] {
+			n.says("the node that hosts the store, or the network to it, was lost")
+			if took := time.Since(at); took > lossLimit {
+				t.Errorf("%s says it after %s", n.name, took)
+			}
+		}
+		nodes[0].says("eth0 has no link")
+		end(t, file)
+		for _, n := range nodes {
+			n.exits(0)
+		}
+	})
+	t.Run("end", func(t *testing.T) {
+		t.Parallel()
+		c, file, nodes := commandsRun(t, 3)
+		hold := filepath.Join(c.lab.Hosts[1].TempDir(), "hold")
+		c.lab.MayLeave("hold")
+		end(t, hold)
+		end(t, file)
+		nodes[0].exits(0)
+		nodes[2].exits(0)
+		pause(t, 20*time.Second) // longer than a lease
+		if text := nodes[1].err.String(); strings.Contains(text, "lost") {
+			t.Errorf("the others ended well, but: %s", text)
+		}
+		_ = nodes[1].cmd.Process.Signal(syscall.SIGTERM)
+	})
+}
+
+func TestFailFastEndsTheCommandsWhenANodeIsLost(t *testing.T) {
+	t.Parallel()
+	c, _, nodes := commandsRun(t, 3, "--fail-fast")
+	at := time.Now()
+	c.lab.Hosts[2].Cut()
+	for _, n := range nodes {
+		n.exits(143)
+		n.says("ending the command: --fail-fast")
+		if took := time.Since(at); took > lossLimit {
+			t.Errorf("%s ended after %s", n.name, took)
+		}
+	}
+}
