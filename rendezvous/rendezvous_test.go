@@ -273,7 +273,8 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 		rank0 := c.me()
 		sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
 		for rank, m := range []Member{c.me(), d.me()} {
-			if _, err := a.cli.Put(ctx, a.k.Place(sealed.Nonce, m), encode(Place{Rank: rank, ID: m.ID})); err != nil {
+			place := Place{Partner: Partner{Rank: rank, ID: m.ID}}
+			if _, err := a.cli.Put(ctx, a.k.Place(sealed.Nonce, m), encode(place)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -36,8 +36,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
-		others = append(others, rendezvous.Partner{Rank: 0, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs,
-			Peer: m.Peer})
+		others = append(others, w.Master.Partner(0))
 	}
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	names := &lookup{Names: c.Names, node: c.Node, found: Found{Host: c.Node.Hostname}}

@@ -150,7 +150,7 @@ func (n *Node) remains() []Op {
 	if n.joined.Nonce == "" || n.self.Phase == PhaseArrived || n.self.Phase == PhaseStarted && n.phase != Ended {
 		return nil
 	}
-	p := Place{Rank: n.rank, ID: n.self.ID, Name: n.self.Name(), Over: true, Status: n.status}
+	p := Place{Partner: Partner{Rank: n.rank, ID: n.self.ID, Name: n.self.Name()}, Over: true, Status: n.status}
 	if n.self.Phase == PhaseEnded {
 		p.Status = &n.self.Status
 	}

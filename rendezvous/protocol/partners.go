@@ -10,24 +10,26 @@ import (
 type Partner struct {
 	Rank  int          `json:"rank"`
 	ID    string       `json:"id"`              // of the sealed incarnation
-	Name  string       `json:"name"`            // for people
-	Addr  netip.Addr   `json:"addr"`            // for its peers
+	Name  string       `json:"name"`            // for people, also after it has left
+	Addr  netip.Addr   `json:"addr,omitzero"`   // for its peers
 	Addrs []netip.Addr `json:"addrs,omitempty"` // as Member.Addrs
-	Peer  int          `json:"peer"`            // port of its side channel
+	Peer  int          `json:"peer,omitempty"`  // port of its side channel
 }
 
-// Partner returns the place as other nodes use it.
-func (p Place) Partner() Partner { return Partner{p.Rank, p.ID, p.Name, p.Addr, p.Addrs, p.Peer} }
+// Partner returns the member as other nodes call it.
+func (m Member) Partner(rank int) Partner {
+	return Partner{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer}
+}
 
 // Seated returns the places of the members in rank order, each with its partners.
 func Seated(list []Member) []Place {
 	places := make([]Place, len(list))
 	for rank, m := range list {
-		places[rank] = Place{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer}
+		places[rank].Partner = m.Partner(rank)
 	}
 	for rank := range places {
 		for _, other := range Partners(rank, len(list)) {
-			places[rank].Partners = append(places[rank].Partners, places[other].Partner())
+			places[rank].Partners = append(places[rank].Partners, places[other].Partner)
 		}
 	}
 	return places

@@ -125,12 +125,7 @@ const (
 
 // Place is a node's place in a sealed world.
 type Place struct {
-	Rank  int          `json:"rank"`
-	ID    string       `json:"id"`            // of the sealed incarnation
-	Name  string       `json:"name"`          // for people, after it has left
-	Addr  netip.Addr   `json:"addr,omitzero"` // for its peers
-	Addrs []netip.Addr `json:"addrs,omitempty"`
-	Peer  int          `json:"peer,omitempty"` // port of its side channel
+	Partner
 	// Partners are the nodes that it checks before the start; see Partners.
 	Partners []Partner `json:"partners,omitempty"`
 	// Over says that its command has ended, and Status how, as a shell reports it;

@@ -86,7 +86,8 @@ func TestTextOfOtherNodesCannotControlTheTerminal(t *testing.T) {
 	u.Fail(exit.Error{What: evil, Fix: evil})
 	u.Job(Job{
 		ID: evil, Epoch: rendezvous.Epoch{State: evil},
-		Places:  []rendezvous.Place{{ID: "1", Name: evil}, {ID: "2", Name: evil}},
+		Places: []rendezvous.Place{{Partner: rendezvous.Partner{ID: "1", Name: evil}},
+			{Partner: rendezvous.Partner{ID: "2", Name: evil}}},
 		Members: []rendezvous.Member{{ID: "2", Host: evil, Phase: evil}, {ID: "3", Host: evil, Phase: evil}},
 	})
 	text := errs.String() + out.String()
