@@ -87,15 +87,6 @@ type unfit struct {
 	more  int
 }
 
-// hopeless returns the error that ends a wait with FailFast; nil: the wait continues.
-func (n *Node) hopeless() *UnfitError {
-	u := n.unfit
-	if !n.cfg.FailFast || n.self.extra() || n.ep.State != Open || u.epoch != n.ep.N || len(u.notes) == 0 {
-		return nil
-	}
-	return &UnfitError{u.notes, u.more}
-}
-
 // unreported returns the notes that people have not read yet.
 func (n *Node) unreported(all []Note) (fresh []Note) {
 	for _, note := range all {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestASealThatFailedLeavesItsPlacesToTheNext(t *testing.T) {
 	store := &simStore{leases: map[int64]bool{1: true}}
 	store.transact(&Action{Then: []Op{{Do: Put, Key: n.k.Leader, Value: n.self, Lease: 1},
 		{Do: Put, Key: n.k.Epoch, Value: Epoch{N: 1, State: Open, Size: 300}}}})
-	n.phase, n.turn, n.lease, n.leadLease = Leading, resting, 1, 1
+	n.phase, n.turn, n.lease, n.leadLease = Leading, math.MaxInt, 1, 1 // no turn is left
 	n.ep, n.epMod, n.leader = Epoch{N: 1, State: Open, Size: 300}, 1, registered{create: 1, mod: 1}
 	n.lead = &lead{members: map[string]registered{}, places: map[string]Place{}, mine: map[int64]bool{}}
 	var list []Member

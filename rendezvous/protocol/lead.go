@@ -120,6 +120,9 @@ func (n *Node) storePost(kv KV) {
 // step does the one thing that the epoch's state asks of its leader.
 func (n *Node) step() {
 	l := n.lead
+	if l == nil {
+		return
+	}
 	if n.epMod != l.looked {
 		l.moved, l.looked = true, n.epMod
 	}
@@ -127,7 +130,9 @@ func (n *Node) step() {
 	case Sealed:
 		n.stepSealed()
 	case Started, Over:
-		n.stepStarted()
+		if n.begins(); n.ep.Restarts > 0 || !n.late() {
+			n.watchOver()
+		}
 	default:
 		n.gather()
 	}

@@ -58,7 +58,7 @@ type Node struct {
 	asked bool
 
 	phase, user Phase
-	turn        turn     // what this pass does next
+	turn        int      // what this pass does next
 	unsent      []string // the rounds to which this pass posts
 
 	self        Member
@@ -222,13 +222,15 @@ func (n *Node) halt(err error) {
 
 // end returns the error that ends a wait for good; nil: none yet.
 func (n *Node) end() error {
-	if n.fatal == nil && n.unneeded != nil {
+	switch u := n.unfit; {
+	case n.fatal != nil:
+		return n.fatal
+	case n.unneeded != nil:
 		return n.unneeded
+	case n.cfg.FailFast && !n.self.extra() && n.ep.State == Open && u.epoch == n.ep.N && len(u.notes) > 0:
+		return &UnfitError{u.notes, u.more}
 	}
-	if unfit := n.hopeless(); n.fatal == nil && unfit != nil {
-		return unfit
-	}
-	return n.fatal
+	return nil
 }
 
 // lastKnown returns what this node waited for when the store was lost, which

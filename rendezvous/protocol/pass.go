@@ -5,48 +5,20 @@ import (
 	"strconv"
 )
 
-// turn is what a pass does next. A pass makes the requests that are due, one after
-// the other, each at most once; then the node waits for a change.
-type turn uint8
-
-const (
-	electing turn = iota
-	describing
-	surveying
-	leading
-	posting
-	sending
-	resting
-)
-
 // again begins a pass, after a change.
 func (n *Node) again(e Event) {
-	n.turn = electing
+	n.turn = 0
 	n.pass(e)
 }
 
-// pass goes on with a pass, up to the next request.
+// pass makes the requests that are due, one after the other and each at most once; then
+// the node waits for a change. It continues after the request that was answered last.
 func (n *Node) pass(Event) {
-	for !n.asked && n.turn < resting && n.Up() {
-		now := n.turn
+	turns := []func(*Node){(*Node).elect, (*Node).fell, (*Node).describe, (*Node).survey, (*Node).step,
+		(*Node).listUnsent, (*Node).send}
+	for !n.asked && n.turn < len(turns) && n.Up() {
 		n.turn++
-		switch now {
-		case electing:
-			n.elect()
-		case describing:
-			n.fell()
-			n.describe()
-		case surveying:
-			n.survey()
-		case leading:
-			if n.lead != nil {
-				n.step()
-			}
-		case posting:
-			n.unsent = n.listUnsent()
-		case sending:
-			n.send()
-		}
+		turns[n.turn-1](n)
 	}
 }
 
@@ -147,19 +119,18 @@ func (n *Node) surveyed(e Event) {
 	n.pass(e)
 }
 
-// listUnsent returns the rounds of the joined world for which this life has posted nothing.
-func (n *Node) listUnsent() []string {
+// listUnsent lists the rounds of the joined world for which this life has posted nothing.
+func (n *Node) listUnsent() {
+	n.unsent = nil
 	if n.ep.Nonce != n.joined.Nonce || n.ep.Nonce == "" {
-		return nil
+		return
 	}
-	var out []string
 	for name, p := range n.posts {
 		if !p.sent {
-			out = append(out, name)
+			n.unsent = append(n.unsent, name)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(n.unsent)
 }
 
 // send posts to the next round. The own lease and the epoch's version guard it, so
@@ -172,7 +143,7 @@ func (n *Node) send() {
 		if p == nil || p.sent {
 			continue
 		}
-		n.turn = sending
+		n.turn-- // again after the answer
 		ops := []Op{{Do: Put, Key: n.k.Post(n.joined.N, name, n.rank), Value: p.value, Lease: n.lease}}
 		if name == AckRound {
 			ops = append(ops, n.describes())

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 )
@@ -121,7 +120,7 @@ func (n *Node) entered(e Event) {
 	if e.Took {
 		n.leadLease = n.lease
 	}
-	n.phase, n.turn, n.wasUp, n.trouble = Following, electing, true, nil
+	n.phase, n.turn, n.wasUp, n.trouble = Following, 0, true, nil
 	for _, p := range n.posts {
 		p.sent = false
 	}
@@ -130,11 +129,4 @@ func (n *Node) entered(e Event) {
 	}
 	n.lost = false
 	n.do(Action{Kind: WatchControl, Rev: e.Rev})
-}
-
-// doubts remembers the revision before a registration whose outcome is unknown.
-func (n *Node) doubts() {
-	if n.phase == Entering {
-		n.doubt = cmp.Or(n.doubt, n.doubtful)
-	}
 }

@@ -189,6 +189,6 @@ func firstFew(by map[int]string) (out []string) {
 }
 
 func (n *Node) warned(e Event) {
-	n.watchOver(n.lead)
+	n.watchOver()
 	n.pass(e)
 }

@@ -177,8 +177,8 @@ func (n *Node) leadCreate() Cond {
 }
 
 // commit applies ops if this node still leads and the epoch is still the one that
-// it knows. A lost race is no error: the watch reports the winner. An unknown outcome ends the
-// life, and the next one reads back what became true.
+// it knows. A lost race is no error: the watch reports the winner. An unknown outcome
+// ends the life, and the next one reads back what became true.
 func (n *Node) commit(kind Kind, ops []Op, extra ...Cond) {
 	n.ask(Action{Kind: kind, What: "write the epoch", Then: ops, If: append(extra,
 		n.leadCreate(),

@@ -1,12 +1,10 @@
 package protocol
 
-// Rule is one row of the table of transitions: the event, the phases in which it
-// has an effect, the name of the transition in docs/rendezvous.md and in the
-// model, and the function that carries it out.
+// Rule is one row of the table of transitions.
 type Rule struct {
 	On   Kind
-	In   []Phase
-	Name string
+	In   []Phase // where the event has an effect
+	Name string  // of the transition in docs/rendezvous.md and in the model
 	Do   func(*Node, Event)
 }
 
