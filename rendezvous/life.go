@@ -145,9 +145,9 @@ func (l *life) act(a action) (err error) {
 	s := l.s
 	switch a.Kind {
 	case protocol.Notify:
-		s.emit(a.Notice)
+		s.cfg.Events(*a.Notice)
 	case protocol.Wake:
-		s.wake(a.After)
+		time.AfterFunc(a.After, s.nudge)
 	case protocol.WatchControl:
 		l.rev, l.quieter = a.Rev, time.After(s.cfg.TTL/settle+spread(s.cfg.crowd()))
 		l.control, err = l.way.changes(a.Rev)
@@ -192,7 +192,7 @@ func (l *life) request(a action) (event, error) {
 	if a.Kind == protocol.Register || a.Kind == protocol.Replace {
 		kv = l.way.store()
 	}
-	e, err := s.perform(s.bounded(l.ctx, a), kv, a)
+	e, err := s.perform(l.ctx, kv, a)
 	switch {
 	case a.Try:
 		return e, nil
@@ -213,7 +213,7 @@ func (l *life) locate() {
 	}
 	if a := l.s.cfg.Reached(); a.IsValid() {
 		l.s.cfg.Reached = nil
-		l.s.update(event{Kind: protocol.Located, Addr: a})
+		l.s.step(event{Kind: protocol.Located, Addr: a}, true)
 	}
 }
 

@@ -11,10 +11,9 @@ import (
 // many is how many nodes a store with a core of its own serves as fast as they start.
 const many = 1000
 
-// crowd returns how many nodes of launch's own store n nodes are equal to. The speed
-// of an external etcd is unknown: one that syncs its files to a slow disk served 4,000
-// within 6 s. Of 10,000 at that pace it served none within 5 minutes; at this one they
-// take 20 s.
+// crowd returns how many nodes of launch's own store n nodes are equal to. An external
+// etcd on a slow disk served none of 10,000 at that store's pace, and all within 20 s at
+// this one.
 func crowd(n int, foreign bool) int {
 	if foreign {
 		n += 2 * max(0, n-many)
@@ -23,9 +22,8 @@ func crowd(n int, foreign bool) int {
 }
 
 // spread returns the time over which n nodes that start at once make their first
-// requests: none for a few, 0.2 s for 1,000, 4.7 s for 10,000. A store with a core of
-// its own serves the first 1,000 as fast as they start. Beyond that, it would not
-// answer its queue within the time of a request.
+// requests: none for a few, 0.2 s for 1,000, 4.7 s for 10,000. Without it a store would
+// not answer its queue within the time of a request.
 func spread(n int) time.Duration {
 	const few = 64
 	if n <= few {

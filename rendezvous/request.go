@@ -12,16 +12,13 @@ import (
 	"launch/rendezvous/protocol"
 )
 
-// bounded returns the context of one request.
-func (s *Session) bounded(ctx context.Context, a action) context.Context {
-	if a.Crowd {
-		return within(ctx, s.cfg.crowd())
-	}
-	return timeout(ctx)
-}
-
-// perform makes a request of reads and writes, and returns its answer.
+// perform makes a request of reads and writes within its time, and returns its answer.
 func (s *Session) perform(ctx context.Context, kv clientv3.KV, a action) (event, error) {
+	nodes := 0
+	if a.Crowd {
+		nodes = s.cfg.crowd()
+	}
+	ctx = within(ctx, nodes)
 	e, err := s.transact(ctx, kv, a)
 	if err != nil {
 		if err = reason(ctx, err); a.What != "" {

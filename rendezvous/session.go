@@ -79,6 +79,9 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	if cfg.Self.Phase == "" {
 		cfg.Self.Phase = PhaseArrived
 	}
+	if cfg.Events == nil {
+		cfg.Events = func(Event) {}
+	}
 	s := &Session{cfg: cfg, cli: cli, k: protocol.KeysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), reducers: map[string]Reduce{},
 		node: protocol.New(protocol.Config{Job: cfg.Job, Self: cfg.Self, TTL: cfg.TTL, StartTimeout: cfg.StartTimeout,
@@ -102,12 +105,6 @@ func (s *Session) step(e event, wake bool) ([]action, <-chan struct{}) {
 	return actions, s.changed
 }
 
-// update gives an event to the state, and wakes all users of the state.
-func (s *Session) update(e event) []action {
-	actions, _ := s.step(e, true)
-	return actions
-}
-
 // state lets f read the state.
 func (s *Session) state(f func(*protocol.Node)) {
 	s.mu.Lock()
@@ -127,28 +124,12 @@ func (s *Session) joined() (ep Epoch) {
 	return ep
 }
 
-// emit gives a notice to people.
-func (s *Session) emit(e *Event) {
-	if s.cfg.Events != nil {
-		s.cfg.Events(*e)
-	}
-}
-
 // nudge asks the state for another pass.
 func (s *Session) nudge() {
 	select {
 	case s.kick <- struct{}{}:
 	default:
 	}
-}
-
-// wake nudges after a time.
-func (s *Session) wake(after time.Duration) {
-	if after <= 0 {
-		s.nudge()
-		return
-	}
-	time.AfterFunc(after, s.nudge)
 }
 
 // newID returns a random identity.

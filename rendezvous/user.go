@@ -28,9 +28,9 @@ func (s *Session) ask(ctx context.Context, e, look event, ended func() event) ac
 		for _, a := range actions {
 			switch a.Kind {
 			case protocol.Notify:
-				s.emit(a.Notice)
+				s.cfg.Events(*a.Notice)
 			case protocol.Wake:
-				s.wake(a.After)
+				time.AfterFunc(a.After, s.nudge)
 			case protocol.Linger:
 				s.linger(ctx, a)
 			case protocol.Reply:
@@ -54,7 +54,7 @@ func (s *Session) ask(ctx context.Context, e, look event, ended func() event) ac
 					bound = context.WithoutCancel(ctx)
 				}
 				var err error
-				e, err = s.perform(s.bounded(bound, a), s.cli, a)
+				e, err = s.perform(bound, s.cli, a)
 				e.Err = err
 			}
 		}
@@ -125,6 +125,24 @@ func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Re
 	return a.Value, a.Err
 }
 
+// Posted returns what some ranks have posted to a round of the joined world, in their
+// order; nil for a rank that has not posted or has left. Once the round has a result, all
+// have posted. Its cost grows with the ranks, not with the nodes.
+func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byte, error) {
+	ep := s.joined()
+	out := make([][]byte, len(ranks))
+	for i, rank := range ranks {
+		r, err := s.cli.Get(timeout(ctx), s.k.Post(ep.N, name, rank))
+		if err != nil {
+			return nil, fmt.Errorf("read what rank %d has posted: %w", rank, reason(ctx, err))
+		}
+		for _, kv := range r.Kvs {
+			out[i] = kv.Value
+		}
+	}
+	return out, nil
+}
+
 // Start publishes that this node has read that it may start, and, on the store's
 // host, waits until all have: its command may end at once, and the store with it.
 // Its key is still the sealed one then, or the error names the node that holds it
@@ -164,12 +182,12 @@ func (s *Session) awaitAcks(ctx context.Context, prefix string, size int) {
 
 // Ended publishes that this node's command has ended.
 func (s *Session) Ended(status int) {
-	s.update(event{Kind: protocol.Exit, Status: status})
+	s.step(event{Kind: protocol.Exit, Status: status}, true)
 	s.nudge()
 }
 
 // Finished remembers how this node's command ended, for Leave to write.
-func (s *Session) Finished(status int) { s.update(event{Kind: protocol.Exited, Status: status}) }
+func (s *Session) Finished(status int) { s.step(event{Kind: protocol.Exited, Status: status}, true) }
 
 // Fate waits until the run that this node started in is over. Once its own
 // command has ended it waits no longer than patience for a store that does not
@@ -212,7 +230,8 @@ func (s *Session) Leave(why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	for _, a := range s.update(event{Kind: protocol.Leave, Text: why}) {
+	actions, _ := s.step(event{Kind: protocol.Leave, Text: why}, true)
+	for _, a := range actions {
 		if a.Kind == protocol.Revoke {
 			_, _ = s.cli.Revoke(ctx, clientv3.LeaseID(a.Lease))
 		} else {
