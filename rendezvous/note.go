@@ -52,9 +52,8 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 	return read[Note](ctx, cli, "read the notes", k.Notes, clientv3.WithPrefix(), clientv3.WithLimit(few))
 }
 
-// AwaitReaders waits until all other nodes of the job have joined at an embedded store,
-// or written a note there, and have left; or until ctx ends. me is this node's ID or
-// name.
+// AwaitReaders waits until all other nodes of the job have joined at an embedded store, or
+// written a note there, and have left. me is this node's ID or name.
 func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := protocol.KeysOf(job)
 	joined, here := map[string]bool{}, map[string]bool{}

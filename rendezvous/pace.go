@@ -58,8 +58,7 @@ func retries(nodes int) backoff.BackOff {
 }
 
 // queue returns how much longer than usual a store may take to answer one of n nodes
-// while they all join. A node that gives up asks again, and the store is busy with
-// requests that no node waits for.
+// while they all join: a node that gives up asks again, which only adds load.
 func queue(n int) time.Duration { return 2 * spread(n) }
 
 // leaseOf returns the length of the lease of one of n nodes: its renewal queues too.

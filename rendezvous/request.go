@@ -74,9 +74,8 @@ func (s *Session) transact(ctx context.Context, kv clientv3.KV, a action) (event
 	return e, nil
 }
 
-// watch watches what follows rev. Its beginning is bounded, since etcd's client
-// returns only when the store has answered: a store that is lost just then is
-// noticed as at any other time.
+// watch watches what follows rev. Its beginning is bounded, since etcd's client returns
+// only when the store has answered.
 func (s *Session) watch(
 	ctx context.Context, key string, rev int64, opts ...clientv3.OpOption,
 ) (clientv3.WatchChan, error) {

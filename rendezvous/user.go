@@ -15,9 +15,8 @@ import (
 // longer breaks the world. A nil result is no decision. It runs on the leader only.
 type Reduce func(posts [][]byte) (result []byte, start bool)
 
-// ask gives the state a user's event, and waits for its reply. At each change it
-// gives the event look; ended is the event at the end of ctx, and its zero value
-// ends the wait without a reply.
+// ask gives the state a user's event, and look at each change, until it replies. ended
+// is the event at the end of ctx; its zero value ends the wait without a reply.
 func (s *Session) ask(ctx context.Context, e, look event, ended func() event) action {
 	for {
 		actions, changed := s.step(e, false)
@@ -113,9 +112,8 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 	return *a.World, nil
 }
 
-// Round posts mine under a name that is used once in an epoch, and returns
-// the result of all nodes' posts. A lost node, or a ctx that ends, ends it:
-// *BrokenError, then Join again.
+// Round posts mine under a name that is used once in an epoch, and returns the result of
+// all nodes' posts. A lost node, or the end of ctx, ends it: *BrokenError, then Join again.
 func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Reduce) ([]byte, error) {
 	s.mu.Lock()
 	s.reducers[name] = reduce
@@ -143,11 +141,10 @@ func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byt
 	return out, nil
 }
 
-// Start publishes that this node has read that it may start, and, on the store's
-// host, waits until all have: its command may end at once, and the store with it.
-// Its key is still the sealed one then, or the error names the node that holds it
-// (*SupersededError). A store that does not answer is no error: the others start,
-// and wait for this node.
+// Start publishes that this node has read that it may start, and, on the store's host,
+// waits until all have: its command may end at once, and the store with it. Where another
+// node has its key by then, the error names that node (*SupersededError). A store that
+// does not answer is no error: the others start, and wait for this node.
 func (s *Session) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
@@ -189,9 +186,8 @@ func (s *Session) Ended(status int) {
 // Finished remembers how this node's command ended, for Leave to write.
 func (s *Session) Finished(status int) { s.step(event{Kind: protocol.Exited, Status: status}, true) }
 
-// Fate waits until the run that this node started in is over. Once its own
-// command has ended it waits no longer than patience for a store that does not
-// answer (ErrUnreachable).
+// Fate waits until the run that this node started in is over. Once its own command has
+// ended, it waits no longer than patience for a lost store (ErrUnreachable).
 func (s *Session) Fate(ctx context.Context, patience time.Duration) (Fate, error) {
 	look := event{Kind: protocol.Follow, Budget: patience}
 	first := look

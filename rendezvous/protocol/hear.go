@@ -76,9 +76,8 @@ func (n *Node) hearEpoch(kv KV) {
 	}
 }
 
-// spared remembers, for a standby node, that a world does not need it: one that
-// it saw before the start, or that may be started again. An older one belongs to
-// another run.
+// spared remembers, for a standby node, that a world of this run does not need it: one
+// that it saw before the start, or that may be started again.
 func (n *Node) spared() {
 	ep := n.ep
 	again := ep.State == Started && ep.Restarts > 0

@@ -15,9 +15,8 @@ func (n *Node) start(e Event) {
 	n.acked(e)
 }
 
-// acked returns once the acknowledgement is written: this node's key was still the
-// sealed one then. Else the error names the node that holds the key. The store's
-// host then waits for the acknowledgements of all, because the store ends with it.
+// acked returns once the acknowledgement is written, so that this node's key was still the
+// sealed one. The store's host then waits for all, because the store ends with it.
 func (n *Node) acked(Event) {
 	switch ack := n.posts[AckRound]; {
 	case n.fatal != nil:

@@ -241,9 +241,8 @@ type Event struct {
 	Text    string
 }
 
-// Step takes in one event at the time now, and returns what follows from it, in
-// order; they are valid until the next Step. A request is the last of the actions.
-// The same state and event always give the same state and actions.
+// Step takes in one event and returns the actions that follow, a request last. They are
+// valid until the next Step. The same state and event always give the same actions.
 func (n *Node) Step(now time.Time, e Event) []Action {
 	n.now, n.out, n.asked = now, n.out[:0], false
 	do := n.table[e.Kind][n.phase]

@@ -55,9 +55,8 @@ func Partners(rank, size int) []int {
 	return slices.DeleteFunc(slices.Compact(out), func(r int) bool { return r == rank })
 }
 
-// stride returns the step to the far partners: the first number from the square
-// root of size on that shares no factor with size, so that its steps alone reach
-// every node. Size 6 has none but the neighbours; there it is 2.
+// stride returns the step to the far partners: the first number from the square root of
+// size on that is coprime to size. Size 6 has none but the neighbours; there it is 2.
 func stride(size int) int {
 	for k := max(2, int(math.Sqrt(float64(size)))); 2*k < size; k++ {
 		if gcd(k, size) == 1 {

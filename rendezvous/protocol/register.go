@@ -77,9 +77,8 @@ func (n *Node) registered(e Event) {
 // was registered before, or may have been, and the other joined since.
 func (n *Node) superseded() bool { return n.wasUp || n.doubt > 0 && n.holderMod > n.doubt }
 
-// await waits for the holder of a typed index to vanish, and no longer than its
-// lease and a grace. Leases do not run out while a store is away, so the time
-// begins with each life.
+// await waits for the holder of a typed index to vanish, for its lease and a grace. The
+// time begins with each life, since leases do not run out while a store is away.
 func (n *Node) await(e Event) {
 	rev := e.Rev
 	if e.Kind == Contend {

@@ -39,9 +39,8 @@ func (n *Node) reduce() {
 	}
 }
 
-// reduced publishes a result. The go is a result with which the epoch becomes
-// started, in one transaction: no member may have changed, and none of the world
-// may have given up, even if its key is gone with its lease.
+// reduced publishes a result, with the go the started epoch too, if no member has changed
+// and none of the world has given up, even if its key is gone with its lease.
 func (n *Node) reduced(e Event) {
 	ep := n.ep
 	if e.Value == nil { // no decision

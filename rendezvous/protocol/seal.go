@@ -54,18 +54,16 @@ func (n *Node) reopened(e Event) {
 	n.committed(e)
 }
 
-// draft is a world that is not sealed yet. A try that fails, since a node has
-// joined or returned, leaves it to the next one, which writes the difference: with
-// thousands of nodes, to write all of it each time would overload the store.
+// draft is a world that is not sealed yet. A try that fails leaves it to the next one,
+// which writes the difference: all of it each time would overload the store.
 type draft struct {
 	nonce  string
 	create int64            // of c/leader, as it was written: no other leader since could have deleted it
 	places map[string]Place // by key
 }
 
-// seal begins to make a world: first the places, which mean nothing yet, below a
-// nonce that no other node knows; then the epoch that names the nonce. It deletes
-// the places of a world that is over, or of a failed try, before a new nonce.
+// seal begins to make a world: first the places below a fresh nonce, then the epoch that
+// names it. It deletes the places of other nonces before.
 func (n *Node) seal() {
 	l, list := n.lead, n.here()
 	l.list = ranked(list, min(len(list), n.ep.Size))
@@ -135,10 +133,9 @@ func (n *Node) seated(e Event) {
 	n.pass(e)
 }
 
-// sealIt makes the epoch true that names the nonce. No node may have joined,
-// returned or changed since the leader read the members: the range compare holds
-// all of their keys to the newest revision that it has seen. A key that vanishes
-// is a node lost just after the seal, which the next step finds.
+// sealIt makes the epoch true that names the nonce, if no node has joined, returned or
+// changed since the leader read the members. A key that vanishes is a node lost just
+// after the seal, which the next step finds.
 func (n *Node) sealIt() {
 	l, ep := n.lead, n.ep
 	next := Epoch{N: ep.N, Nonce: l.draft.nonce, State: Sealed, Size: len(l.list), Min: ep.Min, First: ep.First,
