@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -212,7 +213,7 @@ func (s *Session) Return(edit func(*Member)) {
 
 // Host makes known that this node hosts the store from now on.
 func (s *Session) Host() {
-	s.update(event{Kind: protocol.Host})
+	s.step(event{Kind: protocol.Host}, true)
 	s.nudge()
 }
 

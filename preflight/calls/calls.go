@@ -33,7 +33,6 @@ type Caller struct {
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
 // arrive, and the time of its clock. Partners are few, so that it takes as long at any number of nodes.
 func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezvous.Partner) ([]Call, Found, error) {
-	m := w.Master
 	others := slices.Clone(partners)
 	if !slices.ContainsFunc(others, func(p rendezvous.Partner) bool { return p.Rank == 0 }) {
 		others = append(others, w.Master.Partner(0))

@@ -130,8 +130,8 @@ func (n *Node) step() {
 	case Sealed:
 		n.stepSealed()
 	case Started, Over:
-		if n.begins(); n.ep.Restarts > 0 || !n.late() {
-			n.watchOver()
+		if n.begins(); n.ep.Restarts > 0 || !n.report() {
+			n.watchOver(l)
 		}
 	default:
 		n.gather()
@@ -155,13 +155,6 @@ func (n *Node) stepSealed() {
 	}
 	l.due = n.reducible()
 	n.reduce()
-}
-
-// stepStarted publishes late nodes, and ends or reopens a run.
-func (n *Node) stepStarted() {
-	if n.begins(); n.ep.Restarts > 0 || !n.report() {
-		n.watchOver(n.lead)
-	}
 }
 
 // watchOver ends a run with restarts that is over, and opens the next epoch once

@@ -201,7 +201,9 @@ func (n *Node) fail(e Event) {
 		n.halt(e.Err)
 		return
 	}
-	n.doubts()
+	if n.phase == Entering { // its registration may have become true
+		n.doubt = cmp.Or(n.doubt, n.doubtful)
+	}
 	n.sawEnd = n.sawEnd || e.Ended
 	n.phase, n.lead, n.trouble = Down, nil, e.Err
 	if !n.lost && (!n.goes() || n.self.Restarts > 0) { // once, until it is back

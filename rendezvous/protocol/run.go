@@ -188,6 +188,6 @@ func firstFew(by map[int]string) (out []string) {
 }
 
 func (n *Node) warned(e Event) {
-	n.watchOver()
+	n.watchOver(n.lead)
 	n.pass(e)
 }
