@@ -43,7 +43,7 @@ lint: ## gofmt, go vet with and without cgo, staticcheck
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
 
 bench: build ## compare launch true with true; start and check many nodes, next to torch's start
-	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench Overhead -benchtime 1x ./lab/e2e
+	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -run '^$$' -bench 'Overhead|First|Lost' -benchtime 1x -timeout 120m ./lab/e2e
 	go test -run '^$$' -bench Rendezvous -benchtime 1x -timeout 30m ./rendezvous
 	go test -run '^$$' -bench Preflight -benchtime 1x -timeout 30m ./cmd/internal/start
 
