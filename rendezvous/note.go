@@ -33,7 +33,7 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 		_, err = cli.Put(timeout(ctx), protocol.KeysOf(job).Note(n.Index, n.Name), encode(n), clientv3.WithLease(lease.ID))
 	}
 	if err != nil {
-		return fmt.Errorf("write a note: %w", reason(ctx, err))
+		return fmt.Errorf("tell the other nodes why this one does not join: %w", reason(ctx, err))
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func newFlags(a *app) *flags {
 func (f *flags) declareJob(m maker) {
 	o := m.o
 	f.store = m.str(grpJob, "store", "WHERE",
-		"the store: HOST[:PORT] (that node hosts it) or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store)
+		"where the nodes find each other: HOST[:PORT] (launch hosts a store there) or http(s)://A:2379,B:2379 "+
+			"(an etcd that runs)", &o.Store)
 	f.nnodes = m.str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or MIN:MAX: start with MIN, take up to MAX; "+
 		"default: from the command line, Slurm or Kubernetes", &o.NNodes)
 	f.spares = m.number(grpJob, "spares", "K",
@@ -135,8 +136,8 @@ func (f *flags) declareCheck(m maker) {
 			"comma list)"}
 	f.checkDir = m.text(grpCheck, "check-dir", "DIR", "run each executable file there as a check: exit status 0 is ok, "+
 		"75 a skip, any other a failure", "", &o.CheckDir)
-	f.bench = m.text(grpCheck, "bench", "short|full|no", "measure the rails between all nodes before the start: "+
-		"short, at most 5 s; full, 5 s for each direction and partner; rank 0's value counts", "", &o.Bench)
+	f.bench = m.text(grpCheck, "bench", "short|full|no", "measure the network between all nodes first (default no): "+
+		"short, at most 5 s; full, 5 s for each direction and partner; where nodes differ, rank 0's counts", "", &o.Bench)
 	f.local = m.yes(grpCheck, "local", "check this node alone, although the job has several", &o.Local)
 }
 
@@ -168,7 +169,7 @@ func (f *flags) declareStart(m maker) {
 		"with --nnodes MIN:MAX: once MIN nodes have joined, wait this long after each arrival for more",
 		start.DefaultLastCall, &o.LastCall)
 	f.startTimeout = m.duration(grpStart, "start-timeout",
-		"report a node that has not started within this time after the go; 0: off",
+		"once all nodes may start, warn about each that has not within this time; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
 	f.failFast = m.yes(grpStart, "fail-fast",
 		"do not wait: end all nodes if one is unfit, is lost, or has not started within --start-timeout", &o.FailFast)
@@ -176,7 +177,7 @@ func (f *flags) declareStart(m maker) {
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",
 		"keep torchrun's own rendezvous, with correct settings, instead of a static one", &o.KeepRdzv)
-	f.as = m.str(grpStart, "as", "torchrun", "the command is a script that calls torchrun (the only value)", &o.As)
+	f.as = m.str(grpStart, "as", "torchrun", "treat the command as torchrun: a script that passes its arguments on", &o.As)
 	f.dryRun = m.yes(grpStart, "dry-run", "print what a start would do; execute nothing, open no connection", &o.DryRun)
 }
 

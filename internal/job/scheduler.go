@@ -97,7 +97,7 @@ func (r *resolver) slurm() error {
 		total := r.firstOf("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 		if total.V != "" && total.V != "1" {
 			r.sched.fix = "srun --ntasks-per-node=1 " + r.paste()
-			f := finding.Warnf("Slurm job %s has %s nodes, but %s: Slurm's node count is not used", job, total.V, why)
+			f := finding.Warnf("Slurm job %s has %s nodes, a number that this start ignores: %s", job, total.V, why)
 			if r.severalTyped() { // nothing depends on it
 				f.Status = finding.Skip
 			}

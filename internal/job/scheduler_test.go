@@ -54,12 +54,12 @@ func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
 		"another host":           step("m[1-4]", 0),
 	} {
 		j := resolve(t, on("n1", input("torchrun t.py", env...)))
-		if j.Nodes.V != 1 || !j.Single || noted(j, "job.slurm", "not used") != finding.Warn {
+		if j.Nodes.V != 1 || !j.Single || noted(j, "job.slurm", "that this start ignores") != finding.Warn {
 			t.Errorf("%s: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
 		typed := on("n1", input("torchrun --nnodes 2 t.py", env...)).
 			with(func(f *Flags) { f.Store = flagged("--store", "h") })
-		if j := resolve(t, typed); j.Nodes.V != 2 || noted(j, "job.slurm", "not used") != finding.Skip {
+		if j := resolve(t, typed); j.Nodes.V != 2 || noted(j, "job.slurm", "that this start ignores") != finding.Skip {
 			t.Errorf("%s: a number that was typed: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
 		bad := refused(t, on("n1", input("torchrun --nnodes 4 t.py", env...)), 78, "4 nodes", "no store address")

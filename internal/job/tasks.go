@@ -253,7 +253,7 @@ func (r *resolver) first() error {
 func (r *resolver) reindex() {
 	t, index := r.job.Tasks, r.job.Index
 	if index.Set {
-		f := finding.Warnf("%s=%d is not used: node 0 is the node with task 0 (%s), whose address is MASTER_ADDR",
+		f := finding.Warnf("%s=%d is ignored: node 0 must be the node with task 0 (%s), because MASTER_ADDR points there",
 			index.From.Name, index.V, r.tasks.rank)
 		if index.From.Tier >= setting.Scheduler {
 			f.Status = finding.Skip

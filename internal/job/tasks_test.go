@@ -244,7 +244,7 @@ func TestTheNodeOfTaskZeroIsNodeZero(t *testing.T) {
 		if diff := cmp.Diff(c.index, j.Index); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
-		if got := noted(j, "job.index", "is not used"); got != c.note {
+		if got := noted(j, "job.index", "is ignored"); got != c.note {
 			t.Errorf("%s: note %q, want %q: %v", what, got, c.note, j.Notes)
 		}
 	}

@@ -85,7 +85,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	both.Wait()
 	a.Retrans = int(TCPInfo(raw).Total_retrans)
 	if err := context.Cause(ctx); err != nil {
-		return a, &failure{Unknown, fmt.Errorf("measure the way to %s: %w", to, err)}
+		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}
 	return a, nil
 }

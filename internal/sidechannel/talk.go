@@ -68,7 +68,7 @@ func Talk(ctx context.Context, to netip.AddrPort, keys *tls.Config, from netip.A
 	c, g, err := greet(raw, keys)
 	if err != nil {
 		raw.Close()
-		return nil, &failure{talking(ctx, err), fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+		return nil, &failure{talking(ctx, err), fmt.Errorf("first exchange with %s: %w", to, ending(ctx, err))}
 	}
 	_ = raw.SetDeadline(time.Time{})
 	own := raw.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()

@@ -25,7 +25,7 @@ var (
 	// ErrTaken: another process of this node has this number in the group.
 	ErrTaken = errors.New("another process has the same task number")
 	// ErrAbsent: the first task did not start launch.
-	ErrAbsent = errors.New("the first task of this node did not join")
+	ErrAbsent = errors.New("the first task of this node has not started launch")
 	// ErrSilent: the first task runs, but has no result yet.
 	ErrSilent = errors.New("the first task of this node has not started yet")
 	// ErrVanished: the first task ended without a result.

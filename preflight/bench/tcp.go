@@ -71,7 +71,7 @@ func runTCP(ctx context.Context, t Test, say Exchange) (Result, error) {
 	case err != nil:
 		return Result{}, err
 	case mine.Err != "" || theirs.Err != "":
-		return Result{}, fmt.Errorf("open a port for the streams: %s", mine.Err+theirs.Err)
+		return Result{}, fmt.Errorf("open a port for the streams: %s", cmp.Or(mine.Err, theirs.Err))
 	}
 	var s seen
 	err = s.measure(ctx, t, func() ([]*net.TCPConn, error) {

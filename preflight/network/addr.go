@@ -52,7 +52,7 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 		a, err := netip.ParseAddr(s)
 		return err != nil || a.IsLoopback() || n.IsLocal(a)
 	}) {
-		return finding.Warnf("this node's host name %s is %s, which is not an address of this node", n.Hostname, addrs).
+		return finding.Warnf("this node's host name %s resolves to %s, which is no address of this node", n.Hostname, addrs).
 			See("getaddrinfo "+n.Hostname, "%s", addrs).
 			Breaking("Gloo and other programs that look it up cannot listen there, and take loopback").
 			Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname)

@@ -131,7 +131,7 @@ func TestOwnNameMeansThisNode(t *testing.T) {
 		{[]string{"10.0.0.5"}, "ok node5 is 10.0.0.5"},
 		{[]string{"127.0.1.1"}, "ok "},
 		{[]string{"10.0.0.99", "10.0.0.5"}, "ok "},
-		{[]string{"10.0.0.99"}, "warn this node's host name node5 is 10.0.0.99, which is not an address of this node"},
+		{[]string{"10.0.0.99"}, "warn this node's host name node5 resolves to 10.0.0.99, which is no address of this node"},
 	} {
 		in := checktest.Four()
 		in.Node.HostAddrs = tt.addrs

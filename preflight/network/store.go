@@ -224,10 +224,9 @@ func answered(in preflight.Input, all []endpoint, open, silent int) finding.Find
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
-		return finding.Warnf("%s does not answer at all; a running machine without a store would refuse the connection",
-			names).
-			Breaking("this node waits until its time is up: that machine is down, its address belongs to another one, or a " +
-				"firewall drops packets").
+		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
+			"another one, or a firewall drops the packets", names).
+			Breaking("this node waits until its --join-timeout").
 			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)

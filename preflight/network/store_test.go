@@ -105,7 +105,7 @@ func TestStoreAnswers(t *testing.T) {
 	}{
 		{"embedded, up", checktest.Four(), "host0:29377", "", "ok host0:29377 answers"},
 		{"embedded, not up yet", checktest.Four(), "", "", "skip launch waits for it"},
-		{"embedded, silent", checktest.Four(), "", "host0:29377", "warn host0:29377 does not answer at all"},
+		{"embedded, silent", checktest.Four(), "", "host0:29377", "warn host0:29377 does not answer, not even"},
 		{"embedded, its name not found in time", checktest.Four(), "", "?host0:29377",
 			"skip could not tell: the address of host0:29377"},
 		{"embedded here", own, "", "", "skip this node hosts the store"},

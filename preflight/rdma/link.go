@@ -142,15 +142,15 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	case len(active) == 0:
 		return finding.Skips("no active RDMA port here")
 	case strings.Contains(v.Err, "libibverbs.so"):
-		return []finding.Finding{finding.Warnf("%s here, and libibverbs is not installed", are(len(active), "RDMA device")).
+		return []finding.Finding{finding.Warnf("%s here, but libibverbs is not installed", are(len(active), "RDMA device")).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
 	case v.Err == verbs.ErrNoStack.Error():
-		return []finding.Finding{finding.Warnf("%s here, and %s", are(len(active), "RDMA device"), v.Err).
+		return []finding.Finding{finding.Warnf("%s here, but %s", are(len(active), "RDMA device"), v.Err).
 			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoStack, active[0]))}
 	case !v.Present:
 		return finding.Skips("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
 	}
-	f := finding.Warnf("%s here, and this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
+	f := finding.Warnf("%s here, but this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
 	var causes []verbs.Cause
 	var fixes []string
 	for _, h := range active {

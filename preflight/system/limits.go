@@ -70,7 +70,7 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 	if l.Nofile >= need {
 		return finding.Passf("%d files, about %d are needed", l.Nofile, need)
 	}
-	return finding.Warnf("a process may open %d files, %d ranks need about %d", l.Nofile, ranks, need).
+	return finding.Warnf("a process may open only %d files; %d ranks need about %d", l.Nofile, ranks, need).
 		See("getrlimit RLIMIT_NOFILE", "%d", l.Nofile).
 		Breaking("processes stop with \"too many open files\" while they connect").
 		Do("%s", in.Remedy(map[preflight.Place]string{

@@ -158,6 +158,14 @@ func storageSpace(ctx context.Context, in preflight.Input) []finding.Finding {
 	return []finding.Finding{room}
 }
 
+// refusal returns why a folder takes no file.
+func refusal(readOnly bool) string {
+	if readOnly {
+		return "mounted read-only"
+	}
+	return "permission denied"
+}
+
 // cramped judges one folder that the job writes to.
 func cramped(in preflight.Input, d folder) (finding.Finding, bool) {
 	const fix = "TMPDIR=/a/folder/with/space launch …"
@@ -165,11 +173,11 @@ func cramped(in preflight.Input, d folder) (finding.Finding, bool) {
 	switch {
 	case d.Err != "":
 		return finding.Warnf("%s (%s) cannot be used: %s", d.Path, d.what, d.Err).See("statfs "+d.Path, "%s", d.Err).
-			Breaking("temporary files go elsewhere, or nowhere").Do("mkdir -p %s\nor %s", d.Path, fix), true
+			Breaking("programs that write there fail, or use another folder").Do("mkdir -p %s\nor %s", d.Path, fix), true
 	case d.ReadOnly, d.NoWrite:
-		return finding.Warnf("%s (%s) cannot be written to", d.Path, d.what).
-			See("access "+d.Path, "%s, read-only: %v", mounted(d.Disk), d.ReadOnly).
-			Breaking("temporary files, such as torchrun's logs, go elsewhere, or nowhere").Do(fix), true
+		return finding.Warnf("%s (%s) cannot be written to by this user", d.Path, d.what).
+			See("access "+d.Path, "%s, %s", mounted(d.Disk), refusal(d.ReadOnly)).
+			Breaking("programs that write there, such as torchrun with its logs, fail, or use another folder").Do(fix), true
 	case d.Size > 0 && float64(d.Free) < min:
 		return finding.Warnf("%s (%s) has %s left of %s",
 			d.Path, d.what, finding.Size(uint64(max(0, d.Free))), finding.Size(uint64(d.Size))).

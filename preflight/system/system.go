@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -114,7 +115,11 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	first, last := in.Node.Ephemeral[0], in.Node.Ephemeral[1]
 	// better is a port that launch chooses itself.
 	warn := func(port int, name, option string, better int) finding.Finding {
-		fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%d   # reserves it", port)
+		var reserved strings.Builder // the setting replaces the whole list
+		for _, r := range in.Node.System.Reserved {
+			fmt.Fprintf(&reserved, "%d-%d,", r[0], r[1])
+		}
+		fix := fmt.Sprintf("sysctl -w net.ipv4.ip_local_reserved_ports=%s%d   # reserves it", &reserved, port)
 		if !ephemeral(in, better) {
 			fix = fmt.Sprintf("%s%d, or %s", option, better, fix)
 		}

@@ -221,7 +221,8 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 	case errors.Is(err, context.Canceled):
 		return theirs, err
 	default:
-		return theirs, exit.Errorf(exit.Missing, "no server at %s within %s: %s (%v)", at, b.JoinTimeout, cause, err).
+		return theirs, exit.Errorf(exit.Missing, "no bench server answers at %s within %s: %s (%v)", at, b.JoinTimeout, cause,
+			err).
 			Do("on %s: launch bench --server%s; is TCP port %d open there?", b.Client, b.otherPort(), b.Port)
 	}
 }

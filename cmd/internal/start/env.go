@@ -88,7 +88,8 @@ func (s *Start) printPlan(in envgen.Input) error {
 	s.UI.Print(text)
 	if format == "mpirun" || format == "hydra" {
 		if names := perNode(in, plan); len(names) > 0 {
-			s.UI.Note("%s: not set: per node (mpirun … launch PROGRAM sets it on each)", strings.Join(names, ", "))
+			s.UI.Note("left out, since the value differs from node to node: %s; to set it on each node: "+
+				"mpirun … launch PROGRAM", strings.Join(names, ", "))
 			return nil
 		}
 	}

@@ -67,7 +67,8 @@ func Failure(err error, caught os.Signal) exit.Error {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return *exit.Errorf(exit.Unreachable, "no answer in time: %v", err)
+		return *exit.Errorf(exit.Unreachable, "the store did not answer in time: %v", err).
+			Do("is the store host overloaded, or out of reach? launch status --store HOST shows it")
 	}
 	return *exit.Errorf(exit.Bug, "%v", err).Do("report it with the output of the same line and --dry-run --json")
 }
@@ -95,7 +96,7 @@ func refused(err error) *exit.Error {
 			Do("give each node its own --node-rank, or omit it on all: ranks then go by arrival")
 	}
 	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
-		return exit.Errorf(exit.Duplicate, "%v", e)
+		return exit.Errorf(exit.Duplicate, "%v", e).Do("the newer process has taken this node's place: nothing to do here")
 	}
 	if e, ok := errors.AsType[*rendezvous.RunOverError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e).

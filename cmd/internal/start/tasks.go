@@ -129,8 +129,8 @@ func (s *Start) follow(ctx context.Context) error {
 		return s.alike(ctx, notExecutable(s.Job.Line.Argv[0], err))
 	}
 	b, err := taskgroup.Await(ctx, groupOf(t), t.Local, s.Opt.JoinTimeout+followSlack, func() {
-		s.UI.Note("task %d of %d waits for the first task of this node, until %s", t.Rank, t.Size, time.Now().
-			Add(s.Opt.JoinTimeout).Format("15:04:05"))
+		s.UI.Note("task %d (of 0 to %d) waits for the first task of this node, until %s", t.Rank, t.Size-1, time.Now().
+			Add(s.Opt.JoinTimeout+followSlack).Format("15:04:05"))
 	})
 	if err != nil {
 		return err
