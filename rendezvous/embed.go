@@ -73,7 +73,12 @@ const garbage = 400
 // Serve starts an embedded store for job on the given addresses, with mutual
 // TLS where keys is not nil; this process exists for it. The error
 // wraps ErrPortTaken where another process listens there.
-func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (s *Server, err error) {
+func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) (*Server, error) {
+	return serve(ctx, job, listen, keys)
+}
+
+func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, more ...grpc.ServerOption) (
+	s *Server, err error) {
 	hostOnce()
 	debug.SetGCPercent(garbage)
 	s = &Server{failed: make(chan error, 1)}
@@ -113,7 +118,7 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 	if err := s.sign(ctx, job); err != nil {
 		return s, fmt.Errorf("sign the store: %w", err)
 	}
-	s.grpc = s.services(keys)
+	s.grpc = s.services(keys, more)
 	for _, l := range s.listen {
 		go func() { _ = s.grpc.Serve(l) }()
 	}
@@ -122,13 +127,13 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 
 // services returns the gRPC server of what a node needs: etcd's keys, leases and watches, and
 // the call Enter. etcd's other services (users, members, snapshots) and its web pages are not served.
-func (s *Server) services(keys *TLS) *grpc.Server {
-	opts := []grpc.ServerOption{
+func (s *Server) services(keys *TLS, opts []grpc.ServerOption) *grpc.Server {
+	opts = append(opts,
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
 		grpc.MaxRecvMsgSize(int(s.etcd.Cfg.MaxRequestBytesWithOverhead())),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive}),
-	}
+	)
 	if keys != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(keys.Server)))
 	}

@@ -13,10 +13,12 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 
 	"launch/internal/secret"
 )
@@ -61,15 +63,27 @@ func (t *traffic) add(name string, value float64) {
 	}
 }
 
-// served reads the counters of the store in this process.
-func served() (t traffic) {
-	families, _ := prometheus.DefaultGatherer.Gather()
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			t.add(f.GetName(), m.GetCounter().GetValue())
-		}
+// counter counts what the store in this process does.
+type counter struct{ requests, messages, in, out atomic.Int64 }
+
+func (c *counter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (c *counter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (c *counter) HandleConn(context.Context, stats.ConnStats)                       {}
+
+func (c *counter) HandleRPC(_ context.Context, s stats.RPCStats) {
+	switch s := s.(type) {
+	case *stats.Begin:
+		c.requests.Add(1)
+	case *stats.InPayload:
+		c.messages.Add(1)
+		c.in.Add(int64(s.Length))
+	case *stats.OutPayload:
+		c.out.Add(int64(s.Length))
 	}
-	return t
+}
+
+func (c *counter) traffic() traffic {
+	return traffic{float64(c.requests.Load()), float64(c.messages.Load()), float64(c.in.Load()), float64(c.out.Load())}
 }
 
 // serveMain hosts a store until its standard input ends, and says for each line
@@ -79,14 +93,16 @@ func serveMain() int {
 	if os.Getenv(serveEnv) == embeddedTLS {
 		keys = benchKeys()
 	}
-	s, err := Serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, keys)
+	var c counter
+	s, err := serve(context.Background(), benchJob, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, keys,
+		grpc.StatsHandler(&c))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	fmt.Println(s.Endpoints()[0])
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		_ = json.NewEncoder(os.Stdout).Encode(served())
+		_ = json.NewEncoder(os.Stdout).Encode(c.traffic())
 	}
 	s.Drop()
 	return 0
