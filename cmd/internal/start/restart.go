@@ -8,14 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/companion"
 	"launch/internal/exit"
 	"launch/internal/supervise"
 	"launch/rendezvous"
 )
-
-// stopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s
-// (its agent's shutdown timeout).
-const stopGrace = 35 * time.Second
 
 // supervise runs the command as a child, and starts it again with all other nodes when it fails on one
 // or a node is lost. The exit status is the command's.
@@ -57,7 +54,7 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		f, err := s.comp.Fate(context.WithoutCancel(ctx))
+		f, err := s.comp.Fate(context.WithoutCancel(ctx), run.PID())
 		answers <- answer{f, err}
 	}()
 	done := run.Done()
@@ -66,7 +63,7 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 		case <-done:
 			done = nil
 			if s.status = run.Status(); run.Interrupted() {
-				return rendezvous.Fate{Why: "its command was interrupted"}, nil
+				return rendezvous.Fate{Why: "its command was interrupted"}, s.end(run)
 			}
 			go s.comp.Ended(s.status) // a companion that is stopped hears of it later
 			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
@@ -76,10 +73,7 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 			}
 			return s.obeyFate(run, r.fate)
 		case <-ctx.Done():
-			s.pass(run)
-			<-run.Done()
-			s.status = run.Status()
-			return rendezvous.Fate{}, nil
+			return rendezvous.Fate{}, s.end(run)
 		}
 	}
 }
@@ -95,7 +89,7 @@ func (s *Start) severed(run *supervise.Attempt, why error) error {
 	default:
 	}
 	s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
-	if err := run.Stop(stopGrace); err != nil {
+	if err := run.Stop(companion.StopGrace); err != nil {
 		return stuck(err)
 	}
 	return why
@@ -111,7 +105,7 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	if !f.Again && f.Why == "" {
 		return f, nil
 	}
-	if err := run.Stop(stopGrace); err != nil {
+	if err := run.Stop(companion.StopGrace); err != nil {
 		return f, stuck(err)
 	}
 	s.status = run.Status()
@@ -125,6 +119,17 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 func stuck(err error) error {
 	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
 		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
+}
+
+// end passes on the signal that ends launch, waits for the command, and ends what it has left.
+func (s *Start) end(run *supervise.Attempt) error {
+	s.pass(run)
+	<-run.Done()
+	s.status = run.Status()
+	if err := run.Clear(companion.StopGrace); err != nil {
+		return stuck(err)
+	}
+	return nil
 }
 
 // pass forwards a signal that reached launch alone; a terminal signals all foreground processes.
@@ -147,6 +152,9 @@ func (s *Start) spawn() (*supervise.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.comp != nil {
+		env = append(env, companion.Mark(s.comp.Self.ID))
+	}
 	run, err := supervise.Start(path, s.Command.Argv, env)
 	if err != nil {
 		return nil, notExecutable(path, err)
@@ -165,12 +173,14 @@ func (s *Start) repeat(ctx context.Context) error {
 		select {
 		case <-run.Done():
 		case <-ctx.Done():
-			s.pass(run)
-			<-run.Done()
+			return s.end(run)
 		}
 		s.status = run.Status()
-		if s.status == 0 || run.Interrupted() || ctx.Err() != nil {
+		switch {
+		case s.status == 0:
 			return nil
+		case run.Interrupted():
+			return s.end(run)
 		}
 		if n > s.Opt.Restarts {
 			s.UI.Note("the command ended with %d; no restarts left (--restarts %d)", s.status, s.Opt.Restarts)
