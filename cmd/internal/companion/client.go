@@ -21,6 +21,9 @@ import (
 // ErrDied: the companion has ended, so this node has lost its place.
 var ErrDied = errors.New("the companion process died")
 
+// ErrTerminated: the companion got SIGTERM.
+var ErrTerminated = errors.New("the companion process was ended by SIGTERM")
+
 // ErrSilent: the companion runs, but does not answer.
 var ErrSilent = errors.New("the companion process does not answer: is it stopped?")
 

@@ -124,14 +124,14 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			}
 			return "its command has ended"
 		case <-term:
-			return "its companion was ended"
+			if handedOff != nil {
+				p.fail(ErrTerminated)
+			}
+			return "its companion process was ended by SIGTERM"
 		case why := <-p.leave:
 			return why
 		case err := <-p.broken:
-			ctx, cancel := context.WithTimeout(p.ctx, clearBudget)
-			defer cancel()
-			p.report(ctx, news{Failure: faultOf(err)})
-			p.report(ctx, news{})
+			p.fail(err)
 			return "its store failed: " + err.Error()
 		case <-handedOff:
 			handedOff = nil
@@ -173,6 +173,14 @@ func (p *companion) report(ctx context.Context, n news) {
 	case p.news <- n:
 	case <-ctx.Done():
 	}
+}
+
+// fail reports to launch why this process ends.
+func (p *companion) fail(err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, clearBudget)
+	defer cancel()
+	p.report(ctx, news{Failure: faultOf(err)})
+	p.report(ctx, news{})
 }
 
 // event reports an event of the rendezvous.
