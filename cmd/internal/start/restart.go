@@ -2,6 +2,8 @@ package start
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"launch/cmd/internal/companion"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/supervise"
 	"launch/rendezvous"
 )
@@ -57,6 +60,8 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 		f, err := s.comp.Fate(context.WithoutCancel(ctx), run.PID())
 		answers <- answer{f, err}
 	}()
+	s.wait.whileRunning(func(why string) { s.storeLost(run, why) })
+	defer s.wait.whileRunning(nil)
 	done := run.Done()
 	for {
 		select {
@@ -66,7 +71,11 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 				return rendezvous.Fate{Why: "its command was interrupted"}, s.end(run)
 			}
 			go s.comp.Ended(s.status) // a companion that is stopped hears of it later
-			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
+			awaits := "the other nodes"
+			if s.wait.withoutStore() {
+				awaits = s.forStore()
+			}
+			s.UI.Note("the command ended on this node with %d; waiting for %s", s.status, awaits)
 		case r := <-answers:
 			if r.err != nil {
 				return rendezvous.Fate{}, s.severed(run, r.err)
@@ -78,12 +87,39 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 }
 
+// forStore returns until when a node waits for a lost store once its command has ended.
+func (s *Start) forStore() string {
+	return fmt.Sprintf("the store until %s (--join-timeout %s)", time.Now().Add(s.Opt.JoinTimeout).Format("15:04:05"),
+		s.Opt.JoinTimeout)
+}
+
+// storeLost reports that no node can start again, and until when this one waits.
+func (s *Start) storeLost(run *supervise.Attempt, why string) {
+	wait := fmt.Sprintf("the command runs on, and once it has ended, this node waits up to %s for the store "+
+		"(--join-timeout)", s.Opt.JoinTimeout)
+	select {
+	case <-run.Done():
+		wait = "this node waits for " + s.forStore()
+	default:
+	}
+	f := finding.Warnf("the store is lost (%s): without it the nodes cannot start again; %s", why, wait).
+		Named("store.lost")
+	if at := s.Job.Store.V; at.Embedded {
+		f = f.Do("start the same line on %s again: then all nodes start again\n"+
+			"a store that outlives its nodes: launch store, on a machine that stays", at.Host)
+	}
+	s.UI.Findings(finding.Report{f}, false)
+}
+
 // severed ends the command of a node that has lost its place: the others start again without it. If the
-// command has ended already, its own status counts.
+// command has ended already, its own status counts, unless only the store prevents a restart.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
-		s.status = run.Status()
+		if s.status = run.Status(); s.status != 0 && errors.Is(why, rendezvous.ErrUnreachable) {
+			return exit.Errorf(exit.Unreachable, "the command ended on this node with %d, and without the store it cannot "+
+				"start again: %v", s.status, why).Do("start the same line again on all nodes")
+		}
 		s.UI.Note("%v; the exit status is the command's own", why)
 		return nil
 	default:
