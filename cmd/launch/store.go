@@ -19,6 +19,7 @@ import (
 
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/start"
+	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/diagnose"
 	"launch/internal/exit"
@@ -248,8 +249,7 @@ func (a *app) serve(c *cli.Context) error {
 	defer s.Drop()
 	where := listen.String()
 	if listen.Addr().IsUnspecified() {
-		host, _ := os.Hostname()
-		where = net.JoinHostPort(host, strconv.Itoa(int(listen.Port())))
+		where = net.JoinHostPort(storeaddr.Advertised(ctx), strconv.Itoa(int(listen.Port())))
 	}
 	scheme := "http"
 	if a.Keys != nil {

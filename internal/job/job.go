@@ -63,7 +63,9 @@ type Job struct {
 	// MasterPort is the port that the user wants for the job's own store. Unset: DefaultMasterPort.
 	MasterPort setting.Value[int]    `json:"master_port"`
 	NProc      setting.Value[string] `json:"nproc"` // processes per node as asked: "8", "auto", "gpu"
-	Line       launcher.Line         `json:"line"`
+	// Wait is how many seconds torchrun's own rendezvous was told to wait for all nodes.
+	Wait setting.Value[int] `json:"wait,omitzero"`
+	Line launcher.Line      `json:"line"`
 
 	// Single: one node, and the line asks for no other number. The line and the environment stay as they are.
 	Single  bool              `json:"single,omitempty"`

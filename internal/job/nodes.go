@@ -131,6 +131,43 @@ func (r *resolver) backend() string {
 	return r.env["PET_RDZV_BACKEND"]
 }
 
+// rdzvConf returns the claim of a key of torchrun's rdzv_conf, from the line or PET_*.
+func (r *resolver) rdzvConf(key string) claim {
+	c := said(r.line.RdzvConf)
+	if !r.line.RdzvConf.Set {
+		c = r.petFor("PET_RDZV_CONF")
+	}
+	text := c.V
+	c.V, c.From.Name = "", c.From.Name+" "+key
+	for kv := range strings.SplitSeq(text, ",") { // the last one counts
+		if k, v, _ := strings.Cut(kv, "="); strings.TrimSpace(k) == key {
+			c.V = strings.TrimSpace(v)
+		}
+	}
+	c.Set = c.V != ""
+	return c
+}
+
+// wait resolves how long torchrun would wait for all nodes: static and etcd have another key than the
+// backends of torch's dynamic rendezvous.
+func (r *resolver) wait() (err error) {
+	key := "join_timeout"
+	if b := r.backend(); b == "" || b == "static" || b == "etcd" {
+		key = "timeout"
+	}
+	r.job.Wait, err = choose(r, "wait", equal[int], parseSeconds, r.rdzvConf(key))
+	return err
+}
+
+func parseSeconds(c claim) (int, error) {
+	n, err := strconv.Atoi(c.V)
+	if err != nil || n < 1 {
+		return 0, c.refuse("--rdzv-conf "+c.From.Name[strings.LastIndex(c.From.Name, " ")+1:]+"=1800",
+			"it is a number of seconds, an integer from 1")
+	}
+	return n, nil
+}
+
 // fit checks the index against the number of nodes, which is 1 where no source has
 // it and nothing suggests several.
 func (r *resolver) fit() error {

@@ -81,7 +81,7 @@ func (r *resolver) identity() error {
 	if err := r.scheduler(); err != nil {
 		return err
 	}
-	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store}
+	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.wait}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err

@@ -344,3 +344,27 @@ func FuzzParseConf(f *testing.F) {
 		}
 	})
 }
+
+func TestTheLineSaysHowLongToWait(t *testing.T) {
+	for _, c := range []struct {
+		line, env string
+		seconds   int
+		from      string
+	}{
+		{"--rdzv-conf timeout=1800", "", 1800, "torchrun --rdzv-conf timeout"},
+		{"--rdzv_conf=read_timeout=5,timeout=60", "", 60, "torchrun --rdzv-conf timeout"},
+		{"--rdzv-conf timeout=60,join_timeout=70 --rdzv-backend c10d", "", 70, "torchrun --rdzv-conf join_timeout"},
+		{"--rdzv-conf timeout=60,join_timeout=70 --rdzv-backend etcd", "", 60, "torchrun --rdzv-conf timeout"},
+		{"--rdzv-conf join_timeout=70 --rdzv-backend etcd-v2", "", 70, "torchrun --rdzv-conf join_timeout"},
+		{"--rdzv-conf join_timeout=70", "", 0, ""}, // static has no such key
+		{"", "timeout=90", 90, "PET_RDZV_CONF timeout"},
+		{"--rdzv-conf read_timeout=5", "timeout=90", 0, ""}, // torchrun ignores the variable
+	} {
+		j := resolve(t, input("torchrun --nnodes 2 --rdzv-endpoint h:1 "+c.line+" t.py", "PET_RDZV_CONF="+c.env))
+		if j.Wait.V != c.seconds || j.Wait.From.Name != c.from {
+			t.Errorf("%s, %s: %+v", c.line, c.env, j.Wait)
+		}
+	}
+	refused(t, input("torchrun --rdzv-conf timeout=30m t.py"), exit.Usage, "torchrun --rdzv-conf timeout=30m")
+	refused(t, input("torchrun t.py", "PET_RDZV_CONF=timeout=-1"), exit.Config, "PET_RDZV_CONF timeout=-1")
+}

@@ -89,7 +89,7 @@ func (r *resolver) parseAddress(c claim) (Store, error) {
 	name := strings.ReplaceAll(strings.ToLower(c.From.Name), "_", "-")
 	if strings.HasPrefix(r.backend(), "etcd") && strings.HasSuffix(name, "rdzv-endpoint") {
 		scheme := "http://"
-		if strings.Contains(r.line.RdzvConf.Value, "protocol=https") {
+		if r.rdzvConf("protocol").V == "https" {
 			scheme = "https://"
 		}
 		c.V = scheme + c.V

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,23 @@ func Descendants(pid int) []int {
 		next = append(next, children[next[0]]...)
 	}
 	return out
+}
+
+// Having returns the processes with a variable ("NAME=VALUE") in the environment that they began with,
+// and the parent of each. Zombies have no environment.
+func Having(variable string) map[int]int {
+	all, _ := procfs.AllProcs()
+	parents := map[int]int{}
+	for _, p := range all {
+		env, err := p.Environ()
+		if err != nil || !slices.Contains(env, variable) {
+			continue
+		}
+		if s, err := p.Stat(); err == nil {
+			parents[p.PID] = s.PPID
+		}
+	}
+	return parents
 }
 
 // TCP_ESTABLISHED and TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp prints them.

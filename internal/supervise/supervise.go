@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // Attempt is one run of the command.
 type Attempt struct {
 	process *os.Process
+	before  []int // processes of launch itself: where launch is pid 1, its companion is its child
 	done    chan struct{}
 	status  syscall.WaitStatus
 }
@@ -35,7 +37,7 @@ func Start(path string, argv, env []string) (*Attempt, error) {
 		Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
 	}
-	a := &Attempt{done: make(chan struct{})}
+	a := &Attempt{done: make(chan struct{}), before: process.Descendants(os.Getpid())}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the death of the thread that forked counts as the parent's (prctl(2))
@@ -83,37 +85,61 @@ func (a *Attempt) Stop(grace time.Duration) error {
 	case <-a.done:
 	case <-time.After(grace):
 	}
-	if err := killAll(a.process.Pid); err != nil {
+	if err := a.killAll(); err != nil {
 		return err // it may be the command itself
 	}
 	<-a.done
 	return nil
 }
 
+// Clear ends what the command has left, after Done: with SIGTERM, and after grace with SIGKILL.
+func (a *Attempt) Clear(grace time.Duration) error {
+	left := a.left()
+	for _, pid := range left {
+		_ = unix.Kill(pid, unix.SIGTERM)
+	}
+	for end := time.Now().Add(grace); len(left) > 0 && time.Now().Before(end); left = a.left() {
+		time.Sleep(tick)
+	}
+	return a.killAll()
+}
+
+// left returns the processes that the command has started, and the command.
+func (a *Attempt) left() []int {
+	return slices.DeleteFunc(process.Descendants(os.Getpid()),
+		func(pid int) bool { return slices.Contains(a.before, pid) })
+}
+
+// tick is the pause between two looks whether processes have ended.
+const tick = 20 * time.Millisecond
+
+// PID returns the process of the command.
+func (a *Attempt) PID() int { return a.process.Pid }
+
 // killBudget bounds the wait for killed processes: the kernel ends a process at
 // once, unless it is stuck in a call.
 const killBudget = 5 * time.Second
 
-// killAll kills all descendants of this process, also those that appear meanwhile. Its error names
+// killAll kills the command and all that it started, also what appears meanwhile. Its error names
 // one that does not end. It leaves the status of the command to Start.
-func killAll(command int) error {
+func (a *Attempt) killAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killBudget)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
 	for {
-		left := process.Descendants(os.Getpid())
+		left := a.left()
 		if len(left) == 0 {
 			return nil
 		}
 		for _, pid := range left {
 			_ = unix.Kill(pid, unix.SIGKILL)
-			if pid != command {
+			if pid != a.process.Pid {
 				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may be an adopted one
 			}
 		}
 		select {
-		case <-tick.C:
+		case <-ticks.C:
 		case <-ctx.Done():
 			return fmt.Errorf("process %d still runs %s after SIGKILL", left[0], killBudget)
 		}

@@ -65,3 +65,18 @@ func TestStopEndsWhatTheCommandLeft(t *testing.T) {
 		t.Errorf("status %d", a.Status())
 	}
 }
+
+// Where launch is pid 1, its companion is its child.
+func TestStopLeavesWhatRanBeforeTheCommand(t *testing.T) {
+	other := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a := begin(t, "sleep 600 & sleep 600")
+	if err := a.Stop(0); err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := process.Read(other.Process.Pid); err != nil || stat.State == 'Z' {
+		t.Errorf("%+v, %v", stat, err)
+	}
+}

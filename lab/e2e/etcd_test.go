@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -131,4 +132,20 @@ func (n *node) ownWords() {
 			n.t.Errorf("%s printed a line that is not launch's: %q", n.name, line)
 		}
 	}
+}
+
+// Debian's installer gives a machine's own name the address 127.0.1.1: each node would look for the
+// store on itself.
+func TestAStoreNamesAnAddressThatOthersReach(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 1)
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lab.Hosts[0].Etc("hosts", "127.0.0.1 localhost\n127.0.1.1 "+name+"\n")
+	store := c.startBare(0, []string{tools.launch, "store"})
+	store.says("on the nodes: launch --store http://10.77.0.1:29377")
+	_ = store.cmd.Process.Signal(syscall.SIGINT)
+	store.exits(0)
 }

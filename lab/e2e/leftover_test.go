@@ -176,3 +176,18 @@ func TestARestartNamesTheNodeThatDied(t *testing.T) {
 	_ = host.cmd.Process.Signal(syscall.SIGINT)
 	host.exits(130)
 }
+
+// The companion of a node that waits gets SIGTERM: by a cleanup of the machine, or pkill.
+func TestACompanionThatIsTerminatedIsNamed(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 2)
+	for i, waits := range []string{"the store does not answer", "1 of 2 nodes joined"} {
+		n := c.start(1 - i)
+		n.says(waits)
+		if err := syscall.Kill(companionOf(t, c.lab.Hosts[1-i], n), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		n.exits(143)
+		n.says("error: the companion process was ended by SIGTERM")
+	}
+}

@@ -102,3 +102,43 @@ func TestFailFastEndsTheCommandsWhenANodeIsLost(t *testing.T) {
 		}
 	}
 }
+
+// The store's host is killed and its line is not typed again: a command that runs goes on, and a node
+// whose command failed waits for as long as --join-timeout. Both say so once.
+func TestWithRestartsALostStoreIsWaitedForWithALimit(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 3)
+	fails, file := filepath.Join(t.TempDir(), "fails"), filepath.Join(t.TempDir(), "file")
+	c.line = []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do [ -e " + fails +
+		"$RANK ] && exit 3; sleep 0.1; done"}
+	c.lab.MayLeave("launch-store-*")
+	c.flags = []string{"--join-timeout", "15s", "--nnodes", "3", "--restarts", "1"}
+	host := c.start(0, "--node-rank", "0")
+	c.joined(host)
+	failed, runs := c.start(1, "--node-rank", "1"), c.start(2, "--node-rank", "2")
+	for _, n := range []*node{host, failed, runs} {
+		n.prints("begun\n")
+	}
+	if err := c.lab.Hosts[0].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	host.exits(137)
+	for _, n := range []*node{failed, runs} {
+		n.says("the store is lost")
+		n.says("start the same line on host0 again")
+	}
+	pause(t, 5*time.Second)
+	at := time.Now()
+	end(t, fails+"1")
+	failed.says("the command ended on this node with 3; waiting for the store until")
+	failed.exits(69)
+	if took := time.Since(at); took > 40*time.Second {
+		t.Errorf("it waited %s", took)
+	}
+	pause(t, 3*time.Second)
+	if n := strings.Count(runs.err.String(), "the store is lost"); n != 1 {
+		t.Errorf("it says %d times that the store is lost", n)
+	}
+	end(t, file)
+	runs.exits(0)
+}

@@ -159,3 +159,37 @@ func TestNodesThatWaitStartAfterTheEtcdWasWiped(t *testing.T) {
 	members[0].start()
 	trained(t, 2, a, b, c.start(2))
 }
+
+// launch is ended or killed: what its command started in sessions of their own ends, too. The other
+// node keeps running: with --restarts it waits for a replacement.
+func TestNothingRemainsOfALaunchThatWasEnded(t *testing.T) {
+	t.Parallel()
+	const long = "sleep 4712"
+	for name, sig := range map[string]syscall.Signal{"term": syscall.SIGTERM, "kill": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := embedded(t, 2)
+			c.line = []string{"sh", "-c", "setsid " + long + " & setsid sh -c '" + long + " & echo begun; " + long + "'"}
+			c.flags = append(c.flags, "--nnodes", "2", "--restarts", "1")
+			a := c.start(0)
+			c.joined(a)
+			b := c.start(1)
+			for _, n := range []*node{a, b} {
+				n.prints("begun\n")
+			}
+			pause(t, time.Second) // both have said that they started
+			_ = b.cmd.Process.Signal(sig)
+			b.exits(128 + int(sig))
+			left := c.lab.Hosts[1].Processes()
+			for end := time.Now().Add(15 * time.Second); len(left) > 0 && time.Now().Before(end); {
+				pause(t, 100*time.Millisecond)
+				left = c.lab.Hosts[1].Processes()
+			}
+			if len(left) > 0 {
+				t.Errorf("on host1 remain %q", left)
+			}
+			_ = a.cmd.Process.Signal(syscall.SIGTERM)
+			<-a.done
+		})
+	}
+}

@@ -128,8 +128,9 @@ func (p *companion) Ended(status int, _ *none) (err error) {
 }
 
 // Fate waits until the run is over.
-func (p *companion) Fate(_ none, f *rendezvous.Fate) (err error) {
+func (p *companion) Fate(command int, f *rendezvous.Fate) (err error) {
 	defer p.call(&err)()
+	p.command.Store(int64(command))
 	*f, err = p.session.Fate(p.ctx, p.spec.Budget)
 	return err
 }

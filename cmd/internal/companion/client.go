@@ -21,6 +21,9 @@ import (
 // ErrDied: the companion has ended, so this node has lost its place.
 var ErrDied = errors.New("the companion process died")
 
+// ErrTerminated: the companion got SIGTERM.
+var ErrTerminated = errors.New("the companion process was ended by SIGTERM")
+
 // ErrSilent: the companion runs, but does not answer.
 var ErrSilent = errors.New("the companion process does not answer: is it stopped?")
 
@@ -194,9 +197,10 @@ func (c *Client) Ended(status int) {
 	_, _ = ask[none](context.Background(), c, noLimit, "Ended", status)
 }
 
-// Fate waits until the run is over; see rendezvous.Session.Fate.
-func (c *Client) Fate(ctx context.Context) (rendezvous.Fate, error) {
-	return ask[rendezvous.Fate](ctx, c, noLimit, "Fate", none{})
+// Fate waits until the run is over; see rendezvous.Session.Fate. If launch is killed meanwhile, the
+// companion ends what the command with this PID has started.
+func (c *Client) Fate(ctx context.Context, command int) (rendezvous.Fate, error) {
+	return ask[rendezvous.Fate](ctx, c, noLimit, "Fate", command)
 }
 
 // Return makes this node wait for a world again, with a new port for the job's own store.

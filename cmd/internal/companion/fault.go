@@ -34,6 +34,7 @@ var sentinels = map[string]error{
 	"no-room":     rendezvous.ErrNoRoom,
 	"access":      rendezvous.ErrAccess,
 	"full":        rendezvous.ErrFull,
+	"terminated":  ErrTerminated,
 	"timeout":     context.DeadlineExceeded,
 }
 

@@ -58,6 +58,7 @@ type companion struct {
 	port        *masterport.Held
 	sideChannel *sidechannel.Listener
 	server      atomic.Pointer[rendezvous.Server]
+	command     atomic.Int64 // with --restarts: the PID of the command
 	client      *clientv3.Client
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
@@ -99,9 +100,15 @@ func Main(print Print) child.Func {
 		case <-time.After(clearBudget):
 		}
 		p.clear(why)
+		if p.command.Load() != 0 && why == launchEnded {
+			p.endOrphans()
+		}
 		return nil
 	}
 }
+
+// launchEnded is why a node leaves whose launch has ended without a word.
+const launchEnded = "its launch ended"
 
 // wait waits for the end of launch, or of the command that it became, and returns why this node leaves.
 func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string) {
@@ -110,21 +117,21 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 		select {
 		case <-ended:
 			if handedOff != nil {
-				return "its launch ended"
+				return launchEnded
 			}
 			if status, ok := handoff.PidfdStatus(fdLaunch, statusBudget); ok {
 				p.session.Finished(status)
 			}
 			return "its command has ended"
 		case <-term:
-			return "its companion was ended"
+			if handedOff != nil {
+				p.fail(ErrTerminated)
+			}
+			return "its companion process was ended by SIGTERM"
 		case why := <-p.leave:
 			return why
 		case err := <-p.broken:
-			ctx, cancel := context.WithTimeout(p.ctx, clearBudget)
-			defer cancel()
-			p.report(ctx, news{Failure: faultOf(err)})
-			p.report(ctx, news{})
+			p.fail(err)
 			return "its store failed: " + err.Error()
 		case <-handedOff:
 			handedOff = nil
@@ -166,6 +173,14 @@ func (p *companion) report(ctx context.Context, n news) {
 	case p.news <- n:
 	case <-ctx.Done():
 	}
+}
+
+// fail reports to launch why this process ends.
+func (p *companion) fail(err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, clearBudget)
+	defer cancel()
+	p.report(ctx, news{Failure: faultOf(err)})
+	p.report(ctx, news{})
 }
 
 // event reports an event of the rendezvous.
@@ -219,6 +234,43 @@ func (p *companion) endCommand() {
 	}
 	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGKILL, nil, 0)
 }
+
+// StopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s
+// (its agent's shutdown timeout).
+const StopGrace = 35 * time.Second
+
+// Mark returns the variable by which a companion finds what launch, as the parent, has started: orphans
+// of a killed launch have no other sign.
+func Mark(id string) string { return "LAUNCH_PARENT=" + id }
+
+// endOrphans ends what a killed launch had started. The command itself has SIGTERM already; what it
+// leaves gets SIGTERM, and after a grace SIGKILL.
+func (p *companion) endOrphans() {
+	if server := p.server.Load(); server != nil {
+		server.Close() // the next run needs its port
+	}
+	warned := map[int]bool{int(p.command.Load()): true}
+	grace := time.Now().Add(StopGrace)
+	for left := p.started(); len(left) > 0 && time.Since(grace) < killGrace; left = p.started() {
+		for pid, parent := range left {
+			_, child := left[parent]
+			switch {
+			case time.Now().After(grace):
+				_ = unix.Kill(pid, unix.SIGKILL)
+			case !child && !warned[pid]:
+				warned[pid] = true
+				_ = unix.Kill(pid, unix.SIGTERM)
+			}
+		}
+		time.Sleep(orphanPoll)
+	}
+}
+
+// orphanPoll is the pause between two looks for orphans.
+const orphanPoll = 100 * time.Millisecond
+
+// started returns what launch has started as the parent, and the parent of each.
+func (p *companion) started() map[int]int { return process.Having(Mark(p.spec.Self.ID)) }
 
 // unplugged returns the interface of this node's address, if it has no link; else "".
 func (p *companion) unplugged() string {

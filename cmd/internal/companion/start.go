@@ -29,6 +29,7 @@ const listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
 // Start gets the port, the side channel, the store and the membership.
 func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	defer p.call(&err)()
+	spec.Self.ID = rand.Text()
 	s, self := &spec, spec.Self
 	p.spec = s
 	var keys *secret.Keys
@@ -38,7 +39,6 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 		}
 		p.tls = keys.Server()
 	}
-	self.ID = rand.Text()
 	if err = p.openSideChannel(&self); err != nil {
 		return err
 	}

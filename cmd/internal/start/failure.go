@@ -39,6 +39,8 @@ func advices() []advice {
 		{errors.ErrUnsupported, exit.Unfit,
 			"a job of several nodes needs Linux 5.3 or newer, or a seccomp profile that allows pidfd_open"},
 		{companion.ErrSilent, exit.Bug, "ps -eo pid,stat,args | grep launch shows it; kill -CONT wakes a stopped one"},
+		{companion.ErrTerminated, exit.Signal + int(syscall.SIGTERM),
+			"start launch with the same line again; pkill, a cleanup script or systemd (KillUserProcesses) sends it"},
 		{companion.ErrDied, exit.Bug, killed + "\nelse report it with the output of the same line and --dry-run --json"},
 		{rendezvous.ErrAccess, exit.Config,
 			"give what etcdctl needs: --store-ca, --store-cert with --store-key, --store-user\n" +

@@ -98,8 +98,12 @@ func (s *Start) register(ctx context.Context) error {
 		s.UI.Note("%s", ui.Identity(j))
 	}
 	s.deadline = s.began.Add(s.Opt.JoinTimeout)
-	s.UI.Note("waiting for %s, until %s (--join-timeout %s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
-		s.Opt.JoinTimeout)
+	from := ""
+	if s.waitsByLine() {
+		from = ", from " + j.Wait.From.Name
+	}
+	s.UI.Note("waiting for %s, until %s (--join-timeout %s%s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
+		s.Opt.JoinTimeout, from)
 	s.comp, err = companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,

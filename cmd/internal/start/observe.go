@@ -23,6 +23,8 @@ type observer struct {
 	standby bool             // this node has no place: the wait has no limit
 	joined  bool             // this node has its world: earlier arrivals are no news
 	broken  func(why string) // ends what is done for the joined world; nil: nothing
+	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
+	away    bool             // the store is lost
 }
 
 // begin prints events, a live line and reminders until the returned func is called.
@@ -92,11 +94,26 @@ func (o *observer) onBreak(end func(why string)) {
 	o.broken = end
 }
 
+// whileRunning has the loss of the store reported by lost; nil: no longer.
+func (o *observer) whileRunning(lost func(why string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost = lost
+}
+
+// withoutStore reports whether the store is lost.
+func (o *observer) withoutStore() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.away
+}
+
 // event takes what the companion reports during a wait.
 func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
 	o.mu.Lock()
-	joined, broken := o.joined, o.broken
+	joined, broken, lost := o.joined, o.broken, o.lost
+	o.away = e.Kind == rendezvous.Lost || o.away && e.Kind != rendezvous.Back
 	if e.Kind != rendezvous.Broken {
 		o.latest, o.standby = text, e.Kind == rendezvous.Spare
 		if e.Kind == rendezvous.Back {
@@ -110,6 +127,8 @@ func (o *observer) event(e rendezvous.Event) {
 			broken(e.Text)
 		}
 	case e.Kind == rendezvous.Progress && (!e.Leader || joined): // the leader prints it, until there is a world
+	case e.Kind == rendezvous.Lost && lost != nil:
+		lost(e.Text)
 	case o.ui.JSON():
 		o.ui.Emit(false, "wait", e)
 	case e.Kind == rendezvous.Unfit && e.Leader: // the progress says it

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"launch/fabric"
 	"launch/fabric/machine"
@@ -88,6 +89,10 @@ func (s *Start) ResolveJob() error {
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+	if s.waitsByLine() {
+		s.Opt.JoinTimeout = time.Duration(s.Job.Wait.V) * time.Second
+		s.wait.timeout = s.Opt.JoinTimeout
+	}
 	if err == nil && s.Machine == nil {
 		err = s.readInputs()
 	}
@@ -101,6 +106,11 @@ func (s *Start) ResolveJob() error {
 		s.Pending = s.Job.Notes
 	}
 	return err
+}
+
+// waitsByLine reports whether --join-timeout is what torchrun's own rendezvous was told to wait.
+func (s *Start) waitsByLine() bool {
+	return s.Job.Wait.Set && !s.Opt.Given["join-timeout"] && os.Getenv(Variable("join-timeout")) == ""
 }
 
 // homeDir returns this user's home directory as NCCL finds it: by the password database. Only the file

@@ -2,20 +2,20 @@ package start
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"launch/cmd/internal/companion"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/internal/supervise"
 	"launch/rendezvous"
 )
-
-// stopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s
-// (its agent's shutdown timeout).
-const stopGrace = 35 * time.Second
 
 // supervise runs the command as a child, and starts it again with all other nodes when it fails on one
 // or a node is lost. The exit status is the command's.
@@ -57,45 +57,75 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		f, err := s.comp.Fate(context.WithoutCancel(ctx))
+		f, err := s.comp.Fate(context.WithoutCancel(ctx), run.PID())
 		answers <- answer{f, err}
 	}()
+	s.wait.whileRunning(func(why string) { s.storeLost(run, why) })
+	defer s.wait.whileRunning(nil)
 	done := run.Done()
 	for {
 		select {
 		case <-done:
 			done = nil
 			if s.status = run.Status(); run.Interrupted() {
-				return rendezvous.Fate{Why: "its command was interrupted"}, nil
+				return rendezvous.Fate{Why: "its command was interrupted"}, s.end(run)
 			}
 			go s.comp.Ended(s.status) // a companion that is stopped hears of it later
-			s.UI.Note("the command ended on this node with %d; waiting for the other nodes", s.status)
+			awaits := "the other nodes"
+			if s.wait.withoutStore() {
+				awaits = s.forStore()
+			}
+			s.UI.Note("the command ended on this node with %d; waiting for %s", s.status, awaits)
 		case r := <-answers:
 			if r.err != nil {
 				return rendezvous.Fate{}, s.severed(run, r.err)
 			}
 			return s.obeyFate(run, r.fate)
 		case <-ctx.Done():
-			s.pass(run)
-			<-run.Done()
-			s.status = run.Status()
-			return rendezvous.Fate{}, nil
+			return rendezvous.Fate{}, s.end(run)
 		}
 	}
 }
 
+// forStore returns until when a node waits for a lost store once its command has ended.
+func (s *Start) forStore() string {
+	return fmt.Sprintf("the store until %s (--join-timeout %s)", time.Now().Add(s.Opt.JoinTimeout).Format("15:04:05"),
+		s.Opt.JoinTimeout)
+}
+
+// storeLost reports that no node can start again, and until when this one waits.
+func (s *Start) storeLost(run *supervise.Attempt, why string) {
+	wait := fmt.Sprintf("the command runs on, and once it has ended, this node waits up to %s for the store "+
+		"(--join-timeout)", s.Opt.JoinTimeout)
+	select {
+	case <-run.Done():
+		wait = "this node waits for " + s.forStore()
+	default:
+	}
+	f := finding.Warnf("the store is lost (%s): without it the nodes cannot start again; %s", why, wait).
+		Named("store.lost")
+	if at := s.Job.Store.V; at.Embedded {
+		f = f.Do("start the same line on %s again: then all nodes start again\n"+
+			"a store that outlives its nodes: launch store, on a machine that stays", at.Host)
+	}
+	s.UI.Findings(finding.Report{f}, false)
+}
+
 // severed ends the command of a node that has lost its place: the others start again without it. If the
-// command has ended already, its own status counts.
+// command has ended already, its own status counts, unless only the store prevents a restart.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
 	select {
 	case <-run.Done():
-		s.status = run.Status()
+		if s.status = run.Status(); s.status != 0 && errors.Is(why, rendezvous.ErrUnreachable) {
+			return exit.Errorf(exit.Unreachable, "the command ended on this node with %d, and without the store it cannot "+
+				"start again: %v", s.status, why).Do("start the same line again on all nodes")
+		}
 		s.UI.Note("%v; the exit status is the command's own", why)
 		return nil
 	default:
 	}
 	s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
-	if err := run.Stop(stopGrace); err != nil {
+	if err := run.Stop(companion.StopGrace); err != nil {
 		return stuck(err)
 	}
 	return why
@@ -111,7 +141,7 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 	if !f.Again && f.Why == "" {
 		return f, nil
 	}
-	if err := run.Stop(stopGrace); err != nil {
+	if err := run.Stop(companion.StopGrace); err != nil {
 		return f, stuck(err)
 	}
 	s.status = run.Status()
@@ -125,6 +155,17 @@ func (s *Start) obeyFate(run *supervise.Attempt, f rendezvous.Fate) (rendezvous.
 func stuck(err error) error {
 	return exit.Errorf(exit.Unfit, "processes of the command do not end: %v", err).
 		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
+}
+
+// end passes on the signal that ends launch, waits for the command, and ends what it has left.
+func (s *Start) end(run *supervise.Attempt) error {
+	s.pass(run)
+	<-run.Done()
+	s.status = run.Status()
+	if err := run.Clear(companion.StopGrace); err != nil {
+		return stuck(err)
+	}
+	return nil
 }
 
 // pass forwards a signal that reached launch alone; a terminal signals all foreground processes.
@@ -147,6 +188,9 @@ func (s *Start) spawn() (*supervise.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.comp != nil {
+		env = append(env, companion.Mark(s.comp.Self.ID))
+	}
 	run, err := supervise.Start(path, s.Command.Argv, env)
 	if err != nil {
 		return nil, notExecutable(path, err)
@@ -165,12 +209,14 @@ func (s *Start) repeat(ctx context.Context) error {
 		select {
 		case <-run.Done():
 		case <-ctx.Done():
-			s.pass(run)
-			<-run.Done()
+			return s.end(run)
 		}
 		s.status = run.Status()
-		if s.status == 0 || run.Interrupted() || ctx.Err() != nil {
+		switch {
+		case s.status == 0:
 			return nil
+		case run.Interrupted():
+			return s.end(run)
 		}
 		if n > s.Opt.Restarts {
 			s.UI.Note("the command ended with %d; no restarts left (--restarts %d)", s.status, s.Opt.Restarts)

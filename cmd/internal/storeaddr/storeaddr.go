@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,6 +262,28 @@ func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (
 		return a, fmt.Errorf("find this node's address: %w", errors.Join(errs...))
 	}
 	return a, nil
+}
+
+// Advertised returns this machine's name for other machines, or an address where the name is unknown
+// or loopback here (Debian's "127.0.1.1 host0").
+func Advertised(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, nameBudget)
+	defer cancel()
+	host, _ := os.Hostname()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && !slices.ContainsFunc(addrs, netip.Addr.IsLoopback) {
+		return host
+	}
+	if r, err := fabric.RouteTo(elsewhere); err == nil && r.Src.IsValid() {
+		return r.Src.Unmap().String()
+	}
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all { // there is no default route
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	return host
 }
 
 // match returns the address that --addr means: an IP address, a CIDR or the name of an interface.
