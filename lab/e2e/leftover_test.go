@@ -191,3 +191,33 @@ func TestACompanionThatIsTerminatedIsNamed(t *testing.T) {
 		n.says("error: the companion process was ended by SIGTERM")
 	}
 }
+
+// The store's host has lost its launch and its store; the command of the other node still runs. A
+// second run is typed: that node names the command, and how to end it.
+func TestACommandOfAnEarlierStartIsNamed(t *testing.T) {
+	t.Parallel()
+	c, file, nodes := commandsRun(t, 2)
+	for _, n := range nodes {
+		if strings.Contains(n.err.String(), "earlier start") {
+			t.Errorf("%s warns in the first start", n.name)
+		}
+	}
+	if err := c.lab.Hosts[0].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].exits(137)
+	c.lab.MayLeave("launch-store-*")
+	again := []*node{c.start(0), c.start(1)}
+	again[1].says("the command of an earlier start of this job still runs here: pid " +
+		strconv.Itoa(nodes[1].cmd.Process.Pid) + ", for ")
+	again[1].says("kill " + strconv.Itoa(nodes[1].cmd.Process.Pid))
+	for _, n := range again {
+		n.prints("begun\n")
+	}
+	if text := again[0].err.String(); strings.Contains(text, "earlier start") {
+		t.Errorf("host0 runs no command: %s", text)
+	}
+	end(t, file)
+	nodes[1].exits(0)
+	trained(t, 1, again...)
+}

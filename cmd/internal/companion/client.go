@@ -8,6 +8,8 @@ import (
 	"net/rpc"
 	"net/rpc/jsonrpc"
 	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"launch/internal/child"
 	"launch/internal/handoff"
+	"launch/internal/process"
 	"launch/rendezvous"
 )
 
@@ -51,7 +54,7 @@ type Client struct {
 // Start starts the companion and waits until it has the store, the port and
 // the side channel. It calls onEvent for each event, from one goroutine.
 func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Client, error) {
-	conn, err := spawn()
+	conn, err := spawn(sign(spec.Job, spec.Endpoints))
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +73,34 @@ func connect(conn io.ReadWriteCloser, onEvent func(rendezvous.Event)) *Client {
 	return c
 }
 
-// spawn starts the process and returns launch's end of their socket pair.
-func spawn() (*os.File, error) {
+// sign returns the variable by which the companions of a job are found.
+func sign(job string, endpoints []string) string {
+	return "LAUNCH_COMPANION=" + job + " " + strings.Join(endpoints, ",")
+}
+
+// Earlier returns the processes that launch became in an earlier start of this job on this host, and
+// that still run. A host is a network namespace: several nodes may share a machine.
+func Earlier(job string, endpoints []string) (pids []int) {
+	here, _ := os.Readlink("/proc/self/ns/net")
+	for p := range process.Having(sign(job, endpoints)) {
+		if at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p)); err != nil || at != here {
+			continue
+		}
+		info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", p, fdLaunch)) // of a pidfd
+		_, text, _ := strings.Cut(string(info), "\nPid:\t")
+		pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
+		if err != nil || pid <= 0 { // it has ended
+			continue
+		}
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && string(name) != "launch\n" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// spawn starts the process with one more variable and returns launch's end of their socket pair.
+func spawn(sign string) (*os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket pair: %w", err)
@@ -86,6 +115,7 @@ func spawn() (*os.File, error) {
 	}
 	defer self.Close()
 	cmd := child.Command(Name)
+	cmd.Env = append(cmd.Env, sign)
 	cmd.ExtraFiles = []*os.File{self, theirs}
 	cmd.Stderr = os.Stderr
 	if _, err = handoff.Detach(cmd); err != nil {

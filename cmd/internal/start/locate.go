@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/storeaddr"
@@ -104,6 +107,7 @@ func (s *Start) register(ctx context.Context) error {
 	}
 	s.UI.Note("waiting for %s, until %s (--join-timeout %s%s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
 		s.Opt.JoinTimeout, from)
+	s.warnEarlier(place.Endpoints)
 	s.comp, err = companion.Start(ctx, companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,
@@ -112,6 +116,25 @@ func (s *Start) register(ctx context.Context) error {
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
 	}, s.wait.event)
 	return err
+}
+
+// warnEarlier names commands of an earlier start of this job that still run here. Where nodes may join
+// later they can be of this start.
+func (s *Start) warnEarlier(endpoints []string) {
+	if s.Subcommand != "" || s.Job.Min > 0 || s.Job.Spares > 0 {
+		return
+	}
+	for _, pid := range companion.Earlier(s.Job.ID.V, endpoints) {
+		var up unix.Sysinfo_t
+		stat, err := process.Read(pid)
+		ticks, _ := strconv.ParseInt(stat.Started, 10, 64)
+		if err != nil || unix.Sysinfo(&up) != nil {
+			continue
+		}
+		f := finding.Warnf("the command of an earlier start of this job still runs here: pid %d, for %s", pid,
+			time.Duration(up.Uptime-ticks/100)*time.Second) // USER_HZ is 100
+		s.UI.Findings(finding.Report{f.Named("job.earlier").Do("kill %d", pid)}, false)
+	}
 }
 
 // self returns this node as the others see it.
