@@ -220,8 +220,8 @@ func (n *Node) fail(e Event) {
 // needed returns whether the run of this node goes on for as long as the store, which knows the run,
 // counts the node as present. After the end of its command, or in the last attempt, it may end.
 func (n *Node) needed() bool {
-	switch {
-	case n.ep.Run != n.joined.Run:
+	switch ep := n.ep; {
+	case ep.Run != n.joined.Run || ep.State == Over || ep.State != Open && ep.Nonce != n.joined.Nonce:
 		return false
 	case n.self.Phase == PhaseStarted:
 		return n.joined.Restart < n.joined.Restarts
