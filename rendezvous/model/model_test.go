@@ -30,20 +30,27 @@ var holds = map[string]string{
 	"WithoutLeaderCreate":  faults + "FAULTS=1 SIZE=2 MUT_LEADER_CREATE",
 	"WithoutSealUnchanged": faults + "FAULTS=1 SIZE=2 MUT_SEAL_UNCHANGED",
 	"WithoutPostLease":     faults + "FAULTS=1 SIZE=2 MUT_POST_LEASE",
+	"Runs":                 "RUNS",
 	"WithoutPostEpoch":     faults + "FAULTS=1 SIZE=2 MUT_POST_EPOCH",
 }
 
 // breaks are those in which one must not, with what spin says of it.
 var breaks = map[string]struct{ defs, says string }{
-	"Leader":      {"MUT_LEADER BESIDE FAULTS=1 NODES=2 SIZE=2 LIVE", "non-progress cycle"},
-	"LeaderLease": {"MUT_LEADER_LEASE WIPE FAULTS=1 SIZE=2", "assertion violated"},
-	"Epoch":       {"MUT_EPOCH BESIDE FAULTS=1", "sealedOnce"},
-	"PlaceID":     {"MUT_PLACE_ID CRASH FAULTS=1", "joined"},
-	"Number":      {"MUT_NUMBER WIPE FAULTS=1", "seen<"},
-	"GoUnchanged": {"MUT_GO_UNCHANGED " + faults + "FAULTS=1", "mk["},
-	"GoVoid":      {"MUT_GO_VOID QUIT FAULTS=1", "gaveUp"},
-	"VoidLease":   {"MUT_VOID_LEASE LOST QUIT FAULTS=2", "gaveUp"},
-	"Withdraw":    {"MUT_WITHDRAW QUIT FAULTS=1", "gaveUp"},
+	"Leader":       {"MUT_LEADER BESIDE FAULTS=1 NODES=2 SIZE=2 LIVE", "non-progress cycle"},
+	"LeaderLease":  {"MUT_LEADER_LEASE WIPE FAULTS=1 SIZE=2", "assertion violated"},
+	"Epoch":        {"MUT_EPOCH BESIDE FAULTS=1", "sealedOnce"},
+	"PlaceID":      {"MUT_PLACE_ID CRASH FAULTS=1", "joined"},
+	"Number":       {"MUT_NUMBER WIPE FAULTS=1", "seen<"},
+	"GoUnchanged":  {"MUT_GO_UNCHANGED " + faults + "FAULTS=1", "mk["},
+	"GoVoid":       {"MUT_GO_VOID QUIT FAULTS=1", "gaveUp"},
+	"VoidLease":    {"MUT_VOID_LEASE LOST QUIT FAULTS=2", "gaveUp"},
+	"Withdraw":     {"MUT_WITHDRAW QUIT FAULTS=1", "gaveUp"},
+	"RunAnyMember": {"RUNS MUT_ANY_MEMBER", "part"},
+	"RunCompare":   {"RUNS MUT_COMPARE", "part"},
+	"RunClaim":     {"RUNS MUT_CLAIM", "over["},
+	"RunEnded":     {"RUNS MUT_ENDED", "over["},
+	"RunLast":      {"RUNS MUT_LAST", "over["},
+	"RunOutside":   {"RUNS MUT_OUTSIDE", "over["},
 	// Not broken guards, but what must be found so that the rest says anything.
 	"Reach": {"REACH CRASH FAULTS=2", "eN<="},
 	"Blind": {"BLIND QUIT FAULTS=1", "gaveUp"},
@@ -90,7 +97,7 @@ func errorsOf(t *testing.T, out string) int {
 }
 
 // check makes the checker of one configuration, runs it to its end and returns
-// what it says.
+// what it says. With RUNS it is that of run.pml.
 func check(t *testing.T, defs string) string {
 	t.Helper()
 	for _, tool := range []string{"spin", "gcc"} {
@@ -98,12 +105,16 @@ func check(t *testing.T, defs string) string {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	model, err := os.ReadFile("rendezvous.pml")
+	file := "rendezvous.pml"
+	if strings.Contains(defs, "RUNS") {
+		file = "run.pml"
+	}
+	model, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rendezvous.pml"), model, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, file), model, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// The whole of every state: no reduction by what commutes, and no hashes.
@@ -117,7 +128,7 @@ func check(t *testing.T, defs string) string {
 	} else {
 		gcc = append(gcc, "-DSAFETY")
 	}
-	run(t, dir, "spin", append(spin, "rendezvous.pml")...)
+	run(t, dir, "spin", append(spin, file)...)
 	run(t, dir, "gcc", append(gcc, "-o", "pan", "pan.c")...)
 	return run(t, dir, filepath.Join(dir, "pan"), pan...)
 }

@@ -17,11 +17,11 @@ func (n *Node) fits(m registered) bool {
 }
 
 // claim returns the run that the members of an emptied store go on with: the one of the
-// member that waits for longest; "": none of them was part of a run.
+// member that waits for longest and knows that its run goes on; "": there is none.
 func (n *Node) claim() (run string) {
 	var oldest int64
 	for _, m := range n.lead.members {
-		if waits(m) && m.Run != "" && (oldest == 0 || m.create < oldest) {
+		if waits(m) && m.Claim && m.Run != "" && (oldest == 0 || m.create < oldest) {
 			run, oldest = m.Run, m.create
 		}
 	}

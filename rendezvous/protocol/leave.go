@@ -92,8 +92,8 @@ func (n *Node) runOver() string {
 const runGrace = 5 * time.Second
 
 // awaitRun waits until another node of the run has returned to an emptied store. A node goes
-// on with its run there if it knows that the run cannot have ended: it saw the end of the
-// store, which still counted it as present then. This node does not.
+// on with its run there if it saw the end of the last store, and the run could not end without
+// it in that one. This node does not know that.
 func (n *Node) awaitRun() {
 	if n.emptied.IsZero() {
 		n.emptied = n.now
@@ -102,13 +102,15 @@ func (n *Node) awaitRun() {
 		n.wait(left)
 		return
 	}
-	n.reply(Action{Err: &RunOverError{n.self, "it was cut off, and the store has been started again since"}})
+	n.user = Idle
+	n.reply(Action{Err: &RunOverError{n.self, "the store was started again, and the run may have ended before"}})
 }
 
 // comeBack makes this node one that waits for a world again.
 func (n *Node) comeBack(e Event) {
 	n.user, n.self = Idle, *e.Member
 	n.self.Phase, n.self.Status, n.self.Run = PhaseArrived, 0, n.joined.Run
+	n.self.Claim = n.sawEnd
 	n.edits++
 	clear(n.posts)
 	n.wake(0)

@@ -70,7 +70,7 @@ type Node struct {
 	doubt       int64     // revision before a first registration that may have become true; 0: none
 	doubtful    int64     // revision before the registration that this life tries
 	closing     bool      // the store host has said that the store ends with its command
-	sawEnd      bool      // it saw that the store ended, which still counted it as present
+	sawEnd      bool      // it saw the end of the last store, in which its run could not end without it
 	emptied     time.Time // when it first saw that the store does not know its run
 	trouble     error     // why it is not registered
 	lost        bool      // and people know
@@ -204,7 +204,9 @@ func (n *Node) fail(e Event) {
 	if n.phase == Entering { // its registration may have become true
 		n.doubt = cmp.Or(n.doubt, n.doubtful)
 	}
-	n.sawEnd = n.sawEnd || e.Ended
+	if n.Up() {
+		n.sawEnd = e.Ended && n.needed()
+	}
 	n.phase, n.lead, n.trouble = Down, nil, e.Err
 	if !n.lost && (!n.goes() || n.self.Restarts > 0) { // once, until it is back
 		n.notify(Notice{Kind: Lost, Text: e.Err.Error()})
@@ -213,6 +215,18 @@ func (n *Node) fail(e Event) {
 	if n.cfg.Hosted && n.user == Running && !n.closing && e.Silence >= n.cfg.TTL {
 		n.warn(Gone, n.joined.Nonce, "the node that hosts the store, or the network to it, was lost")
 	}
+}
+
+// needed returns whether the run of this node goes on for as long as the store, which knows the run,
+// counts the node as present. After the end of its command, or in the last attempt, it may end.
+func (n *Node) needed() bool {
+	switch ep := n.ep; {
+	case ep.Run != n.joined.Run || ep.State == Over || ep.State != Open && ep.Nonce != n.joined.Nonce:
+		return false
+	case n.self.Phase == PhaseStarted:
+		return n.joined.Restart < n.joined.Restarts
+	}
+	return n.self.Phase == PhaseArrived && n.self.Run != "" && !n.self.extra()
 }
 
 // halt ends the session: another process has this node's place.

@@ -22,7 +22,7 @@ func (n *Node) granted(e Event) {
 // where it is free, and reads the control keys.
 func (n *Node) register(Event) {
 	key := n.k.Member(n.self)
-	n.self.Epoch = max(n.self.Epoch, n.ep.N)
+	n.self.Epoch, n.self.Claim = max(n.self.Epoch, n.ep.N), n.sawEnd
 	n.said = n.edits
 	n.ask(Action{Kind: Register, What: "register", Crowd: true,
 		If: []Cond{{Guard: FreeSlot, Of: Create, Key: key, Is: '='}}, Then: n.entering(), Else: []Op{{Key: key}}})
@@ -112,10 +112,8 @@ func (n *Node) replaced(e Event) {
 // entered takes in that the registration is true, and the control keys as they
 // were then.
 func (n *Node) entered(e Event) {
-	if n.snapshot(e.KVs); n.ep.Run == n.joined.Run {
-		n.sawEnd, n.emptied = false, time.Time{}
-	}
-	n.rival, n.leases = nil, []int64{n.lease}
+	n.snapshot(e.KVs)
+	n.emptied, n.rival, n.leases = time.Time{}, nil, []int64{n.lease}
 	if e.Took {
 		n.leadLease = n.lease
 	}

@@ -42,6 +42,8 @@ func (n *Node) look(e Event) {
 	case self.Run != "" && n.Up() && n.runOver() != "":
 		n.user = Idle
 		n.reply(Action{Err: &RunOverError{self, n.runOver()}})
+	case self.Run != "" && n.Up() && ep.Run != self.Run && !n.sawEnd:
+		n.awaitRun()
 	case ep.Nonce != "" && (ep.Nonce == n.joined.Nonce || ep.Nonce == n.outside):
 		n.rest(0)
 	case ep.State == Sealed:

@@ -49,6 +49,8 @@ type Member struct {
 	// Run is the run that this node was part of when its world ended; "": none. It
 	// takes part in no other.
 	Run string `json:"run,omitempty"`
+	// Claim says that this node knows that its run goes on, also in a store that is empty again.
+	Claim bool `json:"claim,omitempty"`
 	// Restarts is how often this node allows the job to be started again;
 	// 0: launch has become the command, and no process watches its end.
 	Restarts int `json:"restarts,omitempty"`

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,12 +31,14 @@ type walk struct {
 	goes   map[string]string // the results of started worlds, by nonce
 	voids  map[string]bool   // incarnations whose user knows that they do not start
 	posts  map[string]int    // the posts that a world has, by nonce
+	over   map[string]bool   // the runs that have ended, or that another one has replaced
 }
 
 // plan is what the nodes of a walk expect.
 type plan struct {
 	nodes, size, min, spares, restarts int
 	vouch                              Vouch
+	runs                               bool // commands end, and the next run begins
 }
 
 // proc is one process of a walk.
@@ -56,6 +59,9 @@ type proc struct {
 	look           Event
 	world          *World
 	started, ended bool
+	cut            bool          // nothing reaches it, and nothing that it sends arrives
+	run            string        // the run that it started in
+	pause          time.Duration // how long its user waits at most; 0: no matter
 }
 
 var errLost = errors.New("no answer")
@@ -86,13 +92,6 @@ func (w *walk) launch(slot int) {
 	w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 }
 
-// relaunch starts a process in a slot that has none.
-func (w *walk) relaunch(slot int) {
-	if !slices.ContainsFunc(w.procs, func(p *proc) bool { return p.slot == slot && !p.ended }) {
-		w.launch(slot)
-	}
-}
-
 // session gives a process an event of its session.
 func (w *walk) session(p *proc, e Event) {
 	for _, a := range p.n.Step(w.clock(p), e) {
@@ -110,7 +109,7 @@ func (w *walk) session(p *proc, e Event) {
 		case Revoke:
 			w.store.expire(a.Lease)
 		case Fail:
-			w.end(p, a.Err)
+			w.end(p, Event{Err: a.Err})
 		case Halt:
 			p.ended = true
 			w.log(p, "halts: %v", a.Err)
@@ -134,15 +133,16 @@ func (p *proc) wakeAt(at time.Time) {
 }
 
 // end ends a life: its watches and requests are gone.
-func (w *walk) end(p *proc, err error) {
+func (w *walk) end(p *proc, e Event) {
 	p.control, p.job, p.own, p.down, p.ask, p.answer = -1, -1, -1, true, nil, nil
 	p.wakes = p.wakes[:0]
-	w.session(p, Event{Kind: Fail, Err: err})
+	e.Kind, e.Err = Fail, cmp.Or(e.Err, errLost)
+	w.session(p, e)
 }
 
 // user gives a process an event of its user.
 func (w *walk) user(p *proc, e Event) {
-	p.waits = false
+	p.waits, p.pause = false, 0
 	switch e.Kind {
 	case Join:
 		p.look = Event{Kind: Look}
@@ -163,7 +163,7 @@ func (w *walk) user(p *proc, e Event) {
 		case Wake:
 			p.wakeAt(w.clock(p))
 		case Wait:
-			p.waits = true
+			p.waits, p.pause = true, a.After
 		case Reply:
 			w.replied(p, a)
 		default:
@@ -176,12 +176,16 @@ func (w *walk) user(p *proc, e Event) {
 func (w *walk) replied(p *proc, a Action) {
 	p.waits = false
 	var broken *BrokenError
+	var over *RunOverError
 	switch {
 	case errors.As(a.Err, &broken):
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 	case a.Err != nil:
 		w.log(p, "gives up: %v", a.Err)
-		w.voids[p.id] = true
+		if errors.As(a.Err, &over) {
+			w.turnedAway(p)
+		}
+		w.voids[p.id] = !p.cut // else the others cannot know
 		w.leave(p, "it gave up")
 		w.relaunch(p.slot)
 	case a.World != nil:
@@ -197,23 +201,14 @@ func (w *walk) replied(p *proc, a Action) {
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
 	case a.Fate != nil:
 		w.leave(p, "")
+		if w.plan.runs {
+			w.relaunch(p.slot)
+		}
 	default:
-		p.started = true
+		p.started, p.run = true, p.n.Joined().Run
 		w.log(p, "has started")
 		if w.plan.restarts > 0 {
 			w.user(p, Event{Kind: Follow, Budget: time.Hour, Start: true})
-		}
-	}
-}
-
-// leave ends a process with a goodbye.
-func (w *walk) leave(p *proc, why string) {
-	p.ended, p.waits, p.ask, p.want, p.answer, p.reply = true, false, nil, nil, nil, nil
-	for _, a := range p.n.Step(w.clock(p), Event{Kind: Leave, Text: why}) {
-		if a.Kind == Revoke {
-			w.store.expire(a.Lease)
-		} else {
-			w.store.transact(&a)
 		}
 	}
 }
@@ -227,7 +222,30 @@ func (w *walk) step() bool {
 			return true
 		}
 	}
+	for from, i := w.dice.IntN(len(w.procs)), 0; i < len(w.procs); i++ { // time passes
+		p := w.procs[(from+i)%len(w.procs)]
+		switch {
+		case p.ended:
+		case p.sleeps():
+			p.ahead += p.wakes[0].Sub(w.clock(p))
+			w.wakes(p)
+			return true
+		case p.waits && 0 < p.pause && p.pause <= runGrace:
+			p.ahead += p.pause
+			w.user(p, p.look)
+			return true
+		}
+	}
 	return false
+}
+
+// sleeps returns whether a timer of a session runs, and nothing else keeps it busy.
+func (p *proc) sleeps() bool { return len(p.wakes) > 0 && p.ask == nil && p.answer == nil }
+
+// wakes ends the first timer of a process.
+func (w *walk) wakes(p *proc) {
+	p.wakes = slices.Delete(p.wakes, 0, 1)
+	w.session(p, Event{Kind: Woken})
 }
 
 // act lets one thing happen to a process.
@@ -242,13 +260,13 @@ func (w *walk) act(p *proc) bool {
 		case 1:
 			if e := p.answer; e != nil {
 				if p.answer = nil; p.lost {
-					w.end(p, errLost)
+					w.end(p, Event{})
 				} else {
 					w.session(p, *e)
 				}
 				return true
 			}
-			if p.down {
+			if p.down && !p.cut {
 				p.down, p.lost = false, false
 				w.session(p, Event{Kind: Begin})
 				return true
@@ -258,18 +276,15 @@ func (w *walk) act(p *proc) bool {
 				return true
 			}
 		case 3:
-			if len(p.wakes) > 0 && p.ask == nil && p.answer == nil {
-				if at := p.wakes[0]; at.After(w.clock(p)) {
-					if i < 5 { // time passes once nothing else happens
-						continue
-					}
-					p.ahead += at.Sub(w.clock(p))
-				}
-				p.wakes = slices.Delete(p.wakes, 0, 1)
-				w.session(p, Event{Kind: Woken})
+			if p.sleeps() && !p.wakes[0].After(w.clock(p)) {
+				w.wakes(p)
 				return true
 			}
 		case 4:
+			if p.want != nil && p.cut {
+				p.reply, p.want = &Event{Kind: p.want.Kind, Ask: p.want, Err: errLost}, nil
+				return true
+			}
 			if p.want != nil {
 				e, _ := w.execute(p, p.want)
 				p.want, p.reply = nil, &e
@@ -289,7 +304,7 @@ func (w *walk) act(p *proc) bool {
 // deliver gives a process the next changes of one of its watches. A session hears
 // nothing while it waits for an answer.
 func (w *walk) deliver(p *proc) bool {
-	if p.ask != nil || p.answer != nil || p.control < 0 {
+	if p.ask != nil || p.answer != nil || p.control < 0 || p.cut {
 		return false
 	}
 	all := len(w.store.log)
@@ -318,6 +333,10 @@ func (w *walk) perform(p *proc) {
 	a := p.ask
 	p.ask = nil
 	e := Event{Kind: a.Kind, Ask: a}
+	if p.cut && a.Kind != Reduce {
+		p.answer, p.lost = &e, true
+		return
+	}
 	switch a.Kind {
 	case Grant:
 		w.lease++

@@ -39,6 +39,7 @@ func (w *walk) moved(v any) {
 		}
 		w.sealed = ep.N
 		w.whole(ep, places)
+		w.oneRun(ep, places)
 	case Started:
 		w.whole(ep, places)
 		for rank, place := range places {
@@ -58,6 +59,36 @@ func (w *walk) moved(v any) {
 			}
 		}
 		w.goes[ep.Nonce] = ""
+		for _, p := range w.procs {
+			if p.run != ep.Run {
+				w.over[p.run] = true
+			}
+		}
+	case Over:
+		w.over[ep.Run] = true
+	}
+}
+
+// turnedAway checks that the run of a node that is turned away has ended, or that the store
+// does not know it.
+func (w *walk) turnedAway(p *proc) {
+	ep, _ := w.store.get(w.keys.Epoch).Value.(Epoch)
+	if p.run == ep.Run && ep.State != Over && p.n.Epoch().Run == ep.Run {
+		w.fault("%s is turned away from its run %s, which goes on", p.id, p.run)
+	}
+}
+
+// oneRun checks that no node of a run that started has a place in another one, or in one that has ended.
+func (w *walk) oneRun(ep Epoch, places map[int]Place) {
+	for rank, place := range places {
+		for _, p := range w.procs {
+			if p.id == place.ID && p.run != "" && p.run != ep.Run {
+				w.fault("%d is of run %s, and rank %d, %s, of run %s", ep.N, ep.Run, rank, p.id, p.run)
+			}
+		}
+	}
+	if w.over[ep.Run] {
+		w.fault("%d is of run %s, which is over", ep.N, ep.Run)
 	}
 }
 
@@ -98,84 +129,6 @@ func (w *walk) starts(p *proc, result string) {
 	w.goes[nonce] = result
 }
 
-// trouble lets something go wrong, rarely.
-func (w *walk) trouble() {
-	if w.faults == 0 || w.dice.IntN(12) > 0 {
-		return
-	}
-	w.faults--
-	p := w.procs[w.dice.IntN(len(w.procs))]
-	if p.ended {
-		return
-	}
-	kind := w.dice.IntN(8)
-	w.log(p, "fault %d", kind)
-	switch kind {
-	case 0: // it dies, and its lease runs out some time
-		w.dies(p)
-	case 1: // it is started again while it still runs
-		w.launch(p.slot)
-	case 2: // its lease runs out
-		w.store.expire(p.n.Lease())
-	case 3: // a request is carried out, and its answer is lost
-		if p.answer != nil {
-			p.lost = true
-		} else {
-			w.end(p, errLost)
-		}
-	case 4: // its time runs out
-		if p.waits && p.look.Kind == Result {
-			w.user(p, Event{Kind: GiveUp, Name: "go"})
-		} else if p.waits && p.look.Kind == Look {
-			w.user(p, Event{Kind: Expire})
-		} else {
-			return
-		}
-	case 5: // it leaves
-		w.voids[p.id] = true
-		w.leave(p, "interrupted")
-		w.launch(p.slot)
-	case 7: // the store returns empty
-		if len(w.goes) == 0 {
-			w.wipe()
-		}
-	case 6: // its command ends
-		if p.started && w.plan.restarts > 0 {
-			w.session(p, Event{Kind: Exit, Status: w.dice.IntN(2)})
-		}
-	}
-}
-
-// wipe empties the store, which ends all lives.
-func (w *walk) wipe() {
-	w.store.keys, w.store.log, w.store.rev, w.sealed = nil, nil, 0, 0
-	clear(w.store.leases)
-	for _, p := range w.procs {
-		if !p.ended {
-			w.end(p, errLost)
-		}
-	}
-}
-
-func (w *walk) dies(p *proc) {
-	p.ended, p.ask, p.want, p.answer, p.reply, p.waits = true, nil, nil, nil, nil, false
-	w.launch(p.slot)
-}
-
-// expires ends the leases of processes that are dead, and of earlier lives. It
-// returns whether there were any.
-func (w *walk) expires() (any bool) {
-	for _, p := range w.procs {
-		for _, lease := range p.leases {
-			if (p.ended || lease != p.leases[len(p.leases)-1]) && w.store.leases[lease] {
-				any = true
-				w.store.expire(lease)
-			}
-		}
-	}
-	return any
-}
-
 // acks ends the wait of a start for its acknowledgement, whose time is bounded.
 func (w *walk) acks() bool {
 	for _, p := range w.procs {
@@ -191,6 +144,10 @@ func (w *walk) acks() bool {
 // all of it that lives.
 func (w *walk) rests() {
 	ep, _ := w.store.get(w.keys.Epoch).Value.(Epoch)
+	if w.plan.runs {
+		w.restsBetweenRuns(ep)
+		return
+	}
 	if !ep.runs() {
 		if len(w.goes) == 0 { // else another run waits for nodes that still belong to that one
 			w.fault("nothing can happen, and the epoch is %q", ep.State)
@@ -204,11 +161,31 @@ func (w *walk) rests() {
 	}
 }
 
+// restsBetweenRuns checks that enough nodes do not wait in vain.
+func (w *walk) restsBetweenRuns(ep Epoch) {
+	wait, old := 0, 0
+	for _, p := range w.procs {
+		switch {
+		case p.ended:
+		case p.cut:
+			return
+		case p.run != "" && p.run != ep.Run:
+			old++
+		case !p.started:
+			wait++
+		}
+	}
+	if !ep.runs() && wait >= w.plan.size || old > 0 {
+		w.fault("nothing can happen: epoch %d is %q, %d nodes wait, and %d believe in an earlier run",
+			ep.N, ep.State, wait, old)
+	}
+}
+
 // history runs one walk of at most so many steps.
 func history(seed uint64, table *Table, without Guard, logs bool) *walk {
 	w := &walk{dice: rand.New(rand.NewPCG(seed, 1)), table: table, keys: KeysOf("j"), now: time.Unix(0, 0), logs: logs,
 		store: &simStore{leases: map[int64]bool{}, without: without}, seats: map[string]*proc{}, goes: map[string]string{},
-		voids: map[string]bool{}, posts: map[string]int{}}
+		voids: map[string]bool{}, posts: map[string]int{}, over: map[string]bool{}}
 	w.plan = plan{nodes: 2, size: 2}
 	switch kind := w.dice.IntN(16); {
 	case kind == 0:
@@ -221,23 +198,34 @@ func history(seed uint64, table *Table, without Guard, logs bool) *walk {
 		w.plan = plan{nodes: 3, size: 3, min: 2}
 	case kind == 4:
 		w.plan.restarts = 1
+	case kind < 8:
+		w.plan.restarts, w.plan.runs = 1+w.dice.IntN(2), true
+		if kind == 5 {
+			w.plan.nodes, w.plan.spares = 3, 1
+		}
 	}
 	w.plan.vouch = []Vouch{ByArrival, Scheduled, Scheduled, Typed}[w.dice.IntN(4)]
 	if w.faults = w.dice.IntN(4); w.plan.size < w.plan.nodes && w.plan.spares == 0 {
 		w.plan.vouch = ByArrival
+	}
+	if w.plan.runs {
+		w.faults += 5
 	}
 	for slot := range w.plan.nodes {
 		w.launch(slot)
 	}
 	for range 400 {
 		w.trouble()
+		if w.dice.IntN(12) == 0 {
+			w.runs()
+		}
 		if w.dice.IntN(16) == 0 {
 			w.expires()
 		}
 		if w.wrong != "" || w.done() {
 			break
 		}
-		if w.steps++; !w.step() && !w.expires() && !w.acks() {
+		if w.steps++; !w.step() && !w.expires() && !w.acks() && !w.goesOn() {
 			w.rests()
 			break
 		}
@@ -252,7 +240,7 @@ func (w *walk) done() bool {
 			return false
 		}
 	}
-	return w.faults == 0 || w.plan.restarts == 0
+	return !w.plan.runs && (w.faults == 0 || w.plan.restarts == 0)
 }
 
 // explore runs histories until an invariant does not hold, and returns that one;
@@ -290,57 +278,4 @@ func TestTheMachineHoldsInRandomHistories(t *testing.T) {
 		t.Fatalf("%s\n%s", found.wrong, strings.Join(found.story, "\n"))
 	}
 	t.Logf("%d histories, %d steps, in %s; started worlds in each: %v", n, steps, time.Since(began), worlds)
-}
-
-// mutated returns the table with another function for an event.
-func mutated(on Kind, do func(*Node, Event)) *Table {
-	rules := Rules()
-	for i := range rules {
-		if rules[i].On == on {
-			rules[i].Do = do
-		}
-	}
-	return TableOf(rules)
-}
-
-// The model also finds that the guard SameEpoch or LeadLease is missing; random
-// histories rarely do.
-func TestEachMutationOfTheMachineIsFound(t *testing.T) {
-	whole := TableOf(Rules())
-	for name, m := range map[string]struct {
-		table   *Table
-		without Guard
-	}{
-		"no new member": {whole, NoNewMember},
-		"no quit":       {whole, NoQuit},
-		"no result":     {whole, NoResult},
-		"a place of another incarnation": {mutated(ReadPlace, func(n *Node, e Event) {
-			for i, kv := range e.KVs {
-				p, _ := kv.Value.(Place)
-				p.ID = n.self.ID
-				e.KVs[i].Value = p
-			}
-			n.placed(e)
-		}), ""},
-		"a post counts for all": {mutated(Job, func(n *Node, e Event) {
-			if n.hearJob(e); n.lead == nil { // it has just lost the lead
-				return
-			}
-			for _, got := range n.lead.posts {
-				for rank := range n.ep.Size {
-					got[rank] = []byte("x")
-				}
-			}
-		}), ""},
-		"a start without a result": {mutated(Result, func(n *Node, e Event) { n.reply(Action{Value: []byte("x")}) }), ""},
-		"no turn after an answer":  {mutated(Survey, func(n *Node, e Event) { n.phase = Leading }), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found, _, n := explore(60_000, m.table, m.without)
-			if found == nil {
-				t.Fatal("no history finds it")
-			}
-			t.Log(found.wrong, n)
-		})
-	}
 }
