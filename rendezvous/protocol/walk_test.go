@@ -196,6 +196,9 @@ func (w *walk) replied(p *proc, a Action) {
 		w.user(p, Event{Kind: Start})
 	case a.Fate != nil && a.Fate.Again:
 		self := p.n.Self()
+		if run := p.n.Epoch().Run; p.n.Up() && run != "" && run != p.run {
+			w.fault("%s returns to run %s, and knows of run %s", p.id, p.run, run)
+		}
 		p.started, p.world = false, nil
 		w.user(p, Event{Kind: Return, Member: &self})
 		w.user(p, Event{Kind: Join, Budget: 1000 * time.Hour})
