@@ -14,13 +14,13 @@ import (
 
 // inTerminal is a command that prints whether it is in the foreground and which
 // signal it got. It forks nothing while it waits: dash loses a signal that arrives
-// as it does.
+// as it does. A terminal that closes ends the reads a moment before its signal arrives.
 const inTerminal = `
 trap 'echo got INT; exit 7' INT
 set -- $(cut -d" " -f5,8 /proc/$$/stat)
 test "$1" = "$2" && echo foreground
 echo ready
-while read x; do :; done`
+while :; do read x; done`
 
 // onTerminal starts a command as a login shell would be: leader of a session
 // on a new terminal.

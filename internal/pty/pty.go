@@ -31,10 +31,10 @@ func Open(t *testing.T) (person, programs *os.File) {
 	}
 	t.Cleanup(func() { programs.Close() })
 	// Else Ctrl-C discards what a program prints when the signal reaches it (termios(3), NOFLSH).
-	mode, err := unix.IoctlGetTermios(int(programs.Fd()), unix.TCGETS)
+	mode, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err == nil {
 		mode.Lflag |= unix.NOFLSH
-		err = unix.IoctlSetTermios(int(programs.Fd()), unix.TCSETS, mode)
+		err = unix.IoctlSetTermios(fd, unix.TCSETS, mode)
 	}
 	if err != nil {
 		t.Fatal(err)
