@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +52,7 @@ func TestCtrlCReachesTheCommandAsWithoutLaunchAndNotTheCompanion(t *testing.T) {
 			whoIs(t, log)
 		}
 		screen.until("ready")
+		time.Sleep(50 * time.Millisecond) // the shell reads
 		person.WriteString("\x03")
 		screen.until("got INT")
 		if code := wait().ExitCode(); code != 7 {
