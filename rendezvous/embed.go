@@ -196,6 +196,13 @@ func (s *Server) sign(ctx context.Context, job string) error {
 	return err
 }
 
+// Shut ends the listening: the next store may have the port. Nodes that are connected remain.
+func (s *Server) Shut() {
+	for _, l := range s.listen {
+		_ = l.Close()
+	}
+}
+
 // Drop removes the store's data, just before the process and the store end.
 func (s *Server) Drop() { _ = os.RemoveAll(s.dir) }
 
@@ -207,9 +214,7 @@ func (s *Server) Close() {
 			s.grpc.GracefulStop() // watches have no end: they last until Stop
 			hard.Stop()
 		}
-		for _, l := range s.listen {
-			_ = l.Close()
-		}
+		s.Shut()
 		if s.etcd != nil {
 			s.etcd.Stop()
 		}

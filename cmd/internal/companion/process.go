@@ -155,13 +155,17 @@ const lastWord = 50 * time.Millisecond
 
 // clear takes leave and removes what is left; the process ends right after it.
 func (p *companion) clear(why string) {
+	server := p.server.Load()
+	if server != nil {
+		server.Shut()
+	}
 	if p.session != nil {
 		p.session.Leave(why)
 	}
 	if p.client != nil {
 		p.client.Close()
 	}
-	if server := p.server.Load(); server != nil {
+	if server != nil {
 		time.Sleep(lastWord)
 		server.Drop()
 	}
