@@ -119,7 +119,7 @@ func (n *node) sees(t *testing.T, come int) {
 	})
 }
 
-// die ends a node without a word: its lease runs on.
+// die ends a node that gives no reason: its lease runs on.
 func (n *node) die() {
 	n.stop()
 	<-n.done

@@ -63,7 +63,7 @@ type Job struct {
 	// MasterPort is the port that the user wants for the job's own store. Unset: DefaultMasterPort.
 	MasterPort setting.Value[int]    `json:"master_port"`
 	NProc      setting.Value[string] `json:"nproc"` // processes per node as asked: "8", "auto", "gpu"
-	// Wait is how many seconds torchrun's own rendezvous was told to wait for all nodes.
+	// Wait is how many seconds the line lets torchrun wait for all nodes.
 	Wait setting.Value[int] `json:"wait,omitzero"`
 	Line launcher.Line      `json:"line"`
 

@@ -108,7 +108,7 @@ func (s *Start) ResolveJob() error {
 	return err
 }
 
-// waitsByLine reports whether --join-timeout is what torchrun's own rendezvous was told to wait.
+// waitsByLine reports whether the join timeout is the one that the line sets for torchrun.
 func (s *Start) waitsByLine() bool {
 	return s.Job.Wait.Set && !s.Opt.Given["join-timeout"] && os.Getenv(Variable("join-timeout")) == ""
 }
