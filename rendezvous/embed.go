@@ -80,7 +80,6 @@ func Serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS) 
 func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, more ...grpc.ServerOption) (
 	s *Server, err error) {
 	hostOnce()
-	debug.SetGCPercent(garbage)
 	s = &Server{failed: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -98,6 +97,7 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 		}
 		s.listen = append(s.listen, l)
 	}
+	debug.SetGCPercent(garbage) // not where another process has the port: this one hosts nothing
 	if s.dir, s.lock, err = storeDir(); err != nil {
 		return s, fmt.Errorf("make a folder for the store: %w", err)
 	}
@@ -154,7 +154,7 @@ const minKeepalive = 5 * time.Second
 func (s *Server) config() config.ServerConfig {
 	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(failure{s.dir, s.failed}))
 	const name = "launch"
-	// The only member has no peers: etcd needs an address for it, and nobody listens there.
+	// The only member has no peers: etcd needs an address for it, at which no process listens.
 	peer := types.MustNewURLs([]string{"http://127.0.0.1:2380"})
 	return config.ServerConfig{
 		Name: name, DataDir: filepath.Join(s.dir, "d"), Logger: lg,
