@@ -160,7 +160,7 @@ func (n *Node) stepSealed() {
 // watchOver ends a run with restarts that is over, and opens the next epoch once
 // all members of the last run have left.
 func (n *Node) watchOver(l *lead) {
-	if due := !l.roll.ended.IsZero() && n.now.Sub(l.roll.ended) >= endGrace; !l.moved && !due {
+	if !l.moved && !l.roll.waited(n.now) {
 		return
 	}
 	if n.ep.State == Started && n.ep.Restarts > 0 {

@@ -52,15 +52,15 @@ func (n *Node) follow(e Event) {
 	case n.until.IsZero():
 		n.until = n.now.Add(e.Budget)
 	}
-	ep := n.ep
+	ep, over := n.ep, n.runOver()
 	fate := Fate{Why: ep.Why, Restart: ep.Restart, Restarts: ep.Restarts}
 	switch {
 	case n.fatal != nil:
 		n.reply(Action{Err: n.fatal})
 	case ep.Nonce == n.joined.Nonce && ep.State == Over:
 		n.reply(Action{Fate: &fate})
-	case n.Up() && n.runOver() != "":
-		n.reply(Action{Err: &RunOverError{n.self, n.runOver()}})
+	case n.Up() && over != "":
+		n.reply(Action{Err: &RunOverError{n.self, over}})
 	case n.Up() && ep.Run != n.joined.Run && !n.sawEnd:
 		n.awaitRun()
 	case ep.Nonce != n.joined.Nonce && (ep.N != 0 || n.Up()):

@@ -78,7 +78,11 @@ func (n *Node) verdict() (over bool, why string) {
 			lost.add(p, "left: "+now.Left)
 		}
 	}
-	if gone > 0 && ended+gone == n.ep.Size && !n.lead.roll.gave(n) {
+	if r := &n.lead.roll; gone > 0 && ended+gone == n.ep.Size && !r.waited(n.now) {
+		if r.ended.IsZero() {
+			r.ended = n.now
+			n.wake(endGrace + milli)
+		}
 		return false, ""
 	}
 	why = cmp.Or(lost.why, failed.why)
@@ -97,14 +101,8 @@ func (b *blamed) add(p Place, what string) {
 	}
 }
 
-// gave returns whether the nodes that are gone have had their time to come back.
-func (r *roll) gave(n *Node) bool {
-	if r.ended.IsZero() {
-		r.ended = n.now
-		n.wake(endGrace + milli)
-	}
-	return n.now.Sub(r.ended) >= endGrace
-}
+// waited returns whether the nodes that are gone have had their time to come back.
+func (r *roll) waited(now time.Time) bool { return !r.ended.IsZero() && now.Sub(r.ended) >= endGrace }
 
 // endOf returns how the command of a place ended, as its member reports it or its place does.
 func endOf(p Place, now *Member) (status int, known bool) {
