@@ -107,7 +107,7 @@ func Main(print Print) child.Func {
 	}
 }
 
-// launchEnded is why a node leaves whose launch has ended without a word.
+// launchEnded is why a node leaves whose launch has ended and gave no reason.
 const launchEnded = "its launch ended"
 
 // wait waits for the end of launch, or of the command that it became, and returns why this node leaves.
@@ -203,16 +203,13 @@ const killGrace = 2 * time.Second
 // late reports a node that is missing after the go, and ends the command with --fail-fast.
 func (p *companion) late(e rendezvous.Event) {
 	var f finding.Finding
-	switch at := time.Now().Format("15:04:05"); {
-	case e.Kind == rendezvous.Late:
+	switch e.Kind {
+	case rendezvous.Late:
 		f = finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")
-	case e.Kind != rendezvous.Gone:
-		return
-	case p.unplugged() != "":
-		f = finding.Warnf("%s has no link (seen at %s): this node has lost the others", p.unplugged(), at).Named("node.lost")
+	case rendezvous.Gone:
+		f = p.lost(e.Text, time.Now().Format("15:04:05")).Named("node.lost")
 	default:
-		f = finding.Warnf("%s (seen at %s): a rank that exchanges data with it now waits until its own timeout", e.Text,
-			at).Named("node.lost")
+		return
 	}
 	if !p.spec.FailFast {
 		p.print(p.spec.JSON, f, "")
@@ -220,6 +217,14 @@ func (p *companion) late(e rendezvous.Event) {
 	}
 	p.print(p.spec.JSON, f, "ending the command: --fail-fast")
 	p.wg.Go(p.endCommand)
+}
+
+// lost returns the finding about a lost node; where this node's own link is down, about that.
+func (p *companion) lost(text, at string) finding.Finding {
+	if link := p.unplugged(); link != "" {
+		return finding.Warnf("%s has no link (seen at %s): this node has lost the others", link, at)
+	}
+	return finding.Warnf("%s (seen at %s): a rank that exchanges data with it now waits until its own timeout", text, at)
 }
 
 // endCommand ends the command, and after a grace all that it started: a rank that waits in a
