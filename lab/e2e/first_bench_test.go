@@ -66,6 +66,14 @@ func starters(script string) []starter {
 		}})
 }
 
+// command returns the line of a rank on its host.
+func (s starter) command(ctx context.Context, lab *netns.Lab, torch programs.Torch, rank int) *exec.Cmd {
+	cmd := lab.Hosts[rank].Command(ctx, s.line(rank, len(lab.Hosts))...)
+	cmd.Env = slices.Concat(cmd.Env, torch.Env, []string{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",
+		"PATH=" + filepath.Dir(torch.Python) + ":/usr/sbin:/usr/bin:/sbin:/bin"})
+	return cmd
+}
+
 // firstCase is one condition of the starts.
 type firstCase struct {
 	name string
@@ -160,9 +168,7 @@ func (c firstCase) once(b *testing.B, lab *netns.Lab, torch programs.Torch, way 
 			time.Sleep(c.late)
 		}
 		began = time.Now()
-		cmd := lab.Hosts[rank].Command(ctx, way.line(rank, n)...)
-		cmd.Env = slices.Concat(cmd.Env, torch.Env, []string{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",
-			"PATH=" + filepath.Dir(torch.Python) + ":/usr/sbin:/usr/bin:/sbin:/bin"})
+		cmd := way.command(ctx, lab, torch, rank)
 		cmd.Stdout, cmd.Stderr = &outs[rank], &errs[rank]
 		if err := cmd.Start(); err != nil {
 			return 0, err

@@ -28,7 +28,7 @@ while True:
 `
 
 // BenchmarkLost prints what the survivor of two hosts learns when the cable of the other one is cut
-// in the middle of a training: when it is told, and when its command ends.
+// in the middle of a training: when launch says so, and when its command ends.
 func BenchmarkLost(b *testing.B) {
 	const rounds, limit = 3, 60 * time.Second
 	torch := programs.AnyTorch(b)
@@ -76,9 +76,7 @@ func lose(b *testing.B, torch programs.Torch, way starter, limit time.Duration) 
 	out := &watched{}
 	done := make(chan struct{}, 2)
 	for rank, h := range lab.Hosts {
-		cmd := h.Command(ctx, way.line(rank, 2)...)
-		cmd.Env = slices.Concat(cmd.Env, torch.Env, []string{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",
-			"PATH=" + filepath.Dir(torch.Python) + ":/usr/sbin:/usr/bin:/sbin:/bin"})
+		cmd := way.command(ctx, lab, torch, rank)
 		cmd.Stdout, cmd.Stderr = out, &texts[rank]
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
