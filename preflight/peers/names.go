@@ -135,11 +135,11 @@ func unknownNames(posts []Post) judged {
 		part := fmt.Sprintf("the name of %s is unknown on %s", b.edges[0].to.Name, on)
 		switch b.Side {
 		case blame.FromNode:
-			part = fmt.Sprintf("those of %s do not know the others", b.names())
+			part = fmt.Sprintf("the servers of %s do not know the other nodes", b.names())
 		case blame.ToAndFrom:
-			part = fmt.Sprintf("those of %s do not know the others, nor these its name", b.names())
+			part = fmt.Sprintf("the servers of %s do not know the other nodes, nor their servers its name", b.names())
 		case blame.Apart:
-			part = fmt.Sprintf("those of %s do not know the other %d, nor these them", b.names(), b.Rest)
+			part = fmt.Sprintf("the servers of %s do not know the other %d nodes, nor their servers these", b.names(), b.Rest)
 		case blame.ToNode:
 			part = fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), on)
 		}

@@ -63,7 +63,7 @@ func TestNamesOfNodes(t *testing.T) {
 			if rank == 3 {
 				deny(n, 0, 1, 2)
 			}
-		}, finding.Warn, "those of host3 (10.0.0.4) do not know the others"},
+		}, finding.Warn, "the servers of host3 (10.0.0.4) do not know the other nodes"},
 		"one name is unknown on one node": {4, func(rank int, n *calls.Found) {
 			if rank == 3 {
 				deny(n, 1)
