@@ -68,7 +68,11 @@ var table = Table{
 	},
 	"segv": func(context.Context, io.Reader, io.Writer) error {
 		fmt.Fprintln(os.Stderr, "about to crash")
-		return exec.Command("kill", "-SEGV", strconv.Itoa(os.Getpid())).Run()
+		if err := exec.Command("kill", "-SEGV", strconv.Itoa(os.Getpid())).Run(); err != nil {
+			return err
+		}
+		time.Sleep(ample) // the signal may be taken after kill has ended
+		return nil
 	},
 	"kill9": func(context.Context, io.Reader, io.Writer) error {
 		fmt.Fprintln(os.Stderr, "about to die")
