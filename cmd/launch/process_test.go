@@ -263,17 +263,25 @@ func TestAPipeEndsWithTheCommand(t *testing.T) {
 
 func TestAKilledCompanionStopsNoNodeAfterTheGo(t *testing.T) {
 	dir := t.TempDir()
-	torchrun := filepath.Join(dir, "torchrun") // its store never listens
-	if err := os.WriteFile(torchrun, []byte("#!/bin/sh\necho runs\nexec sleep 60\n"), 0o755); err != nil {
+	torchrun, over := filepath.Join(dir, "torchrun"), filepath.Join(dir, "over")
+	script := fmt.Sprintf("#!/bin/sh\necho runs\nuntil [ -e %s ]; do sleep 0.1; done\n", over)
+	if err := os.WriteFile(torchrun, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	store := pair(t)[:4]
 	a := begin(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "-m", "t"})...)
 	b := begin(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "-m", "t"})...)
 	a.line(t, "runs")
-	b.line(t, "this is node rank 1") // and waits for the store of rank 0
-	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
 	b.line(t, "runs")
+	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
+	if err := os.WriteFile(over, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{a, b} {
+		if got := n.end(t); got != 0 {
+			t.Errorf("ended with %d", got)
+		}
+	}
 }
 
 func TestACompanionKilledBeforeItReachesTheStoreEndsTheWait(t *testing.T) {
