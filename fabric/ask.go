@@ -31,9 +31,9 @@ const (
 	verbsChild = "verbs"
 )
 
-// Children returns the children of AskGPU, AskVerbs and AskDisks; main passes them to child.Dispatch.
+// Children returns the children of AskGPU, AskVerbs, AskDisks and ReadAhead; main passes them to child.Dispatch.
 func Children() child.Table {
-	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer}
+	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer, aheadChild: readAhead}
 }
 
 // AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel

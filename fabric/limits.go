@@ -71,17 +71,40 @@ func shm() (free, size int64) {
 func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
+	c.Memory, _ = memory(sys, groups)
 	if at, v2 := groups[""]; v2 {
-		c.Memory, _ = lowest(sys, "fs/cgroup", at, "memory.max", "")
 		c.Pids, c.PidsUsed = lowest(sys, "fs/cgroup", at, "pids.max", "pids.current")
-	}
-	if at, v1 := groups["memory"]; v1 && c.Memory == 0 {
-		c.Memory, _ = lowest(sys, "fs/cgroup/memory", at, "memory.limit_in_bytes", "")
 	}
 	if at, v1 := groups["pids"]; v1 && c.Pids == 0 {
 		c.Pids, c.PidsUsed = lowest(sys, "fs/cgroup/pids", at, "pids.max", "pids.current")
 	}
 	return c
+}
+
+// memory returns the limit of the memory of control groups, and what is used of it; 0: none.
+func memory(sys fs.FS, groups map[string]string) (limit, used int64) {
+	if at, v2 := groups[""]; v2 {
+		limit, used = lowest(sys, "fs/cgroup", at, "memory.max", "memory.current")
+	}
+	if at, v1 := groups["memory"]; v1 && limit == 0 {
+		limit, used = lowest(sys, "fs/cgroup/memory", at, "memory.limit_in_bytes", "memory.usage_in_bytes")
+	}
+	return limit, used
+}
+
+// available returns how many bytes of memory this process may still use.
+func available(proc, sys fs.FS) int64 {
+	var free int64
+	for line := range strings.Lines(readText(proc, "meminfo")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemAvailable:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			free = kib << 10
+		}
+	}
+	if limit, used := memory(sys, parseCgroups(readText(proc, "self/cgroup"))); limit > 0 {
+		free = min(free, limit-used)
+	}
+	return max(free, 0)
 }
 
 // parseCgroups returns the path of each controller; version 2 has the key "".

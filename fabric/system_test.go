@@ -116,6 +116,35 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 	}
 }
 
+func TestAvailableMemoryIsWhatTheGroupsLeave(t *testing.T) {
+	const free, limit, used = "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n", "4294967296\n", "1073741824\n"
+	for _, tt := range []struct {
+		name, meminfo, at string
+		files             map[string]string
+		want              int64
+	}{
+		{"no group", free, "", nil, 8 << 30},
+		{"version 2", free, "0::/job/step\n", map[string]string{"fs/cgroup/job/memory.max": limit,
+			"fs/cgroup/job/memory.current": used, "fs/cgroup/job/step/memory.max": "max\n"}, 3 << 30},
+		{"version 1", free, "4:memory:/job\n", map[string]string{"fs/cgroup/memory/job/memory.limit_in_bytes": limit,
+			"fs/cgroup/memory/job/memory.usage_in_bytes": used}, 3 << 30},
+		{"a group with more than the machine", "MemAvailable: 1048576 kB\n", "0::/job\n", map[string]string{
+			"fs/cgroup/job/memory.max": limit, "fs/cgroup/job/memory.current": used}, 1 << 30},
+		{"a group that is full", free, "0::/job\n", map[string]string{"fs/cgroup/job/memory.max": used,
+			"fs/cgroup/job/memory.current": limit}, 0},
+		{"unknown", "", "", nil, 0},
+	} {
+		sys, proc := fstest.MapFS{}, fstest.MapFS{"self/cgroup": &fstest.MapFile{Data: []byte(tt.at)},
+			"meminfo": &fstest.MapFile{Data: []byte(tt.meminfo)}}
+		for name, text := range tt.files {
+			sys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		if got := available(proc, sys); got != tt.want {
+			t.Errorf("%s: %d bytes, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestCapabilitiesCountInTheFirstNamespaceOnly(t *testing.T) {
 	first, own := "         0          0 4294967295\n", "         0       1000          1\n"
 	all, none := "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"

@@ -114,6 +114,12 @@ var defaults = []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib",
 
 // find returns the file, without links, that o loads for a name; "": none. o may be zero.
 func (l *loader) find(name string, o object) string {
+	p, _, _ := l.resolve(l.named(name, o))
+	return p
+}
+
+// named returns the name by which o loads the file: $ORIGIN in that file is the folder of this name.
+func (l *loader) named(name string, o object) string {
 	if name == "" {
 		return ""
 	}
@@ -153,7 +159,7 @@ func (l *loader) find(name string, o object) string {
 	return ""
 }
 
-// at returns the real path of a library, "" if there is no file.
+// at returns the absolute name of a library, "" if there is no file.
 func (l *loader) at(name string) string {
 	if name == "" {
 		return ""
@@ -161,11 +167,10 @@ func (l *loader) at(name string) string {
 	if !path.IsAbs(name) {
 		name = l.dir + "/" + name
 	}
-	p, m, ok := l.resolve(name)
-	if !ok || !m.IsRegular() {
+	if !l.file(name) {
 		return ""
 	}
-	return p
+	return name
 }
 
 // split splits a DT_RPATH or DT_RUNPATH. It drops entries with $LIB or $PLATFORM.

@@ -35,6 +35,7 @@ type library struct {
 	rpath, runpath string
 	text           string // its constants
 	buildID        string
+	fatbin         string // code for a GPU
 }
 
 // elf64 returns a shared library that debug/elf reads: sections and nothing else.
@@ -66,6 +67,7 @@ func elf64(l library) string {
 		{".dynstr", elf.SHT_STRTAB, 0, dynstr},
 		{".dynamic", elf.SHT_DYNAMIC, 1, packed(append(dynamic, elf.Dyn64{}))},
 		{".rodata", elf.SHT_PROGBITS, 0, []byte(l.text)},
+		{".nv_fatbin", elf.SHT_PROGBITS, 0, []byte(l.fatbin)},
 		{".note.gnu.build-id", elf.SHT_NOTE, 0, note},
 		{".shstrtab", elf.SHT_STRTAB, 0, nil},
 	}
@@ -75,7 +77,8 @@ func elf64(l library) string {
 	const size = 64 // of the file's header, and of a section's
 	for i := range sections {
 		s := &sections[i]
-		h := elf.Section64{Name: uint32(len(names)), Type: uint32(s.kind), Link: s.link, Off: uint64(size + len(body))}
+		h := elf.Section64{Name: uint32(len(names)), Type: uint32(s.kind), Link: s.link, Off: uint64(size + len(body)),
+			Flags: uint64(elf.SHF_ALLOC)}
 		names = append(append(names, s.name...), 0)
 		if s.name == ".shstrtab" {
 			s.data = names
