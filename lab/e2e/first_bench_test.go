@@ -76,10 +76,15 @@ func (s starter) command(ctx context.Context, lab *netns.Lab, torch programs.Tor
 
 // firstCase is one condition of the starts.
 type firstCase struct {
-	name string
-	cold bool
-	late time.Duration // of the last host
+	name  string
+	disk  bool          // the page cache is empty
+	mount bool          // torch lies on a file system with round trips, of which nothing is in memory
+	late  time.Duration // of the last host
 }
+
+// firstCases are the conditions that FIRST_CASES may name.
+var firstCases = []firstCase{{name: "warm"}, {name: "disk", disk: true}, {name: "mount", mount: true},
+	{name: "late", mount: true, late: 20 * time.Second}}
 
 // BenchmarkFirst prints the time to the first collective: from the moment when the last host's line
 // is typed until the last rank has it. FIRST_SIZES, FIRST_ROUNDS and FIRST_CASES bound it.
@@ -93,7 +98,7 @@ func BenchmarkFirst(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("FIRST_ROUNDS")); err == nil {
 		rounds = n
 	}
-	wanted := strings.Split(cmp.Or(os.Getenv("FIRST_CASES"), "warm,cold,late"), ",")
+	wanted := strings.Split(cmp.Or(os.Getenv("FIRST_CASES"), "warm,disk,mount,late"), ",")
 	var out bytes.Buffer
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "hosts\tcase\t")
@@ -106,8 +111,7 @@ func BenchmarkFirst(b *testing.B) {
 		if err != nil {
 			b.Fatalf("FIRST_SIZES: %v", err)
 		}
-		for _, c := range []firstCase{{name: "warm"}, {name: "cold", cold: true},
-			{name: "late", cold: true, late: 20 * time.Second}} {
+		for _, c := range firstCases {
 			if slices.Contains(wanted, c.name) {
 				fmt.Fprintf(w, "%d\t%s\t%s\n", n, c.name, strings.Join(c.race(b, torch, ways, n, rounds), "\t"))
 			}
@@ -127,10 +131,15 @@ func (c firstCase) race(b *testing.B, torch programs.Torch, ways []starter, n, r
 	failed := make([]int, len(ways))
 	for range rounds {
 		for i, way := range ways {
-			if c.cold {
+			if c.disk {
 				dropCaches(b)
 			}
+			unmount := func() {}
+			if c.mount {
+				_, unmount = mountTorch(b, lab, torch)
+			}
 			d, err := c.once(b, lab, torch, way, n)
+			unmount()
 			if err != nil {
 				failed[i]++
 				fmt.Fprintf(os.Stderr, "%d hosts, %s, %s: %v\n", n, c.name, way.name, err)
