@@ -15,8 +15,8 @@ func (a *app) startFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
 		f.storeHost}, f.etcd(),
 		[]cli.Flag{f.skip, f.only, f.warnOnly, f.allPairs, f.threshold, f.checkDir, f.bench},
-		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.dryRun, f.from,
-			f.json})
+		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.readAhead,
+			f.dryRun, f.from, f.json})
 }
 
 // etcd returns the flags of an external etcd.

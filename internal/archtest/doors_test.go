@@ -41,6 +41,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// sharedfs is the laboratory's file system with round trips.
+	"lab/sharedfs": {"github.com/hanwen/go-fuse/v2/fs", "github.com/hanwen/go-fuse/v2/fuse"},
 
 	// The engine of the checks. launcher and job, because checks read the wrapped line
 	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
@@ -126,9 +128,9 @@ var doors = map[string][]string{
 	// (rendezvous, the etcd client that both share), the reserved port until the
 	// job's own store listens, the side channel, the mutual TLS of both (secret),
 	// and the pidfd of the command (handoff). It reports a finding about a node
-	// that is late.
-	"cmd/internal/companion": {"internal/child", "internal/finding", "internal/handoff", "internal/sidechannel",
-		"internal/masterport", "internal/process", "internal/secret", "rendezvous", etcd, unixPkg},
+	// that is late. While it waits, it has the command's import (software) read (fabric).
+	"cmd/internal/companion": {"fabric", "fabric/software", "internal/child", "internal/finding", "internal/handoff",
+		"internal/sidechannel", "internal/masterport", "internal/process", "internal/secret", "rendezvous", etcd, unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"launch/fabric/software"
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
@@ -38,14 +39,15 @@ type Spec struct {
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	JSON         bool          `json:"json,omitempty"` // the form of what is printed after the handoff
 
-	Port   int        `json:"port"`             // the wanted port for the job's own store
-	Fixed  bool       `json:"fixed"`            // rank 0 takes no other port
-	Low    int        `json:"low"`              // the range of the other ports
-	High   int        `json:"high"`             //
-	Listen netip.Addr `json:"listen"`           // where the side channel listens
-	Guess  bool       `json:"guess,omitempty"`  // Self.Addr is a guess: the store host uses what others connect to
-	About  []byte     `json:"about,omitempty"`  // what the side channel answers about this node
-	Secret string     `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
+	Port   int              `json:"port"`             // the wanted port for the job's own store
+	Fixed  bool             `json:"fixed"`            // rank 0 takes no other port
+	Low    int              `json:"low"`              // the range of the other ports
+	High   int              `json:"high"`             //
+	Listen netip.Addr       `json:"listen"`           // where the side channel listens
+	Guess  bool             `json:"guess,omitempty"`  // Self.Addr is a guess: the store host uses what others connect to
+	About  []byte           `json:"about,omitempty"`  // what the side channel answers about this node
+	Ahead  *software.Import `json:"ahead,omitempty"`  // what to read during the wait; nil: nothing
+	Secret string           `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
 }
 
 // Print prints a finding and a note, if not empty, between the lines of the command.

@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"launch/fabric"
 	"launch/internal/masterport"
 	"launch/internal/process"
 	"launch/internal/secret"
@@ -32,6 +33,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	spec.Self.ID = rand.Text()
 	s, self := &spec, spec.Self
 	p.spec = s
+	p.readAhead()
 	var keys *secret.Keys
 	if s.Secret != "" {
 		if keys, err = secret.New(s.Secret); err != nil {
@@ -63,6 +65,13 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	}
 	*out = self
 	return nil
+}
+
+// readAhead reads what the command will import: while this node waits, and on while the command starts.
+func (p *companion) readAhead() {
+	if p.spec.Ahead != nil {
+		p.wg.Go(func() { _ = fabric.ReadAhead(p.ctx, *p.spec.Ahead) }) // the command reads what is missing
+	}
 }
 
 // Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.

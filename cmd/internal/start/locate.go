@@ -14,6 +14,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/envgen"
 	"launch/fabric"
+	"launch/fabric/software"
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/process"
@@ -114,6 +115,7 @@ func (s *Start) register(ctx context.Context) error {
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: s.Opt.Token, About: calls.About(s.Node),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
+		Ahead: s.ahead(),
 	}, s.wait.event)
 	return err
 }
@@ -135,6 +137,22 @@ func (s *Start) warnEarlier(endpoints []string) {
 			time.Duration(up.Uptime-ticks/100)*time.Second) // USER_HZ is 100
 		s.UI.Findings(finding.Report{f.Named("job.earlier").Do("kill %d", pid)}, false)
 	}
+}
+
+// ahead returns what the command will import, to be read during the wait; nil: nothing, or it is in memory.
+func (s *Start) ahead() *software.Import {
+	if !s.Opt.ReadAhead || s.Subcommand != "" {
+		return nil
+	}
+	script := ""
+	if l := s.Job.Line; l.Script > 0 && l.Script < len(l.Argv) {
+		script = l.Argv[l.Script]
+	}
+	m, ok := s.Node.Software.Import(loaded(s.Job), script)
+	if !ok || !m.Cold(fabric.Live().Root) {
+		return nil
+	}
+	return &m
 }
 
 // self returns this node as the others see it.

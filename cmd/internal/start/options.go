@@ -32,6 +32,7 @@ type Options struct {
 
 	Skip, Only         []string
 	WarnOnly, FailFast bool
+	ReadAhead          bool
 	AllPairs           bool
 	Typed              []string // --threshold, as typed
 	CheckDir           string
@@ -64,8 +65,8 @@ const (
 // NewOptions returns the settings of a command that has none of the flags.
 func NewOptions() *Options {
 	return &Options{Given: map[string]bool{}, JoinTimeout: DefaultJoinTimeout, StartTimeout: DefaultStartTimeout,
-		PortRange: DefaultPortRange,
-		Options:   measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto}}
+		PortRange: DefaultPortRange, ReadAhead: true,
+		Options: measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto}}
 }
 
 // Variable returns the LAUNCH_* variable of a flag.
