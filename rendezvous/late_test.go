@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -67,6 +68,33 @@ func TestWhoIsLostAfterTheStartIsNamedAndWhoseCommandEndedIsNot(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhoseCommandFailsIsNamedToTheOthers(t *testing.T) {
+	for failed, name := range []string{"the leader", "another node"} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, b *bench) {
+				b.startTimeout = 30 * time.Second
+				nodes := gone(t, b, 0, 1, 2)
+				nodes[failed].Finished(3)
+				nodes[failed].Leave("its command has ended")
+				want := fmt.Sprintf("rank %d, node %[1]d %c (10.0.0.1), failed: its command ended with 3", failed, 'a'+failed)
+				if e := nodes[2].notified(t, Failed); e.Text != want {
+					t.Errorf("got %q, want %q", e.Text, want)
+				}
+				nodes[1-failed].Finished(0)
+				nodes[1-failed].Leave("its command has ended")
+				time.Sleep(time.Second)
+				nodes[2].mu.Lock()
+				defer nodes[2].mu.Unlock()
+				for _, e := range nodes[2].events {
+					if (e.Kind == Gone || e.Kind == Failed) && e.Text != want {
+						t.Errorf("got %q", e.Text)
+					}
+				}
+			})
+		})
+	}
 }
 
 // Commands that end one after the other pass the lead on: the node that has it when it

@@ -82,7 +82,7 @@ const (
 
 	Progress, Left, Unfit, Conflict = protocol.Progress, protocol.Left, protocol.Unfit, protocol.Conflict
 	Lost, Back, Waiting, Spare      = protocol.Lost, protocol.Back, protocol.Waiting, protocol.Spare
-	Broken, Late, Gone              = protocol.Broken, protocol.Late, protocol.Gone
+	Broken, Late, Gone, Failed      = protocol.Broken, protocol.Late, protocol.Gone, protocol.Failed
 )
 
 // The errors of the protocol; package protocol describes each.

@@ -52,6 +52,9 @@ func (n *Node) hearOne(kv KV) {
 		for _, who := range l.Lost {
 			n.warn(Gone, l.Nonce, who)
 		}
+		for _, who := range l.Failed {
+			n.warn(Failed, l.Nonce, who)
+		}
 	case kv.Key == n.k.Conflict:
 		m, ok := kv.Value.(Member)
 		if ok && m.Index == n.self.Index && m.ID != n.self.ID {

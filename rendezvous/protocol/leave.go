@@ -127,7 +127,11 @@ func (n *Node) leave(e Event) {
 		ops = append(ops, Op{Do: Put, Key: n.k.Quit(n.ep.Nonce), Value: []byte(self.ID)})
 	}
 	if n.cfg.Hosted && self.First && self.Phase != PhaseArrived {
-		ops = append(ops, Op{Do: Put, Key: n.k.Late, Value: Lateness{Nonce: n.joined.Nonce, Closing: true}})
+		last := Lateness{Nonce: n.joined.Nonce, Closing: true}
+		if n.status != nil && *n.status != 0 {
+			last.Failed = []string{Place{Partner: Partner{Rank: n.rank, Name: self.Name()}}.is(failure(*n.status))}
+		}
+		ops = append(ops, Op{Do: Put, Key: n.k.Late, Value: last})
 	}
 	if self.Left = e.Text; e.Text != "" {
 		// The lead may be this node's without its knowledge: the leader before it has

@@ -70,7 +70,7 @@ func (n *Node) verdict() (over bool, why string) {
 		case known && status == 0:
 			ended++
 		case known:
-			failed.add(p, fmt.Sprintf("failed: its command ended with %d", status))
+			failed.add(p, failure(status))
 		case now == nil:
 			gone++
 			lost.add(p, "is gone")
@@ -97,9 +97,15 @@ type blamed struct {
 
 func (b *blamed) add(p Place, what string) {
 	if b.why == "" || p.Rank < b.rank {
-		*b = blamed{p.Rank, fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what)}
+		*b = blamed{p.Rank, p.is(what)}
 	}
 }
+
+// is returns a statement about the node of a place.
+func (p Place) is(what string) string { return fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what) }
+
+// failure is the statement about a command that ended with a status other than 0.
+func failure(status int) string { return fmt.Sprintf("failed: its command ended with %d", status) }
 
 // waited returns whether the nodes that are gone have had their time to come back.
 func (r *roll) waited(now time.Time) bool { return !r.ended.IsZero() && now.Sub(r.ended) >= endGrace }
@@ -132,11 +138,12 @@ func (n *Node) finish(why string) {
 type roll struct {
 	nonce     string
 	since     time.Time
-	published int            // how many of late and lost
+	published int            // how many of late, lost and failed
 	over      bool           // the time for a start is over
 	ended     time.Time      // when all commands had ended well, but those of nodes that are gone
 	late      map[int]string // by rank: the nodes that have not started in time
 	lost      map[int]string // the nodes that vanished without a reason
+	failed    map[int]string // the nodes whose command failed
 }
 
 // begins starts the roll of an epoch that is found started.
@@ -144,12 +151,13 @@ func (n *Node) begins() {
 	if n.lead.roll.nonce == n.ep.Nonce {
 		return
 	}
-	n.lead.roll = roll{nonce: n.ep.Nonce, since: n.now, late: map[int]string{}, lost: map[int]string{}}
+	n.lead.roll = roll{nonce: n.ep.Nonce, since: n.now, late: map[int]string{}, lost: map[int]string{},
+		failed: map[int]string{}}
 	n.wake(n.cfg.StartTimeout + milli)
 }
 
-// report publishes which nodes have not started when the time for it is over, and which
-// were lost: the others wait for them. It returns whether it did.
+// report publishes which nodes have not started when the time for it is over, which were lost,
+// and whose command failed: the others wait for them. It returns whether it did.
 func (n *Node) report() bool {
 	r, l := &n.lead.roll, n.lead
 	due := n.cfg.StartTimeout > 0 && !r.over && n.now.Sub(r.since) >= n.cfg.StartTimeout
@@ -158,20 +166,24 @@ func (n *Node) report() bool {
 	}
 	acked := l.posts[n.k.Round(n.ep.N, AckRound)]
 	for p, now := range n.seats() {
-		switch _, ok := acked[p.Rank]; {
+		_, ok := acked[p.Rank]
+		switch status, _ := endOf(p, now); {
+		case status != 0:
+			r.failed[p.Rank] = p.is(failure(status))
 		case now == nil && !p.Over:
-			r.lost[p.Rank] = fmt.Sprintf("rank %d, %s, was lost", p.Rank, p.Name)
+			r.lost[p.Rank] = p.is("was lost")
 		case due && now != nil && now.Phase == PhaseArrived && !ok:
-			r.late[p.Rank] = fmt.Sprintf("rank %d, %s, has not started", p.Rank, p.Name)
+			r.late[p.Rank] = p.is("has not started")
 		}
 	}
 	r.over = r.over || due
-	if len(r.late)+len(r.lost) == r.published {
+	known := len(r.late) + len(r.lost) + len(r.failed)
+	if known == r.published {
 		return false
 	}
-	r.published = len(r.late) + len(r.lost)
-	n.asLeader(Warn, "report late and lost nodes",
-		Op{Do: Put, Key: n.k.Late, Value: Lateness{Nonce: n.ep.Nonce, Who: firstFew(r.late), Lost: firstFew(r.lost)}})
+	r.published = known
+	n.asLeader(Warn, "report late, lost and failed nodes", Op{Do: Put, Key: n.k.Late, Value: Lateness{Nonce: n.ep.Nonce,
+		Who: firstFew(r.late), Lost: firstFew(r.lost), Failed: firstFew(r.failed)}})
 	return true
 }
 

@@ -181,6 +181,8 @@ type Lateness struct {
 	Nonce string   `json:"nonce"`
 	Who   []string `json:"who"`            // the first few that have not started in time
 	Lost  []string `json:"lost,omitempty"` // the first few that were lost
+	// Failed are the first few whose command ended with another status than 0.
+	Failed []string `json:"failed,omitempty"`
 	// Closing says that the store host's command has ended, and that the store ends with it.
 	Closing bool `json:"closing,omitempty"`
 }
@@ -239,6 +241,7 @@ const (
 	Broken   NoticeKind = "anew"       // the joined world broke up before its start; Text has the reason
 	Late     NoticeKind = "late"       // after the go: Text names a node that has not started
 	Gone     NoticeKind = "gone"       // after the go: Text names a node that was lost
+	Failed   NoticeKind = "failed"     // after the go: Text names a node whose command failed
 )
 
 // Count returns a number of nodes as --nnodes takes it: "4", or "2:4" where min

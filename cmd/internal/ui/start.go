@@ -53,7 +53,7 @@ func Event(e rendezvous.Event) string {
 		return Unfit(e.Unfit, 0) + awaitsFix
 	case rendezvous.Conflict:
 		return fmt.Sprintf("%s has the same node rank as this node: %s", e.Member.Name(), e.Text)
-	case rendezvous.Late, rendezvous.Gone:
+	case rendezvous.Late, rendezvous.Gone, rendezvous.Failed:
 		return e.Text
 	case rendezvous.Spare:
 		return fmt.Sprintf("all %d nodes joined; this is a standby node: it waits to replace a node that is lost", e.Size)
