@@ -92,6 +92,23 @@ func memory(sys fs.FS, groups map[string]string) (limit, used int64) {
 	return limit, used
 }
 
+// OOMKills returns how many processes the kernel has killed for lack of memory: of the control group of
+// this process (memory.events; version 1: memory.oom_control), else of the machine (/proc/vmstat).
+func OOMKills(proc, sys fs.FS) int64 {
+	groups := parseCgroups(readText(proc, "self/cgroup"))
+	texts := []string{readText(sys, path.Join("fs/cgroup", groups[""], "memory.events")),
+		readText(sys, path.Join("fs/cgroup/memory", groups["memory"], "memory.oom_control")), readText(proc, "vmstat")}
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				kills, _ := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
+				return kills
+			}
+		}
+	}
+	return 0
+}
+
 // available returns how many bytes of memory this process may still use.
 func available(proc, sys fs.FS) int64 {
 	var free int64

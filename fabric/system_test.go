@@ -145,6 +145,26 @@ func TestAvailableMemoryIsWhatTheGroupsLeave(t *testing.T) {
 	}
 }
 
+func TestTheKernelsKillsForLackOfMemoryAreOfTheGroupElseOfTheMachine(t *testing.T) {
+	const vmstat = "nr_free_pages 5\noom_kill 7\n"
+	for _, tt := range []struct {
+		name, at, file, text string
+		want                 int64
+	}{
+		{"version 2", "0::/job/step\n", "fs/cgroup/job/step/memory.events", "oom 3\noom_kill 2\noom_group_kill 1\n", 2},
+		{"version 1", "4:memory:/job\n", "fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\noom_kill 4\n", 4},
+		{"a container whose path is the host's", "0::/\n", "fs/cgroup/memory.events", "oom_kill 1\n", 1},
+		{"no file", "0::/\n", "fs/cgroup/other", "", 7},
+	} {
+		proc := fstest.MapFS{"self/cgroup": &fstest.MapFile{Data: []byte(tt.at)},
+			"vmstat": &fstest.MapFile{Data: []byte(vmstat)}}
+		sys := fstest.MapFS{tt.file: &fstest.MapFile{Data: []byte(tt.text)}}
+		if got := OOMKills(proc, sys); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestCapabilitiesCountInTheFirstNamespaceOnly(t *testing.T) {
 	first, own := "         0          0 4294967295\n", "         0       1000          1\n"
 	all, none := "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"

@@ -173,7 +173,7 @@ func (f *flags) declareStart(m maker) {
 		"once all nodes may start, warn about each that has not within this time; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
 	f.failFast = m.yes(grpStart, "fail-fast",
-		"do not wait: end all nodes if one is unfit, is lost, or has not started within --start-timeout", &o.FailFast)
+		"do not wait: end all nodes if one is unfit, lost, fails, or has not started within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",

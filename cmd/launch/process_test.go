@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -325,6 +326,44 @@ func TestTheOthersNameANodeThatIsLostAfterTheStart(t *testing.T) {
 			t.Errorf("ended with %v, want a death by SIGTERM", host.ProcessState)
 		}
 	}
+}
+
+// memoryGroup returns the file of a new control group's processes, with a limit in bytes.
+func memoryGroup(t *testing.T, limit string) (procs string) {
+	t.Helper()
+	for _, g := range []struct{ root, limit string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		dir, err := os.MkdirTemp(g.root, "launch-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			for range 100 { // until the companion has ended
+				if os.Remove(dir) == nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			t.Errorf("%s remains", dir)
+		})
+		if os.WriteFile(filepath.Join(dir, g.limit), []byte(limit), 0o644) == nil {
+			return filepath.Join(dir, "cgroup.procs")
+		}
+	}
+	t.Skip("needs to make a control group with a limit of memory")
+	return ""
+}
+
+func TestAProcessThatTheKernelKillsForLackOfMemoryIsReported(t *testing.T) {
+	procs := memoryGroup(t, "400000000")
+	args := pair(t, "sh", "-c", `[ "$RANK" = 0 ] || head -c 1000000000 /dev/zero | tail; exec sleep 60`)
+	host := begin(t, args...)
+	host.line(t, "1 of 2 nodes joined")
+	other := begin(t, args...)
+	if err := os.WriteFile(procs, []byte(strconv.Itoa(other.Process.Pid)), 0o644); err != nil { // before its companion
+		t.Fatal(err)
+	}
+	other.line(t, "out of memory: the kernel has killed 1 of this node's processes (seen at ")
 }
 
 // With restarts the others start again without this node, so its command must end.

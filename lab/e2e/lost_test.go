@@ -103,14 +103,49 @@ func TestFailFastEndsTheCommandsWhenANodeIsLost(t *testing.T) {
 	}
 }
 
+// A command that failed is named where the others still run, also that of the store's host.
+func TestANodeWhoseCommandFailedIsNamedWhereTheOthersStillRun(t *testing.T) {
+	t.Parallel()
+	for rank, name := range []string{"the store's host", "another node"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := embedded(t, 3)
+			fails, file := filepath.Join(t.TempDir(), "fails"), filepath.Join(t.TempDir(), "file")
+			c.line = failsOrEnds(fails, file)
+			c.flags = []string{"--nnodes", "3"}
+			nodes := []*node{c.start(0, "--node-rank", "0")}
+			c.joined(nodes...)
+			nodes = append(nodes, c.start(1, "--node-rank", "1"), c.start(2, "--node-rank", "2", "--fail-fast"))
+			for _, n := range nodes {
+				n.prints("begun\n")
+			}
+			pause(t, time.Second) // all have said that they started
+			end(t, fails+strconv.Itoa(rank))
+			nodes[rank].exits(3)
+			nodes[2].says("failed: its command ended with 3 (seen at")
+			nodes[2].exits(143)
+			other := nodes[1-rank]
+			other.says("rank " + strconv.Itoa(rank) + ", ")
+			other.says("failed: its command ended with 3 (seen at")
+			end(t, file)
+			other.exits(0)
+		})
+	}
+}
+
+// failsOrEnds is a command that fails where the first file with its rank exists, and ends with the second.
+func failsOrEnds(fails, file string) []string {
+	return []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do [ -e " + fails +
+		"$RANK ] && exit 3; sleep 0.1; done"}
+}
+
 // The store's host is killed and its line is not typed again: a command that runs goes on, and a node
 // whose command failed waits for as long as --join-timeout. Both say so once.
 func TestWithRestartsALostStoreIsWaitedForWithALimit(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
 	fails, file := filepath.Join(t.TempDir(), "fails"), filepath.Join(t.TempDir(), "file")
-	c.line = []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do [ -e " + fails +
-		"$RANK ] && exit 3; sleep 0.1; done"}
+	c.line = failsOrEnds(fails, file)
 	c.lab.MayLeave("launch-store-*")
 	c.flags = []string{"--join-timeout", "15s", "--nnodes", "3", "--restarts", "1"}
 	host := c.start(0, "--node-rank", "0")

@@ -63,6 +63,7 @@ type companion struct {
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
 	world       *rendezvous.World
+	watcher     *watcher
 	running     context.Context // of the present start, from its go on
 	endRun      context.CancelFunc
 }
@@ -122,6 +123,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			if status, ok := handoff.PidfdStatus(fdLaunch, statusBudget); ok {
 				p.session.Finished(status)
 			}
+			p.watcher.memory() // it may be why
 			return "its command has ended"
 		case <-term:
 			if handedOff != nil {
@@ -200,17 +202,34 @@ func (p *companion) event(e rendezvous.Event) {
 // killGrace is how long a command may take to end after SIGTERM, when --fail-fast ends it.
 const killGrace = 2 * time.Second
 
-// late reports a node that is missing after the go, and ends the command with --fail-fast.
+// failGrace is how long a command may run on after that of another node failed, before it is
+// said: as a rule the commands of all nodes end then.
+const failGrace = 3 * time.Second
+
+// late reports a node that is missing after the go, or whose command failed.
 func (p *companion) late(e rendezvous.Event) {
-	var f finding.Finding
+	at := time.Now().Format("15:04:05")
 	switch e.Kind {
 	case rendezvous.Late:
-		f = finding.Warnf("%s; the others wait for it", e.Text).Named("start.late")
+		p.tell(finding.Warnf("%s; the others wait for it", e.Text).Named("start.late"))
 	case rendezvous.Gone:
-		f = p.lost(e.Text, time.Now().Format("15:04:05")).Named("node.lost")
-	default:
-		return
+		p.tell(p.lost(e.Text, at).Named("node.lost"))
+	case rendezvous.Failed:
+		p.wg.Go(func() {
+			select {
+			case <-time.After(failGrace):
+				p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed"))
+			case <-p.ctx.Done():
+			}
+		})
 	}
+}
+
+// rankWaits is what the end of another node means.
+const rankWaits = ": a rank that exchanges data with it now waits until its own timeout"
+
+// tell prints a finding about another node, and ends the command with --fail-fast.
+func (p *companion) tell(f finding.Finding) {
 	if !p.spec.FailFast {
 		p.print(p.spec.JSON, f, "")
 		return
@@ -224,7 +243,7 @@ func (p *companion) lost(text, at string) finding.Finding {
 	if link := p.unplugged(); link != "" {
 		return finding.Warnf("%s has no link (seen at %s): this node has lost the others", link, at)
 	}
-	return finding.Warnf("%s (seen at %s): a rank that exchanges data with it now waits until its own timeout", text, at)
+	return finding.Warnf("%s (seen at %s)"+rankWaits, text, at)
 }
 
 // endCommand ends the command, and after a grace all that it started: a rank that waits in a

@@ -82,7 +82,10 @@ func (p *companion) Go(none, *none) (err error) {
 	}
 	p.sideChannel.Close()
 	p.running, p.endRun = context.WithCancel(p.ctx)
-	if ctx, port := p.running, p.port; p.world.Rank == 0 {
+	ctx, w := p.running, p.newWatcher()
+	p.watcher = w
+	p.wg.Go(func() { w.watch(ctx) })
+	if port := p.port; p.world.Rank == 0 {
 		p.wg.Go(func() { p.awaitStore(ctx, port) })
 	} else {
 		port.Close()

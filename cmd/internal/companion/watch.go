@@ -1,0 +1,80 @@
+package companion
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/fabric"
+	"launch/internal/finding"
+)
+
+const (
+	// watchEvery is the pause between two looks at this node while its command runs.
+	watchEvery = 2 * time.Second
+	// stallLimit is a pause after which the other nodes count this one as lost.
+	stallLimit = 15 * time.Second
+)
+
+// watcher reports what happens to this node's processes without a word of theirs.
+type watcher struct {
+	p     *companion
+	mu    sync.Mutex
+	kills int64         // by the kernel, for lack of memory
+	last  time.Duration // of the clock
+}
+
+// newWatcher returns the watcher of a run that begins.
+func (p *companion) newWatcher() *watcher {
+	live := fabric.Live()
+	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot()}
+}
+
+// watch looks at this node until the run ends.
+func (w *watcher) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.stalled()
+			w.memory()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stalled reports that this node did not run for so long that the others have given it up.
+func (w *watcher) stalled() {
+	now := sinceBoot()
+	if stood := now - w.last; stood > stallLimit {
+		f := finding.Warnf("this node stood still for %s, until %s: the other nodes have counted it as lost",
+			stood.Round(time.Second), time.Now().Format("15:04:05"))
+		w.p.print(w.p.spec.JSON, f.Named("node.stalled"), "")
+	}
+	w.last = now
+}
+
+// memory reports that the kernel has ended a process for lack of memory.
+func (w *watcher) memory() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	live := fabric.Live()
+	kills := fabric.OOMKills(live.Proc, live.Sys)
+	if kills > w.kills {
+		f := finding.Warnf("out of memory: the kernel has killed %d of this node's processes (seen at %s)", kills-w.kills,
+			time.Now().Format("15:04:05"))
+		w.p.print(w.p.spec.JSON, f.Named("node.memory").Do("dmesg -T | grep -i 'killed process'"), "")
+	}
+	w.kills = kills
+}
+
+// sinceBoot returns the time since boot, with that in which the machine was suspended (clock_gettime(2)).
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return time.Duration(t.Nano())
+}

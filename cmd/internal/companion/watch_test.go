@@ -1,0 +1,44 @@
+package companion
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"launch/internal/finding"
+)
+
+// watcherOf returns a watcher, and what it prints.
+func watcherOf() (*watcher, *[]finding.Finding) {
+	var printed []finding.Finding
+	p := &companion{spec: &Spec{}, print: func(_ bool, f finding.Finding, _ string) { printed = append(printed, f) }}
+	return p.newWatcher(), &printed
+}
+
+func TestANodeThatStoodStillSaysForHowLong(t *testing.T) {
+	w, printed := watcherOf()
+	w.stalled()
+	if len(*printed) > 0 {
+		t.Errorf("printed %v of a node that runs", *printed)
+	}
+	w.last -= 40 * time.Second
+	w.stalled()
+	w.stalled()
+	if len(*printed) != 1 || !strings.HasPrefix((*printed)[0].What, "this node stood still for 40s, until ") {
+		t.Errorf("printed %v", *printed)
+	}
+}
+
+func TestEachKillForLackOfMemoryIsSaidOnce(t *testing.T) {
+	w, printed := watcherOf()
+	w.memory()
+	if len(*printed) > 0 {
+		t.Errorf("printed %v, but nothing was killed", *printed)
+	}
+	w.kills -= 2
+	w.memory()
+	w.memory()
+	if len(*printed) != 1 || !strings.HasPrefix((*printed)[0].What, "out of memory: the kernel has killed 2 of this") {
+		t.Errorf("printed %v", *printed)
+	}
+}
