@@ -1,6 +1,8 @@
 package handoff
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -36,6 +38,34 @@ func TestTheStatusOfAProcessIsKnownOnceItWasReaped(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: got %d, want %d", script, got, want)
+		}
+	}
+}
+
+func TestTheStatusOfAZombieIsRead(t *testing.T) {
+	for script, want := range map[string]int{"exit 7": 7, "kill -KILL $$": 137, "exit 0": 0} {
+		cmd := exec.Command("sh", "-c", script)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stat, err := os.Open(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stat.Close()
+		fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WaitPidfd(t.Context(), os.NewFile(uintptr(fd), "pidfd")); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := ZombieStatus(stat); got != want || ok != (want != 0) {
+			t.Errorf("%s: %d, %t", script, got, ok)
+		}
+		_ = cmd.Wait()
+		if got, ok := ZombieStatus(stat); ok {
+			t.Errorf("%s: %d after it was reaped", script, got)
 		}
 	}
 }

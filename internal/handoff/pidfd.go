@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -83,9 +86,31 @@ func PidfdStatus(fd int, wait time.Duration) (status int, ok bool) {
 	if errno != 0 || info.mask&infoExit == 0 {
 		return 0, false
 	}
-	ws := unix.WaitStatus(info.exit)
-	if ws.Signaled() {
-		return 128 + int(ws.Signal()), true
+	return shellStatus(unix.WaitStatus(info.exit)), true
+}
+
+// ZombieStatus returns the exit status, as a shell has it, of a process that has ended and that its
+// parent has not reaped. stat is its /proc/PID/stat, opened before. ok is false if it was reaped, and for
+// 0: the kernel prints that to other users too (proc_pid_stat(5), field 52).
+func ZombieStatus(stat *os.File) (status int, ok bool) {
+	b := make([]byte, 4096)
+	n, err := stat.ReadAt(b, 0)
+	if n == 0 || err != nil && err != io.EOF {
+		return 0, false
 	}
-	return ws.ExitStatus(), true
+	text := string(b[:n])
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from field 3 on
+	if len(f) < 50 || f[0] != "Z" {
+		return 0, false
+	}
+	code, err := strconv.Atoi(f[49])
+	return shellStatus(unix.WaitStatus(code)), err == nil && code != 0
+}
+
+// shellStatus returns a status of wait(2) as a shell has it.
+func shellStatus(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
 }

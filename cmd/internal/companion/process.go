@@ -3,6 +3,7 @@ package companion
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/rpc"
@@ -59,6 +60,8 @@ type companion struct {
 	sideChannel *sidechannel.Listener
 	server      atomic.Pointer[rendezvous.Server]
 	command     atomic.Int64 // with --restarts: the PID of the command
+	status      int          // of the command that has ended, if known
+	statusKnown bool
 	client      *clientv3.Client
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
@@ -83,7 +86,12 @@ func Main(print Print) child.Func {
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, unix.SIGTERM)
 		ended := make(chan error, 1)
-		go func() { ended <- handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd")) }()
+		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", os.Getppid())) // of launch, later of the command
+		go func() {
+			err := handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd"))
+			p.status, p.statusKnown = handoff.ZombieStatus(stat)
+			ended <- err
+		}()
 		server := rpc.NewServer()
 		if err := server.RegisterName(service, p); err != nil {
 			return err
@@ -120,8 +128,11 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			if handedOff != nil {
 				return launchEnded
 			}
-			if status, ok := handoff.PidfdStatus(fdLaunch, statusBudget); ok {
-				p.session.Finished(status)
+			if !p.statusKnown {
+				p.status, p.statusKnown = handoff.PidfdStatus(fdLaunch, statusBudget)
+			}
+			if p.statusKnown {
+				p.session.Finished(p.status)
 			}
 			p.watcher.memory() // it may be why
 			return "its command has ended"
