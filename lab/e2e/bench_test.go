@@ -17,23 +17,29 @@ import (
 )
 
 // BenchmarkOverhead prints what launch costs: the time of `launch true`
-// against `true`, what it consists of, and the memory before the command
+// against `true`, what it consists of, the same on two nodes, and the memory before the command
 // begins. It always does the same work, whatever b.N is.
 func BenchmarkOverhead(b *testing.B) {
 	const rounds = 30
+	one := func(argv ...string) func() [][]string { return func() [][]string { return [][]string{argv} } }
+	two := func() [][]string {
+		node := []string{tools.launch, "--store", "127.0.0.1:" + freePort(b), "--nnodes", "2", "--node-rank"}
+		return [][]string{append(slices.Clone(node), "0", "true"), append(slices.Clone(node), "1", "true")}
+	}
 	lines := []struct {
 		name string
-		argv []string
+		all  func() [][]string
 	}{
-		{"true", []string{"true"}},
-		{"launch version", []string{tools.launch, "version"}},
-		{"launch --dry-run true", []string{tools.launch, "--dry-run", "true"}},
-		{"launch true", []string{tools.launch, "true"}},
+		{"true", one("true")},
+		{"launch version", one(tools.launch, "version")},
+		{"launch --dry-run true", one(tools.launch, "--dry-run", "true")},
+		{"launch true", one(tools.launch, "true")},
+		{"launch true on two nodes", two},
 	}
 	times := make([][]time.Duration, len(lines))
 	for range rounds { // interleaved, so that a busy moment affects all of them
 		for i, l := range lines {
-			times[i] = append(times[i], wall(b, l.argv))
+			times[i] = append(times[i], wall(b, l.all()))
 		}
 	}
 	var out bytes.Buffer
@@ -50,19 +56,32 @@ launch version starts the program: the Go runtime and the initialization of the
 linked packages, etcd's first. --dry-run adds the identity of this node, its
 devices, limits and interfaces (NVML in a child process), the local checks and
 the plan. launch true adds the execve and true itself; a world of one node has
-no store and no companion.`)
+no store and no companion. Two nodes of one machine add both, the join and the
+checks between them, until both commands have ended.`)
 	fmt.Print("\n", &out, memory(b)) // b.Log would cut it
 	b.ReportMetric(ms(median(times[3])-base), "ms-over-true")
 	b.ReportMetric(0, "ns/op")
 }
 
-func wall(b *testing.B, argv []string) time.Duration {
+// wall returns how long several programs take that are started together.
+func wall(b *testing.B, all [][]string) time.Duration {
 	b.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.TempDir()}
+	var cmds []*exec.Cmd
+	out := make([]bytes.Buffer, len(all))
 	start := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("%q: %v\n%s", argv, err, out)
+	for i, argv := range all {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.TempDir()}
+		cmd.Stdout, cmd.Stderr = &out[i], &out[i]
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			b.Fatalf("%q: %v\n%s", all[i], err, &out[i])
+		}
 	}
 	return time.Since(start)
 }

@@ -33,7 +33,20 @@ func TestOneWorldWhateverFails(t *testing.T) {
 
 // rounds runs them one after the other; without members host0 hosts the store.
 func rounds(t *testing.T, c *cluster, members []*member) {
-	seed, n := uint64(time.Now().UnixNano()%1e9), 6
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR $MASTER_PORT"}
+	drawn(t, 6, func(t *testing.T, seed uint64) {
+		own := *c
+		own.t = t
+		own.flags = []string{"--nnodes", "3", "--job", fmt.Sprintf("seed-%d-%d", seed, os.Getpid())}
+		r := &round{cluster: &own, rng: rand.New(rand.NewPCG(seed, 1)), members: members}
+		r.draw()
+		r.run()
+	})
+}
+
+// drawn runs n rounds, each with a seed of its own, or as LAUNCH_TEST_SEED and LAUNCH_TEST_ROUNDS say.
+func drawn(t *testing.T, n int, round func(t *testing.T, seed uint64)) {
+	seed := uint64(time.Now().UnixNano() % 1e9)
 	if s := os.Getenv("LAUNCH_TEST_SEED"); s != "" {
 		var err error
 		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
@@ -44,18 +57,9 @@ func rounds(t *testing.T, c *cluster, members []*member) {
 	if many, err := strconv.Atoi(os.Getenv("LAUNCH_TEST_ROUNDS")); err == nil {
 		n = many
 	}
-	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR $MASTER_PORT"}
 	var failed []uint64
 	for i := range uint64(n) {
-		ok := t.Run(fmt.Sprintf("LAUNCH_TEST_SEED=%d", seed+i), func(t *testing.T) {
-			own := *c
-			own.t = t
-			own.flags = []string{"--nnodes", "3", "--job", fmt.Sprintf("seed-%d-%d", seed+i, os.Getpid())}
-			r := &round{cluster: &own, rng: rand.New(rand.NewPCG(seed+i, 1)), members: members}
-			r.draw()
-			r.run()
-		})
-		if !ok {
+		if !t.Run(fmt.Sprintf("LAUNCH_TEST_SEED=%d", seed+i), func(t *testing.T) { round(t, seed+i) }) {
 			failed = append(failed, seed+i)
 		}
 	}

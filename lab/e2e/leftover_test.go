@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,6 +61,72 @@ func TestANodeThatWasCutOffOverTheEndOfItsRunDoesNotJoinTheNextOne(t *testing.T)
 		end(t, second)
 		trained(t, 1, begun, other)
 	})
+}
+
+// TestNoLeftoverJoinsTheNextRun runs rounds in which a node is away over the end of its run, and comes back
+// at any time of the next one. LAUNCH_TEST_SEED and LAUNCH_TEST_ROUNDS are as in TestOneWorldWhateverFails.
+func TestNoLeftoverJoinsTheNextRun(t *testing.T) {
+	eachStore(t, 3, func(c *cluster) {
+		drawn(c.t, 2, func(t *testing.T, seed uint64) {
+			own := *c
+			own.t = t
+			own.leftover(rand.New(rand.NewPCG(seed, 2)), fmt.Sprintf("leftover-%d", seed))
+		})
+	})
+}
+
+// leftover is one such round.
+func (c *cluster) leftover(dice *rand.Rand, job string) {
+	t, lab := c.t, c.lab
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	flags := []string{"--job", job, "--nnodes", "2", "--restarts", "3"}
+	c.line = runsUntil(first)
+	host := c.start(0, append(flags, "--spares", "1")...)
+	c.joined(host)
+	left := c.start(1, append(flags, "--spares", "1")...)
+	left.prints("begun\n")
+	standby := c.start(2, append(flags, "--spares", "1")...)
+	standby.says("this is a standby node")
+	hold := filepath.Join(lab.Hosts[1].TempDir(), "hold")
+	lab.MayLeave("hold")
+	end(t, hold)
+	away, back := lab.Hosts[1].Cut, lab.Hosts[1].Heal
+	if dice.IntN(2) == 0 {
+		away = func() { _ = lab.Hosts[1].Signal(syscall.SIGSTOP) }
+		back = func() { _ = lab.Hosts[1].Signal(syscall.SIGCONT) }
+	}
+	pause(t, time.Duration(dice.IntN(2000))*time.Millisecond)
+	away()
+	standby.prints("begun\n")
+	end(t, first)
+	trained(t, 1, host, standby)
+
+	c.line = runsUntil(second)
+	when := dice.IntN(3)
+	t.Logf("the node comes back at %d", when)
+	if when == 0 { // before the next run
+		back()
+		pause(t, time.Duration(dice.IntN(3000))*time.Millisecond)
+	}
+	begun := c.start(0, flags...)
+	c.joined(begun)
+	if when == 1 { // while that waits
+		back()
+		pause(t, time.Duration(dice.IntN(3000))*time.Millisecond)
+	}
+	other := c.start(2, flags...)
+	other.prints("begun\n")
+	if when == 2 { // while that runs
+		back()
+	}
+	left.exits(73)
+	left.says("the run of")
+	if out := left.out.String(); out != "begun\n" {
+		t.Errorf("the command of the leftover printed %q", out)
+	}
+	end(t, second)
+	trained(t, 1, begun, other)
+	_ = os.Remove(hold)
 }
 
 // The store's host dies and comes back with an empty store: the others, which saw its end, go on
