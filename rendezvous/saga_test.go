@@ -122,7 +122,9 @@ func (p *proc) live(ctx context.Context, patience time.Duration) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if p.err = p.start(wait); p.err == nil {
-		p.s.Start(ctx)
+		if all, err := p.s.Start(ctx); err == nil {
+			all()
+		}
 		<-ctx.Done()
 		p.saga.log("%s: its run is over", p.name)
 	}
