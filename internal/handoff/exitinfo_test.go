@@ -69,3 +69,26 @@ func TestTheStatusOfAZombieIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestThePIDOfAPidfdIsKnownWhileTheProcessRuns(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if got := PidfdPID("self", fd); got != cmd.Process.Pid {
+		t.Errorf("got %d, want %d", got, cmd.Process.Pid)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if got := PidfdPID("self", fd); got != 0 {
+		t.Errorf("got %d after its end", got)
+	}
+	if got := PidfdPID("self", 0); got != 0 {
+		t.Errorf("got %d of a descriptor that is no pidfd", got)
+	}
+}

@@ -66,6 +66,16 @@ const (
 	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
 )
 
+// PidfdPID returns the PID of the process of a pidfd that another process, or this one ("self"), has
+// open; 0: it has ended, or fd is no pidfd (proc_pid_fdinfo(5)).
+func PidfdPID(process string, fd int) int {
+	info, _ := os.ReadFile(fmt.Sprintf("/proc/%s/fdinfo/%d", process, fd))
+	_, text, _ := strings.Cut(string(info), "\nPid:\t")
+	text, _, _ = strings.Cut(text, "\n")
+	pid, _ := strconv.Atoi(text)
+	return max(pid, 0)
+}
+
 // PidfdStatus returns the exit status, as a shell has it, of a process that has ended and is not a
 // child of this one. The kernel reports it from Linux 6.15 on, once the parent has reaped the
 // process: wait bounds that. ok is false if the kernel does not report it.

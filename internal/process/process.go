@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,33 @@ func Descendants(pid int) []int {
 		next = append(next, children[next[0]]...)
 	}
 	return out
+}
+
+// Children returns the children that the first thread of a process has started (proc_pid_task(5)).
+func Children(pid int) (out []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for w := range strings.FieldsSeq(string(text)) {
+		if child, err := strconv.Atoi(w); err == nil {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// Variable returns a variable of the environment that a process began with; "": it has none, or
+// the environment cannot be read.
+func Variable(pid int, name string) string {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return ""
+	}
+	env, _ := p.Environ()
+	for _, v := range env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // Having returns the processes with a variable ("NAME=VALUE") in the environment that they began with,

@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/programs"
 )
 
 // lossLimit is how soon the others say that a node was lost: a lease, and the time to see it.
@@ -176,4 +180,44 @@ func TestWithRestartsALostStoreIsWaitedForWithALimit(t *testing.T) {
 	}
 	end(t, file)
 	runs.exits(0)
+}
+
+// torchrun gives the other ranks of a node 30 s to end after one has failed.
+func TestARankThatFailedUnderARunningTorchrunIsNamed(t *testing.T) {
+	c := withTorch(t, 2, programs.AnyTorch(t))
+	script, fails := filepath.Join(t.TempDir(), "deaf.py"), filepath.Join(t.TempDir(), "fails")
+	text := fmt.Sprintf(`import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+rank = os.environ["RANK"]
+print("begun", flush=True)
+while True:
+    if rank == "1" and os.path.exists(%q):
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.1)
+`, fails)
+	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.line = []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "2", script}
+	c.lab.MayLeave("launch-store-*")
+	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
+	for _, n := range nodes {
+		n.prints("begun\n")
+	}
+	pause(t, 3*time.Second) // the companions have found the ranks
+	at := time.Now()
+	end(t, fails)
+	nodes[0].says("rank 1 of this node ended with status 137 at ")
+	nodes[0].says(", and torchrun has not ended")
+	if took := time.Since(at); took > 20*time.Second {
+		t.Errorf("it was said after %s", took)
+	}
+	for _, h := range c.lab.Hosts {
+		if err := h.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(nodes[1].err.String(), "of this node ended") {
+		t.Error("the healthy node names a rank of its own")
+	}
 }

@@ -86,10 +86,8 @@ func Earlier(job string, endpoints []string) (pids []int) {
 		if at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p)); err != nil || at != here {
 			continue
 		}
-		info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", p, fdLaunch)) // of a pidfd
-		_, text, _ := strings.Cut(string(info), "\nPid:\t")
-		pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
-		if err != nil || pid <= 0 { // it has ended
+		pid := handoff.PidfdPID(strconv.Itoa(p), fdLaunch)
+		if pid == 0 {
 			continue
 		}
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && string(name) != "launch\n" {

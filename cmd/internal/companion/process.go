@@ -59,6 +59,7 @@ type companion struct {
 	port        *masterport.Held
 	sideChannel *sidechannel.Listener
 	server      atomic.Pointer[rendezvous.Server]
+	launch      int          // its PID, later the command's
 	command     atomic.Int64 // with --restarts: the PID of the command
 	status      int          // of the command that has ended, if known
 	statusKnown bool
@@ -82,12 +83,12 @@ func Main(print Print) child.Func {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = unix.SetNonblock(fdSocket, true)
-		p := &companion{ctx: ctx, print: print, news: make(chan news),
+		p := &companion{ctx: ctx, print: print, launch: handoff.PidfdPID("self", fdLaunch), news: make(chan news),
 			handedOff: make(chan none), leave: make(chan string, 1), broken: make(chan error, 1)}
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, unix.SIGTERM)
 		ended := make(chan error, 1)
-		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", os.Getppid())) // of launch, later of the command
+		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", p.launch))
 		go func() {
 			err := handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd"))
 			p.status, p.statusKnown = handoff.ZombieStatus(stat)

@@ -91,6 +91,9 @@ func (p *companion) Go(none, *none) (err error) {
 	ctx, w := p.running, p.newWatcher()
 	p.watcher = w
 	p.wg.Go(func() { w.watch(ctx) })
+	if p.spec.Lasts {
+		p.wg.Go(func() { w.watchRanks(ctx) })
+	}
 	if port := p.port; p.world.Rank == 0 {
 		p.wg.Go(func() { p.awaitStore(ctx, port) })
 	} else {

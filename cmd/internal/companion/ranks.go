@@ -1,0 +1,121 @@
+package companion
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/finding"
+	"launch/internal/handoff"
+	"launch/internal/process"
+)
+
+// deadRankAfter is how long torchrun may go on after the end of a rank that failed. It ends the
+// other ranks and itself within a second, as a rule, or starts the rank again.
+const deadRankAfter = 5 * time.Second
+
+// ranks are the ranks that torchrun runs on this node.
+type ranks struct {
+	watcher *watcher
+	mu      sync.Mutex
+	known   map[int]string // by PID: the local rank
+	wg      sync.WaitGroup
+}
+
+// watchRanks reports ranks of this node that have failed while torchrun, which is the command or
+// below it, goes on.
+func (w *watcher) watchRanks(ctx context.Context) {
+	r := &ranks{watcher: w, known: map[int]string{}}
+	defer r.wg.Wait()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			pid := w.p.launch
+			if command := w.p.command.Load(); command != 0 {
+				pid = int(command)
+			}
+			r.find(ctx, pid)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// find begins to follow the ranks below a process that are new.
+func (r *ranks) find(ctx context.Context, command int) {
+	for next := process.Children(command); len(next) > 0; next = next[1:] {
+		pid := next[0]
+		r.mu.Lock()
+		_, known := r.known[pid]
+		r.mu.Unlock()
+		if known {
+			continue
+		}
+		local, global := process.Variable(pid, "LOCAL_RANK"), process.Variable(pid, "RANK")
+		// torchrun sets it in each rank (torch/distributed/elastic/agent/server/local_elastic_agent.py).
+		if process.Variable(pid, "TORCHELASTIC_RESTART_COUNT") == "" || local == "" {
+			next = append(next, process.Children(pid)...) // a shell, or torchrun itself
+			continue
+		}
+		r.mu.Lock()
+		r.known[pid] = local
+		r.mu.Unlock()
+		r.wg.Go(func() { r.follow(ctx, pid, local, global) })
+	}
+}
+
+// follow waits for the end of a rank, and reports it if torchrun goes on without it.
+func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
+	status, ok := r.fate(ctx, pid)
+	r.mu.Lock()
+	delete(r.known, pid)
+	r.mu.Unlock()
+	ended := time.Now()
+	if !ok || status == 0 {
+		return
+	}
+	select {
+	case <-time.After(deadRankAfter):
+	case <-ctx.Done(): // the command has ended too
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.known {
+		if l == local {
+			return // started again
+		}
+	}
+	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
+		global, status, ended.Format("15:04:05"))
+	r.watcher.p.print(r.watcher.p.spec.JSON, f.Named("node.rank"), "")
+}
+
+// fate waits for the end of a process, and returns its exit status if the kernel reports it.
+func (r *ranks) fate(ctx context.Context, pid int) (status int, ok bool) {
+	stat, err := os.Open("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	defer stat.Close()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return 0, false
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprint("pidfd of ", pid))
+	defer f.Close()
+	if handoff.WaitPidfd(ctx, f) != nil {
+		return 0, false
+	}
+	if status, ok = handoff.ZombieStatus(stat); ok {
+		return status, true
+	}
+	return handoff.PidfdStatus(fd, statusBudget)
+}
