@@ -59,13 +59,6 @@ type node struct {
 	times  []time.Time // of the events
 }
 
-// Start is the Session's, and waits until all have started.
-func (n *node) Start(ctx context.Context) error {
-	all, err := n.Session.Start(ctx)
-	all()
-	return err
-}
-
 func (b *bench) enter(self Member) *node {
 	b.t.Helper()
 	return b.enterBy(b.store.connect(b.t), self)

@@ -27,8 +27,8 @@ const (
 	lastLook = time.Second
 	// retryMax bounds the pause between two tries at a store that does not answer.
 	retryMax = protocol.RetryMax
-	// ackBudget bounds how long the store host waits for the others to read that they may start:
-	// before it becomes a command that may end at once, else before the store ends.
+	// ackBudget bounds how long the store host waits, before it becomes its
+	// command, for the others to read that they may start.
 	ackBudget = 5 * time.Second
 	// lastWords is how long the store host lets the others read why it ends
 	// before the store ends with it.

@@ -122,9 +122,7 @@ func (p *proc) live(ctx context.Context, patience time.Duration) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if p.err = p.start(wait); p.err == nil {
-		if all, err := p.s.Start(ctx); err == nil {
-			all()
-		}
+		p.s.Start(ctx)
 		<-ctx.Done()
 		p.saga.log("%s: its run is over", p.name)
 	}

@@ -142,20 +142,18 @@ func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byt
 	return out, nil
 }
 
-// Start publishes that this node has read that it may start. Where another node has its key by
-// then, the error names that node (*SupersededError). A store that does not answer is no error:
-// the others start, and wait for this node.
-//
-// all waits, on the store's host, until all nodes have read it, 5 s at most: the store must not end
-// before. On other nodes it returns at once.
-func (s *Session) Start(ctx context.Context) (all func(), err error) {
+// Start publishes that this node has read that it may start, and, on the store's host,
+// waits until all have: its command may end at once, and the store with it. Where another
+// node has its key by then, the error names that node (*SupersededError). A store that
+// does not answer is no error: the others start, and wait for this node.
+func (s *Session) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
+	defer cancel()
 	a := s.ask(ctx, event{Kind: protocol.Start}, event{Kind: protocol.Acked}, func() event { return event{} })
-	if a.Size == 0 {
-		cancel()
-		return func() {}, a.Err
+	if a.Size > 0 {
+		s.awaitAcks(ctx, a.Key, a.Size)
 	}
-	return func() { defer cancel(); s.awaitAcks(ctx, a.Key, a.Size) }, a.Err
+	return a.Err
 }
 
 // awaitAcks waits until all nodes of a world have acknowledged the go.

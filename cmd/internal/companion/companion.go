@@ -37,8 +37,8 @@ type Spec struct {
 	// node has not, or is lost; before the go it ends the wait if one node is unfit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
-	Lasts        bool          `json:"lasts,omitempty"` // the command loads torch: it does not end at once
-	JSON         bool          `json:"json,omitempty"`  // the form of what is printed after the handoff
+	Torchrun     bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
+	JSON         bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
 
 	Port   int              `json:"port"`             // the wanted port for the job's own store
 	Fixed  bool             `json:"fixed"`            // rank 0 takes no other port

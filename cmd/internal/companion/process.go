@@ -67,7 +67,6 @@ type companion struct {
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
 	world       *rendezvous.World
-	allStarted  chan none // closed when the store may end with the command: all nodes know that they start
 	watcher     *watcher
 	running     context.Context // of the present start, from its go on
 	endRun      context.CancelFunc
@@ -130,7 +129,6 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			if handedOff != nil {
 				return launchEnded
 			}
-			<-p.allStarted // the store must not end before
 			if !p.statusKnown {
 				p.status, p.statusKnown = handoff.PidfdStatus(fdLaunch, statusBudget)
 			}

@@ -77,21 +77,15 @@ func (p *companion) readAhead() {
 // Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
 func (p *companion) Go(none, *none) (err error) {
 	defer p.call(&err)()
-	all, err := p.session.Start(p.ctx)
-	if err != nil {
+	if err = p.session.Start(p.ctx); err != nil {
 		return err
-	}
-	p.allStarted = make(chan none)
-	p.wg.Go(func() { defer close(p.allStarted); all() })
-	if !p.spec.Lasts {
-		<-p.allStarted
 	}
 	p.sideChannel.Close()
 	p.running, p.endRun = context.WithCancel(p.ctx)
 	ctx, w := p.running, p.newWatcher()
 	p.watcher = w
 	p.wg.Go(func() { w.watch(ctx) })
-	if p.spec.Lasts {
+	if p.spec.Torchrun {
 		p.wg.Go(func() { w.watchRanks(ctx) })
 	}
 	if port := p.port; p.world.Rank == 0 {

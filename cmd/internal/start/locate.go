@@ -116,7 +116,7 @@ func (s *Start) register(ctx context.Context) error {
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Secret: s.Opt.Token, About: calls.About(s.Node),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
-		Lasts: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
+		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
 	}, s.wait.event)
 	return err
 }
