@@ -159,6 +159,42 @@ func TestASpareThatIsNotNeededIsToldSo(t *testing.T) {
 	}
 }
 
+// A standby node that was cut off over the end of its run has no part in the next one, which
+// lacks a node.
+func TestASpareThatWasAwayOverTheEndOfItsRunDoesNotCompleteTheNext(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		m := func(host string) Member {
+			return Member{Index: -1, Size: 2, Spares: 1, Restarts: 1, Host: host}
+		}
+		a, other := b.enter(m("a")), b.enter(m("other"))
+		worlds(t, a.join(t.Context()), other.join(t.Context()))
+		link := b.store.(memory).s.Dial()
+		s := b.enterBy(link.Client(), m("s"))
+		js := s.join(t.Context())
+		s.notified(t, Spare)
+		begun(t, a, other)
+		time.Sleep(time.Second) // it has heard that they have started
+		link.Cut()
+		time.Sleep(time.Minute)
+		a.Ended(0)
+		other.Ended(0)
+		for _, n := range []*node{a, other} {
+			if _, err := n.Fate(t.Context(), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			n.Leave("")
+		}
+		next := b.enter(m("next"))
+		next.sees(t, 1)
+		link.Heal()
+		var spare *SpareError
+		if j := <-js; !errors.As(j.err, &spare) {
+			t.Fatalf("the spare got %+v, %v", j.w, j.err)
+		}
+		worlds(t, next.join(t.Context()), b.enter(m("another")).join(t.Context()))
+	})
+}
+
 func TestASpareWaitsBeyondItsTimeButNotWithoutAStore(t *testing.T) {
 	eachStore(t, func(t *testing.T, b *bench) {
 		a := b.enter(Member{Index: -1, Size: 1, Spares: 1, Restarts: 1, Host: "a"})

@@ -13,7 +13,7 @@ func waits(m registered) bool { return m.Left == "" && m.Phase == PhaseArrived }
 // fits returns whether a waiting member may take part in the present epoch: a member of
 // a run takes part in that run only.
 func (n *Node) fits(m registered) bool {
-	return waits(m) && m.wants(n.ep) && (m.Run == "" || m.Run == n.ep.Run)
+	return waits(m) && m.wants(n.ep) && (m.Run == "" || m.Run == n.ep.Run) && !m.standsAside(n.ep)
 }
 
 // claim returns the run that the members of an emptied store go on with: the one of the

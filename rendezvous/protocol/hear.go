@@ -80,14 +80,24 @@ func (n *Node) hearEpoch(kv KV) {
 }
 
 // spared remembers, for a standby node, that a world of this run does not need it: one
-// that it saw before the start, or that may be started again.
+// that it saw before the start, or that may be started again. If it was away and finds another run
+// in the store, then its own is over.
 func (n *Node) spared() {
 	ep := n.ep
 	again := ep.State == Started && ep.Restarts > 0
+	if n.self.Stands != "" && n.self.Stands == ep.Run {
+		n.self.Stands = ""
+		n.edits++
+	}
 	switch {
+	case n.self.standsAside(ep):
+		n.unneeded = &SpareError{Size: n.self.Size}
 	case !n.self.extra() || ep.Nonce == n.joined.Nonce:
 	case ep.State == Sealed || again:
 		n.witnessed = ep.Nonce
+		if again {
+			n.stands = ep.Run
+		}
 	case ep.State != Open && n.witnessed == ep.Nonce && (n.self.Spares > 0 || ep.Restarts > 0):
 		n.unneeded = &SpareError{Size: ep.Size, Why: ep.Why}
 	}

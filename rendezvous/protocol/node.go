@@ -93,6 +93,7 @@ type Node struct {
 	reported    map[string]bool   // the departures and notes that people know
 	witnessed   string            // the nonce of the world that this node could have been part of
 	unneeded    *SpareError       // that world went without it
+	stands      string            // the run that this node stood by for last
 	joined      Epoch             // the epoch that Join returned last
 	rank        int               // this node's in it
 	intact      bool              // it exists, as far as is known

@@ -23,6 +23,7 @@ func (n *Node) granted(e Event) {
 func (n *Node) register(Event) {
 	key := n.k.Member(n.self)
 	n.self.Epoch, n.self.Claim = max(n.self.Epoch, n.ep.N), n.sawEnd
+	n.self.Stands = n.stands
 	n.said = n.edits
 	n.ask(Action{Kind: Register, What: "register", Crowd: true,
 		If: []Cond{{Guard: FreeSlot, Of: Create, Key: key, Is: '='}}, Then: n.entering(), Else: []Op{{Key: key}}})

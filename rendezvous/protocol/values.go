@@ -49,6 +49,9 @@ type Member struct {
 	// Run is the run that this node was part of when its world ended; "": none. It
 	// takes part in no other.
 	Run string `json:"run,omitempty"`
+	// Stands is the run that this node stood by for when it lost the store; "": none, or the store
+	// has that run. It takes part in no other one that the store knows.
+	Stands string `json:"stands,omitempty"`
 	// Claim says that this node knows that its run goes on, also in a store that is empty again.
 	Claim bool `json:"claim,omitempty"`
 	// Restarts is how often this node allows the job to be started again;
@@ -63,6 +66,12 @@ type Member struct {
 // wants returns whether a member expects as many nodes as an epoch takes. A
 // sealed epoch has the size that it got, and no longer the expected one.
 func (m Member) wants(ep Epoch) bool { return m.Size == ep.Size && m.Min == ep.Min }
+
+// standsAside returns whether a member stood by for another run than that of an epoch. In an
+// emptied store no run is known.
+func (m Member) standsAside(ep Epoch) bool {
+	return m.Stands != "" && m.Stands != ep.Run && (ep.Run != "" || ep.Last != "")
+}
 
 // extra returns whether the job of a member can do without it: the member then
 // belongs to the current run, not to a next one.
