@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -119,9 +118,8 @@ func (s *Server) changesOf(
 		if e.Kv.ModRevision <= after {
 			continue
 		}
-		var ep Epoch
-		if string(e.Kv.Key) == k.Epoch && e.Type == mvccpb.PUT && json.Unmarshal(e.Kv.Value, &ep) == nil &&
-			ep.State == Sealed {
+		ep, ok := decoded[Epoch](e.Kv.Value)
+		if string(e.Kv.Key) == k.Epoch && e.Type == mvccpb.PUT && ok && ep.State == Sealed {
 			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
 			if err == nil && len(r.Kvs) > 0 { // else the node asks for it
 				out = append(out, &mvccpb.Event{Type: mvccpb.PUT, Kv: r.Kvs[0]})

@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,8 +44,7 @@ func read[T any](
 func values[T any](kvs []*mvccpb.KeyValue) []T {
 	out := []T{}
 	for _, kv := range kvs {
-		var v T
-		if json.Unmarshal(kv.Value, &v) == nil {
+		if v, ok := decoded[T](kv.Value); ok {
 			out = append(out, v)
 		}
 	}
@@ -62,8 +60,11 @@ func Current(ctx context.Context, cli *clientv3.Client, job string) (Epoch, bool
 	if len(r.Kvs) == 0 {
 		return Epoch{}, false, nil
 	}
-	var ep Epoch
-	return ep, true, json.Unmarshal(r.Kvs[0].Value, &ep)
+	ep, ok := decoded[Epoch](r.Kvs[0].Value)
+	if !ok {
+		return Epoch{}, false, fmt.Errorf("read the epoch: not of launch, or of another version: %q", r.Kvs[0].Value)
+	}
+	return ep, true, nil
 }
 
 // Everyone returns all nodes of the joined world, this one included, in rank order.

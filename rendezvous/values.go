@@ -25,11 +25,19 @@ func encode(v any) string {
 
 // as decodes a value; nil: it is not readable.
 func as[T any](raw []byte) any {
-	var v T
-	if json.Unmarshal(raw, &v) != nil {
-		return nil
+	if v, ok := decoded[T](raw); ok {
+		return v
 	}
-	return v
+	return nil
+}
+
+// decoded decodes a value of the store. It is readable if a node can have written it.
+func decoded[T any](raw []byte) (v T, ok bool) {
+	if json.Unmarshal(raw, &v) != nil {
+		return v, false
+	}
+	s, judges := any(v).(interface{ Sound() bool })
+	return v, !judges || s.Sound()
 }
 
 // decode returns a key of the store as the protocol has it.

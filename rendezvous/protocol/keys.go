@@ -94,5 +94,5 @@ func (k Keys) Post(epoch int, round string, rank int) string {
 func (k Keys) Posted(key string) (round string, rank int, ok bool) {
 	i := strings.LastIndexByte(key, '/') + 1
 	rank, err := strconv.Atoi(key[i:])
-	return key[:i], rank, err == nil
+	return key[:i], rank, err == nil && number(rank) && strconv.Itoa(rank) == key[i:]
 }

@@ -31,11 +31,15 @@ func (n *Node) reduce() {
 		if len(got) < n.ep.Size {
 			continue
 		}
-		posts := make([][]byte, n.ep.Size)
+		posts, all := make([][]byte, n.ep.Size), true
 		for rank := range posts {
-			posts[rank] = got[rank]
+			var ok bool
+			posts[rank], ok = got[rank]
+			all = all && ok // others are not of this world
 		}
-		n.ask(Action{Kind: Reduce, Name: name, Posts: posts})
+		if all {
+			n.ask(Action{Kind: Reduce, Name: name, Posts: posts})
+		}
 	}
 }
 

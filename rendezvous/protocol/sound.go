@@ -1,0 +1,49 @@
+package protocol
+
+import "time"
+
+// MaxNodes is more than any job has. A larger number in a value of the store is none of launch's.
+const MaxNodes = 1 << 20
+
+// The values of the store come from other nodes, and may come from anybody who reaches it. What is
+// not sound is not readable: it is decoded to nothing.
+
+// Sound returns whether a node can have written this about itself.
+func (m Member) Sound() bool {
+	port := func(p int) bool { return p >= 0 && p < 1<<16 }
+	return m.Index >= -1 && m.Index < MaxNodes && m.Size > 0 && number(m.Size) && number(m.Min) && m.Min <= m.Size &&
+		number(m.Spares) && number(m.Restarts) && m.Epoch >= 0 && port(m.Port) && port(m.Peer) && m.Patience >= 0 &&
+		m.Patience < maxPatience
+}
+
+// maxPatience is the longest wait of a node that is believed: a year.
+const maxPatience = 365 * 24 * time.Hour
+
+func number(n int) bool { return n >= 0 && n < MaxNodes }
+
+// nonceLength is the least length of a nonce, of which names have the beginning.
+const nonceLength = 8
+
+// Sound returns whether a leader can have written this epoch.
+func (ep Epoch) Sound() bool {
+	switch ep.State {
+	case Open:
+	case Sealed, Started, Over:
+		if ep.Size == 0 || len(ep.Nonce) < nonceLength || ep.Master == nil || !ep.Master.Sound() {
+			return false
+		}
+	default:
+		return false
+	}
+	return ep.N >= 0 && number(ep.Size) && number(ep.Min) && number(ep.Restarts) && number(ep.Restart)
+}
+
+// Sound returns whether a leader can have written this place.
+func (p Place) Sound() bool {
+	for _, other := range p.Partners {
+		if !number(other.Rank) {
+			return false
+		}
+	}
+	return number(p.Rank)
+}
