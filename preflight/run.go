@@ -101,6 +101,11 @@ func after(ctx context.Context, c Check, in Input, results map[string]*result) (
 	return found, failed
 }
 
+// Broken is the finding of a check that panicked with p: it learned nothing.
+func Broken(p any) finding.Finding {
+	return finding.Skipf("could not tell: the check itself is broken (%v)", p)
+}
+
 // bounded runs a check within its limit. A check that overruns or panics learned nothing about the node, so it is
 // a skip. A check that ignores the end of its context is abandoned: it must not delay the job.
 func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
@@ -111,7 +116,7 @@ func bounded(ctx context.Context, c Check, in Input) []finding.Finding {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				found <- []finding.Finding{finding.Skipf("could not tell: the check itself is broken (%v)", p)}
+				found <- []finding.Finding{Broken(p)}
 			}
 		}()
 		if c.Unless != nil {

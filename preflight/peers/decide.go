@@ -4,6 +4,7 @@ package peers
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,6 +43,19 @@ type Post struct {
 	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // for launch check: the results of its own checks
 }
 
+// Read returns the posts of all nodes, in rank order. The store, and not the node, says whose post it is.
+// Of an unreadable one only the rank is known.
+func Read(raw [][]byte) []Post {
+	posts := make([]Post, len(raw))
+	for rank, b := range raw {
+		if json.Unmarshal(b, &posts[rank]) != nil {
+			posts[rank] = Post{Name: fmt.Sprintf("rank %d", rank), Version: "unreadable"}
+		}
+		posts[rank].Rank = rank
+	}
+	return posts
+}
+
 // Decision is the common result that all nodes print and follow.
 type Decision struct {
 	Go       bool            `json:"go"`
@@ -64,15 +78,11 @@ type judged struct {
 // rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Nodes: Merge(posts)}
-	clocks := func(posts []Post) []judged {
-		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
-	}
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
-	for _, compare := range []func([]Post) []judged{compareCalls, compareNames, clocks, compareLines, compareScripts,
-		compareTraits, compareLoads, compareConstants} {
-		for _, v := range compare(posts) {
+	for _, c := range comparisons(thresholds) {
+		for _, v := range c.of(posts) {
 			if skipped(v.Finding) {
 				continue
 			}
@@ -85,6 +95,32 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d.Unfit = slices.Compact(d.Unfit)
 	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))
 	return d
+}
+
+// comparison is one of the nodes' posts. Its ID names it where it is broken.
+type comparison struct {
+	id      string
+	compare func([]Post) []judged
+}
+
+// comparisons returns all, in the order in which their findings are printed.
+func comparisons(thresholds map[string]float64) []comparison {
+	clocks := func(posts []Post) []judged {
+		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
+	}
+	return []comparison{{"peer.reach", compareCalls}, {"peer.name", compareNames}, {"peer.clock", clocks},
+		{"same.command", compareLines}, {"same.script", compareScripts}, {"same.gpu.owner", compareTraits},
+		{"same.nccl", compareLoads}, {"same.env", compareConstants}}
+}
+
+// of compares, and is a skip where the comparison panics: what one node posts ends no start.
+func (c comparison) of(posts []Post) (out []judged) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = []judged{{Finding: preflight.Broken(p).Named(c.id)}}
+		}
+	}()
+	return c.compare(posts)
 }
 
 // Waive returns the decision with each failure between nodes as a warning, so that no node must leave.

@@ -74,12 +74,7 @@ func (s *Start) post(checking bool) peers.Post {
 
 // judge decides for all nodes, from the posts of all.
 func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
-	posts := make([]peers.Post, len(raw))
-	for i, b := range raw {
-		if err := json.Unmarshal(b, &posts[i]); err != nil {
-			posts[i] = peers.Post{Rank: i, Name: fmt.Sprintf("rank %d", i), Version: "unreadable"}
-		}
-	}
+	posts := peers.Read(raw)
 	d := peers.Decide(posts, s.Opt.Thresholds)
 	if s.Opt.WarnOnly {
 		d = d.Waive()
