@@ -282,7 +282,10 @@ func (p *plane) measure() {
 		}
 	}
 	// The median of these differences is the MAD; 1.4826 turns it into a standard deviation.
-	ports := finding.Map(usual, func(v float64) float64 { return math.Abs(1 - v/p.usual) })
+	var ports []float64
+	if p.usual > 0 {
+		ports = finding.Map(usual, func(v float64) float64 { return math.Abs(1 - v/p.usual) })
+	}
 	p.Spread = 1.4826 * max(medianOf(off), medianOf(ports))
 }
 

@@ -232,13 +232,7 @@ func (r *runner) compare(ctx context.Context, round string) (b bandwidth.Verdict
 		return b, err
 	}
 	out, err := r.rounds.Round(ctx, round, mine, time.Until(r.deadline), func(raw [][]byte) ([]byte, bool) {
-		posts := make([]bandwidth.Rates, len(raw))
-		for i, b := range raw {
-			if json.Unmarshal(b, &posts[i]) != nil {
-				posts[i] = bandwidth.Rates{Rank: i, Name: fmt.Sprintf("rank %d", i)}
-			}
-		}
-		b, _ := json.Marshal(bandwidth.Compare(posts, r.Thresholds))
+		b, _ := json.Marshal(bandwidth.Compare(bandwidth.Read(raw), r.Thresholds))
 		return b, false
 	})
 	if err == nil {
