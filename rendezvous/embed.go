@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -229,8 +230,7 @@ func (s *Server) Close() {
 const graceful = 100 * time.Millisecond
 
 // storeDir makes a folder for the store's data below TMPDIR, else /tmp, /var/tmp,
-// /dev/shm: the first that is writable. It also removes the folders of killed processes
-// (their lock is free).
+// /dev/shm: the first that is writable. It also removes those of killed processes.
 func storeDir() (string, *os.File, error) {
 	var errs []error
 	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"} {
@@ -244,9 +244,6 @@ func storeDir() (string, *os.File, error) {
 			continue
 		}
 		dir, lock, err := lockedDir(base)
-		for tries := 0; tries < 3 && (errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)); tries++ {
-			dir, lock, err = lockedDir(base) // another launch removed the last as abandoned
-		}
 		if err == nil {
 			return dir, lock, nil
 		}
@@ -255,17 +252,19 @@ func storeDir() (string, *os.File, error) {
 	return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, errors.Join(errs...))
 }
 
-// lockedDir makes one folder and locks it. Until then another process may remove the
-// folder, which it does before it releases the lock.
+// lockFile is the file of a store's folder that its process keeps locked. It holds marker, written once it
+// is locked: without that the folder is not launch's.
+const lockFile, marker = "lock", "launch store\n"
+
+// lockedDir makes one folder and locks it.
 func lockedDir(base string) (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp(base, "launch-store-"); err != nil {
 		return "", nil, err
 	}
-	path := filepath.Join(dir, "lock")
-	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	lock, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_EXCL|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			_, err = os.Stat(path)
+			_, err = lock.WriteString(marker)
 		}
 	}
 	if err != nil {
@@ -276,21 +275,44 @@ func lockedDir(base string) (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// sweep removes the store folders below base whose owner is dead. A folder without a
-// lock is new, or not launch's: it remains for an hour.
+// storeName is the form of a folder's name that os.MkdirTemp makes.
+var storeName = regexp.MustCompile(`^launch-store-[0-9]+$`)
+
+// sweep removes the store folders of this user below base whose process has ended.
 func sweep(base string) {
-	dirs, _ := filepath.Glob(filepath.Join(base, "launch-store-*"))
-	for _, d := range dirs {
-		f, err := os.OpenFile(filepath.Join(d, "lock"), os.O_RDWR|unix.O_CLOEXEC, 0)
-		if err != nil {
-			if st, e := os.Stat(d); e == nil && errors.Is(err, os.ErrNotExist) && time.Since(st.ModTime()) > time.Hour {
-				_ = os.RemoveAll(d)
+	entries, _ := os.ReadDir(base)
+	for _, e := range entries {
+		if dir := filepath.Join(base, e.Name()); storeName.MatchString(e.Name()) && mine(os.Lstat(dir)) && e.IsDir() {
+			if lock := abandoned(dir); lock != nil {
+				_ = os.RemoveAll(dir) // follows no symlink
+				_ = lock.Close()
 			}
-			continue
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = os.RemoveAll(d)
-		}
-		_ = f.Close()
 	}
+}
+
+// abandoned returns the lock of a store folder if no process has it; nil: one has, or the folder is not launch's.
+func abandoned(dir string) *os.File {
+	const flags = os.O_RDWR | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK // a FIFO does not block
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), flags, 0)
+	if err != nil {
+		return nil
+	}
+	text := make([]byte, len(marker)+1)
+	if mine(lock.Stat()) && unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if n, _ := lock.ReadAt(text, 0); string(text[:n]) == marker {
+			return lock
+		}
+	}
+	_ = lock.Close()
+	return nil
+}
+
+// mine returns whether this user owns a folder or a regular file.
+func mine(info os.FileInfo, err error) bool {
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }

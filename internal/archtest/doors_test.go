@@ -68,9 +68,10 @@ var doors = map[string][]string{
 	// software, since what the nodes would load is compared.
 	"preflight/peers": {"fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/finding",
 		"internal/sidechannel", "preflight", "preflight/blame", "preflight/calls", "preflight/threshold"},
-	// bench, for the samples of the rails; blame, for which port explains slow ones.
-	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "preflight/bench", "preflight/blame",
-		"preflight/threshold"},
+	// bench, for the samples of the rails; blame, for which port explains slow ones; sidechannel, for the cause
+	// of a sample without data.
+	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "internal/sidechannel", "preflight/bench",
+		"preflight/blame", "preflight/threshold"},
 	// The tables of all checks are put together here alone.
 	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/network",
 		"preflight/peers", "preflight/rdma", "preflight/system"},
