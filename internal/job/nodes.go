@@ -25,8 +25,14 @@ func parseNodes(c claim) (count, error) {
 	if err != nil {
 		return count{}, c.refuse("--nnodes 4", "the number of nodes is an integer from 1, or a range (2:4)")
 	}
+	if high > maxNodes {
+		return count{}, c.refuse("--nnodes 4", "a job has at most %d nodes", maxNodes)
+	}
 	return count{low, high}, nil
 }
+
+// maxNodes is more than any job has: the other nodes read no larger number (protocol.MaxNodes).
+const maxNodes = 1 << 20
 
 func (r *resolver) nodes() error {
 	line := said(r.line.NNodes)

@@ -77,6 +77,8 @@ func TestAReversedRangeHasAFix(t *testing.T) {
 	}
 	refused(t, input("torchrun --nnodes 3:1 t.py"), 64, "torchrun --nnodes=3:1", "is larger than the maximum")
 	refused(t, input("torchrun --nnodes 3:0 t.py"), 64, "an integer from 1")
+	refused(t, input("torchrun --nnodes 2147483648 t.py"), 64, "a job has at most 1048576 nodes")
+	refused(t, input("torchrun --nnodes 2:2000000 t.py"), 64, "a job has at most 1048576 nodes")
 }
 
 // Operators give them to each pod, and shells keep them; torchrun follows other

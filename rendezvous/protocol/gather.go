@@ -120,7 +120,7 @@ func (n *Node) called(count int) bool {
 	if count != c.n {
 		c.n, c.ends = count, n.now.Add(every)
 		for _, m := range n.lead.members { // leave the most impatient time for the start
-			if end := m.seen.Add(m.Patience * 3 / 4); waits(m) && m.Patience > 0 && end.Before(c.limit) {
+			if end := m.seen.Add(m.Patience / 4 * 3); waits(m) && m.Patience > 0 && end.Before(c.limit) {
 				c.limit = end
 			}
 		}

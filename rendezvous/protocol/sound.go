@@ -1,9 +1,8 @@
 package protocol
 
-import "time"
-
-// MaxNodes is more than any job has. A larger number in a value of the store is none of launch's.
-const MaxNodes = 1 << 20
+// MaxNodes is more than any job has. A larger number in a value of the store is none of launch's, whose
+// flags refuse it.
+const MaxNodes = 1<<20 + 1
 
 // The values of the store come from other nodes, and may come from anybody who reaches it. What is
 // not sound is not readable: it is decoded to nothing.
@@ -12,12 +11,8 @@ const MaxNodes = 1 << 20
 func (m Member) Sound() bool {
 	port := func(p int) bool { return p >= 0 && p < 1<<16 }
 	return m.Index >= -1 && m.Index < MaxNodes && m.Size > 0 && number(m.Size) && number(m.Min) && m.Min <= m.Size &&
-		number(m.Spares) && number(m.Restarts) && m.Epoch >= 0 && port(m.Port) && port(m.Peer) && m.Patience >= 0 &&
-		m.Patience < maxPatience
+		m.Spares >= 0 && m.Restarts >= 0 && m.Epoch >= 0 && port(m.Port) && port(m.Peer) && m.Patience >= 0
 }
-
-// maxPatience is the longest wait of a node that is believed: a year.
-const maxPatience = 365 * 24 * time.Hour
 
 func number(n int) bool { return n >= 0 && n < MaxNodes }
 
@@ -35,7 +30,7 @@ func (ep Epoch) Sound() bool {
 	default:
 		return false
 	}
-	return ep.N >= 0 && number(ep.Size) && number(ep.Min) && number(ep.Restarts) && number(ep.Restart)
+	return ep.N >= 0 && number(ep.Size) && number(ep.Min) && ep.Restarts >= 0 && ep.Restart >= 0
 }
 
 // Sound returns whether a leader can have written this place.

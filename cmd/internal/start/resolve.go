@@ -2,6 +2,8 @@ package start
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -51,7 +53,7 @@ func (s *Start) replay() error {
 		return exit.Errorf(exit.Usage, "--record and --from exclude each other: --record reads this node").
 			Do("launch fabric --record FILE")
 	}
-	data, err := os.ReadFile(o.Recording)
+	data, err := readRecording(o.Recording)
 	if err == nil {
 		s.Machine, err = machine.Read(data)
 	}
@@ -61,6 +63,23 @@ func (s *Start) replay() error {
 	}
 	o.DryRun = true
 	return nil
+}
+
+// maxRecording bounds a recording, in bytes; the largest that was seen has 0.4 MB.
+const maxRecording = 64 << 20
+
+// readRecording reads a file of --from, which may be a pipe.
+func readRecording(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecording+1))
+	if len(data) > maxRecording {
+		return nil, fmt.Errorf("more than %d MB: not a recording", maxRecording>>20)
+	}
+	return data, err
 }
 
 // root returns the files of this machine, or of a recording.
