@@ -120,14 +120,20 @@ func (c *cluster) startBare(i int, argv []string, env ...string) *node {
 // exits waits until the node ends and checks its exit status.
 func (n *node) exits(want int) {
 	n.t.Helper()
+	if got := n.ends(); got != want {
+		n.t.Errorf("%s: exit %d; want %d", n.name, got, want)
+	}
+}
+
+// ends waits until the node has ended, and returns its status.
+func (n *node) ends() int {
+	n.t.Helper()
 	select {
 	case <-n.done:
 	case <-time.After(n.limit):
-		n.t.Fatalf("%s has not ended after %s; want exit %d", n.name, n.limit, want)
+		n.t.Fatalf("%s has not ended after %s", n.name, n.limit)
 	}
-	if got := n.status(); got != want {
-		n.t.Errorf("%s: exit %d; want %d", n.name, got, want)
-	}
+	return n.status()
 }
 
 // status returns the exit status as a shell reports it.

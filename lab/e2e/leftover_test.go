@@ -119,8 +119,12 @@ func (c *cluster) leftover(dice *rand.Rand, job string) {
 	if when == 2 { // while that runs
 		back()
 	}
-	left.exits(73)
-	left.says("the run of")
+	if left.ends() == 0 { // it has heard how its run ended, as a standby node
+		left.says("did not need this node")
+	} else {
+		left.exits(73)
+		left.says("the run of")
+	}
 	if out := left.out.String(); out != "begun\n" {
 		t.Errorf("the command of the leftover printed %q", out)
 	}
