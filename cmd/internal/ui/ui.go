@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
@@ -96,11 +97,29 @@ func (u *UI) line(w io.Writer, kind string, v any) {
 		panic("ui: " + err.Error()) // own types: cannot fail
 	}
 	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, Schema)
-	if s := string(b); len(s) > 2 && s[0] == '{' {
+	if s := printable(string(b)); len(s) > 2 && s[0] == '{' {
 		fmt.Fprintf(w, "%s,%s\n", head, s[1:])
 	} else {
 		fmt.Fprintf(w, "%s,\"value\":%s}\n", head, s)
 	}
+}
+
+// printable returns JSON in which what does not print, as a terminal's C1 codes and marks that reverse text,
+// is escaped: encoding/json leaves it as it is.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // Emit writes v as a JSON line: data, which the user asked for, to Out, else to Err. In text mode it does

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -97,6 +98,22 @@ func TestTextOfOtherNodesCannotControlTheTerminal(t *testing.T) {
 	if !strings.Contains(text, `launch: a\x1b[2Jb; launch: \u202eall is well`) ||
 		strings.Contains(text, "\nlaunch: \\u202e") {
 		t.Errorf("the text is not on one line: %q", text)
+	}
+}
+
+// JSON that is looked at on a terminal does not control it, and is the same text.
+func TestJSONHasNothingThatATerminalInterprets(t *testing.T) {
+	const evil = "a\x1b[2J\u009b2J \u202ell\u2066x\x7f \U000e0001 ü"
+	u, out, _ := log(Options{JSON: true})
+	u.Emit(true, "x", map[string]string{"text": evil})
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%U in %q", r, out.String())
+		}
+	}
+	var back struct{ Text string }
+	if err := json.Unmarshal([]byte(out.String()), &back); err != nil || back.Text != evil {
+		t.Errorf("got %q, %v", back.Text, err)
 	}
 }
 
