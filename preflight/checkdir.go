@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -35,9 +36,10 @@ const (
 )
 
 // CheckDir returns the user's own checks: one for each executable file of a directory. A file that is not
-// executable becomes a check that reports this; hidden files and those that end in ~ are left out. The fields
-// Thresholds, Dir and UserEnv of in apply; without UserEnv the checks are skipped. The error reports a directory
-// that cannot be read, or that holds more programs than a directory of checks would.
+// executable, or that another user may have written, becomes a check that reports this; hidden files and those
+// that end in ~ are left out. The fields Thresholds, Dir and UserEnv of in apply; without UserEnv the checks are
+// skipped. The error reports a directory that cannot be read, or that holds more programs than a directory of
+// checks would.
 func CheckDir(dir string, in Input) ([]Check, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -61,12 +63,31 @@ func CheckDir(dir string, in Input) ([]Check, error) {
 		case info.Mode().Perm()&0o111 == 0:
 			c.Run = always(finding.Warnf("%s is not executable, so it does not run", path).
 				Do("chmod +x %s   # a ConfigMap: defaultMode: 0755; not a check: move it elsewhere", quoted(path)))
+		case strangers(info) != "":
+			c.Run = always(finding.Warnf("%s is not run: %s", path, strangers(info)).
+				Do("cat %s   # read it; then: chown $(id -u) %s && chmod go-w %s", quoted(path), quoted(path), quoted(path)))
 		default:
 			c.Run = One(func(ctx context.Context, in Input) finding.Finding { return runUser(ctx, path, limit, in) })
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// strangers returns who else could have written a program; "": only this user, or root.
+func strangers(info os.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch mode := info.Mode().Perm(); {
+	case !ok:
+		return ""
+	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
+		return fmt.Sprintf("user %d owns it", st.Uid)
+	case mode&0o002 != 0:
+		return fmt.Sprintf("all users may write it (%v)", mode)
+	case mode&0o020 != 0 && int(st.Gid) != os.Getegid():
+		return fmt.Sprintf("group %d may write it (%v)", st.Gid, mode)
+	}
+	return ""
 }
 
 func quoted(path string) string { return launcher.Quote([]string{path}) }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -204,4 +205,39 @@ func FuzzParseVerdict(f *testing.F) {
 			t.Errorf("%d bytes are shown", len(s))
 		}
 	})
+}
+
+// Who can write a check runs it as this user.
+func TestAProgramThatAnotherUserMayHaveWrittenDoesNotRun(t *testing.T) {
+	ran := filepath.Join(t.TempDir(), "ran")
+	files := map[string]string{}
+	for _, name := range []string{"all", "group", "mine", "other"} {
+		files[name] = "#!/bin/sh\necho " + name + " >>" + ran + "\n"
+	}
+	dir := scripts(t, files)
+	for name, mode := range map[string]os.FileMode{"all": 0o757, "group": 0o775, "mine": 0o755} {
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{"all": "all users may write it"}
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chown(filepath.Join(dir, "other"), 65534, -1),
+			os.Chown(filepath.Join(dir, "group"), -1, 65534)); err != nil {
+			t.Fatal(err)
+		}
+		want["other"], want["group"] = "user 65534 owns it", "group 65534 may write it"
+	}
+	found := own(t, dir, Input{})
+	for name, what := range want {
+		if f := found["user."+name]; f.Status != finding.Warn || !strings.Contains(f.What, what) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	text, err := os.ReadFile(ran)
+	for name := range files {
+		if _, refused := want[name]; err != nil || strings.Contains(string(text), name) == refused {
+			t.Errorf("%s: ran %q, %v", name, text, err)
+		}
+	}
 }

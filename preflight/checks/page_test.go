@@ -101,9 +101,11 @@ const pageUser = `
 Each executable regular file of DIR is a check "user.FILE". Hidden files and those that
 end in ~ are left out. In the ID, a character that is not a letter, digit, dot, - or _
 becomes -. These checks run at the same time as the others, on each node, as the user
-and in the directory and environment of the job, with LAUNCH_CHECK=1. Their stdin is what
-launch knows of this node, the JSON object "node" of [json.md](json.md). After "user.limit"
-launch kills the check with all processes that it started. A dry run executes none.
+and in the directory and environment of the job, with LAUNCH_CHECK=1 and without
+LAUNCH_TOKEN. Their stdin is what launch knows of this node, the JSON object "node" of
+[json.md](json.md). After "user.limit" launch kills the check with all processes that it
+started. A dry run executes none. A file does not run, and is a warning, if a user other
+than you and root owns it, or if others may write it.
 
 | exit status | |
 |---|---|

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,7 +91,8 @@ func (s *Start) choose(in *preflight.Input) (preflight.Options, error) {
 		return opt, nil
 	}
 	if !s.Opt.DryRun { // a dry run executes nothing
-		in.UserEnv = handoff.Environ()
+		in.UserEnv = slices.DeleteFunc(handoff.Environ(),
+			func(v string) bool { return strings.HasPrefix(v, "LAUNCH_TOKEN=") })
 	}
 	var err error
 	if opt.More, err = preflight.CheckDir(s.Opt.CheckDir, *in); err != nil {
