@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +16,7 @@ import (
 	"launch/internal/child"
 	"launch/internal/exit"
 	"launch/internal/handoff"
+	"launch/internal/outfile"
 )
 
 // fabric prints the rails, GPUs and interfaces of this node.
@@ -28,7 +28,7 @@ func (a *app) fabric(c *cli.Context) error {
 	}
 	f := rail.Of(n, n.Route.Src)
 	if a.svg != "" {
-		if err := os.WriteFile(a.svg, ui.FabricSVG(n, f), 0o666); err != nil {
+		if err := outfile.Write(a.svg, ui.FabricSVG(n, f)); err != nil {
 			return exit.CannotWrite(a.Opt.From("svg"), a.svg, err)
 		}
 	}

@@ -23,7 +23,7 @@ var doors = map[string][]string{
 	// measure sets up a bench: the rails (fabric, verbs), their measurement
 	// (bench), the judge (preflight), the rounds of a world (rendezvous).
 	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job",
-		"internal/secret", "internal/sidechannel",
+		"internal/outfile", "internal/secret", "internal/sidechannel",
 		"preflight/bandwidth", "preflight/bench", "rendezvous"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
@@ -140,9 +140,9 @@ var doors = map[string][]string{
 	// against this machine's own.
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
 	// ui renders the values of every room and decides nothing. prometheus writes
-	// its text format.
+	// its text format; outfile, for the file of metrics.
 	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit",
-		"internal/finding", "internal/job", "internal/launcher",
+		"internal/finding", "internal/job", "internal/launcher", "internal/outfile",
 		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt", "golang.org/x/term"},
 }
@@ -178,6 +178,8 @@ var testDoors = map[string][]string{
 	"cmd/internal/ui":      {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
+	// unix, to mount one file, and for another user's link.
+	"internal/outfile": {unixPkg},
 	// unix, to mount a small disk.
 	"lab/e2e": {"lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.

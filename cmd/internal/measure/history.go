@@ -11,6 +11,7 @@ import (
 
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/outfile"
 
 	"launch/preflight/bandwidth"
 )
@@ -54,7 +55,7 @@ func (b *Bench) Remember(host string, r Result, at time.Time) error {
 	if b.History == "" || len(past) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(b.History, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o666)
+	f, err := outfile.Append(b.History)
 	if err != nil {
 		return exit.CannotWrite(b.From("history"), b.History, err)
 	}

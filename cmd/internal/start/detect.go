@@ -19,6 +19,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/outfile"
 )
 
 // detect fills in the facts of this node, and what the plan is computed from.
@@ -59,7 +60,7 @@ func (s *Start) Recorded(ctx context.Context) (fabric.Node, error) {
 	n := s.DetectLive(ctx, rec.Roots())
 	data, err := rec.File(n)
 	if err == nil {
-		err = os.WriteFile(file, data, 0o666)
+		err = outfile.Write(file, data)
 	}
 	if err != nil {
 		return n, exit.Errorf(exit.Usage, "record this node: %v", err).

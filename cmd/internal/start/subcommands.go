@@ -3,7 +3,6 @@ package start
 import (
 	"context"
 	"net/netip"
-	"os"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/job"
+	"launch/internal/outfile"
 	"launch/internal/setting"
 	"launch/preflight"
 	"launch/preflight/peers"
@@ -229,7 +229,7 @@ func (s *Start) reportBench(r measure.Result) error {
 // writePage writes the page of --html.
 func (s *Start) writePage(page []byte, err error) error {
 	if err == nil {
-		err = os.WriteFile(s.Opt.HTML, page, 0o666)
+		err = outfile.Write(s.Opt.HTML, page)
 	}
 	if err != nil {
 		return exit.CannotWrite(s.Opt.From("html"), s.Opt.HTML, err)

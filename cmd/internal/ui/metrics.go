@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -11,21 +10,17 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"launch/internal/finding"
+	"launch/internal/outfile"
 )
 
 // Metrics are values for node_exporter's textfile collector.
 type Metrics interface{ registry() *prometheus.Registry }
 
-// WriteMetrics replaces a regular file, and writes into a device, a pipe or the target of a link.
+// WriteMetrics replaces a file of metrics; see outfile.Write.
 func WriteMetrics(file string, m Metrics) error {
-	info, err := os.Lstat(file)
-	if err != nil || info.Mode().IsRegular() {
-		err = prometheus.WriteToTextfile(file, m.registry())
-	} else {
-		var text string
-		if text, err = textOf(m); err == nil {
-			err = os.WriteFile(file, []byte(text), 0o666)
-		}
+	text, err := textOf(m)
+	if err == nil {
+		err = outfile.Write(file, []byte(text))
 	}
 	if err != nil {
 		return fmt.Errorf("write metrics: %w", err)

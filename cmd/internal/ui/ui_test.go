@@ -112,7 +112,7 @@ func TestJSONHasNothingThatATerminalInterprets(t *testing.T) {
 		}
 	}
 	var back struct{ Text string }
-	if err := json.Unmarshal([]byte(out.String()), &back); err != nil || back.Text != evil {
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Text != evil {
 		t.Errorf("got %q, %v", back.Text, err)
 	}
 }

@@ -1,0 +1,103 @@
+// Package outfile writes the files that a user names for results. In a folder where others may
+// write too, such as /tmp, none of them can lead the text elsewhere.
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Write replaces the file, or makes it: readers see the old text or the new one. It writes into a
+// device, a pipe or another user's file as they are, and so where the folder allows no new file. A
+// link is followed if this user or root has made it.
+func Write(name string, text []byte) error {
+	name, info, err := resolve(name)
+	if err != nil {
+		return err
+	}
+	if info == nil || info.Mode().IsRegular() && owner(info) == os.Geteuid() {
+		if err = replace(name, text, info); err == nil || info == nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// replace writes the text beside the file, and renames it. A file that was there keeps its mode.
+func replace(name string, text []byte, was fs.FileInfo) error {
+	beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%x", filepath.Base(name), rand.Uint64()))
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		err = f.Chmod(was.Mode().Perm())
+	}
+	_, werr := f.Write(text)
+	if err = errors.Join(err, werr, f.Close()); err == nil {
+		err = os.Rename(beside, name)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+	}
+	return err
+}
+
+// Append opens the file to read it and to write at its end, and makes it if it is missing. It
+// follows links as Write does.
+func Append(name string) (*os.File, error) {
+	name, _, err := resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o666)
+}
+
+// errLink is why a link is not followed.
+var errLink = errors.New("it is a link that another user has made")
+
+// resolve follows the links that this user or root has made. info is nil if there is no file yet.
+func resolve(name string) (target string, info fs.FileInfo, err error) {
+	const most = 40 // as the kernel follows: path_resolution(7)
+	target = name
+	for range most {
+		info, err = os.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return target, nil, nil
+		case err != nil:
+			return "", nil, err
+		case info.Mode().Type() != fs.ModeSymlink:
+			return target, info, nil
+		case owner(info) != os.Geteuid() && owner(info) != 0:
+			return "", nil, &fs.PathError{Op: "open", Path: target, Err: errLink}
+		}
+		to, err := os.Readlink(target)
+		if err != nil {
+			return "", nil, err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(target), to)
+		}
+		target = to
+	}
+	return "", nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+}
+
+// owner returns the user id of a file's owner; -1: unknown.
+func owner(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
