@@ -37,6 +37,9 @@ func Write(name string, text []byte) error {
 func replace(name string, text []byte, was fs.FileInfo) error {
 	beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%x", filepath.Base(name), rand.Uint64()))
 	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		p.Path = name // the one that the user knows
+	}
 	if err != nil {
 		return err
 	}

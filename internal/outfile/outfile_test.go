@@ -47,6 +47,13 @@ func TestAFileIsReplacedWithItsMode(t *testing.T) {
 	}
 }
 
+func TestAnErrorNamesTheFileThatWasAskedFor(t *testing.T) {
+	err := Write("no/such/folder/x.json", nil)
+	if err == nil || err.Error() != "open no/such/folder/x.json: no such file or directory" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOwnLinksPipesAndAppending(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
