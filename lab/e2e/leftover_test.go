@@ -238,6 +238,7 @@ func TestARestartNamesTheNodeThatDied(t *testing.T) {
 	other := c.start(1, flags...)
 	other.prints("begun\n")
 	host.prints("begun\n")
+	c.lab.Hosts[1].Cut() // the power fails
 	if err := c.lab.Hosts[1].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ func TestALostNodeIsNamedByTheOthersLongAfterTheStart(t *testing.T) {
 	c, file, nodes := commandsRun(t, 3, "--start-timeout", "1s")
 	pause(t, 2*time.Second)
 	at := time.Now()
+	c.lab.Hosts[2].Cut() // the power fails
 	if err := c.lab.Hosts[2].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func (h *Host) Etc(name, text string) {
 // Dir returns a directory for files of the host, which is removed with the lab.
 func (h *Host) Dir() string { return h.dir }
 
-// Signal sends a signal to every process of the host. SIGKILL is like a power cut and a reboot.
+// Signal sends a signal to every process of the host. SIGKILL is like a reboot: one process after the other
+// ends, and one may still tell others of another's end. A power cut is a Cut before.
 func (h *Host) Signal(sig syscall.Signal) error {
 	sent := map[int]bool{}
 	for more := true; more; { // also processes that were forked meanwhile
