@@ -96,3 +96,17 @@ func (k Keys) Posted(key string) (round string, rank int, ok bool) {
 	rank, err := strconv.Atoi(key[i:])
 	return key[:i], rank, err == nil && number(rank) && strconv.Itoa(rank) == key[i:]
 }
+
+// Large returns whether a key's value grows with the nodes or with what they measure: a post or the
+// result of a round.
+func (k Keys) Large(key string) bool {
+	result, ok := strings.CutPrefix(key, k.Results)
+	return ok && strings.Contains(result, "/") || strings.HasPrefix(key, k.Posts)
+}
+
+// Speaks returns whether Permits looks into a key's value. The others are read by nodes alone, for whom
+// what is not sound is not there.
+func (k Keys) Speaks(key string) bool {
+	return key != k.Epoch && !strings.HasPrefix(key, k.Posts) && !strings.HasPrefix(key, k.Results) &&
+		!strings.HasPrefix(key, k.Worlds)
+}

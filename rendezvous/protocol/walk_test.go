@@ -366,6 +366,9 @@ func (w *walk) perform(p *proc) {
 // execute carries out a transaction, and checks what it made true.
 func (w *walk) execute(p *proc, a *Action) (Event, bool) {
 	was := w.store.get(w.keys.Epoch)
+	if err := cmp.Or(w.keys.Permits(a.If, a.Then), w.keys.Permits(nil, a.Else)); err != nil {
+		w.fault("%s: kind %d: a store of launch refuses it: %v", p.id, a.Kind, err)
+	}
 	e, ok := w.store.transact(a)
 	now := w.store.get(w.keys.Epoch)
 	if w.logs {
