@@ -29,6 +29,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+
+	"launch/rendezvous/protocol"
 )
 
 // Server is an embedded store: an etcd of one member that lives as long as the job
@@ -37,8 +39,8 @@ type Server struct {
 	etcd   *etcdserver.EtcdServer
 	grpc   *grpc.Server
 	listen []net.Listener
-	kv     pb.KVServer // etcd's own services
-	leases pb.LeaseServer
+	gate   *gate
+	stop   context.CancelFunc // ends the ledger
 	dir    string
 	lock   *os.File
 	once   sync.Once
@@ -115,33 +117,38 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 	case <-ctx.Done():
 		return s, ctx.Err()
 	}
-	s.kv, s.leases = v3rpc.NewQuotaKVServer(etcd), v3rpc.NewQuotaLeaseServer(etcd)
+	s.gate = &gate{kv: v3rpc.NewQuotaKVServer(etcd), leases: v3rpc.NewQuotaLeaseServer(etcd),
+		watches: v3rpc.NewWatchServer(etcd), job: job, own: protocol.KeysOf(job), known: keys != nil, book: newLedger()}
 	if err := s.sign(ctx, job); err != nil {
 		return s, fmt.Errorf("sign the store: %w", err)
 	}
+	var life context.Context
+	life, s.stop = context.WithCancel(context.Background())
+	go s.watchLedger(life)
 	s.grpc = s.services(keys, more)
 	for _, l := range s.listen {
+		if job != "" && keys == nil { // `launch store` serves whoever reaches it
+			l = ownUsers{l}
+		}
 		go func() { _ = s.grpc.Serve(l) }()
 	}
 	return s, nil
 }
 
-// services returns the gRPC server of what a node needs: etcd's keys, leases and watches, and
-// the call Enter. etcd's other services (users, members, snapshots) and its web pages are not served.
+// services returns the gRPC server of what a node needs: what is behind the gate, and the call
+// Enter. etcd's other services (users, members, snapshots) and its web pages are not served.
 func (s *Server) services(keys *TLS, opts []grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
-		grpc.MaxRecvMsgSize(int(s.etcd.Cfg.MaxRequestBytesWithOverhead())),
+		grpc.MaxRecvMsgSize(int(s.etcd.Cfg.MaxRequestBytesWithOverhead())), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive}),
 	)
 	if keys != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(keys.Server)))
 	}
 	g := grpc.NewServer(opts...)
-	pb.RegisterKVServer(g, s.kv)
-	pb.RegisterLeaseServer(g, s.leases)
-	pb.RegisterWatchServer(g, v3rpc.NewWatchServer(s.etcd))
+	s.gate.register(g)
 	g.RegisterService(s.service(), s)
 	return g
 }
@@ -164,9 +171,10 @@ func (s *Server) config() config.ServerConfig {
 		// the store is ready after 150, 36 and 18 ms, and takes 0.7, 1.2 and 1.8 % of a core (measured).
 		TickMs: 20, ElectionTicks: 2, InitialElectionTickAdvance: true,
 		UnsafeNoFsync: true, // the data ends with the process: no need to survive a power cut
-		SnapshotCount: etcdserver.DefaultSnapshotCount, SnapshotCatchUpEntries: etcdserver.DefaultSnapshotCatchUpEntries,
-		MaxSnapFiles: 5, MaxWALFiles: 5, BackendFreelistType: "hashmap",
-		MaxTxnOps: 128, MaxRequestBytes: 3 << 19,
+		// The log of requests is kept in memory until the next snapshot, for members that this store has none of.
+		SnapshotCount: 1000, SnapshotCatchUpEntries: 10,
+		MaxSnapFiles: 1, MaxWALFiles: 1, BackendFreelistType: "hashmap",
+		MaxTxnOps: 128, MaxRequestBytes: maxRequest, QuotaBackendBytes: quota,
 		WarningApplyDuration: 100 * time.Millisecond, WarningUnaryRequestDuration: 300 * time.Millisecond,
 		AuthToken: "simple", TokenTTL: 300, BcryptCost: 10,
 		DowngradeCheckTime: 5 * time.Second, CompactHashCheckTime: time.Minute,
@@ -193,7 +201,7 @@ func (s *Server) sign(ctx context.Context, job string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	_, err = s.kv.Put(ctx, &pb.PutRequest{Key: []byte(storeKey), Value: v})
+	_, err = s.gate.kv.Put(ctx, &pb.PutRequest{Key: []byte(storeKey), Value: v})
 	return err
 }
 
@@ -216,6 +224,9 @@ func (s *Server) Close() {
 			hard.Stop()
 		}
 		s.Shut()
+		if s.stop != nil {
+			s.stop()
+		}
 		if s.etcd != nil {
 			s.etcd.Stop()
 		}

@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"launch/rendezvous/protocol"
 )
 
 // A store of launch serves in one call, Enter, what a node asks an etcd for one by one
@@ -38,7 +36,7 @@ func (s *Server) enter(_ any, node grpc.ServerStream) error {
 	if err := node.RecvMsg(&lease); err != nil {
 		return err
 	}
-	g, err := s.leases.LeaseGrant(ctx, &lease)
+	g, err := s.gate.LeaseGrant(ctx, &lease)
 	if err != nil {
 		return err
 	}
@@ -71,7 +69,7 @@ func (s *Server) admit(node grpc.ServerStream, txn *pb.TxnRequest) error {
 	if _, err := watch.Watch(ctx, 0, []byte(k.Control), []byte(clientv3.GetPrefixRangeEnd(k.Control)), 0); err != nil {
 		return err
 	}
-	r, err := s.kv.Txn(ctx, txn)
+	r, err := s.gate.Txn(ctx, txn)
 	if err != nil {
 		return err
 	}
@@ -104,8 +102,7 @@ func registers(txn *pb.TxnRequest) (k keys, slot string, ok bool) {
 		return keys{}, "", false
 	}
 	key := string(txn.Success[0].GetRequestPut().GetKey())
-	job, _, _ := strings.Cut(strings.TrimPrefix(key, protocol.Root), "/")
-	k = protocol.KeysBelow(protocol.Root + job + "/")
+	k, _ = keysOf(key)
 	slot, ok = strings.CutPrefix(key, k.Members)
 	return k, slot, ok && slot != ""
 }
@@ -120,7 +117,7 @@ func (s *Server) changesOf(
 		}
 		ep, ok := decoded[Epoch](e.Kv.Value)
 		if string(e.Kv.Key) == k.Epoch && e.Type == mvccpb.PUT && ok && ep.State == Sealed {
-			r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
+			r, err := s.gate.kv.Range(ctx, &pb.RangeRequest{Key: []byte(k.World(ep.Nonce) + slot), Serializable: true})
 			if err == nil && len(r.Kvs) > 0 { // else the node asks for it
 				out = append(out, &mvccpb.Event{Type: mvccpb.PUT, Kv: r.Kvs[0]})
 			}

@@ -130,7 +130,7 @@ func TestEnterTakesNothingButARegistration(t *testing.T) {
 			t.Errorf("%q: %v, want %s", key, err, codes.InvalidArgument)
 		}
 	}
-	r, err := cli.Get(t.Context(), "", clientv3.WithPrefix())
+	r, err := cli.Get(t.Context(), protocol.Root, clientv3.WithPrefix())
 	if err != nil || len(r.Kvs) != 1 { // whose store it is
 		t.Errorf("the store holds %v (%v)", r.Kvs, err)
 	}

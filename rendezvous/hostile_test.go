@@ -51,7 +51,7 @@ func TestPostsOfOtherRanksDoNotCount(t *testing.T) {
 		w := worlds(t, x.join(ctx), y.join(ctx))[0]
 		k := protocol.KeysOf(b.job)
 		for _, rank := range []int{-7, 5, 7} {
-			if _, err := x.cli.Put(ctx, k.Post(w.Epoch, "go", rank), "{}"); err != nil {
+			if _, err := b.store.inside(t).Put(ctx, k.Post(w.Epoch, "go", rank), "{}"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -201,14 +201,15 @@ func TestACompactedHistoryCostsNobodyItsPlace(t *testing.T) {
 		ja := a.join(ctx)
 		a.notified(t, Progress)
 		var rev int64
+		cli := b.store.inside(t)
 		for range 10 {
-			r, err := a.cli.Put(ctx, "/elsewhere", "x")
+			r, err := cli.Put(ctx, "/elsewhere", "x")
 			if err != nil {
 				t.Fatal(err)
 			}
 			rev = r.Header.Revision
 		}
-		if _, err := a.cli.Compact(ctx, rev); err != nil { // before a watches its own key
+		if _, err := cli.Compact(ctx, rev); err != nil { // before a watches its own key
 			t.Fatal(err)
 		}
 		time.Sleep(testTTL)

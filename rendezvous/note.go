@@ -57,24 +57,29 @@ func Notes(ctx context.Context, cli *clientv3.Client, job string, waiting bool) 
 func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
 	k := protocol.KeysOf(job)
 	joined, here := map[string]bool{}, map[string]bool{}
-	// An embedded store retains all revisions.
-	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
-		for _, e := range r.Events {
-			key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
-			var m Member
-			var n Note
-			switch {
-			case gone:
-				delete(here, key)
-			case strings.HasPrefix(key, k.Members) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
-				joined[m.ID], here[key] = true, m.Left == ""
-			case strings.HasPrefix(key, k.Notes) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
-				joined[key] = true
+	// An embedded store retains its history, but for what is old where there is much of it.
+	for from := int64(1); from > 0; {
+		w := cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(from))
+		from = 0
+		for r := range w {
+			from = r.CompactRevision
+			for _, e := range r.Events {
+				key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
+				var m Member
+				var n Note
+				switch {
+				case gone:
+					delete(here, key)
+				case strings.HasPrefix(key, k.Members) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
+					joined[m.ID], here[key] = true, m.Left == ""
+				case strings.HasPrefix(key, k.Notes) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
+					joined[key] = true
+				}
+				maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
 			}
-			maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
-		}
-		if len(joined) >= others && len(here) == 0 {
-			return
+			if len(joined) >= others && len(here) == 0 {
+				return
+			}
 		}
 	}
 }

@@ -26,11 +26,15 @@ func TestARegistrationAsksWhoseStoreItIs(t *testing.T) {
 			eachStore(t, func(t *testing.T, b *bench) {
 				cli := b.store.connect(t)
 				t.Cleanup(func() { cli.Close() })
-				if _, err := cli.Delete(t.Context(), storeKey); err != nil {
+				inside := b.store.inside(t)
+				if e, ok := b.store.(*embedded); ok {
+					e.srv.gate.job, e.srv.gate.own = tc.owner, protocol.KeysOf(tc.owner)
+				}
+				if _, err := inside.Delete(t.Context(), storeKey); err != nil {
 					t.Fatal(err)
 				}
 				if tc.owner != "none" {
-					if _, err := cli.Put(t.Context(), storeKey, encode(identity{Job: tc.owner, Host: "h", PID: 7})); err != nil {
+					if _, err := inside.Put(t.Context(), storeKey, encode(identity{Job: tc.owner, Host: "h", PID: 7})); err != nil {
 						t.Fatal(err)
 					}
 				}

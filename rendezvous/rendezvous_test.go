@@ -271,14 +271,15 @@ func TestALeaderOutsideTheWorldLeavesTheLeadToIt(t *testing.T) {
 		waitMembers(t, a, 3)
 		// As if it had sealed these two while it was one too many.
 		rank0 := c.me()
+		cli := b.store.inside(t)
 		sealed := Epoch{N: 7, Nonce: newID(), State: Sealed, Size: 2, Master: &rank0}
 		for rank, m := range []Member{c.me(), d.me()} {
 			place := Place{Partner: Partner{Rank: rank, ID: m.ID}}
-			if _, err := a.cli.Put(ctx, a.k.Place(sealed.Nonce, m), encode(place)); err != nil {
+			if _, err := cli.Put(ctx, a.k.Place(sealed.Nonce, m), encode(place)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := a.cli.Put(ctx, c.k.Epoch, encode(sealed)); err != nil {
+		if _, err := cli.Put(ctx, c.k.Epoch, encode(sealed)); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range []*node{c, d} { // until then they see an open epoch of three
@@ -317,7 +318,7 @@ func TestWhoRunsInAnEarlierEpochIsNotSealedIntoTheNext(t *testing.T) {
 		wg.Wait()
 		// The store returns empty, as when its host starts the line again; c
 		// still runs and registers there.
-		if _, err := a.cli.Delete(ctx, a.k.Epoch); err != nil {
+		if _, err := b.store.inside(t).Delete(ctx, a.k.Epoch); err != nil {
 			t.Fatal(err)
 		}
 		a.Leave("")

@@ -185,7 +185,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			MinConnectTimeout: 6*time.Second + queue(s.crowd()),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 			grpc.WithStaticConnWindowSize(window), grpc.WithStaticStreamWindowSize(window),
-			grpc.WithContextDialer(s.Hangup.dial),
+			grpc.WithContextDialer(s.dialTrusted),
 			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
 	cfg.TLS, err = s.tlsConfig()
@@ -213,7 +213,7 @@ const pingTimeout = 3 * time.Second
 // final returns whether another try would get the same answer.
 func final(err error) bool {
 	_, other := errors.AsType[*OtherStoreError](err)
-	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess)
+	return other || errors.Is(err, ErrToken) || errors.Is(err, ErrAccess) || errors.Is(err, ErrForeign)
 }
 
 // answers makes one linearizable request, and returns nil where the store answers and
@@ -267,7 +267,7 @@ func (s Store) dial(ctx context.Context) error {
 		c, err := dialShort(ctx, host)
 		if err == nil {
 			defer c.Close()
-			return s.greet(ctx, c)
+			return cmp.Or(s.familiar(c), s.greet(ctx, c))
 		}
 		err = reason(ctx, err)
 		if len(s.Endpoints) > 1 {

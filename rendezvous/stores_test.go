@@ -10,6 +10,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 
 	"launch/rendezvous/memstore"
 )
@@ -17,8 +18,9 @@ import (
 // store is an etcd under test: of each kind a test gets one for itself.
 type store interface {
 	connect(t *testing.T) *clientv3.Client
-	stop(t *testing.T)    // it ends, with all that it held
-	restart(t *testing.T) // an empty one starts at the same address
+	inside(t *testing.T) *clientv3.Client // one whose requests pass no gate
+	stop(t *testing.T)                    // it ends, with all that it held
+	restart(t *testing.T)                 // an empty one starts at the same address
 }
 
 // inMemory runs a test in a bubble of its own time.
@@ -49,6 +51,7 @@ func eachStore(t *testing.T, test func(t *testing.T, b *bench)) {
 type memory struct{ s *memstore.Store }
 
 func (m memory) connect(*testing.T) *clientv3.Client { return m.s.Client() }
+func (m memory) inside(*testing.T) *clientv3.Client  { return m.s.Client() }
 func (m memory) stop(*testing.T)                     { m.s.Stop() }
 func (m memory) restart(*testing.T)                  { m.s.Restart() }
 
@@ -77,6 +80,12 @@ func serveHere(t *testing.T) *Server {
 func (e *embedded) connect(t *testing.T) *clientv3.Client {
 	t.Helper()
 	return connect(t, Store{Endpoints: e.srv.Endpoints(), Job: "j"})
+}
+
+func (e *embedded) inside(t *testing.T) *clientv3.Client {
+	c := v3client.New(e.srv.etcd)
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 func (e *embedded) stop(*testing.T) { e.srv.Close() }
@@ -116,6 +125,12 @@ func newExternal(t *testing.T) *external {
 func (e *external) connect(t *testing.T) *clientv3.Client {
 	t.Helper()
 	return connect(t, Store{Endpoints: []string{e.url}})
+}
+
+func (e *external) inside(t *testing.T) *clientv3.Client {
+	c := e.connect(t)
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 func (e *external) stop(*testing.T) {

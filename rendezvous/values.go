@@ -40,10 +40,12 @@ func decoded[T any](raw []byte) (v T, ok bool) {
 	return v, !judges || s.Sound()
 }
 
-// decode returns a key of the store as the protocol has it.
-func (s *Session) decode(kv *mvccpb.KeyValue) protocol.KV {
+// decode returns a key of the session's job as the protocol has it.
+func (s *Session) decode(kv *mvccpb.KeyValue) protocol.KV { return decode(s.k, kv) }
+
+func decode(k keys, kv *mvccpb.KeyValue) protocol.KV {
 	out := protocol.KV{Key: string(kv.Key), Create: kv.CreateRevision, Mod: kv.ModRevision}
-	switch k, key := s.k, out.Key; {
+	switch key := out.Key; {
 	case strings.HasPrefix(key, k.Members), key == k.Leader, key == k.Conflict:
 		out.Value = as[Member](kv.Value)
 	case strings.HasPrefix(key, k.Worlds):

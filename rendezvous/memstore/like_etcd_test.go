@@ -3,7 +3,8 @@ package memstore_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,10 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"pgregory.net/rapid"
 
-	"launch/rendezvous"
 	"launch/rendezvous/memstore"
 )
 
@@ -289,16 +291,17 @@ func (s *side) events(root string, w clientv3.WatchChan) string {
 }
 
 func TestAnswersAsEtcdDoes(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	srv, err := rendezvous.Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
+	cfg := embed.NewConfig()
+	cfg.Dir, cfg.LogLevel, cfg.TickMs, cfg.ElectionMs = t.TempDir(), "panic", 20, 100
+	at := []url.URL{{Scheme: "unix", Host: filepath.Join(t.TempDir(), "s")}}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls, cfg.ListenPeerUrls = at, at, nil
+	srv, err := embed.StartEtcd(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	real, err := rendezvous.Connect(t.Context(), rendezvous.Store{Endpoints: srv.Endpoints(), Job: "j"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	<-srv.Server.ReadyNotify()
+	real := v3client.New(srv.Server)
 	defer real.Close()
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,330 @@
+package rendezvous
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"launch/rendezvous/protocol"
+)
+
+// gate is what the clients of an embedded store reach of etcd: reads below /launch/, leases, watches,
+// and the writes that a node makes (protocol.Keys.Permits), within the bounds of the ledger. What it
+// does not define is not served.
+type gate struct {
+	pb.UnimplementedKVServer
+	pb.UnimplementedLeaseServer
+	pb.UnimplementedWatchServer
+
+	kv      pb.KVServer // etcd's own services
+	leases  pb.LeaseServer
+	watches pb.WatchServer
+
+	job   string // "": any
+	own   keys   // of that job
+	known bool   // the clients have proved that they belong here, by TLS
+	book  *ledger
+}
+
+// Bounds of one client. Of a start of 1,000 nodes the largest request has 76 KB and the largest value,
+// a post, 0.8 KB.
+const (
+	maxRequest = 3 << 19  // bytes
+	maxValue   = 64 << 10 // bytes, but for posts and results
+	maxTTL     = 600      // seconds
+	maxWatches = 1024     // of one stream
+	maxStreams = 1024     // of one connection
+)
+
+// writer is the address of the client that makes a request; the zero Addr is a process of this machine.
+func writer(ctx context.Context) netip.Addr {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return netip.Addr{}
+	}
+	if here(p.Addr, p.LocalAddr) {
+		return netip.Addr{}
+	}
+	return host(p.Addr)
+}
+
+func host(a net.Addr) netip.Addr {
+	if t, ok := a.(*net.TCPAddr); ok {
+		return t.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// refusal is the answer to a request that no node makes.
+func refusal(format string, args ...any) error {
+	return status.Errorf(codes.PermissionDenied, "launch's store refuses this: "+format, args...)
+}
+
+// below refuses what reads another key than launch's.
+func below(key, end []byte) error {
+	limit := append([]byte(protocol.Root[:len(protocol.Root)-1]), protocol.Root[len(protocol.Root)-1]+1)
+	if bytes.HasPrefix(key, []byte(protocol.Root)) &&
+		(len(end) == 0 || bytes.Compare(end, limit) <= 0 && (len(end) > 1 || end[0] != 0)) {
+		return nil
+	}
+	return refusal("keys outside %s", protocol.Root)
+}
+
+func (g *gate) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if err := below(r.Key, r.RangeEnd); err != nil {
+		return nil, err
+	}
+	return g.kv.Range(ctx, r)
+}
+
+func (g *gate) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
+	t, err := g.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: r}}}})
+	if err != nil {
+		return nil, err
+	}
+	p := t.Responses[0].GetResponsePut()
+	p.Header = t.Header
+	return p, nil
+}
+
+func (g *gate) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	from := writer(ctx)
+	err := g.permits(from, nil, r)
+	if err == errOtherJob { // which asks whose store it is: nothing is written
+		r = &pb.TxnRequest{Compare: r.Compare, Failure: r.Failure}
+		err = g.permits(from, nil, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := g.book.room(from, written(r)); err != nil {
+		return nil, err
+	}
+	t, err := g.kv.Txn(ctx, r)
+	if err == nil {
+		g.charge(from, r, t)
+	}
+	return t, err
+}
+
+// permits refuses a transaction that no node makes. The conditions of the outer one hold inside it.
+func (g *gate) permits(from netip.Addr, outer []protocol.Cond, r *pb.TxnRequest) error {
+	conds := outer
+	for _, c := range r.Compare {
+		if err := below(c.Key, c.RangeEnd); err != nil {
+			return err
+		}
+		if l := c.GetLease(); l != 0 && !g.owns(from, l) {
+			return refusal("the lease of another node")
+		}
+		conds = append(conds, condition(c))
+	}
+	if err := g.permitsAll(from, conds, r.Success); err != nil {
+		return err
+	}
+	return g.permitsAll(from, outer, r.Failure)
+}
+
+func (g *gate) permitsAll(from netip.Addr, conds []protocol.Cond, ops []*pb.RequestOp) error {
+	for _, o := range ops {
+		var key, end []byte
+		op := protocol.Op{}
+		switch {
+		case o.GetRequestTxn() != nil:
+			if err := g.permits(from, conds, o.GetRequestTxn()); err != nil {
+				return err
+			}
+			continue
+		case o.GetRequestRange() != nil:
+			key, end = o.GetRequestRange().Key, o.GetRequestRange().RangeEnd
+		case o.GetRequestPut() != nil:
+			p := o.GetRequestPut()
+			if key = p.Key; p.Lease != 0 && !g.owns(from, p.Lease) {
+				return refusal("the lease of another node")
+			}
+			if p.IgnoreLease || p.IgnoreValue {
+				return refusal("a write of half a key")
+			}
+			op.Do, op.Lease = protocol.Put, p.Lease
+		case o.GetRequestDeleteRange() != nil:
+			key, end = o.GetRequestDeleteRange().Key, o.GetRequestDeleteRange().RangeEnd
+			op.Do, op.Prefix = protocol.Delete, len(end) > 0
+		}
+		if err := below(key, end); err != nil {
+			return err
+		}
+		if op.Do == protocol.Get {
+			continue
+		}
+		k, ok := g.own, g.job != "" && strings.HasPrefix(string(key), g.own.Root)
+		if !ok {
+			if k, ok = keysOf(string(key)); ok && g.job != "" {
+				return errOtherJob
+			}
+		}
+		if !ok || op.Prefix && string(end) != prefixEnd(string(key)) {
+			return refusal("a write of %q", key)
+		}
+		if op.Key = string(key); op.Do == protocol.Put {
+			if n := len(o.GetRequestPut().Value); n > maxValue && !k.Large(op.Key) {
+				return refusal("%d bytes for %q", n, key)
+			}
+			op.Value = o.GetRequestPut().Value
+			if k.Speaks(op.Key) {
+				op.Value = decode(k, &mvccpb.KeyValue{Key: key, Value: o.GetRequestPut().Value}).Value
+			}
+		}
+		if err := k.Permits(conds, []protocol.Op{op}); err != nil {
+			return refusal("%v", err)
+		}
+	}
+	return nil
+}
+
+// errOtherJob refuses a write for a job that the store does not belong to.
+var errOtherJob = refusal("a write for another job")
+
+// keysOf returns the keys of the job that a key belongs to; false: of none.
+func keysOf(key string) (keys, bool) {
+	job, _, ok := strings.Cut(strings.TrimPrefix(key, protocol.Root), "/")
+	return protocol.KeysBelow(protocol.Root + job + "/"), ok
+}
+
+// owns returns whether a lease may be used by this client. One that is not known is etcd's to refuse.
+func (g *gate) owns(from netip.Addr, lease int64) bool {
+	return g.known || g.book.owns(from, lease)
+}
+
+func (g *gate) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	from := writer(ctx)
+	if r.TTL > maxTTL {
+		return nil, status.Errorf(codes.InvalidArgument, "a lease of %d s: at most %d", r.TTL, maxTTL)
+	}
+	if err := g.book.room(from, leaseSize); err != nil {
+		return nil, err
+	}
+	l, err := g.leases.LeaseGrant(ctx, r)
+	if err == nil {
+		g.book.granted(from, l.ID)
+	}
+	return l, err
+}
+
+func (g *gate) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+	if !g.owns(writer(ctx), r.ID) {
+		return nil, refusal("the lease of another node")
+	}
+	return g.leases.LeaseRevoke(ctx, r)
+}
+
+func (g *gate) LeaseKeepAlive(s pb.Lease_LeaseKeepAliveServer) error {
+	return g.leases.LeaseKeepAlive(s)
+}
+
+func (g *gate) Watch(s pb.Watch_WatchServer) error {
+	return g.watches.Watch(&watching{Watch_WatchServer: s})
+}
+
+// watching is a stream of watches below /launch/.
+type watching struct {
+	pb.Watch_WatchServer
+	begun int
+}
+
+func (w *watching) Recv() (*pb.WatchRequest, error) {
+	r, err := w.Watch_WatchServer.Recv()
+	if c := r.GetCreateRequest(); err == nil && c != nil {
+		if w.begun++; w.begun > maxWatches {
+			return nil, status.Errorf(codes.ResourceExhausted, "more than %d watches", maxWatches)
+		}
+		err = below(c.Key, c.RangeEnd)
+	}
+	return r, err
+}
+
+// register serves what is behind the gate.
+func (g *gate) register(s *grpc.Server) {
+	pb.RegisterKVServer(s, g)
+	pb.RegisterLeaseServer(s, g)
+	pb.RegisterWatchServer(s, g)
+}
+
+// condition returns a comparison as the protocol has it.
+func condition(c *pb.Compare) protocol.Cond {
+	out := protocol.Cond{Key: string(c.Key), Prefix: len(c.RangeEnd) > 0}
+	switch c.Result {
+	case pb.Compare_EQUAL:
+		out.Is = '='
+	case pb.Compare_LESS:
+		out.Is = '<'
+	case pb.Compare_GREATER:
+		out.Is = '>'
+	}
+	switch c.Target {
+	case pb.Compare_CREATE:
+		out.Of, out.Rev = protocol.Create, c.GetCreateRevision()
+	case pb.Compare_MOD:
+		out.Of, out.Rev = protocol.Mod, c.GetModRevision()
+	case pb.Compare_LEASE:
+		out.Of, out.Rev = protocol.Lease, c.GetLease()
+	default: // of a value: the store's own key
+		out.Key = ""
+	}
+	return out
+}
+
+// written returns how many bytes a transaction may write.
+func written(r *pb.TxnRequest) (n int) {
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, o := range ops {
+			if t := o.GetRequestTxn(); t != nil {
+				n += written(t)
+			}
+			n += size(o.GetRequestPut())
+		}
+	}
+	return n
+}
+
+// charge enters what a transaction has written.
+func (g *gate) charge(from netip.Addr, r *pb.TxnRequest, t *pb.TxnResponse) {
+	ops := r.Success
+	if !t.Succeeded {
+		ops = r.Failure
+	}
+	for i, o := range ops {
+		if p := o.GetRequestPut(); p != nil {
+			g.book.charge(from, string(p.Key), size(p))
+		} else if nested := o.GetRequestTxn(); nested != nil {
+			g.charge(from, nested, t.Responses[i].GetResponseTxn())
+		}
+	}
+}
+
+// size is what a key costs the store, in bytes.
+func size(p *pb.PutRequest) int {
+	if p == nil {
+		return 0
+	}
+	const each = 256 // of the index and of the history
+	return each + len(p.Key) + len(p.Value)
+}
+
+// prefixEnd returns the end of the keys below a prefix, which ends in a byte below 0xff.
+func prefixEnd(prefix string) string {
+	last := len(prefix) - 1
+	return prefix[:last] + string(rune(prefix[last]+1))
+}
+
+// megabytes writes a size for people.
+func megabytes(n int) string { return fmt.Sprintf("%d MB", n>>20) }

@@ -1,0 +1,175 @@
+package rendezvous
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"launch/rendezvous/protocol"
+)
+
+// by is a request from an address.
+func by(ctx context.Context, addr string) context.Context {
+	return peer.NewContext(ctx, &peer.Peer{
+		Addr:      net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 40000)),
+		LocalAddr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:29377"))})
+}
+
+func op(put clientv3.Op) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: put.KeyBytes(),
+		Value: put.ValueBytes()}}}
+}
+
+// post is a transaction in the form of a post, of n bytes.
+func post(k keys, lease int64, i, n int) *pb.TxnRequest {
+	o := op(clientv3.OpPut(fmt.Sprintf("%s9/x/%d", k.Posts, i), strings.Repeat("x", n)))
+	o.GetRequestPut().Lease = lease
+	return &pb.TxnRequest{Success: []*pb.RequestOp{o}, Compare: []*pb.Compare{{Key: []byte(k.Epoch),
+		Target: pb.Compare_MOD, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_ModRevision{ModRevision: -1}}}}
+}
+
+func grant(t *testing.T, g *gate, ctx context.Context) int64 {
+	t.Helper()
+	l, err := g.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.ID
+}
+
+// One address fills its share and no more; the others do not notice, and the store stays small.
+func TestAFloodEndsAtTheShareOfItsAddress(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	srv := serveHere(t)
+	g, k := srv.gate, protocol.KeysOf("j")
+	bad, good := by(t.Context(), "10.0.0.66"), by(t.Context(), "10.0.0.2")
+	lease := grant(t, g, bad)
+	var err error
+	var i int
+	for ; err == nil && i < 2*share>>20; i++ {
+		_, err = g.Txn(bad, post(k, lease, i, 1<<20))
+	}
+	if i > share>>20+1 || status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "10.0.0.66") {
+		t.Errorf("after %d MB: %v", i, err)
+	}
+	if _, err := g.Txn(good, post(k, grant(t, g, good), i, 1000)); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+	var disk int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if info, statErr := d.Info(); err == nil && statErr == nil {
+			disk += info.Size()
+		}
+		return nil
+	})
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if disk > 4*share || m.HeapAlloc > 4*share {
+		t.Errorf("%d MB of files and %d MB of memory", disk>>20, m.HeapAlloc>>20)
+	}
+	// What a lease deletes is outdated, and then gone.
+	if _, err := g.LeaseRevoke(bad, &pb.LeaseRevokeRequest{ID: lease}); err != nil {
+		t.Fatal(err)
+	}
+	used := func() int {
+		g.book.mu.Lock()
+		defer g.book.mu.Unlock()
+		return g.book.used
+	}
+	rev := srv.etcd.KV().Rev()
+	for end := time.Now().Add(10 * time.Second); used() > 1<<20 && time.Now().Before(end); {
+		rev = srv.compact(t.Context(), rev)
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := used(); n > 1<<20 {
+		t.Errorf("%d MB remain", n>>20)
+	}
+	if _, err := g.Txn(bad, post(k, grant(t, g, bad), 0, 1<<20)); err != nil {
+		t.Errorf("after the compaction: %v", err)
+	}
+}
+
+// Where many addresses fill the store together, nodes still find room.
+func TestAFullStoreHasRoomForNodes(t *testing.T) {
+	l := newLedger()
+	from := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+	i := 0
+	for ; l.room(from(i), share) == nil; i++ {
+		l.charge(from(i), fmt.Sprint(i), share)
+	}
+	if i != whole/share {
+		t.Errorf("%d addresses filled their share", i)
+	}
+	if err := l.room(from(9999), 2000); err != nil {
+		t.Errorf("a node: %v", err)
+	}
+	if err := l.room(from(9999), 2*little); err == nil {
+		t.Error("a full store takes more")
+	}
+}
+
+// A key that is written again and again costs its history until that is compacted.
+func TestWhatIsOverwrittenCountsUntilItIsCompacted(t *testing.T) {
+	l, a := newLedger(), netip.MustParseAddr("10.0.0.1")
+	for range 3 {
+		l.charge(a, "k", 10)
+	}
+	if l.used != 30 {
+		t.Errorf("used %d", l.used)
+	}
+	l.age(false)
+	l.charge(a, "k", 10) // too young to be compacted
+	l.age(true)
+	if l.used != 20 {
+		t.Errorf("used %d after a compaction", l.used)
+	}
+}
+
+// Without TLS a lease belongs to the address that got it.
+func TestALeaseBelongsToItsAddress(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g, k := serveHere(t).gate, protocol.KeysOf("j")
+	a, b := by(t.Context(), "10.0.0.2"), by(t.Context(), "10.0.0.3")
+	lease := grant(t, g, a)
+	if _, err := g.LeaseRevoke(b, &pb.LeaseRevokeRequest{ID: lease}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another address gives it back: %v", err)
+	}
+	if _, err := g.Txn(b, post(k, lease, 1, 10)); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another address writes with it: %v", err)
+	}
+	if _, err := g.Txn(a, post(k, lease, 1, 10)); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	if _, err := g.LeaseGrant(a, &pb.LeaseGrantRequest{TTL: 9_000_000_000}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("for ever: %v", err)
+	}
+}
+
+// A store serves one job; a transaction that belongs to another one writes nothing and says whose it is.
+func TestARegistrationForAnotherJobWritesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g, k := serveHere(t).gate, protocol.KeysOf("other")
+	a := by(t.Context(), "10.0.0.2")
+	if _, err := g.Txn(a, post(k, grant(t, g, a), 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := g.Range(a, &pb.RangeRequest{Key: []byte(k.Root), RangeEnd: []byte(prefixEnd(k.Root))})
+	if err != nil || len(r.Kvs) > 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
