@@ -31,6 +31,7 @@ var sentinels = map[string]error{
 	"store-port":  rendezvous.ErrPortTaken,
 	"port":        masterport.ErrTaken,
 	"token":       rendezvous.ErrToken,
+	"foreign":     rendezvous.ErrForeign,
 	"no-room":     rendezvous.ErrNoRoom,
 	"access":      rendezvous.ErrAccess,
 	"full":        rendezvous.ErrFull,

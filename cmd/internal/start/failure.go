@@ -132,6 +132,10 @@ func stored(err error) *exit.Error {
 	case errors.Is(err, rendezvous.ErrToken):
 		return exit.Errorf(exit.Config, "%s", strings.Replace(err.Error(), "a secret", "a LAUNCH_TOKEN", 1)).
 			Do("set the same LAUNCH_TOKEN on every node, or on none")
+	case errors.Is(err, rendezvous.ErrForeign):
+		return exit.Errorf(exit.Unreachable, "%v", err).
+			Do("choose another port on every node: --store HOST:%d\n"+
+				"where it is a colleague's and shall be: set the same LAUNCH_TOKEN on every node", job.DefaultStorePort+1)
 	case errors.Is(err, rendezvous.ErrPortTaken):
 		return exit.Errorf(exit.Unreachable, "%v by a program that is not this job's store", err).
 			Do("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)
