@@ -150,10 +150,7 @@ func TestStoreServesNothingThatNoNodeNeeds(t *testing.T) {
 // certificate would do.
 func keysOfToken(t *testing.T, token string) *TLS {
 	t.Helper()
-	k, err := secret.New(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := secret.Token(token).Keys("j")
 	return &TLS{Client: k.Client(), Server: k.Server()}
 }
 

@@ -19,7 +19,7 @@ func (r *resolver) decided() {
 	seen := map[string]bool{}
 	add := func(all ...setting.Decided) {
 		for _, d := range all {
-			if setting.Library(d.Name) != "" && !seen[d.Name] {
+			if setting.Library(d.Name) != "" && !seen[d.Name] && d.Name != mpirunSecret {
 				seen[d.Name] = true
 				r.job.Decided = append(r.job.Decided, d)
 			}

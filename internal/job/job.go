@@ -47,7 +47,9 @@ const DefaultMasterPort = 29500
 
 // Job is this node's place in the job, and the job itself.
 type Job struct {
-	ID     setting.Value[string] `json:"id"`
+	ID setting.Value[string] `json:"id"`
+	// Secret is a value that whoever gave the job its id gave to its processes alone. Unset: there is none.
+	Secret setting.Value[string] `json:"-"`
 	Nodes  setting.Value[int]    `json:"nodes"`               // 1 (Derived) only where no source names a number
 	Min    int                   `json:"min_nodes,omitempty"` // elastic: enough to start after the last call; 0: all
 	Spares int                   `json:"spares,omitempty"`    // standby nodes allowed
@@ -105,6 +107,9 @@ func (r *resolver) id() {
 		}
 	}
 	r.job.ID = chooseText(r, "id", claim(r.in.Flags.Job), line, r.sched.id, pet)
+	if r.job.ID.Set && r.job.ID.From == r.sched.id.From {
+		r.job.Secret = setting.Value[string](r.sched.secret)
+	}
 	if r.job.ID.Set {
 		return
 	}

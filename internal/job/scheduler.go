@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order
+	secret                 claim    // what only the job's own processes know
 
 	nowhere, fix string // why it names no store address, and what to do
 }
@@ -32,6 +34,9 @@ func (r *resolver) scheduler() error {
 	return nil
 }
 
+// random is the form of a random identifier (RFC 9562, version 4).
+var random = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
 // completionIndex is set by Kubernetes in every pod of an Indexed Job.
 const completionIndex = "JOB_COMPLETION_INDEX"
 
@@ -41,6 +46,9 @@ func (r *resolver) indexedJob() {
 	r.sched.index = r.variable(completionIndex)
 	if uid := r.variable("JOB_UID"); uid.Set { // by the downward API, see k8s/
 		r.sched.id = uid
+		if random.MatchString(uid.V) { // whoever may read the Job knows it, and no other namespace
+			r.sched.secret = uid
+		}
 	}
 	full := r.podName()
 	short, domain, _ := strings.Cut(full, ".")

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -176,5 +177,32 @@ func TestIndexedJobOfSingleNodeWorldsIsLeftAlone(t *testing.T) {
 	in.Argv = strings.Fields("torchrun --standalone t.py")
 	if j := resolve(t, in); !j.Single || j.Index.V != 0 || noted(j, "job.index", "JOB_COMPLETION_INDEX=5") == "" {
 		t.Errorf("%+v", j)
+	}
+}
+
+// The secret of a job is taken from whoever named the job, and only where it is random.
+func TestTheSecretIsOfWhoeverNamedTheJob(t *testing.T) {
+	const uid = "6f1c9b0e-5d3a-4c7e-9f10-aa55d0c3b1e2"
+	if j := resolve(t, pod(2, podHosts, "JOB_UID="+uid).with(nnodes("4"))); j.Secret.V != uid ||
+		j.Secret.From.Name != "JOB_UID" {
+		t.Errorf("a pod: %+v", j.Secret)
+	}
+	if j := resolve(t, pod(2, podHosts, "JOB_UID=my-training-run-of-today").with(nnodes("4"))); j.Secret.Set {
+		t.Errorf("an id that a person made up: %+v", j.Secret)
+	}
+	in := pod(2, podHosts, "JOB_UID="+uid).with(nnodes("4"))
+	in.Flags.Job = flagged("--job", "mine") // it may have nodes elsewhere
+	if j := resolve(t, in); j.Secret.Set {
+		t.Errorf("a job that a person named: %+v", j.Secret)
+	}
+	const key = "5c7ec551bc545d47-4717a77ffe5a657e"
+	mpi := input("./train", append(ompi4(1), "OMPI_MCA_orte_precondition_transports="+key)...)
+	mpi.Flags.Store = flagged("--store", "a")
+	if j := resolve(t, mpi); j.Secret.V != key {
+		t.Errorf("mpirun: %+v", j.Secret)
+	}
+	b, err := json.Marshal(resolve(t, mpi))
+	if err != nil || strings.Contains(string(b), key) {
+		t.Errorf("the record has the secret: %s (%v)", b, err)
 	}
 }

@@ -42,13 +42,19 @@ type mpi struct {
 	nodes                        string   // nodes that have a process of this job; Open MPI 5 lacks it
 	job                          []string // values that differ between jobs
 	daemon                       []string // values that differ between jobs and nodes
+	secret                       string   // 128 random bits that only the job's processes have; "": it gives none
 }
+
+// mpirunSecret holds 128 bits from /dev/urandom, which Open MPI 4 gives to the processes of a job
+// (orte/util/pre_condition_transports.c). Open MPI 5 and MPICH have nothing like it.
+const mpirunSecret = "OMPI_MCA_orte_precondition_transports"
 
 func mpis() []mpi {
 	return []mpi{{
 		by: "mpirun", each: "mpirun --map-by ppr:1:node", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
 		local: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", nodes: "OMPI_MCA_orte_num_nodes",
 		job: []string{"PMIX_NAMESPACE"}, daemon: []string{"PMIX_NAMESPACE", "PMIX_SERVER_URI2"},
+		secret: mpirunSecret,
 	}, {
 		by: "mpiexec", each: "mpiexec -ppn 1",
 		rank: "PMI_RANK", size: "PMI_SIZE", local: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS",
@@ -106,7 +112,7 @@ func (r *resolver) mpiNodes(m mpi) error {
 		r.sched.index = r.variable(m.rank)
 	}
 	if id := r.firstOf(m.job...); id.Set {
-		r.sched.id = claim{"mpi-" + id.V, id.From, true}
+		r.sched.id, r.sched.secret = claim{"mpi-" + id.V, id.From, true}, r.variable(m.secret)
 	}
 	r.sched.fix = m.by + " … " + r.with("--store", "HOST") + "   # HOST: one of the nodes"
 	return nil

@@ -10,15 +10,14 @@ import (
 	"testing"
 )
 
-const token = "0123456789abcdef"
+const token Token = "0123456789abcdef"
 
-func keys(t *testing.T, token string) *Keys {
+func keys(t *testing.T, token Token) *Keys {
 	t.Helper()
-	k, err := New(token)
-	if err != nil {
+	if err := token.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return k
+	return token.Keys("j")
 }
 
 // talk sends one byte from a client to a server and returns both sides' errors.
@@ -60,7 +59,7 @@ func TestTheTokenLetsAClientIn(t *testing.T) {
 }
 
 func TestAStrangerIsRefusedByEachSide(t *testing.T) {
-	other := keys(t, strings.Repeat("x", MinLength))
+	other := keys(t, Token(strings.Repeat("x", MinLength)))
 	if c, _ := talk(other.Client(), keys(t, token).Server()); c == nil {
 		t.Error("a client trusted a server of another token")
 	}
@@ -82,7 +81,42 @@ func TestAllNodesMakeTheSameCertificate(t *testing.T) {
 }
 
 func TestAShortTokenIsRefused(t *testing.T) {
-	if _, err := New(token[1:]); !errors.Is(err, ErrShort) {
+	if err := token[1:].Check(); !errors.Is(err, ErrShort) {
 		t.Errorf("got %v", err)
+	}
+	if token[1:].Keys("j") != nil {
+		t.Error("it has keys")
+	}
+}
+
+func TestAnotherJobHasOtherKeys(t *testing.T) {
+	if c, s := talk(token.Keys("a").Client(), token.Keys("b").Server()); c == nil && s == nil {
+		t.Error("a node of one job was let into another")
+	}
+}
+
+func TestAClientOfAnyJobNeedsTheToken(t *testing.T) {
+	for _, job := range []string{"a", "b", ""} {
+		if c, s := talk(token.AnyJob(), token.Keys(job).Server()); c != nil || s != nil {
+			t.Errorf("job %q: client %v, server %v", job, c, s)
+		}
+	}
+	if c, _ := talk((token + "x").AnyJob(), token.Keys("a").Server()); c == nil {
+		t.Error("it trusted a server of another token")
+	}
+	blind := (token + "x").AnyJob()
+	blind.VerifyConnection = nil
+	if _, s := talk(blind, token.Keys("a").Server()); s == nil {
+		t.Error("a server let in a client of another token")
+	}
+}
+
+func TestAMadeUpTokenIsWeak(t *testing.T) {
+	for text, want := range map[Token]bool{"passwordpassword": true, "aaaaaaaaaaaaaaaaaaaaaaaaaaaa": true,
+		"my-training-job-1": true, "8c1f0e6b7a2d94b5c3f8a1e0d7b6c5a4": false, "k3q0x9VbN2mPz7LwT1yR": false,
+		"2f1c9b0e-5d3a-4c7e-9f10-aa55d0c3b1e2": false} {
+		if got := text.Weak(); got != want {
+			t.Errorf("%s: weak: %t", text, got)
+		}
 	}
 }

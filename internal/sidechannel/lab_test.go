@@ -172,7 +172,7 @@ func keysOf(token string) (maybe, error) {
 	if token == "" {
 		return maybe{}, nil
 	}
-	k, err := secret.New(token)
+	k, err := secret.Token(token).Keys("j"), secret.Token(token).Check()
 	return maybe{k}, err
 }
 

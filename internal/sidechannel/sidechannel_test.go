@@ -25,7 +25,7 @@ func listen(t *testing.T, keys *tls.Config) (*Listener, netip.AddrPort) {
 
 func keys(t *testing.T, token string) *secret.Keys {
 	t.Helper()
-	k, err := secret.New(token)
+	k, err := secret.Token(token).Keys("j"), secret.Token(token).Check()
 	if err != nil {
 		t.Fatal(err)
 	}
