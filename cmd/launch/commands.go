@@ -16,7 +16,7 @@ func (a *app) startFlags() []cli.Flag {
 		f.storeHost}, f.etcd(),
 		[]cli.Flag{f.skip, f.only, f.warnOnly, f.allPairs, f.threshold, f.checkDir, f.bench},
 		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.readAhead,
-			f.dryRun, f.from, f.json})
+			f.openStore, f.dryRun, f.from, f.json})
 }
 
 // etcd returns the flags of an external etcd.

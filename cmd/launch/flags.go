@@ -30,7 +30,7 @@ type flags struct {
 	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost  cli.Flag
 	skip, only, warnOnly, allPairs, threshold, checkDir, bench, local             cli.Flag
 	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun cli.Flag
-	readAhead                                                                     cli.Flag
+	readAhead, openStore                                                          cli.Flag
 	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
 	server, client, benchPort, rails, streams, full, tcp, memory, force, history  cli.Flag
 	storeCA, storeCert, storeKey, storeUser                                       cli.Flag
@@ -182,6 +182,8 @@ func (f *flags) declareStart(m maker) {
 	f.readAhead = &cli.BoolFlag{Name: "read-ahead", Category: grpStart, EnvVars: env("read-ahead"), Value: true,
 		Usage:       "read the files of torch into memory before its import needs them; =false: off",
 		Destination: &o.ReadAhead}
+	f.openStore = m.yes(grpStart, "open-store",
+		"without LAUNCH_TOKEN: do not say that the store is open to whoever reaches it", &o.OpenStore)
 	f.dryRun = m.yes(grpStart, "dry-run", "print what a start would do; execute nothing, open no connection", &o.DryRun)
 }
 

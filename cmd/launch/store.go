@@ -44,8 +44,12 @@ func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 		return rendezvous.Store{}, err
 	}
 	s := a.Job.Store.V
-	return rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
-		TLS: companion.TLS(a.Keys, s.Embedded, s.Endpoints)}, nil
+	at := rendezvous.Store{Endpoints: s.Endpoints, Access: a.Opt.Etcd(s),
+		TLS: companion.TLS(a.Opt.Token, "", s.Embedded, s.Endpoints)}
+	if at.TLS != nil && s.Embedded { // of whatever job
+		at.TLS.Client = a.Opt.Token.AnyJob()
+	}
+	return at, nil
 }
 
 // jobStore is a store that answers, and the jobs that the command line names; none: all jobs.
@@ -234,7 +238,7 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Keys, true, nil))
+	s, err := rendezvous.Serve(ctx, "", []netip.AddrPort{listen}, companion.TLS(a.Opt.Token, "", true, nil))
 	if errors.Is(err, rendezvous.ErrPortTaken) {
 		f := exit.Error{Code: exit.Unreachable, What: fmt.Sprintf("port %d is taken", listen.Port()),
 			Fix: "launch store --store " + job.NextPort(listen.String())}
@@ -252,7 +256,7 @@ func (a *app) serve(c *cli.Context) error {
 		where = net.JoinHostPort(storeaddr.Advertised(ctx), strconv.Itoa(int(listen.Port())))
 	}
 	scheme := "http"
-	if a.Keys != nil {
+	if a.Opt.Token != "" {
 		scheme = "https"
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)

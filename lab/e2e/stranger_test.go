@@ -94,3 +94,59 @@ func resident(t *testing.T, pid string) (mb int) {
 	}
 	return 0
 }
+
+// The pods of a Job, and the processes of an mpirun, share what no stranger knows: nobody types a token.
+func TestNodesTakeTheSecretThatTheirSchedulerGaveThem(t *testing.T) {
+	t.Parallel()
+	const uid = "6f1c9b0e-5d3a-4c7e-9f10-aa55d0c3b1e2"
+	c := embedded(t, 3)
+	c.flags = append(c.flags, "--nnodes", "2")
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
+	pod := func(i int) *node {
+		return c.startBare(i, slices.Concat([]string{tools.launch, "--store", c.store}, c.flags, c.line),
+			"JOB_UID="+uid, "JOB_COMPLETION_INDEX="+strconv.Itoa(i))
+	}
+	first := pod(0)
+	c.joined(first)
+	s := c.startBare(2, []string{stranger(t), c.lab.Hosts[0].Addr + ":29377", uid})
+	if s.ends() != 0 || !strings.Contains(s.out.String(), "is not let in") {
+		t.Errorf("a stranger: %s", s.out)
+	}
+	second := pod(1)
+	trained(t, 1, first, second)
+	first.says("TLS with a key from JOB_UID")
+	if strings.Contains(second.err.String(), "TLS") {
+		t.Error("the line is said more than once a job")
+	}
+}
+
+// Without a token the job says once that its store is open, and how to close it.
+func TestAnOpenStoreIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 2)
+	c.flags = append(c.flags, "--nnodes", "2")
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
+	for _, tt := range []struct {
+		flags []string
+		env   string
+		says  string // "": nothing
+	}{
+		{nil, "", "no LAUNCH_TOKEN: whoever reaches the store at host0:29377 can take part"},
+		{[]string{"--open-store"}, "", ""},
+		{nil, "LAUNCH_OPEN_STORE=1", ""},
+		{nil, "LAUNCH_TOKEN=passwordpassword", "LAUNCH_TOKEN looks made up"},
+		{nil, "LAUNCH_TOKEN=8c1f0e6b7a2d94b5c3f8a1e0d7b6c5a4", ""},
+	} {
+		c.env = nil
+		if tt.env != "" {
+			c.env = []string{tt.env}
+		}
+		nodes := []*node{c.start(0, tt.flags...), c.start(1, tt.flags...)}
+		trained(t, 1, nodes...)
+		all := nodes[0].err.String() + nodes[1].err.String()
+		if n := strings.Count(all, "LAUNCH_TOKEN"); tt.says == "" && n > 0 || tt.says != "" && n != 1 ||
+			!strings.Contains(all, tt.says) {
+			t.Errorf("%v %s: %s", tt.flags, tt.env, all)
+		}
+	}
+}

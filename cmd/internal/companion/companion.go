@@ -13,6 +13,7 @@ import (
 
 	"launch/fabric/software"
 	"launch/internal/finding"
+	"launch/internal/secret"
 	"launch/rendezvous"
 )
 
@@ -48,7 +49,7 @@ type Spec struct {
 	Guess  bool             `json:"guess,omitempty"`  // Self.Addr is a guess: the store host uses what others connect to
 	About  []byte           `json:"about,omitempty"`  // what the side channel answers about this node
 	Ahead  *software.Import `json:"ahead,omitempty"`  // what to read during the wait; nil: nothing
-	Secret string           `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
+	Token  secret.Token     `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
 }
 
 // Print prints a finding and a note, if not empty, between the lines of the command.

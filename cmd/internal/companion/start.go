@@ -34,11 +34,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	s, self := &spec, spec.Self
 	p.spec = s
 	p.readAhead()
-	var keys *secret.Keys
-	if s.Secret != "" {
-		if keys, err = secret.New(s.Secret); err != nil {
-			return err
-		}
+	if keys := s.Token.Keys(s.Job); keys != nil {
 		p.tls = keys.Server()
 	}
 	if err = p.openSideChannel(&self); err != nil {
@@ -46,7 +42,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
 	defer cancel()
-	if p.client, err = p.connect(ctx, s, keys); err != nil {
+	if p.client, err = p.connect(ctx, s); err != nil {
 		return err
 	}
 	self.First = p.server.Load() != nil
@@ -61,7 +57,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.FailFast,
 		Hosted: s.Embedded, OwnStore: s.Embedded, Hangup: &p.hangup, Events: p.event})
 	if len(s.Serve) > 0 && !self.First {
-		p.wg.Go(func() { p.takeOver(keys) })
+		p.wg.Go(func() { p.takeOver() })
 	}
 	*out = self
 	return nil
@@ -168,12 +164,12 @@ func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error)
 }
 
 // connect hosts the store if this node is to, and connects to it.
-func (p *companion) connect(ctx context.Context, s *Spec, keys *secret.Keys) (*clientv3.Client, error) {
+func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, error) {
 	at := rendezvous.Store{Endpoints: s.Endpoints, Access: s.Access, Hangup: &p.hangup}
 	if s.Embedded {
 		at.Job = s.Job
 	}
-	at.TLS = TLS(keys, s.Embedded, s.Endpoints)
+	at.TLS = TLS(s.Token, s.Job, s.Embedded, s.Endpoints)
 	if len(s.Serve) == 0 {
 		at.Nodes, at.Later = s.Self.Size, s.Embedded
 		return rendezvous.Connect(ctx, at, func(err error) {
@@ -215,7 +211,7 @@ const takeOverPoll = 500 * time.Millisecond
 
 // takeOver hosts the store once the process of this machine that hosts it has ended: it belonged to
 // an earlier run of the job.
-func (p *companion) takeOver(keys *secret.Keys) {
+func (p *companion) takeOver() {
 	for {
 		select {
 		case <-time.After(takeOverPoll):
@@ -224,7 +220,7 @@ func (p *companion) takeOver(keys *secret.Keys) {
 		case <-p.ctx.Done():
 			return
 		}
-		switch err := p.serve(p.ctx, TLS(keys, true, nil)); {
+		switch err := p.serve(p.ctx, TLS(p.spec.Token, p.spec.Job, true, nil)); {
 		case err == nil:
 			p.session.Host()
 			return
@@ -235,15 +231,17 @@ func (p *companion) takeOver(keys *secret.Keys) {
 	}
 }
 
-// TLS returns what the token's keys are for in a connection to the store; nil: it is not encrypted.
-func TLS(keys *secret.Keys, embedded bool, endpoints []string) *rendezvous.TLS {
+// TLS returns what a token is for in a connection to the store of a job; nil: it is not encrypted. A store
+// that is not embedded may be a `launch store`, which belongs to no job.
+func TLS(token secret.Token, job string, embedded bool, endpoints []string) *rendezvous.TLS {
 	switch {
-	case keys == nil:
+	case token == "":
 		return nil
 	case embedded:
+		keys := token.Keys(job)
 		return &rendezvous.TLS{Client: keys.Client(), Server: keys.Server()}
 	case strings.HasPrefix(endpoints[0], "https://"):
-		return &rendezvous.TLS{Client: keys.Either()}
+		return &rendezvous.TLS{Client: token.Keys("").Either()}
 	}
 	return nil
 }

@@ -108,8 +108,8 @@ func (h *byHand) serve(ctx, wait context.Context) (Result, error) {
 func (h *byHand) open() error {
 	n := h.node
 	var keys *tls.Config
-	if h.Keys != nil {
-		keys = h.Keys.Server()
+	if k := h.Token.Keys(""); k != nil {
+		keys = k.Server()
 	}
 	err := n.Open(netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(h.Port)), keys)
 	if err != nil { // a kernel without IPv6
@@ -133,8 +133,8 @@ func (b *Bench) otherPort() string {
 // call measures with the server of --client.
 func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	n := h.node
-	if h.Keys != nil {
-		n.Keys = h.Keys.Client()
+	if k := h.Token.Keys(""); k != nil {
+		n.Keys = k.Client()
 	}
 	at, from, err := h.serverAt(wait)
 	if err != nil {

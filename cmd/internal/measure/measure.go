@@ -47,7 +47,7 @@ type Bench struct {
 	Options
 	JoinTimeout time.Duration
 	From        func(flag string) string // what set a flag
-	Keys        *secret.Keys             // nil: no token
+	Token       secret.Token             // of the nodes
 	UI          interface {
 		Note(format string, a ...any)
 		Status(text string)

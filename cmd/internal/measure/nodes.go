@@ -106,8 +106,8 @@ func (r *runner) open(ctx context.Context, facts fabric.Node) error {
 	r.rates.Rank, r.rates.Name = w.Rank, w.Self.Name()
 	r.node = &bench.Node{Name: w.Self.Name(), Ports: ports, Ways: r.ways(facts)}
 	var server *tls.Config
-	if r.Keys != nil {
-		server, r.node.Keys = r.Keys.Server(), r.Keys.Client()
+	if keys := r.Token.Keys(w.Job); keys != nil {
+		server, r.node.Keys = keys.Server(), keys.Client()
 	}
 	at := w.Self.Addr
 	if _, own := facts.InterfaceOf(at); !own { // behind NAT, or a virtual address

@@ -98,8 +98,8 @@ func (s *Start) options() preflight.Options {
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
-	if s.Keys != nil {
-		c.Keys = s.Keys.Client()
+	if keys := s.Opt.Token.Keys(s.Job.ID.V); keys != nil {
+		c.Keys = keys.Client()
 	}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip

@@ -141,7 +141,7 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 	}
 	at := s.Job.Store.V
 	store := rendezvous.Store{Endpoints: place.Endpoints, Nodes: s.Job.Nodes.V, Access: s.Opt.Etcd(at),
-		TLS: companion.TLS(s.Keys, at.Embedded, place.Endpoints)}
+		TLS: companion.TLS(s.Opt.Token, s.Job.ID.V, at.Embedded, place.Endpoints)}
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}

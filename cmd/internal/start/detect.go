@@ -145,7 +145,7 @@ func (s *Start) openStore() []string {
 		if s.Job.Store.V.Embedded {
 			e = "http://" + e
 		}
-		if !strings.HasPrefix(e, "http://") || s.Keys != nil && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
+		if !strings.HasPrefix(e, "http://") || s.Opt.Token != "" && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
 			return nil
 		}
 		urls = append(urls, e)

@@ -29,6 +29,9 @@ func (s *Start) welcome(context.Context) error {
 		s.deadline = time.Now().Add(s.Opt.JoinTimeout)
 	}
 	s.UI.Note("%s", ui.World(*s.World, time.Since(s.began)))
+	if s.World.Rank == 0 {
+		s.saySecret()
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"launch/cmd/internal/measure"
 	"launch/internal/exit"
 	"launch/internal/job"
+	"launch/internal/secret"
 	"launch/internal/setting"
 	"launch/preflight/threshold"
 	"launch/rendezvous"
@@ -28,11 +29,12 @@ type Options struct {
 	StartTimeout time.Duration
 	LastCall     time.Duration
 	Restarts     int
-	Token        string // LAUNCH_TOKEN
+	Token        secret.Token // see token.go
 
 	Skip, Only         []string
 	WarnOnly, FailFast bool
 	ReadAhead          bool
+	OpenStore          bool
 	AllPairs           bool
 	Typed              []string // --threshold, as typed
 	CheckDir           string

@@ -28,13 +28,12 @@ func (s *Start) Prepare(has map[string]bool) error {
 	if err := s.replay(); err != nil {
 		return err
 	}
-	if s.Opt.Token = os.Getenv("LAUNCH_TOKEN"); s.Opt.Token == "" || !has["store"] {
+	if s.Opt.Token = secret.Token(os.Getenv(tokenVariable)); s.Opt.Token == "" || !has["store"] {
 		return nil
 	}
-	var err error
-	if s.Keys, err = secret.New(s.Opt.Token); err != nil {
+	if err := s.Opt.Token.Check(); err != nil {
 		return exit.Errorf(exit.Config, "LAUNCH_TOKEN: %v", err).
-			Do("export LAUNCH_TOKEN=$(openssl rand -hex 16)   # once, the same on all nodes")
+			Do(makeToken)
 	}
 	return nil
 }
@@ -112,10 +111,11 @@ func (s *Start) ResolveJob() error {
 		s.Opt.JoinTimeout = time.Duration(s.Job.Wait.V) * time.Second
 		s.wait.timeout = s.Opt.JoinTimeout
 	}
+	s.shareSecret()
 	if err == nil && s.Machine == nil {
 		err = s.readInputs()
 	}
-	if at := s.Job.Store.V; s.Keys != nil && s.Job.Several() && !at.Embedded &&
+	if at := s.Job.Store.V; s.Opt.Token != "" && s.Job.Several() && !at.Embedded &&
 		!strings.HasPrefix(at.Endpoints[0], "https://") {
 		s.Pending = append(s.Pending,
 			finding.Warnf("LAUNCH_TOKEN protects the side channel between the nodes, not the external store").Named("job.token"))

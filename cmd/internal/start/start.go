@@ -19,7 +19,6 @@ import (
 	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/job"
-	"launch/internal/secret"
 	"launch/preflight"
 
 	"launch/preflight/peers"
@@ -40,7 +39,6 @@ type Start struct {
 	// Hint, if set, adds to an error what a command that was not found may have meant.
 	Hint func(err error, command string) error
 
-	Keys    *secret.Keys     // of LAUNCH_TOKEN; nil: it is not set
 	Machine *machine.Machine // of --from; nil: this machine
 
 	argv   []string
@@ -55,6 +53,9 @@ type Start struct {
 	deadline time.Time         // of the join
 	wait     observer
 	tasks    tasks
+
+	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
+	saidSecret bool
 
 	decision peers.Decision
 	measured *measure.Result

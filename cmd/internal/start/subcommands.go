@@ -136,7 +136,8 @@ func (s *Start) Bench(ctx context.Context) int {
 
 // bench returns a bench with this run's settings.
 func (s *Start) bench() *measure.Bench {
-	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Keys: s.Keys, UI: s.UI}
+	return &measure.Bench{Options: s.Opt.Options, JoinTimeout: s.Opt.JoinTimeout, From: s.Opt.From, Token: s.Opt.Token,
+		UI: s.UI}
 }
 
 // benchByHand measures between two nodes.
