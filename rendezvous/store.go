@@ -335,7 +335,7 @@ func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
 	case s.TLS == nil || s.Access != Access{}:
 		return err
 	case other:
-		return fmt.Errorf("%w: this node's is not the one of the store", ErrToken)
+		return fmt.Errorf("%w: this node's is not the one of the store: %w", ErrToken, e.Err)
 	}
 	again, dialErr := (&net.Dialer{}).DialContext(ctx, "tcp", c.RemoteAddr().String())
 	if dialErr != nil {

@@ -12,19 +12,22 @@ tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
-# unpacked PROGRAM PACKAGE MEGABYTES: unpacks a Debian package below bin, because
-# installing it would start a daemon. PATH below includes it.
+# unpacked PROGRAM MEGABYTES PACKAGE...: unpacks Debian packages below bin, because
+# installing them would start a daemon. PATH below includes them.
 unpacked() {
-	local file=bin/debian/usr/bin/$1
-	if ! command -v "$1" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then
-		echo "unpacking $2 under bin/debian: apt downloads about $3 MB"
+	local program=$1 size=$2 file=bin/debian/usr/bin/$1
+	shift 2
+	if ! command -v "$program" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then
+		echo "unpacking $* under bin/debian: apt downloads about $size MB"
 		mkdir -p bin/debian
-		(cd bin/debian && apt-get download -q "$2" >/dev/null 2>&1 && dpkg -x "$2"_*.deb .) ||
-			echo "$2 cannot be downloaded: the tests that need $1 are skipped"
+		(cd bin/debian && apt-get download -q "$@" >/dev/null 2>&1 &&
+			for package; do dpkg -x "$package"_*.deb . || exit; done) ||
+			echo "$* cannot be downloaded: the tests that need $program are skipped"
 	fi
 }
-unpacked etcd etcd-server 8
-unpacked promtool prometheus 19
+unpacked etcd 8 etcd-server
+unpacked promtool 19 prometheus
+unpacked munge 1 munge libmunge2
 export PATH="$PATH:$PWD/bin/debian/usr/bin"
 
 export LAUNCH_TEST_BIN="$PWD/bin/launch"

@@ -46,9 +46,10 @@ second, µs are half a round trip.
 
 const helpTail = `
 LAUNCH_TOKEN, if set, must be the same on all nodes: a node without it is
-refused. Exit statuses: 64 usage, 65 this node is unfit, 66 another node is,
-69 the store does not answer, 70 a bug, 73 the node's place is taken, 75 nodes
-are missing, 78 settings contradict, 126/127 as in a shell (docs/exit-codes.md).
+refused (openssl rand -hex 16 makes one; docs/security.md).
+Exit statuses: 64 usage, 65 this node is unfit, 66 another node is, 69 the
+store does not answer, 70 a bug, 73 the node's place is taken, 75 nodes are
+missing, 78 settings contradict, 126/127 as in a shell (docs/exit-codes.md).
 `
 
 // wantsHelp reports whether a word asks for help.

@@ -26,6 +26,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/masterport"
+	"launch/internal/munge"
 	"launch/internal/setting"
 	"launch/rendezvous"
 )
@@ -67,7 +68,12 @@ func (a *app) openStore(ctx context.Context, c *cli.Context, args []string) (s j
 	if s.jobs = args; a.Opt.Job.Set {
 		s.jobs = append(s.jobs, a.Opt.Job.V)
 	}
-	if s.Client, err = rendezvous.Connect(ctx, s.at, nil); a.Job.Store.V.Embedded {
+	s.Client, err = rendezvous.Connect(ctx, s.at, nil)
+	if errors.Is(err, rendezvous.ErrToken) && a.Opt.Token == "" && munge.Works(ctx) == nil {
+		s.at.TLS = companion.Learn(nil) // under Slurm the nodes' secret is the one that munge hides
+		s.Client, err = rendezvous.Connect(ctx, s.at, nil)
+	}
+	if a.Job.Store.V.Embedded {
 		err = start.Unreached(err)
 	}
 	return s, err

@@ -130,11 +130,13 @@ var doors = map[string][]string{
 	"internal/pty": {unixPkg},
 	// The companion holds what outlives execve: the lease and the store
 	// (rendezvous, the etcd client that both share), the reserved port until the
-	// job's own store listens, the side channel, the mutual TLS of both (secret),
+	// job's own store listens, the side channel, the mutual TLS of both (secret), whose
+	// key munge may hide,
 	// and the pidfd of the command (handoff). It reports a finding about a node
 	// that is late. While it waits, it has the command's import (software) read (fabric).
 	"cmd/internal/companion": {"fabric", "fabric/software", "internal/child", "internal/finding", "internal/handoff",
-		"internal/sidechannel", "internal/masterport", "internal/process", "internal/secret", "rendezvous", etcd, unixPkg},
+		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
+		"rendezvous", etcd, unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
@@ -178,7 +180,9 @@ var testDoors = map[string][]string{
 	"internal/handoff": {"internal/pty"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
-	"cmd/internal/ui":      {"fabric/machine/machinetest"},
+	// munge is tried with a daemon of its own.
+	"internal/munge":  {"lab/programs"},
+	"cmd/internal/ui": {"fabric/machine/machinetest"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount one file, and for another user's link.

@@ -7,14 +7,17 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -60,29 +63,42 @@ type Keys struct {
 
 // Keys returns the keys of a token for one job; "": of a store for many jobs, and of a bench by hand. nil:
 // there is no token, or it is too short.
-func (t Token) Keys(job string) *Keys {
+func (t Token) Keys(job string) *Keys { return t.Public(job, "") }
+
+// Public is Keys with a text in the certificate, which anybody who connects can read: a credential in
+// which those who may have the token find it.
+func (t Token) Public(job, credential string) *Keys {
 	if t.Check() != nil {
 		return nil
 	}
-	return t.of(serial(job))
+	return t.of(serial(job), credential)
 }
+
+// New returns a token that nobody can guess.
+func New() Token { return Token(rand.Text()) }
 
 // serial returns the certificate's number: it stands for the job, and does not tell its name.
 func serial(job string) *big.Int {
 	sum := sha256.Sum256([]byte(job))
-	sum[0] = sum[0]&0x3f | 0x40 // 20 bytes at most, positive (RFC 5280, 4.1.2.2)
-	return new(big.Int).SetBytes(sum[:16])
+	sum[0] = sum[0]&0x3f | 0x40 // positive, and always of the same length
+	return new(big.Int).SetBytes(sum[:numberSize])
 }
 
-func (t Token) of(serial *big.Int) *Keys {
-	k, err := derive(t, serial)
+// numberSize is less than the 20 bytes that a certificate's number may have (RFC 5280, 4.1.2.2).
+const numberSize = 16
+
+func (t Token) of(serial *big.Int, credential string) *Keys {
+	k, err := derive(t, serial, credential)
 	if err != nil {
 		panic("secret: " + err.Error()) // of fixed values: cannot fail
 	}
 	return k
 }
 
-func derive(t Token, serial *big.Int) (*Keys, error) {
+// scheme is that of the name in a certificate which holds a credential.
+const scheme = "credential"
+
+func derive(t Token, serial *big.Int, credential string) (*Keys, error) {
 	seed, err := hkdf.Key(sha256.New, []byte(t), serial.Bytes(), "launch/tls/2", ed25519.SeedSize)
 	if err != nil {
 		return nil, fmt.Errorf("derive a key: %w", err)
@@ -95,6 +111,9 @@ func derive(t Token, serial *big.Int) (*Keys, error) {
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IsCA:        true, BasicConstraintsValid: true,
+	}
+	if credential != "" {
+		tmpl.URIs = []*url.URL{{Scheme: scheme, Opaque: hex.EncodeToString([]byte(credential))}}
 	}
 	der, err := x509.CreateCertificate(nil, tmpl, tmpl, key.Public(), key)
 	if err != nil {
@@ -133,18 +152,71 @@ func (k *Keys) verify(s tls.ConnectionState) error {
 // AnyJob returns the settings of a client of one server, whose job it does not know: the
 // server's certificate has the job's number. nil: there is no token.
 func (t Token) AnyJob() *tls.Config {
-	first := t.Keys("")
-	if first == nil {
+	if t.Check() != nil {
 		return nil
 	}
-	var mu sync.Mutex
-	now := first
-	c := first.Client()
-	c.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 || s.PeerCertificates[0].SerialNumber.BitLen() > 8*sha256.Size {
-			return first.verify(s)
+	return learner(func(c *x509.Certificate) (*Keys, error) { return t.of(c.SerialNumber, ""), nil })
+}
+
+// Learner is a client that has no token and finds it in the credential of its server's certificate.
+type Learner struct {
+	// Job is the job that the server must have; nil: any.
+	Job    *string
+	Reveal func(credential string) (string, error)
+
+	mu    sync.Mutex
+	last  string // the credential that was revealed last
+	token Token
+}
+
+// Client returns the settings of the client.
+func (l *Learner) Client() *tls.Config {
+	return learner(func(c *x509.Certificate) (*Keys, error) {
+		if len(c.URIs) != 1 || c.URIs[0].Scheme != scheme || l.Job != nil && c.SerialNumber.Cmp(serial(*l.Job)) != 0 {
+			return nil, errStranger
 		}
-		k := t.of(s.PeerCertificates[0].SerialNumber)
+		credential, err := hex.DecodeString(c.URIs[0].Opaque)
+		if err != nil {
+			return nil, errStranger
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.last != string(credential) {
+			text, err := l.Reveal(string(credential))
+			if err != nil {
+				return nil, err
+			}
+			if Token(text).Check() != nil {
+				return nil, errStranger
+			}
+			l.last, l.token = string(credential), Token(text)
+		}
+		return l.token.of(c.SerialNumber, l.last), nil
+	})
+}
+
+// Learned returns the token and the credential that held it; "": no server has been met.
+func (l *Learner) Learned() (token Token, credential string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.token, l.last
+}
+
+// learner returns the settings of a client that takes its keys from the server's certificate.
+func learner(of func(*x509.Certificate) (*Keys, error)) *tls.Config {
+	var mu sync.Mutex
+	var now *Keys
+	none := Keys{pool: x509.NewCertPool()}
+	c := none.Client()
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		var k *Keys
+		err := errStranger
+		if len(s.PeerCertificates) > 0 && s.PeerCertificates[0].SerialNumber.BitLen() <= 8*numberSize {
+			k, err = of(s.PeerCertificates[0])
+		}
+		if err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+		}
 		mu.Lock()
 		now = k
 		mu.Unlock()
@@ -154,6 +226,9 @@ func (t Token) AnyJob() *tls.Config {
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // after VerifyConnection
 		mu.Lock()
 		defer mu.Unlock()
+		if now == nil {
+			return &tls.Certificate{}, nil
+		}
 		return &now.pair, nil
 	}
 	return c

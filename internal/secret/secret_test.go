@@ -111,6 +111,42 @@ func TestAClientOfAnyJobNeedsTheToken(t *testing.T) {
 	}
 }
 
+// A client without a token finds it in the server's certificate, if it may.
+func TestALearnerNeedsTheCredential(t *testing.T) {
+	const credential = "MUNGE:AwQF+/=:"
+	job, other := "j", "other"
+	reveals := func(c string) (string, error) {
+		if c != credential {
+			t.Errorf("asked for %q", c)
+		}
+		return string(token), nil
+	}
+	server := token.Public(job, credential).Server()
+	for _, of := range []*string{&job, nil} {
+		l := &Learner{Job: of, Reveal: reveals}
+		for range 2 {
+			if c, s := talk(l.Client(), server); c != nil || s != nil {
+				t.Errorf("client %v, server %v", c, s)
+			}
+		}
+		if got, from := l.Learned(); got != token || from != credential {
+			t.Errorf("learned %q from %q", got, from)
+		}
+	}
+	for name, l := range map[string]*Learner{
+		"of another job":          {Job: &other, Reveal: reveals},
+		"who may not know":        {Job: &job, Reveal: func(string) (string, error) { return "", errors.New("no") }},
+		"who gets another's text": {Job: &job, Reveal: func(string) (string, error) { return "0123456789abcdeX", nil }},
+	} {
+		if c, _ := talk(l.Client(), server); c == nil {
+			t.Errorf("one %s was let in", name)
+		}
+	}
+	if c, _ := talk((&Learner{Job: &job, Reveal: reveals}).Client(), token.Keys(job).Server()); c == nil {
+		t.Error("a server without a credential was trusted")
+	}
+}
+
 func TestAMadeUpTokenIsWeak(t *testing.T) {
 	for text, want := range map[Token]bool{"passwordpassword": true, "aaaaaaaaaaaaaaaaaaaaaaaaaaaa": true,
 		"my-training-job-1": true, "8c1f0e6b7a2d94b5c3f8a1e0d7b6c5a4": false, "k3q0x9VbN2mPz7LwT1yR": false,

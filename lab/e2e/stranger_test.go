@@ -150,3 +150,32 @@ func TestAnOpenStoreIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// In a job step of Slurm the store's host makes a secret, and munge shows it to this user's nodes alone.
+func TestMungeHidesTheSecretOfASlurmStep(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 3)
+	c.path = programs.Munge(t) + ":" + c.path
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
+	as := func(i int, user []string, more ...string) *node {
+		return c.startBare(i, slices.Concat(user, []string{tools.launch, "--join-timeout", "20s"}, more, c.line),
+			"SLURM_JOB_ID=77", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=host[0-1]", "SLURM_STEP_NUM_NODES=2",
+			"SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_PROCID="+strconv.Itoa(i), "SLURM_LOCALID=0",
+			"SLURM_NODEID="+strconv.Itoa(i), "SLURMD_NODENAME=host"+strconv.Itoa(i), "SLURM_NTASKS=2", "TMPDIR=/dev/shm")
+	}
+	first := as(0, nil)
+	c.joined(first)
+	s := c.startBare(2, []string{stranger(t), c.lab.Hosts[0].Addr + ":29377", "slurm-77.0"})
+	if s.ends() != 0 || !strings.Contains(s.out.String(), "is not let in") {
+		t.Errorf("a stranger: %s", s.out)
+	}
+	other := as(1, otherUser()) // of the same cluster
+	other.exits(78)
+	other.says("munge shows it to another user alone")
+	status := c.startBare(1, []string{tools.launch, "status", "--store", "host0"})
+	status.exits(0)
+	status.prints("slurm-77.0")
+	second := as(1, nil)
+	trained(t, 1, first, second)
+	first.says("TLS with a key that munge hides from other users")
+}

@@ -18,6 +18,7 @@ import (
 	"launch/internal/child"
 	"launch/internal/handoff"
 	"launch/internal/process"
+	"launch/internal/secret"
 	"launch/rendezvous"
 )
 
@@ -43,7 +44,8 @@ const leaveBudget = 2 * time.Second
 
 // Client is launch's side of its companion.
 type Client struct {
-	Self rendezvous.Member // as the other nodes see this one: with its port and side channel
+	Self  rendezvous.Member // as the other nodes see this one: with its port and side channel
+	Token secret.Token      // the nodes' secret; "": they have none
 
 	rpc     *rpc.Client
 	rounds  int                   // how many there were: the ID of the last
@@ -59,10 +61,12 @@ func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Cli
 		return nil, err
 	}
 	c := connect(conn, onEvent)
-	if c.Self, err = ask[rendezvous.Member](ctx, c, within(spec.Budget), "Start", spec); err != nil {
+	j, err := ask[Joining](ctx, c, within(spec.Budget), "Start", spec)
+	if err != nil {
 		c.Leave("")
 		return nil, err
 	}
+	c.Self, c.Token = j.Self, j.Token
 	return c, nil
 }
 

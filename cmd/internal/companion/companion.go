@@ -49,11 +49,18 @@ type Spec struct {
 	Guess  bool             `json:"guess,omitempty"`  // Self.Addr is a guess: the store host uses what others connect to
 	About  []byte           `json:"about,omitempty"`  // what the side channel answers about this node
 	Ahead  *software.Import `json:"ahead,omitempty"`  // what to read during the wait; nil: nothing
-	Token  secret.Token     `json:"secret,omitempty"` // LAUNCH_TOKEN, never in the environment or an argument
+	Token  secret.Token     `json:"secret,omitempty"` // of the nodes; never in the environment or an argument
+	Munge  bool             `json:"munge,omitempty"`  // without a Token: the store's host makes one, and munge hides it
 }
 
 // Print prints a finding and a note, if not empty, between the lines of the command.
 type Print func(json bool, f finding.Finding, note string)
+
+// Joining is a node that is about to join.
+type Joining struct {
+	Self  rendezvous.Member // as the other nodes see it: with its port and side channel
+	Token secret.Token      // the nodes' secret; "": they have none
+}
 
 // The arguments and results of the calls. They are types without names of their
 // own: of named types net/rpc takes only exported ones.

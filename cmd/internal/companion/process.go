@@ -56,6 +56,7 @@ type companion struct {
 
 	spec        *Spec
 	tls         *tls.Config // of the side channel
+	credential  string      // in which munge hides spec.Token; "": it does not
 	port        *masterport.Held
 	sideChannel *sidechannel.Listener
 	server      atomic.Pointer[rendezvous.Server]

@@ -14,6 +14,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/masterport"
+	"launch/internal/munge"
 	"launch/internal/process"
 	"launch/internal/secret"
 	"launch/internal/sidechannel"
@@ -28,24 +29,24 @@ const sameJobBudget, sameJobTry = 10 * time.Second, 2 * time.Second
 const listenPoll, listenPollMax = 100 * time.Millisecond, 5 * time.Second
 
 // Start gets the port, the side channel, the store and the membership.
-func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
+func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	defer p.call(&err)()
 	spec.Self.ID = rand.Text()
 	s, self := &spec, spec.Self
 	p.spec = s
 	p.readAhead()
-	if keys := s.Token.Keys(s.Job); keys != nil {
-		p.tls = keys.Server()
-	}
-	if err = p.openSideChannel(&self); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
 	defer cancel()
 	if p.client, err = p.connect(ctx, s); err != nil {
 		return err
 	}
 	self.First = p.server.Load() != nil
+	if keys := s.Token.Keys(s.Job); keys != nil {
+		p.tls = keys.Server()
+	}
+	if err = p.openSideChannel(&self); err != nil {
+		return err
+	}
 	if err = p.hold(s, &self, 0); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (p *companion) Start(spec Spec, out *rendezvous.Member) (err error) {
 	if len(s.Serve) > 0 && !self.First {
 		p.wg.Go(func() { p.takeOver() })
 	}
-	*out = self
+	*out = Joining{self, s.Token}
 	return nil
 }
 
@@ -170,6 +171,15 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 		at.Job = s.Job
 	}
 	at.TLS = TLS(s.Token, s.Job, s.Embedded, s.Endpoints)
+	if s.Munge {
+		learner := learner(&s.Job)
+		at.TLS = &rendezvous.TLS{Client: learner.Client()}
+		defer func() {
+			if s.Token == "" {
+				s.Token, p.credential = learner.Learned()
+			}
+		}()
+	}
 	if len(s.Serve) == 0 {
 		at.Nodes, at.Later = s.Self.Size, s.Embedded
 		return rendezvous.Connect(ctx, at, func(err error) {
@@ -177,8 +187,9 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 		})
 	}
 	for end := time.Now().Add(sameJobBudget); ; {
-		err := p.serve(ctx, at.TLS)
+		err := p.host(ctx)
 		if err == nil {
+			at.TLS = p.storeTLS()
 			return rendezvous.Connect(ctx, at, nil)
 		}
 		if !errors.Is(err, rendezvous.ErrPortTaken) {
@@ -196,9 +207,53 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 	}
 }
 
+// learner is a client that reads its secret from the store's certificate.
+func learner(job *string) *secret.Learner {
+	return &secret.Learner{Job: job,
+		Reveal: func(credential string) (string, error) { return munge.Reveal(context.Background(), credential) }}
+}
+
+// Learn returns the TLS of a client of a store whose secret munge hides; a nil job is any.
+func Learn(job *string) *rendezvous.TLS { return &rendezvous.TLS{Client: learner(job).Client()} }
+
+// Hide makes a secret and hides it by munge.
+func Hide(ctx context.Context) (token secret.Token, credential string, err error) {
+	token = secret.New()
+	credential, err = munge.Hide(ctx, string(token))
+	return token, credential, err
+}
+
+// host hosts the store, with a new secret if munge hides it.
+func (p *companion) host(ctx context.Context) (err error) {
+	if !p.spec.Munge {
+		return p.serve(ctx)
+	}
+	if p.spec.Token, p.credential, err = Hide(ctx); err == nil {
+		err = p.serve(ctx)
+	}
+	if err != nil { // another process has the port, and a secret
+		p.spec.Token, p.credential = "", ""
+	}
+	return err
+}
+
+// storeTLS returns the TLS of the embedded store.
+func (p *companion) storeTLS() *rendezvous.TLS {
+	return Embedded(p.spec.Token, p.spec.Job, p.credential)
+}
+
+// Embedded returns the TLS of the embedded store of a job; nil: there is no token.
+func Embedded(token secret.Token, job, credential string) *rendezvous.TLS {
+	keys := token.Public(job, credential)
+	if keys == nil {
+		return nil
+	}
+	return &rendezvous.TLS{Client: keys.Client(), Server: keys.Server()}
+}
+
 // serve hosts the store.
-func (p *companion) serve(ctx context.Context, keys *rendezvous.TLS) error {
-	server, err := rendezvous.Serve(ctx, p.spec.Job, p.spec.Serve, keys)
+func (p *companion) serve(ctx context.Context) error {
+	server, err := rendezvous.Serve(ctx, p.spec.Job, p.spec.Serve, p.storeTLS())
 	if err == nil {
 		p.server.Store(server)
 		go func() { p.broken <- <-server.Failed() }()
@@ -220,7 +275,7 @@ func (p *companion) takeOver() {
 		case <-p.ctx.Done():
 			return
 		}
-		switch err := p.serve(p.ctx, TLS(p.spec.Token, p.spec.Job, true, nil)); {
+		switch err := p.serve(p.ctx); {
 		case err == nil:
 			p.session.Host()
 			return
@@ -238,8 +293,7 @@ func TLS(token secret.Token, job string, embedded bool, endpoints []string) *ren
 	case token == "":
 		return nil
 	case embedded:
-		keys := token.Keys(job)
-		return &rendezvous.TLS{Client: keys.Client(), Server: keys.Server()}
+		return Embedded(token, job, "")
 	case strings.HasPrefix(endpoints[0], "https://"):
 		return &rendezvous.TLS{Client: token.Keys("").Either()}
 	}

@@ -145,6 +145,9 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 	if at.Embedded {
 		store.Job = s.Job.ID.V
 	}
+	if s.munged(ctx) {
+		store.TLS = companion.Learn(&s.Job.ID.V)
+	}
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
 	if len(place.Serve) > 0 && !s.Opt.FailFast {
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
@@ -154,6 +157,13 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 	if len(place.Serve) > 0 && s.Opt.FailFast {
 		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
 		defer cancel()
+		if s.munged(ctx) {
+			token, credential, err := companion.Hide(ctx)
+			if err != nil {
+				return err
+			}
+			store.TLS = companion.Embedded(token, s.Job.ID.V, credential)
+		}
 		server, err = rendezvous.Serve(ctx, s.Job.ID.V, place.Serve, store.TLS)
 		if err == nil {
 			defer server.Drop()

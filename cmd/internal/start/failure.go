@@ -131,7 +131,7 @@ func stored(err error) *exit.Error {
 				"for another job, choose another port on every node: --store %s", job.NextPort(e.Endpoint))
 	case errors.Is(err, rendezvous.ErrToken):
 		return exit.Errorf(exit.Config, "%s", strings.Replace(err.Error(), "a secret", "a LAUNCH_TOKEN", 1)).
-			Do("set the same LAUNCH_TOKEN on every node, or on none")
+			Do("set the same LAUNCH_TOKEN on every node\nwithout one: --open-store on every node, if this network is trusted")
 	case errors.Is(err, rendezvous.ErrForeign):
 		return exit.Errorf(exit.Unreachable, "%v", err).
 			Do("choose another port on every node: --store HOST:%d\n"+

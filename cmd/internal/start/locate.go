@@ -114,10 +114,14 @@ func (s *Start) register(ctx context.Context) error {
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
-		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, About: calls.About(s.Node),
+		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
+		About:    calls.About(s.Node),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
 	}, s.wait.event)
+	if err == nil {
+		s.Opt.Token = s.comp.Token
+	}
 	return err
 }
 

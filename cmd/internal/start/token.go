@@ -1,10 +1,13 @@
 package start
 
 import (
+	"context"
 	"net"
 	"net/netip"
 
+	"launch/internal/munge"
 	"launch/internal/secret"
+	"launch/internal/setting"
 )
 
 // tokenVariable holds the secret that the nodes share.
@@ -21,6 +24,23 @@ func (s *Start) shareSecret() {
 	}
 }
 
+// munged reports whether munge is to hide the nodes' secret: in a job step of Slurm whose nodes have none,
+// unless they are told that their network can be trusted.
+func (s *Start) munged(ctx context.Context) bool {
+	if s.shared == mungeName {
+		return true
+	}
+	if s.Opt.Token != "" || s.Opt.OpenStore || !s.Job.Store.V.Embedded || !s.Job.Several() ||
+		s.Job.ID.From != (setting.Source{Tier: setting.Scheduler, Name: "SLURM_JOB_ID"}) || munge.Works(ctx) != nil {
+		return false
+	}
+	s.shared = mungeName
+	return true
+}
+
+// mungeName is what hides the nodes' secret from other users.
+const mungeName = "munge"
+
 // saySecret says, once a job, what protects the store and the side channel, unless a good token does.
 func (s *Start) saySecret() {
 	if s.saidSecret || !s.Job.Store.V.Embedded {
@@ -28,6 +48,8 @@ func (s *Start) saySecret() {
 	}
 	s.saidSecret = true
 	switch {
+	case s.shared == mungeName:
+		s.UI.Note("the nodes speak TLS with a key that munge hides from other users; %s goes before it", tokenVariable)
 	case s.shared != "":
 		s.UI.Note("the nodes speak TLS with a key from %s, which only processes of this job have; %s goes before it",
 			s.shared, tokenVariable)
