@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"launch/internal/exit"
 )
@@ -133,17 +131,9 @@ func halfway(t *testing.T) (first, follower *node) {
 	s := newStep(t, 2, 1)
 	args := []string{"--store", "127.0.0.1:" + freePort(t), "--join-timeout", "20s", "true"}
 	first = s.task(t, 0, 0, args...)
-	first.line(t, "1 of 2 nodes joined")
 	follower = s.task(t, 0, 1, args...)
-	sum := sha256.Sum256(fmt.Appendf(nil, "slurm-%d.0 node 0", s.id))
-	socket := fmt.Sprintf("@launch-follow-%d-%x-1\n", os.Getuid(), sum[:8])
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if b, _ := os.ReadFile("/proc/net/unix"); strings.Contains(string(b), socket) {
-			return first, follower
-		}
-	}
-	t.Fatalf("no process has the socket %s", socket)
-	return nil, nil
+	first.line(t, "1 of 2 nodes joined") // after all tasks of this node
+	return first, follower
 }
 
 func TestTheOtherTasksNoticeAKilledFirstTask(t *testing.T) {
@@ -178,14 +168,22 @@ func TestAnInterruptedFirstTaskEndsTheOthers(t *testing.T) {
 	}
 }
 
-func TestTheFirstTaskStartsWithoutAMissingTask(t *testing.T) {
+func TestAMissingTaskKeepsTheOthersFromStarting(t *testing.T) {
 	t.Parallel() // it waits
 	s := newStep(t, 3)
 	first := s.task(t, 0, 0, "echo", "runs")
 	follower := s.task(t, 0, 2, "echo", "runs")
-	follower.line(t, "runs")
-	first.line(t, "starting without task number 1 of this node")
-	first.line(t, "runs")
+	first.line(t, "waiting for task number 1 of this node")
+	first.line(t, "this node has 3 tasks")
+	follower.line(t, "the first task of this node did not start: this node has 3 tasks")
+	for _, n := range []*node{first, follower} {
+		if got := n.end(t); got != exit.Missing {
+			t.Errorf("ended with %d: %q", got, n.seen)
+		}
+		if slices.Contains(n.seen, "runs") {
+			t.Error("the command ran")
+		}
+	}
 }
 
 // TestMpirun runs launch below a real mpirun.

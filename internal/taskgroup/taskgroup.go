@@ -1,14 +1,13 @@
 // Package taskgroup lets the tasks of a node start as one: the first does the work, the others wait
-// for its result. They connect at an abstract unix socket, which belongs to the network namespace
-// and leaves no file. Any process may take its name, so both sides check the other's user id first.
+// for its result. They meet at a unix socket in a folder that only this user can enter.
 package taskgroup
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -30,133 +29,159 @@ var (
 	ErrSilent = errors.New("the first task of this node has not started yet")
 	// ErrVanished: the first task ended without a result.
 	ErrVanished = errors.New("the first task of this node ended without a result")
-	// ErrStranger: the process at the other end belongs to another user.
-	ErrStranger = errors.New("the process at the other end belongs to another user")
+	// ErrNoFolder: there is no folder that only this user can enter.
+	ErrNoFolder = errors.New("the tasks of this node have no folder to meet in")
 )
 
 const (
 	// firstPause and longestPause are between two tries to connect: there is no
-	// event for a new abstract name.
+	// event for a new socket.
 	firstPause, longestPause = 5 * time.Millisecond, 200 * time.Millisecond
 	// lateAfter is when the first task counts as late: tasks start together, but
 	// read the program from a disk that may be slow.
 	lateAfter = 5 * time.Second
-	// writeLimit is for a few kilobytes to a process that reads nothing else.
-	writeLimit = 2 * time.Second
+	// shortly is for a few bytes of a process that does nothing else, or to it.
+	shortly = 2 * time.Second
 )
-
-// socket returns the address of a task of the group, by its number.
-func socket(group string, number int) *net.UnixAddr {
-	sum := sha256.Sum256([]byte(group))
-	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@launch-follow-%d-%x-%d", os.Getuid(), sum[:8], number)}
-}
 
 // First is the first task of a group.
 type First struct {
 	others int
 	listen *net.UnixListener
-	joined chan other
-	done   chan struct{}
+	lock   *lock
 	wg     sync.WaitGroup
-}
 
-type other struct {
-	number int
-	conn   *net.UnixConn
+	mu      sync.Mutex
+	joined  map[int]*net.UnixConn // the other tasks that wait, by number
+	changed chan struct{}         // closed when one joins
 }
 
 // Listen makes this process the first task of a group with others, which are
 // numbered from 1. The error wraps ErrTaken if the group already has a first.
 func Listen(group string, others int) (*First, error) {
-	l, err := net.ListenUnix("unix", socket(group, 0))
-	if errors.Is(err, unix.EADDRINUSE) {
-		err = ErrTaken
+	lock, err := take(group, 0)
+	if err == nil {
+		_ = os.Remove(lock.socket) // of a first task that was killed
+		var l *net.UnixListener
+		if l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: lock.socket}); err == nil {
+			f := &First{others: others, listen: l, lock: lock, joined: map[int]*net.UnixConn{}, changed: make(chan struct{})}
+			f.wg.Go(f.accept)
+			return f, nil
+		}
+		lock.release()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("wait for the other tasks of this node: %w", err)
-	}
-	f := &First{others: others, listen: l, joined: make(chan other, others), done: make(chan struct{})}
-	f.wg.Go(f.accept)
-	return f, nil
+	return nil, fmt.Errorf("wait for the other tasks of this node: %w", err)
 }
 
-// accept accepts the others until Close. Their numbers are in the names that their
-// own ends are bound to, so that accept reads from none of them.
+// accept accepts the others until Close. Each says its number.
 func (f *First) accept() {
 	for {
 		c, err := f.listen.AcceptUnix()
 		if err != nil {
 			return
 		}
-		name := c.RemoteAddr().String()
-		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-		if err != nil || n < 1 || n > f.others || sameUser(c) != nil {
-			c.Close()
-			continue
+		f.wg.Go(func() {
+			text := make([]byte, numberLength)
+			_ = c.SetReadDeadline(time.Now().Add(shortly))
+			_, err := io.ReadFull(c, text)
+			n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil || bad != nil || n < 1 || n > f.others {
+				c.Close()
+				return
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if before := f.joined[n]; before != nil {
+				before.Close()
+			}
+			f.joined[n] = c
+			close(f.changed)
+			f.changed = make(chan struct{})
+		})
+	}
+}
+
+// numberLength is how many bytes a task's number takes on the socket.
+const numberLength = 8
+
+// missing returns the numbers of the tasks that have not joined, and a channel that is closed when one does.
+func (f *First) missing() (numbers []int, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n := 1; n <= f.others; n++ {
+		if f.joined[n] == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, f.changed
+}
+
+// Gather waits until all others have joined, for as long as budget, and returns the numbers of
+// those that have not. It calls late once if one takes long.
+func (f *First) Gather(ctx context.Context, budget time.Duration, late func(missing []int)) []int {
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	soon := time.After(lateAfter)
+	for {
+		missing, changed := f.missing()
+		if len(missing) == 0 {
+			return nil
 		}
 		select {
-		case f.joined <- other{n, c}:
-		case <-f.done:
-			c.Close()
-			return
+		case <-changed:
+		case <-soon:
+			late(missing)
+		case <-ctx.Done():
+			return missing
 		}
 	}
 }
 
-// Hand sends result to each of the others as it joins, for as long as budget. It
-// returns the numbers of the tasks that have not received it.
-func (f *First) Hand(ctx context.Context, result []byte, budget time.Duration) []int {
-	ctx, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	waiting, lost := map[int]bool{}, map[int]bool{}
-	for n := range f.others {
-		waiting[n+1] = true
-	}
-	for len(waiting) > 0 {
-		select {
-		case o := <-f.joined:
-			delete(waiting, o.number)
-			delete(lost, o.number)
-			_ = o.conn.SetWriteDeadline(time.Now().Add(writeLimit))
-			if json.NewEncoder(o.conn).Encode(result) != nil {
-				lost[o.number] = true // it ended while it waited
-			}
-			o.conn.Close()
-			continue
-		case <-ctx.Done():
+// Hand sends result to the others that have joined. It returns the numbers of the tasks that
+// have not received it.
+func (f *First) Hand(result []byte) []int {
+	lost, _ := f.missing()
+	f.mu.Lock()
+	joined := maps.Clone(f.joined)
+	clear(f.joined)
+	f.mu.Unlock()
+	for n, c := range joined {
+		_ = c.SetWriteDeadline(time.Now().Add(shortly))
+		if json.NewEncoder(c).Encode(result) != nil {
+			lost = append(lost, n) // it ended while it waited
 		}
-		break
+		c.Close()
 	}
-	maps.Copy(lost, waiting)
-	return slices.Sorted(maps.Keys(lost))
+	slices.Sort(lost)
+	return lost
 }
 
 // Close ends the listening; a task that still waits learns that the first has left.
 func (f *First) Close() {
-	close(f.done)
 	f.listen.Close()
 	f.wg.Wait()
-	for {
-		select {
-		case o := <-f.joined:
-			o.conn.Close()
-		default:
-			return
-		}
+	for _, c := range f.joined {
+		c.Close()
 	}
+	f.lock.release()
 }
 
 // Await waits, as the task with that number, for the result of the first task: for
 // budget until it listens, and for budget again until it has a result. It calls
 // late once if the first task takes long to listen.
 func Await(ctx context.Context, group string, number int, budget time.Duration, late func()) ([]byte, error) {
-	conn, err := dial(ctx, group, number, budget, late)
+	lock, err := take(group, number)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the first task of this node as number %d: %w", number, err)
+	}
+	defer lock.release()
+	conn, err := dial(ctx, lock.socket, budget, late)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := sameUser(conn); err != nil {
-		return nil, err
+	if _, err := fmt.Fprintf(conn, "%*d\n", numberLength-1, number); err != nil {
+		return nil, ErrVanished
 	}
 	limited, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -175,17 +200,15 @@ func Await(ctx context.Context, group string, number int, budget time.Duration, 
 }
 
 // dial retries until the first task listens.
-func dial(ctx context.Context, group string, number int, budget time.Duration, late func()) (*net.UnixConn, error) {
+func dial(ctx context.Context, socket string, budget time.Duration, late func()) (*net.UnixConn, error) {
 	defer time.AfterFunc(lateAfter, late).Stop()
 	end := time.After(budget)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		c, err := net.DialUnix("unix", socket(group, number), socket(group, 0))
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
 		switch {
 		case err == nil:
 			return c, nil
-		case errors.Is(err, unix.EADDRINUSE):
-			return nil, fmt.Errorf("wait for the first task of this node as number %d: %w", number, ErrTaken)
-		case !errors.Is(err, unix.ECONNREFUSED):
+		case !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT):
 			return nil, fmt.Errorf("reach the first task of this node: %w", err)
 		}
 		select {
@@ -196,23 +219,4 @@ func dial(ctx context.Context, group string, number int, budget time.Duration, l
 			return nil, fmt.Errorf("%w within %s", ErrAbsent, budget)
 		}
 	}
-}
-
-// sameUser returns an error if the other end belongs to another user: for a
-// listening socket the one that called listen(2) (unix(7)).
-func sameUser(c *net.UnixConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var got error
-	err = raw.Control(func(fd uintptr) { cred, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, got); err != nil {
-		return fmt.Errorf("ask for the other end's user: %w", err)
-	}
-	if int(cred.Uid) != os.Getuid() {
-		return fmt.Errorf("%w: user id %d", ErrStranger, cred.Uid)
-	}
-	return nil
 }

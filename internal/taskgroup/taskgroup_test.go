@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,23 @@ func first(t *testing.T, group string, others int) *First {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// hand waits for the others, and gives them the result.
+func (f *First) hand(ctx context.Context, result []byte, budget time.Duration) []int {
+	f.Gather(ctx, budget, func([]int) {})
+	return f.Hand(result)
+}
+
+// awaitOne waits until a task has joined.
+func (f *First) awaitOne(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if missing, _ := f.missing(); len(missing) < f.others {
+			return
+		}
+	}
+	t.Fatal("no task joined")
 }
 
 type answer struct {
@@ -53,7 +72,7 @@ func TestTheOthersGetTheResultOfTheFirst(t *testing.T) {
 	waiting := others(t.Context(), g, 1, 2, 3)   // before the first listens
 	f := first(t, g, 3)
 	defer f.Close()
-	if missing := f.Hand(t.Context(), []byte(result), long); len(missing) != 0 {
+	if missing := f.hand(t.Context(), []byte(result), long); len(missing) != 0 {
 		t.Errorf("missing %v", missing)
 	}
 	for range 3 {
@@ -63,15 +82,18 @@ func TestTheOthersGetTheResultOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestALateTaskStillGetsTheResult(t *testing.T) {
+func TestALateTaskIsWaitedFor(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 2)
 	defer f.Close()
 	early := others(t.Context(), g, 1)
+	f.awaitOne(t)
 	handed := make(chan []int)
-	go func() { handed <- f.Hand(t.Context(), []byte("w"), long) }()
-	<-early // the first is at it, and waits for the second
+	go func() { handed <- f.hand(t.Context(), []byte("w"), long) }()
 	if a := <-others(t.Context(), g, 2); a.got != "w" {
+		t.Errorf("%+v", a)
+	}
+	if a := <-early; a.got != "w" {
 		t.Errorf("%+v", a)
 	}
 	if missing := <-handed; len(missing) != 0 {
@@ -84,7 +106,7 @@ func TestATaskThatDoesNotJoinIsNamed(t *testing.T) {
 	f := first(t, g, 3)
 	defer f.Close()
 	two := others(t.Context(), g, 2)
-	if diff := cmp.Diff([]int{1, 3}, f.Hand(t.Context(), []byte("w"), 300*time.Millisecond)); diff != "" {
+	if diff := cmp.Diff([]int{1, 3}, f.hand(t.Context(), []byte("w"), 300*time.Millisecond)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if a := <-two; a.got != "w" {
@@ -99,14 +121,13 @@ func TestATaskThatEndsWhileItWaitsIsNamed(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	gone := others(ctx, g, 1)
-	o := <-f.joined // it has connected
-	f.joined <- o
+	f.awaitOne(t)
 	cancel(interrupted)
 	if a := <-gone; !errors.Is(a.err, interrupted) {
 		t.Errorf("%+v", a)
 	}
 	began := time.Now()
-	if diff := cmp.Diff([]int{1}, f.Hand(t.Context(), []byte("w"), long)); diff != "" {
+	if diff := cmp.Diff([]int{1}, f.hand(t.Context(), []byte("w"), long)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if time.Since(began) >= long {
@@ -118,8 +139,7 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 	g := group(t)
 	f := first(t, g, 2)
 	waiting := others(t.Context(), g, 1, 2)
-	o := <-f.joined
-	f.joined <- o
+	f.awaitOne(t)
 	f.Close()
 	a, b := <-waiting, answer{}
 	if !errors.Is(a.err, ErrVanished) {
@@ -132,7 +152,7 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 		}
 	case <-time.After(100 * time.Millisecond):
 		f = first(t, g, 2)
-		f.Hand(t.Context(), nil, time.Second)
+		f.hand(t.Context(), nil, time.Second)
 		f.Close()
 		<-waiting
 	}
@@ -140,7 +160,12 @@ func TestAFirstThatVanishesIsMissedAtOnce(t *testing.T) {
 
 func TestAnIncompleteResultIsAnError(t *testing.T) {
 	g := group(t)
-	l, err := net.ListenUnix("unix", socket(g, 0))
+	lock, err := take(g, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: lock.socket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +211,7 @@ func TestATaskNumberIsTakenOnce(t *testing.T) {
 		t.Errorf("a second first: %v", err)
 	}
 	waiting := others(t.Context(), g, 1)
-	o := <-f.joined
-	f.joined <- o
+	f.awaitOne(t)
 	if _, err := Await(t.Context(), g, 1, long, func() {}); !errors.Is(err, ErrTaken) {
 		t.Errorf("a second number 1: %v", err)
 	}
@@ -198,4 +222,51 @@ func TestATaskNumberIsTakenOnce(t *testing.T) {
 	}
 	f = first(t, g, 1) // free again
 	f.Close()
+}
+
+// Another user has taken the names of the folders first, or left them open.
+func TestAFolderOfAnotherUserIsNotEntered(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make a folder of another user")
+	}
+	was := bases
+	t.Cleanup(func() { bases = was })
+	bases = []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	in := func(i int) string { return filepath.Join(bases[i], "launch-0") }
+	other := os.Mkdir(in(0), 0o700)
+	theirs := os.Chown(in(0), 65533, 65533)
+	link := os.Symlink("/etc", in(1))
+	if err := errors.Join(other, theirs, link); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := folder()
+	if err != nil || dir != in(2) {
+		t.Errorf("%s, %v", dir, err)
+	}
+	if err := os.Chmod(in(2), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = folder(); !errors.Is(err, ErrNoFolder) || !strings.Contains(err.Error(), "belongs to user 65533") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A first task that was killed leaves its socket behind.
+func TestALeftSocketIsReplaced(t *testing.T) {
+	g := group(t)
+	lock, err := take(g, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lock.socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock.release()
+	f := first(t, g, 1)
+	defer f.Close()
+	waiting := others(t.Context(), g, 1)
+	f.hand(t.Context(), []byte("w"), long)
+	if a := <-waiting; a.got != "w" {
+		t.Errorf("%+v", a)
+	}
 }

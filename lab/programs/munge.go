@@ -44,8 +44,9 @@ func Munge(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(usr, "sbin", "munged"), "--foreground", "--force", "--socket="+in("s"), "--key-file="+in("key"),
-		"--log-file="+in("log"), "--pid-file="+in("pid"), "--seed-file="+in("seed"))
+	cmd := exec.Command(filepath.Join(usr, "sbin", "munged"), "--foreground", "--force",
+		"--socket="+in("s"), "--key-file="+in("key"), "--log-file="+in("log"), "--pid-file="+in("pid"),
+		"--seed-file="+in("seed"))
 	cmd.Env = append(os.Environ(), path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

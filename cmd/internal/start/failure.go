@@ -34,7 +34,7 @@ func advices() []advice {
 		{taskgroup.ErrAbsent, exit.Missing, "did it start? look at the output of the task with the lowest rank on this node"},
 		{taskgroup.ErrSilent, exit.Missing, "did it start? look at the output of the task with the lowest rank on this node"},
 		{taskgroup.ErrVanished, exit.Unreachable, killed},
-		{taskgroup.ErrStranger, exit.Unreachable, killed},
+		{taskgroup.ErrNoFolder, exit.Unfit, "remove what is in the way, or ask an administrator to"},
 		{taskgroup.ErrTaken, exit.Duplicate, "start launch once in each task, not several times at once"},
 		{errors.ErrUnsupported, exit.Unfit,
 			"a job of several nodes needs Linux 5.3 or newer, or a seccomp profile that allows pidfd_open"},

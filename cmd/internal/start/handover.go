@@ -17,7 +17,9 @@ import (
 // handOver becomes the command, as do the other tasks of this node. It returns only an error.
 func (s *Start) handOver(ctx context.Context) error {
 	s.announce()
-	s.releaseTasks(ctx)
+	if err := s.releaseTasks(); err != nil {
+		return err
+	}
 	return s.execute(ctx)
 }
 

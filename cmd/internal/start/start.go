@@ -79,7 +79,8 @@ func (s *Start) byKind(ctx context.Context) error {
 	case s.Job.Tasks.LocalSize > 1 && s.Job.Tasks.Local > 0:
 		return s.do(ctx, (*Start).follow, (*Start).execute)
 	}
-	node := []stage{(*Start).leadTasks, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).possible}
+	node := []stage{(*Start).leadTasks, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).possible,
+		(*Start).gatherTasks}
 	switch {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)

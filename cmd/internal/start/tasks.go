@@ -26,8 +26,9 @@ const (
 	// followSlack is what a node's first task may take beyond --join-timeout: checks, release, late
 	// tasks.
 	followSlack = time.Minute
-	// handBudget bounds how long the first task of a node waits for the others, which started with it.
-	handBudget = 10 * time.Second
+	// taskBudget bounds how long the first task of a node waits for the others, which started with it and
+	// read the same program.
+	taskBudget = 20 * time.Second
 	// failBudget is the same for a failure, which the others may find on their own.
 	failBudget = 2 * time.Second
 )
@@ -62,33 +63,52 @@ func (s *Start) leadTasks(context.Context) (err error) {
 // srun or mpirun may kill it when another ends.
 func (s *Start) failTasks(f exit.Error) {
 	if s.tasks.first != nil {
-		s.hand(context.Background(), handed{Failure: &f}, failBudget)
+		s.tasks.first.Gather(context.Background(), failBudget, func([]int) {})
+		s.hand(handed{Failure: &f})
 		s.tasks.first.Close()
 	}
 }
 
-// hand gives the other tasks of this node what they wait for, and returns those that did not ask.
-func (s *Start) hand(ctx context.Context, h handed, budget time.Duration) (missing []int) {
+// hand gives the other tasks of this node what they wait for, and returns those that did not get it.
+func (s *Start) hand(h handed) (lost []int) {
 	b, err := json.Marshal(h)
 	if err != nil {
 		panic("launch: " + err.Error()) // own types: cannot fail
 	}
-	return s.tasks.first.Hand(ctx, b, budget)
+	return s.tasks.first.Hand(b)
+}
+
+// gatherTasks waits for the other tasks of this node, before it has a place in the job: a node with a
+// task too few would hang with all the others.
+func (s *Start) gatherTasks(ctx context.Context) error {
+	if s.tasks.first == nil {
+		return nil
+	}
+	missing := s.tasks.first.Gather(ctx, taskBudget, func(missing []int) {
+		s.UI.Note("waiting for %s of this node, up to %s", taskNames(missing), taskBudget)
+	})
+	if len(missing) == 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return exit.Errorf(exit.Missing, "this node has %d tasks (%s), and within %s no launch started in %s",
+		s.Job.Tasks.LocalSize, s.Job.Tasks.From, taskBudget, taskNames(missing)).
+		Do("start each task of the node with the same line, and look at the output of the missing ones")
 }
 
 // releaseTasks lets the other tasks of this node start with this one. From then on no process holds the
 // port of their store until the command listens, so it is not the port that every job tries first.
-func (s *Start) releaseTasks(ctx context.Context) {
+func (s *Start) releaseTasks() error {
 	if s.tasks.first == nil {
-		return
+		return nil
 	}
-	if missing := s.hand(ctx, handed{World: s.tasks.world, Plan: s.Plan}, handBudget); len(missing) > 0 &&
-		ctx.Err() == nil {
-		s.UI.Note("starting without %s of this node: no request for the plan within %s", taskNames(missing), handBudget)
+	if lost := s.hand(handed{World: s.tasks.world, Plan: s.Plan}); len(lost) > 0 {
+		return exit.Errorf(exit.Unreachable, "%s of this node ended before the start", taskNames(lost)).
+			Do("look at the output of that task")
 	}
 	if s.tasks.held != nil {
 		s.tasks.held.Close()
 	}
+	return nil
 }
 
 // taskNames lists tasks by their local number.
