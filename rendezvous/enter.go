@@ -170,6 +170,9 @@ func (e *entrance) ask(request, answer any) error {
 	if err == nil || errors.Is(err, io.EOF) { // the reason is read from the stream
 		err = e.stream.RecvMsg(answer)
 	}
+	if err == nil {
+		err = sound(answer)
+	}
 	return err
 }
 
@@ -215,7 +218,7 @@ func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 		defer close(out)
 		for {
 			var w pb.WatchResponse
-			if e.stream.RecvMsg(&w) != nil {
+			if e.stream.RecvMsg(&w) != nil || soundEvents(&w) != nil {
 				break
 			}
 			events := make([]*clientv3.Event, len(w.Events))

@@ -139,23 +139,6 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 	return c, nil
 }
 
-// noAnswer is the reason of a request whose time ran out.
-const noAnswer = "no answer"
-
-// silence returns why a store gives no answer, as one more connection to each endpoint
-// shows it.
-func (s Store) silence() string {
-	for _, e := range s.hosts() {
-		if c, err := net.DialTimeout("tcp", e, time.Second); err == nil {
-			defer c.Close()
-			if !plain(c) && !speaksTLS(e) {
-				return noAnswer + " of an etcd, but a process accepts connections there"
-			}
-		}
-	}
-	return noAnswer
-}
-
 // hosts returns the endpoints as host:port.
 func (s Store) hosts() []string {
 	out := slices.Clone(s.Endpoints)
@@ -188,6 +171,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 			grpc.WithContextDialer(s.dialTrusted),
 			grpc.WithNoProxy()}, // HTTPS_PROXY leads out of a site, to none of its nodes
 	}
+	cfg.DialOptions = append(cfg.DialOptions, checked()...)
 	cfg.TLS, err = s.tlsConfig()
 	return cfg, err
 }
@@ -259,25 +243,6 @@ func connected(ctx context.Context, c *grpc.ClientConn) bool {
 	}
 }
 
-// dial connects to one of the endpoints and closes the connection. It returns why that
-// fails: the etcd client retries until its deadline and does not report why.
-func (s Store) dial(ctx context.Context) error {
-	var errs []error
-	for _, host := range s.hosts() {
-		c, err := dialShort(ctx, host)
-		if err == nil {
-			defer c.Close()
-			return cmp.Or(s.familiar(c), s.greet(ctx, c))
-		}
-		err = reason(ctx, err)
-		if len(s.Endpoints) > 1 {
-			err = fmt.Errorf("%s: %w", host, err)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
 // tlsConfig returns the TLS settings for the store; nil: none.
 func (s Store) tlsConfig() (*tls.Config, error) {
 	t, err := s.Access.Config()
@@ -292,82 +257,6 @@ func (s Store) tlsConfig() (*tls.Config, error) {
 		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
 	}
 	return nil, nil
-}
-
-// greet begins a conversation with the store and returns why it fails: gRPC retries a
-// refusal and does not report why.
-func (s Store) greet(ctx context.Context, c net.Conn) error {
-	t, err := s.tlsConfig()
-	switch {
-	case err != nil:
-		return err
-	case t != nil:
-		t = t.Clone()
-		if t.ServerName == "" {
-			t.ServerName, _, _ = net.SplitHostPort(strings.TrimPrefix(s.Endpoints[0], "https://"))
-		}
-		return s.handshake(ctx, c, t)
-	case plain(c) || !speaksTLS(c.RemoteAddr().String()):
-		return nil
-	case strings.Contains(s.Endpoints[0], "://"):
-		return fmt.Errorf("%w: it speaks TLS, so the endpoint %s needs https://", ErrAccess,
-			s.Endpoints[0])
-	}
-	return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
-}
-
-// handshake returns why a TLS handshake with the store fails.
-func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
-	conn := tls.Client(c, t)
-	err := conn.HandshakeContext(ctx)
-	if err == nil { // the server refuses a client certificate after it (RFC 8446, 4.4.2.4)
-		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		if _, err = conn.Read(make([]byte, 1)); !refused(err) {
-			return nil
-		}
-		return err
-	}
-	e, other := errors.AsType[*tls.CertificateVerificationError](err)
-	switch {
-	case s.TLS == nil && other && len(e.UnverifiedCertificates) > 0 &&
-		e.UnverifiedCertificates[0].Subject.CommonName == TokenName:
-		return fmt.Errorf("%w: the store asks for one, and this node has none", ErrToken)
-	case s.TLS == nil || s.Access != Access{}:
-		return err
-	case other:
-		return fmt.Errorf("%w: this node's is not the one of the store: %w", ErrToken, e.Err)
-	}
-	again, dialErr := (&net.Dialer{}).DialContext(ctx, "tcp", c.RemoteAddr().String())
-	if dialErr != nil {
-		return err
-	}
-	defer again.Close()
-	if plain(again) {
-		return fmt.Errorf("%w: this node has one, the store has none", ErrToken)
-	}
-	return err
-}
-
-// plain returns whether the other end speaks HTTP/2 without TLS: it answers the preface
-// and an empty SETTINGS frame with a SETTINGS frame (RFC 9113, 3.4).
-func plain(c net.Conn) bool {
-	const settings = 4
-	_ = c.SetDeadline(time.Now().Add(time.Second))
-	frame := make([]byte, 9)
-	_, werr := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
-	_, rerr := io.ReadFull(c, frame)
-	return werr == nil && rerr == nil && frame[3] == settings
-}
-
-// speaksTLS returns whether the listener there speaks TLS.
-func speaksTLS(at string) bool {
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := d.Dial("tcp", at)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
 }
 
 // reason returns the useful part of a request's error: gRPC wraps it in three layers.

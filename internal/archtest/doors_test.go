@@ -26,8 +26,9 @@ var doors = map[string][]string{
 		"internal/outfile", "internal/secret", "internal/sidechannel",
 		"preflight/bandwidth", "preflight/bench", "rendezvous"},
 
-	// stranger asks a store of launch by etcd's own client, whose log is of no interest.
-	"lab/stranger": {etcd, "go.uber.org/zap"},
+	// stranger asks a store of launch by etcd's own client, whose log is of no interest, and answers in
+	// etcd's messages.
+	"lab/stranger": {etcd, "go.etcd.io/etcd/api/v3", "go.uber.org/zap", "google.golang.org/grpc"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.

@@ -3,6 +3,9 @@
 // the number of them.
 //
 //	stranger HOST:PORT JOB
+//	stranger serve MODE
+//
+// With serve it takes the store's port, and answers as no store does.
 package main
 
 import (
@@ -22,6 +25,10 @@ import (
 const tries = 400
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "serve" {
+		fmt.Println(serve(os.Args[2]))
+		os.Exit(100)
+	}
 	c, err := clientv3.New(clientv3.Config{Endpoints: os.Args[1:2], DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
 		MaxCallSendMsgSize: 4 << 20})
 	if err != nil {
