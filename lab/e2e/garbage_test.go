@@ -62,7 +62,7 @@ func TestTheJoinTimeoutHoldsWhateverAnswers(t *testing.T) {
 				if status != 69 && status != 78 {
 					t.Errorf("ended with %d: %s", status, n.err)
 				}
-				t.Logf("SUMMARY %s: %d after %s: %s", t.Name(), status, time.Since(began), n.err)
+				t.Logf("%d after %s: %s", status, time.Since(began), n.err)
 			})
 		}
 	}
@@ -72,8 +72,8 @@ func TestTheJoinTimeoutHoldsWhateverAnswers(t *testing.T) {
 func TestTheJoinTimeoutHoldsWhateverSpeaksGRPC(t *testing.T) {
 	t.Parallel()
 	bin := stranger(t)
-	for _, mode := range []string{"event without a key", "never answers", "says nothing", "is unavailable", "fails", "sends noise",
-		"grants, and is silent", "grants no time", "refuses for ever", "registers, and floods"} {
+	for _, mode := range []string{"event without a key", "never answers", "says nothing", "is unavailable", "fails",
+		"sends noise", "grants, and is silent", "grants no time", "refuses for ever", "registers, and floods"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := embedded(t, 2)
@@ -90,7 +90,7 @@ func TestTheJoinTimeoutHoldsWhateverSpeaksGRPC(t *testing.T) {
 			if status != 69 && status != 75 {
 				t.Errorf("ended with %d: %s", status, n.err)
 			}
-			t.Logf("SUMMARY %s: %d after %s: %s", t.Name(), status, time.Since(began), n.err)
+			t.Logf("%d after %s: %s", status, time.Since(began), n.err)
 			if strings.Contains(n.err.String(), "\x1b") {
 				t.Error("it prints what a terminal interprets")
 			}
