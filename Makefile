@@ -33,13 +33,14 @@ race: ## race detector on the packages, without tests that mostly wait for proce
 	@# Without it each process, also a child, waits a second before it ends.
 	GORACE=atexit_sleep_ms=0 go test -race -short $(RACE)
 
-lint: ## gofmt, go vet with and without cgo, staticcheck
+lint: ## gofmt, go vet with and without cgo, staticcheck, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 		[[ -z $$unformatted ]] || { echo "gofmt would change:" $$unformatted; exit 1; }
 	CGO_ENABLED=1 go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -C tools ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
+	@tools/vuln.sh
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
 
 bench: build ## compare launch true with true; start and check many nodes, next to torch's start
