@@ -147,7 +147,7 @@ func (s *Server) services(keys *TLS, opts []grpc.ServerOption) *grpc.Server {
 	if keys != nil {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(keys.Server)))
 	}
-	g := grpc.NewServer(opts...)
+	g := grpc.NewServer(append(opts, survivors()...)...)
 	s.gate.register(g)
 	g.RegisterService(s.service(), s)
 	return g

@@ -92,6 +92,9 @@ func (g *gate) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, erro
 	if err != nil {
 		return nil, err
 	}
+	if len(t.Responses) == 0 {
+		return nil, errOtherJob
+	}
 	p := t.Responses[0].GetResponsePut()
 	p.Header = t.Header
 	return p, nil
@@ -250,6 +253,27 @@ func (w *watching) Recv() (*pb.WatchRequest, error) {
 		err = below(c.Key, c.RangeEnd)
 	}
 	return r, err
+}
+
+// survivors are the options of a server that no request ends: a panic is that request's answer.
+func survivors() []grpc.ServerOption {
+	answer := func(err *error) {
+		if p := recover(); p != nil {
+			*err = status.Errorf(codes.Internal, "launch's store cannot carry this out: %v", p)
+		}
+	}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, do grpc.UnaryHandler) (_ any,
+			err error) {
+			defer answer(&err)
+			return do(ctx, r)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo,
+			do grpc.StreamHandler) (err error) {
+			defer answer(&err)
+			return do(srv, s)
+		}),
+	}
 }
 
 // register serves what is behind the gate.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"launch/rendezvous/protocol"
 )
@@ -172,4 +173,73 @@ func TestARegistrationForAnotherJobWritesNothing(t *testing.T) {
 	if err != nil || len(r.Kvs) > 0 {
 		t.Errorf("%v, %v", r, err)
 	}
+}
+
+// A request that panics is answered, and the next one too.
+func TestAPanicIsTheAnswerOfItsRequest(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := serveHere(t)
+	cli := (&embedded{srv}).connect(t)
+	defer cli.Close()
+	kv := srv.gate.kv
+	srv.gate.kv = nil
+	if _, err := cli.Get(t.Context(), storeKey); status.Code(err) != codes.Internal {
+		t.Errorf("got %v", err)
+	}
+	srv.gate.kv = kv
+	if _, err := cli.Get(t.Context(), storeKey); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever a stranger asks of the store, the store lives, and still says whose it is.
+func FuzzWhatAStrangerAsks(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir())
+	srv, err := Serve(f.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(srv.Close)
+	g, k := srv.gate, protocol.KeysOf("j")
+	add := func(m proto.Message) {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	mine := post(k, 7, 1, 10)
+	add(mine)
+	add(&pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestTxn{RequestTxn: mine}}, {}},
+		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{
+			Key: []byte(k.Root), RangeEnd: []byte(prefixEnd(k.Root))}}}}})
+	add(&pb.TxnRequest{Compare: []*pb.Compare{{Key: []byte(k.Leader), Target: pb.Compare_CREATE,
+		TargetUnion: &pb.Compare_CreateRevision{CreateRevision: 2}}, {Key: []byte(k.Epoch)}},
+		Success: []*pb.RequestOp{op(clientv3.OpPut(k.Epoch, `{"state":"open"}`))}})
+	add(&pb.RangeRequest{Key: []byte(k.Root), RangeEnd: []byte{0}, Limit: -1, Revision: 99})
+	add(&pb.LeaseGrantRequest{TTL: -9, ID: 7})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ctx, cancel := context.WithTimeout(by(t.Context(), "10.0.0.66"), 5*time.Second)
+		defer cancel()
+		var txn pb.TxnRequest
+		if proto.Unmarshal(b, &txn) == nil {
+			_, _ = g.Txn(ctx, &txn)
+		}
+		var r pb.RangeRequest
+		if proto.Unmarshal(b, &r) == nil {
+			_, _ = g.Range(ctx, &r)
+		}
+		var p pb.PutRequest
+		if proto.Unmarshal(b, &p) == nil {
+			_, _ = g.Put(ctx, &p)
+		}
+		var l pb.LeaseGrantRequest
+		if proto.Unmarshal(b, &l) == nil {
+			_, _ = g.LeaseGrant(ctx, &l)
+		}
+		got, err := g.kv.Range(t.Context(), &pb.RangeRequest{Key: []byte(storeKey)})
+		if err != nil || len(got.Kvs) != 1 || !strings.Contains(string(got.Kvs[0].Value), `"job":"j"`) {
+			t.Fatalf("%v, %v", got, err)
+		}
+	})
 }

@@ -247,7 +247,7 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 		return errors.New(noWay(lead, other))
 	}
 	t.Port, t.Peer, t.Lead = mine.Port, theirs.Port, m.Lead
-	t.Warm, t.Span = min(max(t.Warm, 0), longest), min(max(t.Span, time.Millisecond), longest)
+	t = t.bounded()
 	limit, stop := context.WithTimeout(ctx, t.limit())
 	defer stop()
 	var gone error
@@ -274,6 +274,12 @@ func (n *Node) agree(ctx, wait context.Context, c *sidechannel.Conversation, m M
 		s.Out, s.Back, s.GPU = r.Back, r.Out, r.GPU.turned()
 	}
 	return nil
+}
+
+// bounded returns the test with times within reason: the other side may say anything.
+func (t Test) bounded() Test {
+	t.Warm, t.Span = min(max(t.Warm, 0), longest), min(max(t.Span, time.Millisecond), longest)
+	return t
 }
 
 // limit returns the time that a measurement may take in all.

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"sync"
@@ -148,4 +149,32 @@ func TestATestFillsTheTimeThatIsLeft(t *testing.T) {
 			t.Errorf("%v left: %v", tt.left, got.Span)
 		}
 	}
+}
+
+// Whatever the other end says of its ports and of a test, this one bounds it.
+func FuzzWhatTheOtherEndSays(f *testing.F) {
+	mine := []Port{{Name: "eth0", Link: "Ethernet"}, {Name: "mlx5_0", HCA: "mlx5_0"}}
+	b, err := json.Marshal(Offer{Name: "n", Ports: mine})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b, []byte(`{"streams":-1,"warm":9223372036854775807,"span":-5,"pings":1000000000}`))
+	f.Fuzz(func(t *testing.T, offer, test []byte) {
+		var o Offer
+		if json.Unmarshal(offer, &o) == nil {
+			for _, m := range Match(mine, o.Ports) {
+				if m[0] >= len(mine) || m[1] >= len(o.Ports) {
+					t.Fatalf("%v", m)
+				}
+				_ = noWay(mine[m[0]], o.Ports[m[1]])
+			}
+		}
+		var theirs Test
+		if json.Unmarshal(test, &theirs) == nil {
+			theirs = theirs.bounded()
+			if d := theirs.limit(); d <= 0 || d > time.Hour {
+				t.Errorf("%+v may take %s", theirs, d)
+			}
+		}
+	})
 }
