@@ -208,7 +208,8 @@ var testDoors = map[string][]string{
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.
-	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine", "google.golang.org/protobuf/proto",
+	"rendezvous": {"internal/secret", "rendezvous/memstore", "github.com/anishathalye/porcupine",
+		"google.golang.org/protobuf/proto",
 		"go.etcd.io/etcd/client/pkg/v3/transport"},
 	// The real etcd that memstore is held against.
 	"rendezvous/memstore": {embed},
