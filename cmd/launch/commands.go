@@ -31,7 +31,7 @@ func (f *flags) identity() []cli.Flag {
 func (a *app) subcommands() []*cli.Command {
 	f := a.flags
 	gather := slices.Concat(f.identity(), f.etcd(), []cli.Flag{f.portRange, f.joinTimeout, f.lastCall, f.allPairs,
-		f.threshold, f.html, f.json})
+		f.threshold, f.openStore, f.html, f.json})
 	reach := append(f.etcd(), f.store, f.job, f.json)
 	return []*cli.Command{
 		a.sub("check", "check this node, or all nodes of a job together, and start nothing", "[-- COMMAND…]", checkNote, -1,
@@ -48,9 +48,9 @@ func (a *app) subcommands() []*cli.Command {
 			func(c *cli.Context) error { return end(a.Env(c.Context, c.Args().Slice())) },
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),
 		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
-			append(reach, f.joinTimeout, f.watch)...),
+			slices.Concat(reach, []cli.Flag{f.joinTimeout, f.watch})...),
 		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
-			reach...),
+			slices.Concat(reach, []cli.Flag{f.openStore})...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
 		a.sub("version", "print the version, the commit and what this build lacks", "", "", 0, a.version, f.json),
 	}

@@ -266,6 +266,10 @@ func (a *app) serve(c *cli.Context) error {
 		scheme = "https"
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
+	if a.Opt.Token == "" && !a.Opt.OpenStore && !listen.Addr().IsLoopback() {
+		a.UI.Note("no LAUNCH_TOKEN: whoever reaches it can take part in its jobs; openssl rand -hex 16 makes one, " +
+			"--open-store silences this")
+	}
 	<-ctx.Done()
 	a.UI.Note("the store has ended, and its data is deleted")
 	return nil
