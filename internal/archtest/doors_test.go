@@ -114,7 +114,7 @@ var doors = map[string][]string{
 	// finding: the evidence of a finding is that of a variable.
 	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it, and asks the kernel by netlink whose a socket is.
-	"internal/process": {"github.com/prometheus/procfs", "github.com/vishvananda/netlink"},
+	"internal/process": {"github.com/prometheus/procfs", unixPkg},
 	"internal/child":   {unixPkg},
 	"internal/handoff": {unixPkg},
 	// attempt adopts what the command leaves behind, finds it by its parents, and

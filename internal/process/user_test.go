@@ -28,6 +28,13 @@ func TestUserOfAListenerAndOfAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		for range 50 { // others at the same port
+			more, err := net.Dial("tcp", to.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer more.Close()
+		}
 		for _, s := range [][2]netip.AddrPort{{to, {}}, {ends(t, c.LocalAddr()), ends(t, c.RemoteAddr())}} {
 			if uid, known := User(s[0], s[1]); !known || uid != os.Getuid() {
 				t.Errorf("%s: %v: user %d, known: %t", at, s, uid, known)
