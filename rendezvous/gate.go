@@ -110,9 +110,14 @@ func (g *gate) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := g.book.room(from, written(r)); err != nil {
+	if reads(r) > 1 {
+		return nil, refusal("to read more than once below a key")
+	}
+	size := written(r)
+	if err := g.book.reserve(from, size); err != nil {
 		return nil, err
 	}
+	defer g.book.free(from, size)
 	t, err := g.kv.Txn(ctx, r)
 	if err == nil {
 		g.charge(from, r, t)
@@ -213,9 +218,10 @@ func (g *gate) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.Lea
 	if r.TTL > maxTTL {
 		return nil, status.Errorf(codes.InvalidArgument, "a lease of %d s: at most %d", r.TTL, maxTTL)
 	}
-	if err := g.book.room(from, leaseSize); err != nil {
+	if err := g.book.reserve(from, leaseSize); err != nil {
 		return nil, err
 	}
+	defer g.book.free(from, leaseSize)
 	l, err := g.leases.LeaseGrant(ctx, r)
 	if err == nil {
 		g.book.granted(from, l.ID)
@@ -305,6 +311,21 @@ func condition(c *pb.Compare) protocol.Cond {
 		out.Key = ""
 	}
 	return out
+}
+
+// reads returns how often a transaction reads more than one key.
+func reads(r *pb.TxnRequest) (n int) {
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, o := range ops {
+			if t := o.GetRequestTxn(); t != nil {
+				n += reads(t)
+			}
+			if len(o.GetRequestRange().GetRangeEnd()) > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // written returns how many bytes a transaction may write.

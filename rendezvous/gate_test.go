@@ -110,16 +110,17 @@ func TestAFullStoreHasRoomForNodes(t *testing.T) {
 	l := newLedger()
 	from := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 	i := 0
-	for ; l.room(from(i), share) == nil; i++ {
+	for ; l.reserve(from(i), share) == nil; i++ {
+		l.free(from(i), share)
 		l.charge(from(i), fmt.Sprint(i), share)
 	}
 	if i != whole/share {
 		t.Errorf("%d addresses filled their share", i)
 	}
-	if err := l.room(from(9999), 2000); err != nil {
+	if err := l.reserve(from(9999), 2000); err != nil {
 		t.Errorf("a node: %v", err)
 	}
-	if err := l.room(from(9999), 2*little); err == nil {
+	if err := l.reserve(from(9999), 2*little); err == nil {
 		t.Error("a full store takes more")
 	}
 }
@@ -138,6 +139,51 @@ func TestWhatIsOverwrittenCountsUntilItIsCompacted(t *testing.T) {
 	l.age(true)
 	if l.used != 20 {
 		t.Errorf("used %d after a compaction", l.used)
+	}
+}
+
+// A transaction that reads the job often would multiply what it holds.
+func TestATransactionReadsTheJobOnce(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g, k := serveHere(t).gate, protocol.KeysOf("j")
+	all := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(k.Root),
+		RangeEnd: []byte(prefixEnd(k.Root))}}}
+	a := by(t.Context(), "10.0.0.2")
+	if _, err := g.Txn(a, &pb.TxnRequest{Success: []*pb.RequestOp{all}}); err != nil {
+		t.Error(err)
+	}
+	twice := &pb.TxnRequest{Success: []*pb.RequestOp{all, {Request: &pb.RequestOp_RequestTxn{
+		RequestTxn: &pb.TxnRequest{Failure: []*pb.RequestOp{all}}}}}}
+	if _, err := g.Txn(a, twice); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Without TLS the epoch is written by the address that has the lead.
+func TestAnotherAddressDoesNotLead(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g, k := serveHere(t).gate, protocol.KeysOf("j")
+	a, b := by(t.Context(), "10.0.0.2"), by(t.Context(), "10.0.0.3")
+	lease := grant(t, g, a)
+	write := func(ctx context.Context, leases ...int64) error {
+		r := &pb.TxnRequest{Success: []*pb.RequestOp{op(clientv3.OpPut(k.Epoch, `{"state":"open"}`))}, Compare: []*pb.Compare{
+			{Key: []byte(k.Leader), Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: 2}},
+			{Key: []byte(k.Epoch), Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{}}}}
+		for _, l := range leases {
+			r.Compare = append(r.Compare, &pb.Compare{Key: []byte(k.Leader), Target: pb.Compare_LEASE,
+				TargetUnion: &pb.Compare_Lease{Lease: l}})
+		}
+		_, err := g.Txn(ctx, r)
+		return err
+	}
+	if err := write(a, lease); err != nil {
+		t.Errorf("by the lease's own address: %v", err)
+	}
+	if err := write(b, lease); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("by another address: %v", err)
+	}
+	if err := write(b); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("without a lease: %v", err)
 	}
 }
 

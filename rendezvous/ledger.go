@@ -70,16 +70,15 @@ func (l *ledger) of(from netip.Addr) *account {
 	return a
 }
 
-// room refuses a writer that has no room for n more bytes.
-func (l *ledger) room(from netip.Addr, n int) error {
+// reserve takes room for n more bytes, until free, and refuses a writer that has none.
+func (l *ledger) reserve(from netip.Addr, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[from]
-	if a == nil {
-		a = &account{}
-	}
+	a := l.of(from)
 	mine, all := a.used+a.leases*leaseSize+n, l.used+n
 	if mine <= share && (all <= whole || mine <= little) {
+		a.used += n
+		l.used += n
 		return nil
 	}
 	who := "this machine"
@@ -88,6 +87,14 @@ func (l *ledger) room(from netip.Addr, n int) error {
 	}
 	return status.Errorf(codes.ResourceExhausted, "launch's store has no room for more from %s: it has %s of %s",
 		who, megabytes(mine-n), megabytes(l.used))
+}
+
+// free gives back what was reserved.
+func (l *ledger) free(from netip.Addr, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(from).used -= n
+	l.used -= n
 }
 
 // charge enters a key that was written.

@@ -39,11 +39,11 @@ func (k Keys) permitsPut(conds []Cond, op Op) bool {
 		_, ok := v.(Member)
 		return ok && leased && about(conds, key)
 	case key == k.Epoch:
-		return k.led(conds) && about(conds, key)
+		return k.leads(conds) && about(conds, key)
 	case strings.HasPrefix(key, k.Worlds):
-		return k.led(conds) || about(conds, key)
+		return k.leads(conds) || about(conds, key)
 	case strings.HasPrefix(key, k.Results):
-		return k.led(conds) || !strings.Contains(key[len(k.Results):], "/") // Quit
+		return k.leads(conds) || !strings.Contains(key[len(k.Results):], "/") // Quit
 	case key == k.Progress:
 		r, ok := v.(Report)
 		return ok && (k.led(conds) || r.Final)
@@ -68,16 +68,24 @@ func (k Keys) permitsDelete(conds []Cond, op Op) bool {
 	case op.Prefix && key == k.Root: // it has no members
 		return slices.ContainsFunc(conds, func(c Cond) bool { return c.Prefix && c.Key == k.Members && c.Is == '<' })
 	case op.Prefix:
-		return k.led(conds) && slices.Contains([]string{k.Results, k.Worlds, k.Notes}, key)
+		return k.leads(conds) && slices.Contains([]string{k.Results, k.Worlds, k.Notes}, key)
 	case key == k.Leader:
 		return about(conds, key)
 	}
-	return k.led(conds) && (op.Key == k.Progress || strings.HasPrefix(op.Key, k.Worlds))
+	return k.leads(conds) && (op.Key == k.Progress || strings.HasPrefix(op.Key, k.Worlds))
 }
 
 // about returns whether a condition compares this key.
 func about(conds []Cond, key string) bool {
 	return slices.ContainsFunc(conds, func(c Cond) bool { return c.Key == key && !c.Prefix })
+}
+
+// leads is led, by a node that names the lease of the lead: whose it is, a store can know. A node that does not
+// know its lease names 0, which the leader's key never has.
+func (k Keys) leads(conds []Cond) bool {
+	return k.led(conds) && slices.ContainsFunc(conds, func(c Cond) bool {
+		return c.Key == k.Leader && c.Of == Lease && c.Is == '='
+	})
 }
 
 // led returns whether a condition holds only while one certain node leads.
