@@ -137,9 +137,9 @@ func gone(t *testing.T, pid int, budget time.Duration) {
 // running starts a pair whose commands print that they run, then sleep.
 func running(t *testing.T) (a, b *node) {
 	t.Helper()
-	args := pair(t, "sh", "-c", "echo runs; exec sleep 60")
+	args := pair(t, "sh", "-c", "echo at work; exec sleep 60")
 	a, b = begin(t, args...), begin(t, args...)
-	a.line(t, "runs")
-	b.line(t, "runs")
+	a.line(t, "at work")
+	b.line(t, "at work")
 	return a, b
 }

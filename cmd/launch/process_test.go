@@ -227,11 +227,11 @@ func TestCtrlC(t *testing.T) {
 		}
 	})
 	t.Run("the running command gets it", func(t *testing.T) {
-		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo runs; while :; do sleep 0.05; done")
+		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo at work; while :; do sleep 0.05; done")
 		other := begin(t, args...)
 		person, screen, c := onTerminal(args...)
-		until(screen, "runs")
-		other.line(t, "runs")
+		until(screen, "at work")
+		other.line(t, "at work")
 		companion := companionOf(c.Process.Pid)
 		_, _ = person.Write([]byte{3})
 		until(screen, "caught it")
@@ -265,15 +265,15 @@ func TestAPipeEndsWithTheCommand(t *testing.T) {
 func TestAKilledCompanionStopsNoNodeAfterTheGo(t *testing.T) {
 	dir := t.TempDir()
 	torchrun, over := filepath.Join(dir, "torchrun"), filepath.Join(dir, "over")
-	script := fmt.Sprintf("#!/bin/sh\necho runs\nuntil [ -e %s ]; do sleep 0.1; done\n", over)
+	script := fmt.Sprintf("#!/bin/sh\necho at work\nuntil [ -e %s ]; do sleep 0.1; done\n", over)
 	if err := os.WriteFile(torchrun, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	store := pair(t)[:4]
 	a := begin(t, slices.Concat(store, []string{"--node-rank", "0", torchrun, "-m", "t"})...)
 	b := begin(t, slices.Concat(store, []string{"--node-rank", "1", torchrun, "-m", "t"})...)
-	a.line(t, "runs")
-	b.line(t, "runs")
+	a.line(t, "at work")
+	b.line(t, "at work")
 	_ = syscall.Kill(companionOf(b.Process.Pid), syscall.SIGKILL)
 	if err := os.WriteFile(over, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -311,12 +311,12 @@ func TestTheOthersNameANodeThatIsLostAfterTheStart(t *testing.T) {
 		{"--json", `"come":1`, `"id":"node.lost"`},
 		{"--fail-fast", "1 of 2 nodes joined", "was lost (seen at"},
 	} {
-		args := append([]string{tc.flag}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
+		args := append([]string{tc.flag}, pair(t, "sh", "-c", "echo at work; exec sleep 60")...)
 		host := begin(t, args...)
 		host.line(t, tc.one)
 		other := begin(t, args...)
-		host.line(t, "runs")
-		other.line(t, "runs")
+		host.line(t, "at work")
+		other.line(t, "at work")
 		_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
 		host.line(t, tc.lost)
 		if tc.flag != "--fail-fast" {
@@ -368,12 +368,12 @@ func TestAProcessThatTheKernelKillsForLackOfMemoryIsReported(t *testing.T) {
 
 // With restarts the others start again without this node, so its command must end.
 func TestADeadCompanionEndsTheCommandOfARunWithRestarts(t *testing.T) {
-	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo runs; exec sleep 60")...)
+	args := append([]string{"--restarts", "1", "--spares", "1"}, pair(t, "sh", "-c", "echo at work; exec sleep 60")...)
 	host := begin(t, args...)
 	host.line(t, "1 of 2 nodes joined")
 	other := begin(t, args...)
-	host.line(t, "runs")
-	other.line(t, "runs")
+	host.line(t, "at work")
+	other.line(t, "at work")
 	_ = syscall.Kill(companionOf(other.Process.Pid), syscall.SIGKILL)
 	other.line(t, "ending the command on this node: the other nodes may start again without it")
 	other.end(t)
