@@ -142,6 +142,7 @@ func (s *Server) services(keys *TLS, opts []grpc.ServerOption) *grpc.Server {
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.StaticConnWindowSize(window), grpc.StaticStreamWindowSize(window),
 		grpc.MaxRecvMsgSize(int(s.etcd.Cfg.MaxRequestBytesWithOverhead())), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshake),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive}),
 	)
 	if keys != nil {
@@ -152,6 +153,9 @@ func (s *Server) services(keys *TLS, opts []grpc.ServerOption) *grpc.Server {
 	g.RegisterService(s.service(), s)
 	return g
 }
+
+// handshake is how long a client may take for TLS and HTTP/2.
+const handshake = 10 * time.Second
 
 // minKeepalive is how often a client may ask whether the connection lives. etcd's clients ask
 // at most every 10 s.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -41,6 +42,7 @@ type gate struct {
 const (
 	maxRequest = 3 << 19  // bytes
 	maxValue   = 64 << 10 // bytes, but for posts and results
+	maxKey     = 2 << 10  // bytes
 	maxTTL     = 600      // seconds
 	maxWatches = 1024     // of one stream
 	maxStreams = 1024     // of one connection
@@ -72,6 +74,9 @@ func refusal(format string, args ...any) error {
 
 // below refuses what reads another key than launch's.
 func below(key, end []byte) error {
+	if n := max(len(key), len(end)); n > maxKey {
+		return refusal("a key of %d bytes: at most %d", n, maxKey)
+	}
 	limit := append([]byte(protocol.Root[:len(protocol.Root)-1]), protocol.Root[len(protocol.Root)-1]+1)
 	if bytes.HasPrefix(key, []byte(protocol.Root)) &&
 		(len(end) == 0 || bytes.Compare(end, limit) <= 0 && (len(end) > 1 || end[0] != 0)) {
@@ -102,10 +107,10 @@ func (g *gate) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, erro
 
 func (g *gate) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	from := writer(ctx)
-	err := g.permits(from, nil, r)
+	err := g.permits(ctx, nil, r)
 	if err == errOtherJob { // which asks whose store it is: nothing is written
 		r = &pb.TxnRequest{Compare: r.Compare, Failure: r.Failure}
-		err = g.permits(from, nil, r)
+		err = g.permits(ctx, nil, r)
 	}
 	if err != nil {
 		return nil, err
@@ -126,77 +131,88 @@ func (g *gate) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 }
 
 // permits refuses a transaction that no node makes. The conditions of the outer one hold inside it.
-func (g *gate) permits(from netip.Addr, outer []protocol.Cond, r *pb.TxnRequest) error {
-	conds := outer
+func (g *gate) permits(ctx context.Context, outer []protocol.Cond, r *pb.TxnRequest) error {
+	conds := slices.Clone(outer)
 	for _, c := range r.Compare {
 		if err := below(c.Key, c.RangeEnd); err != nil {
 			return err
 		}
-		if l := c.GetLease(); l != 0 && !g.owns(from, l) {
+		if l := c.GetLease(); l != 0 && !g.owns(writer(ctx), l) {
 			return refusal("the lease of another node")
 		}
 		conds = append(conds, condition(c))
 	}
-	if err := g.permitsAll(from, conds, r.Success); err != nil {
+	if err := g.permitsAll(ctx, conds, r.Success); err != nil {
 		return err
 	}
-	return g.permitsAll(from, outer, r.Failure)
+	return g.permitsAll(ctx, outer, r.Failure)
 }
 
-func (g *gate) permitsAll(from netip.Addr, conds []protocol.Cond, ops []*pb.RequestOp) error {
+func (g *gate) permitsAll(ctx context.Context, conds []protocol.Cond, ops []*pb.RequestOp) error {
 	for _, o := range ops {
-		var key, end []byte
-		op := protocol.Op{}
+		var err error
 		switch {
 		case o.GetRequestTxn() != nil:
-			if err := g.permits(from, conds, o.GetRequestTxn()); err != nil {
-				return err
-			}
-			continue
+			err = g.permits(ctx, conds, o.GetRequestTxn())
 		case o.GetRequestRange() != nil:
-			key, end = o.GetRequestRange().Key, o.GetRequestRange().RangeEnd
+			err = below(o.GetRequestRange().Key, o.GetRequestRange().RangeEnd)
 		case o.GetRequestPut() != nil:
-			p := o.GetRequestPut()
-			if key = p.Key; p.Lease != 0 && !g.owns(from, p.Lease) {
-				return refusal("the lease of another node")
-			}
-			if p.IgnoreLease || p.IgnoreValue {
-				return refusal("a write of half a key")
-			}
-			op.Do, op.Lease = protocol.Put, p.Lease
+			err = g.permitsPut(ctx, conds, o.GetRequestPut())
 		case o.GetRequestDeleteRange() != nil:
-			key, end = o.GetRequestDeleteRange().Key, o.GetRequestDeleteRange().RangeEnd
-			op.Do, op.Prefix = protocol.Delete, len(end) > 0
+			d := o.GetRequestDeleteRange()
+			op := protocol.Op{Do: protocol.Delete, Key: string(d.Key), Prefix: len(d.RangeEnd) > 0}
+			var k keys
+			if k, err = g.writes(d.Key, d.RangeEnd); err == nil {
+				err = g.permitsOp(ctx, k, conds, op)
+			}
 		}
-		if err := below(key, end); err != nil {
+		if err != nil {
 			return err
-		}
-		if op.Do == protocol.Get {
-			continue
-		}
-		k, ok := g.own, g.job != "" && strings.HasPrefix(string(key), g.own.Root)
-		if !ok {
-			if k, ok = keysOf(string(key)); ok && g.job != "" {
-				return errOtherJob
-			}
-		}
-		if !ok || op.Prefix && string(end) != prefixEnd(string(key)) {
-			return refusal("a write of %q", key)
-		}
-		if op.Key = string(key); op.Do == protocol.Put {
-			if n := len(o.GetRequestPut().Value); n > maxValue && !k.Large(op.Key) {
-				return refusal("%d bytes for %q", n, key)
-			}
-			op.Value = o.GetRequestPut().Value
-			if k.Speaks(op.Key) {
-				op.Value = decode(k, &mvccpb.KeyValue{Key: key, Value: o.GetRequestPut().Value}).Value
-			}
-		}
-		if err := k.Permits(conds, []protocol.Op{op}); err != nil {
-			return refusal("%v", err)
 		}
 	}
 	return nil
+}
+
+func (g *gate) permitsPut(ctx context.Context, conds []protocol.Cond, p *pb.PutRequest) error {
+	k, err := g.writes(p.Key, nil)
+	op := protocol.Op{Do: protocol.Put, Key: string(p.Key), Lease: p.Lease, Value: p.Value}
+	switch {
+	case err != nil:
+		return err
+	case p.Lease != 0 && !g.owns(writer(ctx), p.Lease):
+		return refusal("the lease of another node")
+	case p.IgnoreLease || p.IgnoreValue:
+		return refusal("a write of half a key")
+	case len(p.Value) > maxValue && !k.Large(op.Key):
+		return refusal("%d bytes for %q", len(p.Value), p.Key)
+	case k.Speaks(conds, op.Key):
+		op.Value = decode(k, &mvccpb.KeyValue{Key: p.Key, Value: p.Value}).Value
+	}
+	return g.permitsOp(ctx, k, conds, op)
+}
+
+func (g *gate) permitsOp(ctx context.Context, k keys, conds []protocol.Cond, op protocol.Op) error {
+	if err := k.Permits(conds, []protocol.Op{op}); err != nil {
+		return refusal("%v", err)
+	}
+	return g.entitled(ctx, k, conds, op)
+}
+
+// writes returns the job whose key, or keys below a prefix, are written.
+func (g *gate) writes(key, end []byte) (keys, error) {
+	if err := below(key, end); err != nil {
+		return keys{}, err
+	}
+	k, ok := g.own, g.job != "" && strings.HasPrefix(string(key), g.own.Root)
+	if !ok {
+		if k, ok = keysOf(string(key)); ok && g.job != "" {
+			return k, errOtherJob
+		}
+	}
+	if !ok || len(end) > 0 && string(end) != prefixEnd(string(key)) {
+		return k, refusal("a write of %q", key)
+	}
+	return k, nil
 }
 
 // errOtherJob refuses a write for a job that the store does not belong to.
@@ -206,38 +222,6 @@ var errOtherJob = refusal("a write for another job")
 func keysOf(key string) (keys, bool) {
 	job, _, ok := strings.Cut(strings.TrimPrefix(key, protocol.Root), "/")
 	return protocol.KeysBelow(protocol.Root + job + "/"), ok
-}
-
-// owns returns whether a lease may be used by this client. One that is not known is etcd's to refuse.
-func (g *gate) owns(from netip.Addr, lease int64) bool {
-	return g.known || g.book.owns(from, lease)
-}
-
-func (g *gate) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	from := writer(ctx)
-	if r.TTL > maxTTL {
-		return nil, status.Errorf(codes.InvalidArgument, "a lease of %d s: at most %d", r.TTL, maxTTL)
-	}
-	if err := g.book.reserve(from, leaseSize); err != nil {
-		return nil, err
-	}
-	defer g.book.free(from, leaseSize)
-	l, err := g.leases.LeaseGrant(ctx, r)
-	if err == nil {
-		g.book.granted(from, l.ID)
-	}
-	return l, err
-}
-
-func (g *gate) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	if !g.owns(writer(ctx), r.ID) {
-		return nil, refusal("the lease of another node")
-	}
-	return g.leases.LeaseRevoke(ctx, r)
-}
-
-func (g *gate) LeaseKeepAlive(s pb.Lease_LeaseKeepAliveServer) error {
-	return g.leases.LeaseKeepAlive(s)
 }
 
 func (g *gate) Watch(s pb.Watch_WatchServer) error {
@@ -289,9 +273,12 @@ func (g *gate) register(s *grpc.Server) {
 	pb.RegisterWatchServer(s, g)
 }
 
-// condition returns a comparison as the protocol has it.
+// condition returns a comparison as the protocol has it. One that the protocol does not have is about no key.
 func condition(c *pb.Compare) protocol.Cond {
 	out := protocol.Cond{Key: string(c.Key), Prefix: len(c.RangeEnd) > 0}
+	if out.Prefix && string(c.RangeEnd) != prefixEnd(out.Key) {
+		return protocol.Cond{}
+	}
 	switch c.Result {
 	case pb.Compare_EQUAL:
 		out.Is = '='
@@ -308,7 +295,7 @@ func condition(c *pb.Compare) protocol.Cond {
 	case pb.Compare_LEASE:
 		out.Of, out.Rev = protocol.Lease, c.GetLease()
 	default: // of a value: the store's own key
-		out.Key = ""
+		return protocol.Cond{}
 	}
 	return out
 }

@@ -34,12 +34,31 @@ func op(put clientv3.Op) *pb.RequestOp {
 		Value: put.ValueBytes()}}}
 }
 
-// post is a transaction in the form of a post, of n bytes.
+// post is a transaction in the form of a post, of n bytes, of a node that has joined with this lease.
 func post(k keys, lease int64, i, n int) *pb.TxnRequest {
 	o := op(clientv3.OpPut(fmt.Sprintf("%s9/x/%d", k.Posts, i), strings.Repeat("x", n)))
 	o.GetRequestPut().Lease = lease
-	return &pb.TxnRequest{Success: []*pb.RequestOp{o}, Compare: []*pb.Compare{{Key: []byte(k.Epoch),
-		Target: pb.Compare_MOD, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_ModRevision{ModRevision: -1}}}}
+	return &pb.TxnRequest{Success: []*pb.RequestOp{o}, Compare: []*pb.Compare{
+		{Key: []byte(k.Epoch), Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{}},
+		{Key: []byte(k.Member(nodeOf(lease))), Target: pb.Compare_LEASE, TargetUnion: &pb.Compare_Lease{Lease: lease}}}}
+}
+
+// nodeOf is the node that has joined with a lease.
+func nodeOf(lease int64) Member { return Member{ID: fmt.Sprint(lease), Index: -1, Size: 2, Host: "h"} }
+
+// enrolled returns the lease of a node that has joined.
+func enrolled(t *testing.T, g *gate, ctx context.Context, k keys) int64 {
+	t.Helper()
+	lease := grant(t, g, ctx)
+	m := nodeOf(lease)
+	o := op(clientv3.OpPut(k.Member(m), encode(m)))
+	o.GetRequestPut().Lease = lease
+	r, err := g.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{o}, Compare: []*pb.Compare{{Key: []byte(k.Member(m)),
+		Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{}}}})
+	if err != nil || !r.Succeeded {
+		t.Fatal(r, err)
+	}
+	return lease
 }
 
 func grant(t *testing.T, g *gate, ctx context.Context) int64 {
@@ -58,7 +77,7 @@ func TestAFloodEndsAtTheShareOfItsAddress(t *testing.T) {
 	srv := serveHere(t)
 	g, k := srv.gate, protocol.KeysOf("j")
 	bad, good := by(t.Context(), "10.0.0.66"), by(t.Context(), "10.0.0.2")
-	lease := grant(t, g, bad)
+	lease := enrolled(t, g, bad, k)
 	var err error
 	var i int
 	for ; err == nil && i < 2*share>>20; i++ {
@@ -67,7 +86,7 @@ func TestAFloodEndsAtTheShareOfItsAddress(t *testing.T) {
 	if i > share>>20+1 || status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "10.0.0.66") {
 		t.Errorf("after %d MB: %v", i, err)
 	}
-	if _, err := g.Txn(good, post(k, grant(t, g, good), i, 1000)); err != nil {
+	if _, err := g.Txn(good, post(k, enrolled(t, g, good, k), i, 1000)); err != nil {
 		t.Errorf("another address: %v", err)
 	}
 	var disk int64
@@ -100,7 +119,7 @@ func TestAFloodEndsAtTheShareOfItsAddress(t *testing.T) {
 	if n := used(); n > 1<<20 {
 		t.Errorf("%d MB remain", n>>20)
 	}
-	if _, err := g.Txn(bad, post(k, grant(t, g, bad), 0, 1<<20)); err != nil {
+	if _, err := g.Txn(bad, post(k, enrolled(t, g, bad, k), 0, 1<<20)); err != nil {
 		t.Errorf("after the compaction: %v", err)
 	}
 }
@@ -192,7 +211,7 @@ func TestALeaseBelongsToItsAddress(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	g, k := serveHere(t).gate, protocol.KeysOf("j")
 	a, b := by(t.Context(), "10.0.0.2"), by(t.Context(), "10.0.0.3")
-	lease := grant(t, g, a)
+	lease := enrolled(t, g, a, k)
 	if _, err := g.LeaseRevoke(b, &pb.LeaseRevokeRequest{ID: lease}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("another address gives it back: %v", err)
 	}
@@ -204,6 +223,15 @@ func TestALeaseBelongsToItsAddress(t *testing.T) {
 	}
 	if _, err := g.LeaseGrant(a, &pb.LeaseGrantRequest{TTL: 9_000_000_000}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("for ever: %v", err)
+	}
+	if _, err := g.LeaseGrant(b, &pb.LeaseGrantRequest{TTL: 9, ID: lease + 1}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("with a number of its choice: %v", err)
+	}
+	if err := g.LeaseKeepAlive(&renewal{ctx: b, lease: lease}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another address renews it: %v", err)
+	}
+	if err := g.LeaseKeepAlive(&renewal{ctx: a, lease: lease}); err != nil {
+		t.Errorf("its own address renews it: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,11 +34,48 @@ func TestWhatNoNodeCanHaveWrittenIsNotReadable(t *testing.T) {
 			t.Errorf("place %s: %+v", text, v)
 		}
 	}
+	long, short := strings.Repeat("ü", protocol.NoteText), strings.Repeat("ü", protocol.NoteName)
+	for text, want := range map[string]bool{`{"index": -1}`: true, `{"index": -2}`: false,
+		`{"name": "` + short + `", "text": "` + long + `"}`: true, `{"text": "` + long + `x"}`: false,
+		`{"name": "` + short + `x"}`: false, `{"text": "` + strings.Repeat(long, 100) + `"}`: false} {
+		if v := as[Note]([]byte(text)); (v != nil) != want {
+			t.Errorf("note %.40s: %t", text, v != nil)
+		}
+		if v := as[protocol.Report]([]byte(`{"unfit": [` + text + `]}`)); (v != nil) != want {
+			t.Errorf("report of note %.40s: %t", text, v != nil)
+		}
+	}
 	for key, want := range map[string]bool{"go/0": true, "go/-7": false, "go/+1": false, "go/01": false, "go/": false,
 		"go/1000000000000": false} {
 		k := protocol.KeysOf("j")
 		if _, _, ok := k.Posted(k.Posts + "1/" + key); ok != want {
 			t.Errorf("post %s: %t", key, ok)
+		}
+	}
+}
+
+// Whatever a value says, people read no text that controls a terminal or that is reversed.
+func TestTextsOfOtherNodesArePrintable(t *testing.T) {
+	const evil = "a\\u001b[2Jb\\u009b\\u202ec\\u0000\\nd"
+	const member = `{"id": "` + evil + `", "size": 2, "host": "` + evil + `", "left": "` + evil + `"}`
+	const partner = `{"name": "` + evil + `", "id": "` + evil + `"}`
+	for name, v := range map[string]any{
+		"member": as[Member]([]byte(member)),
+		"epoch": as[Epoch]([]byte(`{"state": "sealed", "size": 2, "nonce": "0123456789abcdef", "first": "` + evil +
+			`", "why": "` + evil + `", "master": ` + member + `}`)),
+		"place": as[Place]([]byte(`{"name": "` + evil + `", "partners": [` + partner + `]}`)),
+		"note":  as[Note]([]byte(`{"name": "` + evil + `", "text": "` + evil + `"}`)),
+		"report": as[protocol.Report]([]byte(`{"here": ["` + evil + `"], "left": [` + member + `], "unfit": [{"text": "` +
+			evil + `"}]}`)),
+		"lateness": as[protocol.Lateness]([]byte(`{"who": ["` + evil + `"], "lost": ["` + evil + `"], "failed": ["` + evil +
+			`"]}`)),
+	} {
+		b, err := json.Marshal(v)
+		if err != nil || v == nil || !strings.Contains(string(b), "a\ufffd[2Jb\ufffd\ufffdc\ufffd d") {
+			t.Errorf("%s: %s, %v", name, b, err)
+		}
+		if strings.Contains(string(b), `\u00`) || strings.ContainsAny(string(b), "\u009b\u202e") {
+			t.Errorf("%s has control characters: %q", name, b)
 		}
 	}
 }

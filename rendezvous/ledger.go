@@ -2,8 +2,10 @@ package rendezvous
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +31,8 @@ const (
 	// outdated is how much may be outdated before it is compacted; what is younger than keep stays, for
 	// watches that are late.
 	outdated, keep = 16 << 20, 30 * time.Second
-	// leaseSize is what a lease costs the store.
-	leaseSize = 512
+	// leaseSize is what a lease costs the store, in memory and in its file.
+	leaseSize = 2560
 )
 
 // ledger knows which address wrote how much of the store.
@@ -51,7 +53,7 @@ type entry struct {
 
 // account is what one address has in the store, in bytes.
 type account struct {
-	used          int // with its history
+	used          int // with its history and its leases
 	outdated, old int // the part that is overwritten or deleted: since the last look, and before
 	leases        int
 }
@@ -75,7 +77,7 @@ func (l *ledger) reserve(from netip.Addr, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(from)
-	mine, all := a.used+a.leases*leaseSize+n, l.used+n
+	mine, all := a.used+n, l.used+n
 	if mine <= share && (all <= whole || mine <= little) {
 		a.used += n
 		l.used += n
@@ -124,7 +126,10 @@ func (l *ledger) granted(from netip.Addr, lease int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leases[lease] = from
-	l.of(from).leases++
+	a := l.of(from)
+	a.leases++
+	a.used += leaseSize
+	l.used += leaseSize
 }
 
 // owns returns whether a lease is of this writer, or not known.
@@ -135,16 +140,24 @@ func (l *ledger) owns(from netip.Addr, lease int64) bool {
 	return !known || owner == from
 }
 
-// look forgets leases that have ended, and makes what is outdated old. It returns whether there is so
-// much of it that the store is to be compacted.
-func (l *ledger) look(leases map[int64]bool) (compact bool) {
+// open returns the leases that have not ended, as far as is known.
+func (l *ledger) open() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, owner := range l.leases {
-		if !leases[id] {
-			delete(l.leases, id)
-			l.accounts[owner].leases--
-		}
+	return slices.Collect(maps.Keys(l.leases))
+}
+
+// look forgets leases that have ended. It returns whether so much is outdated that the store is to be
+// compacted.
+func (l *ledger) look(ended []int64) (compact bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ended {
+		a := l.accounts[l.leases[id]]
+		delete(l.leases, id)
+		a.leases--
+		a.used -= leaseSize
+		l.used -= leaseSize
 	}
 	old := 0
 	for from, a := range l.accounts {
@@ -203,14 +216,18 @@ func (s *Server) watchLedger(ctx context.Context) {
 // compact removes the history up to a revision if there is much of it. It returns the revision now.
 func (s *Server) compact(ctx context.Context, last int64) (now int64) {
 	now = s.etcd.KV().Rev()
-	leases := map[int64]bool{}
+	ended := s.gate.book.open() // what is granted from here on is not among them
 	if r, err := s.etcd.LeaseLeases(ctx, &pb.LeaseLeasesRequest{}); err == nil {
+		lives := map[int64]bool{}
 		for _, l := range r.Leases {
-			leases[l.ID] = true
+			lives[l.ID] = true
 		}
+		ended = slices.DeleteFunc(ended, func(id int64) bool { return lives[id] })
+	} else {
+		ended = nil
 	}
 	compacted := false
-	if s.gate.book.look(leases) {
+	if s.gate.book.look(ended) {
 		_, err := s.etcd.Compact(ctx, &pb.CompactionRequest{Revision: last})
 		compacted = err == nil
 	}

@@ -177,8 +177,7 @@ func Clean(ctx context.Context, cli *clientv3.Client, job string) (here int, err
 	if r.Count > 0 {
 		return int(r.Count), nil
 	}
-	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.Members).WithPrefix(), "<",
-		r.Header.Revision+1)).
+	t, err := cli.Txn(timeout(ctx)).If(clientv3.Compare(clientv3.CreateRevision(k.Members).WithPrefix(), "=", 0)).
 		Then(clientv3.OpDelete(k.Root, clientv3.WithPrefix())).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("remove the job: %w", reason(ctx, err))

@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -65,14 +64,14 @@ func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, oth
 			from = r.CompactRevision
 			for _, e := range r.Events {
 				key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
-				var m Member
-				var n Note
+				m, isNode := decoded[Member](e.Kv.Value)
+				n, isNote := decoded[Note](e.Kv.Value)
 				switch {
 				case gone:
 					delete(here, key)
-				case strings.HasPrefix(key, k.Members) && json.Unmarshal(e.Kv.Value, &m) == nil && m.ID != me:
+				case strings.HasPrefix(key, k.Members) && isNode && m.ID != me:
 					joined[m.ID], here[key] = true, m.Left == ""
-				case strings.HasPrefix(key, k.Notes) && json.Unmarshal(e.Kv.Value, &n) == nil && n.Name != me:
+				case strings.HasPrefix(key, k.Notes) && isNote && n.Name != me:
 					joined[key] = true
 				}
 				maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })

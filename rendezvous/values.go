@@ -31,10 +31,13 @@ func as[T any](raw []byte) any {
 	return nil
 }
 
-// decoded decodes a value of the store. It is readable if a node can have written it.
+// decoded decodes a value of the store, with printable texts. It is readable if a node can have written it.
 func decoded[T any](raw []byte) (v T, ok bool) {
 	if json.Unmarshal(raw, &v) != nil {
 		return v, false
+	}
+	if c, texts := any(&v).(interface{ Clean() }); texts {
+		c.Clean()
 	}
 	s, judges := any(v).(interface{ Sound() bool })
 	return v, !judges || s.Sound()

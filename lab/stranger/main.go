@@ -4,8 +4,10 @@
 //
 //	stranger HOST:PORT JOB
 //	stranger serve MODE
+//	stranger look HOST
 //
-// With serve it takes the store's port, and answers as no store does.
+// With serve it takes the store's port, and answers as no store does. With look it asks each port of the host that
+// is a side channel what its node sees.
 package main
 
 import (
@@ -29,6 +31,10 @@ func main() {
 		fmt.Println(serve(os.Args[2]))
 		os.Exit(100)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "look" {
+		look(os.Args[2])
+		return
+	}
 	c, err := clientv3.New(clientv3.Config{Endpoints: os.Args[1:2], DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
 		MaxCallSendMsgSize: 4 << 20})
 	if err != nil {
@@ -46,6 +52,7 @@ func main() {
 	i.services(os.Args[1])
 	i.keys(root)
 	i.members(root)
+	i.conditions(root)
 	i.flood(root)
 	os.Exit(i.got)
 }
@@ -140,13 +147,63 @@ func (c *intruder) members(root string) {
 	}
 }
 
-// flood writes as much as it can, in the way in which a node posts to a round.
+// conditions tries what only a leader does, under conditions that always hold.
+func (c *intruder) conditions(root string) {
+	leader, err := c.Get(context.Background(), root+"c/leader")
+	if err != nil || len(leader.Kvs) == 0 {
+		fmt.Println("sees no leader:", err)
+		c.got++
+		return
+	}
+	kv := leader.Kvs[0]
+	var conds []clientv3.Cmp
+	for _, key := range []string{root + "c/leader", root + "c/epoch", root + "m/0000000", root + "m/"} {
+		none := clientv3.Compare(clientv3.CreateRevision(key), "=", 0).WithRange(key[:1])
+		conds = append(conds, none, clientv3.Compare(clientv3.Version(key), ">", -1),
+			clientv3.Compare(clientv3.ModRevision(key), "!=", -1),
+			clientv3.Compare(clientv3.ModRevision(key).WithPrefix(), "<", 1<<62))
+	}
+	conds = append(conds, clientv3.Compare(clientv3.CreateRevision(string(kv.Key)), "=", kv.CreateRevision),
+		clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
+	c.put(root+"c/epoch", `{"n":9,"state":"open","size":1}`, conds...)
+	c.put(root+"c/progress", `{"come":1,"want":1}`, conds...)
+	c.put(root+"c/progress", `{"come":1,"want":1,"final":true}`)
+	c.put(root+"c/late", `{"nonce":"0123456789abcdef","who":[],"closing":true}`)
+	c.put(root+"c/r/1/go", `{}`, conds...)
+	for what, op := range map[string]clientv3.Op{"the leader's end": clientv3.OpDelete(string(kv.Key)),
+		"the job's end": clientv3.OpDelete(root, clientv3.WithPrefix())} {
+		c.try(what, func(ctx context.Context) error {
+			r, err := c.Txn(ctx).If(conds...).Then(op).Commit()
+			if err == nil && !r.Succeeded {
+				return errors.New("nothing was deleted")
+			}
+			return err
+		})
+	}
+}
+
+// flood writes as much as it can, in the way in which a node that is about to leave posts to a round.
 func (c *intruder) flood(root string) {
 	ctx, value := context.Background(), strings.Repeat("x", 1<<20)
+	me := root + "m/a-stranger"
 	lease, err := c.Grant(ctx, 60)
+	if err == nil {
+		_, err = c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(me), "=", 0)).
+			Then(clientv3.OpPut(me, `{"id":"stranger","index":-1,"size":3,"left":"it only looks"}`,
+				clientv3.WithLease(lease.ID))).Commit()
+	}
+	epoch := int64(0)
+	if r, readErr := c.Get(ctx, root+"c/epoch"); readErr == nil && len(r.Kvs) > 0 {
+		epoch = r.Kvs[0].ModRevision
+	}
 	for i := 0; err == nil && i < tries; i++ {
-		_, err = c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(root+"c/epoch"), ">", -1)).
+		var r *clientv3.TxnResponse
+		r, err = c.Txn(ctx).If(clientv3.Compare(clientv3.LeaseValue(me), "=", lease.ID),
+			clientv3.Compare(clientv3.ModRevision(root+"c/epoch"), "=", epoch)).
 			Then(clientv3.OpPut(fmt.Sprintf("%sp/9/x/%d", root, i), value, clientv3.WithLease(lease.ID))).Commit()
+		if err == nil && !r.Succeeded {
+			err = errors.New("its conditions do not hold")
+		}
 		if err != nil {
 			fmt.Println("the flood ends after", i, "MB:", err)
 		}

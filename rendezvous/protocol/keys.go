@@ -106,7 +106,7 @@ func (k Keys) Large(key string) bool {
 
 // Speaks returns whether Permits looks into a key's value. The others are read by nodes alone, for whom
 // what is not sound is not there.
-func (k Keys) Speaks(key string) bool {
+func (k Keys) Speaks(conds []Cond, key string) bool {
 	return key != k.Epoch && !strings.HasPrefix(key, k.Posts) && !strings.HasPrefix(key, k.Results) &&
-		!strings.HasPrefix(key, k.Worlds)
+		!(strings.HasPrefix(key, k.Worlds) && k.Leads(conds))
 }

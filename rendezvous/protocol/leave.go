@@ -131,7 +131,7 @@ func (n *Node) leave(e Event) {
 		if n.status != nil && *n.status != 0 {
 			last.Failed = []string{Place{Partner: Partner{Rank: n.rank, Name: self.Name()}}.is(failure(*n.status))}
 		}
-		ops = append(ops, Op{Do: Put, Key: n.k.Late, Value: last})
+		n.do(Action{Kind: Leave, Then: []Op{{Do: Put, Key: n.k.Late, Value: last}}})
 	}
 	if self.Left = e.Text; e.Text != "" {
 		// The lead may be this node's without its knowledge: the leader before it has

@@ -106,7 +106,7 @@ func (n *Node) replaced(e Event) {
 		return
 	}
 	n.ask(Action{Kind: Depose, What: "replace the leader",
-		If:   []Cond{{Guard: SameLead, Of: Mod, Key: n.k.Leader, Is: '=', Rev: n.leader.mod}},
+		If:   []Cond{n.ownLease(), {Guard: SameLead, Of: Mod, Key: n.k.Leader, Is: '=', Rev: n.leader.mod}},
 		Then: []Op{{Do: Delete, Key: n.k.Leader}}})
 }
 

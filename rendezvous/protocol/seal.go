@@ -166,21 +166,23 @@ func (n *Node) unchanged() Cond {
 // asLeader does one thing that leaves the epoch alone, if this node still leads. A
 // node that has lost the lead has nothing to report.
 func (n *Node) asLeader(kind Kind, what string, op Op) {
-	n.ask(Action{Kind: kind, What: what, If: []Cond{n.leadCreate()}, Then: []Op{op}})
+	n.ask(Action{Kind: kind, What: what, If: n.leadIsMine(), Then: []Op{op}})
 }
 
-func (n *Node) leadCreate() Cond {
-	return Cond{Guard: LeadCreate, Of: Create, Key: n.k.Leader, Is: '=', Rev: n.leader.create}
+// leadIsMine returns the guards that this node still leads. The lease is one of them, since revisions
+// repeat in an empty store, and since a store knows whose it is.
+func (n *Node) leadIsMine() []Cond {
+	return []Cond{{Guard: LeadCreate, Of: Create, Key: n.k.Leader, Is: '=', Rev: n.leader.create},
+		{Guard: LeadLease, Of: Lease, Key: n.k.Leader, Is: '=', Rev: n.leadLease}}
 }
 
 // commit applies ops if this node still leads and the epoch is still the one that
 // it knows. A lost race is no error: the watch reports the winner. An unknown outcome
 // ends the life, and the next one reads back what became true.
 func (n *Node) commit(kind Kind, ops []Op, extra ...Cond) {
-	n.ask(Action{Kind: kind, What: "write the epoch", Then: ops, If: append(extra,
-		n.leadCreate(),
-		Cond{Guard: LeadLease, Of: Lease, Key: n.k.Leader, Is: '=', Rev: n.leadLease}, // revisions repeat in an empty store
-		n.sameEpoch())})
+	n.ask(
+		Action{Kind: kind, What: "write the epoch", Then: ops, If: append(append(extra, n.leadIsMine()...), n.sameEpoch())},
+	)
 }
 
 // wrote takes in what a commit has made true, before the watch repeats it, and

@@ -1,5 +1,7 @@
 package protocol
 
+import "unicode/utf8"
+
 // MaxNodes is more than any job has. A larger number in a value of the store is none of launch's, whose
 // flags refuse it.
 const MaxNodes = 1<<20 + 1
@@ -41,4 +43,22 @@ func (p Place) Sound() bool {
 		}
 	}
 	return number(p.Rank)
+}
+
+// Sound returns whether a node can have written this note.
+func (n Note) Sound() bool {
+	short := func(s string, limit int) bool {
+		return len(s) <= limit*utf8.UTFMax && utf8.RuneCountInString(s) <= limit
+	}
+	return n.Index >= -1 && n.Index < MaxNodes && short(n.Name, NoteName) && short(n.Text, NoteText)
+}
+
+// Sound returns whether a leader can have written this report.
+func (r Report) Sound() bool {
+	for _, note := range r.Unfit {
+		if !note.Sound() {
+			return false
+		}
+	}
+	return len(r.Unfit) <= few && len(r.Left) <= few && len(r.Here) <= few
 }
