@@ -58,7 +58,12 @@ func (r *resolver) nodes() error {
 		// The job is larger than this step, whose rank, host and id are not the job's.
 		r.sched = scheduler{}
 	}
-	return r.line.CheckNodes(v.V.high)
+	for _, check := range []func(int) error{r.fits, r.total, r.deepspeedHosts} {
+		if err := check(v.V.high); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // severalTyped reports whether a flag or the line asks for several nodes.
@@ -131,6 +136,9 @@ func (r *resolver) index() error {
 
 // backend returns torchrun's rendezvous backend from the line or PET_*.
 func (r *resolver) backend() string {
+	if r.line.FT {
+		return "c10d"
+	}
 	if r.line.Backend.Set {
 		return r.line.Backend.Value
 	}
@@ -214,7 +222,10 @@ func (r *resolver) fit() error {
 // noCount refuses a setting for several nodes without the number of nodes: a world
 // of one would be a surprise.
 func (r *resolver) noCount(what string) error {
-	e := contradiction(r.with("--nnodes", "4"), "%s, but the number of nodes is not set", what)
+	if r.line.Refused() {
+		return r.fits(2)
+	}
+	e := contradiction(r.with("--nnodes", r.typedNodes()), "%s, but the number of nodes is not set", what)
 	if r.job.Index.From.Name == completionIndex {
 		e.What += "; the pods of an Indexed Job do not see its completions"
 		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`

@@ -43,6 +43,9 @@ func has(words []string, flag string) bool {
 // command, where only the command reads it, it moves before it.
 func (r *resolver) with(flag, value string) string {
 	ours, argv := r.stray()
+	if r.likely() != "" { // its own option remains
+		argv = r.in.Argv
+	}
 	if has(ours, flag) {
 		return r.pasteOf(argv, ours...)
 	}
@@ -89,6 +92,9 @@ func (r *resolver) trailing() {
 	if len(ours) == 0 {
 		return
 	}
+	if r.likely() != "" {
+		argv = r.in.Argv
+	}
 	r.note(finding.Warnf("launch starts one node: %s after the command belongs to the command", launcher.Quote(ours)).
 		Named("job.command").Do("if it is for launch, put it before the command: %s", r.pasteOf(argv, ours...)))
 }
@@ -116,7 +122,7 @@ func (r *resolver) misplaced() error {
 		return nil
 	}
 	name, _, _ := strings.Cut(ours[0], "=")
-	return exit.Errorf(exit.Usage, "%s is a flag of launch, not of torchrun: put it before torchrun", name).
+	return exit.Errorf(exit.Usage, "%s is a flag of launch, not of %s: put it before %[2]s", name, r.line.Name()).
 		Do("%s", r.pasteOf(argv, ours...))
 }
 

@@ -37,6 +37,8 @@ type resolver struct {
 	sched scheduler
 	tasks tasks // Size 0: launch runs once on each node
 	job   Job
+
+	perMachines string // the number of machines in accelerate's configuration file
 }
 
 // Resolve returns the job and this node's place in it. It reads nothing but the files of in.Root.
@@ -81,7 +83,7 @@ func (r *resolver) identity() error {
 	if err := r.scheduler(); err != nil {
 		return err
 	}
-	steps := []func() error{r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.wait}
+	steps := []func() error{r.accelerate, r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.wait}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -89,6 +91,7 @@ func (r *resolver) identity() error {
 	}
 	r.id()
 	r.rest()
+	r.unknownLauncher()
 	return nil
 }
 

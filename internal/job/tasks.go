@@ -8,7 +8,6 @@ import (
 
 	"launch/internal/finding"
 	"launch/internal/hostlist"
-	"launch/internal/launcher"
 	"launch/internal/setting"
 )
 
@@ -195,7 +194,7 @@ func (r *resolver) spread() error {
 	if t.Size == 0 {
 		return nil
 	}
-	if r.line.Kind == launcher.Torchrun && t.LocalSize > 1 {
+	if r.line.Kind.Torch() && t.LocalSize > 1 {
 		return r.oneEach()
 	}
 	switch {
@@ -213,7 +212,7 @@ func (r *resolver) spread() error {
 			r.sched.index = scheduled(strconv.Itoa(t.Rank), t.rank)
 		}
 		return nil
-	case r.line.Kind == launcher.Torchrun:
+	case r.line.Kind.Torch():
 		return r.oneEach()
 	case nodes.V > t.Size-t.LocalSize+1, t.nodes != 0 && !t.guessed && nodes.V != t.nodes:
 		return contradiction(fmt.Sprintf("drop %s, or start launch once on each node: %s", nodes.From.Name, t.each),
@@ -233,7 +232,7 @@ func (r *resolver) oneEach() error {
 		what = fmt.Sprintf("%s: srun started several tasks on a node", r.variable(t.From))
 	}
 	return contradiction(t.each+" "+r.paste(),
-		"%s, but torchrun runs once per node: it starts its processes itself", what)
+		"%s, but %s runs once per node: it starts its processes itself", what, r.line.Name())
 }
 
 // first resolves the index of a node with tasks. Task 0 listens at MASTER_ADDR, the address of node

@@ -18,6 +18,7 @@ type argparser struct {
 	words []string
 	base  int // index in Argv of words[0]
 	table []torchOption
+	title string // the launcher, for messages; "": torchrun
 
 	out     []Option
 	unknown []int // index in Argv of each option that is not in table
@@ -42,6 +43,9 @@ func (p *argparser) parse() (rest int, err error) {
 			return p.base + i + 1, nil
 		}
 		m, kind, err := p.classify(w)
+		if ft, ok := p.ftOption(w, p.word(i+1)); ok {
+			m, kind, err = ft, known, nil
+		}
 		switch {
 		case err != nil:
 			return 0, err
@@ -53,8 +57,8 @@ func (p *argparser) parse() (rest int, err error) {
 				meant = " (did you mean --" + meant + "?)"
 			}
 			p.notes = append(p.notes,
-				fmt.Sprintf("torchrun option %s is unknown%s: write %s=VALUE, or launch may take its value for the "+
-					"script", w, meant, strings.TrimRight(w, "=")))
+				fmt.Sprintf("%s option %s is unknown%s: write %s=VALUE, or launch may take its value for the "+
+					"script", p.name(), w, meant, strings.TrimRight(w, "=")))
 			p.unknown = append(p.unknown, p.base+i)
 			i++
 		default:
@@ -66,6 +70,22 @@ func (p *argparser) parse() (rest int, err error) {
 		}
 	}
 	return p.base + len(p.words), nil
+}
+
+// name returns the launcher for messages.
+func (p *argparser) name() string {
+	if p.title != "" {
+		return p.title
+	}
+	return string(Torchrun)
+}
+
+// word returns words[i], or "".
+func (p *argparser) word(i int) string {
+	if i < len(p.words) {
+		return p.words[i]
+	}
+	return ""
 }
 
 // flags returns the names of all options, without dashes.
@@ -156,8 +176,8 @@ func (p *argparser) ambiguous(w string, matches []match) (match, wordKind, error
 	if same {
 		return matches[0], known, nil
 	}
-	return match{}, unknown, exit.Errorf(exit.Usage, "torchrun option %s is ambiguous: it could be %s",
-		w, strings.Join(names, ", ")).Do("write the option in full")
+	return match{}, unknown, exit.Errorf(exit.Usage, "%s option %s is ambiguous: it could be %s",
+		p.name(), w, strings.Join(names, ", ")).Do("write the option in full")
 }
 
 // take records the options of words[i] and returns their number of arguments: one
@@ -194,10 +214,10 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 			return p.words[i], nil
 		}
 	}
-	return "", exit.Errorf(exit.Usage, "torchrun option %s needs a value", m.spelling).Do("%s=VALUE", m.spelling)
+	return "", exit.Errorf(exit.Usage, "%s option %s needs a value", p.name(), m.spelling).Do("%s=VALUE", m.spelling)
 }
 
 func (p *argparser) noValue(m match) error {
-	return exit.Errorf(exit.Usage, "torchrun option %s takes no value, got %q", m.spelling, m.explicit).
+	return exit.Errorf(exit.Usage, "%s option %s takes no value, got %q", p.name(), m.spelling, m.explicit).
 		Do("%s", m.spelling)
 }

@@ -13,9 +13,13 @@ import (
 type Kind string
 
 const (
-	Torchrun Kind = "torchrun" // torchrun, python -m torch.distributed.run, torch.distributed.launch
+	Torchrun Kind = "torchrun" // torchrun, torch.distributed.run, torch.distributed.launch, ft_launcher
 	Mpirun   Kind = "mpirun"   // mpirun, mpiexec, orterun, prterun of Open MPI; mpiexec.hydra of MPICH and Intel MPI
-	Program  Kind = "program"  // anything else: one process per node, or one of a node's tasks
+	// a launcher whose own options have the node's place in the job
+	Accelerate Kind = "accelerate" // accelerate launch
+	Lightning  Kind = "lightning"  // fabric run, lightning run model
+	DeepSpeed  Kind = "deepspeed"  // deepspeed
+	Program    Kind = "program"    // anything else: one process per node, or one of a node's tasks
 )
 
 // Ask is one setting of the line, and the option that it is from ("torchrun
@@ -44,8 +48,11 @@ type PrefixEnv struct {
 
 // Line is a parsed command line.
 type Line struct {
-	Kind Kind     `json:"kind"`
-	Argv []string `json:"argv"` // as typed, prefixes included; never modified
+	Kind Kind `json:"kind"`
+	// Starter is a known launcher of several nodes other than torchrun and mpirun ("torchx run").
+	Starter string   `json:"starter,omitempty"`
+	FT      bool     `json:"ft,omitempty"` // ft_launcher: torchrun with no rendezvous but c10d
+	Argv    []string `json:"argv"`         // as typed, prefixes included; never modified
 
 	// At is the index in Argv of the launcher after all prefixes: torchrun, or the module of python -m.
 	At int `json:"at"`
@@ -82,7 +89,7 @@ type Line struct {
 
 	// Mpirun.
 	MPI      string   `json:"-"`                 // the parameter of Of; the job has it too
-	NP       Ask      `json:"np,omitzero"`       // -np; the sum over the sections where each has one
+	NP       Ask      `json:"np,omitzero"`       // -np, the sum over the sections; accelerate --num_processes
 	Hostfile Ask      `json:"hostfile,omitzero"` // path
 	Hosts    []string `json:"hosts,omitempty"`   // from --host, without :slots
 }

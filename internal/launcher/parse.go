@@ -29,9 +29,12 @@ func Parse(argv []string, as string) (Line, error) {
 	}
 	switch {
 	case as == string(Program):
-		l.Kind = Program
+		l.Kind, l.Starter, l.At = Program, "", l.Program
+		l.Rest = l.At
 	case l.Kind == Torchrun:
 		return l, l.parseTorchrun(module)
+	case l.Kind.Torch():
+		return l, l.parseStarter()
 	case as == string(Torchrun):
 		l.Kind, l.Inside = Torchrun, true
 	case l.Kind == Mpirun:
@@ -66,8 +69,10 @@ func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 		return l.torchrun(w, env)
 	case Mpirun:
 		return l.mpirun(w, plan, env), nil
+	case Accelerate, Lightning, DeepSpeed:
+		return l.place(w)
 	default:
-		return l.program(w), nil
+		return l.program(w), l.CheckNodes(w.Nodes.V)
 	}
 }
 

@@ -143,11 +143,11 @@ func TestTheFileThatPythonRunsIsFound(t *testing.T) {
 
 func TestUnknownPrefixIsAPlainProgramWithAHint(t *testing.T) {
 	for line, want := range map[string]string{
-		"srun -N 4 torchrun t.py":                  "add --as torchrun",
-		"singularity exec img torchrun t.py":       "add --as torchrun",
-		"numactl --new-option 3 torchrun t.py":     "does not see where the command after numactl",
-		"env -S torchrun t.py":                     "does not see where the command after env",
-		"accelerate launch /usr/bin/torchrun t.py": "add --as torchrun",
+		"srun -N 4 torchrun t.py":              "add --as torchrun",
+		"singularity exec img torchrun t.py":   "add --as torchrun",
+		"numactl --new-option 3 torchrun t.py": "does not see where the command after numactl",
+		"env -S torchrun t.py":                 "does not see where the command after env",
+		"flux run /usr/bin/torchrun t.py":      "add --as torchrun",
 	} {
 		l := parse(t, line)
 		if l.Kind != Program || l.At != 0 {

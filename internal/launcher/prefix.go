@@ -92,6 +92,11 @@ func (l *Line) locate() (module string, notes []string) {
 		case torchrunName.MatchString(base):
 			l.Kind = Torchrun
 			return "", nil
+		case base == ftName:
+			l.Kind, l.FT = Torchrun, true
+			return ftModule, nil
+		case l.start(l.At):
+			return "", nil
 		case mpirunName.MatchString(base):
 			l.Kind = Mpirun
 			return "", nil

@@ -189,6 +189,12 @@ func (l *Line) pythonModule(module string, at int, title string) string {
 	case "torch.distributed.run", "torch.distributed.launch", "torchrun":
 		l.Kind, l.At, l.Prefix = Torchrun, at, append(l.Prefix, title)
 		return module
+	case ftModule:
+		l.Kind, l.At, l.Prefix, l.FT = Torchrun, at, append(l.Prefix, title), true
+		return module
+	}
+	if at < len(l.Argv) && l.start(at) {
+		l.Prefix = append(l.Prefix, title)
 	}
 	return ""
 }
@@ -198,7 +204,13 @@ func (l *Line) pythonScript(script string, at int, title string) (module string)
 	case torchrunName.MatchString(path.Base(script)), strings.HasSuffix(script, "torch/distributed/run.py"):
 	case strings.HasSuffix(script, "torch/distributed/launch.py"):
 		module = "torch.distributed.launch"
+	case path.Base(script) == ftName:
+		module, l.FT = ftModule, true
 	default:
+		if l.start(at) {
+			l.Prefix = append(l.Prefix, title)
+			return ""
+		}
 		l.Script = at
 		return ""
 	}

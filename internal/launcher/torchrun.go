@@ -17,6 +17,9 @@ const rdzvTimeout = "600"
 
 func (l *Line) parseTorchrun(module string) error {
 	p := argparser{words: l.Argv[l.At+1:], base: l.At + 1, table: torchOptionsOf(module)}
+	if l.FT {
+		p.table, p.title = ftOptions(), ftName
+	}
 	rest, err := p.parse()
 	if err != nil {
 		return err
@@ -31,7 +34,7 @@ func (l *Line) parseTorchrun(module string) error {
 	}
 	for _, o := range l.Options { // the last one counts
 		if ask := asks[o.Name]; ask != nil {
-			*ask = said("torchrun "+torchOption{dest: o.Name}.flag(), o.Value)
+			*ask = said(l.Name()+" "+torchOption{dest: o.Name}.flag(), o.Value)
 		}
 	}
 	if l.Standalone.Set {
@@ -49,7 +52,7 @@ func (l *Line) parseTorchrun(module string) error {
 		l.Script = l.Rest
 	}
 	if l.Rest == len(l.Argv) && !ends {
-		return exit.Errorf(exit.Usage, "torchrun has no script to run").Do("%s train.py", Quote(l.Argv))
+		return exit.Errorf(exit.Usage, "%s has no script to run", l.Name()).Do("%s train.py", Quote(l.Argv))
 	}
 	return nil
 }
@@ -77,16 +80,25 @@ func (l Line) CheckNodes(nodes int) error {
 		return exit.Errorf(exit.Config, "--standalone makes every node a world of its own, but this job has %d nodes",
 			nodes).Do("drop --standalone")
 	}
-	return nil
+	if nodes < 2 {
+		return nil
+	}
+	if l.Kind == Accelerate {
+		return l.checkAccelerate(nodes)
+	}
+	return l.checkAlone()
 }
 
 // Everywhere returns the line without the options that may differ between the nodes of one job
 // (node_rank, local_addr, rdzv_conf, and the place of the output): it is the same on all nodes.
 func (l Line) Everywhere() []string {
-	if l.Kind != Torchrun || l.Inside {
+	if !l.Kind.Torch() || l.Inside {
 		return slices.Clone(l.Argv)
 	}
 	drop := map[int]bool{}
+	if s, ok := l.starter(); ok {
+		l.mark(s.rank, drop)
+	}
 	for _, o := range torchOptions() {
 		if o.perNode {
 			l.mark(o.dest, drop)
@@ -141,7 +153,10 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 		return Exec{}, err
 	}
 	asked := func(dest string) string { return l.asked(dest, env) }
-	backend := asked("rdzv_backend")
+	backend, why := asked("rdzv_backend"), "--keep-rdzv"
+	if l.FT {
+		backend, w.KeepRdzv, why = "c10d", true, "ft_launcher has no rendezvous but c10d"
+	}
 	if w.KeepRdzv && strings.HasPrefix(backend, "etcd") {
 		return Exec{Argv: slices.Clone(l.Argv), Notes: []string{"--keep-rdzv: the " + backend +
 			" rendezvous is torchrun's own, and the line stays as it is"}}, nil
@@ -161,7 +176,7 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 	r := rewrite{line: l, env: env}
 	if keep {
 		r.decides = func(o torchOption) bool { return o.keep }
-		r.settings = keepSettings(w, asked("rdzv_id"), merged)
+		r.settings = keepSettings(w, asked("rdzv_id"), merged, why)
 	} else {
 		r.decides = func(o torchOption) bool { return o.static }
 		r.settings, r.notes = staticSettings(w, merged), staticNotes(backend, asked("max_restarts"))
@@ -211,16 +226,16 @@ func staticSettings(w World, conf string) []option {
 	}
 }
 
-func keepSettings(w World, id, conf string) []option {
+func keepSettings(w World, id, conf, why string) []option {
 	if id == "" || id == "none" {
 		id = w.RunID
 	}
 	return []option{
 		{"nnodes", w.Nodes.String(), "agreed on by all nodes"},
-		{"rdzv_backend", "c10d", "--keep-rdzv"},
+		{"rdzv_backend", "c10d", why},
 		{"rdzv_endpoint", bracketed(w.MasterAddr) + ":" + w.MasterPort.String(),
 			"the address of node rank 0 and the port reserved there"},
-		{"rdzv_id", id, "--keep-rdzv"},
+		{"rdzv_id", id, why},
 		{"rdzv_conf", conf, "is_host: torchrun only compares host names; read_timeout: by default a node 60 s late " +
 			"ends the job"},
 		{"local_addr", w.Addr, "the address of this node for the others, instead of its host name (torch 2.0 and " +

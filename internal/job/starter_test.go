@@ -1,0 +1,155 @@
+package job
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// two gives a line the flags for two nodes.
+func two(line string, env ...string) Input {
+	return input(line, env...).with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("--nnodes", "2"), flagged("--store", "h")
+	})
+}
+
+// files adds files to the node.
+func (in Input) files(texts map[string]string) Input {
+	root := fstest.MapFS{}
+	for name, text := range texts {
+		root[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	in.Root = root
+	return in
+}
+
+func TestALauncherNamesItsPlaceInTheJob(t *testing.T) {
+	j := resolve(t, input("accelerate launch --num_machines 2 --machine_rank 1 --main_process_ip h1 "+
+		"--main_process_port 29600 --num_processes 4 t.py"))
+	if j.Nodes.V != 2 || j.Nodes.From.Name != "accelerate launch --num_machines" || j.Index.V != 1 ||
+		j.Store.V.Host != "h1" || j.MasterPort.V != 29600 {
+		t.Errorf("%+v", j)
+	}
+	j = resolve(t, input("ft_launcher --nnodes 2 --rdzv-endpoint h2:29400 --node-rank 0 t.py"))
+	if j.Line.Kind != launcher.Torchrun || j.Nodes.V != 2 || j.Store.V.Host != "h2" || j.Index.Set {
+		t.Errorf("ft_launcher ignores --node-rank: %+v", j)
+	}
+}
+
+func TestARefusedLauncherNamesTheLineToType(t *testing.T) {
+	const program = "   # or --as program, if each node runs it as typed"
+	for line, want := range map[string]string{
+		"deepspeed --num_gpus 2 t.py -x": "launch --nnodes 2 --store h torchrun --nproc-per-node 2 t.py -x" + program,
+		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py"://
+		"launch --nnodes 2 --store h torchrun --nproc-per-node 8 t.py" + program,
+		"horovodrun -np 2 python t.py": "launch mpirun -np 2 python t.py   # once, on the head node",
+	} {
+		if bad := refused(t, two(line), 78, "launch runs the command on each node, but "); bad.Fix != want {
+			t.Errorf("%s: fix %q, want %q", line, bad.Fix, want)
+		}
+	}
+	// Without a number of nodes the one of the line counts, and no node is started.
+	store := input("colossalai run --num_nodes 2 --nproc_per_node 4 t.py").
+		with(func(f *Flags) { f.Store = flagged("--store", "h") })
+	if bad := refused(t, store, 78, "colossalai run"); bad.Fix !=
+		"launch --nnodes 2 --store h torchrun --nproc-per-node 4 t.py"+program {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	if j := resolve(t, input("torchx run dist.ddp --script t.py")); !j.Single {
+		t.Errorf("one node: %+v", j)
+	}
+	if j := resolve(t, two("torchx run dist.ddp --script t.py").
+		with(func(f *Flags) { f.As = flagged("--as", "program") })); j.Line.Kind != launcher.Program {
+		t.Errorf("--as program: %+v", j)
+	}
+}
+
+func TestAccelerateReadsItsConfigurationFile(t *testing.T) {
+	const yaml = "compute_environment: LOCAL_MACHINE\nnum_machines: 2\nnum_processes: 16\n" +
+		"main_process_ip: h1\nmachine_rank: 0\nmain_process_port: null\n"
+	files := map[string]string{"w/c.yaml": yaml, "root/.cache/huggingface/accelerate/default_config.yaml": yaml}
+	for _, line := range []string{"accelerate launch --config_file /w/c.yaml t.py", "accelerate launch t.py"} {
+		j := resolve(t, input(line, "HOME=/root").files(files))
+		if j.Nodes.V != 2 || j.Store.V.Host != "h1" || j.Line.NP.Value != "16" || j.Index.Set {
+			t.Errorf("%s: %+v", line, j)
+		}
+	}
+	four := two("accelerate launch t.py", "HOME=/root").files(files).
+		with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") })
+	refused(t, four, 78, "default_config.yaml has num_processes 16 for num_machines 2, but the job has 4 nodes")
+	files["root/.cache/huggingface/accelerate/default_config.yaml"] = "num_machines: 1\nnum_processes: 8\n"
+	refused(t, two("accelerate launch t.py", "HOME=/root").files(files), 78, "for num_machines 1")
+	if j := resolve(t, two("accelerate launch --num_processes 16 t.py", "HOME=/root").files(files)); j.Nodes.V != 2 {
+		t.Errorf("%+v", j)
+	}
+	if j := resolve(t, input("accelerate launch t.py", "HOME=/root").files(files)); !j.Single {
+		t.Errorf("the file is for one node: %+v", j)
+	}
+}
+
+func TestDeepSpeedNeedsAHostForEachNode(t *testing.T) {
+	in := func(hosts string) Input {
+		return two("deepspeed --hostfile /w/hosts t.py").files(map[string]string{"w/hosts": hosts})
+	}
+	refused(t, in("a slots=8\n"), 78, "/w/hosts, which lists 1 of the 2 nodes")
+	if j := resolve(t, in("a slots=8\nb slots=8\n")); j.Line.Kind != launcher.DeepSpeed {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestAnUnknownProgramThatLooksLikeALauncherIsNamed(t *testing.T) {
+	for line, want := range map[string]bool{
+		"mylaunch --nnodes 2 t.py":                    true,
+		"ptrun --num-machines=2 t.py":                 true,
+		"tool launch --node_rank 0 t.py":              true,
+		"env A=b trainrunner --hostfile h x":          true,
+		"mylaunch t.py --nnodes 2":                    false,
+		"python train.py --nnodes 2":                  false,
+		"python3 -m pkg.launch --nnodes 2":            false,
+		"bash run.sh --nnodes 2":                      false,
+		"./launch_training.sh --nnodes 2":             false,
+		"./run_all --nnodes 2":                        false,
+		"uv run train.py --nnodes 2":                  false,
+		"srun --nodelist h --nnodes 2 ./a.out":        false,
+		"poetry run train --nnodes 2":                 false,
+		"docker run img train --nnodes 2":             false,
+		"singularity run img.sif --nnodes 2":          false,
+		"torchrun --nnodes 2 t.py":                    false,
+		"ft_launcher --nnodes 2 t.py":                 false,
+		"accelerate launch --num_processes 2 t.py":    false,
+		"mytrain --nnodes 2":                          false,
+		"mylaunch --steps 2":                          false,
+		"singularity exec img.sif mylaunch --nnodes2": false,
+	} {
+		j := resolve(t, two(line))
+		if got := noted(j, "job.command", "looks like a launcher") == finding.Warn; got != want {
+			t.Errorf("%s: warning %v, want %v: %v", line, got, want, j.Notes)
+		}
+	}
+	as := two("mylaunch --nnodes 2 t.py").with(func(f *Flags) { f.As = flagged("--as", "program") })
+	if noted(resolve(t, as), "job.command", "looks like a launcher") == finding.Warn {
+		t.Error("--as program does not silence the warning")
+	}
+}
+
+// A hint leaves an option that the launcher has itself in its place.
+func TestAHintKeepsTheLaunchersOwnOption(t *testing.T) {
+	for line, want := range map[string]string{
+		"mylaunch --nnodes 2 t.py":    "launch --nnodes 2 --store h mylaunch --nnodes 2 t.py",
+		"mylaunch --num_nodes 3 t.py": "launch --nnodes 3 --store h mylaunch --num_nodes 3 t.py",
+		"python t.py --nnodes 2":      "launch --nnodes 2 --store h python t.py",
+	} {
+		in := input(line).with(func(f *Flags) { f.Store = flagged("--store", "h") })
+		in.Own = map[string]bool{"nnodes": true, "store": true}
+		if bad := refused(t, in, 78, "the number of nodes is not set"); bad.Fix != want {
+			t.Errorf("%s: fix %q, want %q", line, bad.Fix, want)
+		}
+	}
+	bad := refused(t, input("ft_launcher --nnodes 2 --ft-log-level DEBUG t.py"), 78, "no store address")
+	if want := "launch --store HOST ft_launcher --nnodes 2 --ft-log-level DEBUG t.py"; !strings.HasPrefix(bad.Fix, want) {
+		t.Errorf("fix %q", bad.Fix)
+	}
+}

@@ -1,0 +1,204 @@
+package launcher
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/exit"
+)
+
+// twoNodes returns the world of a node of two.
+func twoNodes(rank int) World {
+	return World{Job: "j", RunID: "run1", Nodes: Known(2), NodeRank: Known(rank), MasterAddr: "10.77.0.1",
+		MasterPort: Known(29500), Addr: "10.77.0." + string(rune('1'+rank))}
+}
+
+// goldens has the lines of two nodes. In the result R is the node rank, and A this node's address.
+func goldens() map[string]string {
+	const placed = "--num_machines=2 --machine_rank=R --main_process_ip=10.77.0.1 --main_process_port=29500 "
+	const static = "--rdzv_backend=static "
+	const ft = "--nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:29500 --rdzv_id=run1 " +
+		"--rdzv_conf=is_host=H,read_timeout=600 --local_addr=A "
+	const deep = "--node_rank=R --master_addr=10.77.0.1 --master_port=29500 --no_ssh "
+	const light = "--num_nodes=2 --node_rank=R --main_address=10.77.0.1 --main_port=29500 "
+	return map[string]string{
+		"accelerate launch --multi_gpu --num_processes 16 t.py --num_machines 9"://
+		"accelerate launch " + placed + static + "--multi_gpu --num_processes 16 t.py --num_machines 9",
+		"accelerate launch --num_processes=4 --num-machines 2 --machine-rank 7 t.py": //
+		"accelerate launch " + strings.TrimPrefix(placed, "--num_machines=2 ") + static +
+			"--deepspeed_multinode_launcher=standard --num_processes=4 --num-machines 2 t.py",
+		"python -m accelerate.commands.launch --use_fsdp --max_restarts 3 --num_processes 4 -m mod"://
+		"python -m accelerate.commands.launch " + placed + static + "--max_restarts=0 --use_fsdp --num_processes 4 -m mod",
+		"accelerate-launch --use_deepspeed --num_processes 4 t.py": //
+		"accelerate-launch " + placed + static + "--deepspeed_multinode_launcher=standard --use_deepspeed " +
+			"--num_processes 4 t.py",
+		"nice accelerate launch --cpu t.py": "nice accelerate launch " + placed + "--num_processes=2 --cpu t.py",
+		"ft_launcher --nnodes 2 --nproc-per-node 2 --ft-rank-heartbeat-timeout 60 --max-restarts 3 t.py"://
+		"ft_launcher " + ft + "--nproc-per-node 2 --ft-rank-heartbeat-timeout 60 --max-restarts 3 t.py",
+		"python -m nvidia_resiliency_ext.fault_tolerance.launcher --ft-cfg_path c.yaml --ft-new t.py --nnodes 2"://
+		"python -m nvidia_resiliency_ext.fault_tolerance.launcher " + ft + "--ft-cfg_path c.yaml --ft-new t.py --nnodes 2",
+		"deepspeed --hostfile h --num_gpus 8 t.py --deepspeed c.json"://
+		"deepspeed --num_nodes=2 " + deep + "--hostfile h --num_gpus 8 t.py --deepspeed c.json",
+		"deepspeed -H h --no_ssh --include w0@w1:0 --master_addr x t.py"://
+		"deepspeed " + strings.TrimSuffix(deep, "--no_ssh ") + "-H h --no_ssh --include w0@w1:0 t.py",
+		"fabric run --devices 2 --num-nodes 2 t.py": "fabric run " + strings.TrimPrefix(light, "--num_nodes=2 ") +
+			"--devices 2 --num-nodes 2 t.py",
+		"lightning run model --accelerator cpu t.py": "lightning run model " + light + "--accelerator cpu t.py",
+	}
+}
+
+func TestALauncherGetsItsPlaceOnBothNodes(t *testing.T) {
+	for line, want := range goldens() {
+		for rank := range 2 {
+			w := twoNodes(rank)
+			h := map[int]string{0: "1", 1: "0"}[rank]
+			want := strings.NewReplacer("=R ", "="+w.NodeRank.String()+" ", "=A ", "="+w.Addr+" ", "=H,", "="+h+",").
+				Replace(want)
+			e := command(t, line, w)
+			if diff := cmp.Diff(want, strings.Join(e.Argv, " ")); diff != "" {
+				t.Errorf("%s, node rank %d (-want +got):\n%s", line, rank, diff)
+			}
+			if e := command(t, line, World{Nodes: Known(1), Single: true}); strings.Join(e.Argv, " ") != line {
+				t.Errorf("%s on one node: %q", line, e.Argv)
+			}
+		}
+	}
+}
+
+// Accelerate's one process without torchrun reads the variables; torchrun's workers do not.
+func TestAccelerateGetsVariablesUnlessItStartsTorchrun(t *testing.T) {
+	for line, want := range map[string]string{
+		"accelerate launch --num_processes 2 t.py": "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 " +
+			"MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
+		"accelerate launch --cpu --num_processes 2 t.py": "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 " +
+			"NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
+		"accelerate launch --multi_gpu --num_processes 2 t.py": "",
+		"fabric run t.py":         "",
+		"deepspeed -H hosts t.py": "",
+	} {
+		var got []string
+		for _, v := range command(t, line, twoNodes(1)).Set {
+			got = append(got, v.Name+"="+v.Value)
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+}
+
+func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"accelerate launch t.py":                                      "no --num_processes",
+		"accelerate launch --num_processes 3 t.py":                    "not a multiple of 2 nodes",
+		"accelerate launch --num_processes 1 t.py":                    "not a multiple of 2 nodes",
+		"accelerate launch --num_processes x t.py":                    "is not a number",
+		"accelerate launch --cpu --num_processes 4 t.py":              "one process on each node",
+		"accelerate launch --tpu t.py":                                "each node would train alone",
+		"accelerate launch --mpirun_hostfile h --num_processes 4 t.p": "each would start all hosts",
+		"accelerate launch --deepspeed_multinode_launcher pdsh t.py":  "starts all hosts itself",
+		"deepspeed --num_gpus 2 t.py":                                 "each node would train alone",
+		"deepspeed --num_nodes 2 --no_ssh t.py":                       "each node would train alone",
+		"deepspeed -H h --elastic_training t.py":                      "starts the other nodes itself",
+		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py":       "each node would train alone",
+		"python -m torchx.cli run dist.ddp --script t.py":             "each node would train alone",
+		"horovodrun -np 4 -H a:2,b:2 python t.py":                     "a job of its own",
+		"colossalai run --nproc_per_node 2 t.py":                      "each node would train alone",
+		"dlrover-run --nnodes 2 --nproc_per_node 2 t.py":              "each node would train alone",
+	} {
+		l := parse(t, line)
+		_, err := l.Command(twoNodes(0), nil, nil)
+		bad, ok := errors.AsType[*exit.Error](err)
+		if !ok || bad.Code != 78 && bad.Code != 64 || !strings.Contains(bad.What, want) {
+			t.Errorf("%s: %v, want an error with %q", line, err, want)
+		}
+		if ok && bad.Fix == "" && !l.Refused() {
+			t.Errorf("%s: the error has no fix: %v", line, bad)
+		}
+		if e := command(t, line, World{Nodes: Known(1), Single: true}); strings.Join(e.Argv, " ") != line {
+			t.Errorf("%s on one node: %q", line, e.Argv)
+		}
+	}
+}
+
+func TestARefusedLineHasAReplacement(t *testing.T) {
+	for line, want := range map[string]string{
+		"deepspeed --num_gpus 2 t.py --deepspeed c.json":              "torchrun --nproc-per-node 2 t.py --deepspeed c.json",
+		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py -- -x": "torchrun --nproc-per-node 8 t.py -x",
+		"nice colossalai run --nproc_per_node=4 t.py":                 "nice torchrun --nproc-per-node 4 t.py",
+		"dlrover-run --nnodes 2 -m mod":                               "torchrun --nproc-per-node 8 train.py",
+		"horovodrun -np 4 -H a:2,b:2 python t.py":                     "mpirun -np 4 -H a:2,b:2 python t.py",
+	} {
+		l := parse(t, line)
+		argv, once := l.Instead()
+		if got := strings.Join(argv, " "); got != want || once != strings.HasPrefix(want, "mpirun") {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// No known launcher starts a world on each of two nodes in silence: its line gets the number of nodes and
+// the node rank, or an error.
+func TestNoKnownLauncherMakesWorldsOfOne(t *testing.T) {
+	placed := slices.Collect(func(yield func(string) bool) {
+		for line := range goldens() {
+			if !yield(line) {
+				return
+			}
+		}
+	})
+	for _, s := range starters() {
+		for name := range strings.FieldsSeq(s.names) {
+			typed := name
+			if strings.Contains(name, ".") {
+				typed = "python -m " + name
+			}
+			line := strings.TrimSpace(typed+" "+s.sub) + " t.py"
+			one, err := parse(t, line).Command(twoNodes(0), nil, nil)
+			if err != nil {
+				continue
+			}
+			two := command(t, line, twoNodes(1))
+			text := strings.Join(two.Argv, " ")
+			if !strings.Contains(text, "--"+s.nodes+"=2") || !strings.Contains(text, "--"+s.rank+"=1") ||
+				slices.Equal(one.Argv, two.Argv) {
+				t.Errorf("%s: %q and %q", line, one.Argv, two.Argv)
+			}
+		}
+		if s.alone == "" && !slices.ContainsFunc(placed, func(line string) bool { return parse(t, line).Kind == s.kind }) {
+			t.Errorf("%s has no golden", s.title)
+		}
+	}
+}
+
+func TestAsProgramLeavesALauncherAlone(t *testing.T) {
+	for _, line := range []string{"torchx run dist.ddp --script t.py", "accelerate launch t.py", "deepspeed t.py"} {
+		l, err := Parse(strings.Fields(line), "program")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := l.Command(twoNodes(1), nil, nil)
+		if err != nil || strings.Join(e.Argv, " ") != line || len(e.Set) != 7 || l.Kind != Program {
+			t.Errorf("%s: %v, %v", line, e, err)
+		}
+	}
+}
+
+func TestNamesThatAreNoLaunchersStayPrograms(t *testing.T) {
+	for _, line := range []string{"accelerate config", "fabric", "torchx status", "colossalai check", "./train.sh",
+		"python train.py --num_machines 2", "python deepspeed_train.py"} {
+		if l := parse(t, line); l.Kind != Program || l.Starter != "" {
+			t.Errorf("%s: %s %q", line, l.Kind, l.Starter)
+		}
+	}
+}
+
+func TestLinesThatDifferByNodeRankAreTheSameEverywhere(t *testing.T) {
+	l := parse(t, "accelerate launch --machine_rank 1 --num_processes 4 t.py")
+	if got := strings.Join(l.Everywhere(), " "); got != "accelerate launch --num_processes 4 t.py" {
+		t.Errorf("%q", got)
+	}
+}
