@@ -1,0 +1,360 @@
+package diagnose
+
+// Cause is one reason why a job does not go on. The IDs are stable.
+type Cause struct {
+	ID    string
+	Title string // of the page of causes
+	// Sign is what a person sees who looks without launch.
+	Sign string
+	// For is the evidence that decides, Against what speaks against it.
+	For, Against string
+	Do           string // the fix where the verdict has no better one
+	Source       string // where the evidence was seen, or which line of a library prints it
+	depth        int
+}
+
+// The depths of causes: a cause explains every deeper number that concerns the same ranks or nodes.
+const (
+	onTheSpot = 1 // seen in a process, a socket or the numbers of two nodes
+	absent    = 2 // somebody is not there, and the store or a node says so
+	waiting   = 3 // a rank has not done what others wait for; the reason is not known
+	guess     = 4 // what remains where nothing else was found
+)
+
+// Causes is the table of causes, in the order of the manual.
+func Causes() []Cause {
+	var all []Cause
+	for _, group := range [][]Cause{processCauses, meetingCauses, storeCauses, pathCauses, collectiveCauses} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// Find returns the cause with this ID.
+func Find(id string) (Cause, bool) {
+	for _, c := range Causes() {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Cause{}, false
+}
+
+var processCauses = []Cause{
+	{
+		ID: "rank.stopped", depth: onTheSpot, Title: "A process is stopped",
+		Sign:    "All other ranks wait in init_process_group or in a collective; nothing is printed.",
+		For:     "its state is T",
+		Against: "its state is S or R, even if nothing moves",
+		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Source:  "proc_pid_status(5), State",
+	},
+	{
+		ID: "rank.traced", depth: onTheSpot, Title: "A debugger holds a process",
+		Sign:    "All other ranks wait in init_process_group or in a collective; nothing is printed.",
+		For:     "its state is t, and TracerPid names the debugger",
+		Against: "TracerPid is 0",
+		Do:      "let the debugger continue it or detach",
+		Source:  "proc_pid_status(5), TracerPid",
+	},
+	{
+		ID: "rank.storage", depth: onTheSpot, Title: "A process waits for a file system",
+		Sign:    "The rank cannot be killed; df and ls hang on the same mount.",
+		For:     "its main thread waits in FUSE, NFS or a block device, and has read nothing for seconds",
+		Against: "bytes are read, or a file's position moves",
+		Do:      "repair or remount the file system on that node; touch no path of it until then",
+		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, folio_wait_bit_common",
+	},
+	{
+		ID: "rank.vfork", depth: onTheSpot, Title: "A process waits for a child that does not execute",
+		Sign:    "The rank is in state D, and no storage is slow.",
+		For:     "its state is D in kernel_clone",
+		Against: "it waits elsewhere",
+		Do:      "end the child that hangs between vfork and exec",
+		Source:  "vfork(2)",
+	},
+	{
+		ID: "rank.lock", depth: onTheSpot, Title: "A rank is blocked on a lock of its own",
+		Sign:    "The rank neither computes nor reads, and never reaches the next call of torch.distributed.",
+		For:     "all its threads wait on futexes before the rank is in init or a collective",
+		Against: "it has threads of Gloo or NCCL that connect, or its CPU time grows",
+		Do:      "look at the line of the stack; start DataLoader workers with spawn or forkserver",
+		Source:  "/proc/PID/task/*/wchan: futex_do_wait",
+	},
+	{
+		ID: "rank.failed", depth: onTheSpot, Title: "A rank has failed and does not end",
+		Sign:    "A traceback in one log; its process remains.",
+		For:     "Python's main thread is in threading._shutdown, or the log ends with a traceback",
+		Against: "the main thread is in the script",
+		Do:      "repair the error in its log; make background threads daemons so that the process ends",
+		Source:  "threading._shutdown of CPython joins threads that are no daemons",
+	},
+	{
+		ID: "agent.stopped", depth: onTheSpot, Title: "torchrun is stopped",
+		Sign:    "The ranks of one node are missing, or the store does not answer.",
+		For:     "the state of its torchrun is T",
+		Against: "its state is S",
+		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Source:  "proc_pid_status(5), State",
+	},
+	{
+		ID: "rank.gone", depth: absent, Title: "A rank has ended or was never started",
+		Sign:    "All other ranks wait in init_process_group.",
+		For:     "its key is missing in the store, and its node has no such process",
+		Against: "its process exists",
+		Do:      "look at the end of its log on that node",
+		Source:  "key /default_pg/0//cpu//0/RANK",
+	},
+	{
+		ID: "rank.absent", depth: waiting, Title: "A rank has not reached init_process_group",
+		Sign:    "All other ranks wait in init_process_group.",
+		For:     "its key is missing in the store while others have theirs",
+		Against: "the key is there",
+		Do:      "run launch doctor on that node",
+		Source:  "key /default_pg/0//cpu//0/RANK",
+	},
+	{
+		ID: "rank.before-init", depth: waiting, Title: "A rank does something else before init_process_group",
+		Sign:    "All other ranks wait in init_process_group.",
+		For:     "its process is there, has no thread of Gloo or NCCL, and does not move",
+		Against: "CPU time, bytes read or children change: then it is slow",
+		Do:      "look at what it waits for: py-spy dump --nonblocking --pid PID",
+		Source:  "thread gloo_tcp_loop is missing",
+	},
+	{
+		ID: "rank.working", depth: waiting, Title: "A rank is slow",
+		Sign:    "All other ranks wait, and one node computes, reads or compiles.",
+		For:     "its CPU time, the bytes it has read, its memory or its children change",
+		Against: "nothing of it moves for seconds",
+		Do:      "wait, or look at why that node is slower",
+		Source:  "/proc/PID/stat, /proc/PID/io over two samples",
+	},
+}
+
+var meetingCauses = []Cause{
+	{
+		ID: "launch.waits", depth: absent, Title: "launch waits for the other nodes",
+		Sign:    "No torchrun and no rank runs yet; launch prints which nodes are missing.",
+		For:     "launch runs, and has not become its command",
+		Against: "a torchrun or a rank of the job runs",
+		Do:      "launch status --store HOST names the nodes that are missing",
+		Source:  "processes of this node",
+	},
+	{
+		ID: "node.missing", depth: absent, Title: "A node has not joined",
+		Sign:    "torchrun prints nothing on the nodes that are there.",
+		For:     "the store's init/ is below the number of nodes, and its role_info is missing",
+		Against: "its role_info is there",
+		Do:      "start the command on that node with the same line, or look at why it ended there",
+		Source:  "keys init/ and role_info/NODE; c10d: the state's participants",
+	},
+	{
+		ID: "node.ended", depth: onTheSpot, Title: "torchrun of a node has ended",
+		Sign:    "A traceback on one node; the others are silent.",
+		For:     "the node has written role_info, and holds no connection to the store any more",
+		Against: "a connection of it to the store exists",
+		Do:      "look at the end of the log on that node; end the job on the others and start again",
+		Source:  "key role_info/NODE, sockets of the store's process",
+	},
+	{
+		ID: "node.duplicate", depth: onTheSpot, Title: "Two nodes have the same node rank",
+		Sign:    "torchrun prints nothing, on all nodes.",
+		For:     "two torchruns have the same --node-rank",
+		Against: "all node ranks differ",
+		Do:      "give each node its own --node-rank, 0 to N-1",
+		Source:  "command lines; init/ complete while a role_info is missing",
+	},
+	{
+		ID: "nnodes.differ", depth: onTheSpot, Title: "Nodes expect different numbers of nodes",
+		Sign:    "torchrun prints nothing on the nodes that are there.",
+		For:     "the --nnodes of two torchruns differ",
+		Against: "they are equal",
+		Do:      "use the same --nnodes on all nodes",
+		Source:  "command lines",
+	},
+	{
+		ID: "rdzv.ids-differ", depth: onTheSpot, Title: "Nodes use different rendezvous ids",
+		Sign:    "torchrun prints nothing, on all nodes.",
+		For:     "the store holds two incomplete rendezvous",
+		Against: "there is one, or each is complete",
+		Do:      "use the same --rdzv-id on all nodes",
+		Source:  "keys torch.rendezvous.ID",
+	},
+	{
+		ID: "world.differs", depth: onTheSpot, Title: "Ranks believe in different world sizes",
+		Sign:    "All ranks wait in init_process_group, and all keys are there.",
+		For:     "the lengths of the ranks' addresses in the store, or their WORLD_SIZE, differ",
+		Against: "they are equal",
+		Do:      "set the same WORLD_SIZE for all ranks",
+		Source:  "Gloo's address blob: one u64 per rank at its end",
+	},
+	{
+		ID: "rank.duplicate", depth: onTheSpot, Title: "Two processes have the same RANK",
+		Sign:    "All other ranks wait in init_process_group.",
+		For:     "two processes of the job have the same RANK, or init/ is complete while a key is missing",
+		Against: "every RANK is there once",
+		Do:      "give each process its own RANK, 0 to WORLD_SIZE-1",
+		Source:  "/proc/PID/environ; keys /default_pg/0//cpu//0/RANK",
+	},
+}
+
+var storeCauses = []Cause{
+	{
+		ID: "store.refused", depth: absent, Title: "No process listens at the store's address",
+		Sign:    "Ranks sleep between tries; torch prints nothing for a minute or more.",
+		For:     "MASTER_ADDR:MASTER_PORT refuses connections",
+		Against: "the store answers",
+		Do:      "start the command on the node that MASTER_ADDR names (node rank 0), or correct the address",
+		Source:  "ECONNREFUSED",
+	},
+	{
+		ID: "store.dropped", depth: onTheSpot, Title: "Packets to the store are dropped",
+		Sign:    "torchrun prints nothing on the nodes that are there.",
+		For:     "SYN to MASTER_ADDR:MASTER_PORT was sent several times without an answer",
+		Against: "the connection is established",
+		Do:      "open that port in the firewall between the nodes, or repair the route",
+		Source:  "tcp_info: SYN-SENT with retransmissions",
+	},
+	{
+		ID: "store.stopped", depth: onTheSpot, Title: "The store's process is stopped",
+		Sign:    "All nodes are silent, without any time limit.",
+		For:     "the state of the process that listens is T, or its queue of connections grows",
+		Against: "the store answers",
+		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Source:  "/proc/PID/status; Recv-Q of the listener",
+	},
+	{
+		ID: "store.silent", depth: onTheSpot, Title: "Something that does not answer holds the store's port",
+		Sign:    "The port is open, and torch waits without a time limit.",
+		For:     "connections are accepted, and no byte comes back",
+		Against: "the store answers",
+		Do:      "look at which process listens there (ss -ltnp), end it, or choose another MASTER_PORT",
+		Source:  "tcp_info: 10 bytes sent, none received",
+	},
+	{
+		ID: "store.foreign", depth: onTheSpot, Title: "Another job's store holds the port",
+		Sign:    "torchrun of node 0 ends with EADDRINUSE; the others are silent.",
+		For:     "the keys of the store, or the process that listens, are another job's",
+		Against: "the listener is this job's node 0",
+		Do:      "end the other job, or choose another MASTER_PORT",
+		Source:  "role_info with another local_world_size; the listener's command line",
+	},
+	{
+		ID: "store.name", depth: onTheSpot, Title: "The store's name has no address on a node",
+		Sign:    "torch retries the name lookup; other nodes are silent.",
+		For:     "MASTER_ADDR does not resolve on that node",
+		Against: "it resolves",
+		Do:      "use an address or a name that all nodes resolve",
+		Source:  "getaddrinfo(3)",
+	},
+}
+
+var pathCauses = []Cause{
+	{
+		ID: "address.loopback", depth: onTheSpot, Title: "A rank has published a loopback address",
+		Sign:    "One node fails with a connection to 127.x; the other is silent.",
+		For:     "the address of a rank in the store is 127.x, and ranks of other hosts need it",
+		Against: "all ranks are on one host",
+		Do:      "set GLOO_SOCKET_IFNAME to the interface of the network, or give the host name its real address",
+		Source:  "Gloo's address blob",
+	},
+	{
+		ID: "address.unreachable", depth: onTheSpot, Title: "A rank has published an address that others cannot reach",
+		Sign:    "All ranks wait in init_process_group, and all keys are there.",
+		For:     "SYN to the published address stays unanswered, and its node is reached at another one",
+		Against: "the address is the one by which the node reaches the store",
+		Do:      "set GLOO_SOCKET_IFNAME on that node to the interface of the common network",
+		Source:  "Gloo's address blob against the sockets to the store",
+	},
+	{
+		ID: "mesh.dropped", depth: onTheSpot, Title: "Packets between ranks are dropped",
+		Sign:    "All ranks wait in init_process_group, and all keys are there; Gloo is silent for up to 2.5 hours.",
+		For:     "SYN to the port of a rank was sent several times without an answer, and the store is reached",
+		Against: "the connection is established",
+		Do:      "open the ephemeral ports (sysctl net.ipv4.ip_local_port_range) between the nodes",
+		Source:  "tcp_info: SYN-SENT with retransmissions; gloo: 5 times the group's timeout",
+	},
+	{
+		ID: "mesh.incomplete", depth: waiting, Title: "Connections between ranks are missing",
+		Sign:    "All ranks wait in init_process_group, and all keys are there.",
+		For:     "a rank has fewer connections than other ranks, and all keys are there",
+		Against: "each pair of ranks has a connection",
+		Do:      "run launch doctor on the other node too: the direction that is blocked shows there",
+		Source:  "sockets against the addresses in the store",
+	},
+	{
+		ID: "path.lost", depth: onTheSpot, Title: "A node is not reached any more",
+		Sign:    "The job stops in the middle; no error for 15 minutes and more.",
+		For:     "data is retransmitted without an answer, and nothing else of that host answers",
+		Against: "the same host answers on another connection",
+		Do:      "look at the cable, the port of the switch and the host; end the job and start without that node",
+		Source:  "tcp_info: backoff, unacked",
+	},
+	{
+		ID: "path.mtu", depth: onTheSpot, Title: "Long packets vanish",
+		Sign:    "Everything connects; the first large tensor hangs.",
+		For:     "large data is retransmitted without an answer while the same host answers short messages",
+		Against: "nothing of that host answers",
+		Do:      "set the same MTU on all interfaces and switches of the path, or allow ICMP fragmentation needed",
+		Source:  "tcp_info: backoff with a full send queue",
+	},
+}
+
+var collectiveCauses = []Cause{
+	{
+		ID: "peer.ended", depth: absent, Title: "A rank has ended in the middle of a collective",
+		Sign:    "One rank has an error, and others hang or fail with Connection reset.",
+		For:     "connections between ranks are closed by the other end, or its process has ended",
+		Against: "all connections are there",
+		Do:      "look at the end of that rank's log",
+		Source:  "sockets in CLOSE-WAIT; missing connections",
+	},
+	{
+		ID: "group.subset", depth: onTheSpot, Title: "Not all ranks create a group",
+		Sign:    "One rank waits in new_group, the others in a later collective.",
+		For:     "the store has fewer keys of that group than its members",
+		Against: "all members have their key",
+		Do:      "call new_group on all ranks, also on those that are no members",
+		Source:  "keys /default_pg/0//GROUP//cpu//0/INDEX",
+	},
+	{
+		ID: "collective.mismatch", depth: onTheSpot, Title: "Ranks are in different collectives",
+		Sign:    "All ranks wait, and nothing is retransmitted.",
+		For:     "the Python stacks of two ranks are in different collectives",
+		Against: "all stacks are at the same line",
+		Do:      "make all ranks call the same collectives in the same order; TORCH_DISTRIBUTED_DEBUG=DETAIL names them",
+		Source:  "py-spy dump; torch's CollectiveFingerPrint",
+	},
+	{
+		ID: "rank.left", depth: waiting, Title: "A rank is not in the collective of the others",
+		Sign:    "All other ranks wait in a collective.",
+		For:     "its main thread is in other code, and does not move",
+		Against: "it computes or reads: then it is slow",
+		Do:      "look at its line of the stack: does it make fewer steps, or wait for something else?",
+		Source:  "stacks, /proc/PID/syscall",
+	},
+	{
+		ID: "exit.barrier", depth: absent, Title: "torchrun waits for the others at its end",
+		Sign:    "The ranks of one node have ended well; its torchrun remains.",
+		For:     "fewer agents have reported their end than there are",
+		Against: "all have",
+		Do:      "look at the ranks that still run",
+		Source:  "key terminal_state/num_members",
+	},
+	{
+		ID: "collective.idle", depth: guess, Title: "All ranks wait in a collective",
+		Sign:    "Nothing is printed, nothing moves.",
+		For:     "all ranks wait, all connections are there and idle",
+		Against: "bytes move",
+		Do:      "install py-spy on the nodes, or start again with TORCH_DISTRIBUTED_DEBUG=DETAIL",
+		Source:  "tcp_info: ages of the last byte",
+	},
+	{
+		ID: "mpi.daemon", depth: absent, Title: "mpirun waits for a daemon",
+		Sign:    "mpirun prints nothing, and no rank starts.",
+		For:     "the ssh or srun that starts a daemon on a host is still there, and the daemon has not called back",
+		Against: "the daemon's connection is established",
+		Do:      "run that ssh by hand; open mpirun's ports from that host to this one",
+		Source:  "children of mpirun, its listeners",
+	},
+}

@@ -1,0 +1,164 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/tcpstore"
+)
+
+// TestCausesAreWhole holds each cause of the table to its form.
+func TestCausesAreWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range Causes() {
+		if seen[c.ID] || c.Title == "" || c.Sign == "" || c.For == "" || c.Against == "" || c.Do == "" || c.Source == "" ||
+			c.depth < onTheSpot || c.depth > guess {
+			t.Errorf("%+v", c)
+		}
+		seen[c.ID] = true
+	}
+	if _, ok := Find("no.such"); ok {
+		t.Error("a cause that the table does not have")
+	}
+}
+
+func TestNoProcessesAreNoJob(t *testing.T) {
+	a := Judge([]scene.Scene{{Host: "h0", Gaps: []scene.Gap{{What: "environments", Why: "of another user"}}}})
+	if len(a) != 1 || a[0].State != verdict.NoJob || len(a[0].Need) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// waitingRank is a rank in init_process_group of a job of env:// on one host.
+func waitingRank(pid int, rank string) scene.Proc {
+	return scene.Proc{PID: pid, Role: scene.Rank, Comm: "python", State: "S", Wchan: "poll_schedule_timeout",
+		Syscall: &scene.Syscall{Name: "poll", Limit: 30 * time.Minute, FD: -1},
+		Threads: []scene.Thread{{Name: "python", State: "S", Count: 1}, {Name: "gloo_tcp_loop", State: "S", Count: 1}},
+		Env: map[string]string{"RANK": rank, "WORLD_SIZE": "3", "MASTER_ADDR": "10.0.0.1",
+			"MASTER_PORT": "29500"}}
+}
+
+// envScene is a host with ranks 0 and 1 of 3, of which both have published their address.
+func envScene() scene.Scene {
+	at := netip.MustParseAddrPort("10.0.0.1:29500")
+	blob := func(i int) tcpstore.Blob {
+		return tcpstore.Blob{Index: i, Host: "h0", Addr: netip.AddrPortFrom(at.Addr(), uint16(40000+i)), World: 3}
+	}
+	return scene.Scene{Host: "h0", Boot: "b", Span: 3 * time.Second, Addrs: []netip.Addr{at.Addr()},
+		Procs: []scene.Proc{waitingRank(10, "0"), waitingRank(11, "1")},
+		Stores: []scene.Store{{Addr: at.String(), At: at, Outcome: scene.Answered,
+			Board: &tcpstore.Board{Keys: 3, Clients: 3, Ended: -1, Blobs: []tcpstore.Blob{blob(0), blob(1)}}}}}
+}
+
+// TestOneHostDoesNotSayThatARankOfAnotherIsGone: under env:// a rank that is not seen may run elsewhere.
+func TestOneHostDoesNotSayThatARankOfAnotherIsGone(t *testing.T) {
+	a := Judge([]scene.Scene{envScene()})[0]
+	for _, v := range a.Why {
+		if v.Cause == "rank.gone" {
+			t.Errorf("%+v", v)
+		}
+	}
+	if len(a.Why) == 0 || !slices.Equal(a.Why[0].Ranks, []int{2}) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestEqualClaimsBecomeOne: 8 stopped ranks are one sentence.
+func TestEqualClaimsBecomeOne(t *testing.T) {
+	s := envScene()
+	for i := range s.Procs {
+		s.Procs[i].State = "T"
+	}
+	a := Judge([]scene.Scene{s})[0]
+	if len(a.Why) == 0 || a.Why[0].Cause != "rank.stopped" || !slices.Equal(a.Why[0].Ranks, []int{0, 1}) ||
+		!strings.HasPrefix(a.Why[0].Says, "ranks 0-1 (h0) are stopped") {
+		t.Errorf("%+v", a.Why)
+	}
+}
+
+// TestTwoContainersOfAHostAreTwoNodes: the processes of two network namespaces are of two nodes, each with its name.
+func TestTwoContainersOfAHostAreTwoNodes(t *testing.T) {
+	s := envScene()
+	s.Net = 1
+	for i := range s.Procs {
+		s.Procs[i].Net = uint64(2 + i)
+		s.Procs[i].Env["HOSTNAME"] = "pod-" + string(rune('0'+i))
+	}
+	s.Procs[1].State = "T"
+	a := Judge([]scene.Scene{s})[0]
+	if len(a.Why) == 0 || !slices.Equal(a.Why[0].Nodes, []string{"pod-1"}) {
+		t.Errorf("%+v", a.Why)
+	}
+}
+
+// TestALargeJobIsJudgedQuickly: 4,096 ranks on 512 nodes, of which one has not come.
+func TestALargeJobIsJudgedQuickly(t *testing.T) {
+	const nodes, local = 512, 8
+	base := envScene().Stores[0]
+	board := tcpstore.Board{Keys: 9999, Clients: nodes * local, Ended: -1}
+	var scenes []scene.Scene
+	for n := range nodes {
+		s := scene.Scene{Host: "h" + string(rune('0'+n%10)) + time.Duration(n).String(), Span: 3 * time.Second}
+		board.Shares = append(board.Shares, tcpstore.Share{Node: n, Base: n * local, World: nodes * local})
+		board.Agents = append(board.Agents, tcpstore.Agent{Node: n, Local: local})
+		for r := n * local; r < (n+1)*local; r++ {
+			p := waitingRank(r, time.Duration(r).String())
+			p.Env = map[string]string{"RANK": itoa(r), "WORLD_SIZE": itoa(nodes * local), "GROUP_RANK": itoa(n),
+				"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+			if s.Procs = append(s.Procs, p); r != 77 {
+				board.Blobs = append(board.Blobs, tcpstore.Blob{Index: r, Host: s.Host, World: nodes * local})
+			}
+		}
+		if n == 0 {
+			st := base
+			st.Board = &board
+			s.Stores = []scene.Store{st}
+		}
+		scenes = append(scenes, s)
+	}
+	scenes[77/local].Procs[77%local].Threads = nil
+	began := time.Now()
+	a := Judge(scenes)[0]
+	t.Logf("%d scenes in %s", nodes, time.Since(began))
+	if len(a.Why) != 1 || !slices.Equal(a.Why[0].Ranks, []int{77}) {
+		t.Errorf("%+v", a.Why)
+	}
+}
+
+func itoa(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+// FuzzJudge: no scene that passes its bounds ends the judge.
+func FuzzJudge(f *testing.F) {
+	files, _ := filepath.Glob("testdata/scenes/*.json.gz")
+	for _, file := range files[:min(len(files), 12)] {
+		if text, err := json.Marshal(readGolden(f, file)); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var all []scene.Scene
+		if json.Unmarshal(text, &all) != nil {
+			return
+		}
+		for i := range all {
+			if all[i].Bound() != nil {
+				return
+			}
+		}
+		for _, a := range Judge(all) {
+			if _, err := json.Marshal(a); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

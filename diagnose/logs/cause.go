@@ -1,0 +1,121 @@
+package logs
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// grade is what a line of a kind is worth.
+type grade int
+
+const (
+	// decisive: nothing else gives this line.
+	decisive grade = iota
+	// family: a few known causes give it.
+	family
+	// failed: a program ended with an error of its own.
+	failed
+	// open: an error with many causes.
+	open
+	// waits: a process gave up waiting for others.
+	waits
+	// ended: the end of a process, without its error.
+	ended
+	// cascade: another process failed before.
+	cascade
+	// harmless: also in the logs of healthy jobs.
+	harmless
+	// fact: no failure; what a cause may need.
+	fact
+)
+
+// cause is one row of the table.
+type cause struct {
+	id    string
+	grade grade
+	words []string       // one of them is in the line
+	form  *regexp.Regexp // and this matches; its groups are for says
+	not   []string       // none of these is in the line
+	with  string         // a fact that the log has shown before
+	soft  bool           // one sign of progress after it, and it is no failure
+	job   bool           // who reports it is not to blame; its groups a and b may be
+	quiet bool           // counts only where the log has no other failure
+	says  string         // {who}, and groups of form
+	do    string
+	need  []string
+	from  string // where the mechanism is described
+	row   int    // in the table
+}
+
+// table returns all causes.
+func table() []cause {
+	var out []cause
+	for _, part := range [][]cause{
+		torchCauses, torchWaits, ncclCauses, rdmaCauses, cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
+	} {
+		out = append(out, part...)
+	}
+	return out
+}
+
+// The words that the follower itself looks for.
+const (
+	wordTrace     = "Traceback (most recent call last)"
+	wordRoot      = "Root Cause"
+	wordError     = "Error: "
+	wordException = "Exception: "
+	wordInit      = " Init "
+	wordWatchdog  = "Watchdog caught collective operation timeout"
+	wordEnqueued  = "last enqueued"
+)
+
+// progressWords are signs of a job that goes on.
+var progressWords = []string{
+	"loss", "it/s", "s/it", "Init COMPLETE", "Rendezvous complete", "has connected to", "connected to",
+	"init_process_group returned", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ",
+	"tokens/s", "samples/s", "checkpoint", "throughput", "uccessful", "succeeded", "inished", "completed",
+	"collective done", "perplexity", "accuracy",
+}
+
+// values returns the named groups that matched.
+func values(form *regexp.Regexp, m [][]byte) map[string]string {
+	out := map[string]string{}
+	for i, name := range form.SubexpNames() {
+		if name != "" && out[name] == "" && i < len(m) {
+			out[name] = strings.TrimSpace(string(m[i]))
+		}
+	}
+	return out
+}
+
+// matches says whether a line is of this kind, and returns its values.
+func (c *cause) matches(line []byte, seen func(fact string) bool) (map[string]string, bool) {
+	if c.with != "" && !seen(c.with) {
+		return nil, false
+	}
+	for _, n := range c.not {
+		if bytes.Contains(line, []byte(n)) {
+			return nil, false
+		}
+	}
+	if c.form == nil {
+		return nil, true
+	}
+	m := c.form.FindSubmatch(line)
+	if m == nil {
+		return nil, false
+	}
+	return values(c.form, m), true
+}
+
+// opt compiles a form that a line need not have: it is there for its groups.
+func opt(s string) *regexp.Regexp { return regexp.MustCompile(`(?s)^(?:.*?(?:` + s + `))?`) }
+
+// re compiles a form of the table.
+func re(s string) *regexp.Regexp { return regexp.MustCompile(s) }
+
+// before says whether a line that is of both kinds is of this one.
+func (c *cause) before(other *cause) bool {
+	return c.grade < other.grade || c.grade == other.grade && c.row < other.row
+}

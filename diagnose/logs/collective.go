@@ -1,0 +1,169 @@
+package logs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// works is what the watchdogs of the ranks say of the collective that timed out.
+type works struct {
+	of map[int]work
+}
+
+// work is what one rank waited for.
+type work struct {
+	rank, seq   int
+	op, size    string
+	enqueued    int // the last work that the program asked for; -1: unknown
+	where, line string
+}
+
+const maxWorks = 1 << 16
+
+func newWorks() works { return works{of: map[int]work{}} }
+
+var (
+	workForm = re(`\[Rank (\d+)\].*WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
+	lastForm = re(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
+)
+
+// add reads a line of a watchdog. The first line of a rank counts.
+func (w works) add(line []byte, where string) {
+	if m := workForm.FindSubmatch(line); m != nil {
+		rank := number(string(m[1]))
+		if old, ok := w.of[rank]; (!ok || old.seq < 0) && len(w.of) < maxWorks {
+			last := -1
+			if ok {
+				last = old.enqueued
+			}
+			w.of[rank] = work{rank: rank, seq: number(string(m[2])), op: string(m[3]), size: string(m[4]), enqueued: last,
+				where: where, line: string(line[:min(len(line), maxQuote)])}
+		}
+	}
+	if m := lastForm.FindSubmatch(line); m != nil {
+		rank := number(string(m[1]))
+		one, ok := w.of[rank]
+		if !ok {
+			one = work{rank: rank, seq: -1, enqueued: -1, where: where, line: string(line[:min(len(line), maxQuote)])}
+		}
+		if one.enqueued < 0 && len(w.of) < maxWorks {
+			one.enqueued = number(string(m[2]))
+			w.of[rank] = one
+		}
+	}
+}
+
+// verdict compares the ranks: in different collectives, or one behind the others.
+func (w works) verdict() (verdict.Verdict, bool) {
+	var all []work
+	for _, one := range w.of {
+		if one.seq >= 0 {
+			all = append(all, one)
+		}
+	}
+	if len(all) < 2 {
+		return verdict.Verdict{}, false
+	}
+	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.rank, b.rank) })
+	if v, ok := differing(all); ok {
+		return v, true
+	}
+	return behind(all)
+}
+
+// differing finds the fewer ranks that call something else under the same number.
+func differing(all []work) (verdict.Verdict, bool) {
+	kinds := map[string][]work{}
+	for _, one := range all {
+		if one.seq != all[0].seq {
+			return verdict.Verdict{}, false
+		}
+		what := one.op
+		if !strings.Contains(one.op, "BASE") && one.op != "BROADCAST" && one.op != "SCATTER" && one.op != "GATHER" &&
+			one.size != "" {
+			what += " of " + one.size + " elements"
+		}
+		kinds[what] = append(kinds[what], one)
+	}
+	if len(kinds) != 2 {
+		return verdict.Verdict{}, false
+	}
+	var few, most string
+	for k := range kinds {
+		if most == "" || len(kinds[k]) > len(kinds[most]) || len(kinds[k]) == len(kinds[most]) && k < most {
+			few, most = most, k
+		} else {
+			few = k
+		}
+	}
+	v := verdict.Verdict{
+		Cause: "log.collective-mismatch", Sure: verdict.Likely, Ranks: ranksOf(kinds[few]),
+		Says: fmt.Sprintf("%s in collective number %d %s %s, %s %s", rankList(ranksOf(kinds[few])), all[0].seq,
+			calls(len(kinds[few])), few, rankList(ranksOf(kinds[most])), most),
+		Do: "compare what these ranks call at this point: they must call the same collectives in the same order",
+	}
+	v.Seen = append(quotes(kinds[few]), quotes(kinds[most])...)
+	return v, true
+}
+
+func calls(n int) string {
+	if n == 1 {
+		return "calls"
+	}
+	return "call"
+}
+
+// behind finds the ranks whose program has not asked for the collective that the others wait for.
+func behind(all []work) (verdict.Verdict, bool) {
+	top := 0
+	for _, one := range all {
+		if one.enqueued < 0 {
+			return verdict.Verdict{}, false
+		}
+		top = max(top, one.enqueued)
+	}
+	late := slices.DeleteFunc(slices.Clone(all), func(one work) bool { return one.enqueued >= top })
+	if len(late) == 0 || len(late)*2 >= len(all) {
+		return verdict.Verdict{}, false
+	}
+	return verdict.Verdict{
+		Cause: "log.rank-behind", Sure: verdict.Likely, Ranks: ranksOf(late), Seen: quotes(late),
+		Says: fmt.Sprintf("%s asked for %d collectives, the others for %d: the others waited for the missing ones",
+			rankList(ranksOf(late)), late[0].enqueued, top),
+		Do: "look at what these ranks did between the two collectives",
+	}, true
+}
+
+func ranksOf(all []work) []int { return finding.Map(all, func(w work) int { return w.rank }) }
+
+func quotes(all []work) []finding.Seen {
+	return finding.Map(
+		all[:min(2, len(all))],
+		func(w work) finding.Seen { return finding.Seen{Where: w.where, What: w.line} },
+	)
+}
+
+// rankList returns ranks as text: "rank 3", "ranks 0-2, 5".
+func rankList(ranks []int) string {
+	var parts []string
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		switch {
+		case j == i:
+			parts = append(parts, strconv.Itoa(ranks[i]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
+		}
+		i = j + 1
+	}
+	return finding.Noun(len(ranks), "rank") + " " + finding.Some(parts)
+}

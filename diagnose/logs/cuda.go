@@ -1,0 +1,108 @@
+package logs
+
+// cudaCauses are errors of the GPU, its driver and its memory.
+var cudaCauses = []cause{
+	{
+		id: "log.nccl-cuda-build-mismatch", grade: decisive, with: "nccl.cuda",
+		words: []string{"CUDA driver version is insufficient"},
+		form:  re(`WARN`),
+		says:  "the NCCL that {who} loads was built for a newer CUDA than the driver supports",
+		do:    "install the NCCL build for the CUDA in use, or a newer driver",
+		from:  "NVIDIA/nccl init.cu",
+	}, {
+		id: "log.cuda-driver-too-old", grade: decisive,
+		words: []string{"CUDA driver version is insufficient", "NVIDIA driver on your system is too old",
+			"the provided PTX was compiled with an unsupported toolchain"},
+		says: "the NVIDIA driver of {where} is too old for the CUDA in use",
+		do:   "install a newer driver, or a build for an older CUDA",
+	}, {
+		id: "log.fabric-manager-down", grade: decisive,
+		words: []string{"system not yet initialized", "fabric manager"},
+		form:  re(`system not yet initialized|abric manager .*(?:not running|not started|fail)`),
+		says:  "the NVSwitch fabric manager does not run on {where}",
+		do:    "start it: systemctl enable --now nvidia-fabricmanager, of the driver's version",
+		from:  "NVIDIA/nccl-tests#264",
+	}, {
+		id: "log.oom", grade: decisive,
+		words: []string{"CUDA out of memory", "OutOfMemoryError: ", "CUDA error: out of memory",
+			"Cuda failure 'out of memory'", "Cuda failure 2 'out of memory'", "RESOURCE_EXHAUSTED: Out of memory",
+			"cudaErrorMemoryAllocation", "HIP out of memory", "CUDA_ERROR_OUT_OF_MEMORY"},
+		form: opt(`GPU (?P<gpu>\d+)\b`),
+		not:  []string{"WARN memory", "retry", "java.lang"},
+		says: "{who} has run out of GPU memory",
+		do:   "use a smaller batch or model share; nvidia-smi shows whether another process holds memory of that GPU",
+	}, {
+		id: "log.driver-mismatch", grade: decisive,
+		words: []string{"Driver/library version mismatch", "forward compatibility was attempted on non supported HW",
+			"system has unsupported display driver / cuda driver combination"},
+		says: "the NVIDIA driver in the kernel and its libraries have different versions on {where}",
+		do:   "reboot that node, or reload the driver; in a container remove the compat libraries from LD_LIBRARY_PATH",
+	}, {
+		id: "log.no-kernel-image", grade: decisive, words: []string{"no kernel image is available"},
+		says: "the program of {who} was not built for this GPU",
+		do:   "install a build for the GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv)",
+	}, {
+		id: "log.gpu-ecc", grade: decisive,
+		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid",
+			"GPU has fallen off the bus", "Unable to determine the device handle"},
+		form: re(
+			`ECC|NVLink error|fallen off the bus|device handle|Xid.*?: ?(?P<xid>48|62|63|64|74|79|92|94|95|119|120|140)\b`,
+		),
+		says: "a GPU of {where} has a hardware error",
+		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
+	}, {
+		id: "log.device-index", grade: family,
+		words: []string{"invalid device ordinal", "device ordinal out of range"},
+		says:  "{who} uses a GPU that its node does not have: more ranks than GPUs, or too few visible ones",
+		do:    "compare --nproc-per-node with nvidia-smi -L and CUDA_VISIBLE_DEVICES on that node",
+		need:  []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them", "--nproc-per-node"},
+	}, {
+		id: "log.no-gpu", grade: family,
+		words: []string{
+			"no CUDA-capable device is detected",
+			"Found no NVIDIA driver on your system",
+			"No CUDA GPUs are available",
+			"no GPUs found",
+			"libcuda.so.1: cannot open shared object file",
+		},
+		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|libcuda)`),
+		says: "{who} has no visible GPU: no driver, no device in the container, or CUDA_VISIBLE_DEVICES hides it",
+		do:   "run nvidia-smi in the job's container on that node, and look at CUDA_VISIBLE_DEVICES",
+		need: []string{"nvidia-smi -L in the container", "CUDA_VISIBLE_DEVICES"},
+	}, {
+		id: "log.gpu-busy", grade: family, words: []string{"all CUDA-capable devices are busy or unavailable"},
+		says: "the GPU of {where} is in exclusive mode and in use, or is broken",
+		do:   "nvidia-smi -q -d COMPUTE shows the mode, nvidia-smi the processes",
+		need: []string{"nvidia-smi and nvidia-smi -q -d COMPUTE of that node"},
+	}, {
+		id: "log.device-assert", grade: decisive, words: []string{"device-side assert triggered"},
+		says: "a kernel of {who} hit an assertion: an index is out of range, such as a label or a token",
+		do:   "run with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the operation",
+	}, {
+		id: "log.cuda-memory-access", grade: family,
+		words: []string{
+			"an illegal memory access was encountered", "misaligned address", "unspecified launch failure",
+		},
+		says: "a kernel of {who} failed: a bug in a kernel, or a broken GPU",
+		do:   "run with CUDA_LAUNCH_BLOCKING=1, and look at dmesg for Xid of that GPU",
+		need: []string{"dmesg | grep Xid of that node", "a run with CUDA_LAUNCH_BLOCKING=1"},
+	}, {
+		id: "log.nvml", grade: family, soft: true,
+		words: []string{"Failed to initialize NVML", "Insufficient Permissions"},
+		form:  re(`NVML`),
+		not:   []string{"version mismatch"},
+		says:  "{who} cannot use the NVIDIA driver",
+		do:    "run nvidia-smi in the job's container on that node",
+		need:  []string{"nvidia-smi in the container of that node"},
+	}, {
+		id: "log.cuda-error", grade: open,
+		words: []string{
+			"Cuda failure", "CUDA error: ", "CUDA failure", "cudaError", "initialization error", "CUDA_ERROR_",
+		},
+		form: re(`[Ee]rror|failure|CUDA_ERROR`),
+		not:  []string{"NCCL INFO", "peer access is already enabled", "not supported"},
+		says: "{who} got an error from CUDA: {error}",
+		need: []string{"nvidia-smi of that node: driver, other processes, free memory",
+			"which libcuda, libcudart and libnccl the program loads (LD_DEBUG=libs)"},
+	},
+}

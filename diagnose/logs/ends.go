@@ -1,0 +1,106 @@
+package logs
+
+// How a process can end, by its exit code.
+var (
+	exitKilled = cause{
+		id: "log.killed", grade: family,
+		says: "{who} was killed by SIGKILL: by the OOM killer, by the scheduler, or by a user",
+		do:   "look at dmesg on that node, and at the memory limit of its container or cgroup",
+		need: []string{"dmesg of that node around this time", "kubectl describe pod, or sacct -j JOB --format=State,MaxRSS"},
+	}
+	exitBus = cause{
+		id: "log.shm-too-small", grade: family,
+		says: "{who} died of SIGBUS: /dev/shm is full, or a mapped file was cut",
+		do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+		need: []string{"df -h /dev/shm in the container while the job runs"},
+	}
+	exitCrash = cause{
+		id: "log.crashed", grade: family,
+		says: "{who} crashed (signal {code}): a bug in native code, or libraries that do not fit together",
+		do:   "run that rank with PYTHONFAULTHANDLER=1, and look at its output before the crash",
+		need: []string{"the stack of the crash (PYTHONFAULTHANDLER=1, or a core file)"},
+	}
+	exitTerm  = cause{id: "log.stopped", grade: cascade, says: "{who} received SIGTERM or SIGKILL from outside"}
+	exitOther = cause{
+		id: "log.exited", grade: ended,
+		says: "{who} ended with exit code {code}; its own error is not in these logs",
+		need: []string{"the output of that rank (torchrun --log-dir DIR --redirects 3)"},
+	}
+)
+
+// ofExit returns what an exit code means; nil: nothing bad.
+func ofExit(code string) *cause {
+	switch code {
+	case "0":
+		return nil
+	case "-9", "137", "9":
+		return &exitKilled
+	case "-7", "135", "7":
+		return &exitBus
+	case "-11", "139", "11", "-6", "134", "6", "-4", "132", "-8", "136":
+		return &exitCrash
+	case "-15", "143", "15", "-2", "130":
+		return &exitTerm
+	}
+	return &exitOther
+}
+
+// endCauses are reports of ends by launchers, and last words of programs.
+var endCauses = []cause{
+	{
+		id: "log.killed", grade: family,
+		words: []string{
+			"exited on signal 9",
+			"KILLED BY SIGNAL: 9",
+			"EXIT CODE: 9",
+			": Killed",
+			"exitcode: -9)",
+			"exit code 137",
+			"exitCode: 137",
+			"Exit Code:    137",
+			"died from signal 9",
+			"exit status 137",
+		},
+		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
+			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exit code 137|exitCode: 137|Exit Code:|signal 9|exit status 137`),
+		says: exitKilled.says, do: exitKilled.do, need: exitKilled.need,
+	}, {
+		id: "log.shm-too-small", grade: family,
+		words: []string{
+			"exited on signal 7",
+			"exitcode: -7)",
+			": Bus error",
+			"Fatal Python error: Bus error",
+			"Bus error (core",
+		},
+		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Bus error|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: -7\)|Bus error`),
+		says: exitBus.says, do: exitBus.do, need: exitBus.need,
+	}, {
+		id: "log.crashed", grade: family,
+		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
+			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
+		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: (?P<code>-?\d+)|` +
+			`[Ss]ignal (?P<code>11)`),
+		not:  []string{"Bus error"},
+		says: "{who} crashed: a bug in native code, or libraries that do not fit together",
+		do:   exitCrash.do,
+		need: exitCrash.need,
+	}, {
+		id: "log.crashed", grade: ended,
+		words: []string{"terminate called", "Aborted (core", "*** Process received signal", "exitcode: -6)"},
+		says:  "{who} ended by an error in native code",
+		need:  exitCrash.need,
+	}, {
+		id: "log.exited", grade: ended,
+		words: []string{"Exited with exit code ", "exited with code ", "BAD TERMINATION", "exited with status ",
+			"exit status ", "exited on signal", "failed (exitcode: ", "exit code"},
+		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Exited with exit code (?P<code>[1-9]\d*)|` +
+			`failed \(exitcode: (?P<code>[1-9]\d*)\)|exited on signal (?P<code>\d+)|BAD TERMINATION|` +
+			`exit(?:ed with)? (?:status|code):? (?P<code>[1-9]\d*)`),
+		not:  []string{"CalledProcessError"},
+		says: exitOther.says, need: exitOther.need,
+	},
+}

@@ -1,0 +1,95 @@
+package logs
+
+import (
+	"bytes"
+	"time"
+)
+
+// add adds a line to the events of its stream; nil: it is not of interest.
+func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) *event {
+	f.count[c]++
+	e := event{cause: c, st: st, vals: vals, local: p.local}
+	f.blame(&e, p)
+	key := eventKey{c, st, e.rank}
+	if old := f.events[key]; old != nil {
+		if old.lines++; !old.over() {
+			return old
+		}
+	} else if len(f.events) >= maxEvents {
+		return nil
+	}
+	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
+	e.text = string(bytes.ToValidUTF8(p.body[:min(len(p.body), maxQuote)], []byte("?")))
+	e.after = st.progress
+	if st.progress == st.wanted {
+		f.wanting++
+	}
+	st.wanted = st.progress + fewSteps + 1
+	f.events[key] = &e
+	return &e
+}
+
+// blame finds the rank and the node of an event: those that the line names, else those of who wrote it.
+func (f *follower) blame(e *event, p *prefix) {
+	e.rank, e.node = p.rank, p.node
+	if m := ofNCCL(p.body); m != nil {
+		if e.node == "" {
+			e.node = string(m[1])
+		}
+		if r, ok := f.ranks[string(m[1])+":"+string(m[2])]; ok && e.rank < 0 {
+			e.rank = r
+		}
+	}
+	if n := e.vals["node"]; n != "" {
+		e.node = n
+	}
+	if r := number(e.vals["rank"]); r >= 0 && r < 1<<24 {
+		e.rank = r
+	}
+	if e.rank < 0 {
+		e.rank = e.st.rank
+	}
+	if e.local < 0 {
+		e.local = e.st.local
+	}
+	if e.node == "" {
+		e.node = e.st.node
+	}
+}
+
+// over says whether the stream went on after the event.
+func (e *event) over() bool {
+	limit := 3
+	if e.cause.soft {
+		limit = 1
+	}
+	return e.st.progress-e.after >= limit
+}
+
+// when returns the time of the line, or of one shortly before it.
+func (f *follower) when() time.Time {
+	const back = 60
+	if t, ok := stamp(f.current, f.year); ok {
+		return t
+	}
+	before := f.chunk
+	for range back {
+		before = bytes.TrimRight(before, "\n")
+		if len(before) == 0 {
+			break
+		}
+		start := bytes.LastIndexByte(before, '\n') + 1
+		if t, ok := stamp(before[start:], f.year); ok {
+			return t
+		}
+		before = before[:start]
+	}
+	return time.Time{}
+}
+
+func ofNCCL(body []byte) [][]byte {
+	if !bytes.Contains(body, []byte("NCCL")) && !bytes.Contains(body, []byte(" WARN ")) {
+		return nil
+	}
+	return ncclPrefix.FindSubmatch(body)
+}

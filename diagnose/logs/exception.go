@@ -1,0 +1,74 @@
+package logs
+
+import (
+	"bytes"
+	"strings"
+)
+
+// exceptionName returns the name at the beginning of a line that a traceback ends with; "": it is no such line.
+func exceptionName(body []byte) string {
+	const most = 150
+	at := 0
+	for at < len(body) && at < most && nameByte(body[at]) {
+		at++
+	}
+	name := body[:at]
+	for at < len(body) && body[at] == '^' { // of a line that two processes wrote
+		at++
+	}
+	switch rest := body[at:]; {
+	case len(name) == 0 || digit(name[0]) || name[0] == '.':
+		return ""
+	case len(rest) == 0, string(rest) == ":", bytes.HasPrefix(rest, []byte(": ")):
+		return string(name)
+	}
+	return ""
+}
+
+func nameByte(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || digit(c) || c == '_' || c == '.' }
+
+// bareError says whether a line is an exception with its text, though no traceback is before it.
+func bareError(body []byte) bool {
+	name := exceptionName(body)
+	return (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception")) && len(body) > len(name)+2
+}
+
+// ownErrors are errors of programs, whatever their text says.
+var ownErrors = []string{
+	"ImportError", "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "NameError", "AttributeError", "TypeError",
+	"KeyError", "IndexError", "IndentationError", "ZeroDivisionError", "UnboundLocalError", "PermissionError",
+	"NotADirectoryError", "IsADirectoryError",
+}
+
+// outsideWords are words of errors that may come from elsewhere.
+var outsideWords = []string{
+	"timeout", "timed out", "connect", "socket", "nccl", "cuda", "network", "store", "rendezvous", "gloo", "mpi ", "mpi_",
+	"initializ", "initialis", "unreachable", "refused", "ucx", "internal error", "terminated", "died", "unavailable",
+	"grpc", "rpc", "broken pipe", "subprocess", "child process", "worker",
+}
+
+// ofException returns the cause for an exception that the table does not know.
+func (f *follower) ofException(body []byte) *cause {
+	name := exceptionName(body)
+	for _, own := range ownErrors {
+		if name == own {
+			return &rankFailed
+		}
+	}
+	if len(f.outside.find(bytes.ToLower(body[:min(len(body), maxQuote)]), nil)) > 0 {
+		return &unexplained
+	}
+	return &rankFailed
+}
+
+var rankFailed = cause{
+	id: "rank.failed", grade: failed,
+	says: "{who} failed first: {error}{at}",
+	do:   "fix this error; the failures of the other ranks follow from it",
+}
+
+var unexplained = cause{
+	id: "log.unexplained", grade: open,
+	says: "{who} failed first: {error}{at}; the log does not say why",
+	need: []string{"the output of all ranks, from the start of the job", "a run with NCCL_DEBUG=INFO"},
+}

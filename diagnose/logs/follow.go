@@ -1,0 +1,344 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	maxLine    = 64 << 10
+	maxQuote   = 400 // bytes of a line that are kept
+	maxStreams = 1 << 16
+	maxEvents  = 20000
+	maxHits    = 5000 // of one cause that are looked at; the others are counted
+	maxFacts   = 16
+	maxOpen    = 3000 // lines until unfinished tracebacks are given up
+)
+
+// event is the first line of one kind in one stream.
+type event struct {
+	cause *cause
+	st    *stream
+	file  int
+	where string
+	order int64
+	time  time.Time
+	text  string
+	at    string // innermost frame of the program
+	trace bool   // it ends a traceback
+	vals  map[string]string
+	rank  int
+	local int
+	node  string
+	after int // progress of the stream until then
+	lines int
+}
+
+// stream is what one writer wrote.
+type stream struct {
+	rank, local int
+	node        string
+	file        int
+	progress    int // signs of progress since the first event
+	wanted      int // they are counted up to here
+	trace       *trace
+	root        *summary
+}
+
+type streamKey struct {
+	file  int
+	label string
+}
+
+type eventKey struct {
+	cause *cause
+	st    *stream
+	rank  int
+}
+
+// follower reads logs line by line.
+type follower struct {
+	scan    *scanner
+	outside *scanner // for the texts of exceptions
+	rows    []cause
+	byWord  [][]*cause
+	special []string // by word; "": only words of causes
+	streams map[streamKey]*stream
+	events  map[eventKey]*event
+	count   map[*cause]int
+	facts   map[string]map[string]bool
+	ranks   map[string]int // "host:pid" to rank, as NCCL reports them
+	works   works
+	wanting int              // streams whose progress is counted
+	busy    map[*stream]bool // with an unfinished traceback or summary
+	opened  int64            // the line where the youngest of them began
+	hits    []int32
+
+	// of the log that is read
+	index, rank int
+	name        string
+	year        int
+	line        int64
+	chunk       []byte // what was read before the line
+	current     []byte
+
+	files        int
+	lines, bytes int64
+	gaps         []Gap
+}
+
+func newFollower() *follower {
+	f := &follower{
+		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
+		count: map[*cause]int{}, facts: map[string]map[string]bool{}, ranks: map[string]int{}, works: newWorks(),
+		busy: map[*stream]bool{},
+	}
+	var words []string
+	ids := map[string]int32{}
+	id := func(w string) int32 {
+		n, ok := ids[w]
+		if !ok {
+			n = int32(len(words))
+			ids[w], words = n, append(words, w)
+			f.byWord, f.special = append(f.byWord, nil), append(f.special, "")
+		}
+		return n
+	}
+	for i := range f.rows {
+		f.rows[i].row = i
+		for _, w := range f.rows[i].words {
+			n := id(w)
+			f.byWord[n] = append(f.byWord[n], &f.rows[i])
+		}
+	}
+	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued} {
+		n := id(w)
+		f.special[n] = w
+	}
+	for _, w := range progressWords {
+		n := id(w)
+		f.special[n] = progressWords[0]
+	}
+	f.scan, f.outside = newScanner(words), newScanner(outsideWords)
+	return f
+}
+
+// readSource reads one log; what fails becomes a gap.
+func (f *follower) readSource(s source, stdin io.Reader) {
+	r, done, changed, err := s.open(stdin)
+	defer done()
+	if err == nil {
+		f.files++
+		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
+		f.rest()
+		err = f.read(r)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		f.gap(s.name, "ends in the middle of its packed data; what comes before was read")
+	default:
+		f.gap(s.name, why(err))
+	}
+}
+
+func (f *follower) gap(path, why string) {
+	if len(f.gaps) < maxGaps {
+		f.gaps = append(f.gaps, Gap{path, why})
+	}
+}
+
+// read splits a log into lines. It holds one chunk, and cuts longer lines.
+func (f *follower) read(r io.Reader) error {
+	buf := make([]byte, 1<<20)
+	have, skip := 0, false
+	for {
+		n, err := r.Read(buf[have:])
+		f.bytes += int64(n)
+		have += n
+		start := 0
+		for {
+			end := bytes.IndexByte(buf[start:have], '\n')
+			if end < 0 {
+				break
+			}
+			if f.chunk = buf[:start]; !skip {
+				f.one(buf[start : start+end])
+			}
+			skip = false
+			start += end + 1
+		}
+		if have-start > maxLine && err == nil {
+			if f.chunk = buf[:start]; !skip {
+				f.one(buf[start:have])
+			}
+			start, skip = have, true
+		}
+		if err != nil {
+			if f.chunk = buf[:start]; have > start && !skip {
+				f.one(buf[start:have])
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return err
+		}
+		have = copy(buf, buf[start:have])
+	}
+}
+
+// one reads a line.
+func (f *follower) one(line []byte) {
+	f.line++
+	f.lines++
+	if len(f.busy) > 0 && f.lines-f.opened > maxOpen {
+		f.rest()
+	}
+	line = line[:min(len(line), maxLine)]
+	f.hits = f.scan.find(line, f.hits[:0])
+	if len(f.hits) == 0 && len(f.busy) == 0 {
+		return
+	}
+	line = bytes.TrimRight(line, "\r")
+	if bytes.IndexByte(line, '\r') < 0 {
+		f.hit(line)
+		return
+	}
+	for part := range bytes.SplitSeq(line, []byte{'\r'}) { // a progress bar
+		if f.hits = f.scan.find(part, f.hits[:0]); len(f.hits) > 0 || len(f.busy) > 0 {
+			f.hit(part)
+		}
+	}
+}
+
+// hit reads a line that has a word of the table, or may belong to a traceback.
+func (f *follower) hit(line []byte) {
+	if f.flood() {
+		return
+	}
+	f.current = line
+	p := strip(line)
+	st := f.stream(&p)
+	if st == nil {
+		return
+	}
+	var found *cause
+	var vals map[string]string
+	inTrace := st.trace != nil && !bytes.HasPrefix(p.body, []byte(wordTrace))
+	indented := inTrace && len(p.body) > 0 && (p.body[0] == ' ' || p.body[0] == '\t')
+	if !indented {
+		found, vals = f.match(p.body)
+	}
+	switch {
+	case inTrace && st.trace.feed(p.body):
+		f.traceEnds(st, &p, found, vals)
+		return
+	case inTrace && found == nil:
+		f.expire(st)
+		return
+	}
+	if st.root != nil {
+		f.feedRoot(st, &p)
+	}
+	if found != nil && found.grade < harmless {
+		f.add(found, st, &p, vals)
+	}
+	f.specials(st, &p, found)
+}
+
+// flood says whether all that a line can say was said often, or is of no interest.
+func (f *follower) flood() bool {
+	if len(f.busy) > 0 || len(f.hits) == 0 {
+		return false
+	}
+	for _, h := range f.hits {
+		if s := f.special[h]; s != "" && (s != progressWords[0] || f.wanting > 0) {
+			return false
+		}
+		for _, c := range f.byWord[h] {
+			if f.count[c] < maxHits {
+				return false
+			}
+		}
+	}
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			f.count[c]++
+		}
+	}
+	return true
+}
+
+// match returns the weightiest cause of a line, and notes facts.
+func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
+	seen := func(name string) bool { return len(f.facts[name]) > 0 }
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			if c.grade != fact && found != nil && !c.before(found) {
+				continue
+			}
+			v, ok := c.matches(body, seen)
+			switch {
+			case !ok:
+			case c.grade == fact:
+				f.note(c.id, v["v"])
+			default:
+				found, vals = c, v
+			}
+		}
+	}
+	return found, vals
+}
+
+func (f *follower) note(name, value string) {
+	if f.facts[name] == nil {
+		f.facts[name] = map[string]bool{}
+	}
+	if len(f.facts[name]) < maxFacts {
+		f.facts[name][value] = true
+	}
+}
+
+// stream returns the stream of a line; nil: there are too many.
+func (f *follower) stream(p *prefix) *stream {
+	key := streamKey{f.index, string(p.label)}
+	st := f.streams[key]
+	if st == nil {
+		if len(f.streams) >= maxStreams {
+			return nil
+		}
+		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index}
+		if st.rank < 0 {
+			st.rank = f.rank
+		}
+		f.streams[key] = st
+	}
+	return st
+}
+
+// place returns where the line is: log:line.
+func (f *follower) place() string { return fmt.Sprintf("%s:%d", f.name, f.line) }
+
+// opens notes a stream whose next lines belong together.
+func (f *follower) opens(st *stream) {
+	f.busy[st] = true
+	f.opened = f.lines
+}
+
+// closes ends that.
+func (f *follower) closes(st *stream) {
+	if st.trace == nil && st.root == nil {
+		delete(f.busy, st)
+	}
+}
+
+// rest gives up all unfinished tracebacks and summaries.
+func (f *follower) rest() {
+	for st := range f.busy {
+		st.trace, st.root = nil, nil
+	}
+	clear(f.busy)
+}

@@ -1,0 +1,302 @@
+package logs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+const (
+	maxVerdicts = 3
+	maxOpenLead = 3
+	maxSeen     = 4
+	fewSteps    = 50 // signs of progress that other ranks may still write after a failure
+)
+
+// judge says what all lines together mean.
+func (f *follower) judge() Reading {
+	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps}
+	all := f.sorted()
+	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool { return e.over() })
+	roots := ofGrades(live, decisive, failed)
+	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool { return e.cause.id == "log.peer-lost" })
+	if len(roots) == 0 && len(rest) > 0 {
+		roots = slices.DeleteFunc(ofGrades(all, decisive, failed), func(e *event) bool {
+			return e.cause.soft || e.st.progress-e.after > fewSteps
+		})
+	}
+	if loud := slices.DeleteFunc(slices.Clone(live), func(e *event) bool { return e.cause.quiet }); len(loud) > 0 {
+		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet })
+	}
+	used := map[*event]bool{}
+	if len(roots) > 0 {
+		f.decide(&r, roots, used)
+	} else {
+		f.openEnd(&r, live, used)
+	}
+	if r.First != nil {
+		r.Cascade = f.cascade(all, used)
+	}
+	return r
+}
+
+// sorted returns the events in the order in which they happened, as far as the logs tell.
+func (f *follower) sorted() []*event {
+	all := slices.Collect(maps.Values(f.events))
+	stamped := !slices.ContainsFunc(all, func(e *event) bool { return e.time.IsZero() })
+	slices.SortFunc(all, func(a, b *event) int {
+		if stamped || a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {
+			if c := a.time.Compare(b.time); c != 0 {
+				return c
+			}
+		}
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.cause.id, b.cause.id), cmp.Compare(a.rank, b.rank))
+	})
+	return all
+}
+
+func ofGrades(all []*event, from, to grade) []*event {
+	return slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
+		return e.cause.grade < from || e.cause.grade > to
+	})
+}
+
+// first returns the root to report. An error of Python next to a line that the table knows is that line's.
+func first(roots []*event) *event {
+	const near = 200
+	top := roots[0]
+	if top.cause.grade == decisive {
+		return top
+	}
+	for _, want := range []grade{decisive, family} {
+		for _, e := range roots {
+			if e.cause.grade == want && want < top.cause.grade && e.file == top.file && e.st == top.st &&
+				max(e.order-top.order, top.order-e.order) < near {
+				return e
+			}
+		}
+	}
+	return top
+}
+
+// decide writes the verdict on the first failure, and the further ones that have a cause of their own.
+func (f *follower) decide(r *Reading, roots []*event, used map[*event]bool) {
+	top := first(roots)
+	f.adopt(top)
+	group := same(roots, top)
+	for _, e := range group {
+		used[e] = true
+	}
+	v := f.verdict(group)
+	r.Verdicts = append(r.Verdicts, v)
+	r.First = top.failure()
+	if len(top.cause.need) > 0 {
+		r.Open = append(r.Open, f.lead(group))
+	}
+	for _, e := range roots {
+		if len(r.Verdicts) >= maxVerdicts {
+			return
+		}
+		if used[e] || e.cause.grade != decisive || hasCause(r.Verdicts, e.cause.id) {
+			continue
+		}
+		more := same(roots, e)
+		for _, m := range more {
+			used[m] = true
+		}
+		other := f.verdict(more)
+		other.Sure = verdict.Possible
+		r.Verdicts = append(r.Verdicts, other)
+	}
+}
+
+func hasCause(all []verdict.Verdict, id string) bool {
+	return slices.ContainsFunc(all, func(v verdict.Verdict) bool { return v.Cause == id })
+}
+
+// same returns the events with the cause of one of them, and for errors of programs with its text.
+func same(all []*event, one *event) (out []*event) {
+	out = []*event{one}
+	for _, e := range all {
+		if e != one && e.cause.id == one.cause.id && (one.cause.grade != failed || sameText(e.text, one.text)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func sameText(a, b string) bool {
+	drop := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(drop, a) == strings.Map(drop, b)
+}
+
+// adopt gives a failure the rank that torchrun reports for the same log.
+func (f *follower) adopt(e *event) {
+	for _, o := range f.sorted() {
+		fromRoot := o.cause.id == "log.exited" || o.cause.id == "log.killed" || o.cause.id == "log.crashed"
+		if e.rank < 0 && e.local < 0 && o.file == e.file && o.rank >= 0 && fromRoot && o.order >= e.order {
+			e.rank, e.local = o.rank, o.local
+			if e.node == "" {
+				e.node = o.node
+			}
+		}
+		if e.node == "" && e.rank >= 0 && o.rank == e.rank && o.node != "" {
+			e.node = o.node
+		}
+	}
+}
+
+func (f *follower) verdict(group []*event) verdict.Verdict {
+	top := group[0]
+	ranks, nodes := whose(group)
+	says := top.says(who(ranks, nodes, top))
+	if top.cause.job {
+		ranks, nodes = pair(top), nil
+	}
+	v := verdict.Verdict{Cause: top.cause.id, Sure: verdict.Likely, Ranks: ranks, Nodes: nodes, Since: top.time,
+		Says: says, Do: top.cause.do, Seen: seen(group)}
+	if top.cause.grade == decisive || top.cause.grade == failed && top.trace {
+		v.Sure = verdict.Certain
+	}
+	return v
+}
+
+// pair returns the two ranks that a line names.
+func pair(e *event) []int {
+	a, b := number(e.vals["a"]), number(e.vals["b"])
+	if a < 0 || b < 0 {
+		return nil
+	}
+	return []int{min(a, b), max(a, b)}
+}
+
+func (f *follower) lead(group []*event) Lead {
+	top := group[0]
+	ranks, nodes := whose(group)
+	return Lead{Family: top.cause.id, Says: top.says(who(ranks, nodes, top)), Ranks: ranks, Nodes: nodes,
+		Seen: seen(group), Need: top.cause.need}
+}
+
+func seen(group []*event) (out []finding.Seen) {
+	for _, e := range group[:min(len(group), maxSeen)] {
+		out = append(out, finding.Seen{Where: e.where, What: tidy(e.text)})
+	}
+	return out
+}
+
+// openEnd reports failures that the logs do not explain.
+func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
+	for _, g := range []grade{open, waits, ended, cascade} {
+		some := ofGrades(live, g, g)
+		if len(some) == 0 {
+			continue
+		}
+		if r.First == nil {
+			f.adopt(some[0])
+			r.First = some[0].failure()
+		}
+		if g == cascade && len(r.Open) > 0 {
+			continue
+		}
+		for _, e := range some {
+			if used[e] || len(r.Open) >= maxOpenLead {
+				continue
+			}
+			group := same(some, e)
+			for _, m := range group {
+				used[m] = true
+			}
+			if g <= waits || len(r.Open) == 0 {
+				r.Open = append(r.Open, f.lead(group))
+			}
+		}
+	}
+	if v, ok := f.ofWaits(live); ok {
+		r.Verdicts = append(r.Verdicts, v)
+	}
+}
+
+// ofWaits compares what the ranks say that waited.
+func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
+	if v, ok := f.works.verdict(); ok {
+		return v, true
+	}
+	if v, ok := f.versions(live); ok {
+		return v, true
+	}
+	var missing []*event
+	for _, e := range live {
+		switch {
+		case e.cause.id == "log.clients-missing":
+			return verdict.Verdict{}, false
+		case e.cause.id != "log.rank-missing":
+		case e.vals["missing"] == "0": // under env:// rank 0 writes its key last
+			return verdict.Verdict{}, false
+		case len(missing) > 0 && missing[0].vals["missing"] != e.vals["missing"]:
+			return verdict.Verdict{}, false
+		default:
+			missing = append(missing, e)
+		}
+	}
+	lines := 0
+	for _, e := range missing {
+		lines += e.lines
+	}
+	if lines < 2 {
+		return verdict.Verdict{}, false
+	}
+	rank := number(missing[0].vals["missing"])
+	return verdict.Verdict{
+		Cause: "rank.missing", Sure: verdict.Likely, Ranks: []int{rank}, Since: missing[0].time, Seen: seen(missing),
+		Says: rankList([]int{rank}) + " did not reach init_process_group; the other ranks gave up waiting for it",
+		Do:   "look at the output of that rank: it ended, hangs, or was never started",
+	}, true
+}
+
+// versions says whether processes with different versions of NCCL failed to understand each other.
+func (f *follower) versions(live []*event) (verdict.Verdict, bool) {
+	some := slices.DeleteFunc(slices.Clone(live), func(e *event) bool { return e.cause.id != "log.nccl-bootstrap" })
+	versions := slices.Sorted(maps.Keys(f.facts["nccl.version"]))
+	if len(some) == 0 || len(versions) < 2 {
+		return verdict.Verdict{}, false
+	}
+	return verdict.Verdict{
+		Cause: "log.nccl-version-mismatch", Sure: verdict.Likely, Since: some[0].time, Seen: seen(some),
+		Says: "the nodes load different NCCL versions: " + strings.Join(versions, ", "),
+		Do:   "install the same NCCL on all nodes; check LD_LIBRARY_PATH for a second one",
+	}, true
+}
+
+// cascade counts what follows from the first failure.
+func (f *follower) cascade(all []*event, used map[*event]bool) []Count {
+	byKind := map[string]*Count{}
+	var out []string
+	for _, e := range all {
+		if used[e] {
+			continue
+		}
+		c := byKind[e.cause.id]
+		if c == nil {
+			out = append(out, e.cause.id)
+			c = &Count{Kind: e.cause.id, Says: e.kind()}
+			byKind[e.cause.id] = c
+		}
+		c.Lines += e.lines
+		if e.rank >= 0 && !slices.Contains(c.Ranks, e.rank) && len(c.Ranks) < maxStreams {
+			c.Ranks = append(c.Ranks, e.rank)
+		}
+	}
+	return finding.Map(out, func(id string) Count {
+		slices.Sort(byKind[id].Ranks)
+		return *byKind[id]
+	})
+}

@@ -1,0 +1,157 @@
+package logs
+
+// facts are lines that some causes need.
+var facts = []cause{
+	{id: "nccl.version", grade: fact, words: []string{
+		"NCCL version "}, form: re(`NCCL version (?P<v>\d+\.\d+\.\d+)`),
+	},
+	{id: "nccl.cuda", grade: fact, words: []string{
+		"NCCL version "}, form: re(`NCCL version (?P<v>[\d.]+\+cuda[\d.]+)`),
+	},
+	{id: "nccl.ifname", grade: fact, words: []string{"NCCL_SOCKET_IFNAME set "},
+		form: re(`NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<v>\S+)`)},
+	{id: "nccl.loopback", grade: fact, words: []string{"Using interface lo:127", "Bootstrap : Using lo:127",
+		"Bootstrap: Using lo:127", "[0]lo:127"}, form: re(`(?P<v>lo:127[\d.]+)`)},
+}
+
+// ncclCauses are errors of NCCL's start and of its plugins.
+var ncclCauses = []cause{
+	{
+		id: "log.shm-too-small", grade: decisive,
+		words: []string{
+			"posix_fallocate failed", "Error while creating shared memory segment", "vader_segment",
+			"/dev/shm/nccl-", "space for /dev/shm", "shared memory segment",
+		},
+		form: re(
+			`No space left on device|failed to extend /dev/shm|Error while creating shared memory segment|not enough space`,
+		),
+		says: "/dev/shm is full on {where}: NCCL or MPI cannot create its shared memory segments",
+		do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+		from: "NVIDIA/nccl#342",
+	}, {
+		id: "log.ulimit-nofile", grade: decisive, words: []string{"Too many open files"},
+		says: "{who} has reached its limit of open files",
+		do:   "raise the soft limit in the job's script: ulimit -n $(ulimit -Hn)",
+	}, {
+		id: "log.duplicate-gpu", grade: decisive, job: true, words: []string{"Duplicate GPU detected"},
+		form: opt(`rank (?P<a>\d+) and rank (?P<b>\d+) both on CUDA device (?P<dev>\w+)`),
+		says: "two ranks use the same GPU[: ranks {a} and {b}, device {dev}]",
+		do:   "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))",
+		from: "NVIDIA/nccl init.cc",
+	}, {
+		id: "log.rank-duplicate", grade: decisive, words: []string{"has already checked in"},
+		form: re(`rank (?P<rank>\d+) of (?P<of>\d+) ranks has already checked in`),
+		says: "two processes have rank {rank} of {of}",
+		do:   "give each process its own RANK; under Slurm each task must expand SLURM_PROCID itself",
+		from: "NVIDIA/nccl bootstrap.cc",
+	}, {
+		id: "log.world-size-mismatch", grade: decisive,
+		words: []string{"mismatch in rank count from procs", "mismatch in info from procs"},
+		form:  opt(`procs,? (?:nranks )?(?P<a>\d+) ?(?::|vs) ?(?P<b>\d+)`),
+		says:  "the ranks do not agree on the number of ranks[ ({a} and {b})]",
+		do:    "set the same WORLD_SIZE (nnodes, nproc-per-node) on all nodes",
+		from:  "NVIDIA/nccl bootstrap.cc",
+	}, {
+		id: "log.interface-not-found", grade: decisive,
+		words: []string{"no socket interface found", "No interface found in the same subnet", "No socket interface found",
+			"No usable listening interface", "no usable interface"},
+		with: "nccl.ifname",
+		says: "no interface of {who} fits NCCL_SOCKET_IFNAME",
+		do:   "set NCCL_SOCKET_IFNAME to an interface that exists on every node, or unset it",
+	}, {
+		id: "log.interface-not-found", grade: family,
+		words: []string{
+			"no socket interface found", "No interface found in the same subnet", "No socket interface found",
+		},
+		says: "NCCL finds no usable network interface on {where}",
+		do:   "bring an interface up, or set NCCL_SOCKET_IFNAME to one that exists on every node",
+		need: []string{"ip -br addr on that node, in the job's container", "NCCL_SOCKET_IFNAME and /etc/nccl.conf there"},
+	}, {
+		id: "log.interface-or-version", grade: family, with: "nccl.ifname",
+		words: []string{"is neither AF_INET"},
+		says: "NCCL of {who} has no address to connect to: NCCL_SOCKET_IFNAME names an interface that a node " +
+			"does not have, or the nodes load different NCCL versions",
+		do:   "on each node: compare ip -br addr with NCCL_SOCKET_IFNAME, and the line NCCL version",
+		need: []string{"ip -br addr of each node", "the NCCL version of each node (NCCL_DEBUG=VERSION)"},
+		from: "NVIDIA/nccl#1837, NVIDIA/nccl#1267",
+	}, {
+		id: "log.wrong-interface", grade: decisive, with: "nccl.loopback",
+		words: []string{"Connection refused", "Connection timed out", "connect timeout", "No route to host"},
+		form:  re(`NCCL WARN|\] WARN|ncclSystemError|misc/socket|include/socket`),
+		says:  "NCCL of {who} uses the loopback interface, which other nodes cannot reach",
+		do:    "set NCCL_SOCKET_IFNAME to the interface that the nodes share (or ^lo,docker0)",
+		from:  "horovod/horovod#700",
+	}, {
+		id: "log.wrong-interface", grade: family,
+		words: []string{"onnect to 127.", "onnecting to 127.", "onnect to 172.17.", "onnecting to 172.17.",
+			"onnect to 192.168.122.", "onnecting to 192.168.122.", "onnect to 169.254."},
+		form: re(`[Cc]onnect(?:ing)? to (?P<addr>127\.[\d.]+|172\.17\.0\.\d+|192\.168\.122\.\d+|169\.254\.[\d.]+)` +
+			`<\d+> (?:failed|timed out|returned)`),
+		says: "NCCL of {who} calls {addr}, an address that is local to a host",
+		do:   "set NCCL_SOCKET_IFNAME to the interface that the nodes share",
+		need: []string{"the lines NCCL INFO Bootstrap of all ranks (NCCL_DEBUG=INFO)"},
+	}, {
+		id: "log.topology-file-malformed", grade: decisive,
+		words: []string{
+			"of node cpu not found", "Could not open XML topology file", "XML Parse error", "XML parse error",
+		},
+		form: re(`(?:Attribute (?P<attr>\w+) of node|XML)`),
+		says: "the topology file that NCCL reads on {where} is incomplete or damaged",
+		do:   "fix or remove the file that NCCL_TOPO_FILE names (also in /etc/nccl.conf and in the network plugin)",
+	}, {
+		id: "log.libfabric-version-mismatch", grade: decisive,
+		words: []string{
+			"version `FABRIC_", "FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES", "FI_OPT_EFA_WRITE_IN_ORDER",
+		},
+		form: re(`not found|Couldn't set|[Cc]ould not set|not supported`),
+		says: "the OFI plugin of {who} was built for a newer libfabric than the one that it loads",
+		do:   "install the libfabric that the plugin was built for, or a plugin for this libfabric; check LD_LIBRARY_PATH",
+		from: "aws/aws-ofi-nccl",
+	}, {
+		id: "log.library-mismatch", grade: decisive,
+		words: []string{"undefined symbol: nccl", "undefined symbol: nvml", "undefined symbol: __nv", "undefined symbol: cu",
+			"undefined symbol: ibv_", "undefined symbol: fi_", "GLIBC_", "GLIBCXX_", "undefined symbol: ompi",
+			"undefined symbol: ucp", "undefined symbol: MPI"},
+		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>GLIBC\w*_[\d.]+). not found`),
+		says: "{who} loads a library of the wrong version: {sym} is missing",
+		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
+	}, {
+		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
+		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
+		says: "{who} lacks the library {lib}",
+		do:   "install it on that node or in the image, or add its directory to LD_LIBRARY_PATH",
+	},
+}
+
+// ncclOpen are errors of NCCL that have many causes.
+var ncclOpen = []cause{
+	{
+		id: "log.nccl-bootstrap", grade: open,
+		words: []string{"is neither AF_INET", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
+			"Call to connect", "connect timeout", "Call to bind failed", "bootstrap", "socketTryAccept",
+			"SocketTryAccept", "socket connect", "ncclSocketInit", "Connect to "},
+		form: re(`is neither AF_INET|NCCL WARN|ncclSystemError|failed|timed out|Last error`),
+		not:  []string{"NCCL INFO"},
+		says: "{who} cannot connect to another rank in NCCL's start",
+		need: []string{
+			"the output of the other ranks: did one end, or load another NCCL version",
+			"the interface of each node in the lines NCCL INFO Bootstrap (NCCL_DEBUG=INFO)",
+			"is TCP open between the nodes on all ports: launch check",
+		},
+	}, {
+		id: "log.ofi", grade: open,
+		words: []string{"fi_getinfo() call failed", "Unable to insert remote address", "NET/OFI"},
+		form:  re(`WARN|failed|error`),
+		not:   []string{"NCCL INFO"},
+		says:  "the OFI plugin of {who} reports an error: the EFA devices, their security group, or libfabric",
+		need: []string{"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container",
+			"the security group: does it admit all traffic from and to itself"},
+	}, {
+		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
+		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
+			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
+			"Missing", "disabled", "nvmlInit"},
+		says: "NCCL of {who} warns: {error}",
+		need: []string{"a run with NCCL_DEBUG=INFO, the output of all ranks"},
+	},
+}

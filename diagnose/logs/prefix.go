@@ -1,0 +1,257 @@
+package logs
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// prefix is what the beginning of a line says about who wrote it.
+type prefix struct {
+	label []byte // which of several mixed streams this is
+	rank  int
+	local int
+	node  string
+	body  []byte
+}
+
+var (
+	rayPrefix   = regexp.MustCompile(`^\(([\w.:<> -]*pid=\d+)(?:, ip=([\w.:]+))?\) ?`)
+	sternPrefix = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
+	ncclPrefix  = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
+	ansi        = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+)
+
+// strip takes the prefixes off a line: those of pods, ranks, tasks and time stamps.
+func strip(line []byte) prefix {
+	p := prefix{rank: -1, local: -1}
+	if bytes.IndexByte(line, 0x1b) >= 0 {
+		line = ansi.ReplaceAll(line, nil)
+	}
+	p.body = line
+	for round := 0; round < 6 && len(p.body) > 0; round++ {
+		if !p.one(round) {
+			break
+		}
+	}
+	return p
+}
+
+// one takes one prefix off.
+func (p *prefix) one(round int) bool {
+	switch c := p.body[0]; {
+	case c == '[':
+		return p.bracket()
+	case c == '(':
+		if m := rayPrefix.FindSubmatch(p.body); m != nil {
+			p.node = string(m[2])
+			return p.take(len(m[0]), m[1])
+		}
+	case digit(c) || c == ' ' && round == 0:
+		if n := stampLen(p.body); n > 0 {
+			return p.take(n, nil)
+		}
+		return round == 0 && p.counted()
+	case c >= 'a' && c <= 'z' && round == 0:
+		end := bytes.IndexByte(p.body[:min(len(p.body), 256)], ' ')
+		if end < 0 || bytes.IndexByte(p.body[:end], '-') < 0 || bytes.IndexByte(p.body[:end], ':') >= 0 {
+			return false
+		}
+		if m := sternPrefix.FindSubmatch(p.body); m != nil && !bytes.Contains(m[1], []byte("error")) {
+			p.node = string(m[1])
+			return p.take(len(m[0]), m[1])
+		}
+	}
+	return false
+}
+
+// counted takes off seconds since the start, or srun's number of a task.
+func (p *prefix) counted() bool {
+	at := 0
+	for at < len(p.body) && p.body[at] == ' ' {
+		at++
+	}
+	end := digits(p.body, at)
+	switch {
+	case end == at || end-at > 6 || end+1 >= len(p.body):
+		return false
+	case p.body[end] == ':' && p.body[end+1] == ' ':
+		p.rank = number(string(p.body[at:end]))
+		return p.take(end+2, p.body[at:end])
+	case p.body[end] == '.':
+		if last := digits(p.body, end+1); last > end+1 && last < len(p.body) && p.body[last] == ' ' {
+			return p.take(last+1, nil)
+		}
+	}
+	return false
+}
+
+// bracket takes off a prefix in brackets: of a pod, a rank, a local rank, a rank of MPI, or a time.
+func (p *prefix) bracket() bool {
+	if n := stampLen(p.body); n > 0 {
+		return p.take(n, nil)
+	}
+	end := bytes.IndexByte(p.body[:min(len(p.body), 300)], ']')
+	if end < 2 {
+		return false
+	}
+	in, rest := p.body[1:end], p.body[end+1:]
+	if pod, ok := bytes.CutPrefix(in, []byte("pod/")); ok {
+		name, _, _ := bytes.Cut(pod, []byte("/"))
+		p.node = string(name)
+		return p.take(end+1+spaces(rest, 1), in)
+	}
+	first := len(in)
+	for first > 0 && digit(in[first-1]) {
+		first--
+	}
+	n := number(string(in[first:]))
+	if n < 0 || n >= 1<<20 || first == 0 {
+		return false
+	}
+	name := in[:first]
+	switch tag := bytes.IndexByte(rest[:min(len(rest), 12)], '>'); {
+	case len(rest) > 0 && rest[0] == ':' && (string(name) == "rank" || string(name) == "rank "):
+		p.rank = n
+		return p.take(end+2+spaces(rest[1:], 1), in)
+	case len(rest) > 0 && rest[0] == ':' && letters(name):
+		p.local = n
+		return p.take(end+2+spaces(rest[1:], 1), in)
+	case name[first-1] == ',' && bytes.HasPrefix(rest, []byte("<std")) && tag > 0 &&
+		len(rest) > tag+1 && rest[tag+1] == ':':
+		p.rank = n
+		return p.take(end+1+tag+2+spaces(rest[tag+2:], 1), in)
+	}
+	return false
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// digits returns where the digits that begin at a place end.
+func digits(b []byte, at int) int {
+	for at < len(b) && digit(b[at]) {
+		at++
+	}
+	return at
+}
+
+// spaces counts the leading spaces, up to a number.
+func spaces(b []byte, most int) (n int) {
+	for n < len(b) && n < most && b[n] == ' ' {
+		n++
+	}
+	return n
+}
+
+func letters(b []byte) bool {
+	for _, c := range b {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// stampLen returns the length of a time with a date and of the space after it; 0: there is none.
+func stampLen(b []byte) int {
+	const form = "dddd-dd-dd?dd:dd:dd"
+	at := 0
+	if len(b) > 0 && b[0] == '[' {
+		at = 1
+	}
+	if len(b) < at+len(form)+1 {
+		return 0
+	}
+	for i := range len(form) {
+		c := b[at+i]
+		if w := form[i]; w == 'd' && !digit(c) || w == '?' && c != 'T' && c != ' ' || w != 'd' && w != '?' && c != w {
+			return 0
+		}
+	}
+	end := at + len(form)
+	if b[end] == '.' || b[end] == ',' {
+		end = digits(b, end+1)
+	}
+	switch {
+	case end < len(b) && b[end] == 'Z':
+		end++
+	case end+1 < len(b) && (b[end] == '+' || b[end] == '-') && digit(b[end+1]):
+		if end = digits(b, end+1); end < len(b) && b[end] == ':' {
+			end = digits(b, end+1)
+		}
+	}
+	if end < len(b) && at == 1 && b[end] == ']' {
+		end++
+	}
+	if end < len(b) && b[end] == ' ' {
+		return end + 1
+	}
+	return 0
+}
+
+// take cuts a number of bytes off; a name becomes part of the label.
+func (p *prefix) take(n int, name []byte) bool {
+	if name != nil {
+		if p.label == nil {
+			p.label = name
+		} else {
+			p.label = append(append(p.label[:len(p.label):len(p.label)], '/'), name...)
+		}
+	}
+	p.body = p.body[n:]
+	return true
+}
+
+var stampForm = regexp.MustCompile(`(?:^|[^\d])(?:` +
+	`(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\d*(Z|[+-]\d\d:?\d\d)?|` +
+	`[IWEFD](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?)`)
+
+// clock says whether a line has something like 10:00:00.
+func clock(line []byte) bool {
+	for i := 2; i+5 < len(line); i++ {
+		if line[i] == ':' && line[i+3] == ':' && digit(line[i-1]) && digit(line[i+1]) && digit(line[i+5]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stamp returns the time at the beginning of a line; year is for forms without one.
+func stamp(line []byte, year int) (time.Time, bool) {
+	const head = 140
+	line = line[:min(len(line), head)]
+	if !clock(line) {
+		return time.Time{}, false
+	}
+	m := stampForm.FindSubmatch(line)
+	if m == nil {
+		return time.Time{}, false
+	}
+	n := func(i int) int { return number(string(m[i])) }
+	nanos := func(i int) int {
+		return number((string(m[i]) + "000000000")[:9])
+	}
+	if m[1] == nil {
+		return time.Date(year, time.Month(n(9)), n(10), n(11), n(12), n(13), nanos(14), time.UTC), true
+	}
+	zone := time.UTC
+	if z := string(m[8]); len(z) > 3 {
+		hours, minutes := number(z[1:3]), number(z[len(z)-2:])
+		offset := hours*3600 + minutes*60
+		if z[0] == '-' {
+			offset = -offset
+		}
+		zone = time.FixedZone("", offset)
+	}
+	return time.Date(n(1), time.Month(n(2)), n(3), n(4), n(5), n(6), nanos(7), zone).UTC(), true
+}
+
+// number returns a number of digits only; what is none, or does not fit, is -1.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return n
+}

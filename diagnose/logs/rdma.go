@@ -1,0 +1,88 @@
+package logs
+
+// rdmaCauses are errors of InfiniBand, RoCE, EFA and UCX.
+var rdmaCauses = []cause{
+	{
+		id: "log.ib-port-down", grade: decisive,
+		words: []string{"Got async event : ", "async fatal event", "Got async error"},
+		form:  re(`(?:port error|port_err|PORT_ERR|device fatal|fatal event on)`),
+		says:  "a port of an InfiniBand or RoCE device on {where} went down while the job ran",
+		do:    "check the cable and the switch port: ibstat, ethtool, and the link counters on that node",
+		from:  "NVIDIA/nccl net_ib.cc",
+	}, {
+		id: "log.ib-device-not-usable-in-container", grade: decisive, words: []string{"ibv_modify_qp failed"},
+		form: re(`No such device|with 19 `),
+		says: "{who} sees an RDMA device that has no usable GID in its network namespace",
+		do:   "use hostNetwork, or name in NCCL_IB_HCA only the devices that show_gids lists in the container",
+	}, {
+		id: "log.rdma-registration", grade: family,
+		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr"},
+		form:  re(`Cannot allocate memory|with 12 |ENOMEM`),
+		says:  "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
+		do:    "on that node, in the job's own shell: ulimit -l must say unlimited",
+		need:  []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
+		from:  "NVIDIA/nccl-tests#206",
+	}, {
+		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},
+		form: re(`Bad address|Invalid argument|Operation not supported|Protocol not supported`),
+		says: "{who} cannot register GPU memory for RDMA: nvidia-peermem is not loaded, or DMA-BUF does not work",
+		do:   "modprobe nvidia-peermem on that node; NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect is the cause",
+		need: []string{"lsmod of that node (nvidia_peermem)", "a run with NCCL_NET_GDR_LEVEL=LOC"},
+	}, {
+		id: "log.rdma-peer-gone", grade: cascade, words: []string{"Got completion "},
+		form: re(`(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),
+		says: "{who} had RDMA transfers flushed after another error",
+		need: []string{"the first completion error of all ranks"},
+	}, {
+		id: "log.rdma-completion", grade: open,
+		words: []string{"Got completion with error", "Got completion from peer", "transport retry count exceeded",
+			"IBV_WC_RETRY_EXC_ERR", "RNR retry counter exceeded", "Transport retry count exceeded"},
+		form: opt(`(?:error|status=) ?(?P<code>\w+)`),
+		not:  []string{"WR_FLUSH", "error 5,", "status=5 "},
+		says: "an RDMA transfer of {who} got no answer from its peer: GID, rail, link, switch, or the peer ended",
+		need: []string{
+			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",
+			"link state and error counters of both ports (ibstat, ethtool -S)",
+			"the output of the peer: did it end before",
+		},
+		from: "NVIDIA/nccl#426",
+	}, {
+		id: "log.rdma-connect", grade: open,
+		words: []string{"ibv_modify_qp failed", "ibv_query_gid", "Unable to open device", "ibv_open_device failed",
+			"ibv_create_qp failed", "ibv_create_cq failed", "ibv_reg_mr", "ibv_get_device_list failed",
+			"couldn't load driver"},
+		form: re(`WARN|failed|error|Unable`),
+		not:  []string{"couldn't load driver", "NCCL INFO"},
+		says: "{who} cannot set up an RDMA connection: {error}",
+		need: []string{
+			"show_gids and ibv_devinfo of both nodes, in the job's container",
+			"which devices each rank uses (NCCL_DEBUG=INFO: NET/IB : Using)",
+			"can the two addresses reach each other (ping -I between the rails)",
+		},
+		from: "NVIDIA/nccl#2013",
+	}, {
+		id: "log.net-mismatch", grade: decisive,
+		words: []string{"Number of network devices", "NET device count mismatch", "mismatch in number of NET"},
+		form:  re(`(?i)mismatch|differ`),
+		says:  "the nodes have different numbers of network devices for NCCL",
+		do:    "list the same number of devices in NCCL_IB_HCA on every node",
+	}, {
+		id: "log.ucx-transport", grade: family,
+		words: []string{
+			"no usable transports/devices",
+			"no supported transports",
+			"is not available, please use one or more of",
+			"no active messages transport to",
+			"Destination is unreachable",
+			"no remote registered memory access transport",
+		},
+		form: re(`UCX|ucp|uct|ucs`),
+		says: "UCX of {who} has no transport or device that fits UCX_TLS and UCX_NET_DEVICES",
+		do:   "compare UCX_TLS and UCX_NET_DEVICES with ucx_info -d on that node",
+		need: []string{"ucx_info -d of each node"},
+	}, {
+		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL"},
+		says: "UCX of {who} reports: {error}",
+		need: []string{"a run with UCX_LOG_LEVEL=info", "ucx_info -d of each node"},
+	},
+}

@@ -1,0 +1,122 @@
+package logs
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// endless is a stream of n bytes that repeats a block.
+type endless struct {
+	block []byte
+	at    int
+	left  int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(int64(len(p)), e.left)], e.block[e.at:])
+	e.at = (e.at + n) % len(e.block)
+	e.left -= int64(n)
+	return n, nil
+}
+
+func block() []byte {
+	r := rand.New(rand.NewPCG(5, 6))
+	var b bytes.Buffer
+	for b.Len() < 1<<20 {
+		b.WriteString(healthyLog(r))
+		for range 200 {
+			b.WriteString("blue-1:812:955 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func BenchmarkRead(b *testing.B) { benchmark(b, 200<<20, block()) }
+
+// A log in which every line is a failure.
+func BenchmarkReadFailures(b *testing.B) {
+	text := "[rank3]: RuntimeError: [pair.cc:545] Read error [10.0.0.3]:1: Connection reset by peer\n" +
+		"[rank4]: ValueError: x\nTraceback (most recent call last):\n"
+	benchmark(b, 50<<20, []byte(strings.Repeat(text, 200)))
+}
+
+// benchmark also reports the speed by the processor's time, which other programs disturb less.
+func benchmark(b *testing.B, size int64, text []byte) {
+	b.SetBytes(size)
+	before := processorTime(b)
+	n := 0
+	for b.Loop() {
+		n++
+		if _, err := Read(&endless{block: text, left: size}, "-"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(size)/1e6/(processorTime(b)-before), "MB/cpu-s")
+}
+
+func processorTime(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var before, after runtime.MemStats
+	f := newFollower()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f.readSource(source{path: stdinArg, name: "stdin"}, &endless{block: block(), left: 64 << 20})
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
+		t.Errorf("64 MiB of log leave %d bytes", grown)
+	}
+	runtime.KeepAlive(f)
+}
+
+func TestLongLinesAreCut(t *testing.T) {
+	text := strings.Repeat("x", 5<<20) + "\nValueError: y\n" + strings.Repeat("z", maxLine) + "CUDA out of memory\n"
+	r := readText(t, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n"+text)
+	if r.Lines != 5 || len(r.Verdicts) != 1 || r.Verdicts[0].Cause != "rank.failed" || r.First.Where != "stdin:4" {
+		t.Errorf("%d lines, verdicts %+v", r.Lines, r.Verdicts)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.log")
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("\x1f\x8b\x08\x00\x00"))
+	f.Add([]byte("Root Cause\n  rank : 99999999999999999999 (local_rank: 1)\n exitcode  : -9\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Read(bytes.NewReader(text), "-")
+		if err != nil {
+			return
+		}
+		for _, v := range r.Verdicts {
+			if v.Says == "" || v.Do == "" || v.Cause == "" || len(v.Says) > 4000 || strings.ContainsAny(v.Says, "\n\x1b") {
+				t.Errorf("verdict %+v", v)
+			}
+		}
+		if len(r.Verdicts) > maxVerdicts+1 || len(r.Open) > maxOpenLead+1 {
+			t.Errorf("%d verdicts, %d open", len(r.Verdicts), len(r.Open))
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package logs
+
+// torchCauses are errors of torch, Gloo, and launchers above them.
+var torchCauses = []cause{
+	{
+		id: "log.launch-check", grade: decisive, words: []string{"launch: fail "},
+		form: re(`launch: fail (?P<check>[a-z][\w.-]+)\s+(?P<what>\S.*)`),
+		says: "launch's check {check} failed: {what}",
+		do:   "do what the line \"fix\" below this line says",
+	}, {
+		id: "log.port-in-use", grade: decisive,
+		words: []string{"Address already in use", "EADDRINUSE", "address already in use"},
+		form:  opt(`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? (?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
+		not:   []string{"trying", "rying another", "retry", "nother port", "next port"},
+		says:  "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
+		do:    "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
+		from:  "pytorch/pytorch#73320",
+	}, {
+		id: "log.numeric-hostname", grade: decisive, words: []string{"network address of ("},
+		form: re(`network address of \((?P<host>\d{3,10}), ?\d+\)`),
+		says: "the host name {host} has digits only, so the resolver takes it for an IPv4 address",
+		do:   "give that host a name with a letter, or use its address as the endpoint",
+	}, {
+		id: "log.master-addr-wrong", grade: decisive,
+		words: []string{
+			"Using IP address of  for node", "--master_addr= ", "--master_addr=\"\"", "--address=:", "GCS at address :",
+			"tcp://:", "MASTER_ADDR expected, but not set", "--master-addr= ", "MASTER_ADDR=\"\"", "rdzv_endpoint=:",
+			"rdzv-endpoint=:",
+		},
+		says: "the master's address is empty, so {who} has no host to connect to",
+		do:   "set MASTER_ADDR (or --master-addr, --address) to the address of node 0 on every node",
+		from: "deepspeedai/DeepSpeed#2631",
+	}, {
+		id: "log.env-missing", grade: decisive, words: []string{"expected, but not set"},
+		form: re(`environment variable (?P<name>\w+) expected, but not set`),
+		says: "{who} has no {name} in its environment: the launcher did not set it",
+		do:   "start the program with torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+	}, {
+		id: "log.torch-without-cuda", grade: decisive,
+		words: []string{"Distributed package doesn't have NCCL built in", "Torch not compiled with CUDA enabled"},
+		says:  "the torch of {who} was built without CUDA",
+		do:    "install a CUDA build of torch in that environment",
+	}, {
+		id: "log.address-not-local", grade: family, words: []string{"Cannot assign requested address"},
+		form: opt(`bind to (?P<addr>[\w.-]+|\[[^\]]*\]):\d+`),
+		says: "{who} listens on an address[ ({addr})] that its host does not have: MASTER_ADDR names another host, or " +
+			"rank 0 runs on another node",
+		do:   "compare MASTER_ADDR with ip -br addr on the node of rank 0",
+		need: []string{"MASTER_ADDR, RANK and ip -br addr on each node"},
+	}, {
+		id: "log.no-libuv", grade: decisive, words: []string{"use_libuv was requested but"},
+		says: "the torch of {who} was built without libuv, which its store needs by default",
+		do:   "set USE_LIBUV=0 on all nodes, or install a torch that has libuv",
+	}, {
+		id: "log.hostname-resolves-to-loopback", grade: decisive, job: true,
+		words: []string{"connectFullMesh failed", "connect [127."},
+		form: re(
+			`(?:refused|timed out|unreachable|[Ff]ailed).*remote=\[(?P<addr>127\.\d+\.\d+\.\d+|::1)\]|` +
+				`connect \[(?P<addr>127\.\d+\.\d+\.\d+)\]:\d+: Connection refused`,
+		),
+		says: "Gloo's ranks advertise {addr}, a loopback address, so other nodes cannot connect to them",
+		do: "set GLOO_SOCKET_IFNAME to the interface that the nodes share, or fix the host's own name in /etc/hosts " +
+			"(it must not be 127.x)",
+		from: "pytorch/gloo, transport/tcp",
+	}, {
+		id: "log.interface-not-found", grade: decisive,
+		words: []string{"Unable to find address for: ", "Unable to find interface for"},
+		form:  re(`Unable to find (?:address|interface) for: ?(?P<if>[\w.-]*)`),
+		says:  "Gloo finds no interface[ {if}] on {where}",
+		do:    "set GLOO_SOCKET_IFNAME to an interface that exists on that node, or unset it",
+	}, {
+		id: "log.collective-mismatch", grade: decisive, job: true,
+		words: []string{
+			"Detected mismatch between collectives on ranks", "Received data size doesn't match expected size",
+			"Mismatched collective detected", "op.preamble.length <= op.nbytes",
+		},
+		form: opt(`ranks\. Rank (?P<a>\d+) is running collective: (?P<acoll>.*), but Rank (?P<b>\d+)`),
+		says: "the ranks do not call the same collective, or not with the same size[: rank {a} and rank {b} differ]",
+		do: "compare what the named ranks call at this point; TORCH_DISTRIBUTED_DEBUG=DETAIL names the calls of all " +
+			"ranks",
+		from: "torch ProcessGroupWrapper",
+	}, {
+		id: "log.collective-mismatch", grade: family,
+		words: []string{"Message truncated : received", "collective mismatch error"},
+		says:  "{who} received a message of another size: the ranks call different collectives, or load different NCCL",
+		do:    "compare the calls and the tensor sizes of the ranks, and the line NCCL version of all nodes",
+		need:  []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},
+	}, {
+		id: "log.shm-too-small", grade: decisive,
+		words: []string{
+			"is killed by signal: Bus error", "workers are out of shared memory", "insufficient shared memory (shm)",
+			"unable to open shared memory object", "unable to mmap",
+		},
+		form: re(`(?:DataLoader|out of shared memory|insufficient shared memory|` +
+			`(?:open shared memory object|mmap \d+ bytes).*(?:No space left|Cannot allocate))`),
+		says: "/dev/shm is full on {where}: a DataLoader worker found no shared memory",
+		do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+		from: "pytorch/pytorch#5040",
+	}, {
+		id: "log.dataloader-killed", grade: family, words: []string{"is killed by signal: ", "exited unexpectedly"},
+		form: re(`DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) (?:is killed by signal: (?P<sig>[^.]*)|exited unexp)`),
+		not:  []string{"Bus error"},
+		says: "a DataLoader worker of {who} was killed[ ({sig})]: memory of the host or a crash in the data set's code",
+		do:   "look at dmesg on that host for the OOM killer, and run with num_workers=0 to see an error of the data set",
+		need: []string{"dmesg of that host around this time"},
+	}, {
+		id: "log.monitored-barrier", grade: family, words: []string{"monitoredBarrier"},
+		form: re(`[Rr]anks? (?P<rank>\d+)[\d, ]* failed to pass monitoredBarrier`),
+		says: "{who} did not reach the monitored barrier: it is slow, hangs or has ended",
+		do:   "look at the output and the stack of that rank",
+		need: []string{"the end of that rank's output", "its stack: py-spy dump --nonblocking --pid PID"},
+	}, {
+		id: "log.dns", grade: family, soft: true,
+		words: []string{
+			"Name or service not known", "Temporary failure in name resolution", "cannot be retrieved (gai error: -",
+			"Could not resolve hostname", "No address associated with hostname", "nodename nor servname provided",
+			"Name does not resolve",
+		},
+		form: opt(`network addresses of \((?P<host>[^,()]*), |resolve hostname (?P<host>[^\s:]+)|` +
+			`for (?:host )?"?(?P<host>[\w-]+(?:\.[\w-]+)+)"?`),
+		not:  []string{"gai error: -5", "gai error: -9", "[::]", "hostname of the client socket"},
+		says: "{who} cannot resolve a name[ ({host})]: the name has no entry, or the name server did not have it yet",
+		do: "look the name up on that node (getent hosts NAME); give an address instead of the name, or wait for the " +
+			"name server before the start",
+		need: []string{"getent hosts NAME on each node, now and right after a start"},
+		from: "pytorch/pytorch#73682",
+	}, {
+		id: "log.hostfile-not-found", grade: decisive, quiet: true, soft: true,
+		words: []string{"Unable to find hostfile, will proceed with training with local resources only"},
+		says:  "the launcher found no hostfile, so it starts ranks on this node only",
+		do:    "pass the hostfile: deepspeed --hostfile FILE",
+		from:  "deepspeedai/DeepSpeed runner.py",
+	}, {
+		id: "log.launch-tool-missing", grade: decisive,
+		words: []string{
+			"hostname: invalid option -- 'I'", "hostname: unrecognized option", "pdsh: command not found",
+			"mpirun: command not found", "mpiexec: command not found", "ssh: command not found", "srun: command not found",
+			"pdsh: not found", "ssh: not found", "mpirun: not found", "torchrun: command not found",
+			"torchrun: not found", "No such file or directory: 'mpirun'", "No such file or directory: 'pdsh'",
+			"No such file or directory: 'ssh'", "No such file or directory: 'ninja'", "mpirun is not installed",
+			"pdsh is not installed", "command not found: mpirun",
+		},
+		form: re(`(?P<tool>hostname|pdsh|mpirun|mpiexec|ssh|srun|torchrun|ninja)`),
+		says: "the image of {who} lacks the program {tool}, or has one without an option that the launcher needs",
+		do:   "install it in the image (for hostname: the Debian package hostname), or start in another way",
+	},
+}

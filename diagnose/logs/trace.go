@@ -1,0 +1,162 @@
+package logs
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	maxTraceLines = 400
+	maxRootLines  = 12
+)
+
+// trace is a Python traceback that is being read.
+type trace struct {
+	lines     int
+	at, inner string // the program's innermost frame, and the innermost of all
+}
+
+var (
+	frameForm = regexp.MustCompile(`^\s+File "([^"]+)", line (\d+)`)
+	library   = regexp.MustCompile(`site-packages|dist-packages|/lib/python|/torch/|^torch/|<frozen|^<`)
+)
+
+// feed reads a line of a traceback, and says whether the line is its exception.
+func (t *trace) feed(body []byte) bool {
+	t.lines++
+	if len(body) == 0 {
+		return false
+	}
+	if m := frameForm.FindSubmatch(body); m != nil {
+		t.inner = base(string(m[1])) + ":" + string(m[2])
+		if !library.Match(m[1]) {
+			t.at = t.inner
+		}
+		return false
+	}
+	return t.inner != "" && exceptionName(body) != ""
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// expire gives a traceback up that does not end.
+func (f *follower) expire(st *stream) {
+	if st.trace.lines > maxTraceLines {
+		f.endTrace(st)
+	}
+}
+
+func (f *follower) endTrace(st *stream) {
+	st.trace = nil
+	f.closes(st)
+}
+
+// traceEnds adds the exception of a traceback.
+func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[string]string) {
+	t := st.trace
+	f.endTrace(st)
+	if found == nil || found.grade > harmless {
+		found, vals = f.ofException(p.body), nil
+	}
+	if found.grade >= harmless {
+		return
+	}
+	if e := f.add(found, st, p, vals); e != nil && e.at == "" && e.lines == 1 {
+		if e.trace = true; t.at != "" {
+			e.at = t.at
+		}
+	}
+}
+
+// specials reads the lines that are more than a row of the table.
+func (f *follower) specials(st *stream, p *prefix, found *cause) {
+	failure := found != nil && found.grade < harmless
+	for _, h := range f.hits {
+		switch f.special[h] {
+		case wordTrace:
+			st.trace = &trace{}
+			f.opens(st)
+		case wordRoot:
+			st.root = &summary{rank: -1, local: -1}
+			f.opens(st)
+		case wordError, wordException:
+			if found == nil && bareError(p.body) {
+				f.add(f.ofException(p.body), st, p, nil)
+				failure = true
+			}
+		case wordInit:
+			f.noteRank(p.body)
+		case wordWatchdog, wordEnqueued:
+			f.works.add(p.body, f.place())
+		case progressWords[0]:
+			if !failure && st.progress < st.wanted && st.root == nil {
+				if st.progress++; st.progress == st.wanted {
+					f.wanting--
+				}
+			}
+		}
+	}
+}
+
+var initForm = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*:\d+):\d+ .*\brank (\d+) nranks (\d+)`)
+
+// noteRank notes which process of NCCL has which rank.
+func (f *follower) noteRank(body []byte) {
+	if m := initForm.FindSubmatch(body); m != nil && len(f.ranks) < maxStreams {
+		f.ranks[string(m[1])] = number(string(m[2]))
+		f.note("nranks", string(m[3]))
+	}
+}
+
+// summary is torchrun's report of the failure that it saw first.
+type summary struct {
+	lines      int
+	node, when string
+	rank       int
+	local      int
+}
+
+var summaryForm = regexp.MustCompile(`^\s*(time|host|rank|exitcode)\s*: (\S+)(?: \(local_rank: (\d+)\))?`)
+
+// feedRoot reads a line of such a report; its exit code ends it.
+func (f *follower) feedRoot(st *stream, p *prefix) {
+	s := st.root
+	if s.lines++; s.lines > maxRootLines {
+		st.root = nil
+		f.closes(st)
+		return
+	}
+	m := summaryForm.FindSubmatch(p.body)
+	if m == nil {
+		return
+	}
+	switch v := string(m[2]); string(m[1]) {
+	case "time":
+		s.when = v
+	case "host":
+		s.node = v
+	case "rank":
+		s.rank, s.local = number(v), number(string(m[3]))
+	case "exitcode":
+		st.root = nil
+		f.closes(st)
+		f.ended(st, p, s, v)
+	}
+}
+
+func (f *follower) ended(st *stream, p *prefix, s *summary, code string) {
+	vals := map[string]string{"code": code, "node": s.node}
+	c := ofExit(code)
+	if c == nil {
+		return
+	}
+	rank := *p
+	rank.rank, rank.local, rank.node = s.rank, s.local, s.node
+	e := f.add(c, st, &rank, vals)
+	if e == nil {
+		return
+	}
+	if t, ok := stamp([]byte(s.when), f.year); ok {
+		e.time = t
+	}
+}

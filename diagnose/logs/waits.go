@@ -1,0 +1,125 @@
+package logs
+
+// torchWaits are the ends of waits: the ranks that report them are not the ones at fault.
+var torchWaits = []cause{
+	{
+		id: "log.rank-missing", grade: waits, words: []string{"/default_pg/0//"},
+		form: re(`wait timeout after (?P<ms>\d+)ms, keys: /default_pg/0//\w+//0/(?P<missing>\d+)`),
+		says: "{who} gave up waiting for rank {missing}",
+		need: []string{"the output of the rank that is missing", "launch doctor on its node while the job hangs"},
+	}, {
+		id: "log.clients-missing", grade: waits, words: []string{"waiting for clients."},
+		form: re(`Timed out after (?P<secs>\d+) seconds waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined`),
+		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing",
+		need: []string{"which ranks have written nothing, or nothing after their start", "the output of all nodes"},
+	}, {
+		id: "log.store-timeout", grade: waits,
+		words: []string{
+			"wait timeout after", "DistStoreError", "Socket Timeout", "store based barrier", "Timed out initializing",
+			"RendezvousTimeoutError", "failed to get value from store", "to retrieve ncclUniqueId", "StoreTimeoutError",
+		},
+		form: opt(`world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
+		says: "{who} gave up waiting for other ranks in the store[: {came} of {of} had joined]",
+		need: []string{
+			"the output of all nodes from the start: which ranks never joined, or ended before",
+			"the command line of torchrun on each node (nnodes, node rank, rendezvous id)",
+		},
+	}, {
+		id: "log.store-unreachable", grade: open, soft: true,
+		words: []string{
+			"client socket has timed out", "client socket has failed to connect", "RendezvousConnectionError",
+			"failed to connect/validate to host", "failed to connect to any network address",
+			"connect() timed out", "Failed to connect to GCS", "Failed to connect to Redis",
+			"connection to redis", "The connection to the C10d store has failed",
+		},
+		form: opt(`trying to connect to \((?P<host>[\w.-]+), (?P<port>\d+)\)`),
+		not:  []string{"errno: 97", "retrying (try="},
+		says: "{who} cannot connect to the store[ at {host} port {port}]: no store listens there, the address is " +
+			"another host's, or a firewall drops the connection",
+		need: []string{
+			"on node 0: does a process listen on the port (ss -ltn)",
+			"on the other nodes: is the port reachable (nc -zv HOST PORT), and to which address the name resolves",
+			"the output of node 0",
+		},
+		from: "pytorch/pytorch#79388",
+	}, {
+		id: "log.collective-timeout", grade: waits,
+		words: []string{
+			"Watchdog caught collective operation timeout", "Timeout at NCCL work", "Timeout at collective",
+			"for recv operation to complete", "for send operation to complete", "operation timed out",
+			"Waiting for rendezvous timed out", "DEADLINE_EXCEEDED: Barrier timed out",
+			"Barrier timed out", "Watchdog caught collective", "Stalled ranks", "Missing ranks",
+			"watchdog hang", "heartbeat monitor",
+		},
+		form: opt(`(?:ran for|Waited|waiting) (?P<ms>\d+) ?m`),
+		says: "{who} waited for a collective that did not complete",
+		need: []string{
+			"the output of all ranks: one may have ended, or be in another collective",
+			"a flight recorder dump (TORCH_FR_BUFFER_SIZE=2000, TORCH_FR_DUMP_ON_TIMEOUT=1), or the stacks of all ranks",
+			"how long each rank needs to reach this collective; it may only be slow",
+		},
+		from: "torch ProcessGroupNCCL",
+	}, {
+		id: "log.gloo-mesh", grade: open,
+		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
+		says:  "{who} cannot connect to another rank (Gloo): a firewall, a wrong interface, or that rank has ended",
+		need: []string{
+			"the output of the other ranks: did one end before",
+			"which interface and address Gloo uses on each node (GLOO_SOCKET_IFNAME, getent hosts $(hostname))",
+			"is TCP open between the nodes on all ports: launch check",
+		},
+	}, {
+		id: "log.ddp-unused", grade: decisive,
+		words: []string{"Expected to have finished reduction in the prior iteration"},
+		says:  "a parameter of the model of {who} got no gradient, so DDP waits for it",
+		do:    "use all outputs in the loss, or set find_unused_parameters=True",
+	}, {
+		id: "log.rendezvous-closed", grade: cascade, words: []string{"RendezvousClosedError", "RendezvousGracefulExit"},
+		says: "{who} found the rendezvous closed by another node",
+	}, {
+		id: "log.wrapper", grade: ended,
+		words: []string{
+			"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "Engine core initialization failed",
+			"DistBackendError: NCCL error", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+			"ncclInvalidUsage", "RuntimeError: NCCL error", "RuntimeError: NCCL communicator", "ncclCommInitRank failed",
+			"unhandled cuda error", "unhandled system error", "NCCL operation", "Test NCCL failure",
+			"Test CUDA failure", "NCCL failure", "CUDA error: ",
+		},
+		says: "{who} reports an error of NCCL or of a rank, without its cause",
+		need: []string{
+			"a run with NCCL_DEBUG=INFO, the output of all ranks",
+			"nvidia-smi of each node: other processes, free memory, driver",
+		},
+	}, {
+		id: "log.peer-lost", grade: cascade,
+		words: []string{
+			"Connection reset by peer", "Connection closed by peer", "Connection closed by remote peer",
+			"ncclRemoteError", "remote process exited", "Broken pipe", "failed to recv, got 0 bytes",
+			"socketProgress: Connection closed", "Socket closed", "recv, socket is closed", "recv() failed",
+			"peer closed", "NCCL communicator was aborted", "Some NCCL operations have failed or timed out",
+			"taking the entire process down", "another rank", "Remote host closed",
+		},
+		not: []string{"willRetry=1", "sendBytes failed on", "recvValue failed on", "recvVector failed on", "retry",
+			"Retry"},
+		says: "{who} lost the connection to a rank that ended",
+		need: []string{"the output of the rank or node that ended first: it is not in these logs"},
+	}, {
+		id: "log.stopped", grade: cascade,
+		words: []string{
+			"closing signal SIGTERM", "Received 15 death signal", "SignalException", "closing signal SIGKILL",
+			"Received Signals.SIGTERM", "KeyboardInterrupt", "death signal, shutting down",
+		},
+		says: "{who} received SIGTERM or SIGKILL from outside",
+		need: []string{"what stopped the job: a user, the scheduler, or another node that failed before"},
+	},
+	{
+		id: "log.end-noise", grade: harmless,
+		words: []string{
+			"hostname of the client socket cannot be retrieved", "Connection was likely closed", "sendBytes failed on",
+			"recvValue failed on",
+			"recvVector failed on",
+			"Error waiting on exit barrier", "destroy_process_group() was not called",
+		},
+		says: "noise at the end of good runs",
+	},
+}

@@ -1,0 +1,235 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// endedAgents finds nodes whose torchrun has ended while others wait.
+func (v *view) endedAgents() (out []claim) {
+	if v.board == nil || v.board.Ended > 0 {
+		return nil
+	}
+	for _, a := range v.board.Agents {
+		n := v.byIndex(a.Node)
+		var addr string
+		for r := range v.world {
+			if b := v.blob(r); b != nil && v.shareOf(r) == a.Node {
+				addr = b.Addr.Addr().Unmap().String()
+			}
+		}
+		name := v.indexName(a.Node)
+		switch {
+		case v.byIndexAgent(a.Node) != nil:
+			continue
+		case n != nil && n.scene != nil:
+			if !v.readable(n) || len(v.agents) == 0 {
+				continue
+			}
+		case addr == "" || !v.connectionsEnded(addr):
+			if !v.fewerHosts(a.Node) {
+				continue
+			}
+		}
+		ranks := v.ranksOfIndex(a.Node)
+		c := claimed("node.ended", verdict.Certain, fmt.Sprintf("torchrun of %s has ended; the others wait for its ranks%s",
+			name, rankList(ranks)))
+		c = c.of(ranks)
+		c.Nodes = []string{name}
+		out = append(out, c.see("store", fmt.Sprintf("role_info/%d, and no connection from that node", a.Node)))
+	}
+	return out
+}
+
+func rankList(ranks []int) string {
+	if len(ranks) == 0 {
+		return ""
+	}
+	return " (" + verdict.Spans(ranks) + ")"
+}
+
+func (v *view) ranksOfIndex(i int) (out []int) {
+	for r := range v.world {
+		if v.shareOf(r) == i {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// connectionsEnded reports whether the store's host is seen, and has no connection from an address.
+func (v *view) connectionsEnded(addr string) bool {
+	for _, st := range v.stores {
+		if !st.from.isHere(st.Store) || st.Outcome != scene.Answered {
+			continue
+		}
+		for _, k := range st.from.scene.Sockets {
+			if k.Local.Port() == st.At.Port() && k.State == "established" && k.Remote.Addr().Unmap().String() == addr {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// fewerHosts reports whether the store's host is seen, and the connections from other hosts come from fewer
+// addresses than there are other agents: with one other node, none is certain.
+func (v *view) fewerHosts(index int) bool {
+	if len(v.board.Shares) != 2 || index == 0 || len(v.board.Agents) != 2 {
+		return false
+	}
+	for _, st := range v.stores {
+		if !st.from.isHere(st.Store) || st.Outcome != scene.Answered {
+			continue
+		}
+		for _, k := range st.from.scene.Sockets {
+			a := k.Remote.Addr().Unmap()
+			if k.Local.Port() == st.At.Port() && k.State == "established" && !slices.Contains(st.from.scene.Addrs, a) &&
+				!a.IsLoopback() {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// absentRanks names ranks that have not reached init while others wait for them.
+func (v *view) absentRanks() (out []claim) {
+	if v.board == nil || v.world == 0 || len(v.in(keys, counting, mesh)) == 0 && len(v.board.Blobs) == 0 {
+		return nil
+	}
+	var missing []int
+	for _, r := range v.absentKeys() {
+		if s := v.seat(r); s == nil || s.phase == unseen {
+			if r != 0 || len(v.board.Shares) > 0 || v.board.Clients >= v.world { // env://: rank 0 writes its key last
+				missing = append(missing, r)
+			}
+		}
+	}
+	if len(missing) == 0 || len(missing) == v.world {
+		return nil
+	}
+	byNode := map[*node][]int{}
+	for _, r := range missing {
+		n := v.nodeOf(r)
+		byNode[n] = append(byNode[n], r)
+	}
+	for n, ranks := range byNode {
+		where := ""
+		if n != nil {
+			where = " (" + n.name + ")"
+		}
+		out = append(out, claimed("rank.absent", verdict.Certain, fmt.Sprintf(
+			"%s%s %s not reached init_process_group; the other ranks wait there", rankWords(ranks), where,
+			verb(ranks, "has", "have"))).of(ranks, n).see("store", "no key /default_pg/0//cpu//0/"+verdict.Spans(ranks)))
+	}
+	return out
+}
+
+// goneRanks names ranks that a node should have, and has not.
+func (v *view) goneRanks() (out []claim) {
+	if v.board == nil || v.world == 0 || len(v.board.Blobs) == 0 && len(v.in(counting)) == 0 {
+		return nil
+	}
+	for _, r := range v.absentKeys() {
+		n := v.nodeOf(r)
+		if v.seat(r) != nil {
+			continue
+		}
+		if n == nil && len(v.board.Shares) == 0 && v.allSeen() && (r != 0 || v.board.Clients >= v.world) {
+			out = append(out, claimed("rank.gone", verdict.Likely, fmt.Sprintf(
+				"no process is rank %d: it was not started, or has ended; the other ranks wait for it", r)).of([]int{r}))
+			continue
+		}
+		if n == nil || n.scene == nil || !v.readable(n) {
+			continue
+		}
+		out = append(out, claimed("rank.gone", verdict.Certain, fmt.Sprintf(
+			"rank %d is not running on %s; the other ranks wait for it in init_process_group", r, n.name)).
+			of([]int{r}, n).see("store", fmt.Sprintf("no key /default_pg/0//cpu//0/%d", r)))
+	}
+	return out
+}
+
+// allSeen reports whether more than one node is seen, and each rank that has come has a process in the scenes.
+func (v *view) allSeen() bool {
+	if len(v.nodes) < 2 {
+		return false
+	}
+	for _, b := range v.board.Blobs {
+		if b.Group == 0 && v.seat(b.Index) == nil {
+			return false
+		}
+	}
+	return len(v.seats) > 0 &&
+		!slices.ContainsFunc(v.nodes, func(n *node) bool { return n.scene == nil || !v.readable(n) })
+}
+
+// apart names the ranks that are alive and not where the others wait.
+func (v *view) apart() (out []claim) {
+	inCollective := v.in(collective, group)
+	for _, s := range v.seats {
+		var c claim
+		moving := works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s)
+		switch {
+		case s.phase == before && v.world != 1 && !v.outOfInit(s):
+			c = about("rank.before-init", verdict.Certain, s, "has not called init_process_group, and does not move")
+			if moving {
+				c = about("rank.working", verdict.Certain, s, "has not called init_process_group yet, and works")
+			}
+		case s.phase == inside && len(inCollective) > 0 && !v.busy():
+			c = about("rank.left", verdict.Likely, s, "is not in the collective of the others, and does not move")
+			if mainStack(s.proc) != nil {
+				c.Sure = verdict.Certain
+			}
+			if moving {
+				c = about("rank.working", verdict.Certain, s, "is not in the collective of the others yet, and works")
+			}
+		default:
+			continue
+		}
+		if m := mainStack(s.proc); m != nil {
+			c = c.see("py-spy", seatName(s)+" at "+line(m))
+		} else if s.proc.Wchan != "" {
+			c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
+		}
+		if doing := v.doing(s); doing != "" {
+			c = c.see(procPath(s.proc, ""), seatName(s)+doing)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func seatName(s *seat) string {
+	if s.rank < 0 {
+		return fmt.Sprintf("pid %d", s.proc.PID)
+	}
+	return fmt.Sprintf("rank %d", s.rank)
+}
+
+// doing says what a process does that makes progress.
+func (v *view) doing(s *seat) string {
+	m, span := s.proc.Moved, s.node.scene.Span
+	var parts []string
+	if m.CPU > span/25 && span > 0 {
+		parts = append(parts, fmt.Sprintf("%d %% of a core", m.CPU*100/span))
+	}
+	if m.Read > 256<<10 {
+		parts = append(parts, finding.Size(uint64(m.Read))+" read")
+	}
+	if m.Children {
+		parts = append(parts, "child processes come and go")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (in %s: %s)", ago(span), strings.Join(parts, ", "))
+}

@@ -1,0 +1,215 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// waitingRanks returns the ranks in a phase.
+func (v *view) in(p ...phase) (out []int) {
+	for _, s := range v.seats {
+		if s.rank >= 0 && slices.Contains(p, s.phase) {
+			out = append(out, s.rank)
+		}
+	}
+	return out
+}
+
+// groups finds groups that not all members create.
+func (v *view) groups() (out []claim) {
+	if v.board == nil {
+		return nil
+	}
+	type size struct {
+		have  []int
+		world int
+	}
+	groups := map[int]*size{}
+	for _, b := range v.board.Blobs {
+		if b.Group == 0 {
+			continue
+		}
+		g := groups[b.Group]
+		if g == nil {
+			g = &size{}
+			groups[b.Group] = g
+		}
+		g.have = append(g.have, b.Index)
+		g.world = max(g.world, b.World)
+	}
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[id]
+		if g.world == 0 || len(g.have) >= g.world {
+			continue
+		}
+		ranks := v.in(group)
+		who := fmt.Sprintf("%d of %d members", len(g.have), g.world)
+		if len(ranks) > 0 {
+			who = rankWords(ranks)
+		}
+		c := claimed("group.subset", verdict.Certain, fmt.Sprintf(
+			"%s %s in new_group (group %d, %d of %d members there), and the others do not call it", who,
+			verb(ranks, "waits", "wait"), id, len(g.have), g.world))
+		if len(ranks) > 0 {
+			c = c.of(ranks, v.nodesOf(ranks)...)
+		}
+		out = append(out, c.see("store", fmt.Sprintf("/default_pg/0//%d//cpu//0/%s", id, verdict.Spans(g.have))))
+	}
+	return out
+}
+
+func (v *view) nodesOf(ranks []int) (out []*node) {
+	for _, r := range ranks {
+		out = append(out, v.nodeOf(r))
+	}
+	return out
+}
+
+// mismatch compares the collectives that the stacks show.
+func (v *view) mismatch() []claim {
+	calls := map[string][]int{}
+	where := map[string]string{}
+	total := 0
+	for _, s := range v.seats {
+		if m := mainStack(s.proc); m != nil && s.rank >= 0 && s.phase == collective {
+			name := collectiveOf(m)
+			total++
+			calls[name] = append(calls[name], s.rank)
+			where[name] = line(m)
+		}
+	}
+	if len(calls) < 2 || v.busy() {
+		return nil
+	}
+	var parts []string
+	var ranks []int
+	c := claimed("collective.mismatch", verdict.Certain, "")
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), name))
+		c = c.see("py-spy", name+" at "+where[name])
+		if 2*len(calls[name]) <= total { // those that are in what most are in are not to blame
+			ranks = append(ranks, calls[name]...)
+		}
+	}
+	c.Says = "ranks wait in different collectives: " + strings.Join(parts, ", ") + v.quietWords()
+	return []claim{c.of(ranks, v.nodesOf(ranks)...)}
+}
+
+// busy reports whether bytes have moved between ranks during the look.
+func (v *view) busy() bool {
+	for _, n := range v.nodes {
+		if q, known := v.quiet(n); known && q < n.scene.Span {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) quietWords() string {
+	var longest time.Duration
+	for _, n := range v.nodes {
+		q, _ := v.quiet(n)
+		longest = max(longest, q)
+	}
+	if longest == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; no byte has moved between ranks for %s", ago(longest))
+}
+
+// closed finds ranks that have ended after init.
+func (v *view) closed() (out []claim) {
+	var gone []int
+	for _, s := range v.seats {
+		if s.phase != collective && s.phase != inside && s.phase != mesh {
+			continue
+		}
+		for _, k := range s.node.scene.Sockets {
+			if k.PID == s.proc.PID && k.State == "close-wait" && !v.isStore(s.node, k) {
+				if r := v.rankAt(k.Remote.Addr().Unmap().String(), k.Remote.Port()); r >= 0 && v.seat(r) == nil {
+					gone = append(gone, r)
+				}
+			}
+		}
+	}
+	for r := range v.world {
+		n := v.nodeOf(r)
+		if v.blob(r) != nil && v.seat(r) == nil && n != nil && n.scene != nil && len(v.in(collective, mesh, keys)) > 0 &&
+			v.readable(n) {
+			gone = append(gone, r)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	c := claimed("peer.ended", verdict.Certain, "")
+	c = c.of(gone, v.nodesOf(gone)...)
+	c.Says = fmt.Sprintf("%s %s ended, and other ranks wait for it", rankWords(c.Ranks), verb(c.Ranks, "has", "have"))
+	return []claim{c}
+}
+
+// readable reports whether all processes of ranks on a node could be read: one that is not seen is not there.
+func (v *view) readable(n *node) bool {
+	return !slices.ContainsFunc(n.scene.Procs, func(p scene.Proc) bool {
+		return (p.Role == scene.Rank || p.Role == scene.Agent) && p.Env == nil ||
+			p.Role == scene.Rank && p.Env["RANK"] == ""
+	})
+}
+
+// thinMesh names pairs of ranks without a connection, where nothing deeper was found.
+func (v *view) thinMesh() []claim {
+	if v.board == nil || len(v.absentKeys()) > 0 || v.world < 2 || slices.ContainsFunc(v.seats, lazy) {
+		return nil
+	}
+	var short []int
+	for _, s := range v.seats {
+		if s.rank >= 0 && s.phase == mesh && len(v.peersOf(s)) < v.world-1 {
+			short = append(short, s.rank)
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	return []claim{claimed("mesh.incomplete", verdict.Certain, fmt.Sprintf(
+		"all addresses are published, and %s %s connections to other ranks", rankWords(short),
+		verb(short, "lacks", "lack"))).of(short, v.nodesOf(short)...)}
+}
+
+func lazy(s *seat) bool { return s.proc.Env["TORCH_GLOO_LAZY_INIT"] == "1" }
+
+// exits finds agents that wait for the others at their end.
+func (v *view) exits() []claim {
+	if v.board == nil || v.board.Ended < 1 || v.board.Ended >= max(len(v.board.Agents), 1) {
+		return nil
+	}
+	var running []int
+	var nodes []*node
+	for _, s := range v.seats {
+		running = append(running, v.known(s)...)
+		nodes = append(nodes, s.node)
+	}
+	return []claim{claimed("exit.barrier", verdict.Certain, fmt.Sprintf(
+		"%d of %d torchruns have ended well and wait for the others, whose ranks still run%s", v.board.Ended,
+		len(v.board.Agents), rankList(running))).of(running, nodes...).see("store", "terminal_state/num_members")}
+}
+
+// idle says that all wait in a collective, where no reason was found.
+func (v *view) idle() []claim {
+	ranks := v.in(collective)
+	if len(ranks) == 0 || v.busy() {
+		return nil
+	}
+	for _, s := range v.seats {
+		if works(s.proc.Moved, s.node.scene.Span) {
+			return nil
+		}
+	}
+	return []claim{claimed("collective.idle", verdict.Possible, fmt.Sprintf("%s %s in a collective%s",
+		rankWords(ranks), verb(ranks, "waits", "wait"), v.quietWords()))}
+}

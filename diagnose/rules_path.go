@@ -1,0 +1,285 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/tcpstore"
+)
+
+// reachedAt returns the address by which a node is known to the store: the local end of its connections there.
+func (v *view) reachedAt(n *node) (netip.Addr, bool) {
+	if n == nil || n.scene == nil {
+		return netip.Addr{}, false
+	}
+	for _, k := range n.scene.Sockets {
+		if k.State == "established" && v.isStore(n, k) && !k.Local.Addr().IsLoopback() && k.Local.Addr() != k.Remote.Addr() {
+			return k.Local.Addr().Unmap(), true
+		}
+	}
+	if len(n.scene.Addrs) == 1 {
+		return n.scene.Addrs[0], true
+	}
+	return netip.Addr{}, false
+}
+
+// meshing reports whether some rank still connects to the others, or dialed and gave up.
+func (v *view) meshing() bool {
+	return slices.ContainsFunc(v.seats, func(s *seat) bool { return s.phase == mesh })
+}
+
+// addresses judges the addresses that ranks have published.
+func (v *view) addresses() []claim {
+	if v.board == nil || !v.meshing() {
+		return nil
+	}
+	hosts := map[string]bool{}
+	for _, b := range v.board.Blobs {
+		hosts[b.Host] = true
+	}
+	var loop []int
+	var nodes []*node
+	text := ""
+	for _, b := range v.board.Blobs {
+		if b.Group == 0 && b.Addr.Addr().IsLoopback() && len(hosts) > 1 {
+			loop = append(loop, b.Index)
+			nodes = append(nodes, v.nodeOf(b.Index))
+			text = b.Addr.Addr().String()
+		}
+	}
+	if len(loop) == 0 {
+		return nil
+	}
+	return []claim{claimed("address.loopback", verdict.Certain, fmt.Sprintf(
+		"%s %s published the address %s, which other hosts cannot reach", rankWords(loop), verb(loop, "has", "have"), text)).
+		of(loop, nodes...).see("store", "/default_pg/0//cpu//0/"+verdict.Spans(loop))}
+}
+
+// dials finds connections between ranks that get no answer.
+func (v *view) dials() (out []claim) {
+	done := map[string]bool{}
+	for _, s := range v.seats {
+		for _, k := range s.node.scene.Sockets {
+			if k.PID != s.proc.PID || k.State != "syn-sent" || v.isStore(s.node, k) ||
+				k.Info != nil && k.Info.Retrans+uint32(k.Info.Backoff) < 2 {
+				continue
+			}
+			key := s.node.name + " " + k.Remote.Addr().String()
+			if done[key] {
+				continue
+			}
+			done[key] = true
+			out = append(out, v.dial(s, k))
+		}
+	}
+	return out
+}
+
+// dial judges one SYN that gets no answer.
+func (v *view) dial(s *seat, k scene.Socket) claim {
+	addr := k.Remote.Addr().Unmap()
+	r := v.rankAt(addr.String(), k.Remote.Port())
+	sent := ""
+	if k.Info != nil {
+		sent = fmt.Sprintf("syn-sent, %d retransmissions", k.Info.Retrans)
+	}
+	if r < 0 {
+		return claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).
+			of(nil, s.node).see("tcp_info", sent)
+	}
+	target := v.nodeOf(r)
+	if b := v.blob(r); b != nil && v.strange(target, b, addr) {
+		ranks := v.sharing(addr)
+		return claimed("address.unreachable", verdict.Certain, fmt.Sprintf(
+			"%s of %s published the address %s, and %s gets no answer from it", rankWords(ranks), nodeName(target), addr,
+			s.node.name)).of(ranks, target).see("tcp_info", sent).
+			see("store", "/default_pg/0//cpu//0/"+verdict.Spans(ranks))
+	}
+	return claimed("mesh.dropped", verdict.Certain, fmt.Sprintf(
+		"connections from %s to the ports of ranks on %s (%s) get no answer, and the store is reached: a firewall drops them",
+		s.node.name, nodeName(target), k.Remote)).of(nil, s.node, target).see("tcp_info", sent)
+}
+
+func nodeName(n *node) string {
+	if n == nil {
+		return "an unknown node"
+	}
+	return n.name
+}
+
+// strange reports whether a rank's address is another one than that by which its node is reached.
+func (v *view) strange(n *node, b *tcpstore.Blob, addr netip.Addr) bool {
+	if at, ok := v.reachedAt(n); ok {
+		return at != addr
+	}
+	if strings.HasPrefix(addr.String(), "172.17.") || strings.HasPrefix(addr.String(), "169.254.") {
+		return true // docker0's default network, or a link-local address
+	}
+	// The store's host sees from which address the connections of that host come.
+	for _, st := range v.stores {
+		if !st.from.isHere(st.Store) {
+			continue
+		}
+		seen, other := false, false
+		for _, k := range st.from.scene.Sockets {
+			if k.State == "established" && k.Local.Port() == st.At.Port() {
+				seen = seen || k.Remote.Addr().Unmap() == addr
+				other = true
+			}
+		}
+		return other && !seen
+	}
+	return false
+}
+
+// sharing returns the ranks that have published the same address.
+func (v *view) sharing(addr netip.Addr) (out []int) {
+	for _, b := range v.board.Blobs {
+		if b.Group == 0 && b.Addr.Addr().Unmap() == addr {
+			out = append(out, b.Index)
+		}
+	}
+	return out
+}
+
+// paths finds connections whose data is sent again and again without an answer.
+func (v *view) paths() (out []claim) {
+	done := map[string]bool{}
+	for _, n := range v.nodes {
+		if n.scene == nil {
+			continue
+		}
+		for _, k := range n.scene.Sockets {
+			remote := k.Remote.Addr().Unmap()
+			if k.Info == nil || k.State == "syn-sent" || k.State == "listen" || k.Info.Backoff < 3 || k.Info.Unacked == 0 ||
+				remote.IsLoopback() || done[n.name+remote.String()] {
+				continue
+			}
+			done[n.name+remote.String()] = true
+			out = append(out, v.path(n, k, remote))
+		}
+	}
+	return v.bothEnds(out)
+}
+
+// path judges one connection that is stuck.
+func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
+	other := v.atAddr(remote)
+	where := remote.String()
+	if other != nil {
+		where = other.name
+	}
+	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
+	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
+		k.Info.Unacked, k.SendQ)
+	if v.answers(n, remote) {
+		return claimed("path.mtu", verdict.Certain, fmt.Sprintf(
+			"long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than the interface's",
+			n.name, where)).of(nil, n, other).see("tcp_info", seen).since(since)
+	}
+	c := claimed(
+		"path.lost",
+		verdict.Certain,
+		fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a port "+
+			"of the switch, or the host", n.name, where, ago(k.Info.LastRecv)),
+	)
+	if k.SendQ > 4096 {
+		c.Sure = verdict.Likely
+		c.Says += "; or an MTU on the path is too small"
+	}
+	if other == nil {
+		other = &node{name: where}
+	}
+	return c.of(nil, n, other).see("tcp_info", seen).since(since)
+}
+
+// atAddr returns the node that has an address.
+func (v *view) atAddr(a netip.Addr) *node {
+	for _, n := range v.nodes {
+		if n.scene != nil && slices.Contains(n.scene.Addrs, a) {
+			return n
+		}
+	}
+	if v.board == nil {
+		return nil
+	}
+	for _, b := range v.board.Blobs {
+		if b.Addr.Addr().Unmap() == a {
+			return v.nodeOf(b.Index)
+		}
+	}
+	return nil
+}
+
+// answers reports whether a host still answers a node: a store there, or another connection.
+func (v *view) answers(n *node, remote netip.Addr) bool {
+	for _, st := range v.stores {
+		if st.from == n && st.At.Addr().Unmap() == remote && (st.Outcome == scene.Answered || st.Outcome == scene.Refused) {
+			return true
+		}
+	}
+	other := v.atAddr(remote)
+	for _, st := range v.stores { // the other node reaches a store on this one
+		if other != nil && st.from == other && n.isAt(st.At.Addr().Unmap()) && st.Outcome == scene.Answered {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) isAt(a netip.Addr) bool { return n.scene != nil && slices.Contains(n.scene.Addrs, a) }
+
+// bothEnds joins claims about one path that its two ends make, and names one node if all paths to it are lost.
+func (v *view) bothEnds(all []claim) (out []claim) {
+	for _, c := range all {
+		same := slices.IndexFunc(out, func(d claim) bool { return d.Cause == c.Cause && slices.Equal(d.Nodes, c.Nodes) })
+		if same < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[same].Seen = append(out[same].Seen, c.Seen...)
+	}
+	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" }) {
+		out = slices.DeleteFunc(out, func(c claim) bool { return c.Cause == "path.lost" && c.Sure == verdict.Likely })
+	}
+	return out
+}
+
+// quiet returns for how long no byte has moved between the ranks, as the sockets of one node say; false: not known.
+func (v *view) quiet(n *node) (out time.Duration, known bool) {
+	if n.scene == nil {
+		return 0, false
+	}
+	for _, s := range v.seats {
+		if s.node != n {
+			continue
+		}
+		for _, k := range n.scene.Sockets {
+			if k.PID != s.proc.PID || k.State != "established" || k.Info == nil || v.isStore(n, k) ||
+				k.Info.Sent+k.Info.Received <= 16 {
+				continue
+			}
+			if last := min(k.Info.LastSent, k.Info.LastRecv); !known || last < out {
+				out, known = last, true
+			}
+		}
+	}
+	return out, known
+}
+
+// talks reports whether a rank has exchanged bytes during the look with what is neither a store nor a rank: it
+// downloads, say.
+func (v *view) talks(s *seat) bool {
+	own := v.blob(s.rank)
+	return slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.PID == s.proc.PID && k.State == "established" && k.Info != nil && k.Info.Received > 0 &&
+			min(k.Info.LastSent, k.Info.LastRecv) < s.node.scene.Span && !v.isStore(s.node, k) &&
+			(own == nil || !hasPort(*own, k.Local.Port())) &&
+			v.rankAt(k.Remote.Addr().Unmap().String(), k.Remote.Port()) < 0
+	})
+}

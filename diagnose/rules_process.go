@@ -1,0 +1,226 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// processes judges each process of the job by what can be seen of it alone.
+func (v *view) processes() (out []claim) {
+	for _, a := range v.agents {
+		if a.proc.State != "T" && !traced(a.proc) {
+			continue
+		}
+		says := fmt.Sprintf("torchrun of %s (pid %d) %s", a.node.name, a.proc.PID, stopped)
+		c := claimed("agent.stopped", verdict.Certain, says)
+		if v.hostsStore(a) {
+			c = claimed("store.stopped", verdict.Certain, says+"; it hosts the job's store, so all ranks wait")
+		}
+		out = append(out, c.of(v.ranksOf(a.node), a.node).see(procPath(a.proc, "status"), "State "+a.proc.State))
+	}
+	for _, s := range v.seats {
+		if c, ok := v.process(s); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// known returns the rank of a process, if it has a number.
+func (v *view) known(s *seat) []int {
+	if s.rank < 0 {
+		return nil
+	}
+	return []int{s.rank}
+}
+
+// who names a rank with its node and process.
+func (s *seat) who() string {
+	if s.rank < 0 {
+		return fmt.Sprintf("a rank of %s (pid %d)", s.node.name, s.proc.PID)
+	}
+	return fmt.Sprintf("rank %d (%s, pid %d)", s.rank, s.node.name, s.proc.PID)
+}
+
+func procPath(p *scene.Proc, file string) string { return fmt.Sprintf("/proc/%d/%s", p.PID, file) }
+
+// stopped says what a process in state T is.
+const stopped = "is stopped (state T: SIGSTOP, SIGTSTP, or a terminal's job control)"
+
+// traced reports whether a debugger holds a process.
+func traced(p *scene.Proc) bool {
+	return p.State == "t" || p.Tracer != 0 && strings.HasPrefix(p.Wchan, "ptrace_stop")
+}
+
+// process judges one rank.
+func (v *view) process(s *seat) (claim, bool) {
+	p := s.proc
+	switch {
+	case traced(p):
+		return about("rank.traced", verdict.Certain, s, fmt.Sprintf("is held by a debugger (pid %d)", p.Tracer)).
+			see(procPath(p, "status"), "State "+p.State), true
+	case p.State == "T":
+		return about("rank.stopped", verdict.Certain, s, stopped).see(procPath(p, "status"), "State "+p.State), true
+	}
+	if p.State == "D" && strings.HasPrefix(p.Wchan, "kernel_clone") && !works(p.Moved, s.node.scene.Span) {
+		return about("rank.vfork", verdict.Certain, s, "waits for a child that it made with vfork").
+			see(procPath(p, "wchan"), p.Wchan), true
+	}
+	if c, ok := v.storage(s); ok {
+		return c, true
+	}
+	if c, ok := v.failed(s); ok {
+		return c, true
+	}
+	return v.locked(s)
+}
+
+// storageWaits are beginnings of the kernel functions in which a process waits for a file system.
+var storageWaits = []string{"request_wait_answer", "fuse_", "nfs", "rpc_", "folio_wait", "wait_on_page", "io_schedule",
+	"lookup_slow", "cl_sync_io_wait", "ptlrpc", "ceph_", "wait_on_bit", "xfs_", "jbd2_", "blkdev_", "submit_bio"}
+
+func (v *view) storage(s *seat) (claim, bool) {
+	p := s.proc
+	waits := slices.ContainsFunc(storageWaits, func(w string) bool { return strings.HasPrefix(p.Wchan, w) })
+	unknown := p.State == "D" && p.Wchan == ""
+	if !waits && !unknown && p.State != "D" || works(p.Moved, s.node.scene.Span) {
+		return claim{}, false
+	}
+	sure := verdict.Certain
+	if !waits {
+		sure = verdict.Likely
+	}
+	what := "a file system"
+	if f := suspect(p); f != nil {
+		what = fmt.Sprintf("the file system of %s (%s)", f.Path, f.Type)
+	}
+	return about("rank.storage", sure, s, fmt.Sprintf("waits for %s and reads nothing", what)).
+		see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
+}
+
+// suspect returns the file that a process most likely waits for.
+func suspect(p *scene.Proc) *scene.File {
+	var remote *scene.File
+	for i, f := range p.Files {
+		if p.Syscall != nil && p.Syscall.FD >= 0 && p.Syscall.FD == f.FD && p.Syscall.Name != "poll" {
+			return &p.Files[i]
+		}
+		if strings.HasPrefix(f.Type, "fuse") || strings.HasPrefix(f.Type, "nfs") || f.Type == "lustre" || f.Type == "ceph" {
+			remote = &p.Files[i]
+		}
+	}
+	return remote
+}
+
+// failed recognises a rank whose script is over while a thread keeps the process.
+func (v *view) failed(s *seat) (claim, bool) {
+	p := s.proc
+	main := mainStack(p)
+	if main != nil && hasFrame(main, "_shutdown") && slices.ContainsFunc(main.Frames, func(f string) bool {
+		return strings.HasPrefix(f, "_shutdown (threading.py")
+	}) {
+		c := about("rank.failed", verdict.Certain, s, "has left its script and waits for a thread that does not end")
+		if e := lastError(p); e != "" {
+			c.what = "has failed with " + e + ", and does not end: a thread remains"
+		}
+		for _, t := range p.Stacks {
+			if t.Thread != "MainThread" && len(t.Frames) > 0 {
+				c = c.see("py-spy", "thread "+t.Thread+" in "+line(&t))
+			}
+		}
+		return c, true
+	}
+	if main != nil || v.outOfInit(s) || s.phase != before && s.phase != inside || works(p.Moved, s.node.scene.Span) {
+		return claim{}, false
+	}
+	if e := lastError(p); e != "" {
+		return about("rank.failed", verdict.Likely, s, "has failed with "+e+", and does not end"), true
+	}
+	return claim{}, false
+}
+
+// failedInits recognises ranks whose init_process_group has failed, and whose process remains.
+func (v *view) failedInits() (out []claim) {
+	for _, s := range v.seats {
+		if !v.outOfInit(s) {
+			continue
+		}
+		what := "has published its address, and has failed in init_process_group; its process remains"
+		if e := lastError(s.proc); e != "" {
+			what = "has failed in init_process_group with " + e + "; its process remains"
+		}
+		out = append(out, about("rank.failed", verdict.Certain, s, what).
+			see("store", fmt.Sprintf("/default_pg/0//cpu//0/%d is there, and no thread of Gloo", s.rank)))
+	}
+	return out
+}
+
+// lastError returns the exception at the end of what a process has printed; "": it ended otherwise.
+func lastError(p *scene.Proc) string {
+	trace := slices.IndexFunc(p.Last, func(l string) bool {
+		return strings.HasPrefix(l, "Traceback (most recent call last)") ||
+			strings.Contains(l, "Traceback (most recent call last):")
+	})
+	if trace < 0 {
+		return ""
+	}
+	for i := len(p.Last) - 1; i > trace; i-- {
+		l := p.Last[i]
+		name, _, _ := strings.Cut(l, ":")
+		if !strings.HasPrefix(l, " ") && (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception")) {
+			return l
+		}
+	}
+	return ""
+}
+
+// locked recognises a rank all of whose threads wait for each other outside of torch.
+func (v *view) locked(s *seat) (claim, bool) {
+	p := s.proc
+	if s.phase != before && s.phase != inside || v.outOfInit(s) || works(p.Moved, s.node.scene.Span) {
+		return claim{}, false
+	}
+	main := mainStack(p)
+	if workers := v.lockedWorkers(s); workers > 0 {
+		c := about("rank.lock", verdict.Likely, s, fmt.Sprintf(
+			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker process")+" wait"))
+		if main != nil {
+			c = c.see("py-spy", line(main))
+		}
+		return c.do("a lock was held when the worker was forked: start workers with multiprocessing_context=\"spawn\" " +
+			"or \"forkserver\""), true
+	}
+	if s.phase == inside || !waitsOnFutex(p) {
+		return claim{}, false
+	}
+	for _, t := range p.Threads {
+		if !strings.HasPrefix(t.Wchan, "futex") && t.Wchan != "" {
+			return claim{}, false
+		}
+	}
+	c := about("rank.lock", verdict.Possible, s, "waits for a lock before init_process_group")
+	if main != nil {
+		c.Sure = verdict.Certain
+		c = c.see("py-spy", seatName(s)+" at "+line(main))
+	}
+	return c, true
+}
+
+// lockedWorkers counts the DataLoader's workers below a rank, if all of them wait on a futex.
+func (v *view) lockedWorkers(s *seat) (n int) {
+	for _, p := range s.node.scene.Procs {
+		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != "pt_data_worker" {
+			continue
+		}
+		if !waitsOnFutex(&p) || works(p.Moved, s.node.scene.Span) {
+			return 0
+		}
+		n++
+	}
+	return n
+}

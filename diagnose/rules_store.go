@@ -1,0 +1,284 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// onPort returns the processes of a node that listen on a port, and the listener.
+func onPort(n *node, port uint16) (procs []*scene.Proc, queue uint32, found bool) {
+	for _, k := range n.scene.Sockets {
+		if k.State != "listen" || k.Local.Port() != port || n.scene.Net != 0 && k.Net != 0 && k.Net != n.scene.Net {
+			continue
+		}
+		queue, found = max(queue, k.RecvQ), true
+		for i, p := range n.scene.Procs {
+			if p.PID == k.PID {
+				procs = append(procs, &n.scene.Procs[i])
+			}
+		}
+	}
+	return procs, queue, found
+}
+
+// isHere reports whether a store's address is the node's own.
+func (n *node) isHere(st scene.Store) bool {
+	a := st.At.Addr().Unmap()
+	return n.scene != nil && (a.IsLoopback() || slices.Contains(n.scene.Addrs, a))
+}
+
+// hostsStore reports whether a torchrun listens on the port of a store of the job.
+func (v *view) hostsStore(a *agent) bool {
+	for _, st := range v.stores {
+		if st.from != a.node || !st.from.isHere(st.Store) {
+			continue
+		}
+		procs, _, _ := onPort(st.from, st.At.Port())
+		if slices.Contains(procs, a.proc) {
+			return true
+		}
+	}
+	return false
+}
+
+// storeHolders judges the process that listens on a store's port, on the store's own host.
+func (v *view) storeHolders() (out []claim) {
+	done := map[string]bool{}
+	for _, st := range v.stores {
+		host := find(v.hosts, func(n *node) bool {
+			return n == st.from && n.isHere(st.Store) || n.isAt(st.At.Addr().Unmap())
+		})
+		if !st.At.IsValid() || host == nil || done[host.name+st.At.String()] {
+			continue
+		}
+		procs, queue, found := onPort(host, st.At.Port())
+		if !found {
+			continue
+		}
+		if c, ok := v.holder(st, host, procs, queue); ok {
+			done[host.name+st.At.String()] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// ours reports whether a process is one of this job.
+func (v *view) ours(p *scene.Proc) bool {
+	return slices.ContainsFunc(v.seats, func(s *seat) bool { return s.proc == p }) ||
+		slices.ContainsFunc(v.agents, func(a *agent) bool { return a.proc == p }) ||
+		p.Role == scene.Companion || p.Role == scene.Launch
+}
+
+func (v *view) holder(st reached, host *node, procs []*scene.Proc, queue uint32) (claim, bool) {
+	for _, p := range procs {
+		who := fmt.Sprintf("%s (pid %d on %s)", command(p), p.PID, host.name)
+		switch {
+		case p.State == "T" || p.State == "t":
+			if p.Role == scene.Agent {
+				continue // processes names it
+			}
+			return claimed(
+					"store.stopped",
+					verdict.Certain,
+					fmt.Sprintf("the store of the job at %s is stopped: %s has state %s",
+						st.Addr, who, p.State),
+				).of(v.rankOfProc(p), host).
+					see(procPath(p, "status"), "State "+p.State),
+				true
+		case st.Outcome == scene.Answered && !v.ours(p):
+			return claimed("store.foreign", verdict.Certain, fmt.Sprintf("another job's store holds %s: %s",
+				st.Addr, who)).of(nil, host).do(fmt.Sprintf("end pid %d, or choose another MASTER_PORT", p.PID)), true
+		case (st.Outcome == scene.Silent || st.Outcome == scene.Garbage) && !v.ours(p):
+			return claimed("store.silent", verdict.Certain, fmt.Sprintf("%s listens on %s and is no torch store",
+				who, st.Addr)).of(nil, host).do(fmt.Sprintf("end pid %d, or choose another MASTER_PORT", p.PID)), true
+		case st.Outcome == scene.Silent:
+			return claimed("store.stopped", verdict.Likely, fmt.Sprintf(
+				"the store of the job at %s does not answer: %s, state %s, %s not accepted", st.Addr, who, p.State,
+				finding.Count(int(queue), "connection"))).of(v.rankOfProc(p), host), true
+		}
+	}
+	if st.Outcome == scene.Silent || st.Outcome == scene.Garbage {
+		return claimed("store.silent", verdict.Certain, fmt.Sprintf(
+			"a process of another user listens on %s and does not answer as a torch store", st.Addr)).of(nil, host), true
+	}
+	return claim{}, false
+}
+
+// command names a process in a few words.
+func command(p *scene.Proc) string {
+	text := p.Comm
+	if len(p.Argv) > 0 {
+		text = strings.Join(p.Argv, " ")
+	}
+	if len(text) > 60 {
+		text = text[:60] + "..."
+	}
+	return text
+}
+
+func (v *view) rankOfProc(p *scene.Proc) []int {
+	for _, s := range v.seats {
+		if s.proc == p {
+			return v.known(s)
+		}
+	}
+	return nil
+}
+
+// storeReach judges how each node reaches the stores of the job.
+func (v *view) storeReach() (out []claim) {
+	refused := map[string][]*node{}
+	answered := map[string]bool{}
+	for _, st := range v.stores {
+		answered[st.Addr] = answered[st.Addr] || st.Outcome == scene.Answered
+	}
+	for _, st := range v.stores {
+		if !v.dependsOn(st) {
+			continue
+		}
+		ranks := v.ranksOf(st.from)
+		switch st.Outcome {
+		case scene.NoName:
+			host, _, _ := cutPort(st.Addr)
+			out = append(out, claimed("store.name", verdict.Certain, fmt.Sprintf("%s cannot resolve %s, the store's host",
+				st.from.name, host)).of(ranks, st.from).see("getaddrinfo "+host, st.Err))
+		case scene.Unreachable:
+			out = append(out, v.dropped(st, ranks))
+		case scene.Refused:
+			refused[st.Addr] = append(refused[st.Addr], st.from)
+		case scene.Silent, scene.Garbage:
+			if !st.from.isHere(st.Store) {
+				out = append(out, claimed("store.silent", verdict.Certain, fmt.Sprintf(
+					"%s accepts connections from %s and does not answer: a stopped store, or another program", st.Addr, st.from.name)).
+					do("look on that host at which process listens there: launch doctor, or ss -ltnp"))
+			}
+		}
+	}
+	out = append(out, v.synSent()...)
+	for addr, nodes := range refused {
+		if s := v.seat(0); len(v.agents) == 0 && s != nil && s.phase == before {
+			continue // rank 0 is to open the store, and is on its way: what it does is judged instead
+		}
+		if answered[addr] {
+			out = append(out, claimed("store.dropped", verdict.Likely, fmt.Sprintf("%s refuses %s, and answers other nodes: "+
+				"a firewall rejects it", addr, finding.Some(names(nodes)))).of(nil, nodes...))
+			continue
+		}
+		out = append(out, v.refused(addr, nodes))
+	}
+	return append(out, v.foreign()...)
+}
+
+func names(nodes []*node) []string {
+	return finding.Map(nodes, func(n *node) string { return n.name })
+}
+
+// dependsOn reports whether processes of the node still wait for this store: after init a rank needs none.
+func (v *view) dependsOn(st reached) bool {
+	for _, s := range v.seats {
+		if s.node == st.from && s.phase != inside && s.phase != collective {
+			return true
+		}
+	}
+	for _, a := range v.agents {
+		if a.node == st.from && !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.node == a.node }) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropped says that a node gets no answer from the store's host.
+func (v *view) dropped(st reached, ranks []int) claim {
+	return claimed("store.dropped", verdict.Certain, fmt.Sprintf(
+		"%s gets no answer from the store at %s: its SYN packets are dropped, or that host is down", st.from.name, st.Addr)).
+		of(ranks, st.from).see("connect "+st.Addr, st.Err)
+}
+
+// synSent finds processes whose SYN to the store stays without an answer although a later try succeeded.
+func (v *view) synSent() (out []claim) {
+	for _, n := range v.nodes {
+		if n.scene == nil {
+			continue
+		}
+		for _, k := range n.scene.Sockets {
+			if k.State != "syn-sent" || k.Info == nil || k.Info.Retrans+uint32(k.Info.Backoff) < 2 || !v.isStore(n, k) {
+				continue
+			}
+			out = append(out, claimed("store.dropped", verdict.Certain, fmt.Sprintf(
+				"%s has sent SYN to the store at %s %d times without an answer", n.name, k.Remote, k.Info.Retrans+1)).
+				of(v.ranksOf(n), n).see("tcp_info", fmt.Sprintf("syn-sent, %d retransmissions", k.Info.Retrans)))
+			break
+		}
+	}
+	return out
+}
+
+// refused says that no process listens at the store's address.
+func (v *view) refused(addr string, nodes []*node) claim {
+	c := claimed("store.refused", verdict.Certain, fmt.Sprintf("no process listens at %s, the store of the job", addr))
+	first := v.byIndex(0)
+	if a := find(v.agents, func(a *agent) bool { return a.node == first }); a != nil {
+		if works(a.proc.Moved, first.scene.Span) {
+			return claimed("rank.working", verdict.Certain, fmt.Sprintf(
+				"torchrun of %s, which is to open the store at %s, still starts", first.name, addr)).of(nil, first)
+		}
+		return c.of(nil, first).see("connect "+addr, "refused")
+	}
+	if v.elastic {
+		c.Says += "; no torchrun believes that this is its own host"
+		return c.see("connect "+addr, "refused")
+	}
+	host, _, _ := cutPort(addr)
+	if len(v.in(keys, mesh, group, inside, collective)) > 0 {
+		c = claimed(
+			"node.ended",
+			verdict.Certain,
+			fmt.Sprintf("torchrun of node rank 0 (%s) has ended, and its store with it; "+
+				"other ranks wait for its ranks", host),
+		)
+	} else {
+		c.Says += ": node rank 0 (" + host + ") has not started, or has ended"
+	}
+	for _, n := range v.nodes {
+		if n.name == host || n.scene != nil && slices.ContainsFunc(v.stores, func(st reached) bool {
+			return st.from == n && st.Addr == addr && n.isHere(st.Store)
+		}) {
+			return c.of(nil, n).see("connect "+addr, "refused on "+finding.Some(names(nodes)))
+		}
+	}
+	c.Nodes = []string{"node 0"}
+	return c.see("connect "+addr, "refused on "+finding.Some(names(nodes)))
+}
+
+// foreign recognises another job's store by what it says of agents that are here.
+func (v *view) foreign() []claim {
+	if v.board == nil || v.elastic {
+		return nil
+	}
+	for _, a := range v.agents {
+		n := a.node.index
+		for _, b := range v.board.Agents {
+			local := number(map[string]string{"n": a.line.NProc.Value}, "n")
+			other := b.Run != "" && a.line.RdzvID.Set && b.Run != a.line.RdzvID.Value
+			if other || n != b.Node && len(v.board.Shares) == 0 && b.Local > 0 && local > 0 && b.Local != local &&
+				v.byIndexAgent(b.Node) == nil {
+				return []claim{claimed("store.foreign", verdict.Likely, fmt.Sprintf(
+					"the store that %s reaches seems to be another job's: its node %d has %s, and this job's nodes have %d",
+					a.node.name, b.Node, finding.Count(b.Local, "rank"), local)).
+					see("store", fmt.Sprintf("role_info/%d", b.Node))}
+			}
+		}
+	}
+	return nil
+}
+
+func (v *view) byIndexAgent(i int) *agent {
+	return find(v.agents, func(a *agent) bool { return a.node.index == i })
+}

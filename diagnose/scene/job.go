@@ -1,0 +1,131 @@
+package scene
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// maxProcs is how many processes of jobs are looked at closely, ranks and agents first.
+const maxProcs = 1024
+
+// jobs returns the processes of the job that pid belongs to; pid 0: of all jobs of this node. A node is a
+// network namespace, as the nodes of launch are; where none of its processes belongs to a job, jobs in
+// containers are seen.
+func (t *table) jobs(pid int, here uint64) ([]*seen, error) {
+	var all []*seen
+	for _, p := range t.pids() {
+		if t.procs[p].role != "" {
+			all = append(all, t.procs[p])
+		}
+	}
+	if pid != 0 {
+		job, err := t.jobOf(pid, all)
+		return t.cut(job), err
+	}
+	local := func(p *seen) bool { return p.net == here || p.net == 0 }
+	mine := slices.DeleteFunc(slices.Clone(all), func(p *seen) bool { return !local(p) })
+	if !slices.ContainsFunc(mine, func(p *seen) bool { return p.role != Holder && p.role != Child }) {
+		return t.cut(all), nil
+	}
+	if more := len(all) - len(mine); more > 0 && here == namespace("1", "net") {
+		t.gaps.add(0, fmt.Sprintf("%d processes of jobs in other network namespaces", more),
+			"there is a job in this one", "give the process id of a rank with --pid")
+	}
+	return t.cut(mine), nil
+}
+
+// cut drops processes beyond the limit: children first.
+func (t *table) cut(job []*seen) []*seen {
+	if len(job) <= maxProcs {
+		return job
+	}
+	t.gaps.add(
+		0,
+		fmt.Sprintf("%d processes below ranks", len(job)-maxProcs),
+		fmt.Sprintf("at most %d are read", maxProcs),
+		"",
+	)
+	slices.SortStableFunc(job, func(a, b *seen) int { return below(a) - below(b) })
+	return job[:maxProcs]
+}
+
+func below(p *seen) int {
+	if p.role == Child {
+		return 1
+	}
+	return 0
+}
+
+// jobOf returns the processes that are linked with pid: by parents, by the store that they name, and a
+// companion by the process that it watches.
+func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
+	if t.procs[pid] == nil {
+		return nil, fmt.Errorf("no process has the pid %d, or this user cannot see it", pid)
+	}
+	links := union{}
+	for _, p := range all {
+		for _, a := range t.above(p.pid) {
+			if t.procs[a].role != "" {
+				links.join(strconv.Itoa(p.pid), strconv.Itoa(a))
+				break
+			}
+		}
+		for _, a := range p.addresses() {
+			links.join(strconv.Itoa(p.pid), fmt.Sprint(a.net, " ", a))
+		}
+		if p.role == Companion {
+			links.join(strconv.Itoa(p.pid), strconv.Itoa(watched(p.pid)))
+		}
+	}
+	want := map[string]bool{}
+	near := append([]int{pid}, t.below(pid)...)
+	for _, n := range near {
+		if t.procs[n].role != "" {
+			want[links.find(strconv.Itoa(n))] = true
+		}
+	}
+	for _, a := range t.above(pid) {
+		if len(want) == 0 && t.procs[a].role != "" {
+			want[links.find(strconv.Itoa(a))] = true
+		}
+	}
+	if len(want) == 0 {
+		return nil, fmt.Errorf("process %d (%s) belongs to no job: no rank, torchrun, mpirun or launch", pid,
+			clean(t.procs[pid].stat.comm, maxValue))
+	}
+	return slices.DeleteFunc(all, func(p *seen) bool { return !want[links.find(strconv.Itoa(p.pid))] }), nil
+}
+
+// watched returns the process of which a companion has the pidfd, its first descriptor after the
+// standard ones; 0: not readable.
+func watched(companion int) int {
+	b, _ := readFile(procPath(companion, "fdinfo/3"))
+	return int(field(b, "Pid"))
+}
+
+// union joins names into sets.
+type union map[string]string
+
+func (u union) find(x string) string {
+	for u[x] != "" && u[x] != x {
+		x = u[x]
+	}
+	return x
+}
+
+func (u union) join(a, b string) {
+	if a, b = u.find(a), u.find(b); a != b {
+		u[a] = b
+	}
+}
+
+// describe returns a process as it is shown, without what is measured.
+func (p *seen) describe() Proc {
+	out := Proc{PID: p.pid, Parent: p.stat.parent, Role: p.role, User: p.user, Comm: clean(p.stat.comm, maxValue),
+		Argv: conceal(p.argv), State: p.stat.state, Libs: p.libs, Net: p.net}
+	if p.env != nil {
+		out.Env = shown(p.env)
+	}
+	return out
+}

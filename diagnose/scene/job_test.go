@@ -1,0 +1,231 @@
+package scene
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"launch/lab/programs"
+)
+
+// asNobody is set in the process of this test that looks as another user.
+const asNobody = "SCENE_AS_NOBODY"
+
+const nobody = 65534
+
+// python returns a Python without torch.
+func python(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // python3 may be a script
+	if err != nil {
+		t.Skip(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func root(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// in returns a command with more variables.
+func in(cmd *exec.Cmd, env ...string) *exec.Cmd {
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+func roles(s Scene) map[Role]int {
+	out := map[Role]int{}
+	for _, p := range s.Procs {
+		out[p.Role]++
+	}
+	return out
+}
+
+func gapOf(s Scene, what string) Gap {
+	for _, g := range s.Gaps {
+		if strings.Contains(g.What, what) {
+			return g
+		}
+	}
+	return Gap{}
+}
+
+func TestTakeShowsATorchrunThatWaitsForAnother(t *testing.T) {
+	torch := programs.CurrentTorch(t)
+	port := freePort(t)
+	agent := start(t, exec.Command(filepath.Join(filepath.Dir(torch.Python), "torchrun"), "--nnodes=2", "--node-rank=0",
+		"--master-addr=127.0.0.1", "--master-port", port, "train.py", "--master-port=1"))
+	eventually(t, "it listens", func() bool { return slices.Contains(threadNames(agent), "pt_tcpstore_uv") })
+	eventually(t, "it has its name", func() bool { return readLine(procPath(agent, "comm")) == "pt_elastic" })
+	s := take(t, Options{PID: agent})
+	if p := s.proc(agent); p.Role != Agent || p.Moved.Switches == 0 || p.Still {
+		t.Errorf("the agent: %+v", p)
+	}
+	if len(s.Stores) != 1 || s.Stores[0].Addr != "127.0.0.1:"+port {
+		t.Errorf("stores: %+v", s.Stores)
+	}
+}
+
+// spawned makes two ranks that number themselves, below a Python that waits for them.
+const spawned = `
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+def rank(n, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(n), WORLD_SIZE="3")
+    dist.init_process_group("gloo")
+mp.start_processes(rank, args=(sys.argv[1],), nprocs=2, start_method="fork")
+`
+
+func TestTakeShowsRanksThatNumberThemselves(t *testing.T) {
+	torch := programs.CurrentTorch(t)
+	cmd := exec.Command(torch.Python, "-c", spawned, freePort(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pid := start(t, cmd)
+	t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+	eventually(t, "rank 0 has its store", func() bool {
+		b, _ := readFile(procPath(pid, "task/"+fmt.Sprint(pid)+"/children"))
+		kids := strings.Fields(string(b))
+		return len(kids) == 2 && slices.ContainsFunc(kids, func(k string) bool {
+			var n int
+			_, _ = fmt.Sscan(k, &n)
+			return slices.Contains(threadNames(n), "pt_tcpstore_uv")
+		})
+	})
+	s := take(t, Options{PID: pid})
+	if got := roles(s); got[Rank] != 2 || got[Wrapper] != 1 || len(s.Procs) != 3 {
+		t.Errorf("roles %v, want two ranks and their parent", got)
+	}
+	for _, p := range s.Procs {
+		if has(p.Env, "RANK") {
+			t.Errorf("process %d has RANK from the start: %v", p.PID, p.Env)
+		}
+	}
+}
+
+func TestRolesOfATreeOfMPI(t *testing.T) {
+	dir := t.TempDir()
+	mpirun := filepath.Join(dir, "mpirun")
+	if err := os.WriteFile(mpirun, []byte("#!/bin/bash\n"+
+		"OMPI_COMM_WORLD_RANK=3 bash -c \"$1\" & wait\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := python(t) + ` -c "
+import os, time
+if os.fork() == 0: time.sleep(600)
+time.sleep(600)"; true`
+	cmd := exec.Command(mpirun, script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pid := start(t, cmd)
+	t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+	var s Scene
+	eventually(t, "all run", func() bool {
+		all, err := scan(t.Context(), &gaps{})
+		return err == nil && len(all.below(pid)) == 3
+	})
+	if s = take(t, Options{PID: pid}); len(s.Procs) != 4 {
+		t.Fatalf("processes: %+v", s.Procs)
+	}
+	if got := roles(s); got[MPIRun] != 1 || got[Wrapper] != 1 || got[Rank] != 1 || got[Child] != 1 {
+		t.Errorf("roles: %v", got)
+	}
+}
+
+func TestTakeShowsAJobOfAnotherUserAsFarAsTheKernelLets(t *testing.T) {
+	root(t)
+	rank := start(t, in(exec.Command(python(t), "-c", "import time; time.sleep(600)"), "RANK=5", "SECRET=hunter2"))
+	script := filepath.Join(t.TempDir(), "torchrun")
+	if err := os.WriteFile(script, []byte("import subprocess, sys\n"+
+		"subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	agent := exec.Command(python(t), script)
+	agent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	parent := start(t, agent)
+	t.Cleanup(func() { _ = syscall.Kill(-parent, syscall.SIGKILL) })
+	eventually(t, "the agent has started its rank", func() bool {
+		return readLine(procPath(parent, fmt.Sprintf("task/%d/children", parent))) != ""
+	})
+	eventually(
+		t,
+		"the rank is a Python",
+		func() bool { return strings.HasPrefix(readLine(procPath(rank, "comm")), "python") },
+	)
+	if p := take(t, Options{PID: rank}).proc(rank); p.Role != Rank || p.Env["RANK"] != "5" {
+		t.Errorf("root sees %+v", p)
+	}
+	look := in(exec.Command("/proc/self/exe", "-test.run=^$"), asNobody+"="+fmt.Sprint(parent))
+	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := look.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var s Scene
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatal(err)
+	}
+	if got := roles(s); got[Agent] != 1 || got[Rank] != 1 || s.User != nobody {
+		t.Fatalf("user %d sees roles %v", s.User, got)
+	}
+	for _, p := range s.Procs {
+		if p.Env != nil || p.State != "S" || len(p.Threads) == 0 || p.Syscall != nil {
+			t.Errorf("another user sees %+v", p)
+		}
+	}
+	for _, what := range []string{"the environment", "open files and sockets", "the system call"} {
+		if g := gapOf(s, what); g.Why != "it is a process of user 0" || g.Fix != "run it as user 0 or as root" {
+			t.Errorf("%s: %+v of %+v", what, g, s.Gaps)
+		}
+	}
+}
+
+func TestTakeReadsTheSocketsOfAnotherNetwork(t *testing.T) {
+	root(t)
+	cmd := in(exec.Command("sh", "-c", "ip link set lo up; exec "+python(t)+` -c "
+import socket, time
+s = socket.create_server(('127.0.0.1', 29533)); c = socket.create_connection(('127.0.0.1', 29533)); c.send(b'12345678')
+time.sleep(600)"`), "RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29533")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	pid := start(t, cmd)
+	eventually(t, "it listens", func() bool { return len(openSockets(pid)) == 2 })
+	s, err := Take(t.Context(), Options{PID: pid, Span: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Sockets) != 3 || s.Procs[0].Net == s.Net {
+		t.Errorf("sockets: %+v, gaps %+v", s.Sockets, s.Gaps)
+	}
+	for _, k := range s.Sockets {
+		if k.State == "established" && k.PID == pid && (k.Info == nil || k.Info.Sent != 8) {
+			t.Errorf("the client's socket: %+v", k)
+		}
+	}
+	if len(s.Stores) != 1 || s.Stores[0].Outcome != Silent || s.Stores[0].Net != s.Procs[0].Net {
+		t.Errorf("stores: %+v", s.Stores)
+	}
+}
+
+// A process outside of the job has the port that the job uses.
+func TestTakeNamesTheHolderOfAPort(t *testing.T) {
+	port := freePort(t)
+	holder := start(t, exec.Command(python(t), "-c", "import socket, time\n"+
+		"s = socket.create_server(('127.0.0.1', "+port+")); time.sleep(600)"))
+	rank := start(t, in(exec.Command(python(t), "-c", "import time; time.sleep(600)"), "RANK=0",
+		"MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port))
+	eventually(t, "it listens", func() bool { return len(openSockets(holder)) == 1 })
+	s := take(t, Options{PID: rank})
+	if p := s.proc(holder); p.Role != Holder {
+		t.Errorf("processes: %+v", s.Procs)
+	}
+	if len(s.Sockets) != 1 || s.Sockets[0].PID != holder || s.Sockets[0].State != stateListen {
+		t.Errorf("sockets: %+v", s.Sockets)
+	}
+}

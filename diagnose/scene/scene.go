@@ -1,0 +1,189 @@
+// Package scene holds what one node sees of a job that does not go on: its processes, their sockets and what the
+// job's stores hold. Facts alone: package diagnose judges.
+package scene
+
+import (
+	"net/netip"
+	"time"
+
+	"launch/internal/tcpstore"
+)
+
+// Schema is the version of a Scene in JSON.
+const Schema = 1
+
+// Scene is what one node saw between Taken and Taken+Span.
+type Scene struct {
+	Schema int           `json:"schema"`
+	Host   string        `json:"host"` // host name
+	Boot   string        `json:"boot"` // boot id: scenes of one boot share a kernel
+	User   int           `json:"user"` // uid of the reader
+	Taken  time.Time     `json:"taken"`
+	Span   time.Duration `json:"span"` // between the two samples, nanoseconds
+	// Addrs are the addresses of the node's interfaces in the reader's network namespace, without loopback.
+	Addrs []netip.Addr `json:"addrs,omitempty"`
+	// Net is the reader's network namespace (its inode).
+	Net     uint64   `json:"net,omitempty"`
+	Procs   []Proc   `json:"procs,omitempty"`
+	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
+	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
+	// Gaps are what could not be read, and why.
+	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// Gap is evidence that could not be had.
+type Gap struct {
+	What string `json:"what"` // "stacks of ranks 0 and 1"
+	Why  string `json:"why"`  // "yama's ptrace_scope is 1"
+	Fix  string `json:"fix,omitempty"`
+}
+
+// Role is what a process is in the job.
+type Role string
+
+// The roles of processes.
+const (
+	Launch    Role = "launch"    // launch before execve, or with --restarts
+	Companion Role = "companion" // the process of launch that outlives execve
+	Agent     Role = "agent"     // torchrun
+	Rank      Role = "rank"      // a rank: RANK in its environment, and its parent has not the same
+	MPIRun    Role = "mpirun"    // mpirun, its daemons and the ssh that start them
+	Child     Role = "child"     // below a rank: a DataLoader's worker, a compiler
+	Wrapper   Role = "wrapper"   // a shell between an agent and its rank, or the Python that spawned ranks
+	Holder    Role = "holder"    // no process of the job, but it holds a port that the job uses
+)
+
+// Proc is one process of the job.
+type Proc struct {
+	PID     int       `json:"pid"`
+	Parent  int       `json:"parent"`
+	Role    Role      `json:"role"`
+	User    int       `json:"user"`
+	Started time.Time `json:"started,omitzero"`
+	Comm    string    `json:"comm"`
+	Argv    []string  `json:"argv,omitempty"` // without what may be secret; cut after 4 kB
+	// Env has of the environment only what places a process in its job: RANK, WORLD_SIZE, LOCAL_RANK, GROUP_RANK,
+	// MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*, GLOO_SOCKET_IFNAME and the like. Nil: not readable.
+	Env   map[string]string `json:"env"`
+	State string            `json:"state"` // R, S, D, T, t, Z
+	// Tracer is the process that traces this one; 0: none.
+	Tracer  int      `json:"tracer,omitempty"`
+	Wchan   string   `json:"wchan,omitempty"`   // of the main thread; empty: not readable
+	Syscall *Syscall `json:"syscall,omitempty"` // of the main thread; nil: running, or not readable
+	Threads []Thread `json:"threads,omitempty"` // by name and wait channel
+	Moved   Moved    `json:"moved"`
+	// Files are open regular files, and devices that may hang; each with whether its position moved.
+	Files []File `json:"files,omitempty"`
+	// Stacks are its Python threads, the main one first; nil: could not be had.
+	Stacks []Stack `json:"stacks,omitempty"`
+	// Last are the last lines of its standard output or error, where that is a file that can be read.
+	Last []string `json:"last,omitempty"`
+	// Libs are versions of libraries it has mapped: "nccl": "2.30.7". The key torch is there once libtorch is mapped.
+	Libs map[string]string `json:"libs,omitempty"`
+	// Net is its network namespace, 0: not readable.
+	Net uint64 `json:"net,omitempty"`
+	// Still is true if all its threads stood still over the span, in the same place.
+	Still bool `json:"still,omitempty"`
+}
+
+// Syscall is the system call that the main thread of a process is in.
+type Syscall struct {
+	Nr   int    `json:"nr"`
+	Name string `json:"name"` // poll, futex, recvfrom, clock_nanosleep, ... ; empty: none of those that matter here
+	// Limit is poll's own time limit; negative: none; 0: not a poll.
+	Limit time.Duration `json:"limit,omitempty"`
+	// FD is the descriptor that it reads from or waits for; -1: unknown.
+	FD int `json:"fd"`
+	// Socket is the inode of that descriptor's socket; 0: unknown, or no socket.
+	Socket uint64 `json:"socket,omitempty"`
+}
+
+// Thread is the threads of a process that have the same name and wait in the same place.
+type Thread struct {
+	Name  string `json:"name"`
+	Wchan string `json:"wchan,omitempty"`
+	State string `json:"state"`
+	Count int    `json:"count"`
+}
+
+// Moved is what changed over the span, in the process and all below it.
+type Moved struct {
+	CPU      time.Duration `json:"cpu"`      // user and system
+	Switches int64         `json:"switches"` // voluntary and involuntary, of the process's main thread alone
+	Read     int64         `json:"read"`     // bytes by read(2), of files and sockets
+	Faults   int64         `json:"faults"`   // page faults
+	Memory   int64         `json:"memory"`   // bytes of resident memory more
+	Children bool          `json:"children,omitempty"`
+	Files    bool          `json:"files,omitempty"` // the position of an open file
+}
+
+// File is an open file of a process.
+type File struct {
+	FD    int    `json:"fd"`
+	Path  string `json:"path"`
+	Type  string `json:"type,omitempty"` // of its file system: fuse.sshfs, nfs4, ext4; empty: unknown
+	Pos   int64  `json:"pos"`
+	Moved bool   `json:"moved,omitempty"`
+}
+
+// Stack is one Python thread, innermost frame first.
+type Stack struct {
+	Thread string   `json:"thread"` // MainThread
+	State  string   `json:"state"`  // active, idle
+	Frames []string `json:"frames"` // "init_process_group (torch/distributed/distributed_c10d.py:2721)"
+	From   string   `json:"from"`   // py-spy, or what else made it
+}
+
+// Socket is one TCP socket.
+type Socket struct {
+	Net    uint64         `json:"net,omitempty"`
+	PID    int            `json:"pid,omitempty"` // 0: no owner, or not known
+	User   int            `json:"user"`
+	Inode  uint64         `json:"inode,omitempty"`
+	State  string         `json:"state"` // listen, syn-sent, established, close-wait, ...
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
+	RecvQ  uint32         `json:"recvq"` // of a listener: connections that nobody has accepted
+	SendQ  uint32         `json:"sendq"`
+	// Info is nil for a listener and where the kernel does not say.
+	Info *Info `json:"info,omitempty"`
+}
+
+// Info is what the kernel's tcp_info says of a socket.
+type Info struct {
+	Sent        uint64        `json:"sent"`  // bytes
+	Acked       uint64        `json:"acked"` // bytes
+	Received    uint64        `json:"received"`
+	Retransmits uint8         `json:"retransmits"` // of what is sent now, without an answer
+	Backoff     uint8         `json:"backoff"`
+	Retrans     uint32        `json:"retrans"` // in all
+	Unacked     uint32        `json:"unacked"` // segments
+	LastSent    time.Duration `json:"lastSent"`
+	LastRecv    time.Duration `json:"lastRecv"`
+}
+
+// Outcome is how a store answered.
+type Outcome string
+
+// The outcomes.
+const (
+	Answered    Outcome = "answered"
+	Refused     Outcome = "refused"     // no process listens there
+	Silent      Outcome = "silent"      // accepted, and no answer
+	Unreachable Outcome = "unreachable" // no answer to SYN, or no route
+	NoName      Outcome = "no-name"     // its name has no address here
+	Garbage     Outcome = "garbage"     // an answer that no torch store gives
+)
+
+// Store is one store, as this node reached it.
+type Store struct {
+	Addr string         `json:"addr"`          // host:port as the job names it
+	At   netip.AddrPort `json:"at,omitzero"`   // what was asked
+	Net  uint64         `json:"net,omitempty"` // the network namespace that it was asked from
+	// Kind is "master" (MASTER_ADDR of ranks or agents) or "endpoint" (--rdzv-endpoint).
+	Kind    string          `json:"kind"`
+	Outcome Outcome         `json:"outcome"`
+	Err     string          `json:"err,omitempty"` // the error, without addresses that may deceive
+	Took    time.Duration   `json:"took"`
+	Board   *tcpstore.Board `json:"board,omitempty"` // Answered
+}

@@ -1,0 +1,199 @@
+package scene
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"launch/internal/child"
+)
+
+// The limits of stacks: of one process, of all, how many processes, and how many at the same time.
+const (
+	stackLimit    = 3 * time.Second
+	stacksLimit   = 5 * time.Second
+	maxStacked    = 64
+	stackWorkers  = 8
+	maxStacks     = 64  // of one process
+	maxFrames     = 100 // of one stack
+	fromPySpy     = "py-spy"
+	pySpyAdvice   = "pip install py-spy"
+	pySpyRootNote = "sudo pip install py-spy, so that root owns it"
+)
+
+// stacks returns the Python stacks of ranks by their pids. py-spy must not pause a process: pausing one that
+// waits for a dead mount puts it into D state, and py-spy with it.
+func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
+	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
+	defer cancel()
+	var ranks []*seen
+	for _, p := range job {
+		if p.role == Rank && p.stat.state != "Z" && p.env != nil {
+			ranks = append(ranks, p)
+		}
+	}
+	if more := len(ranks) - maxStacked; more > 0 {
+		g.add(0, fmt.Sprintf("the Python stacks of %d ranks", more), fmt.Sprintf("at most %d are read", maxStacked), "")
+		ranks = ranks[:maxStacked]
+	}
+	tool, why, fix := "", "", ""
+	if len(ranks) > 0 && !within(patience, func() { tool, why, fix = findPySpy(ranks) }) {
+		g.add(0, "Python stacks", "the search for py-spy did not end within "+patience.String(), "")
+		return nil
+	}
+	out := map[int][]Stack{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, stackWorkers)
+	for _, p := range ranks {
+		if tool == "" {
+			g.add(p.pid, "Python stacks", why, fix)
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if s, err := runPySpy(ctx, tool, p.pid); err != nil {
+				g.add(p.pid, "Python stacks", err.Error(), "")
+			} else {
+				mu.Lock()
+				defer mu.Unlock()
+				out[p.pid] = s
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// runPySpy runs py-spy for one process in a group that is killed at the limit.
+func runPySpy(ctx context.Context, tool string, pid int) ([]Stack, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("there was no time left")
+	}
+	e := child.Run(ctx, child.Program{Path: tool, Args: []string{"dump", "--nonblocking", "--pid", strconv.Itoa(pid)},
+		Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Limit: stackLimit})
+	switch {
+	case e.NotStarted != nil:
+		return nil, fmt.Errorf("start py-spy: %s", plain(e.NotStarted))
+	case e.Late:
+		return nil, fmt.Errorf("py-spy did not end within %v", stackLimit)
+	case e.Status != 0 || e.Signal != "":
+		first, _, _ := strings.Cut(strings.TrimSpace(e.Stderr), "\n")
+		return nil, fmt.Errorf("py-spy: %s", clean(strings.TrimPrefix(first, "Error: "), 200))
+	}
+	s := parseStacks(e.Stdout)
+	if len(s) == 0 {
+		return nil, fmt.Errorf("py-spy: no Python thread")
+	}
+	return s, nil
+}
+
+// parseStacks parses the output of py-spy dump. A thread begins with "Thread 12 (idle): "name"", and its
+// frames are indented, the innermost first.
+func parseStacks(text string) []Stack {
+	var out []Stack
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		head, ok := strings.CutPrefix(line, "Thread ")
+		switch {
+		case ok:
+			s := Stack{From: fromPySpy, Thread: clean(head, maxValue)}
+			if open := strings.Index(head, " ("); open >= 0 {
+				s.Thread = clean(head[:open], maxValue)
+				state, name, _ := strings.Cut(head[open+2:], ")")
+				s.State, _, _ = strings.Cut(clean(state, 32), "+") // active+gil
+				if name, ok := strings.CutPrefix(name, ": "); ok {
+					s.Thread = clean(strings.Trim(name, `"`), maxValue)
+				}
+			}
+			out = append(out, s)
+		case len(out) > 0 && strings.HasPrefix(line, "    "):
+			if last := &out[len(out)-1]; len(last.Frames) < maxFrames {
+				last.Frames = append(last.Frames, clean(strings.TrimSpace(line), maxValue))
+			}
+		}
+		if len(out) > maxStacks {
+			out = out[:maxStacks]
+			break
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Stack) int { return notMain(a) - notMain(b) })
+	return out
+}
+
+func notMain(s Stack) int {
+	if s.Thread == "MainThread" {
+		return 0
+	}
+	return 1
+}
+
+// findPySpy returns a py-spy that may be run: in PATH, or next to the Python of a rank that has our files.
+func findPySpy(ranks []*seen) (tool, why, fix string) {
+	uid := os.Getuid()
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	mine := namespace("self", "mnt")
+	for _, p := range ranks {
+		if p.stuck.Load() || namespace(strconv.Itoa(p.pid), "mnt") != mine || p.user != uid && uid != 0 {
+			continue
+		}
+		if v := p.env["VIRTUAL_ENV"]; v != "" {
+			dirs = append(dirs, filepath.Join(v, "bin"))
+		}
+		if len(p.argv) > 0 {
+			dirs = append(dirs, filepath.Dir(p.argv[0]))
+		}
+		if exe, err := os.Readlink(procPath(p.pid, "exe")); err == nil {
+			dirs = append(dirs, filepath.Dir(exe))
+		}
+	}
+	why, fix = "py-spy is not installed", pySpyAdvice
+	var tried []string
+	for _, d := range dirs {
+		if !filepath.IsAbs(d) || slices.Contains(tried, d) || len(tried) > 256 {
+			continue
+		}
+		tried = append(tried, d)
+		path := filepath.Join(d, fromPySpy)
+		about, err := os.Stat(path)
+		if err != nil || !about.Mode().IsRegular() || about.Mode()&0o111 == 0 {
+			continue
+		}
+		if path, err = filepath.EvalSymlinks(path); err == nil && trusted(path, uid) {
+			return path, "", ""
+		}
+		why, fix = fmt.Sprintf("other users may change %s, so it is not run", clean(path, maxValue)), pySpyAdvice
+		if uid == 0 {
+			fix = pySpyRootNote
+		}
+	}
+	return "", why, fix
+}
+
+// trusted returns whether only root and this user can change a file, by itself or by a folder above it. In a folder
+// with the sticky bit, as /tmp, others cannot replace what is not theirs.
+func trusted(path string, uid int) bool {
+	for {
+		about, err := os.Lstat(path)
+		if err != nil {
+			return false
+		}
+		s, ok := about.Sys().(*syscall.Stat_t)
+		if !ok || s.Uid != 0 && int(s.Uid) != uid ||
+			about.Mode()&0o022 != 0 && about.Mode()&os.ModeSticky == 0 {
+			return false
+		}
+		if path == "/" {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
+}

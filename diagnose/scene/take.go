@@ -1,0 +1,152 @@
+package scene
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+)
+
+// Options are what a scene is to show. The zero value: all jobs of this node, without stacks.
+type Options struct {
+	PID  int           // show the job of this process alone; 0: all jobs of this node
+	Span time.Duration // between the two samples; 0: DefaultSpan
+	Self []int         // processes that are hidden; this one always is
+	// Store asks one store; nil: over the network.
+	Store  func(ctx context.Context, host string, port int) Store
+	Stacks bool // Python stacks of ranks
+}
+
+// DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
+const DefaultSpan = 3 * time.Second
+
+// lookLimit is how long all processes are looked at, once. It is only used up where many are stuck.
+const lookLimit = time.Second
+
+// allLimit is how long all takes besides the span; a store that does not answer uses most of it.
+const allLimit = 3 * time.Second
+
+// Take looks at the jobs of this node twice. It only reads, follows no path of the job, and pauses no process.
+// A scene without a process is no error: there is no job. It takes Span and at most about 3 s more, of which
+// 2.5 s only if a store does not answer.
+func Take(ctx context.Context, o Options) (Scene, error) {
+	if o.Span <= 0 {
+		o.Span = DefaultSpan
+	}
+	now := time.Now()
+	s := Scene{Schema: Schema, User: os.Geteuid(), Taken: now.UTC().Truncate(time.Millisecond),
+		Boot: clean(readLine("/proc/sys/kernel/random/boot_id"), 64), Net: namespace("self", "net"), Addrs: addresses()}
+	s.Host, _ = os.Hostname()
+	s.Host = clean(s.Host, maxHost)
+	g := &gaps{user: s.User}
+	caller := ctx
+	ctx, end := context.WithTimeout(ctx, o.Span+allLimit)
+	defer end()
+	look, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	t, err := scan(look, g)
+	if err != nil {
+		return s, fmt.Errorf("list processes: %w", err)
+	}
+	t.hide(append(slices.Clone(o.Self), os.Getpid()))
+	t.assign()
+	job, err := t.jobs(o.PID, s.Net)
+	if err != nil {
+		return s, err
+	}
+	if len(job) > 0 {
+		s.watch(ctx, t, job, o)
+	}
+	s.Gaps = g.result()
+	if caller.Err() != nil {
+		return s, fmt.Errorf("look at the job: %w", context.Cause(caller))
+	}
+	return s, nil
+}
+
+// watch takes both samples of the job, and reads what is read once.
+func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
+	g, m := t.gaps, &mounts{of: map[uint64]map[int64]string{}}
+	first, cancel := context.WithTimeout(ctx, lookLimit)
+	before := sample(first, job, g, m, false)
+	cancel()
+	began := time.Now()
+	pythons := make(chan map[int][]Stack, 1)
+	go func() {
+		if !o.Stacks {
+			pythons <- nil
+			return
+		}
+		pythons <- stacks(ctx, job, g)
+	}()
+	sleep(ctx, o.Span)
+	s.Span = time.Since(began)
+	second, cancel := context.WithTimeout(ctx, lookLimit)
+	after := sample(second, job, g, m, true)
+	cancel()
+	s.Sockets = sockets(job, after, s.Net, g)
+	s.Stores = stores(ctx, job, s.Net, o, g)
+	s.processes(ctx, t, job, before, after, <-pythons, m)
+}
+
+// processes describes those that are still there, and the holders of the job's ports.
+func (s *Scene) processes(
+	ctx context.Context,
+	t *table,
+	job []*seen,
+	before, after *moment,
+	pythons map[int][]Stack,
+	m *mounts,
+) {
+	at := clock(time.Now())
+	for _, p := range job {
+		d := p.describe()
+		d.Started = at(p.stat.started)
+		if !d.fill(p, before, after) {
+			t.gaps.add(p.pid, "what it did", "it ended while it was read", "")
+			continue
+		}
+		d.Stacks = pythons[p.pid]
+		t.notes(p)
+		if p.role == Rank && !p.stuck.Load() && ctx.Err() == nil {
+			last := make(chan []string, 1)
+			if within(patience, func() { last <- readLast(p, m, t.gaps) }) {
+				d.Last = <-last
+			} else {
+				p.stuck.Store(true)
+				t.gaps.late(p.pid, "the last lines")
+			}
+		}
+		s.Procs = append(s.Procs, d)
+	}
+	for _, p := range t.holders(s.Sockets, job) {
+		d := p.describe()
+		d.Started = at(p.stat.started)
+		s.Procs = append(s.Procs, d)
+	}
+}
+
+// notes records that the environment of a process is missing.
+func (t *table) notes(p *seen) {
+	switch {
+	case p.stuck.Load() && p.env == nil:
+		t.gaps.late(p.pid, "command line and environment")
+	case p.env == nil && p.stat.state != "Z":
+		t.gaps.fail(p, "the environment", p.envErr)
+	}
+}
+
+// addresses returns those of this machine's interfaces, without loopback.
+func addresses() []netip.Addr {
+	all, _ := net.InterfaceAddrs()
+	var out []netip.Addr
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() {
+			out = append(out, p.Addr().Unmap())
+		}
+	}
+	return out[:min(len(out), 256)]
+}
