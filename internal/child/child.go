@@ -150,6 +150,7 @@ const maxOutput = 64 << 10
 // Program is a program to run within a limit.
 type Program struct {
 	Path, Dir string
+	Args      []string // after the path
 	Env       []string
 	Stdin     []byte
 	Limit     time.Duration // then it is killed
@@ -171,8 +172,9 @@ const Slack = 2 * killDelay
 // Run runs a program, and kills its group at the limit, when ctx ends, and after its end.
 func Run(ctx context.Context, p Program) End {
 	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
-	cmd := &exec.Cmd{Path: p.Path, Args: []string{p.Path}, Dir: p.Dir, Env: p.Env, Stdin: bytes.NewReader(p.Stdin),
-		Stdout: out, Stderr: errs, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
+	cmd := &exec.Cmd{Path: p.Path, Args: append([]string{p.Path}, p.Args...), Dir: p.Dir, Env: p.Env,
+		Stdin: bytes.NewReader(p.Stdin), Stdout: out, Stderr: errs,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
 	if err := cmd.Start(); err != nil {
 		return End{NotStarted: err}
 	}

@@ -17,6 +17,7 @@ type echo struct {
 	conn *net.UDPConn
 	port uint16
 	done chan struct{}
+	stop context.CancelFunc
 
 	mu     sync.Mutex
 	admits map[pass]*admitted
@@ -38,6 +39,7 @@ func openEcho(ctx context.Context, addr netip.Addr, port int) *echo {
 		}
 		e := &echo{conn: c.(*net.UDPConn), port: uint16(c.LocalAddr().(*net.UDPAddr).Port),
 			done: make(chan struct{}), admits: map[pass]*admitted{}}
+		ctx, e.stop = context.WithCancel(ctx)
 		_ = e.conn.SetReadBuffer(1 << 20)
 		go e.serve(ctx)
 		return e
@@ -47,6 +49,7 @@ func openEcho(ctx context.Context, addr netip.Addr, port int) *echo {
 
 func (e *echo) close() {
 	if e != nil {
+		e.stop()
 		e.conn.Close()
 		<-e.done
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type Listener struct {
 	about []byte
 	echo  *echo // nil: there is no UDP socket
 	now   func() time.Time
+	view  atomic.Pointer[View] // nil before Show
 }
 
 // Listen opens a listener on a free port, TCP and UDP. keys is nil without a secret. It answers every
@@ -203,6 +205,8 @@ func (s *Listener) measure(c net.Conn) bool {
 			if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(s.about))), s.about...)); err != nil {
 				return false
 			}
+		case opShow:
+			return s.show(c)
 		default:
 			return true
 		}

@@ -19,6 +19,8 @@ import (
 //	listener  n bytes, then opBulk as receipt   n + 1 bytes, while it reads
 //	caller    opAbout
 //	listener  n, then its text about itself     2 + n bytes
+//	caller    opShow                            after the start, with Show
+//	listener  n, then what its node sees        4 + n bytes
 //
 // The words differ by side, so that an echo service is not taken for a peer.
 const (
@@ -34,6 +36,7 @@ const (
 	opClock = 'c'
 	opBulk  = 'b'
 	opAbout = 'a'
+	opShow  = 's'
 
 	maxID = 64
 	// MaxAbout is the limit of a listener's text about itself: with the greeting it is two packets.

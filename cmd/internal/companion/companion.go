@@ -38,8 +38,10 @@ type Spec struct {
 	// node has not, or is lost; before the go it ends the wait if one node is unfit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
-	Torchrun     bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
-	JSON         bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
+	// HangAfter is how long nothing may move on node rank 0 before it asks all nodes why; 0: never.
+	HangAfter time.Duration `json:"hang_after,omitempty"`
+	Torchrun  bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
+	JSON      bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
 
 	Port   int              `json:"port"`             // the wanted port for the job's own store
 	Fixed  bool             `json:"fixed"`            // rank 0 takes no other port

@@ -69,6 +69,7 @@ type companion struct {
 	session     *rendezvous.Session
 	world       *rendezvous.World
 	watcher     *watcher
+	doctor      *doctor
 	running     context.Context // of the present start, from its go on
 	endRun      context.CancelFunc
 }
@@ -208,6 +209,7 @@ func (p *companion) event(e rendezvous.Event) {
 	case <-p.handedOff:
 		p.late(e)
 	default:
+		p.doctor.wait.Store(&e)
 		p.report(p.ctx, news{Event: &e})
 	}
 }

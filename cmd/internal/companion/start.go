@@ -35,6 +35,7 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	s, self := &spec, spec.Self
 	p.spec = s
 	p.readAhead()
+	p.openDoctor()
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
 	defer cancel()
 	if p.client, err = p.connect(ctx, s); err != nil {
@@ -77,9 +78,9 @@ func (p *companion) Go(none, *none) (err error) {
 	if err = p.session.Start(p.ctx); err != nil {
 		return err
 	}
-	p.sideChannel.Close()
 	p.running, p.endRun = context.WithCancel(p.ctx)
 	ctx, w := p.running, p.newWatcher()
+	p.doctor.begin(ctx, p.world)
 	p.watcher = w
 	p.wg.Go(func() { w.watch(ctx) })
 	if p.spec.Torchrun {

@@ -1,0 +1,333 @@
+package companion
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/diagnose/scene"
+	"launch/internal/sidechannel"
+	"launch/rendezvous"
+)
+
+const (
+	// freshScene is how long a look at this node serves further callers: a look costs 3 s.
+	freshScene = 2 * time.Second
+	// consultBudget bounds one question to all other nodes.
+	consultBudget = 12 * time.Second
+	// maxConsulted is how many other nodes one question reaches; a note names the rest.
+	maxConsulted = 512
+	// maxScene bounds one scene as JSON, of which sidechannel.MaxShown arrive compressed.
+	maxScene = 32 << 20
+	// maxTold bounds what a companion answers launch doctor: the scenes of all other nodes.
+	maxTold = 256 << 20
+)
+
+// doctor shows what this node sees of the job: to the other nodes, and to launch doctor of this node.
+type doctor struct {
+	p *companion
+
+	looking sync.Mutex // held for as long as a look takes
+	last    scene.Scene
+	taken   time.Time
+
+	mu    sync.Mutex
+	known []rendezvous.Partner // the other nodes, once the store has named them
+
+	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
+	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
+}
+
+// answerLine is one line of what the companion answers launch doctor of its node.
+type answerLine struct {
+	Scene   json.RawMessage   `json:",omitempty"` // of another node, once the job runs
+	Waiting *rendezvous.Event `json:",omitempty"` // before that: the last news
+}
+
+// openDoctor begins to answer launch doctor of this node.
+func (p *companion) openDoctor() {
+	p.doctor = &doctor{p: p}
+	if l, err := net.ListenUnix("unix", socketOf(os.Getpid())); err == nil { // no other process has this PID in its name
+		p.wg.Go(func() { p.doctor.serve(p.ctx, l) })
+	}
+}
+
+// begin shows the other nodes what this one sees, until the run ends: the side channel stays open for it.
+func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
+	l := d.p.sideChannel
+	d.mu.Lock()
+	d.known = nil
+	d.mu.Unlock()
+	d.world.Store(w)
+	l.Show(d.shown)
+	context.AfterFunc(ctx, func() {
+		d.world.CompareAndSwap(w, nil)
+		l.Close()
+	})
+	if w.Rank == 0 && d.p.spec.HangAfter > 0 {
+		d.p.wg.Go(func() { d.watchStart(ctx, d.p.spec.HangAfter) })
+	}
+}
+
+// socketOf returns the abstract socket on which the companion with this PID answers launch doctor.
+func socketOf(pid int) *net.UnixAddr {
+	return &net.UnixAddr{Name: fmt.Sprintf("@launch-doctor-%d", pid), Net: "unix"}
+}
+
+// look returns what this node sees, from a look that is fresh.
+func (d *doctor) look(ctx context.Context) scene.Scene {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
+		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true})
+		d.taken = time.Now()
+	}
+	return d.last
+}
+
+// command returns the process that this node's command is.
+func (d *doctor) command() int {
+	if pid := d.p.command.Load(); pid != 0 {
+		return int(pid)
+	}
+	return d.p.launch
+}
+
+// shown answers another node of the world.
+func (d *doctor) shown(ctx context.Context, caller netip.Addr) []byte {
+	if d.p.tls == nil && !d.member(ctx, caller) {
+		return nil // without a secret only the job's own addresses are answered
+	}
+	return pack(d.look(ctx))
+}
+
+// member reports whether an address is that of a node of this world.
+func (d *doctor) member(ctx context.Context, caller netip.Addr) bool {
+	w := d.world.Load()
+	return w != nil && caller == w.Self.Addr || slices.ContainsFunc(d.others(ctx), func(n rendezvous.Partner) bool {
+		return n.Addr == caller || slices.Contains(n.Addrs, caller)
+	})
+}
+
+// others returns the other nodes of the world: all while the store answers, else those that this one checked.
+func (d *doctor) others(ctx context.Context) []rendezvous.Partner {
+	w := d.world.Load()
+	if w == nil {
+		return nil
+	}
+	d.mu.Lock()
+	known := d.known
+	d.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	all, err := d.p.session.Everyone(ctx)
+	if err != nil {
+		return w.Partners
+	}
+	all = slices.DeleteFunc(all, func(n rendezvous.Partner) bool { return n.Rank == w.Rank })
+	d.mu.Lock()
+	d.known = all
+	d.mu.Unlock()
+	return all
+}
+
+// consult asks the other nodes what they see. A node that does not answer is a gap of the first scene.
+func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
+	ctx, cancel := context.WithTimeout(ctx, consultBudget)
+	defer cancel()
+	nodes := d.others(ctx)
+	silent := scene.Scene{Schema: scene.Schema, Host: d.p.spec.Self.Host}
+	if more := len(nodes) - maxConsulted; more > 0 {
+		silent.Gaps = append(silent.Gaps, scene.Gap{What: fmt.Sprintf("%d other nodes", more),
+			Why: fmt.Sprintf("at most %d are asked", maxConsulted)})
+		nodes = nodes[:maxConsulted]
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(func() {
+			s, err := d.ask(ctx, n)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",
+					Why: "its launch does not answer: " + err.Error()})
+				return
+			}
+			out = append(out, s)
+		})
+	}
+	wg.Wait()
+	if len(silent.Gaps) > 0 {
+		out = append(out, silent)
+	}
+	return out
+}
+
+// ask asks one node.
+func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, error) {
+	keys := d.p.spec.Token.Keys(d.p.spec.Job)
+	var err error
+	for _, a := range append([]netip.Addr{n.Addr}, n.Addrs...) {
+		var shown []byte
+		if keys == nil {
+			shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), nil, n.ID)
+		} else {
+			shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys.Client(), n.ID)
+		}
+		if err == nil {
+			return unpack(shown)
+		}
+	}
+	return scene.Scene{}, err
+}
+
+// serve answers launch doctor of this user, or root's, on this node.
+func (d *doctor) serve(ctx context.Context, l *net.UnixListener) {
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		d.p.wg.Go(func() {
+			defer c.Close()
+			if uid, _, ok := peerOf(c); !ok || uid != os.Geteuid() && uid != 0 {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(consultBudget + 5*time.Second))
+			tell(c, d.consult(ctx), d.wait.Load())
+		})
+	}
+}
+
+// tell writes what consulted reads.
+func tell(w io.Writer, scenes []scene.Scene, waiting *rendezvous.Event) {
+	out := json.NewEncoder(w)
+	if out.Encode(answerLine{Waiting: waiting}) != nil {
+		return
+	}
+	for _, s := range scenes {
+		text, err := json.Marshal(s)
+		if err != nil || out.Encode(answerLine{Scene: text}) != nil {
+			return
+		}
+	}
+}
+
+// peerOf returns the user and the process at the other end of a unix socket.
+func peerOf(c *net.UnixConn) (uid, pid int, ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0, false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		var cred *unix.Ucred
+		if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid, pid, ok = int(cred.Uid), int(cred.Pid), true
+		}
+	})
+	return uid, pid, ok
+}
+
+// Consult returns what the other nodes of the jobs of a scene see, where launch has started them: it asks their
+// companions on this node. Of a job that waits for its nodes it returns the last news.
+func Consult(ctx context.Context, own scene.Scene) (scenes []scene.Scene, waiting []rendezvous.Event) {
+	for _, p := range own.Procs {
+		if p.Role != scene.Companion {
+			continue
+		}
+		more, event, err := consulted(ctx, p)
+		if err != nil && len(more) == 0 && event == nil {
+			continue
+		}
+		if scenes = append(scenes, more...); event != nil {
+			waiting = append(waiting, *event)
+		}
+	}
+	return scenes, waiting
+}
+
+// consulted asks one companion of this node. The companion may be another user's, where root asks.
+func consulted(ctx context.Context, p scene.Proc) (scenes []scene.Scene, waiting *rendezvous.Event, err error) {
+	c, err := net.DialUnix("unix", nil, socketOf(p.PID))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if uid, pid, ok := peerOf(c); !ok || uid != p.User || pid != p.PID {
+		return nil, nil, fmt.Errorf("another process has the socket of pid %d", p.PID)
+	}
+	return listened(c)
+}
+
+// listened reads what a companion tells, up to the first line that is not a companion's.
+func listened(c io.Reader) (scenes []scene.Scene, waiting *rendezvous.Event, err error) {
+	in := json.NewDecoder(io.LimitReader(c, maxTold))
+	for line := 0; line <= maxConsulted+2; line++ {
+		var one answerLine
+		switch err = in.Decode(&one); {
+		case errors.Is(err, io.EOF) && line > 0:
+			return scenes, waiting, nil
+		case err != nil:
+			return scenes, waiting, fmt.Errorf("read the companion's answer: %w", err)
+		case one.Waiting != nil:
+			waiting = one.Waiting
+		}
+		if one.Scene == nil {
+			continue
+		}
+		s, err := scene.Parse(one.Scene)
+		if err != nil {
+			return scenes, waiting, fmt.Errorf("read the companion's answer: %w", err)
+		}
+		scenes = append(scenes, s)
+	}
+	return scenes, waiting, nil
+}
+
+// pack returns a scene compressed.
+func pack(s scene.Scene) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if json.NewEncoder(z).Encode(s) != nil || z.Close() != nil {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// unpack reads a scene of another node.
+func unpack(b []byte) (s scene.Scene, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return s, fmt.Errorf("read what it sees: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxScene+1))
+	if err == nil && len(text) > maxScene {
+		err = fmt.Errorf("more than %d MiB", maxScene>>20)
+	}
+	if err == nil {
+		s, err = scene.Parse(text)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read what it sees: %w", err)
+	}
+	return s, nil
+}

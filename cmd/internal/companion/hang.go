@@ -1,0 +1,143 @@
+package companion
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"launch/diagnose"
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+	"launch/internal/process"
+)
+
+const (
+	// hangPoll is the pause between two looks at the counters of this node's processes.
+	hangPoll = 5 * time.Second
+	// stillCPU is the share of a core that all processes of a command which waits may use: torchrun's loop takes
+	// about 0.3 %, rank 0 of env:// with its polling 4 %.
+	stillCPU = 0.06
+	// stillRead is what they may read in a second: rank 0 of env:// polls with 3.5 kB/s.
+	stillRead = 64 << 10
+	// stillFaults is how many page faults they may have in a second. An import from a slow disk has thousands, and
+	// reads little by read(2).
+	stillFaults = 50
+)
+
+// watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, and
+// again when the reason changes.
+func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
+	tick := time.NewTicker(min(hangPoll, after/2))
+	defer tick.Stop()
+	last, since, said := d.spent(), time.Now(), ""
+	next := after
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := d.spent()
+		if moved(last, now) {
+			since, next = now.at, after
+		}
+		if last = now; time.Since(since) < next {
+			continue
+		}
+		next += after
+		f, key, ok := d.hangs(ctx, since)
+		if ok && key != said && !moved(now, d.spent()) { // else the nodes were seen at different moments of a job
+			said = key
+			d.p.print(d.p.spec.JSON, f, "")
+		}
+	}
+}
+
+// effort is what the processes of this node's command have done until a moment.
+type effort struct {
+	at     time.Time
+	cpu    float64 // seconds
+	read   uint64  // bytes, by read(2) and from disks
+	faults uint    // of pages
+	pids   int     // a sum that changes when a process starts or ends
+}
+
+// spent sums the counters of the command and of all below it.
+func (d *doctor) spent() effort {
+	e := effort{at: time.Now()}
+	for _, pid := range append(process.Descendants(d.command()), d.command()) {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			continue
+		}
+		if s, err := p.Stat(); err == nil {
+			e.cpu += s.CPUTime()
+			e.faults += s.MinFlt + s.MajFlt
+			e.pids += pid
+		}
+		if io, err := p.IO(); err == nil {
+			e.read += io.RChar + io.ReadBytes
+		}
+	}
+	return e
+}
+
+// moved reports whether the processes have done more between two moments than waiting takes.
+func moved(a, b effort) bool {
+	span := b.at.Sub(a.at).Seconds()
+	more := func(now, before, still float64) bool { return now-before > still*span }
+	return a.pids != b.pids || more(b.cpu, a.cpu, stillCPU) || more(float64(b.read), float64(a.read), stillRead) ||
+		more(float64(b.faults), float64(a.faults), stillFaults)
+}
+
+// hangs asks all nodes and judges; key is the same for the same reason.
+func (d *doctor) hangs(ctx context.Context, since time.Time) (f finding.Finding, key string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, consultBudget+5*time.Second)
+	defer cancel()
+	others := make(chan []scene.Scene, 1)
+	go func() { others <- d.consult(ctx) }()
+	scenes := append([]scene.Scene{d.look(ctx)}, <-others...)
+	all := diagnose.Judge(scenes)
+	if ctx.Err() != nil || len(all) == 0 || len(all[0].Why) == 0 {
+		return f, "", false
+	}
+	a := all[0]
+	if a.State != verdict.Hung && a.State != verdict.Open {
+		return f, "", false // it makes progress
+	}
+	return hangFinding(a, time.Since(since)), keyOf(a), true
+}
+
+// hangFinding says in one finding why the job does not go on.
+func hangFinding(a verdict.Answer, still time.Duration) finding.Finding {
+	v := a.Why[0]
+	f := finding.Warnf("no progress for %s: %s (%s, %s)", still.Round(time.Second), v.Says, v.Cause, v.Sure).
+		Named("job.hangs")
+	for _, s := range v.Seen {
+		f = f.See(s.Where, "%s", s.What)
+	}
+	for _, more := range a.Why[1:min(len(a.Why), 4)] {
+		f = f.See("also", "%s (%s, %s)", more.Says, more.Cause, more.Sure)
+	}
+	for _, n := range a.Need[:min(len(a.Need), 4)] {
+		f = f.See("not seen", "%s", n)
+	}
+	return f.Do("%s", cmp.Or(v.Do, "launch doctor"))
+}
+
+// keyOf returns what makes two answers the same reason.
+func keyOf(a verdict.Answer) string {
+	var parts []string
+	for _, v := range a.Why {
+		ranks := finding.Map(v.Ranks, strconv.Itoa)
+		parts = append(parts, v.Cause+" "+strings.Join(slices.Concat(ranks, v.Nodes), " "))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}

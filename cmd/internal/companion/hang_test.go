@@ -1,0 +1,84 @@
+package companion
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+func TestWhatWaitsHasNotMoved(t *testing.T) {
+	a := effort{at: time.Unix(100, 0), cpu: 50, read: 1 << 30, pids: 300}
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		cpu   float64
+		read  uint64
+		pids  int
+		want  bool
+	}{
+		{"nothing", 5 * time.Second, 0, 0, 0, false},
+		{"torchrun that waits", 5 * time.Second, 0.015, 4 << 10, 0, false},
+		{"rank 0 that polls", 5 * time.Second, 0.2, 18 << 10, 0, false},
+		{"a computation", 5 * time.Second, 4.9, 0, 0, true},
+		{"a slow computation", 5 * time.Second, 0.4, 0, 0, true},
+		{"a file is read", 5 * time.Second, 0.01, 1 << 20, 0, true},
+		{"a process more", 5 * time.Second, 0, 0, 4711, true},
+		{"a process less", 5 * time.Second, 0, 0, -200, true},
+		{"the same over a long time", 100 * time.Second, 4.9, 1 << 20, 0, false},
+		{"no time", 0, 0, 0, 0, false},
+	} {
+		b := effort{at: a.at.Add(tt.after), cpu: a.cpu + tt.cpu, read: a.read + tt.read, pids: a.pids + tt.pids}
+		if got := moved(a, b); got != tt.want {
+			t.Errorf("%s: moved is %v", tt.name, got)
+		}
+	}
+	ended := effort{at: a.at.Add(5 * time.Second), cpu: 1, read: 10, pids: 300} // counters of other processes
+	imports := effort{at: a.at.Add(5 * time.Second), cpu: a.cpu, read: a.read, faults: 900, pids: a.pids}
+	if !moved(a, imports) {
+		t.Error("an import from a slow disk counts as standing still")
+	}
+	if moved(a, ended) {
+		t.Error("fewer bytes count as many")
+	}
+}
+
+func TestTheSameReasonHasTheSameKey(t *testing.T) {
+	absent := verdict.Verdict{Cause: "rank.absent", Ranks: []int{2}, Nodes: []string{"host1"}, Says: "since 6 s"}
+	stopped := verdict.Verdict{Cause: "rank.stopped", Ranks: []int{2}, Nodes: []string{"host1"}}
+	key := func(all ...verdict.Verdict) string { return keyOf(verdict.Answer{Why: all}) }
+	later := absent
+	later.Says, later.Since, later.Sure = "since 12 s", time.Now(), verdict.Likely
+	if key(absent) != key(later) || key(absent, stopped) != key(stopped, later) {
+		t.Error("the same reason is another one after a while")
+	}
+	other := absent
+	other.Ranks = []int{3}
+	third := absent
+	third.Nodes = []string{"host2"}
+	for _, all := range [][]verdict.Verdict{{stopped}, {other}, {third}, {absent, stopped}, nil} {
+		if key(absent) == key(all...) {
+			t.Errorf("%v has the key %q", all, key(all...))
+		}
+	}
+}
+
+func TestAHangIsOneFinding(t *testing.T) {
+	v := verdict.Verdict{Cause: "rank.absent", Sure: verdict.Certain, Says: "rank 1 (node host1) sleeps",
+		Seen: []finding.Seen{{Where: "host1", What: "clock_nanosleep"}}, Do: "py-spy dump --pid 7"}
+	a := verdict.Answer{State: verdict.Hung, Why: []verdict.Verdict{v}}
+	f := hangFinding(a, 6400*time.Millisecond)
+	if f.ID != "job.hangs" || f.What != "no progress for 6s: rank 1 (node host1) sleeps (rank.absent, certain)" ||
+		f.Fix != v.Do || len(f.Seen) != 1 || f.Seen[0] != v.Seen[0] {
+		t.Errorf("%+v", f)
+	}
+	v.Do = ""
+	a = verdict.Answer{State: verdict.Open, Why: make([]verdict.Verdict, 9), Need: make([]string, 9)}
+	a.Why[0] = v
+	f = hangFinding(a, time.Minute)
+	if len(f.Seen) != 1+3+4 || !strings.Contains(f.Fix, "launch doctor") {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,87 @@
+package sidechannel
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Limits of what a listener shows of its node.
+const (
+	// MaxShown is the limit of one answer, in bytes.
+	MaxShown   = 4 << 20
+	showBudget = 15 * time.Second // for the answer to be made and sent
+)
+
+// View returns what a listener shows of its node to a caller at an address; nil: nothing.
+type View func(ctx context.Context, caller netip.Addr) []byte
+
+// Show makes the listener answer opShow by view from now on, and no datagram any more: the checks of the start are
+// over, and the port remains for launch doctor.
+func (s *Listener) Show(view View) {
+	s.echo.close()
+	s.view.Store(&view)
+}
+
+// show answers a caller that asks what this node sees.
+func (s *Listener) show(c net.Conn) bool {
+	view := s.view.Load()
+	if view == nil {
+		return true
+	}
+	_ = c.SetDeadline(time.Now().Add(showBudget))
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	shown := (*view)(s.ctx, from)
+	if len(shown) > MaxShown {
+		shown = nil
+	}
+	_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(shown))), shown...))
+	return err == nil
+}
+
+// Look asks a listener with a given ID what its node shows (errors: CauseOf).
+func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) ([]byte, error) {
+	raw, err := dial(ctx, to, netip.Addr{})
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	_ = raw.SetDeadline(time.Now().Add(greetBudget))
+	c, g, err := greet(raw, keys)
+	if err == nil && g.id != id {
+		err = errNotAPeer
+	}
+	if err != nil {
+		return nil, &failure{talking(ctx, err), fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+	}
+	_ = raw.SetDeadline(time.Now().Add(showBudget))
+	if _, err = c.Write([]byte{opShow}); err == nil {
+		var n [4]byte
+		if _, err = io.ReadFull(c, n[:]); err == nil {
+			return readShown(ctx, c, to, binary.BigEndian.Uint32(n[:]))
+		}
+	}
+	return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
+}
+
+// readShown reads an answer of n bytes, without room for more than has arrived.
+func readShown(ctx context.Context, c io.Reader, to netip.AddrPort, n uint32) ([]byte, error) {
+	if n > MaxShown {
+		return nil, &failure{Stranger, fmt.Errorf("ask %s what it sees: %d bytes are announced, the limit is %d", to, n,
+			MaxShown)}
+	}
+	shown, err := io.ReadAll(io.LimitReader(c, int64(n)))
+	if err == nil && len(shown) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
+	}
+	return shown, nil
+}
